@@ -1,0 +1,179 @@
+"""llama.cpp's HTTP server as a child process: `python -m detok_py.bridge.engines.recite_server --model PATH`.
+
+In: a GGUF file; `stdin`, which the parent keeps open for as long as it wants the engine.
+Out: one JSON line on `stdout`, then nothing more:
+    {"port": 40123, "device": "CPU"}      ready, on 127.0.0.1; "device" only where the engine's log names what it uses
+    {"error": "…"}                        could not start; one sentence; exit code 1
+The engine's warnings and errors go to `stderr` as the engine writes them.
+It ends when `stdin` ends or when its parent is gone, so no engine outlives the bridge that asked for it, not even a bridge that was
+killed. A Ctrl-C in the terminal reaches the whole process group: the launcher leaves that to its parent.
+
+If the environment has DETOK_ENGINE_KEY, every request needs `Authorization: Bearer <key>` (the environment, because a command line can be
+read by other users). Without it the port answers to any program of this machine, as llama.cpp's does.
+
+Why a child: the engine is native code that shares no event loop with the bridge, holds the GIL while it loads, and may abort.
+"""
+
+import argparse
+import contextlib
+import importlib
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+_LOG_DEVICES = 4  # the lowest verbosity of llama.cpp at which it logs its devices and buffers; prompts begin at 5
+
+
+def device_from_log(log: str) -> str | None:
+    """Return what llama.cpp's log says it computes on, in its own words, or None if the log does not say.
+
+    A device that was only detected is not claimed: it must hold a buffer of the model. Source: `load_tensors`,
+    `device_info` and `ggml_cuda_init` of llama.cpp.
+
+    >>> device_from_log("load_tensors:   CPU_Mapped model buffer size =     0.87 MiB")
+    'CPU'
+    >>> print(device_from_log('''device_info:
+    ...   - ROCm0   : AMD Radeon AI PRO R9700 (32624 MiB, 32534 MiB free)
+    ... Device 0: AMD Radeon AI PRO R9700, gfx1201 (0x1201), VMM: no, Wave Size: 32
+    ... load_tensors: offloaded 33/33 layers to GPU
+    ... load_tensors:   CPU_Mapped model buffer size =   281.81 MiB
+    ... load_tensors:        ROCm0 model buffer size =  4403.49 MiB'''))
+    ROCm0 AMD Radeon AI PRO R9700 (gfx1201) · 33/33 layers on GPU
+    >>> device_from_log("loading model") is None
+    True
+    """
+    buffers = re.findall(r"(\S+) model buffer size", log)
+    if not buffers:
+        return None
+    names = dict(re.findall(r"-\s+(\S+)\s*: (.+?) \(\d+ MiB", log))
+    targets = dict(re.findall(r"Device (\d+): .*?\b(gfx[0-9a-f]+)", log))
+    # ROCm0_Split, CUDA_Host and CPU_Mapped are kinds of buffer; the device is what stands before the underscore.
+    devices = list(dict.fromkeys(buffer.split("_")[0] for buffer in buffers if not buffer.endswith("_Host")))
+    accelerators = [device for device in devices if device != "CPU"]
+    if not accelerators:
+        return "CPU"
+    said = []
+    for device in accelerators:
+        target = targets.get(device[len("ROCm") :]) if device.startswith("ROCm") else None
+        said.append(" ".join(part for part in (device, names.get(device), target and "(" + target + ")") if part))
+    layers = re.findall(r"offloaded (\d+/\d+) layers to GPU", log)
+    return " + ".join(said) + (" · " + layers[-1] + " layers on GPU" if layers else "")
+
+
+def refusal_from_log(log: str, model: str) -> str:
+    """Return one sentence that says why llama.cpp did not load `model`, with the engine's own reason where it gave one.
+
+    >>> print(refusal_from_log("E gguf_init_from_reader: invalid magic characters: 'garb', expected 'GGUF'", "m.gguf"))
+    llama.cpp could not load m.gguf: invalid magic characters: 'garb', expected 'GGUF'; give a complete GGUF file that this llama.cpp knows.
+    """
+    reasons = re.findall(r"\bE gguf_init\w*: (.+)", log) or re.findall(r"\bE \w+: error loading model: (.+)", log)
+    reason = reasons[0].strip() if reasons else "the engine gave no reason"
+    return f"llama.cpp could not load {model}: {reason}; give a complete GGUF file that this llama.cpp knows."
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="recite_server", description="llama.cpp's HTTP server on 127.0.0.1, until stdin ends")
+    parser.add_argument("--model", required=True, help="a GGUF file")
+    parser.add_argument("--threads", type=int, default=1, help="threads to compute with (default 1: the reciting model is small)")
+    parser.add_argument("--parallel", type=int, default=4, help="generations at the same time (default 4)")
+    parser.add_argument("--port", type=int, default=0, help="default 0: a free one")
+    return parser.parse_args(arguments)
+
+
+def _start(options: argparse.Namespace) -> Any:
+    engine = importlib.import_module("xllamacpp")  # here, not at the top: its backends log what they are while they load
+    params = engine.CommonParams()
+    params.model.path = options.model
+    params.hostnames = ["127.0.0.1"]
+    params.port = options.port
+    params.n_parallel = options.parallel
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
+    params.verbosity = _LOG_DEVICES
+    params.ui = False
+    params.cache_ram_mib = 0  # the prompts here are a few bytes; the default reserves up to 8 GB
+    # The default lets a page of any origin read answers, and /slots shows everybody's prompts.
+    params.cors_origins = "http://127.0.0.1"
+    params.endpoint_slots = False
+    if os.environ.get("DETOK_ENGINE_KEY"):
+        params.api_keys = [os.environ["DETOK_ENGINE_KEY"]]
+    return engine.Server(params)
+
+
+def _pass_on_warnings(log: int, stderr: int) -> None:
+    """Copy warnings and errors from the engine's log to `stderr`, until the log ends; the rest of its log is a line per request."""
+    with open(log, "rb") as lines, open(stderr, "wb", buffering=0) as out:
+        for line in lines:
+            if re.match(rb"(\x1b\S*?m)?[\d.]+ [WE] ", line):
+                with contextlib.suppress(OSError):  # nobody reads stderr any more: go on emptying the pipe, or the engine stops at it
+                    out.write(line)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Start the engine, say where it is, and wait for the parent to end it. Returns the exit code."""
+    options = _options(arguments)
+    parent = os.getppid()
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    stderr = os.dup(2)
+
+    def say(message: dict[str, Any]) -> None:
+        answer.write(json.dumps(message, ensure_ascii=False) + "\n")
+        answer.flush()
+
+    if not Path(options.model).is_file():
+        say({"error": f"there is no model at {options.model}; give the path of a GGUF file."})
+        return 1
+    # The engine logs to descriptor 2 from native code and holds the GIL while it loads, so nobody could drain a pipe: a file it is.
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+        failure = None
+        try:
+            server = _start(options)
+        except ImportError as error:
+            failure = f"the embedded engine needs the package xllamacpp, which does not import here ({error}); install it with pip."
+        except RuntimeError:
+            failure = ""
+        log.seek(0)
+        said = log.read().decode("utf-8", "replace")
+    if failure is not None:
+        os.dup2(stderr, 2)
+        say({"error": failure or refusal_from_log(said, options.model)})
+        return 1
+    reader, writer = os.pipe()
+    os.dup2(writer, 1)
+    os.dup2(writer, 2)
+    os.close(writer)
+    threading.Thread(target=_pass_on_warnings, args=(reader, stderr), daemon=True).start()
+
+    if not sys.stdin.isatty():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ended = threading.Event()
+
+    def wait_for_end_of_stdin() -> None:
+        while sys.stdin.buffer.read(4096):
+            pass
+        ended.set()
+
+    threading.Thread(target=wait_for_end_of_stdin, daemon=True).start()
+    ready: dict[str, Any] = {"port": urlsplit(server.listening_address).port}
+    device = device_from_log(said)
+    if device is not None:
+        ready["device"] = device
+    say(ready)
+    while not ended.wait(1.0):
+        if os.getppid() != parent:  # somebody else may still hold the other end of stdin
+            break
+    # Not through the destructor of the engine: it waits for answers in progress, and there is nobody left to read them.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
