@@ -1,0 +1,90 @@
+"""Build the wheel that a browser downloads: the core and nothing else, at most 100 kB.
+
+In: detok_py/ and the name, version and summary in pyproject.toml. Out: .build/runtime/detok_py-<version>-py3-none-any.whl and its line in
+manifest.json. Same name and version as the full wheel, so that `micropip.install("detok_py")` and a local copy are the same
+thing; the rims (bridge/, glyphs/, commands/, the command line) and data stay out. Written here rather than by the build
+backend because one project has one wheel there, and because the same input must give the same bytes.
+"""
+
+import base64
+import hashlib
+import io
+import json
+import re
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNTIME = ROOT / ".build" / "runtime"
+RIMS = ("bridge", "glyphs", "commands", "cli.py", "__main__.py")
+MOST_BYTES = 100_000
+
+
+def core_files() -> list[Path]:
+    """Return the files of the core, sorted: Python modules outside the rims.
+
+    >>> "utf8.py" in [path.name for path in core_files()]
+    True
+    """
+    package = ROOT / "detok_py"
+    return [path for path in sorted(package.rglob("*.py")) if path.relative_to(package).parts[0] not in RIMS]
+
+
+def version() -> str:
+    """Return `__version__` of the package, without importing it."""
+    found = re.search(r'^__version__ = "([^"]+)"', (ROOT / "detok_py" / "__init__.py").read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise SystemExit("detok_py/__init__.py has no line __version__ = \"…\".")
+    return found.group(1)
+
+
+def wheel_bytes() -> bytes:
+    """Return the wheel."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    name, number = project["name"], version()
+    info = f"{name}-{number}.dist-info"
+    files = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in core_files()}
+    metadata = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {number}", f"Summary: {project['description']}"]
+    metadata += [f"License-Expression: {project['license']}", f"Requires-Python: {project['requires-python']}"]
+    files[f"{info}/METADATA"] = ("\n".join(metadata) + "\n").encode()
+    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: detok\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    record = [f"{path},sha256={urlsafe_sha256(data)},{len(data)}" for path, data in files.items()]
+    files[f"{info}/RECORD"] = ("\n".join([*record, f"{info}/RECORD,,"]) + "\n").encode()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+        for path, data in files.items():
+            entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = 0o644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            wheel.writestr(entry, data)
+    return buffer.getvalue()
+
+
+def urlsafe_sha256(data: bytes) -> str:
+    """Return the digest as RECORD writes it: base64 with - and _, no padding."""
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def main() -> int:
+    data = wheel_bytes()
+    if len(data) > MOST_BYTES:
+        print(f"The browser's wheel would be {len(data)} bytes, more than {MOST_BYTES}; what came into the core that belongs in a rim?", file=sys.stderr)
+        return 1
+    RUNTIME.mkdir(parents=True, exist_ok=True)
+    for old in RUNTIME.glob("detok_py-*.whl"):
+        old.unlink()
+    name = f"detok_py-{version()}-py3-none-any.whl"
+    (RUNTIME / name).write_bytes(data)
+    manifest_path = RUNTIME / "manifest.json"
+    manifest = json.loads(manifest_path.read_text()) if manifest_path.exists() else {}
+    manifest = {file: line for file, line in manifest.items() if not file.startswith("detok_py-")}
+    # Compressed once already: there is nothing to gain from a second compression on the way.
+    manifest[name] = {"bytes": len(data), "br_bytes": len(data), "gz_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    manifest_path.write_text(json.dumps(manifest, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""Set up what a `make` target needs, and nothing that is there already.
+
+`python tools/setup.py demo|check|test` brings .venv/, node_modules/ and .build/ to what the pinned files say. Each step has a stamp in
+.build/stamps/ with the hash of what it was made from: while the hash holds and the result exists the step costs nothing. Only the
+standard library is imported, because this runs before anything is installed.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / ".build"
+PYTHON = ROOT / ".venv" / "bin" / "python"
+OLDEST_NODE = 20
+
+
+class SetupFailed(Exception):
+    """A step did not work: one sentence with the way out."""
+
+
+class Step(NamedTuple):
+    """`work` brings `results` about; it is done again when a file of `sources` or a word of `facts` changes."""
+
+    purpose: str
+    sources: tuple[str, ...]
+    facts: tuple[str, ...]
+    results: tuple[str, ...]
+    work: Callable[[], None]
+
+
+def run(command: list[str], trouble: str) -> None:
+    """Run `command`; what it prints is shown only when it fails, as SetupFailed with `trouble` and its last lines."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except FileNotFoundError:
+        raise SetupFailed(f"{trouble} There is no program {command[0]!r} on the PATH.") from None
+    if done.returncode:
+        last = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()][-12:]
+        raise SetupFailed("\n    ".join([trouble, *last]))
+
+
+def make_venv() -> None:
+    if PYTHON.exists() and subprocess.run([PYTHON, "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"], capture_output=True).returncode == 0:
+        return
+    shutil.rmtree(ROOT / ".venv", ignore_errors=True)
+    command = [sys.executable, "-m", "venv", ".venv"]
+    trouble = f"{sys.executable} cannot make a virtual environment; install its venv module (Debian: apt install python3-venv)."
+    try:
+        run(command, trouble)
+    except SetupFailed:
+        # Debian splits venv off its Python; as root we may fetch it, as nobody else.
+        if shutil.which("apt-get") is None or os.geteuid() != 0:
+            raise
+        package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+        subprocess.run(["apt-get", "update", "-q"], capture_output=True)
+        run(["apt-get", "install", "-y", "-q", "--no-install-recommends", package], trouble)
+        shutil.rmtree(ROOT / ".venv", ignore_errors=True)
+        run(command, trouble)
+
+
+def pip_install(requirements: str) -> Callable[[], None]:
+    def work() -> None:
+        command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]
+        command += ["--prefer-binary", "--require-hashes", "-r", f"requirements/{requirements}.txt"]
+        run(command, f"pip could not install requirements/{requirements}.txt; is a package index reachable?")
+
+    return work
+
+
+def install_engine() -> None:
+    try:
+        pip_install("engine")()
+    except SetupFailed as error:
+        reason = str(error).splitlines()[-1].strip()
+        print(f"  llama.cpp has no wheel for this machine ({reason}): the embedded engine is left out; the scripted one remains.", flush=True)
+
+
+def install_project() -> None:
+    """Install detok_py in place, so that pytest finds the kit's plugin and `detok` is a command of .venv."""
+    command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "-e", "."]
+    run(command, "pip could not install this project in place.")
+
+
+def install_node_packages() -> None:
+    run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], "npm ci failed; is a package registry reachable?")
+
+
+def check_node() -> None:
+    """Raise SetupFailed when Node is missing or older than we need."""
+    program = shutil.which("node")
+    if program is None or shutil.which("npm") is None:
+        raise SetupFailed(f"Node is not on the PATH; install Node {OLDEST_NODE} or newer, with npm.")
+    version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.strip()
+    if int(version.lstrip("v").split(".")[0]) < OLDEST_NODE:
+        raise SetupFailed(f"{program} is Node {version}; detok needs {OLDEST_NODE} or newer.")
+
+
+def fetch_micropip() -> None:
+    wheels = BUILD / "wheels"
+    shutil.rmtree(wheels, ignore_errors=True)
+    command = [str(PYTHON), "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
+    # Without the version pip looks for a wheel that this machine's Python can run, and silently takes an old one.
+    command += ["--python-version", "3.14", "--require-hashes", "-r", "requirements/runtime.txt", "-d", str(wheels)]
+    run(command, "pip could not fetch micropip; is a package index reachable?")
+
+
+def build_runtime() -> None:
+    run(["node", "tools/build_runtime.mjs"], "Building the browser's runtime failed.")
+
+
+def build_wheel() -> None:
+    run([str(PYTHON), "tools/browser_wheel.py"], "Building the browser's wheel failed.")
+
+
+def collect_test_site() -> None:
+    run([str(PYTHON), "tests/pyodide/collect_site.py"], "Collecting what pytest needs inside Pyodide failed.")
+
+
+CORE = ("detok_py/**/*.py", "pyproject.toml")
+VENV = ".venv/pyvenv.cfg"
+RUNTIME_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip", "manifest.json")
+STEPS = {
+    "venv": Step("a virtual environment", (), (), (".venv/bin/python",), make_venv),
+    "serve": Step("the server's packages", ("requirements/serve.txt", VENV), (), (".venv/bin/uvicorn",), pip_install("serve")),
+    "engine": Step("llama.cpp", ("requirements/engine.txt", VENV), (), (), install_engine),
+    "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (), (".venv/bin/pytest",), pip_install("dev")),
+    "project": Step("detok_py in place", ("pyproject.toml", VENV), (), (".venv/bin/detok",), install_project),
+    "node": Step("the packages from npm", ("package-lock.json",), (), ("node_modules/pyodide/pyodide.mjs",), install_node_packages),
+    "micropip": Step("micropip", ("requirements/runtime.txt",), (), (".build/wheels",), fetch_micropip),
+    "runtime": Step(
+        "the browser's runtime (about a minute, once)",
+        ("tools/build_runtime.mjs", "tools/compile_stdlib.py", "package-lock.json", "requirements/runtime.txt"),
+        (),
+        tuple(f".build/runtime/{name}" for name in RUNTIME_FILES),
+        build_runtime,
+    ),
+    "wheel": Step("the browser's wheel", (*CORE, "tools/browser_wheel.py"), (), (".build/runtime/manifest.json",), build_wheel),
+    "site": Step(
+        "pytest for Pyodide", ("requirements/dev.txt", "tests/pyodide/collect_site.py", VENV), (), (".build/pyodide-site",), collect_test_site
+    ),
+}
+BUILD_STEPS = ("node", "micropip", "runtime", "wheel")
+TARGETS = {
+    "demo": ("venv", "serve", "engine", *BUILD_STEPS),
+    "check": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS),
+    "test": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS, "site"),
+}
+
+
+def fingerprint(step: Step) -> str:
+    """Return the hash of everything `step` is made from: names and bytes of its sources, and its facts."""
+    digest = hashlib.sha256()
+    for fact in step.facts:
+        digest.update(fact.encode() + b"\0")
+    for pattern in step.sources:
+        for path in sorted(ROOT.glob(pattern)):
+            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def bring_up(names: Iterable[str]) -> None:
+    """Do the steps that are not done; one line each, and silence when there is nothing to do."""
+    stamps = BUILD / "stamps"
+    stamps.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        step = STEPS[name]
+        stamp = stamps / name
+        key = fingerprint(step)
+        if stamp.exists() and stamp.read_text() == key and all((ROOT / result).exists() for result in step.results):
+            continue
+        print(f"setting up {step.purpose} …", end="", flush=True)
+        began = time.monotonic()
+        try:
+            step.work()
+        except SetupFailed:
+            print(flush=True)
+            raise
+        stamp.write_text(key)
+        print(f" {time.monotonic() - began:.1f} s", flush=True)
+
+
+def main(words: list[str]) -> int:
+    if sys.version_info < (3, 11):
+        print(f"detok needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}. Try: make PYTHON=python3.12 …", file=sys.stderr)
+        return 1
+    names = [name for word in words for name in TARGETS.get(word, (word,))]
+    unknown = [name for name in names if name not in STEPS]
+    if unknown or not names:
+        print(f"usage: setup.py {'|'.join([*TARGETS, *STEPS])}", file=sys.stderr)
+        return 2
+    BUILD.mkdir(exist_ok=True)
+    try:
+        with open(BUILD / "lock", "w") as lock:
+            # Two `make` at once: the second waits, and then finds everything done.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            check_node()
+            bring_up(dict.fromkeys(names))
+    except SetupFailed as error:
+        print(f"set-up failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
