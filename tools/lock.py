@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHONS = {"serve": "3.11", "engine": "3.11", "dev": "3.11", "runtime": "3.14"}
+PYTHONS = {"serve": "3.11", "engine": "3.11", "dev": "3.11", "runtime": "3.14", "pyodide": "3.14"}
 
 
 def main() -> int:

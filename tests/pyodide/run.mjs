@@ -1,0 +1,62 @@
+// Run the unit tests inside Pyodide, in Node: the same files, the same assertions, the Python that a browser runs.
+//
+// In: .build/runtime/ (Pyodide, the compiled standard library, the browser's wheel), .build/pyodide-site/ (pytest), tests/, and pytest's own
+// arguments after the file name. detok_py comes from the wheel, not from the source tree, so a module that the wheel forgets is
+// noticed. Out: pytest's output and its exit code. Test files that need what Pyodide lacks are named by tests/conftest.py.
+
+import { existsSync, writeSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const runtime = join(root, ".build", "runtime");
+const site = join(root, ".build", "pyodide-site");
+for (const needed of [runtime, site]) {
+  if (!existsSync(needed)) {
+    console.error(`${needed} is not there; run: python3 tools/setup.py test`);
+    process.exit(2);
+  }
+}
+
+const { loadPyodide } = await import(pathToFileURL(join(runtime, "pyodide.mjs")).href);
+const python = await loadPyodide({
+  indexURL: `${runtime}/`,
+  stdLibURL: join(runtime, "python_stdlib.zip"),
+  env: { HOME: "/home/pyodide", PYTEST_DISABLE_PLUGIN_AUTOLOAD: "1", PYTHONPYCACHEPREFIX: "/pycache", COLUMNS: "120" },
+});
+// Byte for byte: by lines, each of pytest's dots would get a line of its own.
+const through = (/** @type {number} */ fd) => ({ isatty: false, write: (/** @type {Uint8Array} */ bytes) => writeSync(fd, bytes) });
+python.setStdout(through(1));
+python.setStderr(through(2));
+
+/** @param {string} from @param {string} to */
+function mount(from, to) {
+  python.FS.mkdirTree(to);
+  python.FS.mount(python.FS.filesystems.NODEFS, { root: from }, to);
+}
+mount(join(root, "tests"), "/project/tests");
+mount(site, "/site");
+// The same settings, without those of a plugin that isn't here: an unknown setting is an error.
+const settings = await readFile(join(root, "pyproject.toml"), "utf8");
+python.FS.writeFile("/project/pyproject.toml", settings.replace(/^asyncio_.*\n/gm, ""));
+const data = process.env.DETOK_DATA ?? join(dirname(root), "shared", "data");
+if (existsSync(data)) mount(data, "/shared/data");
+
+const wheel = (await readdir(runtime)).find((name) => name.startsWith("detok_py-") && name.endsWith(".whl"));
+if (!wheel) throw new Error("there is no wheel of detok_py in .build/runtime; run: python3 tools/setup.py test");
+const where = python.runPython("import site; site.getsitepackages()[0]");
+python.unpackArchive(new Uint8Array(await readFile(join(runtime, wheel))), "wheel", { extractDir: where });
+
+python.globals.set("words", python.toPy(process.argv.slice(2)));
+const code = python.runPython(`
+import os, sys
+sys.path.insert(0, "/site")
+os.chdir("/project")
+import pytest
+int(pytest.main([
+    "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "_hypothesis_pytestplugin",
+    "-q", "--ignore=tests/browser", "--ignore=tests/pyodide", "-m", "not soak", *words,
+]))
+`);
+process.exit(code);
