@@ -92,6 +92,7 @@ def _start(options: argparse.Namespace) -> Any:
     engine = importlib.import_module("xllamacpp")  # here, not at the top: its backends log what they are while they load
     params = engine.CommonParams()
     params.model.path = options.model
+    params.model_alias = [Path(options.model).stem]  # the name in /v1/models, which is else the whole path
     params.hostnames = ["127.0.0.1"]
     params.port = options.port
     params.n_parallel = options.parallel
