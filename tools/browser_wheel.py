@@ -36,7 +36,7 @@ def version() -> str:
     """Return `__version__` of the package, without importing it."""
     found = re.search(r'^__version__ = "([^"]+)"', (ROOT / "detok_py" / "__init__.py").read_text(encoding="utf-8"), re.MULTILINE)
     if found is None:
-        raise SystemExit("detok_py/__init__.py has no line __version__ = \"…\".")
+        raise SystemExit('detok_py/__init__.py has no line __version__ = "…".')
     return found.group(1)
 
 
@@ -70,7 +70,8 @@ def urlsafe_sha256(data: bytes) -> str:
 def main() -> int:
     data = wheel_bytes()
     if len(data) > MOST_BYTES:
-        print(f"The browser's wheel would be {len(data)} bytes, more than {MOST_BYTES}; what came into the core that belongs in a rim?", file=sys.stderr)
+        sentence = f"The browser's wheel would be {len(data)} bytes, more than {MOST_BYTES}; what came into the core that belongs in a rim?"
+        print(sentence, file=sys.stderr)
         return 1
     RUNTIME.mkdir(parents=True, exist_ok=True)
     for old in RUNTIME.glob("detok_py-*.whl"):

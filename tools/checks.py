@@ -102,7 +102,7 @@ def browser(name: str) -> Callable[[bool], Outcome]:
 
 
 def soak(quick: bool) -> Outcome:
-    command = [*PYTEST, "tests", "--ignore=tests/browser", "--ignore=tests/pyodide", "-m", "soak or not soak"]
+    command = [*PYTEST, "tests", "--ignore=tests/browser", "--ignore=tests/pyodide"]
     return run(command, {"DETOK_PROFILE": "soak"})
 
 

@@ -33,7 +33,7 @@ def compile_zip(source: str, target: str) -> int:
     count = 0
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
         for name in sorted(old.namelist()):
-            if name.endswith("/") or name.endswith(".pyc"):
+            if name.endswith(("/", ".pyc")):
                 continue
             data = old.read(name)
             if name.endswith(".py"):

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / ".build"
 PYTHON = ROOT / ".venv" / "bin" / "python"
 OLDEST_NODE = 20
+QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
 
 
 class SetupFailed(Exception):
@@ -48,7 +49,8 @@ def run(command: list[str], trouble: str) -> None:
 
 
 def make_venv() -> None:
-    if PYTHON.exists() and subprocess.run([PYTHON, "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"], capture_output=True).returncode == 0:
+    question = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
+    if PYTHON.exists() and subprocess.run([PYTHON, "-c", question], capture_output=True).returncode == 0:
         return
     shutil.rmtree(ROOT / ".venv", ignore_errors=True)
     command = [sys.executable, "-m", "venv", ".venv"]
@@ -68,7 +70,7 @@ def make_venv() -> None:
 
 def pip_install(requirements: str) -> Callable[[], None]:
     def work() -> None:
-        command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]
+        command = [str(PYTHON), "-m", "pip", "install", *QUIET, "--no-deps"]
         command += ["--prefer-binary", "--require-hashes", "-r", f"requirements/{requirements}.txt"]
         run(command, f"pip could not install requirements/{requirements}.txt; is a package index reachable?")
 
@@ -80,12 +82,12 @@ def install_engine() -> None:
         pip_install("engine")()
     except SetupFailed as error:
         reason = str(error).splitlines()[-1].strip()
-        print(f"  llama.cpp has no wheel for this machine ({reason}): the embedded engine is left out; the scripted one remains.", flush=True)
+        print(f" left out: no wheel of llama.cpp for this machine ({reason}); the scripted engine remains", end="", flush=True)
 
 
 def install_project() -> None:
     """Install detok_py in place, so that pytest finds the kit's plugin and `detok` is a command of .venv."""
-    command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "-e", "."]
+    command = [str(PYTHON), "-m", "pip", "install", *QUIET, "--no-deps", "--no-build-isolation", "-e", "."]
     run(command, "pip could not install this project in place.")
 
 
@@ -106,7 +108,7 @@ def check_node() -> None:
 def fetch_micropip() -> None:
     wheels = BUILD / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
-    command = [str(PYTHON), "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
+    command = [str(PYTHON), "-m", "pip", "download", *QUIET, "--no-deps", "--only-binary=:all:"]
     # Without the version pip looks for a wheel that this machine's Python can run, and silently takes an old one.
     command += ["--python-version", "3.14", "--require-hashes", "-r", "requirements/runtime.txt", "-d", str(wheels)]
     run(command, "pip could not fetch micropip; is a package index reachable?")
@@ -124,9 +126,12 @@ def install_for_pyodide() -> None:
     """Install pytest where Pyodide finds it: wheels for its platform, so that packages with native code work as well."""
     site = BUILD / "pyodide-site"
     shutil.rmtree(site, ignore_errors=True)
-    command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--no-compile"]
+    command = [str(PYTHON), "-m", "pip", "install", *QUIET, "--no-deps", "--only-binary=:all:", "--no-compile"]
     command += ["--python-version", "3.14", "--platform", "pyemscripten_2026_0_wasm32", "--target", str(site)]
-    run([*command, "--require-hashes", "-r", "requirements/pyodide.txt"], "pip could not fetch pytest for Pyodide; is a package index reachable?")
+    run(
+        [*command, "--require-hashes", "-r", "requirements/pyodide.txt"],
+        "pip could not fetch pytest for Pyodide; is a package index reachable?",
+    )
 
 
 CORE = ("detok_py/**/*.py", "pyproject.toml")
@@ -191,8 +196,9 @@ def bring_up(names: Iterable[str]) -> None:
 
 
 def main(words: list[str]) -> int:
-    if sys.version_info < (3, 11):
-        print(f"detok needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}. Try: make PYTHON=python3.12 …", file=sys.stderr)
+    if sys.version_info < (3, 11):  # noqa: UP036 - this file is run by whatever Python is there
+        version = sys.version.split()[0]
+        print(f"detok needs Python 3.11 or newer; {sys.executable} is {version}. Try: make PYTHON=python3.12 …", file=sys.stderr)
         return 1
     names = [name for word in words for name in TARGETS.get(word, (word,))]
     unknown = [name for name in names if name not in STEPS]
