@@ -138,7 +138,7 @@ class StreamingDetokenizer:
     ('é ', '\\ufffd')
     """
 
-    __slots__ = ("errors", "held", "_shown", "_ended")
+    __slots__ = ("_ended", "_shown", "errors", "held")
 
     def __init__(self, errors: str = "replace") -> None:
         self.errors = check_errors(errors)

@@ -1,0 +1,301 @@
+"""Token ids to text, a token at a time.
+
+In: ids. Out: after every push, the longest common prefix of the final text over everything that could still come. Held: what the decoder
+rules of the vocabulary hold (decoders.py), and nothing else.
+
+Most tokens are met in the state of a text that has begun with nothing held, and leave it as it was. For these a push is one look into a
+table, which fills itself. All others go through the chain.
+"""
+
+from typing import Any, Iterable, NamedTuple
+
+from .decoders import Chain, _BytesJoin
+from .errors import VocabularyError
+from .spans import Trace
+from .utf8 import check_errors, decode_utf8, ended
+from .vocabulary import Vocabulary
+
+Mark = NamedTuple("Mark", [("state", Any), ("shown", int), ("ended", bool), ("trace", Any)])
+
+SKIPPED = None
+
+
+class Detokenizer:
+    """Token ids to text: `push` one id, `feed` many, `flush` at the end.
+
+    `vocabulary` brings the table and its decoder rules.
+    `prompt_ids` go through the same rules first, their text discarded: a prompt that ends inside a character, or that decides a
+    leading space, is right.
+    `skip_special_tokens` makes special tokens nothing: halves of a character join across them.
+    `byte_fallback` is "utf8" (a run of byte tokens is a UTF-8 stream) or "hf" (as Hugging Face decodes it: one bad byte turns the
+    whole run into U+FFFD, so the run is held until it ends).
+    `errors` is a policy of `StreamingDetokenizer`.
+    `unknown` is "error" (VocabularyError before any state changes; the stream goes on after it) or "skip".
+    `spans=True` records which characters each token took part in.
+    `clean_up_tokenization_spaces` overrides what the vocabulary says.
+
+    >>> v = Vocabulary.from_bytes([b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3])
+    >>> t = Detokenizer(v)
+    >>> [t.push(i) for i in (0, 1, 3, 2)], t.flush()
+    (['caf', '', '', 'é'], '')
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        prompt_ids: Iterable[int] = (),
+        *,
+        skip_special_tokens: bool = True,
+        byte_fallback: str = "utf8",
+        errors: str = "replace",
+        unknown: str = "error",
+        spans: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+    ) -> None:
+        if unknown not in ("error", "skip"):
+            raise ValueError('unknown is "error" or "skip", not ' + repr(unknown))
+        clean_up = vocabulary.clean_up if clean_up_tokenization_spaces is None else bool(clean_up_tokenization_spaces)
+        self.vocabulary = vocabulary
+        self.skip_special_tokens = skip_special_tokens
+        self.byte_fallback = byte_fallback
+        self.errors = check_errors(errors)
+        self.unknown = unknown
+        self.clean_up = clean_up
+        self._chain = Chain(vocabulary.rules, byte_fallback=byte_fallback, errors=errors, clean_up=clean_up)
+        # Tables are shared by all Detokenizers of the vocabulary that are made alike.
+        key = (bool(skip_special_tokens), byte_fallback, errors, clean_up)
+        tables = vocabulary._memo.get(key)
+        if tables is None:
+            tables = vocabulary._memo[key] = ({}, {})
+        self._entries: dict[int, Any] = tables[0]  # id → entry
+        self._texts: dict[int, str] = tables[1]  # id → its text, for tokens that leave a resting state at rest
+        self._joins_bytes = self._chain.join.__class__ is _BytesJoin and not self._chain.items and self._chain.text is None
+        self._trace: Trace | None = Trace(self._chain, byte_fallback, errors) if spans else None
+        self._counts = spans  # whether anyone asks for the number of characters shown
+        self._start = self._chain.save()
+        self.reset(prompt_ids)
+
+    def reset(self, prompt_ids: Iterable[int] = ()) -> None:
+        """Forget everything and begin a new text, after `prompt_ids`."""
+        self._chain.load(self._start)
+        self._ended = False
+        self._shown = 0
+        self._resting = False
+        if self._trace is not None:
+            self._trace = Trace(self._chain, self.byte_fallback, self.errors)
+        ids = list(prompt_ids)
+        if ids:
+            self.feed(ids)
+            self._shown = 0
+            if self._trace is not None:
+                self._trace.begin()
+        self._settle()
+
+    @property
+    def exact(self) -> bool:
+        """Whether the law holds for the rules of this vocabulary; `late_because` says why not."""
+        return self._chain.exact
+
+    @property
+    def late_because(self) -> str:
+        """Why some text comes later than it could, "" if none does."""
+        return self._chain.late_because
+
+    @property
+    def held(self) -> bytes:
+        """What waits, as bytes: an unfinished character or byte run; or text that a rule may still change, as UTF-8."""
+        return self._chain.held
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """For each token since the prompt, the characters (first, one past last) of the text that it took part in.
+
+        Characters of what is still held are not counted yet. Asked of a Detokenizer that was not made with `spans=True`, it raises
+        ValueError.
+        """
+        if self._trace is None:
+            raise ValueError("no spans were recorded: make the Detokenizer with spans=True")
+        return self._trace.read()
+
+    def _settle(self) -> None:
+        if self._counts or self._ended:
+            self._resting = False
+        elif self._joins_bytes:
+            self._resting = not self._chain.join.held
+        else:
+            self._resting = self._chain.save() == self._chain.rest
+
+    def _entry(self, token_id: int) -> Any:
+        """Return the table entry of an id, SKIPPED for one that is nothing."""
+        try:
+            return self._entries[token_id]
+        except KeyError:
+            pass
+        except TypeError:
+            raise VocabularyError("a token id is an integer, not " + repr(token_id)[:40]) from None
+        vocabulary = self.vocabulary
+        try:
+            stored = vocabulary.stored_bytes(token_id)
+        except VocabularyError:
+            if self.unknown == "skip":
+                return SKIPPED
+            raise
+        if self.skip_special_tokens and token_id in vocabulary.special_ids:
+            entry = SKIPPED
+        elif not 0 <= token_id < len(vocabulary):
+            return SKIPPED  # silent ids are as many as there are integers: not for the table
+        else:
+            entry = self._chain.entry(stored, token_id in vocabulary.literal_ids)
+        self._entries[token_id] = entry
+        return entry
+
+    def push(self, token_id: int) -> str:
+        """Take one id; return the text that it makes certain, "" where nothing is yet."""
+        if self._resting:
+            text = self._texts.get(token_id)
+            if text is not None:
+                return text
+        return self._push(token_id)
+
+    def _push(self, token_id: int) -> str:
+        entry = self._entry(token_id)
+        if self._ended:
+            ended("pushing to it")
+        was_resting = self._resting
+        if entry is SKIPPED:
+            if self._trace is not None:
+                self._trace.push(entry, True)
+            elif was_resting and token_id in self._entries:
+                self._texts[token_id] = ""
+            return ""
+        if self.errors == "strict":
+            before = self._chain.save()
+            try:
+                text = self._chain.push(entry)
+            except UnicodeError:
+                self._chain.load(before)
+                raise
+        else:
+            text = self._chain.push(entry)
+        self._shown += len(text)
+        if self._trace is not None:
+            self._trace.push(entry, False)
+        self._settle()
+        if was_resting and self._resting:
+            self._texts[token_id] = text
+        return text
+
+    def feed(self, ids: Iterable[int]) -> str:
+        """Take many ids; return the text that they make certain. An unknown id refuses them all: the state is as before."""
+        if self._resting:
+            texts = self._texts
+            if not hasattr(ids, "__len__"):
+                ids = list(ids)
+            try:
+                return "".join([texts[i] for i in ids])
+            except (KeyError, TypeError):
+                pass
+        ids = list(ids)
+        if self._joins_bytes and self._trace is None and not self._ended:
+            table = self._entries
+            try:
+                data = b"".join([table[i] for i in ids])
+            except (KeyError, TypeError):  # an id that is new to the table, or one that is nothing
+                data = b"".join([entry for entry in [self._entry(i) for i in ids] if entry is not SKIPPED])
+            join = self._chain.join
+            text, join.held = decode_utf8(join.held + data if join.held else data, self.errors)
+            self._shown += len(text)
+            self._resting = not join.held and not self._counts
+            return text
+        for i in ids:
+            self._entry(i)
+        before = self._chain.save() if self.errors == "strict" else None
+        try:
+            return "".join([self.push(i) for i in ids])
+        except UnicodeError:
+            if before is not None:
+                self._chain.load(before)
+                self._settle()
+            raise
+
+    def flush(self) -> str:
+        """End the text; return what was held. Until `reset`, a further push raises StreamEndedError."""
+        text = self._chain.flush()
+        if self._trace is not None and not self._ended:
+            self._trace.flush()
+        self._shown += len(text)
+        self._ended = True
+        self._resting = False
+        return text
+
+    def mark(self) -> Mark:
+        """Return a mark of this moment for `rollback`: before tokens that a draft model guessed, say."""
+        if not self._counts:
+            self._counts = True
+            self._resting = False
+        trace = self._trace
+        return Mark(self._chain.save(), self._shown, self._ended, trace.save() if trace else None)
+
+    def rollback(self, mark: Mark) -> int:
+        """Go back to `mark`; return how many characters shown since then are to be taken back."""
+        if mark.shown > self._shown:
+            raise ValueError("this mark lies ahead of the text: it was made after what has been rolled back")
+        back = self._shown - mark.shown
+        self._chain.load(mark.state)
+        self._shown = mark.shown
+        self._ended = mark.ended
+        if self._trace is not None:
+            self._trace.load(mark.trace)
+        self._settle()
+        return back
+
+    def save(self) -> tuple[Any, ...]:
+        """Return the whole state as plain values: it pickles, and goes through JSON."""
+        trace = self._trace
+        return self._chain.save(), self._shown, self._ended, self._counts, trace.save() if trace else None
+
+    def load(self, state: Any) -> None:
+        """Take a state that `save` of a Detokenizer made alike returned, or what JSON made of it."""
+        self._chain.load(state[0])
+        self._shown, self._ended, self._counts = state[1], state[2], state[3]
+        if self._trace is not None:
+            self._trace.load(state[4])
+        self._settle()
+
+    def copy(self) -> "Detokenizer":
+        """Return an independent Detokenizer in the same state: for n > 1, and for beams."""
+        other = Detokenizer(
+            self.vocabulary,
+            skip_special_tokens=self.skip_special_tokens,
+            byte_fallback=self.byte_fallback,
+            errors=self.errors,
+            unknown=self.unknown,
+            spans=self._trace is not None,
+            clean_up_tokenization_spaces=self.clean_up,
+        )
+        other.load(self.save())
+        return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> "Detokenizer":
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        settings = (self.skip_special_tokens, self.byte_fallback, self.errors, self.unknown, self._trace is not None, self.clean_up)
+        return _restored, (self.vocabulary, settings, self.save())
+
+
+def _restored(vocabulary: Vocabulary, settings: tuple[Any, ...], state: Any) -> Detokenizer:
+    skip, byte_fallback, errors, unknown, spans, clean_up = settings
+    detokenizer = Detokenizer(
+        vocabulary,
+        skip_special_tokens=skip,
+        byte_fallback=byte_fallback,
+        errors=errors,
+        unknown=unknown,
+        spans=spans,
+        clean_up_tokenization_spaces=clean_up,
+    )
+    detokenizer.load(state)
+    return detokenizer
