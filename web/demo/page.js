@@ -1,0 +1,458 @@
+/**
+ * The page: boots the worker, asks for streams, and shows what came. The parts: recording.js (what came), player.js (where in
+ * it the page is), panes.js and timeline.js (painting), gauges.js (numbers).
+ */
+
+import { PythonWorker } from "../src/client.js";
+import { milliseconds, NumberList, Stopwatch } from "./gauges.js";
+import { TextPane } from "./panes.js";
+import { Player } from "./player.js";
+import { missingBytes, PANES, Recording, toHex } from "./recording.js";
+import { Timeline } from "./timeline.js";
+
+/** @typedef {"loading" | "ready" | "streaming" | "finished" | "error"} State */
+/** @typedef {import("./recording.js").Pane} Pane */
+/** @typedef {{id: string, title: string, lang: string, dir: string, prompt: string, text?: string}} Recited */
+
+/**
+ * @template {HTMLElement} T
+ * @param {string} id
+ * @param {new () => T} type
+ * @returns {T}
+ */
+function element(id, type) {
+  const found = document.getElementById(id);
+  if (!(found instanceof type)) throw new Error(`The page has no ${type.name} #${id}.`);
+  return found;
+}
+
+const ui = {
+  controls: element("controls", HTMLFormElement),
+  promptChoice: element("prompt-choice", HTMLSelectElement),
+  prompt: element("prompt", HTMLInputElement),
+  ownText: element("own-text", HTMLTextAreaElement),
+  cut: element("cut", HTMLSelectElement),
+  pace: element("pace", HTMLSelectElement),
+  fault: element("fault", HTMLSelectElement),
+  stopStrings: element("stop-strings", HTMLInputElement),
+  start: element("start", HTMLButtonElement),
+  stop: element("stop", HTMLButtonElement),
+  loading: element("loading", HTMLElement),
+  loadingBar: element("loading-bar", HTMLProgressElement),
+  loadingStep: element("loading-step", HTMLElement),
+  loadingBytes: element("loading-bytes", HTMLElement),
+  alert: element("alert", HTMLElement),
+  status: element("status", HTMLElement),
+  hold: element("hold", HTMLElement),
+  holdCells: element("hold-cells", HTMLElement),
+  holdText: element("hold-text", HTMLElement),
+  pause: element("pause", HTMLButtonElement),
+  scrub: element("scrub", HTMLInputElement),
+  position: element("position", HTMLOutputElement),
+  speed: element("speed", HTMLSelectElement),
+  export: element("export", HTMLButtonElement),
+  engineName: element("engine-name", HTMLElement),
+  engineDevice: element("engine-device", HTMLElement),
+  engineFidelity: element("engine-fidelity", HTMLElement),
+};
+
+const address = new URLSearchParams(location.search);
+const OWN_PROMPT = "\u0000own";
+
+/** @type {Record<Pane, TextPane>} */
+const panes = /** @type {any} */ ({});
+/** @type {Record<Pane, NumberList>} */
+const tallies = /** @type {any} */ ({});
+for (const name of PANES) {
+  panes[name] = new TextPane(/** @type {HTMLElement} */ (document.querySelector(`[data-pane=${name}]`)), `broken-${name}`);
+  tallies[name] = new NumberList(/** @type {HTMLElement} */ (document.querySelector(`[data-tally=${name}]`)), {
+    replacements: "U+FFFD now · ever",
+    surrogates: "Lone surrogates now · ever",
+  });
+}
+const gauges = new NumberList(element("gauges", HTMLElement), {
+  tokens: "Tokens",
+  rate: "Tokens / s",
+  added: "Added ms, p50 · p99",
+  bytes: "Bytes held, now · most",
+  characters: "Characters held, now · most",
+});
+const timeline = new Timeline(element("timeline", HTMLElement), (position) => player.seek(position));
+const player = new Player(panes, timeline, onPaint);
+const stopwatch = new Stopwatch();
+
+/** @type {State} */
+let state = "loading";
+/** @type {PythonWorker | undefined} */
+let python;
+/** @type {import("../src/client.js").EngineStream | undefined} */
+let stream;
+/** When the stream's first data came, in milliseconds since 1970. */
+let begun = 0;
+/** @type {{sentence: string, state: State} | undefined} How the stream ended, until its last step is painted. */
+let ending;
+let mostBytes = 0;
+let mostCharacters = 0;
+let gaugesDue = 0;
+/** @type {Recited[]} */
+let recited = [];
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let startSoon;
+
+/** @param {State} next */
+function setState(next) {
+  state = next;
+  document.documentElement.dataset.state = next;
+  ui.start.disabled = !(next === "ready" || next === "finished" || next === "error") || !python;
+  ui.stop.disabled = next !== "streaming";
+  ui.loading.hidden = next !== "loading";
+}
+
+/** @param {string} sentence @param {{label: string, action: () => void}} [way] */
+function showAlert(sentence, way) {
+  ui.alert.textContent = sentence;
+  if (way) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = way.label;
+    button.addEventListener("click", way.action);
+    ui.alert.append(" ", button);
+  }
+  ui.alert.hidden = false;
+}
+
+function hideAlert() {
+  ui.alert.hidden = true;
+  ui.alert.textContent = "";
+}
+
+// ---------------------------------------------------------------- boot
+
+async function boot() {
+  hideAlert();
+  setState("loading");
+  python?.close();
+  const worker = (python = new PythonWorker({
+    runtimeUrl: "/runtime/",
+    timeout: Number(address.get("boot-timeout")) || 30_000,
+    onProgress: ({ step, loaded, total }) => {
+      ui.loadingStep.textContent = step;
+      if (total) ui.loadingBar.value = loaded / total;
+      ui.loadingBytes.textContent = total ? `${(loaded / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB` : "";
+    },
+  }));
+  try {
+    await Promise.all([worker.ready, loadTexts(), loadInfo()]);
+  } catch (error) {
+    if (worker !== python) return;
+    python = undefined;
+    setState("error");
+    showAlert(error instanceof Error ? error.message : String(error), { label: "Try again", action: () => void boot() });
+    return;
+  }
+  performance.mark("detok-ready");
+  setState("ready");
+  if (address.has("text") || address.has("prompt") || address.has("start")) {
+    // `ready` stays for a moment, so that whoever waits for it sees it.
+    ui.status.textContent = "Ready. The text of the address starts in a moment.";
+    startSoon = setTimeout(start, 1000);
+  }
+}
+
+/** The texts that the embedded engine can recite; none where another engine is attached. */
+async function loadTexts() {
+  try {
+    const response = await fetch("/texts.json");
+    recited = response.ok ? await response.json() : [];
+  } catch {
+    recited = [];
+  }
+  ui.promptChoice.textContent = "";
+  for (const { id, title } of recited) ui.promptChoice.append(new Option(title, id));
+  ui.promptChoice.append(new Option("Your own prompt…", OWN_PROMPT));
+  const wanted = address.get("prompt");
+  if (wanted !== null) {
+    const known = recited.find(({ id, prompt }) => id === wanted || prompt === wanted);
+    ui.promptChoice.value = known ? known.id : OWN_PROMPT;
+    if (!known) ui.prompt.value = wanted;
+  }
+  showPromptField();
+}
+
+async function loadInfo() {
+  try {
+    const response = await fetch("/info");
+    if (response.ok) showEngine((await response.json()).engine);
+  } catch {
+    // The stream's hello says it again.
+  }
+}
+
+/** @param {{name?: string, model?: string, device?: string, fidelity?: string} | undefined} engine */
+function showEngine(engine) {
+  if (!engine) return;
+  ui.engineName.textContent = [engine.name, engine.model].filter(Boolean).join(" · ") || "unknown";
+  ui.engineDevice.textContent = engine.device || "not reported";
+  ui.engineFidelity.textContent = engine.fidelity || "unknown";
+}
+
+// ---------------------------------------------------------------- stream
+
+/** What the form asks for. @returns {{request: import("../src/client.js").StreamRequest, lang: string}} */
+function readForm() {
+  const source = new FormData(ui.controls).get("source");
+  const stop = ui.stopStrings.value ? [ui.stopStrings.value] : [];
+  if (source === "text") {
+    /** @type {Record<string, unknown>} */
+    const params = { engine: "scripted", text: ui.ownText.value, cut: ui.cut.value, pace: Number(ui.pace.value) };
+    if (ui.fault.value) params.fault = ui.fault.value;
+    return { request: { prompt: "", params, want: "both", stop, single_bytes: ui.cut.value === "byte" }, lang: "" };
+  }
+  const chosen = recited.find(({ id }) => id === ui.promptChoice.value);
+  return { request: { prompt: chosen ? chosen.prompt : ui.prompt.value, params: {}, want: "both", stop }, lang: chosen?.lang ?? "" };
+}
+
+function start() {
+  clearTimeout(startSoon);
+  if (!python || state === "streaming" || state === "loading") return;
+  const { request, lang } = readForm();
+  hideAlert();
+  const recording = new Recording();
+  stopwatch.clear();
+  begun = mostBytes = mostCharacters = 0;
+  ending = undefined;
+  for (const name of PANES) panes[name].element.lang = lang;
+  player.load(recording, "live");
+  showPlayback();
+  setState("streaming");
+  ui.status.textContent = "Generating.";
+  const current = (stream = python.open("/stream", request));
+
+  /** @param {string} type @param {(detail: any) => void} listener */
+  const on = (type, listener) =>
+    current.addEventListener(type, (event) => {
+      if (current === stream) listener(/** @type {CustomEvent} */ (event).detail);
+    });
+  on("hello", ({ engine }) => {
+    showEngine(engine);
+    hideAlert();
+  });
+  on("tokens", ({ rows, at }) => {
+    begun ||= at;
+    for (const row of rows) {
+      recording.add(row, at - begun);
+      stopwatch.arrived(at);
+    }
+    player.wake();
+  });
+  on("retry", ({ seconds, code }) => {
+    const what = code === 4503 ? "The engine is not answering" : code === 4429 ? "The bridge is busy" : "The connection to the bridge was lost";
+    showAlert(`${what}. Trying again in ${seconds.toFixed(1)} s…`);
+  });
+  on("notice", ({ message }) => showAlert(message));
+  on("finished", ({ text, reason, note, at }) => {
+    recording.end(text, begun ? at - begun : 0);
+    ending = { state: "finished", sentence: note || (reason === "cancelled" ? "Stopped." : "") };
+    player.wake();
+  });
+  on("failed", ({ text, message, at }) => {
+    recording.end(text, begun ? at - begun : 0);
+    ending = { state: "error", sentence: message };
+    player.wake();
+  });
+}
+
+function stopStream() {
+  if (state !== "streaming" || !stream) return;
+  stream.cancel();
+  const stopped = stream;
+  // A bridge that doesn't answer a cancel isn't waited for.
+  setTimeout(() => {
+    if (!stopped.over) stopped.giveUp();
+  }, 1500);
+}
+
+/** The stream has ended and its last step is on the page (or the reader is somewhere else in it). */
+function conclude() {
+  if (!ending || state !== "streaming") return;
+  const { state: next, sentence } = ending;
+  setState(next);
+  if (next === "error") {
+    const kept = player.recording?.steps.length ?? 0;
+    showAlert(kept > 1 ? `${sentence} What had arrived is kept below.` : sentence, { label: "Start again", action: start });
+    ui.status.textContent = "";
+  } else {
+    if (sentence && sentence !== "Stopped.") showAlert(sentence);
+    const words = panes.held.element.textContent?.trim().split(/\s+/).filter(Boolean).length ?? 0;
+    ui.status.textContent = sentence === "Stopped." ? "Stopped." : `Complete, ${words} words.`;
+  }
+}
+
+// ---------------------------------------------------------------- painting
+
+/** @param {{from: number, to: number}} painted */
+function onPaint({ from, to }) {
+  const { recording } = player;
+  if (!recording) return;
+  if (player.mode === "live" && to > from && begun) measurePaint(recording, from, to);
+  const last = recording.steps[to - 1];
+  showHold(last?.heldBytes ?? new Uint8Array(0), last?.heldText ?? "");
+  for (let i = Math.min(from, to); i < to; i++) {
+    mostBytes = Math.max(mostBytes, recording.steps[i].heldBytes.length);
+    mostCharacters = Math.max(mostCharacters, [...recording.steps[i].heldText].length);
+  }
+  const due = ending !== undefined || player.mode !== "live" || performance.now() >= gaugesDue;
+  if (due) {
+    gaugesDue = performance.now() + 100;
+    showNumbers();
+  }
+  showPlayback();
+  if (ending && (player.atEnd || player.mode !== "live")) conclude();
+}
+
+/** @param {Recording} recording @param {number} from @param {number} to */
+function measurePaint(recording, from, to) {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => {
+    // A task after the frame's rendering: what was appended has been painted.
+    const now = performance.timeOrigin + performance.now();
+    for (let i = from; i < to; i++) {
+      const step = recording.steps[i];
+      if (step.text.held && !step.end) stopwatch.painted(begun + step.at, now);
+    }
+    port1.close();
+  };
+  port2.postMessage(null);
+}
+
+/** @param {Uint8Array} held @param {string} heldText */
+function showHold(held, heldText) {
+  const key = Array.from(held).join() + heldText;
+  if (ui.hold.dataset.key === key) return;
+  ui.hold.dataset.key = key;
+  ui.holdCells.textContent = "";
+  for (const byte of held) ui.holdCells.append(holdCell(toHex(byte), "byte held waiting"));
+  const missing = missingBytes(held);
+  for (let i = 0; i < missing; i++) ui.holdCells.append(holdCell("··", "byte missing"));
+  if (heldText) ui.holdCells.append(holdCell(heldText, "held-text"));
+  const hex = Array.from(held, toHex).join(" ");
+  const parts = [];
+  if (held.length) parts.push(`${hex} needs ${missing} more`);
+  if (heldText) parts.push(`${heldText.length} characters could begin a stop string`);
+  ui.holdText.textContent = parts.join("; ") || "nothing is held";
+}
+
+/** @param {string} text @param {string} kind */
+function holdCell(text, kind) {
+  const cell = document.createElement("b");
+  cell.className = kind;
+  cell.textContent = text;
+  return cell;
+}
+
+function showNumbers() {
+  const last = player.recording?.steps[player.position - 1];
+  for (const name of PANES) {
+    const { replacements, surrogates } = panes[name];
+    tallies[name].set("replacements", `${replacements.now} · ${replacements.ever}`, replacements.ever > 0);
+    tallies[name].set("surrogates", `${surrogates.now} · ${surrogates.ever}`, surrogates.ever > 0);
+  }
+  gauges.set("tokens", String(stopwatch.tokens));
+  gauges.set("rate", stopwatch.rate ? stopwatch.rate.toFixed(stopwatch.rate < 100 ? 1 : 0) : "–");
+  gauges.set("added", `${milliseconds(stopwatch.within(0.5))} · ${milliseconds(stopwatch.within(0.99))}`);
+  gauges.set("bytes", `${last?.heldBytes.length ?? 0} · ${mostBytes}`);
+  gauges.set("characters", `${[...(last?.heldText ?? "")].length} · ${mostCharacters}`);
+}
+
+function showPlayback() {
+  const length = player.length;
+  ui.scrub.max = String(length);
+  ui.scrub.value = String(player.position);
+  ui.position.textContent = `${player.position} / ${length}`;
+  const going = player.mode === "playing" || (player.mode === "live" && state === "streaming");
+  ui.pause.textContent = going ? "Pause" : "Play";
+  ui.pause.disabled = !length && state !== "streaming";
+  ui.export.disabled = !length;
+  document.documentElement.dataset.playback = player.mode;
+}
+
+// ---------------------------------------------------------------- what the reader does
+
+function togglePause() {
+  if (player.mode === "playing" || (player.mode === "live" && state === "streaming")) player.pause();
+  else player.play();
+}
+
+function nextFault() {
+  const at = player.recording?.nextFault(player.position) ?? -1;
+  if (at >= 0) player.seek(at + 1);
+  else ui.status.textContent = "No later token was broken.";
+}
+
+function showPromptField() {
+  ui.prompt.hidden = ui.promptChoice.value !== OWN_PROMPT;
+}
+
+function showSource() {
+  const source = new FormData(ui.controls).get("source");
+  for (const field of ui.controls.querySelectorAll("[data-for]")) {
+    if (field instanceof HTMLElement) field.hidden = field.dataset.for !== source;
+  }
+}
+
+ui.controls.addEventListener("submit", (event) => {
+  event.preventDefault();
+  start();
+});
+ui.controls.addEventListener("change", () => {
+  showSource();
+  showPromptField();
+});
+ui.stop.addEventListener("click", stopStream);
+ui.pause.addEventListener("click", togglePause);
+ui.scrub.addEventListener("input", () => player.seek(Number(ui.scrub.value)));
+ui.speed.addEventListener("change", () => player.setSpeed(Number(ui.speed.value)));
+element("to-start", HTMLButtonElement).addEventListener("click", () => player.seek(0));
+element("step-back", HTMLButtonElement).addEventListener("click", () => player.step(-1));
+element("step", HTMLButtonElement).addEventListener("click", () => player.step(1));
+element("to-end", HTMLButtonElement).addEventListener("click", () => player.follow());
+element("next-fault", HTMLButtonElement).addEventListener("click", nextFault);
+
+/** @type {Record<string, () => void>} */
+const keys = {
+  " ": togglePause,
+  ArrowLeft: () => player.step(-1),
+  ArrowRight: () => player.step(1),
+  ",": () => player.step(-1),
+  ".": () => player.step(1),
+  Home: () => player.seek(0),
+  End: () => player.follow(),
+  f: nextFault,
+  Escape: stopStream,
+};
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  // Keys belong to the field, button or scrolling text that has the focus.
+  if (event.target instanceof Element && event.target.closest("input, select, textarea, button, summary, [role=log]") && event.key !== "Escape") return;
+  const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+if (address.has("text")) {
+  /** @type {HTMLInputElement} */ (ui.controls.querySelector("[name=source][value=text]")).checked = true;
+  ui.ownText.value = address.get("text") ?? "";
+}
+if (address.get("cut") === "byte") ui.cut.value = "byte";
+for (const [name, field] of /** @type {[string, HTMLSelectElement][]} */ ([["pace", ui.pace], ["fault", ui.fault]])) {
+  const wanted = address.get(name);
+  if (wanted === null) continue;
+  if (![...field.options].some(({ value }) => value === wanted)) field.append(new Option(wanted, wanted));
+  field.value = wanted;
+}
+if (address.has("stop")) ui.stopStrings.value = address.get("stop") ?? "";
+showSource();
+showNumbers();
+showPlayback();
+void boot();
