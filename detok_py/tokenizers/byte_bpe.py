@@ -1,0 +1,316 @@
+"""Byte-pair encoding: a word's symbols are merged pair by pair, the pair of the lowest rank first, the leftmost of equals.
+
+In: a piece, as the pre-tokenizer leaves it. Out: its ids. Three vocabularies say what a pair's rank is: a list of merges
+(`BytePairEncoder`: tokenizer.json, GGUF "gpt2"), the rank of the joined bytes (`RankEncoder`: tiktoken, tekken), or the score
+of the joined text (`sentencepiece.ScoreMerger`). The merging is the same `merge` for all of them.
+
+A short piece is scanned for its minimum, a long one keeps its pairs in a heap: n log n, so a megabyte without a space takes
+seconds, not hours. Results are remembered for up to 65,536 words.
+"""
+
+import re
+from heapq import heapify, heappop, heappush
+from itertools import chain, pairwise, repeat
+from typing import Any, Callable, Iterable, Mapping, Sequence
+
+from detok_py.errors import TokenizerFormatError, VocabularyError
+
+NEVER = 1 << 60  # the rank of a pair that no rule merges
+MAX_SCANNED = 96  # symbols: beyond this the heap wins over scanning for the minimum
+MAX_REMEMBERED_CHARACTERS = 256
+MAX_WORDS = 65536
+
+Rank = Callable[[tuple[Any, Any], int], int]
+
+
+def merge(parts: list[Any], rank: Rank, skip: int = 0) -> list[Any]:
+    """Merge the symbols until no rule applies, and return them; `parts` is used up.
+
+    `rank((left, right), NEVER)` is a pair's rank, `NEVER` for none. The joined symbol is `left + right[skip:]`.
+
+    >>> merge(list("banana"), {("a", "n"): 0, ("an", "a"): 1}.get)
+    ['b', 'an', 'ana']
+    """
+    if len(parts) > MAX_SCANNED:
+        return _merge_long(parts, rank, skip)
+    ranks = list(map(rank, pairwise(parts), repeat(NEVER)))
+    while ranks:
+        lowest = min(ranks)
+        if lowest == NEVER:
+            break
+        at = ranks.index(lowest)
+        joined = parts[at] + (parts[at + 1][skip:] if skip else parts[at + 1])
+        parts[at] = joined
+        del parts[at + 1], ranks[at]
+        if at < len(ranks):
+            ranks[at] = rank((joined, parts[at + 1]), NEVER)
+        if at:
+            ranks[at - 1] = rank((parts[at - 1], joined), NEVER)
+    return parts
+
+
+def _merge_long(parts: list[Any], rank: Rank, skip: int) -> list[Any]:
+    # A heap entry is rank * count + position: one integer, which orders as (rank, position) does. An entry whose rank is no
+    # longer the rank at its position is out of date.
+    count = len(parts)
+    ranks = list(map(rank, pairwise(parts), repeat(NEVER)))
+    ranks.append(NEVER)
+    following = list(range(1, count + 1))
+    before = list(range(-1, count - 1))
+    heap = [one * count + at for at, one in enumerate(ranks) if one != NEVER]
+    heapify(heap)
+    while heap:
+        lowest, at = divmod(heappop(heap), count)
+        if ranks[at] != lowest:
+            continue
+        right = following[at]
+        joined = parts[at] + (parts[right][skip:] if skip else parts[right])
+        parts[at] = joined
+        parts[right] = None
+        ranks[right] = NEVER
+        after = following[at] = following[right]
+        if after < count:
+            before[after] = at
+            ranks[at] = new = rank((joined, parts[after]), NEVER)
+            if new != NEVER:
+                heappush(heap, new * count + at)
+        else:
+            ranks[at] = NEVER
+        left = before[at]
+        if left >= 0:
+            ranks[left] = new = rank((parts[left], joined), NEVER)
+            if new != NEVER:
+                heappush(heap, new * count + left)
+    return [part for part in parts if part is not None]
+
+
+class Words(dict[Any, tuple[int, ...]]):
+    """What each word was encoded to; a word that isn't there is encoded on being asked for.
+
+    Emptied when it is full, so that it stays bounded without keeping account of use.
+
+    >>> words = Words(lambda word: tuple(map(ord, word)))
+    >>> words["ab"], len(words)
+    ((97, 98), 1)
+    """
+
+    __slots__ = ("_encode",)
+
+    def __init__(self, encode: Callable[[Any], tuple[int, ...]]) -> None:
+        self._encode = encode
+
+    def __missing__(self, word: Any) -> tuple[int, ...]:
+        ids = self._encode(word)
+        if len(word) <= MAX_REMEMBERED_CHARACTERS:
+            if len(self) >= MAX_WORDS:
+                self.clear()
+            self[word] = ids
+        return ids
+
+
+class Seams:
+    """Where a long text without pre-tokenizer can be cut without changing its merges: before a `space` that no rule joins
+    to the character on its left.
+
+    A SentencePiece vocabulary sees a whole paragraph as one piece. Its rules never merge `o▁`, say: what lies left and right of
+    such a place is encoded as if alone, so words are remembered although no pre-tokenizer made them. Exact, as it follows from the rules.
+
+    >>> Seams("▁", {"▁", ","}).split("▁a▁b,▁c")
+    ['▁a', '▁b,▁c']
+    """
+
+    __slots__ = ("_cut", "space")
+
+    def __init__(self, space: str, joined: Iterable[str]) -> None:
+        self.space = space
+        inside = "".join(map(re.escape, sorted(joined)))
+        self._cut = re.compile(f"(?<![{inside}])(?={space})(?!^)" if inside else f"(?={space})(?!^)")
+
+    def split(self, text: str) -> list[str]:
+        """Return the text cut at its seams; joined, they are the text."""
+        return self._cut.split(text)
+
+
+class BytePairEncoder:
+    """Encode a piece by a list of merges, as the `BPE` model of a tokenizer.json says.
+
+    `vocab` gives the id of every token, `merges` the pairs in the order of their ranks: `("a", "b")`, `["a", "b"]` or `"a b"`. What the
+    vocabulary doesn't have becomes `<0x..>` bytes where `byte_fallback` says so and all of them exist, else `unk_token`
+    (runs of it are one where `fuse_unk` says so), else nothing: as Hugging Face `tokenizers` does it. With `ignore_merges`, a
+    piece that is a token is that token, whatever the merges would make of it.
+
+    Raises TokenizerFormatError for a merge of, or into, what is not in the vocabulary.
+
+    >>> bpe = BytePairEncoder({"a": 0, "b": 1, "ab": 2}, [("a", "b")])
+    >>> bpe.encode("abba")
+    [2, 1, 0]
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[str, int],
+        merges: Sequence[Any],
+        *,
+        unk_token: str | None = None,
+        byte_fallback: bool = False,
+        ignore_merges: bool = False,
+        continuing_subword_prefix: str | None = None,
+        end_of_word_suffix: str | None = None,
+        fuse_unk: bool = False,
+    ) -> None:
+        self._vocab = vocab
+        self._unk_token = unk_token
+        self._byte_fallback = byte_fallback
+        self._ignore_merges = ignore_merges
+        self._prefix = continuing_subword_prefix or ""
+        self._suffix = end_of_word_suffix or ""
+        self._fuse_unk = fuse_unk
+        pairs = _pairs(merges)
+        self._ranks: dict[tuple[str, str], int] = dict(zip(pairs, range(len(pairs))))
+        self._check(pairs)
+        self._rank = self._ranks.get
+        self._single = frozenset([token for token in vocab if len(token) == 1])
+        self._seams: Seams | None = None
+        self._seams_known = bool(self._prefix or self._suffix)
+        self._words = Words(self._encode_piece)
+        self._segments = Words(self._encode_segment) if ignore_merges else self._words
+
+    def encode(self, piece: str) -> list[int]:
+        """Return the ids of one piece; `[]` for an empty one."""
+        return list(self._words[piece])
+
+    def encode_all(self, pieces: Iterable[str]) -> list[int]:
+        """Return the ids of the pieces in a row: `encode` of each, joined, faster."""
+        return list(chain.from_iterable(map(self._words.__getitem__, pieces)))
+
+    def _encode_piece(self, piece: str) -> tuple[int, ...]:
+        if self._ignore_merges and piece in self._vocab:
+            return (self._vocab[piece],)
+        if not self._seams_known:
+            self._find_seams()
+        if self._seams is not None and piece.find(self._seams.space, 1) > 0:
+            segments = self._seams.split(piece)
+            if len(segments) > 1:
+                return tuple(chain.from_iterable(map(self._segments.__getitem__, segments)))
+        return self._encode_segment(piece)
+
+    def _encode_segment(self, piece: str) -> tuple[int, ...]:
+        if self._prefix or self._suffix or not self._single.issuperset(piece):
+            parts = self._symbols(piece)
+        else:
+            parts = list(piece)
+        return tuple(map(self._vocab.__getitem__, merge(parts, self._rank, len(self._prefix))))
+
+    def _symbols(self, piece: str) -> list[str]:
+        # As `tokenizers` builds a word: an unknown waits to be fused and comes out before the next known symbol, so it comes
+        # after bytes that stand between (models/bpe/model.rs, merge_word).
+        vocab = self._vocab
+        parts: list[str] = []
+        waiting = False
+        for at, character in enumerate(piece):
+            symbol = character if at == 0 else self._prefix + character
+            if at == len(piece) - 1:
+                symbol += self._suffix
+            if symbol in vocab:
+                if waiting:
+                    parts.append(self._unk_token or "")
+                    waiting = False
+                parts.append(symbol)
+                continue
+            if self._byte_fallback:
+                tokens = [f"<0x{byte:02X}>" for byte in symbol.encode("utf-8", "surrogatepass")]
+                if all(map(vocab.__contains__, tokens)):
+                    parts += tokens
+                    continue
+            if self._unk_token is not None:
+                if waiting and not self._fuse_unk:
+                    parts.append(self._unk_token)
+                if self._unk_token not in vocab:
+                    raise VocabularyError(f"the unknown token {self._unk_token!r} is not in the vocabulary, and {character!r} needs it")
+                waiting = True
+        if waiting:
+            parts.append(self._unk_token or "")
+        return parts
+
+    def _find_seams(self) -> None:
+        self._seams_known = True
+        for space in ("▁", "Ġ"):
+            if space not in self._vocab:
+                continue
+            left = {a for a, b in self._ranks if b[0] == space}
+            # Symbols that don't spell what stands in the text may not take part: then their last character says nothing.
+            if not any(a == self._unk_token or (len(a) == 6 and a.startswith("<0x")) for a in left):
+                self._seams = Seams(space, {a[-1] for a in left})
+            return
+
+    def _check(self, pairs: Sequence[tuple[str, str]]) -> None:
+        known = self._vocab.__contains__
+        skip = len(self._prefix)
+        try:
+            joined = [a + b[skip:] for a, b in pairs] if skip else [a + b for a, b in pairs]
+        except (TypeError, ValueError):
+            raise TokenizerFormatError("a merge is not a pair of strings; expected [left, right] or 'left right'") from None
+        if all(map(known, joined)) and all(known(a) and known(b) for a, b in pairs):
+            return
+        for (a, b), both in zip(pairs, joined):
+            for token in (a, b, both):
+                if not known(token):
+                    raise TokenizerFormatError(f"the merge {a!r} + {b!r} needs the token {token!r}, which is not in the vocabulary")
+
+
+def _pairs(merges: Sequence[Any]) -> list[tuple[str, str]]:
+    if merges and isinstance(merges[0], str):
+        try:
+            pairs = [tuple(rule.split(" ")) for rule in merges]
+        except AttributeError:
+            raise TokenizerFormatError("some merges are strings and some are not; expected 'left right' throughout") from None
+    else:
+        try:
+            pairs = list(map(tuple, merges))
+        except TypeError:
+            raise TokenizerFormatError("a merge is not a pair of strings; expected [left, right] or 'left right'") from None
+    if set(map(len, pairs)) - {2}:
+        at = next(at for at, pair in enumerate(pairs) if len(pair) != 2)
+        raise TokenizerFormatError(f"merge {at} has {len(pairs[at])} parts: {merges[at]!r:.80}; expected 2")
+    if not all(a and b for a, b in pairs):
+        raise TokenizerFormatError("a merge has an empty part; expected two tokens")
+    return pairs  # type: ignore[return-value]
+
+
+class RankEncoder:
+    """Encode a piece by the ranks of its bytes, as tiktoken and tekken do: a pair's rank is the rank of the bytes it makes.
+
+    `ranks` gives the rank of every token, which is its id unless `ids` says otherwise; all 256 single bytes are among them. A piece that is a
+    token is that token. Raises TokenizerFormatError when a byte is missing.
+
+    >>> ranks = {bytes([i]): i for i in range(256)} | {b"ab": 256, b"abc": 257}
+    >>> RankEncoder(ranks).encode("xabc"), RankEncoder(ranks).encode_bytes(b"ab\\xff")
+    ([120, 257], [256, 255])
+    """
+
+    def __init__(self, ranks: Mapping[bytes, int]) -> None:
+        missing = [byte for byte in range(256) if bytes((byte,)) not in ranks]
+        if missing:
+            raise TokenizerFormatError(f"{len(missing)} of the 256 single bytes have no rank, the first is 0x{missing[0]:02X}; expected all")
+        self._ranks = ranks
+        get = ranks.get
+        self._rank: Rank = lambda pair, default: get(pair[0] + pair[1], default)  # type: ignore[arg-type]
+        self._words = Words(self._encode_text)
+
+    def encode(self, piece: str) -> list[int]:
+        """Return the ids of one piece of text."""
+        return list(self._words[piece])
+
+    def encode_all(self, pieces: Iterable[str]) -> list[int]:
+        """Return the ids of the pieces in a row: `encode` of each, joined, faster."""
+        return list(chain.from_iterable(map(self._words.__getitem__, pieces)))
+
+    def encode_bytes(self, piece: bytes) -> list[int]:
+        """Return the ids of one piece given as bytes, which need not be UTF-8."""
+        if piece in self._ranks:
+            return [self._ranks[piece]]
+        parts = [piece[at : at + 1] for at in range(len(piece))]
+        return list(map(self._ranks.__getitem__, merge(parts, self._rank)))
+
+    def _encode_text(self, piece: str) -> tuple[int, ...]:
+        return tuple(self.encode_bytes(piece.encode("utf-8")))

@@ -1,0 +1,130 @@
+"""Unigram: of all ways to cut a piece into tokens, the one with the highest sum of scores (Viterbi).
+
+In: a piece, as the pre-tokenizer leaves it. Out: its ids. A character that no token covers costs ten less than the worst token;
+a run of them is one unknown, or its `<0x..>` bytes. As Hugging Face `tokenizers` does it (models/unigram/model.rs): the same sums
+in the same order, and of two equal sums the one found first, so that ties fall alike.
+"""
+
+from itertools import chain
+from typing import Iterable, Sequence
+
+from detok_py.errors import TokenizerFormatError, VocabularyError
+from detok_py.tokenizers.byte_bpe import Words
+
+UNKNOWN_PENALTY = 10.0
+
+
+class UnigramEncoder:
+    """Encode a piece by the scores of its tokens.
+
+    `vocab[i]` is `(token, score)` of id i. `unk_id` None: a character that no token covers is a VocabularyError.
+
+    >>> vocab = [("<unk>", 0.0), ("a", -2.0), ("b", -2.0), ("ab", -3.0), ("abb", -9.0)]
+    >>> UnigramEncoder(vocab, 0).encode("abb"), UnigramEncoder(vocab, 0).encode("a??b")
+    ([3, 2], [1, 0, 2])
+    """
+
+    def __init__(self, vocab: Sequence[tuple[str, float]], unk_id: int | None, byte_fallback: bool = False, *, fuse_unk: bool = True) -> None:
+        if unk_id is not None and not 0 <= unk_id < len(vocab):
+            raise TokenizerFormatError(f"the unknown id {unk_id} is beyond the vocabulary of {len(vocab)} tokens")
+        self._unk_id = unk_id
+        self._byte_fallback = byte_fallback
+        self._fuse_unk = fuse_unk
+        try:
+            tokens, scores = zip(*vocab) if vocab else ((), ())
+            self._ids: dict[str, int] = dict(zip(tokens, range(len(tokens))))
+            self._scores: dict[str, float] = dict(zip(tokens, scores))
+            self._unknown_score = min(scores, default=0.0) - UNKNOWN_PENALTY
+            self._lengths = _lengths(tokens)
+            self._unknown_text = tokens[unk_id] if unk_id is not None else None
+        except (TypeError, ValueError):
+            raise TokenizerFormatError("an entry of the Unigram vocabulary is not a pair of text and score") from None
+        self._words = Words(self._encode_piece)
+
+    def encode(self, piece: str) -> list[int]:
+        """Return the ids of one piece; `[]` for an empty one."""
+        return list(self._words[piece])
+
+    def encode_all(self, pieces: Iterable[str]) -> list[int]:
+        """Return the ids of the pieces in a row: `encode` of each, joined, faster."""
+        return list(chain.from_iterable(map(self._words.__getitem__, pieces)))
+
+    def _encode_piece(self, piece: str) -> tuple[int, ...]:
+        score_of = self._scores.get
+        lengths = self._lengths
+        size = len(piece)
+        best: list[float | None] = [None] * (size + 1)
+        came_from = [0] * (size + 1)
+        unknown = [False] * (size + 1)
+        best[0] = 0.0
+        for at in range(size):
+            so_far = best[at]
+            if so_far is None:
+                continue
+            single = False
+            for length in lengths.get(piece[at : at + 2]) or lengths.get(piece[at], ()):
+                end = at + length
+                score = score_of(piece[at:end])
+                if score is None or end > size:
+                    continue
+                single = single or length == 1
+                total = score + so_far
+                known = best[end]
+                if known is None or total > known:
+                    best[end] = total
+                    came_from[end] = at
+                    unknown[end] = False
+            if not single:
+                total = self._unknown_score + so_far
+                known = best[at + 1]
+                if known is None or total > known:
+                    best[at + 1] = total
+                    came_from[at + 1] = at
+                    unknown[at + 1] = True
+        return self._walk_back(piece, came_from, unknown)
+
+    def _walk_back(self, piece: str, came_from: list[int], unknown: list[bool]) -> tuple[int, ...]:
+        spans: list[tuple[int, int]] = []
+        end = len(piece)
+        while end > 0:
+            start = came_from[end]
+            if unknown[end] and self._unk_id is None:
+                raise VocabularyError(f"no token of the vocabulary covers {piece[start:end]!r}, and it has no unknown token")
+            if self._fuse_unk and self._is_unknown(piece, start, end, unknown):
+                while start > 0 and self._is_unknown(piece, came_from[start], start, unknown):
+                    start = came_from[start]
+            spans.append((start, end))
+            end = start
+        ids: list[int] = []
+        for start, end in reversed(spans):
+            token = piece[start:end]
+            known = self._ids.get(token)
+            if known is not None:
+                ids.append(known)
+            else:
+                ids += self._bytes(token)
+        return tuple(ids)
+
+    def _is_unknown(self, piece: str, start: int, end: int, unknown: list[bool]) -> bool:
+        # The unknown token spelt out in the text counts as well: it has the unknown's id.
+        return unknown[end] or piece[start:end] == self._unknown_text
+
+    def _bytes(self, text: str) -> list[int]:
+        if self._byte_fallback:
+            tokens = [self._ids.get(f"<0x{byte:02X}>") for byte in text.encode("utf-8", "surrogatepass")]
+            found = [one for one in tokens if one is not None]
+            if len(found) == len(tokens):
+                return found
+        return [self._unk_id] if self._unk_id is not None else []
+
+
+def _lengths(tokens: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    # For two characters (or the last one of a piece), how long the tokens are that begin so, shortest first: a few slices a
+    # character instead of a trie, which as Python objects would take hundreds of megabytes.
+    short: dict[str, set[int]] = {}
+    for token in set(tokens):
+        if token:
+            short.setdefault(token[:2], set()).add(len(token))
+    out = {start: tuple(sorted(found | short.get(start[0], set()))) for start, found in short.items() if len(start) == 2}
+    out.update((start, (1,)) for start in short if len(start) == 1)
+    return out

@@ -1,0 +1,80 @@
+"""WordPiece: the longest token that the rest of a word begins with, until the word is used up.
+
+In: a word, as the pre-tokenizer leaves it. Out: its ids; a word that cannot be made wholly of tokens is the unknown token.
+Tokens inside a word carry a prefix (`##ing`, BERT), or the first one carries it instead (`▁play`, `ing`: GGUF "bert"
+vocabularies, where llama.cpp puts a phantom space before each word).
+"""
+
+from itertools import chain
+from typing import Iterable, Mapping
+
+from detok_py.errors import TokenizerFormatError, VocabularyError
+from detok_py.tokenizers.byte_bpe import Words
+
+
+class WordPieceEncoder:
+    """Encode words greedily, longest token first.
+
+    `prefix` marks tokens inside a word. `phantom_space`, given instead ("▁"), is put before each word, and all tokens are as they stand. A word of more
+    than `max_chars` characters is unknown unread (None: no limit).
+
+    >>> wp = WordPieceEncoder({"[UNK]": 0, "play": 1, "##ing": 2, "##s": 3}, "[UNK]")
+    >>> wp.encode("playing"), wp.encode("plays"), wp.encode("played")
+    ([1, 2], [1, 3], [0])
+    >>> WordPieceEncoder({"[UNK]": 0, "▁play": 1, "ing": 2}, "[UNK]", "", phantom_space="▁").encode("playing")
+    [1, 2]
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[str, int],
+        unk_token: str | None = "[UNK]",
+        prefix: str = "##",
+        max_chars: int | None = 100,
+        *,
+        phantom_space: str = "",
+    ) -> None:
+        if prefix and phantom_space:
+            raise TokenizerFormatError(f"a WordPiece vocabulary has either a prefix ({prefix!r}) or a phantom space, not both")
+        self._vocab = vocab
+        self._unk_token = unk_token
+        self._prefix = prefix
+        self._phantom_space = phantom_space
+        self._max_chars = max_chars
+        self._longest = max(map(len, vocab), default=0)
+        self._words = Words(self._encode_word)
+
+    def encode(self, word: str) -> list[int]:
+        """Return the ids of one word; `[]` for an empty one. VocabularyError where it needs an unknown token that isn't there."""
+        return list(self._words[word])
+
+    def encode_all(self, words: Iterable[str]) -> list[int]:
+        """Return the ids of the words in a row: `encode` of each, joined, faster."""
+        return list(chain.from_iterable(map(self._words.__getitem__, words)))
+
+    def _encode_word(self, word: str) -> tuple[int, ...]:
+        if not word:
+            return ()
+        if self._max_chars is not None and len(word) > self._max_chars:
+            return self._unknown(word)
+        vocab = self._vocab
+        word = self._phantom_space + word
+        ids: list[int] = []
+        start = 0
+        prefix = ""
+        while start < len(word):
+            for end in range(min(len(word), start + self._longest), start, -1):
+                token = vocab.get(prefix + word[start:end])
+                if token is not None:
+                    break
+            else:
+                return self._unknown(word)
+            ids.append(token)
+            start = end
+            prefix = self._prefix
+        return tuple(ids)
+
+    def _unknown(self, word: str) -> tuple[int, ...]:
+        if self._unk_token is None or self._unk_token not in self._vocab:
+            raise VocabularyError(f"the vocabulary has no tokens for {word!r:.60} and no unknown token {self._unk_token!r}")
+        return (self._vocab[self._unk_token],)
