@@ -306,8 +306,8 @@ function onPaint({ from, to }) {
     gaugesDue = performance.now() + 100;
     showNumbers();
   }
-  showPlayback();
   if (ending && (player.atEnd || player.mode !== "live")) conclude();
+  showPlayback();
 }
 
 /** @param {Recording} recording @param {number} from @param {number} to */

@@ -29,7 +29,11 @@ import { makeCalls } from "./messages.js";
 
 /** The runtime could not be loaded, or the worker that had it is gone. */
 export class RuntimeError extends Error {
-  name = "RuntimeError";
+  /** @param {string} message */
+  constructor(message) {
+    super(message);
+    this.name = "RuntimeError";
+  }
 }
 
 /** @type {{createScriptURL(url: string): unknown} | undefined} */
@@ -92,7 +96,7 @@ export class PythonWorker {
       (error) => {
         clearTimeout(waited);
         if (error instanceof RuntimeError) throw error;
-        const failure = new RuntimeError(`Python could not be loaded: ${firstLine(error.message)} Check that the bridge is running, then press Try again.`);
+        const failure = new RuntimeError(`Python could not be loaded: ${oneLine(error.message)} Check that the bridge is running, then press Try again.`);
         this.#die(failure);
         throw failure;
       },
@@ -213,9 +217,9 @@ function megabytes(bytes) {
   return (bytes / 1e6).toFixed(1);
 }
 
-/** The last line of a Python traceback says what happened; a JavaScript message has one line. @param {string} message */
-function firstLine(message) {
-  const lines = message.trim().split("\n");
-  const said = lines[lines.length - 1];
+/** One line of an error: the last of a Python traceback says what happened. @param {string} message */
+function oneLine(message) {
+  const lines = message.trim().split("\n").map((line) => line.trim());
+  const said = (message.startsWith("Traceback") ? lines.at(-1) : lines.join(" ")) ?? "";
   return /[.!?]$/.test(said) ? said : `${said}.`;
 }

@@ -61,8 +61,9 @@ export function answerCalls(port, methods) {
     /** @type {ReplyMessage} */
     let reply;
     try {
-      if (!Object.hasOwn(methods, call)) throw new TypeError(`no method ${call}: there are ${Object.keys(methods).join(", ")}`);
-      reply = { reply: id, value: await methods[call](...args) };
+      const method = Object.hasOwn(methods, call) ? methods[call] : undefined;
+      if (!method) throw new TypeError(`no method ${call}: there are ${Object.keys(methods).join(", ")}`);
+      reply = { reply: id, value: await method(...args) };
     } catch (error) {
       reply = { reply: id, error: crossError(error) };
     }

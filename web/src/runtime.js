@@ -31,6 +31,7 @@ function filesFor(manifest) {
     loader: one(/^pyodide\.mjs$/, "pyodide.mjs"),
     glue: one(/^pyodide\.asm\.mjs$/, "pyodide.asm.mjs"),
     wasm: one(/^pyodide\.asm\.wasm$/, "pyodide.asm.wasm"),
+    lock: one(/^pyodide-lock\.json$/, "pyodide-lock.json"),
     stdlib: one(/stdlib.*\.zip$/, "standard library"),
     micropip: one(/^micropip-.*\.whl$/, "micropip wheel"),
     detok: one(/^detok_py-.*\.whl$/, "detok_py wheel"),
@@ -76,7 +77,9 @@ export async function bootPython(runtimeUrl, onProgress) {
   if (!answer.ok) throw new Error(`The runtime's manifest could not be read (HTTP ${answer.status}): run "make demo" again, it builds what is missing.`);
   const manifest = /** @type {Manifest} */ (await answer.json());
   const files = filesFor(manifest);
-  const total = Object.values(files).reduce((sum, name) => sum + manifest[name].bytes, 0);
+  /** @param {string} name */
+  const size = (name) => manifest[name]?.bytes ?? 0;
+  const total = Object.values(files).reduce((sum, name) => sum + size(name), 0);
   let loaded = 0;
   /** @param {string} step @param {number} bytes */
   const advance = (step, bytes) => onProgress({ step, loaded: Math.min((loaded += bytes), total), total });
@@ -90,18 +93,18 @@ export async function bootPython(runtimeUrl, onProgress) {
     if (wanted.has(href)) advance(pathname.slice(pathname.lastIndexOf("/") + 1), bytes);
   });
   try {
-    const { loadPyodide } = await import(url(files.loader));
-    advance(files.loader, manifest[files.loader].bytes);
+    const [{ loadPyodide }, lock] = await Promise.all([import(url(files.loader)), fetch(url(files.lock)).then((response) => response.json())]);
+    advance(files.loader, size(files.loader));
     const python = await loadPyodide({
       indexURL: runtimeUrl,
       stdLibURL: url(files.stdlib),
-      // An empty lock: nothing may be loaded by name from anywhere; the wheels below are given by URL.
-      lockFileContents: { info: { arch: "wasm32", platform: "emscripten", version: "0", python: "3.14.2", abi_version: "314_0" }, packages: {} },
+      // What the lock says of this Pyodide, and none of its packages: nothing is loaded by name, the wheels below are given by URL.
+      lockFileContents: { info: lock.info, packages: {} },
       packageBaseUrl: runtimeUrl,
       stdout: () => {},
       stderr: () => {},
     });
-    advance("starting Python", manifest[files.glue].bytes);
+    advance("starting Python", size(files.glue));
     await python.loadPackage(url(files.micropip), { messageCallback: () => {} });
     const micropip = python.pyimport("micropip");
     try {
