@@ -1,0 +1,31 @@
+"""What the scripts in this folder share: one JSON value a line, and numbers that are random and everywhere the same."""
+
+import json
+
+
+def say(*values):
+    """Print the values as one line of JSON; bytes as hex, tuples as lists."""
+    print(json.dumps([plain(value) for value in values]))
+
+
+def plain(value):
+    if isinstance(value, (bytes, bytearray)):
+        return "".join([f"{byte:02x}" for byte in value])
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+class Numbers:
+    """A linear congruential generator (the constants of Knuth's MMIX), because `random` differs between Pythons."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def below(self, n):
+        """Return a number in 0..n-1."""
+        self.state = (self.state * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
+        return (self.state >> 33) % n
+
+    def choose(self, items):
+        return items[self.below(len(items))]

@@ -1,0 +1,64 @@
+"""Bytes to text: boundary bytes in all combinations of three, mixed texts, every policy; a byte at a time and cut at random."""
+
+from say import Numbers, say
+
+from detok_py import StreamingDetokenizer, last_complete_utf8_end, utf8_expected_len
+
+say("lengths", [utf8_expected_len(byte) for byte in range(256)])
+
+EDGES = [
+    0x00,
+    0x41,
+    0x7F,
+    0x80,
+    0x8F,
+    0x90,
+    0x9F,
+    0xA0,
+    0xBF,
+    0xC0,
+    0xC2,
+    0xDF,
+    0xE0,
+    0xE1,
+    0xED,
+    0xEE,
+    0xEF,
+    0xF0,
+    0xF1,
+    0xF3,
+    0xF4,
+    0xF5,
+    0xFF,
+]
+for first in EDGES:
+    row = []
+    for second in EDGES:
+        for third in EDGES:
+            stream = StreamingDetokenizer()
+            data = bytes([first, second, third])
+            row.append("|".join([stream.feed(data[i : i + 1]) for i in range(3)]) + "|" + stream.flush())
+            row.append(last_complete_utf8_end(data))
+    say(first, row)
+
+TEXT = "naïve 你好 👩‍🚀 e\u0301 \ufeff\ufffd नमस्ते שלום 🇩🇪\n".encode()
+numbers = Numbers(7)
+for _ in range(300):
+    data = bytearray(TEXT)
+    for _ in range(numbers.below(4)):
+        data[numbers.below(len(data))] = numbers.choose(EDGES)
+    for errors in ("replace", "ignore", "backslashreplace", "strict"):
+        stream = StreamingDetokenizer(errors)
+        pieces = []
+        at = 0
+        try:
+            while at < len(data):
+                size = 1 + numbers.below(5)
+                pieces.append(stream.feed(bytes(data[at : at + size])))
+                at += size
+            pieces.append(stream.flush())
+        except UnicodeError:
+            pieces.append("UnicodeError")
+        say(errors, pieces)
+        if errors == "strict":
+            say(stream.held)

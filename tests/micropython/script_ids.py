@@ -1,0 +1,86 @@
+"""Ids to text: each family's decoder rules, skipped specials, prompts, both kinds of byte fallback, marks, packing, errors."""
+
+from say import Numbers, say
+
+from detok_py import ByteVocabulary, Detokenizer, DetokError, Vocabulary, VocabularyError
+
+TEXT = "Hé 你好 👩‍🚀 \u0301ß\n x"
+
+
+def byte_map():
+    """The printable character that stands for each byte in a byte-level vocabulary (GPT-2's)."""
+    plain = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    rest = [byte for byte in range(256) if byte not in plain]
+    table = {byte: chr(byte) for byte in plain}
+    table.update({byte: chr(256 + i) for i, byte in enumerate(rest)})
+    return table
+
+
+MAP = byte_map()
+LEVEL = ["".join([MAP[byte] for byte in token]) for token in [TEXT.encode()[i : i + 3] for i in range(len(TEXT.encode()))]]
+LLAMA = {
+    "type": "Sequence",
+    "decoders": [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    ],
+}
+FALLBACK = [f"<0x{byte:02X}>" for byte in TEXT.encode() + b"\xed\xa0\x80\xc0\xff"] + [ "▁a", "▁", "é", "▁好", "x"]
+
+VOCABULARIES = [
+    ("bytes", Vocabulary.from_bytes([TEXT.encode()[i : i + 2] for i in range(30)] + [b"<eos>", None], special_ids=[30], eos_ids=[30])),
+    ("byte-level", Vocabulary.from_pieces(LEVEL + ["<|end|>"], {"type": "ByteLevel"}, special_ids=[len(LEVEL)])),
+    ("byte fallback", Vocabulary.from_pieces(FALLBACK + ["</s>"], LLAMA, special_ids=[len(FALLBACK)])),
+    (
+        "wordpiece",
+        Vocabulary.from_pieces(
+            ["he", "##llo", "##é", "don", "'", "t", ",", "你", "[SEP]"],
+            {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            special_ids=[8],
+        ),
+    ),
+    (
+        "metaspace",
+        Vocabulary.from_pieces(
+            ["▁He", "llo", "▁", "▁▁", "é"], {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+        ),
+    ),
+    ("plain", Vocabulary.from_pieces(["a", "é", "好"], None)),
+]
+
+numbers = Numbers(11)
+for name, vocabulary in VOCABULARIES:
+    say(name, len(vocabulary), vocabulary.pack(), vocabulary.sha256)
+    again = Vocabulary.unpack(vocabulary.pack())
+    say([again.token_bytes(i) for i in range(len(again)) if not (name == "bytes" and i == 31)])
+    for _ in range(60):
+        ids = [numbers.below(min(31, len(vocabulary))) if name == "bytes" else numbers.below(len(vocabulary)) for _ in range(12)]
+        prompt = ids[: numbers.below(4)]
+        for options in ({}, {"byte_fallback": "hf"}, {"skip_special_tokens": False}, {"errors": "backslashreplace"}, {"spans": True}):
+            t = Detokenizer(again, prompt, **options)
+            pieces = [t.push(i) for i in ids]
+            held = t.held
+            say(name, ids, pieces, held, t.flush(), t.spans if "spans" in options else None)
+        t = Detokenizer(vocabulary)
+        first = t.feed(ids[:5])
+        mark = t.mark()
+        then = t.feed(ids[5:])
+        back = t.rollback(mark)
+        copied = t.copy()
+        say(first, then, back, copied.feed(ids[5:]) == then, t.flush())
+
+t = Detokenizer(VOCABULARIES[0][1])
+for wrong in (31, 32, -1, 10**12):
+    try:
+        say(t.push(wrong))
+    except VocabularyError as error:
+        say("VocabularyError", wrong, str(error))
+say(t.push(0), Detokenizer(ByteVocabulary()).feed([0xE4, 0xBD, 0xA0, 500]))
+for data in (b"", b"nonsense", VOCABULARIES[0][1].pack()[:-1]):
+    try:
+        Vocabulary.unpack(data)
+        say("taken")
+    except DetokError as error:
+        say(str(error))
