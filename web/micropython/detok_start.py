@@ -6,6 +6,20 @@ detok_py.errors is imported the second ones are empty classes: `except DetokErro
 """
 
 import builtins
+import os
+
+import js
+
+
+def _urandom(size):
+    """Return random bytes from the page's generator; MicroPython for WebAssembly has none of its own."""
+    numbers = js.Uint8Array.new(size)
+    js.crypto.getRandomValues(numbers)
+    return bytes([numbers[i] for i in range(size)])
+
+
+if not hasattr(os, "urandom"):
+    os.urandom = _urandom
 
 
 class _NoBase:
