@@ -2,7 +2,7 @@
 
 from os import PathLike
 from pathlib import Path
-from typing import Optional, Union
+from typing import Union
 
 from ..errors import TokenizerFormatError
 from .tokenizer import Tokenizer
@@ -10,7 +10,7 @@ from .tokenizer import Tokenizer
 __all__ = ["Tokenizer", "load_tokenizer"]
 
 
-def load_tokenizer(path: Union[str, "PathLike[str]"], encoding: Optional[str] = None) -> Tokenizer:
+def load_tokenizer(path: Union[str, "PathLike[str]"], encoding: str | None = None) -> Tokenizer:
     """Return the tokenizer of a file or folder, told by what it holds.
 
     tokenizer.json or its folder (Hugging Face), *.gguf (llama.cpp), *.tiktoken (OpenAI, Qwen), tekken.json (Mistral). A tiktoken file
@@ -33,7 +33,7 @@ def load_tokenizer(path: Union[str, "PathLike[str]"], encoding: Optional[str] = 
         return gguf.read(file)
     if head.lstrip(b" \t\r\n")[:1] == b"{":
         # The two JSON files are told apart by a key that the one always has and the other never.
-        if file.name == "tekken.json" or (b'"token_bytes"' in head or b'"default_vocab_size"' in head) and b'"added_tokens"' not in head:
+        if file.name == "tekken.json" or ((b'"token_bytes"' in head or b'"default_vocab_size"' in head) and b'"added_tokens"' not in head):
             from . import tekken
 
             return tekken.read(file)

@@ -10,7 +10,7 @@ import re
 from array import array
 from math import isfinite
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Mapping, Sequence
 
 from ..errors import TokenizerFormatError
 from ..vocabulary import Vocabulary
@@ -63,7 +63,7 @@ def read_bytes(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] = (), beside: Optional[Mapping[str, Json]] = None) -> Tokenizer:
+def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] = (), beside: Mapping[str, Json] | None = None) -> Tokenizer:
     """Return the tokenizer of the bytes of a tokenizer.json; `what` is how errors name it.
 
     `more_added` are added tokens from other files, `beside` the parsed files that say which ids end a text.
@@ -75,7 +75,7 @@ def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] 
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
         _check_component(document.get(part), part, what)
     kind = _model_type(model, what)
-    scores: Optional[array[float]] = None
+    scores: array[float] | None = None
     if kind == "Unigram":
         pieces, scores = _scored_pieces(model, what)
         known: Mapping[str, int] = {piece: i for i, piece in enumerate(pieces) if piece is not None}
@@ -91,7 +91,7 @@ def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] 
     special = {entry["content"] for entry in (*added, *more_added) if entry["special"]}
     model_size = len(pieces) if scores is not None else len(known)
     numbered = number_added(known, model_size, added)
-    hidden: dict[int, Optional[str]] = {}  # what the model has at an id that an added token takes
+    hidden: dict[int, str | None] = {}  # what the model has at an id that an added token takes
     for entry, token_id in numbered:
         if token_id >= len(pieces):
             pieces.extend([None] * (token_id + 1 - len(pieces)))
@@ -181,7 +181,7 @@ def _is_merge(merge: Any, kinds: set[type]) -> bool:
     return isinstance(merge, list) and len(merge) == 2 and all(isinstance(piece, str) for piece in merge)
 
 
-def _split(data: bytes, what: str) -> tuple[Json, Optional[bytes]]:
+def _split(data: bytes, what: str) -> tuple[Json, bytes | None]:
     """Return the document, and the merges as bytes if they could be cut out of it."""
     if not data.lstrip(b" \t\r\n").startswith(b"{"):
         raise TokenizerFormatError(f"{what} begins with {data[:12]!r}; a tokenizer.json is a JSON object")
@@ -215,7 +215,7 @@ def _model_type(model: Json, what: str) -> str:
     return str(kind)
 
 
-def _table(model: Json, size: int, what: str) -> tuple[list[Optional[str]], Mapping[str, int]]:
+def _table(model: Json, size: int, what: str) -> tuple[list[str | None], Mapping[str, int]]:
     """Return the pieces by id, and ids by piece, of a model whose vocab is an object."""
     vocab = model.get("vocab")
     if not isinstance(vocab, dict):
@@ -230,7 +230,7 @@ def _table(model: Json, size: int, what: str) -> tuple[list[Optional[str]], Mapp
         raise TokenizerFormatError(f"{what}: a piece has the id {lowest if lowest < 0 else highest}; ids are 0..{min(MAX_TOKENS, max(SMALL_ID, size)) - 1}")
     if max(map(len, vocab)) > MAX_PIECE:
         raise TokenizerFormatError(f"{what}: a piece has {max(map(len, vocab))} characters; a piece has at most {MAX_PIECE}")
-    pieces: list[Optional[str]] = [None] * (highest + 1)
+    pieces: list[str | None] = [None] * (highest + 1)
     for piece, i in vocab.items():
         pieces[i] = piece
     if len(pieces) - pieces.count(None) < len(vocab):
@@ -239,14 +239,14 @@ def _table(model: Json, size: int, what: str) -> tuple[list[Optional[str]], Mapp
     return pieces, vocab
 
 
-def _scored_pieces(model: Json, what: str) -> tuple[list[Optional[str]], "array[float]"]:
+def _scored_pieces(model: Json, what: str) -> tuple[list[str | None], "array[float]"]:
     """Return the pieces by id, and their scores, of a Unigram model, whose vocab is a list."""
     vocab = model.get("vocab")
     if not isinstance(vocab, list):
         raise TokenizerFormatError(f"{what}: the vocab of a Unigram model is {_named(vocab)}; expected a list of [piece, score]")
     if len(vocab) > MAX_TOKENS:
         raise TokenizerFormatError(f"{what}: the vocab has {len(vocab)} pieces; at most {MAX_TOKENS} are read")
-    pieces: list[Optional[str]] = []
+    pieces: list[str | None] = []
     scores = array("d")
     for i, entry in enumerate(vocab):
         if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and type(entry[1]) in (float, int) and len(entry[0]) <= MAX_PIECE):
@@ -313,7 +313,7 @@ def _read_beside(file: Path) -> Json:
     return value
 
 
-def _eos_ids(beside: Mapping[str, Json], pieces: Sequence[Optional[str]]) -> set[int]:
+def _eos_ids(beside: Mapping[str, Json], pieces: Sequence[str | None]) -> set[int]:
     """Return the ids that end a text: eos_token of the tokenizer's files, eos_token_id of the model's."""
     out: set[int] = set()
     for name, document in beside.items():
@@ -324,7 +324,7 @@ def _eos_ids(beside: Mapping[str, Json], pieces: Sequence[Optional[str]]) -> set
             out.add(pieces.index(token))
         ids = document.get("eos_token_id")
         for token_id in ids if isinstance(ids, list) else [ids]:
-            if type(token_id) is int and 0 <= token_id:
+            if type(token_id) is int and token_id >= 0:
                 out.add(token_id)  # may lie beyond the table: models have rows that no tokenizer names
             elif token_id is not None:
                 raise TokenizerFormatError(f"{name}: eos_token_id is {_named(ids)}; expected an id or a list of ids")
@@ -379,7 +379,7 @@ def _list(document: Json, key: str, what: str) -> list[Any]:
     return value
 
 
-def _refuse_half_characters(pieces: Sequence[Optional[str]], what: str) -> None:
+def _refuse_half_characters(pieces: Sequence[str | None], what: str) -> None:
     for i, piece in enumerate(pieces):
         try:
             (piece or "").encode()
@@ -393,5 +393,5 @@ def _named(value: Any) -> str:
         return "null"
     if isinstance(value, (bool, int, float)):
         return str(value).lower()
-    text: Union[str, int] = repr(value[:40]) if isinstance(value, str) else type(value).__name__
+    text: str | int = repr(value[:40]) if isinstance(value, str) else type(value).__name__
     return {"dict": "an object", "list": "a list"}.get(str(text), str(text))

@@ -4,7 +4,7 @@ In: what a loader found in a file. Out: `Tokenizer`. The encoder is made when th
 UI, a bridge) never pays for merges, patterns and Unicode classes.
 """
 
-from typing import Any, Callable, Iterable, Optional, Union
+from typing import Any, Callable, Iterable
 
 from ..detokenizer import Detokenizer
 from ..errors import VocabularyError
@@ -40,7 +40,7 @@ class Tokenizer:
         self.family = family
         self.vocabulary = vocabulary
         self._make_encode = make_encode
-        self._encode: Optional[Encode] = None
+        self._encode: Encode | None = None
         self._eos = frozenset(eos_ids) | vocabulary.eos_ids
         # Hugging Face decodes a run of byte tokens as a whole; llama.cpp and tiktoken emit bytes.
         self._whole_runs = whole_runs
@@ -68,10 +68,10 @@ class Tokenizer:
 
     def decode(
         self,
-        ids: Union[int, Iterable[int]],
+        ids: int | Iterable[int],
         *,
         skip_special_tokens: bool = True,
-        clean_up_tokenization_spaces: Optional[bool] = None,
+        clean_up_tokenization_spaces: bool | None = None,
         unknown: str = "error",
     ) -> str:
         """Return the text of ids, which is what the file's own library returns for them.

@@ -1,0 +1,86 @@
+"""Mistral's tekken.json: ranks of byte tokens, the pattern, and special tokens in front of them.
+
+In: a path. Out: a `Tokenizer`. Special tokens have the ids 0 to `default_num_special_tokens` - 1, and the token of rank r has the id r plus
+that number; of the ranks, as many count as `default_vocab_size` leaves room for (`mistral_common/tokens/tokenizers/tekken.py`).
+"""
+
+from binascii import a2b_base64
+from pathlib import Path
+from typing import Any
+
+from ..errors import TokenizerFormatError
+from ..vocabulary import Vocabulary
+from .hf_json import MAX_TOKENS, read_bytes
+from .strict_json import loads
+from .tiktoken import MAX_TOKEN
+from .tokenizer import Encode, Tokenizer
+
+# The special tokens of files that don't list theirs (those before 2025); the rest of the room is <SPECIAL_20>, <SPECIAL_21>, …
+_SPECIAL = (
+    "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CALLS] [IMG] <pad> [IMG_BREAK] [IMG_END] "
+    "[PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]"
+).split()
+
+
+def read(path: Path) -> Tokenizer:
+    """Return the tokenizer of a tekken.json."""
+    return parse(read_bytes(path), path.name)
+
+
+def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
+    """Return the tokenizer of the bytes of a tekken.json; `what` is how errors name it."""
+    document = loads(data, what)
+    config = document.get("config") if isinstance(document, dict) else None
+    entries = document.get("vocab") if isinstance(document, dict) else None
+    if not isinstance(config, dict) or not isinstance(entries, list):
+        raise TokenizerFormatError(f"{what} is not what it should be: a tekken.json is an object with \"config\" and \"vocab\"")
+    pattern = config.get("pattern")
+    size, room = config.get("default_vocab_size"), config.get("default_num_special_tokens")
+    if not isinstance(pattern, str) or type(size) is not int or type(room) is not int or not 0 <= room < size <= MAX_TOKENS:
+        raise TokenizerFormatError(f"{what}: the config should have a pattern, default_num_special_tokens and a larger default_vocab_size (up to {MAX_TOKENS})")
+    special = _special(document.get("special_tokens"), room, what)
+    ranks: dict[bytes, int] = {}
+    for i, entry in enumerate(entries[: size - room]):
+        token = _token(entry, i, what)
+        if token in ranks:
+            raise TokenizerFormatError(f"{what}: ranks {ranks[token]} and {i} are the same token {token[:40]!r}")
+        ranks[token] = i
+    names: list[bytes] = [name.encode() for name in special]
+    vocabulary = Vocabulary.from_bytes(names + list(ranks), range(room), [special.index("</s>")] if "</s>" in special else [])
+    bos = special.index("<s>") if "<s>" in special else None
+
+    def make_encode() -> Encode:
+        from .hf_encode import rank_encoder
+
+        return rank_encoder(ranks, pattern, {name: i for i, name in enumerate(special)}, first_id=room, bos_id=bos)
+
+    return Tokenizer("tiktoken", vocabulary, make_encode)
+
+
+def _token(entry: Any, i: int, what: str) -> bytes:
+    if not isinstance(entry, dict) or entry.get("rank") != i or not isinstance(entry.get("token_bytes"), str):
+        raise TokenizerFormatError(f"{what}: entry {i} of the vocab should be an object with rank {i} and token_bytes in base64")
+    try:
+        token = a2b_base64(entry["token_bytes"], strict_mode=True)
+    except ValueError as error:  # which base64's own error is
+        raise TokenizerFormatError(f"{what}: token_bytes of rank {i} are not base64: {error}") from None
+    if not 0 < len(token) <= MAX_TOKEN:
+        raise TokenizerFormatError(f"{what}: the token of rank {i} has {len(token)} bytes; a token has 1 to {MAX_TOKEN}")
+    return token
+
+
+def _special(entries: Any, room: int, what: str) -> list[str]:
+    """Return the names of the special tokens, by id."""
+    names = list(_SPECIAL[:room])
+    if entries is not None:
+        if not isinstance(entries, list) or len(entries) > room:
+            raise TokenizerFormatError(f"{what}: special_tokens should be a list of at most {room}")
+        names = []
+        for i, entry in enumerate(entries):
+            if not isinstance(entry, dict) or entry.get("rank") != i or not isinstance(entry.get("token_str"), str):
+                raise TokenizerFormatError(f"{what}: entry {i} of special_tokens should be an object with rank {i} and a token_str")
+            names.append(entry["token_str"])
+    names += [f"<SPECIAL_{i}>" for i in range(len(names), room)]
+    if len(set(names)) < room:
+        raise TokenizerFormatError(f"{what}: two special tokens have the same name")
+    return names

@@ -1,0 +1,128 @@
+"""tiktoken rank files: each line a token in base64 and its rank, which is its id.
+
+In: a path, and the encoding's name unless the file's name says it. Out: a `Tokenizer`. The file holds neither the pattern that cuts text
+into words nor the special tokens: those of the known encodings are here (as in `tiktoken_ext/openai_public.py`, and for Qwen in
+its `tokenization_qwen.py`), and no others can be read.
+"""
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import TokenizerFormatError
+from ..vocabulary import Vocabulary
+from .hf_json import read_bytes
+from .tokenizer import Encode, Tokenizer
+
+MAX_TOKENS = 1 << 20
+MAX_TOKEN = 4096
+
+GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+CL100K = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_UPPER, _LOWER, _CONTRACTION = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+O200K = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_CONTRACTION}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+class Encoding(NamedTuple):
+    """What a rank file doesn't say: pattern, special tokens, the ids that end a text, whether text is normalized (NFC)."""
+
+    pattern: str
+    special: dict[str, int]
+    eos: tuple[int, ...]
+    nfc: bool = False
+
+
+def _harmony() -> dict[str, int]:
+    named = {
+        "<|startoftext|>": 199998, "<|endoftext|>": 199999, "<|return|>": 200002, "<|constrain|>": 200003, "<|channel|>": 200005,
+        "<|start|>": 200006, "<|end|>": 200007, "<|message|>": 200008, "<|call|>": 200012,
+    }  # fmt: skip
+    taken = set(named.values())
+    # 200018 has two names, as it has in tiktoken; the later one is what its id decodes to.
+    return {**named, "<|endofprompt|>": 200018, **{f"<|reserved_{i}|>": i for i in range(200000, 201088) if i not in taken}}
+
+
+def _qwen() -> dict[str, int]:
+    names = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *[f"<|extra_{i}|>" for i in range(205)]]
+    return {name: 151643 + i for i, name in enumerate(names)}
+
+
+_GPT2_END = {"<|endoftext|>": 50256}
+_FIM = {"<|fim_prefix|>": 50281, "<|fim_middle|>": 50282, "<|fim_suffix|>": 50283}
+_CL100K_SPECIAL = {"<|endoftext|>": 100257, "<|fim_prefix|>": 100258, "<|fim_middle|>": 100259, "<|fim_suffix|>": 100260, "<|endofprompt|>": 100276}
+ENCODINGS = {
+    "cl100k_base": Encoding(CL100K, _CL100K_SPECIAL, (100257,)),
+    "o200k_base": Encoding(O200K, {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}, (199999,)),
+    "o200k_harmony": Encoding(O200K, _harmony(), (199999, 200002, 200012)),
+    "p50k_base": Encoding(GPT2, _GPT2_END, (50256,)),
+    "p50k_edit": Encoding(GPT2, {**_GPT2_END, **_FIM}, (50256,)),
+    "r50k_base": Encoding(GPT2, _GPT2_END, (50256,)),
+    "gpt2": Encoding(GPT2, _GPT2_END, (50256,)),
+    "qwen": Encoding(QWEN, _qwen(), (151643, 151645), nfc=True),
+}
+
+
+def read(path: Path, encoding: str | None = None) -> Tokenizer:
+    """Return the tokenizer of a rank file; `encoding` is needed where the file's name isn't that of a known encoding."""
+    name = encoding if encoding is not None else path.name.removesuffix(".tiktoken")
+    known = ENCODINGS.get(name)
+    if known is None:
+        raise TokenizerFormatError(
+            f"{name!r} is not an encoding that detok knows: a rank file holds no pattern and no special tokens, so say which it is by encoding=, one of "
+            + ", ".join(ENCODINGS)
+        )
+    return from_ranks(read_ranks(read_bytes(path), path.name), known, path.name)
+
+
+def read_ranks(data: bytes, what: str) -> dict[bytes, int]:
+    """Return the ranks of a rank file: token → rank.
+
+    >>> read_ranks(b"YQ== 0\\nYWI= 1\\n", "x.tiktoken")
+    {b'a': 0, b'ab': 1}
+    """
+    fields = data.split()
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    if len(fields) % 2 or not fields or len(fields) // 2 > min(lines, MAX_TOKENS):
+        raise TokenizerFormatError(f"{what} has {len(fields)} words in {lines} lines; each line of a rank file is a token in base64 and its rank")
+    numbers = fields[1::2]
+    # `int` takes signs, underscores and digits of all scripts; a rank file has none of them.
+    if max(map(len, numbers)) > 7 or not b"".join(numbers).isdigit():
+        at = next(i for i, number in enumerate(numbers) if len(number) > 7 or not number.isdigit())
+        raise TokenizerFormatError(f"{what}: the rank of token {at} is {numbers[at][:20]!r}; expected a whole number below {MAX_TOKENS}")
+    try:
+        tokens = [a2b_base64(field, strict_mode=True) for field in fields[::2]]
+    except Base64Error as error:
+        raise TokenizerFormatError(f"{what} has a token that is not base64: {error}") from None
+    ranks = dict(zip(tokens, map(int, numbers)))
+    if len(ranks) < len(tokens) or len(set(ranks.values())) < len(tokens):
+        raise TokenizerFormatError(f"{what} has a token or a rank twice; each comes once in a rank file")
+    if b"" in ranks or max(map(len, tokens)) > MAX_TOKEN:
+        raise TokenizerFormatError(f"{what} has a token of {max(map(len, tokens)) if b'' not in ranks else 0} bytes; a token has 1 to {MAX_TOKEN}")
+    highest = max(ranks.values())
+    if highest >= MAX_TOKENS or highest > 2 * len(ranks) + 4096:
+        raise TokenizerFormatError(f"{what} has {len(ranks)} tokens, and the rank {highest}; ranks run from 0 without large gaps")
+    return ranks
+
+
+def from_ranks(ranks: dict[bytes, int], encoding: Encoding, what: str) -> Tokenizer:
+    """Return the tokenizer of ranks and what an encoding says beside them."""
+    table: list[bytes | None] = [None] * (max(max(ranks.values()), *encoding.special.values(), -1) + 1)
+    for token, i in ranks.items():
+        table[i] = token
+    for name, i in encoding.special.items():
+        if table[i] not in (None, *[other.encode() for other, same in encoding.special.items() if same == i]):
+            raise TokenizerFormatError(f"{what}: rank {i} is the token {table[i]!r}, where this encoding has {name}; is it another encoding's file?")
+        table[i] = name.encode()
+    vocabulary = Vocabulary.from_bytes(table, set(encoding.special.values()), encoding.eos)
+
+    def make_encode() -> Encode:
+        from .hf_encode import rank_encoder
+
+        return rank_encoder(ranks, encoding.pattern, encoding.special, nfc=encoding.nfc)
+
+    return Tokenizer("tiktoken", vocabulary, make_encode, encoding.eos)
