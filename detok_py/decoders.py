@@ -170,8 +170,6 @@ def byte_of(piece: str) -> int:
 class _ByPosition:
     """Metaspace, WordPiece and joining by spaces: what a piece becomes depends on whether it is the first."""
 
-    rest: Any = 1  # the state of a text that has begun
-
     def __init__(self, first: Callable[[str], str], later: Callable[[str], str]) -> None:
         self.first = first
         self.later = later
@@ -197,8 +195,6 @@ class _ByPosition:
 
 class _Suffix:
     """BPEDecoder: the suffix is a space, but in the last token it is nothing."""
-
-    rest: Any = ("", "")
 
     def __init__(self, suffix: str) -> None:
         self.suffix = suffix
@@ -228,8 +224,6 @@ class _Suffix:
 class _Ctc:
     """CTC: a token that repeats the one before it is nothing; pads are nothing; word delimiters are spaces."""
 
-    rest: Any = None  # the state is the previous token, so no token leaves it as it was
-
     def __init__(self, piece: Callable[[str], str]) -> None:
         self.piece = piece
         self.previous: str | None = None
@@ -255,8 +249,6 @@ class _Ctc:
 class _ItemMap:
     """A map of one piece behind an item stage."""
 
-    rest: Any = None
-
     def __init__(self, function: Callable[[str], Item]) -> None:
         self.function = function
 
@@ -275,8 +267,6 @@ class _ItemMap:
 
 class _RunItems:
     """ByteFallback in front of other item stages, an order no tokenizer ships: a run is held until it ends."""
-
-    rest: Any = ()
 
     def __init__(self, byte_fallback: str, errors: str) -> None:
         self.byte_fallback = byte_fallback
@@ -518,13 +508,13 @@ class Exact:
         return self.row.save(), self.ahead
 
     def load(self, state: Any) -> None:
-        self.row.load(_tuples(state[0]))
+        self.row.load(state[0])
         self.ahead = state[1]
 
 
-def _tuples(state: Any) -> Any:
+def tuples(state: Any) -> Any:
     """Return a state as `save` gave it, from what JSON made of it."""
-    return tuple([_tuples(part) for part in state]) if isinstance(state, (list, tuple)) else state
+    return tuple([tuples(part) for part in state]) if isinstance(state, (list, tuple)) else state
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------------
@@ -561,8 +551,6 @@ def end_utf8(held: bytes, errors: str) -> str:
 class _BytesJoin:
     """Bytes → text. Entries are bytes."""
 
-    rest: Any = ""
-
     def __init__(self, errors: str) -> None:
         self.errors = errors
         self.held = b""
@@ -585,7 +573,6 @@ class _BytesJoin:
 class _ItemsJoin:
     """Items → text: Fuse, and the end of rules that don't fuse."""
 
-    rest: Any = ""
     held = b""
 
     def feed(self, item: Item) -> str:
@@ -603,8 +590,6 @@ class _ItemsJoin:
 
 class _Utf8Runs:
     """Items → text, where a run of byte tokens is a UTF-8 stream that ends with the run."""
-
-    rest: Any = ""
 
     def __init__(self, errors: str) -> None:
         self.errors = errors
@@ -643,54 +628,53 @@ class _HuggingFaceRuns:
         self.errors = errors
         self.good = make()
         self.bad = make()
-        self.rest = ("", "", 0, "", "", self.good.save())
         self.reset_run()
 
     def reset_run(self) -> None:
-        self.run = b""  # the bytes of the run, while it is good or already bad
+        self.run = bytearray()  # the bytes of a run that is good so far
         self.tail = b""  # its last bytes, an unfinished character
-        self.is_bad = 0
-        self.good_out = ""  # what the run has put out in each future, less what was shown
-        self.bad_out = ""
+        self.is_bad = 0  # 1 in a run that is known to be bad, of which nothing is held
+        self.differ = 0  # 1 once the two futures differ in the first character that was not shown
+        self.good_out: list[str] = []  # what the run has put out in each future, less what was shown
+        self.bad_out: list[str] = []
 
     def feed(self, item: Item) -> str:
         if item.__class__ is not int:
             return self._end_run() + str(self.good.feed(item[0] if item.__class__ is tuple else item))
         byte: int = item
+        spelled = bad_byte(byte, self.errors)
         if self.is_bad:
-            return str(self.good.feed(bad_byte(byte, self.errors)))
+            return str(self.good.feed(spelled))
         if not self.run:
             self.bad.load(self.good.save())
-        self.run += bytes([byte])
         try:
             text, self.tail = decode_utf8(self.tail + bytes([byte]), "strict")
         except UnicodeError:
-            return self._turn_bad()
+            # The run can't end well any more: what comes is U+FFFD, byte by byte.
+            out = "".join(self.bad_out) + str(self.bad.feed(spelled))
+            self.good.load(self.bad.save())
+            self.reset_run()
+            self.is_bad = 1
+            return out
+        self.run.append(byte)
         if text:
-            self.good_out += self.good.feed(text)
-        self.bad_out += self.bad.feed(bad_byte(byte, self.errors))
-        return self._agreed()
-
-    def _agreed(self) -> str:
-        n = common(self.good_out, self.bad_out)
-        out, self.good_out, self.bad_out = self.good_out[:n], self.good_out[n:], self.bad_out[n:]
-        return out
-
-    def _turn_bad(self) -> str:
-        """The run can't end well any more: what comes is U+FFFD, byte by byte."""
-        out = self.bad_out + str(self.bad.feed(bad_byte(self.run[-1], self.errors)))
-        self.good.load(self.bad.save())
-        self.reset_run()
-        self.is_bad = 1
-        return out
+            self.good_out.append(self.good.feed(text))
+        self.bad_out.append(self.bad.feed(spelled))
+        if self.differ:
+            return ""
+        good, bad = "".join(self.good_out), "".join(self.bad_out)
+        n = common(good, bad)
+        self.good_out, self.bad_out = [good[n:]], [bad[n:]]
+        self.differ = 1 if n < len(good) and n < len(bad) else 0
+        return good[:n]
 
     def _end_run(self) -> str:
         out = ""
         if self.tail:
             self.good.load(self.bad.save())
-            out = self.bad_out
+            out = "".join(self.bad_out)
         elif self.run:
-            out = self.good_out
+            out = "".join(self.good_out)
         self.reset_run()
         return out
 
@@ -699,15 +683,17 @@ class _HuggingFaceRuns:
 
     @property
     def held(self) -> bytes:
-        return self.run
+        return bytes(self.run)
 
     def save(self) -> Any:
         bad = self.bad.save() if self.run else ""
-        return self.run.hex(), self.tail.hex(), self.is_bad, self.good_out, self.bad_out, self.good.save(), bad
+        outs = "".join(self.good_out), "".join(self.bad_out)
+        return bytes(self.run).hex(), self.tail.hex(), self.is_bad, self.differ, outs, self.good.save(), bad
 
     def load(self, state: Any) -> None:
-        self.run, self.tail = bytes.fromhex(state[0]), bytes.fromhex(state[1])
-        self.is_bad, self.good_out, self.bad_out = state[2], state[3], state[4]
+        self.run, self.tail = bytearray(bytes.fromhex(state[0])), bytes.fromhex(state[1])
+        self.is_bad, self.differ = state[2], state[3]
+        self.good_out, self.bad_out = [state[4][0]], [state[4][1]]
         self.good.load(state[5])
         if self.run:
             self.bad.load(state[6])
@@ -908,13 +894,17 @@ class Chain:
         owed = "".join([stage.last for stage in self.items if stage.__class__ is _Suffix])
         return text.encode() + bytes(self.join.held) + owed.encode()
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the state is a few characters, as it always is but for a byte run in "hf" mode and rules that need the whole text."""
+        return len(self.join.held) < 4 and (self.exact or self.text is None)
+
     def save(self) -> tuple[Any, ...]:
         """Return the state: strings, ints, None and tuples of them."""
         return tuple([stage.save() for stage in self.items]), self.join.save(), self.text.save() if self.text is not None else ""
 
     def load(self, state: Any) -> None:
-        """Take a state that `save` returned, or what JSON made of it."""
-        state = _tuples(state)
+        """Take a state that `save` returned (`tuples` makes one of what JSON made of it)."""
         for stage, part in zip(self.items, state[0]):
             stage.load(part)
         self.join.load(state[1])

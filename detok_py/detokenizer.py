@@ -4,13 +4,14 @@ In: ids. Out: after every push, the longest common prefix of the final text over
 rules of the vocabulary hold (decoders.py), and nothing else.
 
 Most tokens are met in the state of a text that has begun with nothing held, and leave it as it was. For these a push is one look into a
-table, which fills itself. All others go through the chain.
+table, which fills itself; for the others it is a step from a small state to another, remembered as well. The chain of rules runs
+only for what is new.
 """
 
 from typing import Any, Iterable, NamedTuple
 
-from .decoders import Chain, _BytesJoin
-from .errors import VocabularyError
+from .decoders import Chain, tuples
+from .errors import DetokError, VocabularyError
 from .spans import Trace
 from .utf8 import check_errors, decode_utf8, ended
 from .vocabulary import Vocabulary
@@ -18,6 +19,23 @@ from .vocabulary import Vocabulary
 Mark = NamedTuple("Mark", [("state", Any), ("shown", int), ("ended", bool), ("trace", Any)])
 
 SKIPPED = None
+MAX_ROWS = 4096  # states whose steps are remembered
+MAX_STEPS = 512  # steps remembered from each
+
+
+class Tables:
+    """What Detokenizers that are made alike share. All of it fills itself, and all of it can be forgotten.
+
+    `entries`: id → what the chain takes. `texts`: id → its text, for tokens that leave a resting chain at rest (most tokens, most of the
+    time). `rows`: state → id → (text, next state, next row, whether that rests).
+    """
+
+    __slots__ = ("entries", "rows", "texts")
+
+    def __init__(self, entries: dict[int, Any], texts: dict[int, str], rows: dict[Any, dict[int, Any]]) -> None:
+        self.entries = entries
+        self.texts = texts
+        self.rows = rows
 
 
 class Detokenizer:
@@ -62,34 +80,60 @@ class Detokenizer:
         self.unknown = unknown
         self.clean_up = clean_up
         self._chain = Chain(vocabulary.rules, byte_fallback=byte_fallback, errors=errors, clean_up=clean_up)
+        self._start = self._chain.save()
         # Tables are shared by all Detokenizers of the vocabulary that are made alike.
         key = (bool(skip_special_tokens), byte_fallback, errors, clean_up)
         tables = vocabulary._memo.get(key)
         if tables is None:
-            tables = vocabulary._memo[key] = ({}, {})
-        self._entries: dict[int, Any] = tables[0]  # id → entry
-        self._texts: dict[int, str] = tables[1]  # id → its text, for tokens that leave a resting state at rest
-        self._joins_bytes = self._chain.join.__class__ is _BytesJoin and not self._chain.items and self._chain.text is None
+            tables = vocabulary._memo[key] = Tables({}, {}, {})
+        self._tables: Tables = tables
+        self._entries: dict[int, Any] = tables.entries
+        self._texts: dict[int, str] = tables.texts
+        self._joins_bytes = self._chain.takes == "bytes" and self._chain.text is None
         self._trace: Trace | None = Trace(self._chain, byte_fallback, errors) if spans else None
         self._counts = spans  # whether anyone asks for the number of characters shown
-        self._start = self._chain.save()
         self.reset(prompt_ids)
 
     def reset(self, prompt_ids: Iterable[int] = ()) -> None:
         """Forget everything and begin a new text, after `prompt_ids`."""
         self._chain.load(self._start)
+        self._fresh = True  # whether the state is in the chain (always while _row is None), or only in _state
         self._ended = False
         self._shown = 0
-        self._resting = False
         if self._trace is not None:
             self._trace = Trace(self._chain, self.byte_fallback, self.errors)
+        self._settle()
         ids = list(prompt_ids)
         if ids:
             self.feed(ids)
             self._shown = 0
             if self._trace is not None:
                 self._trace.begin()
-        self._settle()
+
+    def _settle(self) -> None:
+        """Take the state from the chain: find the row of the table that belongs to it, if it is small enough to have one."""
+        chain = self._chain
+        self._fresh = True
+        self._resting = False
+        if self._counts or self._ended or not chain.is_small:
+            self._state = self._row = None
+            return
+        state = self._state = chain.save()
+        rows = self._tables.rows
+        row = rows.get(state)
+        if row is None:
+            if len(rows) >= MAX_ROWS:
+                rows.clear()
+            row = rows[state] = {}
+        self._row = row
+        self._resting = state == chain.rest
+
+    def _wake(self) -> Chain:
+        """Return the chain, in the state that the stream is in."""
+        if not self._fresh:
+            self._chain.load(self._state)
+            self._fresh = True
+        return self._chain
 
     @property
     def exact(self) -> bool:
@@ -104,7 +148,7 @@ class Detokenizer:
     @property
     def held(self) -> bytes:
         """What waits, as bytes: an unfinished character or byte run; or text that a rule may still change, as UTF-8."""
-        return self._chain.held
+        return self._wake().held
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -116,14 +160,6 @@ class Detokenizer:
         if self._trace is None:
             raise ValueError("no spans were recorded: make the Detokenizer with spans=True")
         return self._trace.read()
-
-    def _settle(self) -> None:
-        if self._counts or self._ended:
-            self._resting = False
-        elif self._joins_bytes:
-            self._resting = not self._chain.join.held
-        else:
-            self._resting = self._chain.save() == self._chain.rest
 
     def _entry(self, token_id: int) -> Any:
         """Return the table entry of an id, SKIPPED for one that is nothing."""
@@ -141,7 +177,7 @@ class Detokenizer:
                 return SKIPPED
             raise
         if self.skip_special_tokens and token_id in vocabulary.special_ids:
-            entry = SKIPPED
+            entry = b"" if self._joins_bytes else SKIPPED
         elif not 0 <= token_id < len(vocabulary):
             return SKIPPED  # silent ids are as many as there are integers: not for the table
         else:
@@ -155,84 +191,114 @@ class Detokenizer:
             text = self._texts.get(token_id)
             if text is not None:
                 return text
+        if self._row is not None:
+            step = self._row.get(token_id)
+            if step is not None:
+                self._state, self._row, self._resting = step[1], step[2], step[3]
+                self._fresh = False
+                return step[0]  # type: ignore[no-any-return]
         return self._push(token_id)
 
     def _push(self, token_id: int) -> str:
+        """Push through the chain, and note the step in the table for the next time."""
         entry = self._entry(token_id)
         if self._ended:
             ended("pushing to it")
-        was_resting = self._resting
         if entry is SKIPPED:
             if self._trace is not None:
                 self._trace.push(entry, True)
-            elif was_resting and token_id in self._entries:
+            elif self._resting and token_id in self._entries:
                 self._texts[token_id] = ""
             return ""
+        chain = self._wake()
         if self.errors == "strict":
-            before = self._chain.save()
+            before = chain.save()
             try:
-                text = self._chain.push(entry)
+                text = chain.push(entry)
             except UnicodeError:
-                self._chain.load(before)
+                chain.load(before)
                 raise
         else:
-            text = self._chain.push(entry)
+            text = chain.push(entry)
         self._shown += len(text)
         if self._trace is not None:
             self._trace.push(entry, False)
+        row, was_resting = self._row, self._resting
         self._settle()
-        if was_resting and self._resting:
-            self._texts[token_id] = text
+        if self._row is not None and row is not None:
+            if was_resting and self._resting:
+                self._texts[token_id] = text
+            elif len(row) < MAX_STEPS:
+                row[token_id] = (text, self._state, self._row, self._resting)
         return text
 
     def feed(self, ids: Iterable[int]) -> str:
-        """Take many ids; return the text that they make certain. An unknown id refuses them all: the state is as before."""
-        if self._resting:
-            texts = self._texts
-            if not hasattr(ids, "__len__"):
-                ids = list(ids)
-            try:
-                return "".join([texts[i] for i in ids])
-            except (KeyError, TypeError):
-                pass
-        ids = list(ids)
-        if self._joins_bytes and self._trace is None and not self._ended:
+        """Take many ids; return the text that they make certain. An id that is refused refuses them all: the state is as before."""
+        if ids.__class__ is not list:
+            ids = list(ids)
+        if self._joins_bytes and not self._counts and not self._ended:
             table = self._entries
             try:
-                data = b"".join([table[i] for i in ids])
+                data = b"".join(map(table.__getitem__, ids))
             except (KeyError, TypeError):  # an id that is new to the table, or one that is nothing
                 data = b"".join([entry for entry in [self._entry(i) for i in ids] if entry is not SKIPPED])
-            join = self._chain.join
-            text, join.held = decode_utf8(join.held + data if join.held else data, self.errors)
-            self._shown += len(text)
-            self._resting = not join.held and not self._counts
+            if self._resting:
+                text, held = decode_utf8(data, self.errors)
+                if not held:
+                    return text
+                self._wake().join.held = held
+            else:
+                join = self._wake().join
+                text, join.held = decode_utf8(join.held + data, self.errors)
+            self._settle()
             return text
-        for i in ids:
-            self._entry(i)
-        before = self._chain.save() if self.errors == "strict" else None
+        before = self._state, self._row, self._resting
+        saved = None
+        if self._row is None or self._counts:
+            saved = self.save()
+        out = []
         try:
-            return "".join([self.push(i) for i in ids])
-        except UnicodeError:
-            if before is not None:
-                self._chain.load(before)
-                self._settle()
+            for i in ids:
+                # `push`, written out: a call less for each token.
+                if self._resting:
+                    known = self._texts.get(i)
+                    if known is not None:
+                        out.append(known)
+                        continue
+                row = self._row
+                if row is not None:
+                    step = row.get(i)
+                    if step is not None:
+                        known, self._state, self._row, self._resting = step
+                        self._fresh = False
+                        out.append(known)
+                        continue
+                out.append(self._push(i))
+        except (DetokError, UnicodeError, TypeError):
+            if saved is not None:
+                self.load(saved)
+            else:
+                self._state, self._row, self._resting = before
+                self._fresh = False
             raise
+        return "".join(out)
 
     def flush(self) -> str:
         """End the text; return what was held. Until `reset`, a further push raises StreamEndedError."""
-        text = self._chain.flush()
+        text = self._wake().flush()
         if self._trace is not None and not self._ended:
             self._trace.flush()
         self._shown += len(text)
         self._ended = True
-        self._resting = False
+        self._settle()
         return text
 
     def mark(self) -> Mark:
         """Return a mark of this moment for `rollback`: before tokens that a draft model guessed, say."""
         if not self._counts:
+            self._wake()
             self._counts = True
-            self._resting = False
+            self._settle()
         trace = self._trace
         return Mark(self._chain.save(), self._shown, self._ended, trace.save() if trace else None)
 
@@ -252,11 +318,11 @@ class Detokenizer:
     def save(self) -> tuple[Any, ...]:
         """Return the whole state as plain values: it pickles, and goes through JSON."""
         trace = self._trace
-        return self._chain.save(), self._shown, self._ended, self._counts, trace.save() if trace else None
+        return self._wake().save(), self._shown, self._ended, self._counts, trace.save() if trace else None
 
     def load(self, state: Any) -> None:
         """Take a state that `save` of a Detokenizer made alike returned, or what JSON made of it."""
-        self._chain.load(state[0])
+        self._chain.load(tuples(state[0]))
         self._shown, self._ended, self._counts = state[1], state[2], state[3]
         if self._trace is not None:
             self._trace.load(state[4])

@@ -9,7 +9,7 @@ from. Where a rule makes few characters of many (`<n>` becomes a newline), the n
 
 from typing import Any
 
-from .decoders import Chain, _held_text, _Suffix, _tuples, bad_byte
+from .decoders import Chain, _held_text, _Suffix, bad_byte, tuples
 from .utf8 import decode_utf8, subparts
 
 # A character on its way: itself, the first token and the last token that it comes from.
@@ -166,7 +166,7 @@ class Trace:
         )
 
     def load(self, state: Any | None) -> None:
-        stages, queues, items, pending, counts, spans = _tuples(state)
+        stages, queues, items, pending, counts, spans = tuples(state)
         for stage, part in zip(self.stages, stages):
             stage.load(part)
         self.queues = [list(queue) for queue in queues]
