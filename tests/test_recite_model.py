@@ -21,6 +21,9 @@ from typing import Any
 
 import pytest
 
+from detok_py.detokenizer import Detokenizer
+from detok_py.vocabulary import Vocabulary
+
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ROOT / "detok_py" / "bridge" / "recite"
 MODEL = SHIPPED / "recite.gguf"
@@ -227,6 +230,19 @@ def test_each_text_is_read_as_tokens_that_split_one_of_its_characters(engine: st
     ids = post(engine + "/tokenize", {"content": text["text"]})["tokens"]
     assert b"".join(vocabulary[i] for i in ids) == text["text"].encode()
     assert not all(is_whole(vocabulary[i]) for i in ids)
+
+
+@needs_the_engine
+@each_text
+def test_the_detokenizer_joins_those_tokens_without_showing_half_a_character(engine: str, text: dict[str, str]) -> None:
+    ids = post(engine + "/tokenize", {"content": text["text"]})["tokens"]
+    pieces = sorted(TOKENIZER["model"]["vocab"], key=TOKENIZER["model"]["vocab"].__getitem__)
+    detokenizer = Detokenizer(Vocabulary.from_pieces(pieces, TOKENIZER["decoder"], special_ids=SPECIAL.values()))
+    shown = ""
+    for i in ids:
+        shown += detokenizer.push(i)
+        assert text["text"].startswith(shown)
+    assert shown + detokenizer.flush() == text["text"]
 
 
 # The launcher

@@ -16,7 +16,6 @@ Why a child: the engine is native code that shares no event loop with the bridge
 
 import argparse
 import contextlib
-import importlib
 import json
 import os
 import re
@@ -89,7 +88,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _start(options: argparse.Namespace) -> Any:
-    engine = importlib.import_module("xllamacpp")  # here, not at the top: its backends log what they are while they load
+    import xllamacpp as engine  # here, not at the top: its backends log what they are while they load
+
     params = engine.CommonParams()
     params.model.path = options.model
     params.model_alias = [Path(options.model).stem]  # the name in /v1/models, which is else the whole path
@@ -112,7 +112,8 @@ def _pass_on_warnings(log: int, stderr: int) -> None:
     """Copy warnings and errors from the engine's log to `stderr`, until the log ends; the rest of its log is a line per request."""
     with open(log, "rb") as lines, open(stderr, "wb", buffering=0) as out:
         for line in lines:
-            if re.match(rb"(\x1b\S*?m)?[\d.]+ [WE] ", line):
+            # A slot warns each time a prompt is asked for again, because all of it is in its cache.
+            if re.match(rb"(\x1b\S*?m)?[\d.]+ (E|W(?! slot)) ", line):
                 with contextlib.suppress(OSError):  # nobody reads stderr any more: go on emptying the pipe, or the engine stops at it
                     out.write(line)
 
