@@ -10,14 +10,15 @@ const SAMPLES = 5000;
 /** Times of a stream: added milliseconds and tokens a second. */
 export class Stopwatch {
   constructor() {
-    this.clear();
+    /** @type {number[]} */
+    this.added = [];
+    this.first = 0;
+    this.last = 0;
+    this.tokens = 0;
   }
 
   clear() {
-    /** @type {number[]} */
     this.added = [];
-    /** @type {number[]} Arrival of the tokens of the last second. */
-    this.recent = [];
     this.first = 0;
     this.last = 0;
     this.tokens = 0;
@@ -45,7 +46,7 @@ export class Stopwatch {
   within(share) {
     if (!this.added.length) return NaN;
     const sorted = Float64Array.from(this.added).sort();
-    return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+    return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN;
   }
 }
 
@@ -74,6 +75,7 @@ export class NumberList {
   /** @param {string} key @param {string} text @param {boolean} [bad]  Whether the number is one to worry about. */
   set(key, text, bad = false) {
     const value = this.values[key];
+    if (!value) throw new Error(`There is no number called ${key}.`);
     if (value.textContent !== text) value.textContent = text;
     value.classList.toggle("bad", bad);
   }

@@ -297,9 +297,9 @@ function onPaint({ from, to }) {
   if (player.mode === "live" && to > from && begun) measurePaint(recording, from, to);
   const last = recording.steps[to - 1];
   showHold(last?.heldBytes ?? new Uint8Array(0), last?.heldText ?? "");
-  for (let i = Math.min(from, to); i < to; i++) {
-    mostBytes = Math.max(mostBytes, recording.steps[i].heldBytes.length);
-    mostCharacters = Math.max(mostCharacters, [...recording.steps[i].heldText].length);
+  for (const { heldBytes, heldText } of recording.steps.slice(from, Math.max(from, to))) {
+    mostBytes = Math.max(mostBytes, heldBytes.length);
+    mostCharacters = Math.max(mostCharacters, [...heldText].length);
   }
   const due = ending !== undefined || player.mode !== "live" || performance.now() >= gaugesDue;
   if (due) {
@@ -316,10 +316,7 @@ function measurePaint(recording, from, to) {
   port1.onmessage = () => {
     // A task after the frame's rendering: what was appended has been painted.
     const now = performance.timeOrigin + performance.now();
-    for (let i = from; i < to; i++) {
-      const step = recording.steps[i];
-      if (step.text.held && !step.end) stopwatch.painted(begun + step.at, now);
-    }
+    for (const { at, end, text } of recording.steps.slice(from, to)) if (text.held && !end) stopwatch.painted(begun + at, now);
     port1.close();
   };
   port2.postMessage(null);

@@ -117,7 +117,7 @@ export class Player {
     else if (this.mode === "playing") {
       if (this.begun.now < 0) this.begun.now = now;
       const clock = this.begun.at + (now - this.begun.now) * this.speed;
-      while (to < recording.length && recording.steps[to].at <= clock) to++;
+      while (to < recording.length && recording.step(to).at <= clock) to++;
       // At the end of what has come so far the clock waits too, so that a pause of the stream isn't made up for.
       if (to === recording.length && !recording.ended) this.begun = { at: recording.steps[to - 1]?.at ?? 0, now };
       if (to === recording.length && recording.ended) this.mode = "paused";

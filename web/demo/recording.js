@@ -8,7 +8,7 @@
 
 /** @typedef {import("../src/client.js").TokenRow} TokenRow */
 /** @typedef {"held" | "naive" | "stream"} Pane */
-/** @typedef {"complete" | "held" | "replaced" | "skipped"} ByteState */
+/** @typedef {"complete" | "held" | "replaced"} ByteState */
 
 /**
  * @typedef {object} Step
@@ -17,6 +17,7 @@
  * @property {Uint8Array} bytes
  * @property {Uint8Array} heldBytes  What is held after this step.
  * @property {string} heldText  What a stop string holds after this step.
+ * @property {string | null} name  The token's name where it is special and skipped.
  * @property {boolean} end
  * @property {Record<Pane, string>} text  What this step added to each pane.
  */
@@ -120,6 +121,13 @@ export class Recording {
     return this.steps.length;
   }
 
+  /** @param {number} n */
+  step(n) {
+    const step = this.steps[n];
+    if (!step) throw new RangeError(`There is no step ${n}: the recording has ${this.length}.`);
+    return step;
+  }
+
   /**
    * Add a token.
    * @param {TokenRow} row
@@ -127,7 +135,7 @@ export class Recording {
    * @returns {Step}
    */
   add(row, at) {
-    const [id, hex, text, heldHex, heldText] = row;
+    const [id, hex, text, heldHex, heldText, name = null] = row;
     const bytes = fromHex(hex);
     /** @type {Step} */
     const step = {
@@ -136,6 +144,7 @@ export class Recording {
       bytes,
       heldBytes: fromHex(heldHex),
       heldText,
+      name,
       end: false,
       text: {
         held: text,
@@ -161,7 +170,7 @@ export class Recording {
     const none = new Uint8Array(0);
     const stream = this.#streaming.decode();
     this.offsets.push(this.ledger.states.length);
-    this.steps.push({ at, id: null, bytes: none, heldBytes: none, heldText: "", end: true, text: { held: text, naive: "", stream } });
+    this.steps.push({ at, id: null, bytes: none, heldBytes: none, heldText: "", name: null, end: true, text: { held: text, naive: "", stream } });
   }
 
   /**
@@ -172,7 +181,7 @@ export class Recording {
    */
   text(pane, from, to) {
     let text = "";
-    for (let i = from; i < to; i++) text += this.steps[i].text[pane];
+    for (let i = from; i < to; i++) text += this.step(i).text[pane];
     return text;
   }
 
@@ -183,7 +192,7 @@ export class Recording {
    * @returns {ByteState}
    */
   stateOf(n, i) {
-    return this.ledger.states[this.offsets[n] + i];
+    return this.ledger.states[(this.offsets[n] ?? 0) + i] ?? "held";
   }
 
   /**
@@ -191,16 +200,12 @@ export class Recording {
    * @param {number} from
    */
   nextFault(from) {
-    for (let i = from; i < this.steps.length; i++) {
-      const { naive, stream } = this.steps[i].text;
-      if (countBroken(naive).replacements > countBroken(stream).replacements || this.#replaces(i)) return i;
+    for (let n = from; n < this.length; n++) {
+      const { bytes, text } = this.step(n);
+      if (countBroken(text.naive).replacements > countBroken(text.stream).replacements) return n;
+      if (bytes.some((_, i) => this.stateOf(n, i) === "replaced")) return n;
     }
     return -1;
-  }
-
-  /** @param {number} n */
-  #replaces(n) {
-    return this.steps[n].bytes.some((_, i) => this.stateOf(n, i) === "replaced");
   }
 }
 
@@ -228,9 +233,14 @@ export function toHex(byte) {
 export function missingBytes(held) {
   if (!held.length) return 0;
   // Only the last character can be open.
-  let start = held.length - 1;
-  while (start > 0 && held[start] >= 0x80 && held[start] < 0xc0) start--;
-  const lead = held[start];
+  let from = held.length - 1;
+  while (from > 0 && isContinuation(held[from])) from--;
+  const lead = held[from] ?? 0;
   const need = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 1;
-  return Math.max(0, need - (held.length - start));
+  return Math.max(0, need - (held.length - from));
+}
+
+/** @param {number | undefined} byte */
+function isContinuation(byte) {
+  return byte !== undefined && byte >= 0x80 && byte < 0xc0;
 }

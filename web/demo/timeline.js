@@ -10,7 +10,7 @@ import { toHex } from "./recording.js";
 
 const WINDOW = 160;
 
-const LETTERS = { complete: "c", held: "h", replaced: "r", skipped: "s" };
+const LETTERS = { complete: "c", held: "h", replaced: "r" };
 
 /** Text with its invisible characters made visible. @param {string} text */
 function visible(text) {
@@ -83,15 +83,15 @@ export class Timeline {
   /** @param {Recording} recording @param {number} from */
   #refresh(recording, from) {
     for (let n = from; n < this.to; n++) {
-      const cells = this.chips.children[n - this.from].querySelectorAll(".byte");
-      cells.forEach((cell, i) => setState(/** @type {HTMLElement} */ (cell), recording.stateOf(n, i)));
+      const cells = this.chips.children[n - this.from]?.querySelectorAll(".byte");
+      cells?.forEach((cell, i) => setState(/** @type {HTMLElement} */ (cell), recording.stateOf(n, i)));
     }
   }
 
   /** @param {Recording} recording @param {number} position */
   #markWaiting(recording, position) {
     for (const cell of this.chips.querySelectorAll(".waiting")) cell.classList.remove("waiting");
-    let left = position ? recording.steps[position - 1].heldBytes.length : 0;
+    let left = position ? recording.step(position - 1).heldBytes.length : 0;
     for (let chip = this.chips.lastElementChild; chip && left > 0; chip = chip.previousElementSibling) {
       const cells = [...chip.querySelectorAll(".byte")].reverse();
       for (const cell of cells.slice(0, left)) cell.classList.add("waiting");
@@ -101,7 +101,7 @@ export class Timeline {
 
   /** @param {Recording} recording @param {number} n */
   #chip(recording, n) {
-    const step = recording.steps[n];
+    const step = recording.step(n);
     const chip = document.createElement("span");
     chip.className = "chip";
     chip.dataset.step = String(n);
@@ -113,14 +113,16 @@ export class Timeline {
       setState(cell, recording.stateOf(n, i));
       cells.append(cell);
     });
-    if (!step.bytes.length) cells.append(step.end ? "end" : "no bytes");
+    if (!step.bytes.length) cells.append(step.end ? "end" : (step.name ?? "no bytes"));
+    if (step.name) chip.classList.add("skipped");
     const label = document.createElement("span");
     label.className = "released";
     label.dir = "auto";
     label.textContent = visible(step.text.held);
     if (!step.text.held) chip.classList.add("silent");
     chip.append(cells, label);
-    const name = step.end ? "End of the stream" : step.id === null ? `Token ${n + 1}, id unknown` : `Token ${n + 1}, id ${step.id}`;
+    const id = step.id === null ? "id unknown" : `id ${step.id}`;
+    const name = step.end ? "End of the stream" : `Token ${n + 1}, ${id}${step.name ? ` (${step.name}, special: skipped)` : ""}`;
     const released = step.text.held ? `released ${JSON.stringify(step.text.held)}` : "released nothing";
     const held = step.heldBytes.length ? `, ${step.heldBytes.length} bytes held` : step.heldText ? `, ${JSON.stringify(step.heldText)} held` : "";
     chip.title = `${name}, at ${(step.at / 1000).toFixed(3)} s: ${released}${held}`;
