@@ -1,3 +1,51 @@
-"""detok: token bytes to text, exactly and as early as possible. The public names and nothing else."""
+"""detok: token bytes to text, exactly and as early as possible. The public names and nothing else.
+
+What a browser needs comes with the import; `load_tokenizer` and what stands on it are imported when they are first asked for.
+
+>>> import detok_py as d
+>>> s = d.StreamingDetokenizer()
+>>> s.feed(b"\\xf0\\x9f"), s.feed(b"\\x98\\x80")
+('', '😀')
+"""
+
+from typing import Any
+
+from .detokenizer import Detokenizer
+from .errors import DetokError, ProtocolError, StreamEndedError, TokenizerFormatError, VocabularyError
+from .utf8 import StreamingDetokenizer, last_complete_utf8_end, utf8_expected_len
+from .vocabulary import ByteVocabulary, Vocabulary
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ByteVocabulary",
+    "ChatStream",
+    "Delta",
+    "DetokError",
+    "Detokenizer",
+    "IncrementalDetokenizer",
+    "ProtocolError",
+    "StopStrings",
+    "StreamEndedError",
+    "StreamingDetokenizer",
+    "TokenizerFormatError",
+    "Vocabulary",
+    "VocabularyError",
+    "last_complete_utf8_end",
+    "load_tokenizer",
+    "strip_thinking",
+    "utf8_expected_len",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "load_tokenizer":
+        from .tokenizers import load_tokenizer
+
+        return load_tokenizer
+    for module, names in (("chat", ("ChatStream", "Delta", "strip_thinking")), ("segments", ("StopStrings",)), ("window", ("IncrementalDetokenizer",))):
+        if name in names:
+            from importlib import import_module
+
+            return getattr(import_module("detok_py." + module), name)
+    raise AttributeError("module 'detok_py' has no attribute " + repr(name))
