@@ -1,4 +1,4 @@
-"""Train the reciting model and write what ships: `recite.gguf`, `tokenizer.json` and `texts.json`.
+"""Train the reciting model and write what ships: `recite.gguf`, `tokenizer.json`, `generation_config.json` and `texts.json`.
 
 In: the texts of `texts.py`. Out: a language model of the llama architecture that continues each text's prompt with that text and its end,
 byte for byte under greedy decoding, and knows nothing else. It makes llama.cpp emit real tokens, split characters among them, on any
@@ -34,6 +34,7 @@ from torch.nn import functional as F
 
 SPECIAL = ["<|bos|>", "<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 BOS, EOS = 0, 1
+ENDS = [EOS, SPECIAL.index("<|im_end|>")]  # the second, by its name, ends a text for llama.cpp, so it does for everybody
 VOCABULARY = 768  # small, so that most characters outside ASCII are split over two tokens or more
 CONTEXT = 1024
 WIDTH, LAYERS, HEADS, INNER = 128, 4, 4, 352
@@ -232,7 +233,7 @@ def write_gguf(path: Path, model: Llama, tokenizer: Tokenizer) -> None:
 def main() -> None:
     """Train, write, check what was written, and print the figures."""
     parser = argparse.ArgumentParser(description="train the reciting model")
-    parser.add_argument("--out", type=Path, required=True, help="the folder to write recite.gguf, tokenizer.json and texts.json to")
+    parser.add_argument("--out", type=Path, required=True, help="the folder to write the files to")
     parser.add_argument("--epochs", type=int, default=240)
     parser.add_argument("--rate", type=float, default=3e-3, help="the highest learning rate")
     parser.add_argument("--threads", type=int, default=2)
@@ -265,6 +266,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     write_gguf(options.out / "recite.gguf", model, tokenizer)
     tokenizer.save(str(options.out / "tokenizer.json"))
+    # A tokenizer.json cannot say which ids end a text; Hugging Face's loaders look for that here.
+    (options.out / "generation_config.json").write_text(json.dumps({"bos_token_id": BOS, "eos_token_id": ENDS}) + "\n", encoding="utf-8")
     shipped = [{"id": t.id, "title": t.title, "lang": t.lang, "dir": t.dir, "prompt": t.prompt, "text": t.text} for t in TEXTS]
     (options.out / "texts.json").write_text(json.dumps(shipped, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from detok_py.detokenizer import Detokenizer
+from detok_py.tokenizers import load_tokenizer
 from detok_py.vocabulary import Vocabulary
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -185,6 +186,15 @@ def test_the_model_is_no_larger_than_a_picture() -> None:
 def test_a_tag_is_several_ordinary_tokens(tag: str) -> None:
     assert tag not in SPECIAL
     assert tag not in TOKENIZER["model"]["vocab"]
+
+
+def test_both_tokenizer_files_give_the_same_vocabulary_and_the_same_tokens() -> None:
+    json_file, gguf_file = load_tokenizer(SHIPPED / "tokenizer.json"), load_tokenizer(MODEL)
+    assert json_file.vocabulary.sha256 == gguf_file.vocabulary.sha256
+    ordinary = range(len(SPECIAL), len(json_file.vocabulary))
+    assert [json_file.vocabulary.token_bytes(i) for i in ordinary] == vocabulary_of_the_file()[len(SPECIAL) :]
+    for text in TEXTS:
+        assert json_file.encode(text["text"]) == gguf_file.encode(text["text"])
 
 
 # The engine with the model
