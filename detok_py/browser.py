@@ -12,8 +12,8 @@ Every method of `PageStream` returns the same object as JSON, with what there is
     events  {"type": "hello" | "started" | "tokens" | "finished" | "failed" | "notice" | "pong", …} in the order of the stream
 
 `tokens` has `rows`, one for each token: [id or null, bytes in hex, text that this token made certain, held bytes in hex,
-text that a stop string holds, name of the token where it is special and skipped]. `finished` and `failed` have `text`: what was held and is text
-now that nothing more comes.
+text that a stop string holds, name of the token where it is special and skipped]. `finished` and `failed` have `text`: what was
+held and is text now that nothing more comes.
 """
 
 import json
@@ -165,7 +165,11 @@ class PageStream:
         asked = json.loads(request)
         self.session = s.ClientSession(max_attempts=max_attempts)
         self.session.generate(
-            prompt=asked.get("prompt"), messages=asked.get("messages"), params=asked.get("params"), want=asked.get("want", "both"), run_id=asked.get("id")
+            prompt=asked.get("prompt"),
+            messages=asked.get("messages"),
+            params=asked.get("params"),
+            want=asked.get("want", "both"),
+            run_id=asked.get("id"),
         )
         self._stop = [stop for stop in asked.get("stop", []) if stop]
         self._single_bytes = bool(asked.get("single_bytes"))
@@ -205,7 +209,8 @@ class PageStream:
         seconds = self.session.lost(code, random)
         if seconds is not None:
             return self._outcome([], seconds)
-        return self._outcome(self.session.give_up(code, CLOSED.get(code) or reason or "The bridge closed the connection (code " + str(code) + ")."))
+        sentence = CLOSED.get(code) or reason or "The bridge closed the connection (code " + str(code) + ")."
+        return self._outcome(self.session.give_up(code, sentence))
 
     def cancel(self) -> str:
         """Ask the engine to stop; what it sent already still comes."""
@@ -280,7 +285,7 @@ class PageStream:
         elif isinstance(event, s.Finished):
             self._end(out, {"type": "finished", "reason": event.reason, "note": event.note, "position": event.position})
         elif isinstance(event, s.Failed):
-            self._end(out, {"type": "failed", "code": event.code, "message": event.message, "retry": event.retry, "position": event.position})
+            self._fail(out, event.code, event.message, event.retry, event.position)
         elif isinstance(event, s.Notice):
             out.append({"type": "notice", "code": event.code, "message": event.message})
         else:
@@ -321,13 +326,13 @@ class PageStream:
             out.append({"type": "tokens", "rows": rows})
         if failure is not None:
             self.session.cancel()
-            self._end(
-                out,
-                {"type": "failed", "code": VOCABULARY_MISMATCH, "message": str(failure), "retry": False, "position": event.position + len(rows)},
-            )
+            self._fail(out, VOCABULARY_MISMATCH, str(failure), False, event.position + len(rows))
         elif self._rows.stopped is not None:
             self.session.cancel()
             self._end(out, {"type": "finished", "reason": "stop", "note": None, "position": event.position + len(rows)})
+
+    def _fail(self, out: list[Any], code: int, message: str, retry: bool, position: int) -> None:
+        self._end(out, {"type": "failed", "code": code, "message": message, "retry": retry, "position": position})
 
     def _end(self, out: list[Any], event: dict[str, Any]) -> None:
         """Tell the end once, with what was held. What comes after it (the echo of a cancel) says nothing new."""

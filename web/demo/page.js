@@ -203,13 +203,30 @@ function readForm() {
   const source = new FormData(ui.controls).get("source");
   const stop = ui.stopStrings.value ? [ui.stopStrings.value] : [];
   if (source === "text") {
-    /** @type {Record<string, unknown>} */
-    const params = { engine: "scripted", text: ui.ownText.value, cut: ui.cut.value, pace: Number(ui.pace.value) };
-    if (ui.fault.value) params.fault = ui.fault.value;
+    const text = ui.ownText.value;
+    const params = { engine: "scripted", text, cut: ui.cut.value, pace: Number(ui.pace.value), faults: faultsFor(ui.fault.value, text), seed: 1 };
     return { request: { prompt: "", params, want: "both", stop, single_bytes: ui.cut.value === "byte" }, lang: "" };
   }
   const chosen = recited.find(({ id }) => id === ui.promptChoice.value);
   return { request: { prompt: chosen ? chosen.prompt : ui.prompt.value, params: {}, want: "both", stop }, lang: chosen?.lang ?? "" };
+}
+
+/**
+ * What the scripted engine is asked to do wrong. Positions are in bytes: the end and the crash fall inside a character where the
+ * text has one of more than a byte.
+ * @param {string} fault
+ * @param {string} text
+ */
+function faultsFor(fault, text) {
+  const bytes = new TextEncoder().encode(text);
+  const middle = Math.floor(bytes.length / 2);
+  const inside = bytes.findIndex((byte, at) => at > middle && byte >= 0x80 && byte < 0xc0);
+  const last = bytes.findLastIndex((byte) => byte >= 0x80 && byte < 0xc0);
+  if (fault === "invalid") return { invalid: 0.05 };
+  if (fault === "truncate") return { end: last < 0 ? bytes.length : last };
+  if (fault === "stall") return { stall: [middle, 3] };
+  if (fault === "crash") return { crash: inside < 0 ? middle : inside };
+  return {};
 }
 
 function start() {
