@@ -234,7 +234,7 @@ def main() -> None:
     """Train, write, check what was written, and print the figures."""
     parser = argparse.ArgumentParser(description="train the reciting model")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write the files to")
-    parser.add_argument("--epochs", type=int, default=240)
+    parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--rate", type=float, default=3e-3, help="the highest learning rate")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)

@@ -16,6 +16,7 @@ import unicodedata
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,13 @@ def test_llama_cpp_recites_each_text_byte_for_byte_and_stops(engine: str, text: 
     raw, last = recite(engine, text["prompt"])
     assert raw == text["text"].encode()
     assert last["stop_type"] == "eos"
+
+
+@needs_the_engine
+def test_recitations_at_the_same_time_do_not_disturb_each_other(engine: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        recited = list(pool.map(lambda text: recite(engine, text["prompt"])[0], TEXTS[:12]))
+    assert recited == [text["text"].encode() for text in TEXTS[:12]]
 
 
 @needs_the_engine
