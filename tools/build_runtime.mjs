@@ -4,18 +4,14 @@
 // the wheel; beside each the same file brotli- and gzip-compressed where that is worth it, and manifest.json:
 // {file: {bytes, br_bytes, gz_bytes, sha256}}. br_bytes equals bytes where there is no .br to serve.
 
-import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { promisify } from "node:util";
-import { brotliCompress, constants, gzip } from "node:zlib";
+import { place } from "./place.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const npm = join(root, "node_modules", "pyodide");
 const out = join(root, ".build", "runtime");
-const brotli = promisify(brotliCompress);
-const zip = promisify(gzip);
 
 /** Compile the standard library by the very Python that will run it. */
 async function compiledStdlib() {
@@ -33,31 +29,6 @@ compile_stdlib.compile_zip("/stdlib.zip", "/compiled.zip")
   return python.FS.readFile("/compiled.zip");
 }
 
-/**
- * Write a file and its compressed forms; return its line of the manifest.
- * @param {string} name
- * @param {Uint8Array} data
- */
-export async function place(name, data, quality = 11) {
-  await writeFile(join(out, name), data);
-  const params = {
-    [constants.BROTLI_PARAM_QUALITY]: quality,
-    [constants.BROTLI_PARAM_LGWIN]: 24,
-    [constants.BROTLI_PARAM_SIZE_HINT]: data.length,
-  };
-  const [br, gz] = await Promise.all([brotli(data, { params }), zip(data, { level: 9 })]);
-  // A wheel is compressed already: a few per cent are not worth a second file and a decompression.
-  const worth = (/** @type {Uint8Array} */ form) => form.length < 0.97 * data.length;
-  if (worth(br)) await writeFile(join(out, `${name}.br`), br);
-  if (worth(gz)) await writeFile(join(out, `${name}.gz`), gz);
-  return {
-    bytes: data.length,
-    br_bytes: worth(br) ? br.length : data.length,
-    gz_bytes: worth(gz) ? gz.length : data.length,
-    sha256: createHash("sha256").update(data).digest("hex"),
-  };
-}
-
 async function main() {
   await rm(out, { recursive: true, force: true });
   await mkdir(out, { recursive: true });
@@ -65,12 +36,12 @@ async function main() {
   const placed = {};
   // The wasm takes longest to compress and does so on other threads: begin with it.
   for (const name of ["pyodide.asm.wasm", "pyodide.asm.mjs", "pyodide.mjs", "pyodide-lock.json"]) {
-    placed[name] = place(name, await readFile(join(npm, name)));
+    placed[name] = place(out, name, await readFile(join(npm, name)));
   }
-  placed["python_stdlib.zip"] = place("python_stdlib.zip", await compiledStdlib());
+  placed["python_stdlib.zip"] = place(out, "python_stdlib.zip", await compiledStdlib());
   const wheels = join(root, ".build", "wheels");
   for (const name of await readdir(wheels)) {
-    placed[name] = place(name, await readFile(join(wheels, name)));
+    placed[name] = place(out, name, await readFile(join(wheels, name)));
   }
   /** @type {Record<string, object>} */
   const manifest = {};

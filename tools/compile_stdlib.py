@@ -1,4 +1,6 @@
-"""Compile a zip of Python sources into a zip of `.pyc`; runs inside Pyodide, because only its own Python writes its bytecode.
+"""Compile a zip of Python sources into a zip of `.pyc`, and cut one down to what is needed.
+
+Runs inside Pyodide, because only its own Python writes its bytecode.
 
 In: the path of Pyodide's python_stdlib.zip. Out: a zip with the same modules as `.pyc` next to where the `.py` were. The npm
 package ships sources, which every visitor's browser compiles again at every start: 3.5 s of CPU against 0.95 s.
@@ -46,3 +48,19 @@ def compile_zip(source: str, target: str) -> int:
             # A fixed date: the same input gives the same bytes, so the hash of the runtime means something.
             new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
     return count
+
+
+def select(stdlib: str, package: str, target: str, loaded: list[str]) -> int:
+    """Write the zip `target`: the modules of the zip `stdlib` whose origins are in `loaded`, and the zip `package` compiled.
+
+    `loaded` has entries such as "/lib/python314.zip/json/decoder.pyc". Returns how many modules of the standard library went in.
+    """
+    with zipfile.ZipFile(stdlib) as old, zipfile.ZipFile(package) as own, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
+        names = set(old.namelist())
+        wanted = sorted({origin.split(".zip/", 1)[1] for origin in loaded if ".zip/" in origin} & names)
+        for name in wanted:
+            new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), old.read(name))
+        for name in sorted(own.namelist()):
+            if name.endswith(".py"):
+                new.writestr(zipfile.ZipInfo(name + "c", (1980, 1, 1, 0, 0, 0)), bytecode(own.read(name), name))
+    return len(wanted)

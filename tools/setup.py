@@ -118,6 +118,10 @@ def build_runtime() -> None:
     run(["node", "tools/build_runtime.mjs"], "Building the browser's runtime failed.")
 
 
+def build_core() -> None:
+    run(["node", "tools/build_core.mjs"], "Building the small runtime failed.")
+
+
 def build_wheel() -> None:
     run([str(PYTHON), "tools/browser_wheel.py"], "Building the browser's wheel failed.")
 
@@ -134,7 +138,7 @@ def install_for_pyodide() -> None:
     )
 
 
-CORE = ("detok_py/**/*.py", "pyproject.toml")
+CORE = ("detok_py/*.py", "detok_py/tokenizers/*.py", "pyproject.toml")
 VENV = ".venv/pyvenv.cfg"
 RUNTIME_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip", "manifest.json")
 STEPS = {
@@ -147,19 +151,32 @@ STEPS = {
     "micropip": Step("micropip", ("requirements/runtime.txt",), (), (".build/wheels",), fetch_micropip),
     "runtime": Step(
         "the browser's runtime (about a minute, once)",
-        ("tools/build_runtime.mjs", "tools/compile_stdlib.py", "package-lock.json", "requirements/runtime.txt"),
+        ("tools/build_runtime.mjs", "tools/place.mjs", "tools/compile_stdlib.py", "package-lock.json", "requirements/runtime.txt"),
         (),
         tuple(f".build/runtime/{name}" for name in RUNTIME_FILES),
         build_runtime,
     ),
-    "wheel": Step("the browser's wheel", (*CORE, "tools/browser_wheel.py"), (), (".build/runtime/manifest.json",), build_wheel),
+    "wheel": Step(
+        "the browser's wheel",
+        (*CORE, "tools/browser_wheel.py", ".build/stamps/runtime"),
+        (),
+        (".build/runtime/manifest.json",),
+        build_wheel,
+    ),
+    "core": Step(
+        "the small runtime for embedding",
+        (*CORE, "tools/build_core.mjs", "tools/core_work.py", "tools/compile_stdlib.py", ".build/stamps/runtime"),
+        (),
+        (".build/runtime/python_core.zip",),
+        build_core,
+    ),
     "site": Step("pytest for Pyodide", ("requirements/pyodide.txt",), (), (".build/pyodide-site/pytest",), install_for_pyodide),
 }
 BUILD_STEPS = ("node", "micropip", "runtime", "wheel")
 TARGETS = {
-    "demo": ("venv", "serve", "engine", *BUILD_STEPS),
+    "demo": ("venv", "serve", "engine", *BUILD_STEPS, "core"),
     "check": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS),
-    "test": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS, "site"),
+    "test": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS, "core", "site"),
 }
 
 

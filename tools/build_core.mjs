@@ -1,0 +1,49 @@
+// Build .build/runtime/python_core.zip: the standard library cut down to what Pyodide's start and detok_py's core import, and
+// detok_py itself, all as bytecode. For pages that embed detok and nothing else: about a third of the bytes, and no micropip.
+//
+// In: .build/runtime/ as build_runtime.mjs and browser_wheel.py leave it. Out: python_core.zip, its compressed forms, and its line in
+// manifest.json. Which modules are needed is found by running it: everything is imported and worked once, and what has been
+// loaded from the standard library by then goes in. Then a fresh Python starts from the new zip and does the same work again.
+
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { place } from "./place.mjs";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const out = join(root, ".build", "runtime");
+const name = "python_core.zip";
+const { loadPyodide } = await import(pathToFileURL(join(out, "pyodide.mjs")).href);
+const compiler = await readFile(join(root, "tools", "compile_stdlib.py"));
+const work = await readFile(join(root, "tools", "core_work.py"), "utf8");
+
+const wheel = (await readdir(out)).find((file) => file.startsWith("detok_py-") && file.endsWith(".whl"));
+if (!wheel) throw new Error("there is no wheel of detok_py in .build/runtime/");
+
+const python = await loadPyodide({ indexURL: `${out}/`, stdLibURL: join(out, "python_stdlib.zip") });
+python.FS.writeFile("/detok.zip", new Uint8Array(await readFile(join(out, wheel))));
+python.FS.writeFile("/stdlib.zip", new Uint8Array(await readFile(join(out, "python_stdlib.zip"))));
+python.runPython(`import sys; sys.path.insert(0, "/detok.zip")`);
+python.runPython(work);
+// Asked before the compiler brings its own imports along.
+const loaded = python.runPython(`
+import sys
+[(module.__spec__.origin or "") for module in list(sys.modules.values()) if getattr(module, "__spec__", None)]
+`);
+python.FS.writeFile("/compile_stdlib.py", compiler);
+python.globals.set("loaded", loaded);
+python.runPython(`
+sys.path.insert(0, "/")
+import compile_stdlib
+compile_stdlib.select("/stdlib.zip", "/detok.zip", "/core.zip", loaded)
+`);
+const zip = python.FS.readFile("/core.zip");
+
+const manifestFile = join(out, "manifest.json");
+const line = await place(out, name, zip);
+const fresh = await loadPyodide({ indexURL: `${out}/`, stdLibURL: join(out, name) });
+fresh.runPython(work);
+const manifest = JSON.parse(await readFile(manifestFile, "utf8"));
+manifest[name] = line;
+await writeFile(manifestFile, JSON.stringify(manifest, null, 1) + "\n");
+process.exit(0);

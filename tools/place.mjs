@@ -1,0 +1,38 @@
+// Put a file into a folder with its compressed forms, ready to be served with Content-Encoding.
+
+import { createHash } from "node:crypto";
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { brotliCompress, constants, gzip } from "node:zlib";
+
+const brotli = promisify(brotliCompress);
+const zip = promisify(gzip);
+
+/**
+ * Write a file, and beside it its brotli and gzip forms where they are worth it; return its line of the manifest.
+ * @param {string} folder
+ * @param {string} name
+ * @param {Uint8Array} data
+ * @returns {Promise<{bytes: number, br_bytes: number, gz_bytes: number, sha256: string}>} br_bytes and gz_bytes are what travels.
+ */
+export async function place(folder, name, data) {
+  const path = join(folder, name);
+  await Promise.all([writeFile(path, data), rm(`${path}.br`, { force: true }), rm(`${path}.gz`, { force: true })]);
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: 11,
+    [constants.BROTLI_PARAM_LGWIN]: 24,
+    [constants.BROTLI_PARAM_SIZE_HINT]: data.length,
+  };
+  const [br, gz] = await Promise.all([brotli(data, { params }), zip(data, { level: 9 })]);
+  // A file that is compressed already: a few per cent are not worth a second file and a decompression.
+  const worth = (/** @type {Uint8Array} */ form) => form.length < 0.97 * data.length;
+  if (worth(br)) await writeFile(`${path}.br`, br);
+  if (worth(gz)) await writeFile(`${path}.gz`, gz);
+  return {
+    bytes: data.length,
+    br_bytes: worth(br) ? br.length : data.length,
+    gz_bytes: worth(gz) ? gz.length : data.length,
+    sha256: createHash("sha256").update(data).digest("hex"),
+  };
+}
