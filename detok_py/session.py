@@ -461,7 +461,8 @@ class Run:
     def read(self, position: int, limit: int) -> tuple[bytes, int] | None:
         """Return the next frame after `position` and the position after it, or None where the log or the limit ends.
 
-        Neighbouring segments of one op go into one frame, up to 16 KiB.
+        Neighbouring segments of tokens go into one frame, up to 16 KiB. Raw bytes go as the engine cut them, because there the cut is all
+        that is left to see of its tokens.
         """
         at = self._find(position)
         out: list[bytes] = []
@@ -469,7 +470,7 @@ class Run:
         op = -1
         while at < len(self._segments):
             start, count, kind, payload = self._segments[at]
-            if op >= 0 and (kind != op or kind == wire.GAP or size >= MAX_FRAME_DATA):
+            if op >= 0 and (kind != op or kind in (wire.GAP, wire.BYTES) or size >= MAX_FRAME_DATA):
                 break
             if kind == wire.GAP:
                 # A gap is one thing: it goes when its last token fits, and a gap larger than the window goes alone.

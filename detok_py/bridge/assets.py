@@ -1,0 +1,135 @@
+"""The files that the bridge serves: the page, the client library, the runtime, wheels.
+
+In: a URL path. Out: a File, or None. Nothing outside the two folders is ever opened: every part of a path is a plain name, and what it
+resolves to (links followed) must still lie inside.
+
+In a clone the folders are `web/` and `.build/runtime/`; in an installed wheel they are package data, `detok_py/bridge/static/…`.
+"""
+
+import gzip
+import hashlib
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import detok_py
+
+PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+MAX_PATH = 512
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+    ".map": "application/json",
+    ".wasm": "application/wasm",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+    ".txt": "text/plain; charset=utf-8",
+    ".md": "text/plain; charset=utf-8",
+    ".ts": "text/plain; charset=utf-8",
+    ".py": "text/plain; charset=utf-8",
+    ".jsonl": "application/x-ndjson",
+    ".webmanifest": "application/manifest+json",
+}
+SQUEEZED = {".html", ".js", ".mjs", ".css", ".json", ".svg", ".txt", ".md", ".py", ".ts", ".jsonl", ".detok"}
+
+
+class File(NamedTuple):
+    """What goes out: the body as it is encoded, and the hash of the file as it is not."""
+
+    body: bytes
+    content_type: str
+    encoding: str | None
+    etag: str
+
+
+def folders() -> tuple[Path, Path]:
+    """Return (web, runtime), of the clone or of the installed package."""
+    package = Path(detok_py.__file__).resolve().parent
+    clone = package.parent
+    if (clone / "web" / "src").is_dir() and (clone / "pyproject.toml").is_file():
+        return clone / "web", clone / ".build" / "runtime"
+    return package / "bridge" / "static" / "web", package / "bridge" / "static" / "runtime"
+
+
+class Assets:
+    """Files by URL path, in the encoding that the client takes. Contents are kept as long as the file on disk is the same."""
+
+    def __init__(self, web: Path | None = None, runtime: Path | None = None) -> None:
+        found = folders()
+        self.web = (web or found[0]).resolve()
+        self.runtime = (runtime or found[1]).resolve()
+        self._kept: dict[tuple[Path, str], tuple[tuple[int, int], File]] = {}
+
+    def find(self, path: str, accept_encoding: str = "") -> File | None:
+        """Return the file at a URL path, or None.
+
+        `/` is the page; `/runtime/…` and `/wheels/…` are the runtime's folder; everything else is under `web/`.
+        """
+        if path == "/":
+            path = "/demo/index.html"
+        root = self.web
+        for prefix in ("/runtime/", "/wheels/"):
+            if path.startswith(prefix):
+                root, path = self.runtime, path[len(prefix) - 1 :]
+        if not path.startswith("/") or len(path) > MAX_PATH:
+            return None
+        parts = path[1:].split("/")
+        if not all(PLAIN.fullmatch(part) for part in parts):
+            return None
+        file = root.joinpath(*parts)
+        try:
+            real = file.resolve(strict=True)
+        except (OSError, ValueError):
+            return None
+        if not real.is_relative_to(root) or not real.is_file():
+            return None
+        return self._read(real, _encodings(accept_encoding))
+
+    def _read(self, file: Path, accepted: list[str]) -> File:
+        for encoding, suffix in (("br", ".br"), ("gzip", ".gz")):
+            packed = file.with_name(file.name + suffix)
+            # A sibling that is older than its file is of another file.
+            if encoding in accepted and packed.is_file() and packed.stat().st_mtime_ns >= file.stat().st_mtime_ns:
+                return self._keep(file, packed, encoding)
+        if "gzip" in accepted and file.suffix in SQUEEZED:
+            return self._keep(file, None, "gzip")
+        return self._keep(file, file, None)
+
+    def _keep(self, file: Path, source: Path | None, encoding: str | None) -> File:
+        stat = file.stat()
+        stamp = (stat.st_mtime_ns, stat.st_size)
+        known = self._kept.get((file, encoding or ""))
+        if known is not None and known[0] == stamp:
+            return known[1]
+        raw = file.read_bytes()
+        body = raw if source == file else source.read_bytes() if source is not None else gzip.compress(raw, 6, mtime=0)
+        content_type = TYPES.get(file.suffix, "application/octet-stream")
+        out = File(body, content_type, encoding, hashlib.sha256(raw).hexdigest())
+        self._kept[file, encoding or ""] = (stamp, out)
+        return out
+
+
+def squeeze(body: bytes, content_type: str, accept_encoding: str, etag: str) -> File:
+    """Return a File of bytes that are not on disk, compressed where the client takes it."""
+    if "gzip" in _encodings(accept_encoding) and len(body) > 1024:
+        return File(gzip.compress(body, 6, mtime=0), content_type, "gzip", etag)
+    return File(body, content_type, None, etag)
+
+
+def _encodings(accept_encoding: str) -> list[str]:
+    """The encodings of ours that a client takes. `q=0` is a refusal (RFC 9110, 12.4.2).
+
+    >>> _encodings("gzip, br;q=0, zstd")
+    ['gzip']
+    """
+    out = []
+    for part in accept_encoding.lower().split(","):
+        name, _, rest = part.partition(";")
+        quality = rest.replace(" ", "")
+        if name.strip() in ("br", "gzip") and not re.fullmatch(r"q=0(\.0*)?", quality):
+            out.append(name.strip())
+    return out

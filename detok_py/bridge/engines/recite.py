@@ -1,0 +1,94 @@
+"""`recite`: the engine that comes with detok. llama.cpp in a child process, with a small model that recites the texts it was shown.
+
+In: nothing to install or download. Out: the same code path as any llama-server. The child ends with the bridge, even a killed one: it
+watches its stdin.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import EngineError, Info
+from .address import check_address
+from .llama_server import LlamaServer
+
+FOLDER = Path(__file__).parent.parent / "recite"
+START_SECONDS = 60.0
+
+
+def texts() -> list[dict[str, Any]]:
+    """Return what the model recites: [{"id", "title", "lang", "dir", "prompt", "text"}]."""
+    path = FOLDER / "texts.json"
+    out: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return out
+
+
+class ReciteEngine(LlamaServer):
+    """llama-server's API in a child process of ours. `kill()` ends it at once, for those who want to see what happens then."""
+
+    def __init__(self, model: Path = FOLDER / "recite.gguf", *, greedy: bool = True) -> None:
+        self._path = model
+        self._child: asyncio.subprocess.Process | None = None
+        self._greedy = greedy
+        self._line: Info | None = None
+
+    async def open(self) -> None:
+        """Start the child, unless it lives."""
+        if self._child is not None and self._child.returncode is None:
+            return
+        await self.close()
+        key = secrets.token_hex(16)
+        self._child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "detok_py.bridge.engines.recite_server",
+            "--model",
+            str(self._path),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            # Its warnings repeat numbers of ours and nothing a user could act on.
+            stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, "DETOK_ENGINE_KEY": key, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        assert self._child.stdout is not None
+        try:
+            line = await asyncio.wait_for(self._child.stdout.readline(), START_SECONDS)
+            said = json.loads(line)
+        except (TimeoutError, ValueError):
+            await self.close()
+            raise EngineError(
+                "The embedded engine did not start; run `python -m detok_py.bridge.engines.recite_server` to see why."
+            ) from None
+        if "error" in said:
+            await self.close()
+            sentence = str(said["error"])
+            raise EngineError(sentence[0].upper() + sentence[1:], retry=False)
+        super().__init__(check_address(f"http://127.0.0.1:{said['port']}"), name="llama.cpp", device=said.get("device"), key=key)
+        if self._greedy:
+            self._defaults = {"temperature": 0.0}
+        await super().open()
+
+    def info(self) -> Info:
+        """As llama-server, with the device that the child's log named."""
+        return super().info() if self._child is not None else Info("llama.cpp", "bytes", None, self._path.name)
+
+    async def close(self) -> None:
+        """End the child; it gets two seconds to go by itself."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if hasattr(self, "client"):
+            await super().close()
+        if child.stdin is not None:
+            child.stdin.close()
+        try:
+            await asyncio.wait_for(child.wait(), 2.0)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()

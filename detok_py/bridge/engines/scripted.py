@@ -1,0 +1,201 @@
+"""`scripted`: the user's own text as an engine, cut into tokens or bytes, at any pace, with faults on demand.
+
+In: a text and how to cut it. Out: Ids (cut by token of a vocabulary) or Raw (cut by byte). Everything that goes wrong with real engines
+can be asked for, by seed, so that it can be seen and tested: invalid bytes, an end in mid-character, a stall, a crash.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from detok_py import wire
+from detok_py.vocabulary import Vocabulary
+
+from . import BYTES, IDS, TEXT, Chunk, End, EngineError, Ids, Info, Raw, Request
+
+MAX_TEXT = 1 << 18
+CUTS = ("token", "byte", "random")
+# The bytes that can't be anything in UTF-8, and those that can't begin anything.
+INVALID = bytes(range(0x80, 0xC2)) + bytes(range(0xF5, 0x100))
+
+
+class ScriptedEngine:
+    """Streams `params["text"]`, or the prompt where no text is given.
+
+    `vocabulary` returns the bridge's vocabulary; `encode` its tokenizer's encoder, where one was loaded: else the longest token that
+    fits is taken.
+    """
+
+    def __init__(self, vocabulary: Callable[[], Vocabulary | None], encode: Callable[[str], list[int]] | None = None) -> None:
+        self._vocabulary = vocabulary
+        self._encode = encode
+        self._longest: tuple[Vocabulary, dict[bytes, int], int] | None = None
+
+    async def open(self) -> None:
+        """Nothing to start."""
+
+    def info(self) -> Info:
+        """It computes nothing, and says so."""
+        return Info("scripted text", IDS if self._vocabulary() is not None else BYTES, "no model: a text is replayed")
+
+    def gives(self, request: Request) -> str:
+        """Ids where it cuts by token, bytes of no token where it cuts by byte."""
+        return IDS if self._cut(request) == "token" else TEXT
+
+    async def vocabulary(self) -> Vocabulary | None:
+        """The bridge's own."""
+        return self._vocabulary()
+
+    async def close(self) -> None:
+        """Nothing to stop."""
+
+    async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Stream the text."""
+        params = request.params
+        text = params.get("text", request.prompt)
+        if not isinstance(text, str):
+            raise _refusal("the scripted engine streams a text: give params.text, or a prompt")
+        if len(text) > MAX_TEXT:
+            raise _refusal(f"a text of {len(text)} characters; the scripted engine takes at most {MAX_TEXT}")
+        cut = self._cut(request)
+        seed = request.sampling.seed or 0
+        faults = _faults(params.get("faults", {}))
+        data = _damage(text.encode("utf-8"), faults, random.Random(seed))
+        untouched = data == text.encode("utf-8")
+        steps: list[Chunk]
+        if cut == "token":
+            steps = [Ids([i]) for i in await asyncio.to_thread(self._tokens, text if untouched else None, data)]
+        else:
+            steps = [Raw(piece) for piece in _pieces(data, cut, random.Random(seed))]
+        cut_short = "max_tokens" in params and len(steps) > request.sampling.max_tokens
+        if cut_short:
+            del steps[request.sampling.max_tokens :]
+        pace = params.get("pace")
+        if pace is None:
+            pace = max(200.0, len(steps) / 5)
+        elif isinstance(pace, bool) or not isinstance(pace, (int, float)) or pace < 0:
+            raise _refusal("pace is a number of tokens or bytes a second, 0 for as fast as it goes")
+        async for chunk in _play(steps, float(pace), faults, self._size_of):
+            yield chunk
+        yield End("length" if cut_short else "stop" if "end" in faults else "eos")
+
+    def _cut(self, request: Request) -> str:
+        cut = request.params.get("cut", "token" if self._vocabulary() is not None else "byte")
+        if cut not in CUTS:
+            raise _refusal(f'cut is {str(cut)[:20]!r}; it can be "token", "byte" or "random"')
+        return str(cut)
+
+    def _size_of(self, chunk: Chunk) -> int:
+        if isinstance(chunk, Raw):
+            return len(chunk.data)
+        vocabulary = self._vocabulary()
+        return sum(len(vocabulary.token_bytes(i)) for i in chunk.ids) if isinstance(chunk, Ids) and vocabulary is not None else 0
+
+    def _tokens(self, text: str | None, data: bytes) -> list[int]:
+        vocabulary = self._vocabulary()
+        if vocabulary is None:
+            raise _refusal('cut "token" needs a vocabulary, and this bridge has none; start it with --tokenizer, or use cut "byte"')
+        if text is not None and self._encode is not None:
+            return self._encode(text)
+        if self._longest is None or self._longest[0] is not vocabulary:
+            table: dict[bytes, int] = {}
+            for i in range(len(vocabulary)):
+                if i not in vocabulary.special_ids:
+                    token = _bytes_of(vocabulary, i)
+                    if token:
+                        table.setdefault(token, i)
+            self._longest = (vocabulary, table, min(64, max(map(len, table), default=1)))
+        _, table, longest = self._longest
+        out = []
+        at = 0
+        while at < len(data):
+            for size in range(min(longest, len(data) - at), 0, -1):
+                found = table.get(data[at : at + size])
+                if found is not None:
+                    out.append(found)
+                    at += size
+                    break
+            else:
+                raise _refusal(f'this vocabulary has no token for byte {data[at]:#04x}; use cut "byte"')
+        return out
+
+
+def _bytes_of(vocabulary: Vocabulary, token_id: int) -> bytes:
+    try:
+        return vocabulary.token_bytes(token_id)
+    except ValueError:
+        return b""  # a hole
+
+
+async def _play(steps: list[Chunk], pace: float, faults: dict[str, Any], size_of: Callable[[Chunk], int]) -> AsyncGenerator[Chunk, None]:
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    done = 0
+    stall_at, stall_seconds = faults.get("stall", (None, 0))
+    crash_at = faults.get("crash")
+    for n, step in enumerate(steps):
+        if stall_at is not None and done >= stall_at:
+            stall_at = None
+            await asyncio.sleep(stall_seconds)
+            begin += stall_seconds
+        if crash_at is not None and done >= crash_at:
+            raise EngineError("The scripted engine crashed, as it was asked to; what came before is kept.", retry=False)
+        if pace:
+            wait = begin + n / pace - loop.time()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            elif n % 16 == 15:
+                await asyncio.sleep(0)
+        elif n % 16 == 15:
+            await asyncio.sleep(0)
+        yield step
+        if stall_at is not None or crash_at is not None:
+            done += size_of(step)
+    if crash_at is not None:
+        raise EngineError("The scripted engine crashed, as it was asked to; what came before is kept.", retry=False)
+
+
+def _pieces(data: bytes, cut: str, rng: random.Random) -> list[bytes]:
+    if cut == "byte":
+        return [data[i : i + 1] for i in range(len(data))]
+    out = []
+    at = 0
+    while at < len(data):
+        size = rng.randint(1, 8)
+        out.append(data[at : at + size])
+        at += size
+    return out
+
+
+def _damage(data: bytes, faults: dict[str, Any], rng: random.Random) -> bytes:
+    if "invalid" in faults:
+        out = bytearray()
+        for byte in data:
+            if rng.random() < faults["invalid"]:
+                out.append(rng.choice(INVALID))
+            out.append(byte)
+        data = bytes(out)
+    return data[: faults["end"]] if "end" in faults else data
+
+
+def _faults(given: Any) -> dict[str, Any]:
+    """Return the faults, checked. One sentence names what is wrong."""
+    if not isinstance(given, dict):
+        raise _refusal('faults are an object, like {"invalid": 0.01, "end": 100, "stall": [50, 2], "crash": 80}')
+    for name, value in given.items():
+        if name == "invalid":
+            good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+        elif name in ("end", "crash"):
+            good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        elif name == "stall":
+            good = isinstance(value, list) and len(value) == 2 and all(isinstance(v, (int, float)) and 0 <= v <= 3600 for v in value)
+        else:
+            raise _refusal(f"there is no fault {name[:20]!r}; there are invalid, end, stall and crash")
+        if not good:
+            raise _refusal(f"fault {name!r}: invalid is a chance from 0 to 1, end and crash are byte counts, stall is [bytes, seconds]")
+    return given
+
+
+def _refusal(sentence: str) -> EngineError:
+    return EngineError(sentence[0].upper() + sentence[1:] + ".", code=wire.BAD_MESSAGE, retry=False)

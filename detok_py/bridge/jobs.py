@@ -1,0 +1,144 @@
+"""One generation: from an engine's chunks to a run's log, no faster than its reader.
+
+In: a Run with its request, and the engine. Out: the run's log, its end, or its failure. This is where "what the client wants" meets
+"what the engine knows": a run carries never more than the engine gives, and `started` says what that is.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from detok_py import wire
+from detok_py.errors import DetokError
+from detok_py.session import Run
+from detok_py.vocabulary import Vocabulary
+
+from .engines import BYTES, IDS, Chunk, End, Engine, EngineError, Ids, Raw, Request, Sampling
+from .metrics import Metrics, Stopwatch
+from .recover import Known, Recovery
+
+log = logging.getLogger("detok.bridge")
+
+PARAMS = ("max_tokens", "temperature", "seed", "top_p", "top_k", "engine", "text", "cut", "pace", "faults")
+MAX_TOKENS = 1 << 20
+
+
+def read_request(request: dict[str, Any]) -> Request:
+    """Return a run's request, checked. Raises EngineError (4400), one sentence that names what is wrong."""
+    params = request["params"]
+    for name in params:
+        if name not in PARAMS:
+            raise EngineError(f"There is no parameter {name[:40]!r}; there are {', '.join(PARAMS)}.", code=wire.BAD_MESSAGE, retry=False)
+    sampling = Sampling(
+        max_tokens=_number(params, "max_tokens", int, 1, MAX_TOKENS) or Sampling().max_tokens,
+        temperature=_number(params, "temperature", float, 0, 100),
+        seed=_number(params, "seed", int, 0, (1 << 32) - 1),
+        top_p=_number(params, "top_p", float, 0, 1),
+        top_k=_number(params, "top_k", int, 0, 1 << 20),
+    )
+    return Request(request["prompt"], request["messages"], sampling, request["want"], params)
+
+
+def _number(params: dict[str, Any], name: str, kind: type, low: float, high: float) -> Any:
+    value = params.get(name)
+    if value is None:
+        return None
+    fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool) and low <= value <= high
+    if not fits:
+        raise EngineError(f"Parameter {name} is a number from {low} to {high}.", code=wire.BAD_MESSAGE, retry=False)
+    return kind(value)
+
+
+def carries(want: str, gives: str, vocabulary: Vocabulary | None) -> str:
+    """Return what a run will carry ("ids", "bytes", "both"), from what is wanted and what the engine gives for it.
+
+    >>> carries("both", "ids", None), carries("both", "bytes", Vocabulary.from_bytes([b"a"])), carries("ids", "text", None)
+    ('ids', 'both', 'bytes')
+    """
+    if gives == IDS:
+        return want if vocabulary is not None else "ids"
+    return "both" if want != "bytes" and gives == BYTES and vocabulary is not None else "bytes"
+
+
+async def run_job(
+    run: Run,
+    request: Request,
+    engine: Engine,
+    vocabulary: Vocabulary | None,
+    table: Callable[[Vocabulary], dict[bytes, list[int]]],
+    metrics: Metrics,
+) -> None:
+    """Drive `engine` into `run`. Never raises but CancelledError; every other end is in the run."""
+    watch = Stopwatch(metrics)
+    metrics.running.inc()
+    credit = asyncio.Event()
+    run.wake = credit.set
+    reason = "failed"
+    try:
+        await engine.open()
+        run.start(carries(request.want, engine.gives(request), vocabulary))
+        recovery = Recovery(vocabulary, table(vocabulary)) if run.data == "both" and vocabulary is not None else None
+        async with contextlib.aclosing(engine.generate(request)) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, End):
+                    run.finish(chunk.reason, chunk.note)
+                    reason = chunk.reason
+                    return
+                before = run.position
+                write(run, chunk, vocabulary, recovery)
+                watch.chunk(run.position - before)
+                while not run.has_credit:
+                    credit.clear()
+                    await credit.wait()
+        raise EngineError("The engine's stream ended without saying that it was done; what came before is kept.")
+    except asyncio.CancelledError:
+        run.finish("cancelled")
+        reason = "cancelled"
+        raise
+    except EngineError as error:
+        run.fail(error.code, str(error), retry=error.retry)
+    except DetokError as error:
+        run.fail(
+            wire.ENGINE_DOWN, f"The engine and the vocabulary do not agree: {error}; start the bridge with the engine's own tokenizer."
+        )
+    except Exception as error:
+        # The bridge's own fault. Where it happened is worth a line; its message might repeat a prompt.
+        log.error("job_fault", extra={"fields": {"kind": type(error).__name__, "where": _where(error)}})
+        run.fail(1011, "The bridge itself failed here, which is a fault of detok; its log says where.", retry=False)
+    finally:
+        run.wake = _nothing
+        metrics.running.dec()
+        metrics.requests.labels(reason).inc()
+
+
+def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None, recovery: Recovery | None) -> None:
+    """Append a chunk to a run, as what the run carries."""
+    if isinstance(chunk, Ids) and run.data == "ids":
+        run.add_ids(chunk.ids)
+    elif isinstance(chunk, Ids) and vocabulary is not None:
+        tokens = [(i, vocabulary.token_bytes(i)) for i in chunk.ids]
+        if run.data == "both":
+            run.add_tokens(tokens)
+        else:
+            run.add_bytes(b"".join([data for _, data in tokens]))
+    elif isinstance(chunk, Raw) and recovery is None:
+        run.add_bytes(chunk.data)
+    elif isinstance(chunk, Raw) and recovery is not None:
+        for part in recovery.feed(chunk):
+            if isinstance(part, Known):
+                run.add_tokens([(part.id, part.data)])
+            else:
+                run.add_gap(part.tokens, part.data)
+
+
+def _where(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace is not None else "?"
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,138 @@
+"""uvicorn's HTTP and WebSocket protocols, with the limits that a server on anybody's machine needs.
+
+In: bytes of a connection. Out: ASGI. Held: at most 16 KiB of an unfinished request, for at most five seconds; at most one message of 1 MiB.
+
+uvicorn leaves these open: a request that never ends, the status of a refused one, fragments without end, a flood of pings.
+"""
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
+from wsproto import events
+
+MAX_HEAD = 16 << 10
+MAX_HEADERS = 64
+MAX_HEADER_LINE = 8 << 10
+HEAD_SECONDS = 5.0
+MAX_CONNECTIONS = 1024
+MAX_FRAGMENTS = 256
+MAX_PINGS = 32
+PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
+
+
+class StrictConnection(h11.Connection):
+    """h11, which also refuses what two readers could read differently, and heads that are too large. `status` is that of the refusal."""
+
+    status = 400
+
+    def next_event(self) -> Any:
+        try:
+            event = super().next_event()
+        except h11.RemoteProtocolError as error:
+            self.status = 431 if error.error_status_hint == 431 else 400
+            raise
+        if isinstance(event, h11.Request):
+            names = [name for name, _ in event.headers]
+            if len(names) > MAX_HEADERS or any(len(name) + len(value) + 4 > MAX_HEADER_LINE for name, value in event.headers):
+                self.status = 431
+                raise h11.RemoteProtocolError("too many headers")
+            if b"content-length" in names and b"transfer-encoding" in names:
+                raise h11.RemoteProtocolError("two lengths")
+        return event
+
+
+class StrictHTTP(H11Protocol):
+    """A request head that is late is dropped; a refused request is answered with its own status."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.conn = StrictConnection(h11.SERVER, MAX_HEAD)
+        self._late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.abort()
+            return
+        self._late = self.loop.call_later(HEAD_SECONDS, self._drop)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_time()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._late is None and self.conn.their_state is h11.IDLE:
+            self._late = self.loop.call_later(HEAD_SECONDS, self._drop)
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._in_time()
+
+    def _in_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _drop(self) -> None:
+        self._late = None
+        if not self.transport.is_closing():
+            self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        status = self.conn.status if isinstance(self.conn, StrictConnection) else 400
+        body = b"This is no HTTP request that detok takes.\n"
+        headers = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", str(len(body)).encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"connection", b"close"),
+        ]
+        try:
+            head = self.conn.send(h11.Response(status_code=status, headers=headers, reason=PHRASES[status]))
+            self.transport.write(
+                b"".join(part for part in (head, self.conn.send(h11.Data(data=body)), self.conn.send(h11.EndOfMessage())) if part)
+            )
+        except h11.LocalProtocolError:
+            pass  # an answer had already begun: there is nothing more to say on this connection
+        self.transport.close()
+
+
+class StrictWebSocket(WSProtocol):
+    """Fragments and pings have an end. wsproto itself refuses what RFC 6455 does: unmasked frames, reserved bits, invalid UTF-8."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._fragments = 0
+        self._pings = float(MAX_PINGS)
+        self._pinged_at = 0.0
+
+    def handle_message(self, event: events.TextMessage | events.BytesMessage) -> None:
+        if event.message_finished:
+            self._fragments = 0
+        elif event.frame_finished:
+            self._fragments += 1
+            if self._fragments > MAX_FRAGMENTS:
+                self._refuse(1008, "too many fragments")
+                return
+        super().handle_message(event)
+
+    def handle_ping(self, event: events.Ping) -> None:
+        now = self.loop.time()
+        self._pings = min(float(MAX_PINGS), self._pings + 4 * (now - self._pinged_at)) - 1
+        self._pinged_at = now
+        # Each ping is answered, so a peer that never reads could fill our memory with pongs.
+        if self._pings < 0 or self.transport.get_write_buffer_size() > 64 << 10:
+            self._refuse(1008, "too many pings")
+            return
+        super().handle_ping(event)
+
+    def _refuse(self, code: int, reason: str) -> None:
+        if self.close_sent:
+            return
+        self.close_sent = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        if not self.transport.is_closing():
+            self.transport.write(self.conn.send(events.CloseConnection(code=code, reason=reason)))
+            self.transport.close()

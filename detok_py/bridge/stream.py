@@ -1,0 +1,224 @@
+"""The rim around `session.ServerSession`: WebSockets on one side, engines on the other.
+
+In: an ASGI WebSocket. Out: detok.v1. This file decides nothing about the protocol: it receives, feeds, sends. Runs outlive their sockets
+here, because a client may come back.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from detok_py import wire
+from detok_py.session import Run, RunStore, ServerSession
+from detok_py.vocabulary import Vocabulary
+
+from .engines import Engine, EngineError, Info
+from .engines.scripted import ScriptedEngine
+from .gate import Receive, Scope, Send
+from .jobs import read_request, run_job
+from .metrics import Metrics
+from .recover import Recovery
+
+log = logging.getLogger("detok.bridge")
+HELLO_SECONDS = 30.0
+
+
+def report(event: str, **fields: Any) -> None:
+    """Write one line to the log: what happened, and numbers. Never a prompt, a text, a token or a run id."""
+    log.info(event, extra={"fields": fields})
+
+
+class Bridge:
+    """An engine, its vocabulary, and the runs that clients began.
+
+    `vocabulary` given here is `--tokenizer`'s; otherwise the engine is asked for its own. `encode` is the tokenizer's, for the scripted
+    engine.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        vocabulary: Vocabulary | None = None,
+        encode: Callable[[str], list[int]] | None = None,
+        find_vocabulary: Callable[[Engine], Awaitable[Vocabulary | None]] | None = None,
+        max_clients: int = 8,
+        store: RunStore | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.engine = engine
+        self.vocabulary = vocabulary
+        self.scripted = ScriptedEngine(lambda: self.vocabulary, encode)
+        self.metrics = metrics or Metrics()
+        self.store = store or RunStore()
+        self.max_clients = max_clients
+        self.clients = 0
+        self.down: str | None = None
+        self._find_vocabulary = find_vocabulary
+        self._jobs: dict[Run, asyncio.Task[None]] = {}
+        self._tables: dict[Vocabulary, dict[bytes, list[int]]] = {}
+        self._opening = asyncio.Lock()
+        self._opened = False
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Start the engine and find its vocabulary. An engine that is down is remembered, not raised: it may come up later."""
+        if self._sweeper is None:
+            self._sweeper = asyncio.create_task(self._sweep())
+        async with self._opening:
+            if self._opened:
+                return
+            try:
+                await self.engine.open()
+                if self.vocabulary is None and self._find_vocabulary is not None:
+                    self.vocabulary = await self._find_vocabulary(self.engine)
+                self.down = None
+                self._opened = True
+            except EngineError as error:
+                self.down = str(error)
+
+    async def close(self) -> None:
+        """Stop every generation and the engine."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        jobs = list(self._jobs.values())
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        await self.engine.close()
+
+    def info(self) -> dict[str, Any]:
+        """Return what `hello` and `/info` say about the engine."""
+        info: Info = self.engine.info()
+        return {
+            "name": info.name,
+            "fidelity": info.fidelity,
+            "device": info.device,
+            "model": info.model,
+            "line": info.line,
+            "down": self.down,
+        }
+
+    def hello(self) -> dict[str, Any]:
+        """Return the fields of `hello`."""
+        out: dict[str, Any] = {"engine": self.info()}
+        if self.vocabulary is not None:
+            sha256 = self.vocabulary.sha256
+            out["vocabulary"] = {"sha256": sha256, "size": len(self.vocabulary), "url": f"/vocabulary/{sha256}.detok"}
+        return out
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one WebSocket."""
+        await receive()  # websocket.connect
+        if wire.SUBPROTOCOL not in scope["subprotocols"]:
+            await send({"type": "websocket.accept"})
+            return await send({"type": "websocket.close", "code": wire.WRONG_SUBPROTOCOL, "reason": "this socket speaks detok.v1"})
+        await send({"type": "websocket.accept", "subprotocol": wire.SUBPROTOCOL})
+        if self.clients >= self.max_clients:
+            self.metrics.refused.labels(str(wire.BUSY)).inc()
+            sentence = f"this bridge serves {self.max_clients} clients at a time; close one, or start it with --max-clients"
+            await send({"type": "websocket.send", "text": wire.message("error", code=wire.BUSY, message=sentence, retry=True)})
+            return await send({"type": "websocket.close", "code": wire.BUSY, "reason": "too many clients"})
+        self.clients += 1
+        self.metrics.clients.inc()
+        report("client_connected", clients=self.clients)
+        code = 1006
+        try:
+            code = await self._converse(receive, send)
+        finally:
+            self.clients -= 1
+            self.metrics.clients.dec()
+            report("client_lost", clients=self.clients, code=code)
+
+    async def _converse(self, receive: Receive, send: Send) -> int:
+        try:
+            await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(self.open())), HELLO_SECONDS)
+        except TimeoutError:
+            self.down = "The engine is taking long to start; its vocabulary is not known yet."
+        session = ServerSession(self.store, self.hello())
+        wake = asyncio.Event()
+        session.wake = wake.set
+        writer = asyncio.create_task(_write(session, wake, send))
+        code = 1006
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "websocket.disconnect":
+                    code = message.get("code") or 1005
+                    break
+                if session.closing:
+                    continue
+                before = session.run
+                frame = message.get("text")
+                tasks = session.receive(frame if frame is not None else message.get("bytes") or b"", time.monotonic())
+                if session.run is not before and not tasks:
+                    self.metrics.resumes.inc()
+                    report("run_resumed")
+                for word, run in tasks:
+                    self._do(word, run)
+                wake.set()
+        finally:
+            writer.cancel()
+            # A close that we sent is no wish of the client's to end its run.
+            for word, run in session.lost(1006 if session.closing else code, time.monotonic()):
+                self._do(word, run)
+        return session.closing[0] if session.closing else code
+
+    def _do(self, word: str, run: Run) -> None:
+        if word == "cancel":
+            self._stop(run)
+            return
+        try:
+            request = read_request(run.request)
+            name = request.params.get("engine")
+            if name not in (None, "scripted", self.engine.info().name):
+                raise EngineError(
+                    'This bridge has no such engine; there is its own, and "scripted".', code=wire.NO_SUCH_ENGINE, retry=False
+                )
+        except EngineError as error:
+            run.fail(error.code, str(error), retry=error.retry)
+            return
+        engine = self.scripted if name == "scripted" else self.engine
+        job = asyncio.create_task(run_job(run, request, engine, self.vocabulary, self._table, self.metrics))
+        self._jobs[run] = job
+        job.add_done_callback(lambda _: self._forget(run))
+
+    def _forget(self, run: Run) -> None:
+        self._jobs.pop(run, None)
+        end = run.end or {}
+        report("run_ended", kind=end.get("type"), reason=end.get("reason"), code=end.get("code"), positions=run.position)
+        if end.get("code") == wire.ENGINE_DOWN:
+            self._opened = False  # look for the engine again when the next client comes
+
+    def _stop(self, run: Run) -> None:
+        job = self._jobs.get(run)
+        if job is not None:
+            job.cancel()
+        run.finish("cancelled")
+
+    def _table(self, vocabulary: Vocabulary) -> dict[bytes, list[int]]:
+        if vocabulary not in self._tables:
+            self._tables = {vocabulary: Recovery.table(vocabulary)}
+        return self._tables[vocabulary]
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            for run in self.store.expire(time.monotonic()):
+                report("run_expired", positions=run.position)
+                self._stop(run)
+
+
+async def _write(session: ServerSession, wake: asyncio.Event, send: Send) -> None:
+    while True:
+        wake.clear()
+        # uvicorn's send waits while the socket's buffer is full, so at most one round of credit is ever queued for a slow reader.
+        for frame in session.frames():
+            await send({"type": "websocket.send", "text": frame} if isinstance(frame, str) else {"type": "websocket.send", "bytes": frame})
+        if session.closing:
+            code, reason = session.closing
+            await send({"type": "websocket.close", "code": code, "reason": reason})
+            return
+        await wake.wait()
