@@ -5,7 +5,11 @@ run in a process, `asyncio.run` no longer works there.
 """
 
 import importlib.util
+import re
 import runpy
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +61,168 @@ def context(context: Any) -> Any:
     context.set_default_timeout(SETTINGS["action_timeout"])
     context.set_default_navigation_timeout(SETTINGS["navigation_timeout"])
     return context
+
+
+# ---------------------------------------------------------------- the page, served by a real bridge
+
+RECORDER = (Path(__file__).parent / "recorder.js").read_text("utf-8")
+
+
+class Bridge:
+    """A `detok serve` of its own, in a child process, on a free port of 127.0.0.1."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "detok_py", "serve", "--port", "0", *options],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        said = ""
+        for line in self.process.stdout:
+            said += line
+            found = re.search(r"http://127\.0\.0\.1:\d+", line)
+            if found:
+                self.url = found[0]
+                # What it prints from here on is read and forgotten, so that the pipe never fills.
+                self.reader = threading.Thread(target=self.process.stdout.read, daemon=True)
+                self.reader.start()
+                return
+        raise RuntimeError(f"detok serve did not start:\n{said}")
+
+    def kill(self) -> None:
+        """End it as a power cut would, as far as its clients can tell."""
+        self.process.kill()
+        self._ended()
+
+    def stop(self) -> None:
+        """End it as Ctrl-C does."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self._ended()
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def _ended(self) -> None:
+        self.process.wait(10)
+        self.reader.join(10)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def bridge() -> Any:
+    """The bridge that most tests share: the reciting model in llama.cpp, and the scripted engine."""
+    bridge = Bridge("--engine", "recite")
+    yield bridge
+    bridge.stop()
+
+
+@pytest.fixture
+def start_bridge() -> Any:
+    """Start bridges that one test can do with as it likes."""
+    bridges: list[Bridge] = []
+
+    def start(*options: str) -> Bridge:
+        bridges.append(Bridge(*options))
+        return bridges[-1]
+
+    yield start
+    for one in bridges:
+        one.stop()
+
+
+class DemoPage:
+    """The page with a recorder in it, and everything that the browser complained about."""
+
+    def __init__(self, page: Any, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.complaints: list[str] = []
+        self.requested: list[str] = []
+        page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.complaints.append(f"pageerror: {error}"))
+        page.on("request", lambda request: self.requested.append(request.url))
+        page.add_init_script(RECORDER)
+
+    def open(self, query: str = "", state: str = "ready") -> None:
+        self.page.goto(self.url + "/" + query)
+        self.wait_for(state)
+
+    def wait_for(self, *states: str, timeout: float = 60_000) -> str:
+        selector = ", ".join(f"html[data-state={state}]" for state in states)
+        self.page.wait_for_selector(selector, state="attached", timeout=timeout)
+        return self.state
+
+    @property
+    def state(self) -> str:
+        return str(self.page.locator("html").get_attribute("data-state"))
+
+    @property
+    def alert(self) -> str:
+        return str(self.page.locator("#alert").text_content()) if self.page.locator("#alert").is_visible() else ""
+
+    def text(self, pane: str) -> str:
+        return str(self.page.locator(f"[data-pane={pane}]").text_content())
+
+    def seen(self, pane: str) -> dict[str, Any]:
+        """What the recorder saw in a pane since `begin`."""
+        return dict(self.page.evaluate("pane => recorder.seen(pane)", pane))
+
+    def begin(self) -> None:
+        self.page.evaluate("() => recorder.begin()")
+
+    def stream_text(self, text: str, *, cut: str = "byte", pace: int = 2000, fault: str = "") -> str:
+        """Stream a text of one's own, as a person would ask for it; return the state that it ends in."""
+        # One step in the browser for what would be six: the suite streams some hundred texts.
+        self.page.evaluate(
+            """([text, cut, pace, fault]) => {
+              recorder.begin();
+              document.querySelector("[name=source][value=text]").click();
+              document.getElementById("own-text").value = text;
+              document.getElementById("cut").value = cut;
+              const choose = (id, value) => {
+                const list = document.getElementById(id);
+                if (![...list.options].some((option) => option.value === value)) list.append(new Option(value, value));
+                list.value = value;
+              };
+              choose("pace", String(pace));
+              choose("fault", fault);
+              document.getElementById("start").click();
+            }""",
+            [text, cut, pace, fault],
+        )
+        return self.wait_for("finished", "error")
+
+    def recite(self, text_id: str) -> str:
+        """Let the engine answer one of its prompts; return the state that it ends in."""
+        self.page.evaluate(
+            """(id) => {
+              recorder.begin();
+              document.querySelector("[name=source][value=engine]").click();
+              document.getElementById("prompt-choice").value = id;
+              document.getElementById("start").click();
+            }""",
+            text_id,
+        )
+        return self.wait_for("finished", "error")
+
+
+@pytest.fixture(scope="session")
+def booted(browser: Any, bridge: Bridge, browser_context_args: dict[str, Any]) -> Any:
+    """The page, booted once for all tests that only stream: Python needs seconds to start, a text a tenth of one."""
+    context = browser.new_context(**browser_context_args)
+    demo = DemoPage(context.new_page(), bridge.url)
+    demo.open()
+    yield demo
+    context.close()
+
+
+@pytest.fixture
+def demo(page: Any, bridge: Bridge) -> DemoPage:
+    """A page of its own for one test, not opened yet."""
+    return DemoPage(page, bridge.url)

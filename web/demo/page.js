@@ -98,6 +98,13 @@ let gaugesDue = 0;
 let recited = [];
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let startSoon;
+/** The text of the address, as it is there: a text area would make its line ends one kind. */
+const addressText = address.get("text") ?? "";
+
+/** The text to stream: as typed, or as in the address while nobody has typed. */
+function ownText() {
+  return ui.ownText.value === addressText.replace(/\r\n?/g, "\n") ? addressText : ui.ownText.value;
+}
 
 /** @param {State} next */
 function setState(next) {
@@ -188,12 +195,15 @@ async function loadInfo() {
   }
 }
 
-/** @param {{name?: string, model?: string, device?: string, fidelity?: string} | undefined} engine */
+/** What a fidelity means, in two words. @type {Record<string, string>} */
+const FIDELITIES = { ids: "token ids, exact", bytes: "bytes, exact", text: "text only" };
+
+/** @param {{name?: string, model?: string | null, device?: string | null, fidelity?: string} | undefined} engine */
 function showEngine(engine) {
   if (!engine) return;
   ui.engineName.textContent = [engine.name, engine.model].filter(Boolean).join(" · ") || "unknown";
   ui.engineDevice.textContent = engine.device || "not reported";
-  ui.engineFidelity.textContent = engine.fidelity || "unknown";
+  ui.engineFidelity.textContent = FIDELITIES[engine.fidelity ?? ""] ?? "unknown";
 }
 
 // ---------------------------------------------------------------- stream
@@ -203,7 +213,7 @@ function readForm() {
   const source = new FormData(ui.controls).get("source");
   const stop = ui.stopStrings.value ? [ui.stopStrings.value] : [];
   if (source === "text") {
-    const text = ui.ownText.value;
+    const text = ownText();
     const params = { engine: "scripted", text, cut: ui.cut.value, pace: Number(ui.pace.value), faults: faultsFor(ui.fault.value, text), seed: 1 };
     return { request: { prompt: "", params, want: "both", stop, single_bytes: ui.cut.value === "byte" }, lang: "" };
   }
@@ -456,7 +466,7 @@ document.addEventListener("keydown", (event) => {
 
 if (address.has("text")) {
   /** @type {HTMLInputElement} */ (ui.controls.querySelector("[name=source][value=text]")).checked = true;
-  ui.ownText.value = address.get("text") ?? "";
+  ui.ownText.value = addressText;
 }
 if (address.get("cut") === "byte") ui.cut.value = "byte";
 for (const [name, field] of /** @type {[string, HTMLSelectElement][]} */ ([["pace", ui.pace], ["fault", ui.fault]])) {

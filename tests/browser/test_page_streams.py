@@ -1,0 +1,146 @@
+"""The page streams every recited text, by byte, by token and from the engine, and no state of it is ever broken.
+
+One booted page streams them all. The recorder sees each state of each pane, after every mutation and in every frame.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RECITED = json.loads((Path(__file__).resolve().parents[2] / "detok_py" / "bridge" / "recite" / "texts.json").read_text("utf-8"))
+TEXTS = {text["id"]: text["text"] for text in RECITED}
+
+
+def typed(text: str) -> str:
+    """What a text area makes of a text: its line ends become \\n (HTML Standard, the textarea's API value)."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def check_whole(demo: Any, text: str) -> None:
+    """The hold-back pane never showed what isn't in the text, and never took anything back."""
+    held = demo.seen("held")
+    assert held["last"] == text
+    assert demo.text("held") == text
+    assert held["replacements"] == text.count("\ufffd")
+    assert held["surrogates"] == 0
+    assert held["takenBack"] == 0
+
+
+@pytest.mark.parametrize("text_id", TEXTS)
+def test_a_text_cut_at_every_byte_is_whole_at_every_moment(booted: Any, text_id: str) -> None:
+    text = typed(TEXTS[text_id])
+    assert booted.stream_text(text, cut="byte") == "finished"
+    check_whole(booted, text)
+    naive = booted.seen("naive")
+    # A character of n bytes, a byte a chunk, becomes n replacement characters.
+    assert naive["replacements"] == sum(len(c.encode()) for c in text if ord(c) > 127)
+    assert booted.seen("stream")["last"] == text
+
+
+@pytest.mark.parametrize("text_id", TEXTS)
+def test_a_text_cut_into_tokens_is_whole_at_every_moment(booted: Any, text_id: str) -> None:
+    text = typed(TEXTS[text_id])
+    assert booted.stream_text(text, cut="token") == "finished"
+    check_whole(booted, text)
+    assert booted.seen("stream")["last"] == text
+
+
+@pytest.mark.parametrize("text_id", TEXTS)
+def test_the_engine_recites_a_text_whole_at_every_moment(booted: Any, text_id: str) -> None:
+    text = TEXTS[text_id]
+    assert booted.recite(text_id) == "finished"
+    check_whole(booted, text)
+    assert booted.seen("stream")["last"] == text
+
+
+def test_tokens_of_the_engine_break_in_the_naive_pane(booted: Any) -> None:
+    broken = {}
+    for text_id in ("ja", "th", "emoji", "ru"):
+        booted.recite(text_id)
+        broken[text_id] = booted.seen("naive")["replacements"]
+    assert all(count > 0 for count in broken.values()), broken
+
+
+@pytest.mark.parametrize("text_id", ["ja", "emoji", "en"])
+def test_invalid_bytes_show_as_many_replacement_characters_as_they_are_worth(booted: Any, text_id: str) -> None:
+    assert booted.stream_text(TEXTS[text_id], fault="invalid") == "finished"
+    raw = bytes(booted.page.evaluate("() => [...document.querySelectorAll('.chip .byte')].map((cell) => parseInt(cell.textContent, 16))"))
+    held = booted.seen("held")
+    # Python's own decoder over the same bytes says what is right; the timeline has the last of them.
+    assert raw
+    assert held["last"].endswith(raw.decode("utf-8", "replace").lstrip("\ufffd")[-20:])
+    assert held["last"] == booted.seen("stream")["last"]
+    assert held["last"].count("\ufffd") == held["replacements"] > 0
+    assert held["takenBack"] == 0
+
+
+def test_a_stream_that_ends_inside_a_character_shows_one_replacement_character(booted: Any) -> None:
+    text = "hold on 😀"
+    assert booted.stream_text(text, fault="truncate") == "finished"
+    held = booted.seen("held")
+    assert held["last"] == "hold on \ufffd"
+    assert held["last"] == booted.seen("stream")["last"]
+    assert held["surrogates"] == 0
+
+
+def test_the_counters_say_what_the_recorder_saw(booted: Any) -> None:
+    booted.stream_text("日本語 and 😀")
+    for pane in ("held", "naive", "stream"):
+        count = booted.seen(pane)["replacements"]
+        tally = booted.page.locator(f"[data-tally={pane}] [data-count=replacements]")
+        assert tally.text_content() == f"{count} · {count}"
+        assert booted.page.locator(f"[data-tally={pane}] [data-count=surrogates]").text_content() == "0 · 0"
+
+
+def test_what_is_held_is_shown_with_what_it_still_needs(booted: Any) -> None:
+    booted.stream_text("a😀b", cut="byte")
+    page = booted.page
+    page.locator("#to-start").click()
+    page.locator("#step").click()
+    assert page.locator("#hold-text").text_content() == "nothing is held"
+    for held, missing in (("F0", 3), ("F0 9F", 2), ("F0 9F 98", 1)):
+        page.locator("#step").click()
+        assert page.locator("#hold-text").text_content() == f"{held} needs {missing} more"
+        assert booted.text("held") == "a"
+    page.locator("#step").click()
+    assert booted.text("held") == "a😀"
+    assert page.locator("#hold-text").text_content() == "nothing is held"
+
+
+def test_stepping_back_takes_off_what_the_step_added(booted: Any) -> None:
+    booted.stream_text("né!", cut="byte")
+    page = booted.page
+    texts = [booted.text("held")]
+    for _ in range(4):
+        page.locator("#step-back").click()
+        page.wait_for_timeout(50)
+        texts.append(booted.text("held"))
+    assert texts == ["né!", "né!", "né", "n", "n"]
+    page.locator("#to-end").click()
+    page.wait_for_timeout(50)
+    assert booted.text("held") == "né!"
+
+
+def test_a_long_text_stays_exact_and_the_timeline_stays_short(booted: Any) -> None:
+    text = typed("".join(TEXTS.values()) * 2)
+    assert booted.stream_text(text, cut="token", pace=0) == "finished"
+    check_whole(booted, text)
+    assert booted.page.locator(".chip").count() <= 160
+
+
+def test_a_stop_string_is_never_shown_in_part(booted: Any) -> None:
+    booted.page.locator("#stop-strings").fill("###")
+    try:
+        assert booted.stream_text("one # two ## three ### four", cut="byte") == "finished"
+    finally:
+        booted.page.locator("#stop-strings").fill("")
+    assert booted.seen("held")["last"] == "one # two ## three "
+    assert booted.seen("held")["takenBack"] == 0
+
+
+def test_nothing_was_said_in_the_console_and_nothing_left_the_machine(booted: Any, bridge: Any) -> None:
+    booted.stream_text("the last one 👋")
+    assert booted.complaints == []
+    assert {url.split("/")[2] for url in booted.requested if not url.startswith("data:")} == {bridge.url.split("/")[2]}
