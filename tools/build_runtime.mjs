@@ -4,14 +4,16 @@
 // the wheel; beside each the same file brotli- and gzip-compressed where that is worth it, and manifest.json:
 // {file: {bytes, br_bytes, gz_bytes, sha256}}. br_bytes equals bytes where there is no .br to serve.
 
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { place } from "./place.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const npm = join(root, "node_modules", "pyodide");
-const out = join(root, ".build", "runtime");
+const runtime = join(root, ".build", "runtime");
+// Built beside the old one and then put in its place: a server that is running never sees half a runtime.
+const out = `${runtime}.new`;
 
 /** Compile the standard library by the very Python that will run it. */
 async function compiledStdlib() {
@@ -47,6 +49,8 @@ async function main() {
   const manifest = {};
   for (const name of Object.keys(placed).sort()) manifest[name] = await placed[name];
   await writeFile(join(out, "manifest.json"), JSON.stringify(manifest, null, 1) + "\n");
+  await rm(runtime, { recursive: true, force: true });
+  await rename(out, runtime);
 }
 
 await main();

@@ -28,11 +28,10 @@ class SetupFailed(Exception):
 
 
 class Step(NamedTuple):
-    """`work` brings `results` about; it is done again when a file of `sources` or a word of `facts` changes."""
+    """`work` makes `results` from `sources` (both are patterns); it is done again when a source changes or a result is gone."""
 
     purpose: str
     sources: tuple[str, ...]
-    facts: tuple[str, ...]
     results: tuple[str, ...]
     work: Callable[[], None]
 
@@ -142,35 +141,32 @@ CORE = ("detok_py/*.py", "detok_py/tokenizers/*.py", "pyproject.toml")
 VENV = ".venv/pyvenv.cfg"
 RUNTIME_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip", "manifest.json")
 STEPS = {
-    "venv": Step("a virtual environment", (), (), (".venv/bin/python",), make_venv),
-    "serve": Step("the server's packages", ("requirements/serve.txt", VENV), (), (".venv/bin/uvicorn",), pip_install("serve")),
-    "engine": Step("llama.cpp", ("requirements/engine.txt", VENV), (), (), install_engine),
-    "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (), (".venv/bin/pytest",), pip_install("dev")),
-    "project": Step("detok_py in place", ("pyproject.toml", VENV), (), (".venv/bin/detok",), install_project),
-    "node": Step("the packages from npm", ("package-lock.json",), (), ("node_modules/pyodide/pyodide.mjs",), install_node_packages),
-    "micropip": Step("micropip", ("requirements/runtime.txt",), (), (".build/wheels",), fetch_micropip),
+    "venv": Step("a virtual environment", (), (".venv/bin/python",), make_venv),
+    "serve": Step("the server's packages", ("requirements/serve.txt", VENV), (".venv/bin/uvicorn",), pip_install("serve")),
+    "engine": Step("llama.cpp", ("requirements/engine.txt", VENV), (), install_engine),
+    "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (".venv/bin/pytest",), pip_install("dev")),
+    "project": Step("detok_py in place", ("pyproject.toml", VENV), (".venv/bin/detok",), install_project),
+    "node": Step("the packages from npm", ("package-lock.json",), ("node_modules/pyodide/pyodide.mjs",), install_node_packages),
+    "micropip": Step("micropip", ("requirements/runtime.txt",), (".build/wheels",), fetch_micropip),
     "runtime": Step(
         "the browser's runtime (about a minute, once)",
         ("tools/build_runtime.mjs", "tools/place.mjs", "tools/compile_stdlib.py", "package-lock.json", "requirements/runtime.txt"),
-        (),
         tuple(f".build/runtime/{name}" for name in RUNTIME_FILES),
         build_runtime,
     ),
     "wheel": Step(
         "the browser's wheel",
         (*CORE, "tools/browser_wheel.py", ".build/stamps/runtime"),
-        (),
-        (".build/runtime/manifest.json",),
+        (".build/runtime/detok_py-*.whl",),
         build_wheel,
     ),
     "core": Step(
         "the small runtime for embedding",
         (*CORE, "tools/build_core.mjs", "tools/core_work.py", "tools/compile_stdlib.py", ".build/stamps/runtime"),
-        (),
         (".build/runtime/python_core.zip",),
         build_core,
     ),
-    "site": Step("pytest for Pyodide", ("requirements/pyodide.txt",), (), (".build/pyodide-site/pytest",), install_for_pyodide),
+    "site": Step("pytest for Pyodide", ("requirements/pyodide.txt",), (".build/pyodide-site/pytest",), install_for_pyodide),
 }
 BUILD_STEPS = ("node", "micropip", "runtime", "wheel")
 TARGETS = {
@@ -181,10 +177,8 @@ TARGETS = {
 
 
 def fingerprint(step: Step) -> str:
-    """Return the hash of everything `step` is made from: names and bytes of its sources, and its facts."""
+    """Return the hash of everything `step` is made from: names and bytes of its sources."""
     digest = hashlib.sha256()
-    for fact in step.facts:
-        digest.update(fact.encode() + b"\0")
     for pattern in step.sources:
         for path in sorted(ROOT.glob(pattern)):
             digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
@@ -199,7 +193,7 @@ def bring_up(names: Iterable[str]) -> None:
         step = STEPS[name]
         stamp = stamps / name
         key = fingerprint(step)
-        if stamp.exists() and stamp.read_text() == key and all((ROOT / result).exists() for result in step.results):
+        if stamp.exists() and stamp.read_text() == key and all(any(ROOT.glob(result)) for result in step.results):
             continue
         print(f"setting up {step.purpose} …", end="", flush=True)
         began = time.monotonic()
