@@ -86,7 +86,7 @@ def test_a_known_failure_is_one_line_on_stderr(monkeypatch, capsys):
 
 
 def test_a_missing_file_is_one_line_with_its_name(monkeypatch, capsys, tmp_path):
-    a_command(monkeypatch, lambda args: len(open(tmp_path / "nowhere").read()))
+    a_command(monkeypatch, lambda args: len((tmp_path / "nowhere").read_text()))
     assert cli.main(["try"]) == 2
     assert capsys.readouterr().err == f"detok: {tmp_path / 'nowhere'}: No such file or directory.\n"
 
@@ -120,8 +120,5 @@ def test_ctrl_c_ends_it_as_a_shell_expects(monkeypatch):
 
 def test_a_reader_that_has_gone_is_no_failure():
     """`detok … | head -1`: no traceback, whichever side is quicker."""
-    command = (
-        f"'{sys.executable}' -m detok_py --help 2>&1 >/dev/full | cat; '{sys.executable}' -m detok_py | head -c 1; exit ${{PIPESTATUS[0]}}"
-    )
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-    assert "Traceback" not in done.stdout + done.stderr
+    done = subprocess.run(["bash", "-c", f"'{sys.executable}' -m detok_py | true"], capture_output=True, text=True)
+    assert done.stderr == ""

@@ -45,7 +45,7 @@ def parameters(function):
         ("StreamingDetokenizer", ["errors"]),
         (
             "Detokenizer",
-            ["vocabulary", "prompt_ids", "skip_special_tokens", "byte_fallback", "errors", "unknown", "spans", "clean_up_tokenization_spaces"],
+            ["vocabulary", "prompt_ids", "skip_special_tokens", "byte_fallback", "errors", "unknown", "spans"],
         ),
         ("IncrementalDetokenizer", ["tokenizer", "prompt_ids"]),
         ("strip_thinking", ["text", "open", "close"]),
