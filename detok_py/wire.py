@@ -76,7 +76,7 @@ def read_message(frame: str) -> dict[str, Any]:
     """
     if len(frame) > MAX_MESSAGE:
         raise RemoteProtocolError(f"a message of {len(frame)} characters; at most {MAX_MESSAGE} are taken")
-    if frame.count("[") + frame.count("{") > MAX_DEPTH and _depth(frame) > MAX_DEPTH:
+    if depth(frame) > MAX_DEPTH:
         raise RemoteProtocolError(f"a message nested deeper than {MAX_DEPTH}")
     try:
         out = json.loads(frame)
@@ -85,7 +85,7 @@ def read_message(frame: str) -> dict[str, Any]:
         raise RemoteProtocolError("a text frame that is not JSON; detok.v1 sends one JSON object a frame") from None
     if not isinstance(out, dict) or not isinstance(out.get("type"), str):
         raise RemoteProtocolError('a text frame without a "type"; detok.v1 sends objects like {"type":"ping"}')
-    _check_plain(out)
+    check_plain(out)
     return out
 
 
@@ -237,9 +237,16 @@ def _unpack_bytes(payload: bytes, at: int) -> tuple[bytes, int]:
     return payload[at : at + size], at + size
 
 
-def _depth(text: str) -> int:
-    """How deep the brackets outside strings go. Linear, no recursion."""
-    depth = deepest = 0
+def depth(text: str) -> int:
+    """Return how deep a JSON text is nested, or a bound of it that is small. Linear, no recursion.
+
+    >>> depth('[' * 99 + ']' * 99), depth('{"a": "[[[["}')
+    (99, 5)
+    """
+    brackets = text.count("[") + text.count("{")
+    if brackets <= MAX_DEPTH:
+        return brackets
+    level = deepest = 0
     inside = escaped = False
     for ch in text:
         if inside:
@@ -252,15 +259,15 @@ def _depth(text: str) -> int:
         elif ch == '"':
             inside = True
         elif ch == "[" or ch == "{":
-            depth += 1
-            deepest = max(deepest, depth)
+            level += 1
+            deepest = max(deepest, level)
         elif ch == "]" or ch == "}":
-            depth -= 1
+            level -= 1
     return deepest
 
 
-def _check_plain(value: Any) -> None:
-    """Refuse what the json module lets through and JSON does not have: NaN, Infinity, lone surrogates."""
+def check_plain(value: Any) -> None:
+    """Refuse what the json module lets through and JSON does not have: NaN, Infinity, lone surrogates. Raises RemoteProtocolError."""
     if isinstance(value, str):
         try:
             value.encode("utf-8")
@@ -271,8 +278,8 @@ def _check_plain(value: Any) -> None:
             raise RemoteProtocolError("a message with NaN or Infinity, which JSON does not have")
     elif isinstance(value, dict):
         for key in value:
-            _check_plain(key)
-            _check_plain(value[key])
+            check_plain(key)
+            check_plain(value[key])
     elif isinstance(value, list):
         for item in value:
-            _check_plain(item)
+            check_plain(item)

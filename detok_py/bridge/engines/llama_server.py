@@ -88,9 +88,19 @@ class LlamaServer:
         """
         if not self._size:
             return None
+        # A token that ended inside a character would be held back, probabilities and all: so a whole one is made sure of.
+        whole = (await self.client.post("/tokenize", {"content": "a", "add_special": False}))["tokens"][-1]
         answer = await self.client.post(
             "/completion",
-            {"prompt": "a", "n_predict": 1, "n_probs": self._size, "temperature": 0.0, "stream": False, "cache_prompt": False},
+            {
+                "prompt": "a",
+                "n_predict": 1,
+                "n_probs": self._size,
+                "temperature": 0.0,
+                "logit_bias": [[whole, 1000.0]],
+                "stream": False,
+                "cache_prompt": False,
+            },
         )
         tokens: list[bytes | None] = [None] * self._size
         try:

@@ -1,0 +1,124 @@
+"""A real bridge on a real port, and a real client of it, for tests."""
+
+import asyncio
+import contextlib
+import json
+import time
+
+import websockets
+from websockets.asyncio.client import connect
+
+from detok_py.bridge.assets import Assets
+from detok_py.bridge.engines.scripted import ScriptedEngine
+from detok_py.bridge.gate import Gate
+from detok_py.bridge.server import Server, application, bind, names_of
+from detok_py.bridge.stream import Bridge
+from detok_py.session import Bytes, ClientSession, Failed, Finished, Gap, Tokens
+from detok_py.vocabulary import Vocabulary
+
+# Every single byte is a token, so any text can be cut; a few larger tokens end in mid-character.
+VOCABULARY = Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"caf\xc3", b" \xf0\x9f", b"the ", b"<eos>"], [259], [259])
+TEXT = "the café 日本 🌦️ the end"
+
+
+class Running:
+    """A bridge that runs. `url` is its HTTP address, `stream` its socket's."""
+
+    def __init__(self, bridge, server, port):
+        self.bridge, self.server, self.port = bridge, server, port
+        self.host = f"127.0.0.1:{port}"
+        self.url = f"http://{self.host}"
+        self.stream = f"ws://{self.host}/stream"
+
+
+@contextlib.asynccontextmanager
+async def running(engine=None, *, vocabulary=VOCABULARY, gate=None, assets=None, **settings):
+    """Serve on a free port of 127.0.0.1; everything is stopped afterwards."""
+    bridge = Bridge(engine or ScriptedEngine(lambda: vocabulary), vocabulary=vocabulary, **settings)
+    sock = bind("127.0.0.1", 0)
+    port = sock.getsockname()[1]
+    options = {"names": names_of("127.0.0.1", port), "metrics": bridge.metrics, **(gate or {})}
+    server = Server(bridge, Gate(application(bridge, assets or Assets()), **options), sock)
+    task = asyncio.create_task(server.serve())
+    try:
+        while not server.started:
+            await asyncio.sleep(0.005)
+        yield Running(bridge, server, port)
+    finally:
+        server.stop()
+        await asyncio.wait_for(task, 10)
+
+
+class Conversation:
+    """What one client heard, over as many sockets as it took."""
+
+    def __init__(self):
+        self.events = []
+        self.sockets = 0
+
+    @property
+    def data(self):
+        return b"".join(self._bytes(event) for event in self.events if isinstance(event, (Bytes, Tokens, Gap)))
+
+    def _bytes(self, event):
+        if isinstance(event, Tokens):
+            return b"".join(event.pieces if event.pieces is not None else [VOCABULARY.token_bytes(i) for i in event.ids])
+        return event.data
+
+    @property
+    def ids(self):
+        return [i for event in self.events if isinstance(event, Tokens) for i in event.ids]
+
+    @property
+    def end(self):
+        return self.events[-1] if self.events and isinstance(self.events[-1], (Finished, Failed)) else None
+
+    def of(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0, wait_factor=1.0, **generate):
+    """Run a generation to its end with the real client session, reconnecting as it says. Returns the Conversation."""
+    session = session or ClientSession()
+    heard = Conversation()
+    if generate:
+        session.generate(**generate)
+    deadline = time.monotonic() + seconds
+    while heard.end is None and time.monotonic() < deadline:
+        code = 1006
+        try:
+            async with connect(stream, origin=origin, subprotocols=["detok.v1"], compression=None, proxy=None, open_timeout=5, close_timeout=1) as ws:
+                heard.sockets += 1
+                session.opened()
+                while heard.end is None:
+                    for frame in session.frames():
+                        await ws.send(frame)
+                    if session.closing:
+                        await ws.close(*session.closing)
+                        break
+                    for event in session.receive(await asyncio.wait_for(ws.recv(), max(0.1, deadline - time.monotonic()))):
+                        heard.events.append(event)
+                        if on_event is not None:
+                            await on_event(event, ws, session)
+                if heard.end is not None:
+                    for frame in session.frames():
+                        await ws.send(frame)
+                    await ws.close(1000)
+        except websockets.ConnectionClosed as closed:
+            code = closed.rcvd.code if closed.rcvd is not None else 1006
+        except (OSError, websockets.InvalidMessage, EOFError, TimeoutError):
+            code = 1006
+        except websockets.InvalidStatus as refused:
+            raise AssertionError(f"refused: {refused.response.status_code} {refused.response.body!r}") from None
+        if heard.end is None:
+            wait = session.lost(code, 0.5)
+            if wait is None:
+                heard.events += session.give_up(code, "The connection to the bridge was lost.")
+                break
+            await asyncio.sleep(wait * wait_factor)
+    return heard
+
+
+def message(frame):
+    """A text frame as a dict."""
+    return json.loads(frame)
