@@ -67,14 +67,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     asked = next((word for word in words if word in COMMANDS), None)
     try:
-        parser = command_line(asked)
-        args = parser.parse_args(words)
-        if args.command is None:
-            parser.print_help()
-            return 2
-        code: int = args.run(args)
-        sys.stdout.flush()
-        return code
+        try:
+            parser = command_line(asked)
+            args = parser.parse_args(words)
+            if args.command is None:
+                parser.print_help()
+                return 2
+            code: int = args.run(args)
+            return code
+        finally:
+            # Here, where a reader that has gone can be answered for, and not when the interpreter ends.
+            sys.stdout.flush()
     except DetokError as error:
         return refuse(str(error))
     except ModuleNotFoundError as error:
