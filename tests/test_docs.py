@@ -1,0 +1,31 @@
+"""What the documents say is true: their Python examples give what they show, and their links lead somewhere."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [path for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
+
+
+def name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_the_examples_give_what_they_show(path):
+    # The closing fence would read as expected output.
+    text = re.sub(r"^```.*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    test = doctest.DocTestParser().get_doctest(text, {}, name(path), str(path), 0)
+    output = []
+    failed = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=output.append).failed
+    assert not failed, "".join(output)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_links_within_the_repository_lead_somewhere(path):
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", path.read_text(encoding="utf-8"))
+    missing = [link for link in links if not (path.parent / link).exists()]
+    assert missing == []
