@@ -176,7 +176,7 @@ class DemoPage:
     def begin(self) -> None:
         self.page.evaluate("() => recorder.begin()")
 
-    def stream_text(self, text: str, *, cut: str = "byte", pace: int = 2000, fault: str = "") -> str:
+    def stream_text(self, text: str, *, cut: str = "byte", pace: int = 5000, fault: str = "") -> str:
         """Stream a text of one's own, as a person would ask for it; return the state that it ends in."""
         # One step in the browser for what would be six: the suite streams some hundred texts.
         self.page.evaluate(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 RECITED = json.loads((Path(__file__).resolve().parents[2] / "detok_py" / "bridge" / "recite" / "texts.json").read_text("utf-8"))
 TEXTS = {text["id"]: text["text"] for text in RECITED}
@@ -97,29 +98,32 @@ def test_the_counters_say_what_the_recorder_saw(booted: Any) -> None:
 def test_what_is_held_is_shown_with_what_it_still_needs(booted: Any) -> None:
     booted.stream_text("a😀b", cut="byte")
     page = booted.page
+    hold, position = page.locator("#hold-text"), page.locator("#position")
     page.locator("#to-start").click()
+    expect(position).to_have_text("0 / 7")
     page.locator("#step").click()
-    assert page.locator("#hold-text").text_content() == "nothing is held"
+    expect(position).to_have_text("1 / 7")
+    expect(hold).to_have_text("nothing is held")
     for held, missing in (("F0", 3), ("F0 9F", 2), ("F0 9F 98", 1)):
         page.locator("#step").click()
-        assert page.locator("#hold-text").text_content() == f"{held} needs {missing} more"
+        expect(hold).to_have_text(f"{held} needs {missing} more")
         assert booted.text("held") == "a"
     page.locator("#step").click()
+    expect(hold).to_have_text("nothing is held")
     assert booted.text("held") == "a😀"
-    assert page.locator("#hold-text").text_content() == "nothing is held"
 
 
 def test_stepping_back_takes_off_what_the_step_added(booted: Any) -> None:
     booted.stream_text("né!", cut="byte")
-    page = booted.page
+    position = booted.page.locator("#position")
     texts = [booted.text("held")]
-    for _ in range(4):
-        page.locator("#step-back").click()
-        page.wait_for_timeout(50)
+    for left in (4, 3, 2, 1):
+        booted.page.locator("#step-back").click()
+        expect(position).to_have_text(f"{left} / 5")
         texts.append(booted.text("held"))
     assert texts == ["né!", "né!", "né", "n", "n"]
-    page.locator("#to-end").click()
-    page.wait_for_timeout(50)
+    booted.page.locator("#to-end").click()
+    expect(position).to_have_text("5 / 5")
     assert booted.text("held") == "né!"
 
 
