@@ -219,7 +219,7 @@ def named(name: str) -> Ranges:
         return category("Cc")
     if key == "word":
         # Oniguruma counts the numbers of Latin-1 (² ³ ¹ ¼ ½ ¾) in, and no others that aren't digits or letters.
-        return union(_word(), parse("B2-B3 B9 BC-BE"))
+        return union(word(), parse("B2-B3 B9 BC-BE"))
     found = script(key)
     if found is None:
         raise TokenizerFormatError(
@@ -234,10 +234,11 @@ def rust_word() -> Ranges:
     >>> contains(rust_word(), ord("½")), contains(rust_word(), 0x200D)
     (False, True)
     """
-    return union(_word(), parse("200C-200D"))
+    return union(word(), parse("200C-200D"))
 
 
-def _word() -> Ranges:
+def word() -> Ranges:
+    r"""Return `\w` as Oniguruma reads it in a class: letters, marks, decimal digits, letter numbers, connectors, circled letters."""
     return union(category("L"), category("M"), category("Nd"), category("Nl"), category("Pc"), _OTHER_ALPHABETIC_SYMBOLS)
 
 

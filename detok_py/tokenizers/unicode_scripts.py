@@ -1,4 +1,4 @@
-r"""Which script each character belongs to, and which marks count as letters: what `unicodedata` doesn't tell.
+r"""Which script each character belongs to, which marks count as letters, and what is young: what `unicodedata` doesn't tell.
 
 In: the name of a script, as `\p{Han}` writes it. Out: its ranges. The facts are those of Unicode 16.0 (UAX #24, Scripts; the property
 Other_Alphabetic), measured character by character on a regex engine of that version and written here as hexadecimal ranges.
@@ -6,7 +6,7 @@ Other_Alphabetic), measured character by character on a regex engine of that ver
 
 
 
-from detok_py.tokenizers.unicode_classes import Ranges, difference, parse
+from detok_py.tokenizers.unicode_classes import Ranges, difference, parse, union
 
 _SCRIPTS = (
     "Adlam 1E900-1E94B 1E950-1E959 1E95E-1E95F; Ahom 11700-1171A 1171D-1172B 11730-11746; Anatolian_Hieroglyphs 14400-14646; Arabic "
@@ -117,6 +117,25 @@ _NOT_ALPHABETIC = (
     "1E4EC-1E4EF 1E5EE-1E5EF 1E8D0-1E8D6 1E944-1E946 1E948-1E94A E0100-E01EF "
 )
 
+# Assigned after Unicode 9.0, and in 9.0 itself (of that only the punctuation, nonspacing marks and format characters): parts of Hugging
+# Face's tokenizers have tables as old as that. Ranges run over what is unassigned.
+_SINCE_9 = (
+    "560 588 5EF 61D 7FD-7FF 860-89F 8B5 8BE-8D3 9FC-9FE A76 AFA-AFF B55 C04 C3C C5D C77 C84 CDD CF3-D00 D04 D3B-D3C D81 E86 E89 E8C "
+    "E8E-E93 E98 EA0 EA8-EA9 EAC EBA ECE 170D 1715-171F 180F 1878 1ABF-1ACE 1B4C-1B4F 1B7D-1B7F 1C89-1CBF 1CF7 1CFA 1DF6-1DFA 20BF-20C0 "
+    "23FF 2427-2429 2B97 2BBA-2BBC 2BC9 2BD2-2BEB 2BF0-2BFF 2C2F 2C5F 2E45-2E5D 2FFC-2FFF 312E-312F 31BB-31BF 31E4-31EF 32FF 4DB6-4DBF "
+    "9FD6-9FFF A7AF A7B8-A7F6 A82C A8FE-A8FF AB66-AB6B FBC2 FD40-FD4F FDCF FDFE-FDFF 1019C 1032D-1032F 10570-105F3 10780-107BA "
+    "10A34-10A35 10A48 10D00-10D8F 10E80-10FF6 11070-11075 110C2-110CD 11144-11147 111CE-111CF 1123F-11241 1133B 11380-113E2 1145A "
+    "1145E-11461 116B8-116B9 116D0-116E3 1171A 11740-1183B 11900-11ABF 11B00-11BF9 11D00-11FFF 12F90-12FF2 1342F-143FA 16100-16139 "
+    "16A70-16AC9 16D40-16E9A 16F45-16F4F 16F7F-16F87 16FE1-16FF1 187ED-187F7 18AF3-1AFFE 1B002-1B2FB 1CC00-1CFC3 1D1E9-1D1EA "
+    "1D2C0-1D2F3 1D372-1D378 1DF00-1DF2A 1E030-1E7FE 1E94B 1EC71-1ED3D 1F10D-1F10F 1F12F 1F16C-1F16F 1F1AD 1F260-1F265 1F6D3-1F6DF "
+    "1F6F7-1F6FC 1F774-1F77F 1F7D5-1F7F0 1F8B0-1F90F 1F91F 1F928-1F92F 1F931-1F932 1F93F 1F94C-1F94F 1F95F-1F97F 1F992-1F9BF "
+    "1F9C1-1FBF9 2A6D7-2A6DF 2B735-2B739 2CEB0-2EE5D 30000-323AF "
+)
+_IN_9 = (
+    "8D4-8E2 1885-1886 1DFB 2E43-2E44 A8C5 A9BD 1123E 11438-1143F 11442-11444 11446 1144B-1144F 1145B-1145D 11660-1166C 11C30-11C3D "
+    "11C3F 11C41-11C45 11C70-11C71 11C92-11CA7 11CAA-11CB0 11CB2-11CB3 11CB5-11CB6 1E000-1E02A 1E944-1E94A 1E95E-1E95F "
+)
+
 _ALIASES = {
     "arab": "arabic", "cyrl": "cyrillic", "deva": "devanagari", "grek": "greek", "hang": "hangul", "hani": "han", "hebr": "hebrew",
     "hira": "hiragana", "kana": "katakana", "latn": "latin", "zinh": "inherited", "zyyy": "common",
@@ -155,3 +174,18 @@ def alphabetic_marks(marks: Ranges) -> Ranges:
     ((837, 837),)
     """
     return difference(marks, parse(_NOT_ALPHABETIC))
+
+
+def since_unicode_9() -> Ranges:
+    """Return what Unicode has assigned since 9.0, its unassigned neighbours included.
+
+    >>> from detok_py.tokenizers.unicode_classes import contains
+    >>> contains(since_unicode_9(), 0x1C89), contains(since_unicode_9(), 0x41)
+    (True, False)
+    """
+    return parse(_SINCE_9)
+
+
+def since_unicode_8() -> Ranges:
+    """Return what Unicode has assigned since 8.0 among punctuation, nonspacing marks and format characters, and all since 9.0."""
+    return union(parse(_SINCE_9), parse(_IN_9))

@@ -1,0 +1,442 @@
+"""Cutting a normalized text into the pieces that a model encodes one by one: the `pre_tokenizer` of a tokenizer.json.
+
+In: a text. Out: its pieces; where the file asks for `ByteLevel`, spelt in that alphabet of 256 printable characters, one for each byte of
+UTF-8 (space is Ġ). A piece is never empty. The rules are those of Hugging Face `tokenizers` (pre_tokenizers/*.rs), quirks kept.
+
+`compile_pretokenizer` returns a function of `(text, first=True)`; `first` says whether the text stands at the very beginning of what
+is encoded, or behind an added token: a Metaspace with `prepend_scheme: "first"` asks.
+"""
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import Any, Callable, Iterable, Iterator, Protocol
+
+from detok_py.errors import TokenizerFormatError
+from detok_py.tokenizers import unicode_classes as uc
+from detok_py.tokenizers.byte_bpe import MAX_REMEMBERED_CHARACTERS, MAX_WORDS
+from detok_py.tokenizers.patterns import Pattern, compile_pattern
+from detok_py.tokenizers.unicode_scripts import names, script, since_unicode_8, since_unicode_9
+
+GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+MAX_DEPTH = 16
+
+# The pieces, and whether the first of them stands at the beginning of the text.
+Cut = Callable[[str, bool], list[str]]
+Span = tuple[int, int, bool]  # begins, ends, is a match
+
+_SUPPORTED = (
+    "ByteLevel, Split, Metaspace, Digits, Punctuation, BertPreTokenizer, Whitespace, WhitespaceSplit, UnicodeScripts, "
+    "CharDelimiterSplit, FixedLength, Sequence"
+)
+
+# Numbers of Unicode 17, which Rust's char::is_numeric knows.
+_NUMERIC_SINCE = uc.parse("11DE0-11DE9 16FF4-16FF6")
+
+
+class PreTokenizer(Protocol):
+    """What `compile_pretokenizer` returns."""
+
+    def __call__(self, text: str, first: bool = True) -> list[str]:
+        """Return the pieces of a text; `first` where nothing stands before it."""
+
+
+def compile_pretokenizer(config: dict[str, Any] | None) -> PreTokenizer:
+    """Return the function that cuts a text into pieces.
+
+    Without a configuration the text is one piece. Raises TokenizerFormatError for a kind that isn't supported, naming it.
+
+    >>> compile_pretokenizer({"type": "ByteLevel", "add_prefix_space": False})("Hi you")
+    ['Hi', 'Ġyou']
+    >>> compile_pretokenizer({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"})("Hi you", first=False)
+    ['Hi', '▁you']
+    """
+    cut = _compile(config, 0)
+
+    def pretokenize(text: str, first: bool = True) -> list[str]:
+        return cut(text, first) if text else []
+
+    return pretokenize
+
+
+def compile_split(source: str, flavour: str = "rust") -> Callable[[str], list[str]]:
+    r"""Return the function that lists a pattern's matches in a text: how tiktoken and tekken cut, with their rank encoders.
+
+    >>> compile_split(r"\p{L}+|\s+")("a b")
+    ['a', ' ', 'b']
+    """
+    return compile_pattern(source, flavour).findall
+
+
+def _compile(config: dict[str, Any] | None, depth: int) -> Cut:
+    if config is None:
+        return lambda text, first: [text]
+    if not isinstance(config, dict) or depth > MAX_DEPTH:
+        raise TokenizerFormatError("the pre-tokenizer is not an object with a type, or nested too deep")
+    kind = config.get("type")
+    if kind == "Sequence":
+        return _sequence(config, depth)
+    build = _KINDS.get(kind) if isinstance(kind, str) else None
+    if build is None:
+        raise TokenizerFormatError(f"the pre-tokenizer is not supported: {kind!r:.60}; supported: {_SUPPORTED}")
+    return build(config)
+
+
+def _sequence(config: dict[str, Any], depth: int) -> Cut:
+    parts = config.get("pretokenizers")
+    if not isinstance(parts, list):
+        raise TokenizerFormatError("a Sequence pre-tokenizer has no list of pretokenizers")
+    cuts = [_compile(part, depth + 1) for part in parts]
+    if not cuts:
+        return _compile(None, 0)
+    if len(cuts) == 1:
+        return cuts[0]
+
+    def cut(text: str, first: bool) -> list[str]:
+        pieces = [text]
+        for one in cuts:
+            before, pieces = pieces, one.pieces(pieces, first) if isinstance(one, _ByteLevel) else _cut_all(one, pieces, first)
+            # What was cut off and thrown away at the beginning, stood before the first piece.
+            first = first and bool(before and pieces) and before[0].startswith(pieces[0])
+        return pieces
+
+    return cut
+
+
+def _cut_all(cut: Cut, pieces: list[str], first: bool) -> list[str]:
+    out: list[str] = []
+    for piece in pieces:
+        out += cut(piece, first)
+        first = False
+    return out
+
+
+# ----------------------------------------------------------------------------------------------------------- byte level
+
+
+def byte_alphabet() -> list[str]:
+    """Return the 256 characters that stand for the bytes 0 to 255, as GPT-2 chose them.
+
+    Printable characters of Latin-1 are themselves; the others are the characters from 0x100 on, in order.
+
+    >>> byte_alphabet()[0x41], byte_alphabet()[0x20], byte_alphabet()[0]
+    ('A', 'Ġ', 'Ā')
+    """
+    kept = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    out = []
+    moved = 0x100
+    for byte in range(256):
+        if byte in kept:
+            out.append(chr(byte))
+        else:
+            out.append(chr(moved))
+            moved += 1
+    return out
+
+
+_BYTE_TABLE = dict(enumerate(byte_alphabet()))
+
+
+def byte_level(text: str) -> str:
+    """Spell the text's UTF-8 in the byte alphabet.
+
+    >>> byte_level("é a")
+    'Ã©Ġa'
+    """
+    return text.encode("utf-8").decode("latin-1").translate(_BYTE_TABLE)
+
+
+class _Spellings(dict[str, str]):
+    # What `byte_level` made of the pieces seen, bounded as `byte_bpe.Words` is.
+    def __missing__(self, piece: str) -> str:
+        spelt = byte_level(piece)
+        if len(piece) <= MAX_REMEMBERED_CHARACTERS:
+            if len(self) >= MAX_WORDS:
+                self.clear()
+            self[piece] = spelt
+        return spelt
+
+
+class _ByteLevel:
+    # A class, so that a Sequence can hand it all pieces at once: they go through its table at the speed of `map`.
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._prefix = _flag(config, "add_prefix_space", True)
+        self._pattern = compile_pattern(GPT2_PATTERN) if _flag(config, "use_regex", True) else None
+        self._spell = _Spellings().__getitem__
+
+    def __call__(self, text: str, first: bool) -> list[str]:
+        return self.pieces([text], first)
+
+    def pieces(self, pieces: list[str], first: bool) -> list[str]:
+        if self._prefix:
+            pieces = [piece if piece.startswith(" ") else " " + piece for piece in pieces]
+        if self._pattern is not None:
+            find = self._pattern.findall
+            pieces = find(pieces[0]) if len(pieces) == 1 else [found for piece in pieces for found in find(piece)]
+        return list(map(self._spell, pieces))
+
+
+def _flag(config: dict[str, Any], name: str, default: bool) -> bool:
+    value = config.get(name, default)
+    if not isinstance(value, bool):
+        raise TokenizerFormatError(f"the {config.get('type')} pre-tokenizer's {name!r} is {value!r:.60}; expected true or false")
+    return value
+
+
+# --------------------------------------------------------------------------------------------------------------- splits
+
+
+def _split(config: dict[str, Any]) -> Cut:
+    behaviour = config.get("behavior")
+    invert = _flag(config, "invert", False)
+    pattern = config.get("pattern")
+    if isinstance(pattern, dict) and len(pattern) == 1:
+        kind, source = next(iter(pattern.items()))
+    else:
+        kind, source = None, None
+    if kind not in ("Regex", "String") or not isinstance(source, str):
+        raise TokenizerFormatError(f"the pattern of a Split pre-tokenizer is {pattern!r:.80}; expected {{'Regex': …}} or {{'String': …}}")
+    if behaviour not in _BEHAVIOURS:
+        raise TokenizerFormatError(f"the behavior of a Split pre-tokenizer is not supported: {behaviour!r:.60}; supported: {', '.join(_BEHAVIOURS)}")
+    if kind == "String" and source:
+        return _by_spans(lambda text: _string_spans(text, source), behaviour, invert)
+    return split_by(compile_pattern(source), behaviour, invert)
+
+
+def split_by(pattern: Pattern, behaviour: str, invert: bool = False) -> Cut:
+    """Cut at the matches of a pattern, by one of the five behaviours."""
+    spans = _by_spans(lambda text: _filled(pattern.spans(text), len(text)), behaviour, invert)
+    if behaviour == "Removed" and invert:
+        return lambda text, first: pattern.findall(text)
+    if behaviour != "Isolated" or pattern.nullable:
+        return spans
+
+    def cut(text: str, first: bool) -> list[str]:
+        found = pattern.findall(text)
+        # Nearly always the matches cover the text. Where they don't, what lies between is a piece too.
+        return found if sum(map(len, found)) == len(text) else spans(text, first)
+
+    return cut
+
+
+def _by_spans(find: Callable[[str], Iterable[Span]], behaviour: str, invert: bool) -> Cut:
+    arrange = _BEHAVIOURS[behaviour]
+
+    def cut(text: str, first: bool) -> list[str]:
+        spans = list(find(text))
+        if invert:
+            spans = [(begin, end, not is_match) for begin, end, is_match in spans]
+        return [text[begin:end] for begin, end in arrange(spans) if begin < end]
+
+    return cut
+
+
+def _filled(matches: Iterable[tuple[int, int]], length: int) -> Iterator[Span]:
+    at = 0
+    for begin, end in matches:
+        if at != begin:
+            yield at, begin, False
+        yield begin, end, True
+        at = end
+    if at != length:
+        yield at, length, False
+
+
+def _string_spans(text: str, needle: str) -> Iterator[Span]:
+    found = []
+    at = text.find(needle)
+    while at >= 0:
+        found.append((at, at + len(needle)))
+        at = text.find(needle, at + len(needle))
+    yield from _filled(found, len(text))
+
+
+def _isolated(spans: list[Span]) -> list[tuple[int, int]]:
+    return [(begin, end) for begin, end, _ in spans]
+
+
+def _removed(spans: list[Span]) -> list[tuple[int, int]]:
+    return [(begin, end) for begin, end, is_match in spans if not is_match]
+
+
+def _contiguous(spans: list[Span]) -> list[tuple[int, int]]:
+    out: list[tuple[int, int]] = []
+    before = False
+    for begin, end, is_match in spans:
+        if out and is_match == before:
+            out[-1] = (out[-1][0], end)
+        else:
+            out.append((begin, end))
+        before = is_match
+    return out
+
+
+def _merged_with_previous(spans: list[Span]) -> list[tuple[int, int]]:
+    out: list[tuple[int, int]] = []
+    before = False
+    for begin, end, is_match in spans:
+        if out and is_match and not before:
+            out[-1] = (out[-1][0], end)
+        else:
+            out.append((begin, end))
+        before = is_match
+    return out
+
+
+def _merged_with_next(spans: list[Span]) -> list[tuple[int, int]]:
+    out: list[tuple[int, int]] = []
+    after = False
+    for begin, end, is_match in reversed(spans):
+        if out and is_match and not after:
+            out[-1] = (begin, out[-1][1])
+        else:
+            out.append((begin, end))
+        after = is_match
+    return out[::-1]
+
+
+_BEHAVIOURS: dict[str, Callable[[list[Span]], list[tuple[int, int]]]] = {
+    "Isolated": _isolated,
+    "Removed": _removed,
+    "Contiguous": _contiguous,
+    "MergedWithPrevious": _merged_with_previous,
+    "MergedWithNext": _merged_with_next,
+}
+
+
+# ------------------------------------------------------------------------------------------------------- fixed splits
+
+
+def _class_pattern(ranges: uc.Ranges) -> Pattern:
+    return compile_pattern(_as_class(ranges))
+
+
+def _as_class(ranges: uc.Ranges) -> str:
+    return "[" + "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in ranges) + "]"
+
+
+def _digits(config: dict[str, Any]) -> Cut:
+    numeric = _class_pattern(uc.union(uc.category("N"), _NUMERIC_SINCE))
+    return split_by(numeric, "Isolated" if _flag(config, "individual_digits", False) else "Contiguous")
+
+
+def punctuation() -> uc.Ranges:
+    """Return what `Punctuation` and `BertPreTokenizer` split off: all of ASCII's, and the category P as Unicode 8.0 had it.
+
+    (Hugging Face's rules use the crate unicode_categories, whose tables are that old. Two of its characters are no punctuation any more.)
+    """
+    known = uc.difference(uc.category("P"), since_unicode_8())
+    return uc.union(known, uc.parse("166D 111C9"), uc.ASCII_PUNCTUATION)
+
+
+def _punctuation(config: dict[str, Any]) -> Cut:
+    behaviour = config.get("behavior", "Isolated")
+    if behaviour not in _BEHAVIOURS:
+        raise TokenizerFormatError(f"the behavior of a Punctuation pre-tokenizer is not supported: {behaviour!r:.60}; supported: {', '.join(_BEHAVIOURS)}")
+    return split_by(_class_pattern(punctuation()), behaviour)
+
+
+def _bert(config: dict[str, Any]) -> Cut:
+    # Words between white space, and each punctuation character by itself.
+    words = uc.complement(uc.union(punctuation(), uc.WHITE_SPACE))
+    pattern = compile_pattern(f"{_as_class(words)}+|{_as_class(punctuation())}")
+    return lambda text, first: pattern.findall(text)
+
+
+def _whitespace(config: dict[str, Any]) -> Cut:
+    pattern = compile_pattern(r"\w+|[^\w\s]+", "rust")
+    return lambda text, first: pattern.findall(text)
+
+
+def _whitespace_split(config: dict[str, Any]) -> Cut:
+    pattern = compile_pattern(r"\S+")
+    return lambda text, first: pattern.findall(text)
+
+
+def _char_delimiter(config: dict[str, Any]) -> Cut:
+    delimiter = config.get("delimiter")
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise TokenizerFormatError(f"the delimiter of a CharDelimiterSplit pre-tokenizer is {delimiter!r:.60}; expected one character")
+    return lambda text, first: [piece for piece in text.split(delimiter) if piece]
+
+
+def _fixed_length(config: dict[str, Any]) -> Cut:
+    length = config.get("length", 5)
+    if type(length) is not int or length < 1:
+        raise TokenizerFormatError(f"the length of a FixedLength pre-tokenizer is {length!r:.60}; expected a number from 1 on")
+    return lambda text, first: [text[at : at + length] for at in range(0, len(text), length)]
+
+
+def _metaspace(config: dict[str, Any]) -> Cut:
+    mark = config.get("replacement", "▁")
+    if not isinstance(mark, str) or len(mark) != 1:
+        raise TokenizerFormatError(f"the replacement of a Metaspace pre-tokenizer is {mark!r:.60}; expected one character")
+    scheme = config.get("prepend_scheme")
+    if scheme is None:
+        scheme = "always"
+    if scheme not in ("always", "first", "never"):
+        raise TokenizerFormatError(f"the prepend_scheme of a Metaspace pre-tokenizer is not supported: {scheme!r:.60}; supported: always, first, never")
+    if _flag(config, "add_prefix_space", True) is False:
+        if config.get("prepend_scheme") not in (None, "never"):
+            raise TokenizerFormatError("a Metaspace pre-tokenizer has add_prefix_space false and a prepend_scheme that is not never")
+        scheme = "never"
+    split = _flag(config, "split", True)
+
+    def cut(text: str, first: bool) -> list[str]:
+        text = text.replace(" ", mark)
+        if (scheme == "always" or (scheme == "first" and first)) and not text.startswith(mark):
+            text = mark + text
+        if not split:
+            return [text]
+        # Each mark begins a piece.
+        head, *tail = text.split(mark)
+        pieces = [mark + piece for piece in tail]
+        return [head, *pieces] if head else pieces
+
+    return cut
+
+
+# --------------------------------------------------------------------------------------------------------------- scripts
+
+
+def _unicode_scripts(config: dict[str, Any]) -> Cut:
+    # One set for each script, the Japanese ones together; spaces, the unassigned and what is younger than Unicode 9 belong to none.
+    young = since_unicode_9()
+    sets = {name: uc.difference(script(name) or (), young) for name in names()}
+    sets["han"] = uc.union(sets["han"], sets.pop("hiragana"), sets.pop("katakana"), ((0x30FC, 0x30FC),))
+    sets["common"] = uc.difference(sets["common"], uc.parse("20 30FC 589 61C"))
+    sets["armenian"] = uc.union(sets["armenian"], uc.parse("589"))
+    sets["inherited"] = uc.difference(sets["inherited"], uc.parse("953-954"))
+    sets["devanagari"] = uc.union(sets["devanagari"], uc.parse("953-954"))
+    table = sorted((first, last, name) for name, ranges in sets.items() for first, last in ranges)
+    starts = [first for first, _, _ in table]
+
+    def cut(text: str, first: bool) -> list[str]:
+        # A piece begins where the script changes; what belongs to no script stays with what is before it, and is lost at the beginning.
+        edges: list[int] = []
+        before = None
+        for at, character in enumerate(text):
+            entry = table[bisect_right(starts, ord(character)) - 1]
+            if ord(character) > entry[1]:
+                continue
+            if entry[2] != before:
+                edges.append(at)
+                before = entry[2]
+        edges.append(len(text))
+        return [text[begin:end] for begin, end in pairwise(edges)]
+
+    return cut
+
+
+_KINDS: dict[str, Callable[[dict[str, Any]], Cut]] = {
+    "ByteLevel": _ByteLevel,
+    "Split": _split,
+    "Metaspace": _metaspace,
+    "Digits": _digits,
+    "Punctuation": _punctuation,
+    "BertPreTokenizer": _bert,
+    "Whitespace": _whitespace,
+    "WhitespaceSplit": _whitespace_split,
+    "UnicodeScripts": _unicode_scripts,
+    "CharDelimiterSplit": _char_delimiter,
+    "FixedLength": _fixed_length,
+}
