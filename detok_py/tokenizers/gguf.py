@@ -11,13 +11,15 @@ token is, which ids are special and which end a text is as in llama.cpp's `src/l
 import re
 import struct
 from array import array
+from collections.abc import Callable
 from operator import sub
 from pathlib import Path
 from sys import byteorder
-from typing import Any, BinaryIO, Callable, Optional
+from typing import Any, BinaryIO, Optional
 
 from ..errors import TokenizerFormatError
 from ..vocabulary import BYTES, Vocabulary, byte_level
+from .gguf_encode import PRE, Pre
 from .tokenizer import Encode, Tokenizer
 
 MAX_KEYS = 4096
@@ -38,8 +40,6 @@ _SIZE = {kind: struct.calcsize("<" + letter) for kind, letter in _LETTER.items()
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
 _BYTE_TOKEN = re.compile(rb"<0x[0-9A-Fa-f]{2}>")
-# Pre-tokenizers of "gpt2" models whose pieces are text with ▁ for the space, and no byte map.
-_ESCAPED = ("gemma4", "granite-embed-multi-311m", "sarvam-moe")
 MODELS = ("llama", "gpt2", "bert", "t5", "gemma4")
 
 # What ends a text by its look, whether or not the file says so (llama.cpp `load`, "auto-detect special tokens by text").
@@ -240,7 +240,7 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
     model = _get(metadata, "model", str, what)
     if model not in MODELS:
         raise TokenizerFormatError(f"{what}: a tokenizer of model {model[:40]!r} is not supported; supported: {', '.join(MODELS)}")
-    pre = metadata.get("tokenizer.ggml.pre", "")
+    pre = _pre(model, metadata, what)
     tokens: Strings = _get(metadata, "tokens", Strings, what)
     count = len(tokens)
     if not 0 < count <= MAX_TOKENS:
@@ -248,7 +248,7 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
     longest = max(map(sub, tokens.starts[1:], tokens.starts)) - 8
     if longest > MAX_TOKEN:
         raise TokenizerFormatError(f"{what} has a token of {longest} bytes; a token has at most {MAX_TOKEN}")
-    types = _numbers(metadata, "token_type", "i", count, what)
+    types = token_numbers(metadata, "token_type", "i", count, what)
     if types is None:
         types = array("i", [NORMAL]) * count
     for i, kind in enumerate(types):
@@ -264,8 +264,7 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
     eos_ids = _mark_by_look(tokens, types, roles)
     special_ids = [i for i, kind in enumerate(types) if kind in (UNKNOWN, CONTROL)]
 
-    mapped = model == "gpt2" and pre not in _ESCAPED
-    vocabulary = Vocabulary(count, _bytes_of(tokens, types, mapped), BYTES, special_ids, eos_ids)
+    vocabulary = Vocabulary(count, _bytes_of(tokens, types, model == "gpt2" and pre.mapped), BYTES, special_ids, eos_ids)
     family = {"llama": "sentencepiece", "gemma4": "sentencepiece", "bert": "wordpiece", "t5": "unigram"}.get(model, "byte_bpe")
 
     def make_encode() -> Encode:
@@ -334,6 +333,15 @@ def _mark_by_look(tokens: Strings, types: "array[int]", roles: dict[str, int]) -
     return ends
 
 
+def _pre(model: str, metadata: dict[str, Any], what: str) -> Pre:
+    """Return how texts are cut into words; a name that isn't known raises TokenizerFormatError."""
+    name = "gemma4" if model == "gemma4" else metadata.get("tokenizer.ggml.pre", "default") if model == "gpt2" else "default"
+    pre = PRE.get(name) if isinstance(name, str) else None
+    if pre is None:
+        raise TokenizerFormatError(f"{what}: the pre-tokenizer {str(name)[:40]!r} is not supported; supported: {', '.join(sorted(PRE))}")
+    return pre
+
+
 def _get(metadata: dict[str, Any], key: str, kind: Any, what: str) -> Any:
     value = metadata.get("tokenizer.ggml." + key)
     if not isinstance(value, kind):
@@ -343,7 +351,7 @@ def _get(metadata: dict[str, Any], key: str, kind: Any, what: str) -> Any:
     return value
 
 
-def _numbers(metadata: dict[str, Any], key: str, letters: str, count: int, what: str) -> Optional["array[Any]"]:
+def token_numbers(metadata: dict[str, Any], key: str, letters: str, count: int, what: str) -> Optional["array[Any]"]:
     """Return an array that has a number for each token, or None where there is none."""
     value = metadata.get("tokenizer.ggml." + key)
     if value is None:

@@ -8,9 +8,10 @@ bytes. The ids of added tokens are those that `tokenizers` gives them, which are
 
 import re
 from array import array
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from ..errors import TokenizerFormatError
 from ..vocabulary import Vocabulary

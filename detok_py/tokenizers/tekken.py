@@ -16,10 +16,7 @@ from .tiktoken import MAX_TOKEN
 from .tokenizer import Encode, Tokenizer
 
 # The special tokens of files that don't list theirs (those before 2025); the rest of the room is <SPECIAL_20>, <SPECIAL_21>, …
-_SPECIAL = (
-    "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CALLS] [IMG] <pad> [IMG_BREAK] [IMG_END] "
-    "[PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]"
-).split()
+_SPECIAL = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"]
 
 
 def read(path: Path) -> Tokenizer:
@@ -35,10 +32,13 @@ def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
     if not isinstance(config, dict) or not isinstance(entries, list):
         raise TokenizerFormatError(f"{what} is not what it should be: a tekken.json is an object with \"config\" and \"vocab\"")
     pattern = config.get("pattern")
-    size, room = config.get("default_vocab_size"), config.get("default_num_special_tokens")
-    if not isinstance(pattern, str) or type(size) is not int or type(room) is not int or not 0 <= room < size <= MAX_TOKENS:
-        raise TokenizerFormatError(f"{what}: the config should have a pattern, default_num_special_tokens and a larger default_vocab_size (up to {MAX_TOKENS})")
-    special = _special(document.get("special_tokens"), room, what)
+    special = _special(document.get("special_tokens"), config.get("default_num_special_tokens"), what)
+    room = len(special)
+    size = config.get("default_vocab_size")
+    if size is None:
+        size = room + len(entries)
+    if not isinstance(pattern, str) or type(size) is not int or not room <= size <= MAX_TOKENS:
+        raise TokenizerFormatError(f"{what}: the config should have a pattern, and a default_vocab_size from {room} to {MAX_TOKENS}")
     ranks: dict[bytes, int] = {}
     for i, entry in enumerate(entries[: size - room]):
         token = _token(entry, i, what)
@@ -69,18 +69,24 @@ def _token(entry: Any, i: int, what: str) -> bytes:
     return token
 
 
-def _special(entries: Any, room: int, what: str) -> list[str]:
+def _special(entries: Any, room: Any, what: str) -> list[str]:
     """Return the names of the special tokens, by id."""
-    names = list(_SPECIAL[:room])
-    if entries is not None:
-        if not isinstance(entries, list) or len(entries) > room:
-            raise TokenizerFormatError(f"{what}: special_tokens should be a list of at most {room}")
-        names = []
-        for i, entry in enumerate(entries):
-            if not isinstance(entry, dict) or entry.get("rank") != i or not isinstance(entry.get("token_str"), str):
-                raise TokenizerFormatError(f"{what}: entry {i} of special_tokens should be an object with rank {i} and a token_str")
-            names.append(entry["token_str"])
-    names += [f"<SPECIAL_{i}>" for i in range(len(names), room)]
-    if len(set(names)) < room:
+    if room is not None and not (type(room) is int and 0 <= room <= MAX_TOKENS):
+        raise TokenizerFormatError(f"{what}: default_num_special_tokens should be a whole number up to {MAX_TOKENS}")
+    if entries is None:
+        names = list(_SPECIAL[:room])
+    elif isinstance(entries, list):
+        names = [""] * len(entries)
+        for entry in entries:
+            rank, name = (entry.get("rank"), entry.get("token_str")) if isinstance(entry, dict) else (None, None)
+            if type(rank) is not int or not 0 <= rank < len(names) or names[rank] or not isinstance(name, str) or not name:
+                raise TokenizerFormatError(f"{what}: each of the {len(names)} special_tokens should have a token_str and a rank of its own below {len(names)}")
+            names[rank] = name
+    else:
+        raise TokenizerFormatError(f"{what}: special_tokens should be a list")
+    if room is not None and len(names) > room:
+        raise TokenizerFormatError(f"{what} has {len(names)} special tokens, and room for {room}")
+    names += [f"<SPECIAL_{i}>" for i in range(len(names), len(names) if room is None else room)]
+    if len(set(names)) < len(names):
         raise TokenizerFormatError(f"{what}: two special tokens have the same name")
     return names

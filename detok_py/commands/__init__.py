@@ -1,0 +1,1 @@
+"""The subcommands of `detok` that need neither a server nor a browser."""

@@ -1,0 +1,53 @@
+"""`detok encode`: text in, token ids out.
+
+In: a tokenizer file and a text, from the command line or stdin. Out: the ids on stdout, in one line, with spaces or as JSON.
+"""
+
+import argparse
+import json
+import sys
+
+from ..errors import DetokError
+from ..tokenizers import load_tokenizer
+from ..tokenizers.tokenizer import Tokenizer
+from .progress import waiting
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_tokenizer(parser)
+    parser.add_argument("text", nargs="?", help="the text; without it, all of stdin, as it stands")
+    parser.add_argument("--add-special", action="store_true", help="put in the special tokens of the tokenizer's template (beginning of text, [CLS], …)")
+    parser.add_argument("--no-parse-special", action="store_true", help="special tokens that are spelt out in the text are text")
+    parser.add_argument("--json", action="store_true", help="write a JSON array")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the ids of the text."""
+    tokenizer = open_tokenizer(args)
+    text = args.text if args.text is not None else read_text()
+    with waiting("encoding"):
+        ids = tokenizer.encode(text, add_special_tokens=args.add_special, parse_special=not args.no_parse_special)
+    print(json.dumps(ids) if args.json else " ".join(map(str, ids)))
+    return 0
+
+
+def add_tokenizer(parser: argparse.ArgumentParser) -> None:
+    """Declare the two options that say which tokenizer."""
+    parser.add_argument("tokenizer", help="tokenizer.json or its folder, *.gguf, *.tiktoken or tekken.json")
+    parser.add_argument("--encoding", help="the encoding of a tiktoken file whose name doesn't say it, such as cl100k_base")
+
+
+def open_tokenizer(args: argparse.Namespace) -> Tokenizer:
+    """Return the tokenizer that the options name."""
+    with waiting(f"reading {args.tokenizer}"):
+        return load_tokenizer(args.tokenizer, args.encoding)
+
+
+def read_text() -> str:
+    """Return all of stdin, which has to be UTF-8; no newline is added, changed or taken away."""
+    data = sys.stdin.buffer.read()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise DetokError(f"the text on stdin is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; convert it first") from None

@@ -1,0 +1,96 @@
+r"""`detok tokens`: what the tokens of a text, or of a whole vocabulary, really are.
+
+In: a tokenizer file or a packed vocabulary, and a text, ids, or neither (then every token). Out: a line a token: its id, its bytes in
+hexadecimal, whether they are whole characters, its text (with \x.. for bytes that are no character, and the controls escaped), and what it is
+beside that (special, end of text, skipped).
+"""
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import DetokError, VocabularyError
+from ..vocabulary import Vocabulary
+from .encode import add_tokenizer, open_tokenizer
+from .progress import waiting
+
+
+class Token(NamedTuple):
+    """What a line says."""
+
+    id: int
+    hex: str
+    whole: bool
+    text: str
+    special: bool
+    eos: bool
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_tokenizer(parser)
+    parser.add_argument("text", nargs="?", help="show the tokens of this text; without it and without --ids, the whole vocabulary")
+    parser.add_argument("--ids", nargs="+", type=int, metavar="ID", help="show these ids")
+    parser.add_argument("--split", action="store_true", help="show only tokens that are no whole characters")
+    parser.add_argument("--special", action="store_true", help="show only special tokens")
+    parser.add_argument("--json", action="store_true", help="write a JSON object a line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write a line for each token that was asked for."""
+    if args.text is not None and args.ids is not None:
+        raise DetokError("give a text or --ids, not both")
+    ids: Iterable[int]
+    if Path(args.tokenizer).suffix == ".detok":
+        if args.text is not None:
+            raise DetokError(f"{args.tokenizer} is a packed vocabulary, which can't encode a text; give the tokenizer's own file, or --ids")
+        vocabulary = Vocabulary.unpack(Path(args.tokenizer).read_bytes())
+        eos_ids = vocabulary.eos_ids
+    else:
+        tokenizer = open_tokenizer(args)
+        vocabulary, eos_ids = tokenizer.vocabulary, tokenizer.eos_ids
+        if args.text is not None:
+            with waiting("encoding"):
+                args.ids = tokenizer.encode(args.text)
+    ids = range(len(vocabulary)) if args.ids is None else args.ids
+    for token_id in ids:
+        try:
+            data = vocabulary.token_bytes(token_id)
+        except VocabularyError:
+            if args.ids is not None:
+                raise
+            continue  # a hole in the numbering is no token
+        token = describe(token_id, data, token_id in vocabulary.special_ids, token_id in eos_ids)
+        if (args.split and token.whole) or (args.special and not token.special):
+            continue
+        print(json.dumps(token._asdict(), ensure_ascii=False) if args.json else line(token))
+    return 0
+
+
+def describe(token_id: int, data: bytes, special: bool = False, eos: bool = False) -> Token:
+    r"""Return what there is to say about a token.
+
+    >>> describe(7, b" \xf0\x9f")
+    Token(id=7, hex='20f09f', whole=False, text=' \\xf0\\x9f', special=False, eos=False)
+    """
+    try:
+        text, whole = data.decode(), True
+    except UnicodeDecodeError:
+        text, whole = data.decode("utf-8", "backslashreplace"), False
+    return Token(token_id, data.hex(), whole, text, special, eos)
+
+
+def line(token: Token) -> str:
+    r"""Return a token as a line for people.
+
+    >>> line(describe(7, b"\n\xc3"))
+    "     7  0ac3                      part   '\\n\\xc3'"
+    """
+    text = repr(token.text)
+    if not token.whole:
+        text = text.replace("\\\\x", "\\x")  # a byte that is no character is written as it was, not escaped once more
+    kind = "whole" if token.whole else "part"
+    marks = "".join([f"  {mark}" for mark, on in (("special", token.special), ("end of text", token.eos)) if on])
+    return f"{token.id:6}  {token.hex:24}  {kind:5}  {text}{marks}"

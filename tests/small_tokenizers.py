@@ -1,0 +1,217 @@
+"""Small tokenizer files of every format and family, made here, and the parts to make more of them."""
+
+import base64
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from detok_py.vocabulary import BYTE_OF
+
+LETTER = {byte: letter for letter, byte in BYTE_OF.items()}
+LETTERS = [LETTER[byte] for byte in range(256)]
+
+# Merges that make ordinary words, whole characters and halves of characters.
+MERGES = [
+    ("t", "h"), ("th", "e"), ("Ġ", "the"), ("a", "n"), ("an", "d"), ("Ġ", "and"), ("i", "n"), ("in", "g"), ("Ġ", "Ġ"), ("ĠĠ", "ĠĠ"), ("c", "a"), ("ca", "t"),
+    ("Ġ", "cat"), ("ð", "Ł"), ("ðŁ", "ĺ"), ("Ã", "©"), ("ä", "½"), ("ä½", "ł"), ("Ċ", "Ċ"), ("1", "2"), ("'", "s"), ("e", "r"),
+]  # fmt: skip
+
+GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+
+def added(content: str, token_id: int = 0, special: bool = True, **flags: bool) -> dict[str, Any]:
+    """Return an added token as tokenizer.json has it."""
+    return {"id": token_id, "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": not special, "special": special, **flags}
+
+
+def byte_level(**parts: Any) -> dict[str, Any]:
+    """Return a byte-level BPE tokenizer.json; `parts` replace its parts."""
+    vocab = {letter: i for i, letter in enumerate(LETTERS)}
+    for left, right in MERGES:
+        vocab.setdefault(left + right, len(vocab))
+    end = len(vocab)
+    document = {
+        "version": "1.0",
+        "added_tokens": [added("<|end|>", end), added("<think>", end + 1, special=False)],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "post_processor": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": [f"{a} {b}" for a, b in MERGES]},
+    }
+    return {**document, **parts}
+
+
+SPM_PIECES = ["▁", "t", "h", "e", "a", "c", "n", "d", "th", "the", "▁the", "ca", "at", "cat", "▁cat", "an", "and", "▁and", "▁▁", "é", "你", "s", ".", ","]
+SPM_MERGES = [("t", "h"), ("th", "e"), ("▁", "the"), ("c", "a"), ("ca", "t"), ("▁", "cat"), ("a", "n"), ("an", "d"), ("▁", "and"), ("▁", "▁")]
+
+
+def spm_vocab() -> list[str]:
+    """Return the pieces of a SentencePiece vocabulary, by id: three control tokens, 256 bytes, the pieces."""
+    return ["<unk>", "<s>", "</s>", *[f"<0x{byte:02X}>" for byte in range(256)], *SPM_PIECES]
+
+
+def sentencepiece(**parts: Any) -> dict[str, Any]:
+    """Return a SentencePiece-BPE tokenizer.json, with byte fallback; `parts` replace its parts."""
+    vocab = {piece: i for i, piece in enumerate(spm_vocab())}
+    template = {"single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], "pair": []}
+    template["pair"] = [*template["single"], {"Sequence": {"id": "B", "type_id": 1}}]
+    document = {
+        "version": "1.0",
+        "added_tokens": [added("<unk>", 0), added("<s>", 1), added("</s>", 2)],
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+        "pre_tokenizer": None,
+        "post_processor": {"type": "TemplateProcessing", **template, "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+            ],
+        },
+        "model": {
+            "type": "BPE", "dropout": None, "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": vocab, "merges": [list(pair) for pair in SPM_MERGES],
+        },
+    }  # fmt: skip
+    return {**document, **parts}
+
+
+def unigram(**parts: Any) -> dict[str, Any]:
+    """Return a Unigram tokenizer.json; `parts` replace its parts."""
+    pieces = ["<pad>", "</s>", "<unk>", "▁", "▁the", "▁cat", "the", "c", "a", "t", "h", "e", "s", "▁s", "at", "é", "."]
+    document = {
+        "version": "1.0",
+        "added_tokens": [added("<pad>", 0), added("</s>", 1), added("<unk>", 2)],
+        "normalizer": {"type": "NFKC"},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "post_processor": None,
+        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "model": {"type": "Unigram", "unk_id": 2, "vocab": [[piece, -float(i)] for i, piece in enumerate(pieces)], "byte_fallback": False},
+    }
+    return {**document, **parts}
+
+
+def wordpiece(**parts: Any) -> dict[str, Any]:
+    """Return a WordPiece tokenizer.json; `parts` replace its parts."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "##s", "play", "##ing", ".", ",", "'", "don", "t", "do", "not", "s", "##e", "!"]
+    single = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
+    names = {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}
+    document = {
+        "version": "1.0",
+        "added_tokens": [added(piece, i) for i, piece in enumerate(pieces[:4])],
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "TemplateProcessing", "single": single, "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": names},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": {piece: i for i, piece in enumerate(pieces)},
+        },
+    }  # fmt: skip
+    return {**document, **parts}
+
+
+FAMILIES = {"byte_bpe": byte_level, "sentencepiece": sentencepiece, "unigram": unigram, "wordpiece": wordpiece}
+
+
+def write(folder: Path, document: Any, name: str = "tokenizer.json", **options: Any) -> Path:
+    """Write a JSON file into a folder; return its path."""
+    file = folder / name
+    file.write_text(json.dumps(document, ensure_ascii=False, **options), encoding="utf-8")
+    return file
+
+
+# GGUF -----------------------------------------------------------------------------------------------------------------------------
+
+U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)
+_LETTERS = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "?", U64: "Q", I64: "q", F64: "d"}
+
+
+def gguf_string(text: str | bytes, order: str = "<") -> bytes:
+    """Return a string as GGUF has it."""
+    data = text.encode() if isinstance(text, str) else text
+    return struct.pack(order + "Q", len(data)) + data
+
+
+def gguf_value(kind: int, value: Any, order: str = "<") -> bytes:
+    """Return a value as GGUF has it, with its type in front; an array is `(type of its elements, elements)`."""
+    return struct.pack(order + "I", kind) + _gguf_bare(kind, value, order)
+
+
+def _gguf_bare(kind: int, value: Any, order: str) -> bytes:
+    if kind == STRING:
+        return gguf_string(value, order)
+    if kind == ARRAY:
+        inner, elements = value
+        return struct.pack(order + "IQ", inner, len(elements)) + b"".join([_gguf_bare(inner, element, order) for element in elements])
+    return struct.pack(order + _LETTERS[kind], value)
+
+
+def gguf(values: dict[str, tuple[int, Any]], version: int = 3, order: str = "<", tensors: int = 0) -> bytes:
+    """Return a GGUF file with these key-values and nothing behind them."""
+    head = b"GGUF" + struct.pack(order + "IQQ", version, tensors, len(values))
+    return head + b"".join([gguf_string(key, order) + gguf_value(kind, value, order) for key, (kind, value) in values.items()])
+
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+
+
+def llama_values(**more: tuple[int, Any]) -> dict[str, tuple[int, Any]]:
+    """Return the key-values of a small "llama" vocabulary; `more` are further ones, "tokenizer.ggml." left out."""
+    pieces = [*spm_vocab(), "<tool>", "<0x41>b", "unused"]
+    types = [UNKNOWN, CONTROL, CONTROL, *[BYTE] * 256, *[NORMAL] * len(SPM_PIECES), USER_DEFINED, NORMAL, UNUSED]
+    scores = [0.0] * 259 + [-float(len(SPM_PIECES) - i) if len(piece) < 2 else float(len(piece)) for i, piece in enumerate(SPM_PIECES)] + [0.0] * 3
+    values = {
+        "general.architecture": (STRING, "llama"),
+        "llama.context_length": (U32, 512),
+        "tokenizer.ggml.model": (STRING, "llama"),
+        "tokenizer.ggml.tokens": (ARRAY, (STRING, pieces)),
+        "tokenizer.ggml.scores": (ARRAY, (F32, scores)),
+        "tokenizer.ggml.token_type": (ARRAY, (I32, types)),
+        "tokenizer.ggml.bos_token_id": (U32, 1),
+        "tokenizer.ggml.eos_token_id": (U32, 2),
+        "tokenizer.chat_template": (STRING, "{{ messages }}"),
+    }
+    return {**values, **{"tokenizer.ggml." + key: value for key, value in more.items()}}
+
+
+def gpt2_values(names: tuple[str, ...] = ("<|end|>", "<think>"), types: tuple[int, ...] = (CONTROL, USER_DEFINED), **more: tuple[int, Any]) -> dict[str, tuple[int, Any]]:
+    """Return the key-values of a small "gpt2" vocabulary, that of `byte_level`, with these added tokens."""
+    pieces = [*byte_level()["model"]["vocab"], *names]
+    values = {
+        "tokenizer.ggml.model": (STRING, "gpt2"),
+        "tokenizer.ggml.pre": (STRING, "gpt-2"),
+        "tokenizer.ggml.tokens": (ARRAY, (STRING, pieces)),
+        "tokenizer.ggml.token_type": (ARRAY, (I32, [NORMAL] * (len(pieces) - len(names)) + list(types))),
+        "tokenizer.ggml.merges": (ARRAY, (STRING, [f"{a} {b}" for a, b in MERGES])),
+        "tokenizer.ggml.eos_token_id": (U32, len(pieces) - len(names)),
+    }
+    return {**values, **{"tokenizer.ggml." + key: value for key, value in more.items()}}
+
+
+# Ranks ----------------------------------------------------------------------------------------------------------------------------
+
+
+def rank_tokens() -> list[bytes]:
+    """Return the tokens of a small rank file, by rank: all bytes, and the merges above as bytes."""
+    tokens = [bytes([byte]) for byte in range(256)]
+    for left, right in MERGES:
+        token = bytes([BYTE_OF[letter] for letter in left + right])
+        if token not in tokens:
+            tokens.append(token)
+    return tokens
+
+
+def rank_file(tokens: list[bytes] | None = None) -> bytes:
+    """Return a rank file."""
+    return b"".join([base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(tokens or rank_tokens())])
+
+
+def tekken(**config: Any) -> dict[str, Any]:
+    """Return a small tekken.json; `config` replaces parts of its config."""
+    tokens = rank_tokens()
+    vocab = [{"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": token.decode("utf-8", "replace")} for rank, token in enumerate(tokens)]
+    sizes = {"num_vocab_tokens": len(tokens), "default_vocab_size": len(tokens) + 24, "default_num_special_tokens": 24}
+    return {"config": {"pattern": GPT2_PATTERN, **sizes, "version": "v3", **config}, "vocab": vocab}
