@@ -1,0 +1,408 @@
+"""Watch a browser context for broken glyphs: the harness side of watcher.js.
+
+In: a Playwright page or context, sync or async. Out: findings, and the verdict that report.py makes of them. Held: every
+finding of every document that the context has shown, also of those that are gone.
+
+The same code serves both of Playwright's APIs: a method is a generator of calls, and `_run` either makes them or awaits
+them. With the async API every method here returns an awaitable.
+"""
+
+import json
+from collections.abc import Callable, Generator, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from detok_py.errors import DetokError
+from detok_py.glyphs import report
+from detok_py.glyphs.truth import compare
+
+BINDING = "__detokGlyphsPost"
+Steps = Generator[Callable[[], Any], Any, Any]
+
+
+class WatchError(DetokError, RuntimeError):
+    """The page cannot be watched: it is closed, or was never opened."""
+
+
+@cache
+def watcher_source() -> str:
+    """Return watcher.js, the script that goes into every frame."""
+    return Path(__file__).with_name("watcher.js").read_text(encoding="utf-8")
+
+
+class GlyphWatch:
+    """Everything broken that the pages of a context have shown, however briefly.
+
+    Made before the page is opened it sees the first paint; made later it sees what is there from then on. `page_or_context`
+    is Playwright's, of the sync or of the async API; with the async one, await `install()` first and each method after.
+
+    >>> watch = GlyphWatch(page)                                          # doctest: +SKIP
+    >>> page.goto("http://127.0.0.1:3000"); page.get_by_role("button").click()   # doctest: +SKIP
+    >>> watch.settle(); watch.expect_clean(within="[data-role=assistant]")      # doctest: +SKIP
+    """
+
+    def __init__(self, page_or_context: Any) -> None:
+        self.context = page_or_context.context if hasattr(page_or_context, "goto") else page_or_context
+        self.is_async = type(self.context).__module__.startswith("playwright.async_api")
+        self.asked = False
+        self._gone: dict[str, dict[str, Any]] = {}
+        self._truths: list[str] = []
+        self._installed = False
+        if not self.is_async:
+            self.install()
+
+    # --- driving either API ---------------------------------------------------------------------------------------
+    def _run(self, steps: Steps) -> Any:
+        if self.is_async:
+            return _awaited(steps)
+        answer: Any = None
+        failure: BaseException | None = None
+        while True:
+            try:
+                call = steps.throw(failure) if failure else steps.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer, failure = None, None
+            try:
+                answer = call()
+            except Exception as error:
+                failure = error
+
+    def install(self) -> Any:
+        """Put the watcher into every frame, those that are open and those to come."""
+        return self._run(self._install())
+
+    def _install(self) -> Steps:
+        if self._installed:
+            return
+        self._installed = True
+        yield lambda: self.context.expose_binding(BINDING, self._received)
+        yield lambda: self.context.add_init_script(script=watcher_source())
+        for _, frame in self._frames():
+            yield from self._quietly(lambda frame=frame: frame.evaluate(watcher_source()))  # type: ignore[misc]
+
+    def _received(self, source: Any, message: str) -> None:
+        data = json.loads(message)
+        for finding in data["findings"]:
+            finding["url"] = data["url"]
+            self._gone[finding["id"]] = finding
+
+    def _frames(self) -> list[tuple[Any, Any]]:
+        return [(page, frame) for page in self.context.pages if not page.is_closed() for frame in page.frames]
+
+    def _quietly(self, call: Callable[[], Any]) -> Steps:
+        """Make a call to a frame that may be navigating or gone; None when it is."""
+        try:
+            return (yield call)
+        except Exception as error:
+            if type(error).__name__ not in ("Error", "TimeoutError", "TargetClosedError"):
+                raise
+            return None
+
+    # --- waiting --------------------------------------------------------------------------------------------------
+    def settle(self, quiet_ms: float = 800, timeout_ms: float = 30_000, least_ms: float = 0) -> Any:
+        """Wait until no watched document has changed for `quiet_ms`; return True, or False when `timeout_ms` ran out.
+
+        A document whose `<html data-state>` says loading or streaming, one that is `aria-busy`, and one that still loads are
+        not quiet. `least_ms` is how long a page is given to begin when nothing has changed since it was loaded.
+        """
+        return self._run(self._settle(quiet_ms, timeout_ms, least_ms))
+
+    def _settle(self, quiet_ms: float, timeout_ms: float, least_ms: float) -> Steps:
+        pages = [page for page in self.context.pages if not page.is_closed()]
+        if not pages:
+            raise WatchError("There is no open page to wait for; open one in the watched context first.")
+        yield from self._open_closed_roots()
+        waited, before, moved = 0.0, -1, False
+        while True:
+            states = []
+            for _, frame in self._frames():
+                state = yield from self._quietly(lambda frame=frame: frame.evaluate("() => window.__detokGlyphs?.state()"))  # type: ignore[misc]
+                if state:
+                    states.append(state)
+            total = sum(state["mutations"] for state in states)
+            moved = moved or (before >= 0 and total != before)
+            before = total
+            busy = any(s["loading"] or s["busy"] or s["state"] in ("loading", "streaming") for s in states)
+            quiet = min((s["quiet"] for s in states), default=timeout_ms)
+            begun = moved or waited >= least_ms or any(s["state"] in ("finished", "error") for s in states)
+            if states and not busy and quiet >= quiet_ms and begun:
+                yield from self._open_closed_roots()
+                return True
+            if waited >= timeout_ms:
+                return False
+            pause = 50 if busy or not states else min(max(20.0, quiet_ms - quiet), 200)
+            yield lambda pause=pause: pages[0].wait_for_timeout(pause)  # type: ignore[misc]
+            waited += pause
+
+    def _open_closed_roots(self) -> Steps:
+        """Chromium: hand closed declarative shadow roots, which no script can reach, to the watcher through the debugger."""
+        browser = self.context.browser
+        if browser is None or browser.browser_type.name != "chromium":
+            return
+        for page in self.context.pages:
+            session = None if page.is_closed() else (yield from self._quietly(lambda page=page: self.context.new_cdp_session(page)))  # type: ignore[misc]
+            if session is None:
+                continue
+            tree = yield from self._quietly(lambda s=session: s.send("DOM.getDocument", {"depth": -1, "pierce": True}))  # type: ignore[misc]
+            for root in _closed_roots(tree["root"] if tree else {}):
+                held = yield from self._quietly(lambda s=session, r=root: s.send("DOM.resolveNode", {"backendNodeId": r}))  # type: ignore[misc]
+                if held:
+                    call = {
+                        "objectId": held["object"]["objectId"],
+                        "functionDeclaration": "function () { this.ownerDocument.defaultView?.__detokGlyphs?.observe(this) }",
+                    }
+                    yield from self._quietly(lambda s=session, c=call: s.send("Runtime.callFunctionOn", c))  # type: ignore[misc]
+            yield from self._quietly(lambda s=session: s.detach())  # type: ignore[misc]
+
+    # --- reading --------------------------------------------------------------------------------------------------
+    def findings(self, include: str | None = None, exclude: str | None = None) -> Any:
+        """Return every finding as a dict, oldest first; those outside `include` or inside `exclude` have `outside` true."""
+        return self._run(self._findings(include, exclude))
+
+    def _findings(self, include: str | None, exclude: str | None) -> Steps:
+        yield from self._open_closed_roots()
+        found: dict[str, dict[str, Any]] = {}
+        for page, frame in self._frames():
+            # Where no script may run, the watcher has not either; the debugger may, and sees at least what is there now.
+            yield from self._quietly(lambda frame=frame: frame.evaluate(watcher_source()))  # type: ignore[misc]
+            answer = yield from self._quietly(
+                lambda frame=frame: frame.evaluate("([i, e]) => window.__detokGlyphs?.read(i, e)", [include, exclude])  # type: ignore[misc]
+            )
+            data = json.loads(answer) if answer else {"findings": [], "more": 0, "url": frame.url}
+            if not answer or not data["findings"]:
+                continue
+            hidden = False
+            if frame.parent_frame is not None and (include or exclude):
+                hidden = yield from self._outside(frame, include, exclude)
+            for finding in data["findings"]:
+                # What an inner frame shows is inside `include` when the frame is, or when its own elements match.
+                if frame.parent_frame is not None and include and not hidden:
+                    finding["outside"] = False
+                finding.update(url=data["url"], live=finding["gone"] is None, frame=frame, page=page, more=data["more"])
+                found[finding["id"]] = finding
+        # What only the binding knows belongs to documents that are gone: what they showed was shown.
+        for name, finding in self._gone.items():
+            if name not in found:
+                found[name] = {**finding, "outside": False, "live": False, "frame": None, "page": None, "more": 0}
+        return sorted(found.values(), key=lambda f: (f["url"], f["born"]))
+
+    def _outside(self, frame: Any, include: str | None, exclude: str | None) -> Steps:
+        element = yield from self._quietly(lambda: frame.frame_element())
+        if element is None:
+            return False
+        test = "(e, [i, x]) => (!!i && !e.closest(i)) || (!!x && !!e.closest(x))"
+        return (yield from self._quietly(lambda: element.evaluate(test, [include, exclude])))
+
+    def text(self, within: str | None = None) -> Any:
+        """Return the text of all frames as the reader has it: shadow roots, input values and all, one line a block."""
+        return self._run(self._text(within))
+
+    def _text(self, within: str | None) -> Steps:
+        parts = []
+        yield from self._open_closed_roots()
+        for _, frame in self._frames():
+            answer = yield from self._quietly(lambda frame=frame: frame.evaluate("(w) => window.__detokGlyphs?.text(w)", within))  # type: ignore[misc]
+            if answer:
+                parts.append(json.loads(answer))
+        return "\n".join(parts)
+
+    # --- the verdict ----------------------------------------------------------------------------------------------
+    def result(
+        self,
+        within: str | None = None,
+        *,
+        exclude: str | None = None,
+        ignore: Iterable[str] = (),
+        truth: str | None = None,
+        allow_literal: bool | str = False,
+        screenshots: bool = False,
+        tofu: bool = True,
+    ) -> Any:
+        """Return the verdict, shaped like axe's: `{"violations": […], "incomplete": […], "passes": […], …}`.
+
+        `truth` is what the model sent: then dropped, doubled, reordered and Latin-1 characters are found, and a U+FFFD that it
+        has at that place passes. `allow_literal` is that text alone, or True to let every U+FFFD pass that stays to the end.
+        `ignore` names rules (report.RULES). `screenshots` puts a PNG, base64, into each finding.
+        """
+        return self._run(self._result(within, exclude, tuple(ignore), truth, allow_literal, screenshots, tofu))
+
+    def _result(
+        self,
+        within: str | None,
+        exclude: str | None,
+        ignore: tuple[str, ...],
+        truth: str | None,
+        allow_literal: bool | str,
+        screenshots: bool,
+        tofu: bool,
+    ) -> Steps:
+        findings = yield from self._findings(within, exclude)
+        shown = yield from self._text(within)
+        missing: list[dict[str, Any]] = []
+        if tofu:
+            missing = yield from self._tofu()
+        if screenshots:
+            yield from self._screenshots([f for f in findings if not f["outside"]])
+        pages = [page.url for page in self.context.pages if not page.is_closed()]
+        return report.verdict(
+            findings,
+            url=pages[0] if pages else "",
+            text=shown,
+            truth=truth,
+            literal=allow_literal,
+            ignore=ignore,
+            tofu=missing,
+        )
+
+    def _tofu(self) -> Steps:
+        source = Path(__file__).with_name("tofu.js").read_text(encoding="utf-8")
+        out = []
+        for _, frame in self._frames():
+            found = yield from self._quietly(lambda frame=frame: frame.evaluate(source))  # type: ignore[misc]
+            out += [{**one, "url": frame.url} for one in found or []]
+        return out
+
+    def _screenshots(self, findings: list[dict[str, Any]]) -> Steps:
+        from base64 import b64encode
+
+        easel: list[Any] = []
+        for finding in findings[:24]:
+            page, frame, picture = finding["page"], finding["frame"], None
+            if finding["live"] and page:
+                rect = yield from self._quietly(lambda f=finding: f["frame"].evaluate("(id) => window.__detokGlyphs?.show(id)", f["id"]))  # type: ignore[misc]
+                if rect and frame is page.main_frame:
+                    picture = yield from self._quietly(lambda r=rect, p=page: p.screenshot(clip=_around(r, p), timeout=5000))  # type: ignore[misc]
+                elif rect:
+                    element = yield from self._quietly(lambda f=frame: f.frame_element())  # type: ignore[misc]
+                    if element:
+                        picture = yield from self._quietly(lambda e=element: e.screenshot(timeout=5000))  # type: ignore[misc]
+            finding["screenshot_kind"] = "page" if picture else "redrawn"
+            picture = picture or (yield from self._redrawn(finding, easel))
+            if picture:
+                finding["screenshot"] = b64encode(picture).decode("ascii")
+        for context in easel[:1]:
+            yield from self._quietly(lambda c=context: c.close())  # type: ignore[misc]
+
+    def _redrawn(self, finding: dict[str, Any], easel: list[Any]) -> Steps:
+        """What was painted for a moment can't be photographed any more: paint the recorded text again, in its own font."""
+        browser = self.context.browser
+        if not easel and browser is not None:
+            context = yield from self._quietly(lambda: browser.new_context())
+            page = context and (yield from self._quietly(lambda: context.new_page()))
+            easel += [context, page] if page else []
+        if not easel:
+            return None
+        page = easel[1]
+        draw = """([text, font]) => { const p = document.createElement('p'); p.style.cssText = 'margin:8px;display:inline-block';
+            p.style.font = font; p.textContent = JSON.parse(text); document.body.replaceChildren(p); }"""
+        font = (finding.get("style") or {}).get("font", "16px sans-serif")
+        yield from self._quietly(lambda: page.evaluate(draw, [json.dumps(finding["text"]), font]))
+        return (yield from self._quietly(lambda: page.locator("p").screenshot(timeout=5000)))
+
+    def expect_clean(
+        self,
+        within: str | None = None,
+        *,
+        exclude: str | None = None,
+        ignore: Iterable[str] = (),
+        allow_literal: bool | str = False,
+        strict: bool = False,
+    ) -> Any:
+        """Raise AssertionError, with every fault and its likely cause, if a broken glyph was shown; return the verdict.
+
+        What came and went within one task, before any frame, is only listed as incomplete; `strict` fails on it too.
+        """
+        self.asked = True
+
+        def steps() -> Steps:
+            verdict = yield from self._result(within, exclude, tuple(ignore), None, allow_literal, False, False)
+            if strict:
+                verdict["violations"] += [f for f in verdict["incomplete"] if f["id"] == "ufffd-unpainted"]
+            if verdict["violations"]:
+                raise AssertionError(report.sentence(verdict))
+            return verdict
+
+        return self._run(steps())
+
+    def expect_text(self, true_text: str, *, within: str | None = None) -> Any:
+        """Raise AssertionError, saying what was dropped, doubled, reordered or read as Latin-1, unless the page shows `true_text`."""
+        self.asked = True
+
+        def steps() -> Steps:
+            shown = yield from self._text(within)
+            faults = compare(true_text, shown)
+            if faults:
+                raise AssertionError(report.difference(faults))
+
+        return self._run(steps())
+
+
+async def _awaited(steps: Steps) -> Any:
+    answer: Any = None
+    failure: BaseException | None = None
+    while True:
+        try:
+            call = steps.throw(failure) if failure else steps.send(answer)
+        except StopIteration as end:
+            return end.value
+        answer, failure = None, None
+        try:
+            answer = call()
+            if hasattr(answer, "__await__"):
+                answer = await answer
+        except Exception as error:
+            failure = error
+
+
+def _closed_roots(node: dict[str, Any]) -> list[int]:
+    found, todo = [], [node]
+    while todo:
+        node = todo.pop()
+        for root in node.get("shadowRoots", ()):
+            if root.get("shadowRootType") == "closed":
+                found.append(root["backendNodeId"])
+            todo.append(root)
+        todo += node.get("children", ())
+        if "contentDocument" in node:
+            todo.append(node["contentDocument"])
+    return found
+
+
+def _around(rect: dict[str, float], page: Any) -> dict[str, float]:
+    size = page.viewport_size or {"width": 1280, "height": 720}
+    x, y = max(0.0, rect["x"] - 12), max(0.0, rect["y"] - 12)
+    return {"x": x, "y": y, "width": max(40.0, min(rect["width"] + 24, size["width"] - x)), "height": max(24.0, min(rect["height"] + 24, 400.0))}
+
+
+def watched(page: Any) -> GlyphWatch:
+    """Return the watch of this page's context, made now if there is none yet."""
+    context = page.context
+    watch = getattr(context, "_detok_glyph_watch", None)
+    if watch is None:
+        watch = GlyphWatch(context)
+        context._detok_glyph_watch = watch
+    return watch
+
+
+def expect_no_replacement(
+    page: Any, include: str | None = None, exclude: str | None = None, allow_literal: bool | str = False
+) -> Any:
+    """Fail if the page shows, or since it was watched has shown, U+FFFD or a lone surrogate.
+
+    `include` and `exclude` are CSS selectors. `allow_literal` is the true text, or True to let a U+FFFD pass that stays: a
+    model may send one. Without the fixture `glyph_watch` the watch begins now: what has come and gone before is not seen.
+    With Playwright's async API the result must be awaited.
+
+    >>> expect_no_replacement(page, include="main", exclude="pre.raw")   # doctest: +SKIP
+    """
+    watch = watched(page)
+    if not watch.is_async:
+        return watch.expect_clean(include, exclude=exclude, allow_literal=allow_literal)
+
+    async def both() -> Any:
+        await watch.install()
+        return await watch.expect_clean(include, exclude=exclude, allow_literal=allow_literal)
+
+    return both()

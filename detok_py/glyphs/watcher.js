@@ -1,0 +1,380 @@
+// The watcher: sees every broken glyph that a document shows, for however short a time.
+//
+// In: nothing; it is installed before any script of the page, in every frame. Out: `__detokGlyphs.read()` and, where the
+// harness gave the binding `__detokGlyphsPost`, each finding as it changes. Broken is U+FFFD or a lone surrogate: both
+// paint the same glyph. A pair whose halves lie in neighbouring text nodes of one line is whole: browsers paint it whole.
+//
+// Mutation observers run after every task and every animation callback, before anything is painted; a tick behind the
+// last animation callback therefore knows what this frame paints. The law: `frames` is how many frames showed it.
+(() => {
+  "use strict";
+  const KEY = "__detokGlyphs", MAX = 500, SETTLED = 600;
+  if (window[KEY]) return;
+  const post = window[KEY + "Post"];
+  const doc = Math.random().toString(36).slice(2), clock = () => performance.now();
+  const raf = window.requestAnimationFrame.bind(window), later = window.setTimeout.bind(window);
+  const style = window.getComputedStyle.bind(window);
+  const SKIP = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|LINK|META|TEXTAREA)$/i;
+  const BROKEN = /[\uD800-\uDFFF\uFFFD]/u, RISKY = /\uFFFD|\\0*(fffd|d[89a-f]\w\w)\b/i;
+  const BLOCK = /^(P|DIV|LI|BR|TR|H[1-6]|PRE|SECTION|ARTICLE|UL|OL|TABLE|BODY|FORM|OPTION|BLOCKQUOTE|LABEL|BUTTON)$/;
+  const PSEUDO = ["::before", "::after", "::marker"];
+
+  const all = [], live = new Set(), byNode = new WeakMap(), roots = new Set(), rootOf = new WeakMap(), changed = new Set();
+  let more = 0, last = clock(), mutations = 0, culprit = null, risky = false, dirty = true;
+
+  // Where the first broken character is, or -1. `isWellFormed` and `indexOf` are many times faster than the expression.
+  const brokenAt = (s) => {
+    if (!s || (s.isWellFormed && s.indexOf("\uFFFD") < 0 && s.isWellFormed())) return -1;
+    return s.search(BROKEN);
+  };
+
+  const blockOf = (node) => {
+    let e = node.parentElement;
+    while (e && /^(inline|contents)$/.test(style(e).display)) e = e.parentElement;
+    return e;
+  };
+  // The text next to a text node, in its line; of up to `many` nodes.
+  const neighbour = (node, forward, many = 1) => {
+    const walk = document.createTreeWalker(node.getRootNode(), NodeFilter.SHOW_TEXT);
+    walk.currentNode = node;
+    let out = "";
+    for (let n; many && (n = forward ? walk.nextNode() : walk.previousNode()) && blockOf(n) === blockOf(node);) {
+      if (n.data) many--, out = forward ? out + n.data : n.data + out;
+    }
+    return out;
+  };
+  // A text node's broken place once its ends have been joined to its neighbours'.
+  const brokenText = (node) => {
+    const s = node.data, at = brokenAt(s);
+    if (at < 0 || !node.isConnected) return at;
+    let from = 0, to = s.length;
+    if (/^[\uDC00-\uDFFF]/.test(s) && /[\uD800-\uDBFF]$/.test(neighbour(node, false))) from = 1;
+    if (/[\uD800-\uDBFF]$/.test(s) && /^[\uDC00-\uDFFF]/.test(neighbour(node, true))) to--;
+    const inner = brokenAt(s.slice(from, to));
+    return inner < 0 ? -1 : inner + from;
+  };
+
+  const hostOf = (node) => node.parentElement || (node.getRootNode && node.getRootNode().host) || null;
+  const chainOf = (e) => {
+    const chain = [];
+    for (; e; e = hostOf(e)) chain.push(e);
+    return chain;
+  };
+  const selector = (e) => {
+    let path = "";
+    for (let deep = 0; e && deep < 12; deep++) {
+      const parent = e.parentElement, tag = e.localName;
+      let step = tag;
+      if (e.id) step = "#" + CSS.escape(e.id);
+      else if (parent) {
+        const twins = [...parent.children].filter((x) => x.localName === tag);
+        if (twins.length > 1) step += `:nth-of-type(${twins.indexOf(e) + 1})`;
+      }
+      path = step + path;
+      if (parent && !e.id) path = " > " + path, e = parent;
+      else if (e.getRootNode().host) path = " >>> " + path, e = e.getRootNode().host;
+      else break;
+    }
+    return path;
+  };
+
+  const send = (f) => {
+    if (!post) return;
+    if (!changed.size) later(flush, 0);
+    changed.add(f);
+  };
+  const plain = (f) => {
+    const { node, chain, seen, key, ...rest } = f;
+    return rest;
+  };
+  // Lone surrogates do not survive the way to the harness, JSON's \uD8xx escapes do: everything travels as JSON.
+  const flush = () => {
+    if (!changed.size) return;
+    const out = JSON.stringify({ doc, url: location.href, findings: [...changed].map(plain) });
+    changed.clear();
+    try { post(out); } catch { /* the harness has gone */ }
+  };
+
+  const nameOf = (place, name) => place + (name ? ":" + name : "");
+  const lookup = (node, place, name) => (byNode.get(node) || new Map()).get(nameOf(place, name));
+  // `spots` is every U+FFFD this place has had, with the 12 characters before it: a harness that knows the true text can
+  // tell the ones that were sent.
+  const describe = (f, value, at) => {
+    f.kind = value[at] === "\uFFFD" ? "ufffd" : "surrogate";
+    f.text = value.slice(Math.max(0, at - 40), at + 40);
+    f.at = Math.min(at, 40);
+    f.run = /^\uFFFD*/.exec(value.slice(at))[0].length;
+    for (let i = at; i >= 0 && f.spots.length < 40; i = value.indexOf("\uFFFD", i + 1)) {
+      let spot = value.slice(Math.max(0, i - 12), i + 1);
+      if (i < 12 && f.place === "text") spot = neighbour(f.node, false, 4).slice(-12) + spot;
+      if (!f.spots.includes(spot)) f.spots.push(spot);
+    }
+  };
+  const born = (node, element, place, name, value, at) => {
+    const target = element ? selector(element) : "(not in the document)";
+    // A view that renders itself anew keeps the glyph on the screen: same place, same text before it, one finding.
+    const key = [place, name, target, value.slice(Math.max(0, at - 20), at + 1)].join("\n");
+    let f = all.find((x) => x.key === key && x.gone !== null);
+    if (!f) {
+      if (all.length >= MAX) return void more++;
+      f = { id: `${doc}.${all.length}`, place, name, target, key, born: clock(), frames: 0, painted: false, detached: false, spots: [] };
+      f.culprit = culprit && clock() - culprit.when < 5000 ? culprit : null;
+      all.push(f);
+    }
+    f.node = node; f.gone = null; f.chain = chainOf(element); f.seen = false;
+    describe(f, value, at);
+    if (element && element.isConnected) {
+      const css = style(element);
+      f.style = { font: css.font || `${css.fontSize} ${css.fontFamily}`, color: css.color };
+    }
+    let names = byNode.get(node);
+    if (!names) byNode.set(node, (names = new Map()));
+    names.set(nameOf(place, name), f);
+    live.add(f);
+    send(f);
+    arm();
+    return f;
+  };
+  const die = (f) => {
+    f.gone = clock();
+    live.delete(f);
+    send(f);
+  };
+  const judge = (node, element, place, name, value, at) => {
+    const f = lookup(node, place, name);
+    if (!f || f.gone !== null) return void (at < 0 || born(node, element, place, name, value, at));
+    if (at < 0) return die(f);
+    const { text } = f;
+    describe(f, value, at);
+    if (text !== f.text) send(f);
+  };
+  // It came and went within one task: nobody can have seen it, but it was there.
+  const brief = (node, element, value) => {
+    const at = brokenAt(value);
+    if (at < 0 || !element || SKIP.test(node.localName) || SKIP.test(element.localName) || lookup(node, "text", "")) return;
+    const f = born(node, element.localName ? element : null, "text", "", value, at);
+    if (f) die(f);
+  };
+
+  const checkText = (node) => {
+    const e = hostOf(node);
+    if (e && e.localName === "style") { if (RISKY.test(node.data)) alarm(); return; }
+    if (e && e.localName === "textarea") return checkValue(e);
+    if (e && SKIP.test(e.localName)) return;
+    judge(node, e, e && e.localName === "title" ? "title" : "text", "", node.data, brokenText(node));
+  };
+  const checkAttribute = (e, name) => {
+    const value = e.getAttribute(name) || "";
+    if (SKIP.test(e.localName) && e.localName !== "textarea") return;
+    if (name === "style") { if (RISKY.test(value)) alarm(); return; }
+    if (!name.startsWith("on")) judge(e, e, "attribute", name, value, brokenAt(value));
+  };
+  const checkValue = (e) => judge(e, e, "value", "", e.value, brokenAt(e.value));
+  const checkElement = (e) => {
+    if (e.hasAttributes()) for (const a of e.attributes) checkAttribute(e, a.name);
+    if (e.localName === "input" || e.localName === "textarea") checkValue(e);
+    const root = rootOf.get(e) || e.shadowRoot;
+    if (root) observe(root) || scan(root);
+  };
+  const scan = (root) => {
+    if (root.nodeType === 3) return checkText(root);
+    if (root.nodeType === 8) return;
+    if (root.nodeType === 1) checkElement(root);
+    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
+    for (let n; (n = walk.nextNode());) n.nodeType === 3 ? checkText(n) : checkElement(n);
+  };
+
+  const alarm = () => { risky = true; dirty = true; arm(); };
+  const sweepStyles = () => {
+    dirty = false;
+    for (const root of roots) {
+      for (const e of root.querySelectorAll("*")) for (const p of PSEUDO) {
+        const content = style(e, p).content;
+        if (content && content !== "none" && content !== "normal") judge(e, e, "css", p, content, brokenAt(content));
+        else if (lookup(e, "css", p)) judge(e, e, "css", p, "", -1);
+      }
+    }
+  };
+  const sweepSheets = () => {
+    for (const root of roots) for (const sheet of [...(root.styleSheets || []), ...(root.adoptedStyleSheets || [])]) {
+      try { for (const rule of sheet.cssRules) if (RISKY.test(rule.cssText)) return alarm(); } catch { /* another origin's */ }
+    }
+  };
+
+  const observer = new MutationObserver((records) => take(records));
+  const take = (records) => {
+    if (!records.length) return;
+    last = clock(); mutations += records.length; dirty = true;
+    // What was there when the task began has been judged before; `fresh` is what this task itself made or changed.
+    const fresh = new Set(), attributes = new Map();
+    for (const r of records) {
+      const { target } = r;
+      if (r.type === "childList") {
+        for (const n of r.addedNodes) fresh.add(n);
+        for (const n of r.removedNodes) if (fresh.has(n) && !n.isConnected) brief(n, target, n.textContent);
+      } else if (r.type === "characterData") {
+        // Only the end of a long old text is looked at: text grows there, and all of it at every append would be quadratic.
+        if (fresh.has(target)) brief(target, hostOf(target), r.oldValue.slice(-256).replace(/^[\uDC00-\uDFFF]/, ""));
+        fresh.add(target);
+      } else {
+        if (!attributes.has(target)) attributes.set(target, new Set());
+        attributes.get(target).add(r.attributeName);
+      }
+    }
+    for (const n of fresh) if (n.isConnected) scan(n);
+    for (const [e, names] of attributes) {
+      for (const n of names) checkAttribute(e, n);
+      if (e.localName === "canvas") for (const f of live) if (f.place === "canvas" && f.node === e) die(f);
+    }
+    for (const f of live) if (!f.detached && !f.node.isConnected) die(f);
+    if (risky) arm();
+  };
+  const OPTIONS = { subtree: true, childList: true, characterData: true, characterDataOldValue: true, attributes: true };
+  const observe = (root) => {
+    if (!root || roots.has(root)) return false;
+    if (root.host) rootOf.set(root.host, root);
+    roots.add(root);
+    observer.observe(root, OPTIONS);
+    scan(root);
+    return true;
+  };
+
+  // --- frames ---------------------------------------------------------------------------------------------------
+  const visible = (f) => {
+    const e = f.place === "text" ? hostOf(f.node) : f.node;
+    if (f.detached || !e || !e.isConnected) return false;
+    if (f.place === "attribute" || f.place === "title") return true;
+    if (e.checkVisibility && !e.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true })) return false;
+    if (f.place !== "text") return e.getClientRects().length > 0;
+    const range = document.createRange();
+    range.selectNodeContents(f.node);
+    return [...range.getClientRects()].some((r) => r.width > 0 && r.height > 0);
+  };
+  let frame = -1, shown = [], armed = false;
+  const close = () => {
+    for (const f of shown) {
+      f.frames++;
+      if (!f.painted) { f.painted = f.place !== "attribute" && f.place !== "title"; send(f); }
+    }
+    shown = [];
+  };
+  const tick = (t) => {
+    take(observer.takeRecords());
+    if (t !== frame) {
+      close();
+      frame = t; armed = false;
+      if (risky && dirty) sweepStyles();
+      if ([...live].some((f) => f.frames < SETTLED)) arm();
+      later(close, 0);
+    }
+    for (const f of live) if (f.place === "text") checkText(f.node);
+    shown = [...live].filter((f) => f.frames < SETTLED && (f.frames > 60 || visible(f)));
+  };
+  const arm = () => {
+    if (armed) return;
+    armed = true;
+    raf(tick);
+  };
+  // A tick behind each callback of the page's, so that the last tick of a frame comes after all of them.
+  window.requestAnimationFrame = function requestAnimationFrame(callback) {
+    const id = raf(callback);
+    if (live.size) raf(tick);
+    return id;
+  };
+
+  // --- what no mutation observer sees ---------------------------------------------------------------------------
+  const patch = (owner, name, make) => {
+    const d = owner && Object.getOwnPropertyDescriptor(owner, name);
+    if (!d) return;
+    if (d.set) Object.defineProperty(owner, name, { ...d, set: make(d.set) });
+    else if (d.value) Object.defineProperty(owner, name, { ...d, value: make(d.value) });
+  };
+  const after = (act) => (original) => function (...args) {
+    const out = original.apply(this, args);
+    try { act.call(this, out, args); } catch { /* watching must not break the page */ }
+    return out;
+  };
+  patch(Element.prototype, "attachShadow", after((root) => observe(root)));
+  patch(HTMLElement.prototype, "attachInternals", after((internals) => observe(internals.shadowRoot)));
+  for (const type of [HTMLInputElement, HTMLTextAreaElement]) {
+    for (const name of ["value", "setRangeText"]) patch(type.prototype, name, after(function () { last = clock(); checkValue(this); }));
+  }
+  window.addEventListener("input", (e) => {
+    const t = e.composedPath()[0];
+    if (t instanceof HTMLInputElement || t instanceof HTMLTextAreaElement) checkValue(t);
+  }, true);
+  for (const name of ["insertRule", "replace", "replaceSync"]) {
+    patch(CSSStyleSheet.prototype, name, after((_, [text]) => { if (RISKY.test(text)) alarm(); }));
+  }
+  for (const type of [window.CanvasRenderingContext2D, window.OffscreenCanvasRenderingContext2D]) {
+    if (!type) continue;
+    const where = (context, x, y) => { const p = context.getTransform().transformPoint({ x, y }); return [p.x, p.y]; };
+    for (const name of ["fillText", "strokeText"]) patch(type.prototype, name, after(function (_, [text, x, y]) {
+      last = clock();
+      const value = String(text), at = brokenAt(value), inside = this.canvas instanceof Element && this.canvas.isConnected;
+      if (at < 0) return;
+      const point = where(this, x, y);
+      const f = born({}, inside ? this.canvas : null, "canvas", name, value, at);
+      if (f) { f.node = this.canvas; f.point = point; f.detached = !inside; }
+    }));
+    for (const name of ["clearRect", "fillRect"]) patch(type.prototype, name, after(function (_, [x, y, w, h]) {
+      for (const f of live) if (f.place === "canvas" && f.node === this.canvas) {
+        const [l, t] = where(this, x, y), [r, b] = where(this, x + w, y + h), [px, py] = f.point;
+        if (px >= Math.min(l, r) && px <= Math.max(l, r) && py >= Math.min(t, b) && py <= Math.max(t, b)) die(f);
+      }
+    }));
+  }
+  // Not a verdict, a hint: who decoded bytes into U+FFFD.
+  patch(window.TextDecoder && TextDecoder.prototype, "decode", after((out, [input, options]) => {
+    if (out.indexOf("\uFFFD") < 0) return;
+    const line = (new Error().stack || "").split("\n").filter((x) => /https?:|file:/.test(x))[0] || "";
+    culprit = { when: clock(), stream: !!(options && options.stream), flush: !input, line: line.trim().replace(/^at /, "").slice(0, 200) };
+  }));
+
+  // --- what the harness asks ------------------------------------------------------------------------------------
+  const deep = (node, out) => {
+    if (node.nodeType === 3) return void out.push(node.data);
+    if (node.nodeType === 1 && SKIP.test(node.localName) && node.localName !== "textarea") return;
+    if (node.localName === "textarea" || (node.localName === "input" && /^(text|search|url|)$/.test(node.type))) return void out.push("\n", node.value, "\n");
+    const root = rootOf.get(node), line = BLOCK.test(node.nodeName);
+    if (line) out.push("\n");
+    for (const n of root ? root.childNodes : node.localName === "slot" && node.assignedNodes().length ? node.assignedNodes() : node.childNodes) deep(n, out);
+    if (line) out.push("\n");
+  };
+  const api = {
+    observe,
+    state: () => ({
+      quiet: clock() - last, mutations, age: clock(), state: document.documentElement ? document.documentElement.dataset.state || "" : "",
+      busy: !!document.querySelector("[aria-busy=true]"), loading: document.readyState !== "complete",
+    }),
+    text: (within) => {
+      const out = [];
+      const tops = within ? [...roots].flatMap((r) => [...r.querySelectorAll(within)]) : [document.body || document];
+      for (const e of tops) if (!tops.some((o) => o !== e && o.contains(e))) { deep(e, out); out.push("\n"); }
+      return JSON.stringify(out.join(""));
+    },
+    show: (id) => {
+      const f = all.find((x) => x.id === id), e = f && f.place === "text" ? hostOf(f.node) : f && f.node;
+      if (!e || !visible(f)) return null;
+      e.scrollIntoView({ block: "center" });
+      const { x, y, width, height } = e.getBoundingClientRect();
+      return { x, y, width, height };
+    },
+    // `outside` is true where the finding is not in `include`, or is in `exclude`.
+    read: (include, exclude) => {
+      take(observer.takeRecords());
+      close();
+      sweepSheets();
+      sweepStyles();
+      for (const f of live) if (f.place === "text") checkText(f.node);
+      const has = (f, s) => f.chain.some((e) => e.matches(s));
+      const findings = all.map((f) => ({ ...plain(f), outside: (!!include && !has(f, include)) || (!!exclude && has(f, exclude)) }));
+      return JSON.stringify({ doc, url: location.href, more, findings });
+    },
+  };
+  Object.defineProperty(window, KEY, { value: api, configurable: true });
+  observe(document);
+  document.addEventListener("DOMContentLoaded", () => { scan(document); sweepSheets(); });
+  window.addEventListener("load", (e) => { if (e.target !== document) sweepSheets(); }, true);
+  window.addEventListener("pagehide", flush, true);
+})();
