@@ -198,10 +198,11 @@ class Automaton:
                     best = found
         return best
 
-    def _reaches(self, node: int, depth: int, word: Any, kind: str, silent: int) -> bool:
-        """Say whether `word`, of which the last `depth` symbols are there, can be found before anything else is.
+    def _reached(self, node: int, depth: int, word: Any, kind: str, silent: int) -> str:
+        """Return as what `word`, of which the last `depth` symbols are there, can be complete before anything else is; "" if never.
 
-        Stops are silent for the next `silent` symbols; if that is negative, for as long as suits the word.
+        Stops are silent for the next `silent` symbols; if that is negative, for as long as suits the word. A passive word that is
+        complete just when a stop that is shown is, is part of what that stop keeps.
         """
         passive = kind in PASSIVE
         if silent < 0:
@@ -209,7 +210,11 @@ class Automaton:
         elif not silent and self._depths[node] == depth:
             # The state is a beginning of the word and of nothing longer: what lies ahead is known without walking there.
             last, hit = self._last[word]
-            return bool(last <= depth and (hit == (kind, word) or (passive and (hit is None or depth == len(word)))))
+            if last > depth:
+                return ""
+            if hit is None or depth == len(word):
+                return kind
+            return KEPT if passive and hit[0] == KEPT else kind if hit == (kind, word) else ""
         for at in range(depth, len(word)):
             row = self._rows[node]
             if row is None:
@@ -217,8 +222,10 @@ class Automaton:
             node = row.get(word[at], 0)
             hit = self._loud[node] if at - depth >= silent else self._calm[node]
             if hit is not None:
-                return at + 1 == len(word) and hit == (kind, word)
-        return passive
+                if at + 1 < len(word):
+                    return ""
+                return KEPT if passive and hit[0] == KEPT else kind if hit == (kind, word) else ""
+        return kind if passive else ""
 
     def keep(self, node: int, silent: int = 0) -> int:
         """Return how many of the last symbols must wait in a state, markers apart.
@@ -232,7 +239,7 @@ class Automaton:
         while state and not longest:
             depth = self._depths[state]
             for word, kind in self._through[state]:
-                if depth < len(word) and kind != KEPT and kind not in PASSIVE and self._reaches(node, depth, word, kind, silent):
+                if depth < len(word) and kind != KEPT and kind not in PASSIVE and self._reached(node, depth, word, kind, silent):
                     longest = depth
                     break
             state = self._fails[state]
@@ -268,14 +275,15 @@ class Automaton:
         return text[: len(text) - self.run_back(text)] if trailing else text
 
     def _outcomes(self, node: int, most: int, silent: int) -> list[tuple[int, Any, str]]:
-        """Return all that could be found next and of which at most `most` symbols are there: (symbols there, word, kind)."""
+        """Return all that could be complete next and of which at most `most` symbols are there: (symbols there, word, as what)."""
         found = []
         state = node
         while state:
             depth = self._depths[state]
             for word, kind in self._through[state] if depth <= most else ():
-                if (depth < len(word) or kind in PASSIVE) and self._reaches(node, depth, word, kind, silent):
-                    found.append((depth, word, kind))
+                outcome = self._reached(node, depth, word, kind, silent) if depth < len(word) or kind in PASSIVE else ""
+                if outcome:
+                    found.append((depth, word, outcome))
             state = self._fails[state]
         return found
 
@@ -450,7 +458,7 @@ def _tags(pair: Any, what: str) -> tuple[str, str]:
     if pair is None:
         return "", ""
     tags = tuple(pair)
-    if isinstance(pair, str) or len(tags) != 2 or not all([isinstance(tag, str) and tag for tag in tags]):
+    if isinstance(pair, str) or len(tags) != 2 or not all(isinstance(tag, str) and tag for tag in tags):
         raise ValueError(what + " is None or a pair of tags, (open, close), none of them empty; not " + repr(pair)[:60])
     return tags[0], tags[1]
 
@@ -463,8 +471,8 @@ class Channels:
     it stands. Nothing is nested, no white space is trimmed. `start` is the channel that the text begins in: "reasoning" where the
     template has opened the block in the prompt; an open tag at the very beginning, which repeats it, is then dropped.
     `stop` strings end the text: in the answer only, or, with the `stop_scope` "everywhere" instead of "content", in all channels.
-    `include_stop` shows them. With `trim_artifacts`, markers of chat templates (`ARTIFACTS`) are not shown where the whole text
-    begins or ends with them, up to 4 at each end.
+    `include_stop` shows them. With `trim_artifacts`, markers of chat templates are not shown where the whole text begins or ends
+    with them, up to 4 at each end; True stands for the well-known ones (`ARTIFACTS`), a sequence of strings for these.
 
     Law: the deltas of every `feed`, joined, are the longest common prefix of the final deltas over everything that could still come.
     At most one stop or tag less a character is held, and before it what could be the last 4 markers.
@@ -483,8 +491,8 @@ class Channels:
     """
 
     __slots__ = (
-        "_automaton", "_call", "_ended", "_lead", "_node", "_plain", "_settings", "_shown", "_split", "_state", "_words",
-        "calls", "held", "stopped",
+        "_automaton", "_call", "_ended", "_lead", "_node", "_settings", "_shown", "_split", "_state", "_words",
+        "calls", "held", "plain", "stopped",
     )  # fmt: skip
 
     def __init__(
@@ -496,7 +504,7 @@ class Channels:
         reasoning: tuple[str, str] | None = ("<think>", "</think>"),
         tools: tuple[str, str] | None = ("<tool_call>", "</tool_call>"),
         start: str = "content",
-        trim_artifacts: bool = True,
+        trim_artifacts: bool | Sequence[str] = True,
     ) -> None:
         if stop_scope not in ("content", "everywhere"):
             raise ValueError('stop_scope is "content" or "everywhere", not ' + repr(stop_scope))
@@ -508,7 +516,7 @@ class Channels:
             raise ValueError('start is "content", "reasoning" or "tool_call", not ' + repr(start))
         if (start == "reasoning" and not think) or (start == "tool_call" and not call):
             raise ValueError("a text that starts in " + start + " needs the tags of " + ("reasoning" if start == "reasoning" else "tools"))
-        edges = _EDGES if trim_artifacts else ()
+        edges = _EDGES if trim_artifacts is True else tuple([(word, EDGE) for word in trim_artifacts or ()])
         stops = tuple([(word, KEPT if include_stop else STOP) for word in stop_words(stop)])
         everywhere = stops if stop_scope == "everywhere" else ()
         open_reasoning = ((think, OPEN_REASONING),) if think else ()
@@ -529,10 +537,13 @@ class Channels:
     def reset(self) -> None:
         """Forget everything and begin a new text."""
         start = self._settings[5]
+        self.held = ""
+        self._node = 0
         self.stopped: str | None = None
         self.calls: list[str] = []
         self._call = ""
-        self._split = False  # whether the next delta is to stand alone, being of another call
+        self.plain: dict[str, Delta] = _NOTHING  # texts that pass as they are now, with the delta that they make
+        self._split = False  # whether the next delta of a call is of another call than the last
         self._ended = False
         self._shown = 0  # characters shown of a text whose beginning is still open
         self._enter("opened" if start == "reasoning" else start)
@@ -558,7 +569,7 @@ class Channels:
 
     def feed(self, text: str) -> list[Delta]:
         """Take text; return the deltas that are certain."""
-        delta = self._plain.get(text)
+        delta = self.plain.get(text)
         if delta is not None:
             return [delta]
         out: list[Delta] = []
@@ -575,10 +586,10 @@ class Channels:
         if self._ended:
             ended("feeding it")
         words = self._automaton
-        if not self._node and not self._lead and words.first.isdisjoint(text):
+        passes = not self._node and not self._lead
+        if passes and words.first.isdisjoint(text):
             self._emit(text, out)
-            if len(text) <= _MAX_PLAIN and self.channel != "tool_call" and len(words.plain) < _MAX_MEMO:
-                words.plain[text] = Delta(self.channel, text)
+            self._remember(text)
             return
         begin = at = 0
         while True:
@@ -590,13 +601,21 @@ class Channels:
             if kind != KEPT:
                 whole = whole[: -len(word)]
             self._finish(whole, kind == STOP, out)
-            if kind == STOP or kind == KEPT:
+            if kind in (STOP, KEPT):
                 self.stopped = word
-                self._plain = _NOTHING
+                self.plain = _NOTHING
                 return
             self._turn(kind)
             begin = at
         self._settle(whole, out, -1 if silent_after else 0)
+        if passes and not begin and not self._node and not silent:
+            self._remember(text)
+
+    def _remember(self, text: str) -> None:
+        """Keep the delta of a text that holds no word and ends in none: tokens come again and again."""
+        plain = self._automaton.plain
+        if len(text) <= _MAX_PLAIN and len(plain) < _MAX_MEMO and self.channel != "tool_call":
+            plain[text] = Delta(self.channel, text)
 
     def _settle(self, whole: str, out: list[Delta], silent: int) -> None:
         """Show what is certain of `whole`, which has led to this state; hold the rest."""
@@ -613,8 +632,12 @@ class Channels:
             cut = len(whole) - self._automaton.settle(self._node, whole, silent)
             self._emit(whole[:cut], out)
             self.held = whole[cut:]
-        at_rest = not self._node and not self._lead and self._state != "tool_call"
-        self._plain = self._automaton.plain if at_rest else _NOTHING
+        self._look()
+
+    def _look(self) -> None:
+        """See whether texts can pass as they are."""
+        at_rest = not self._node and not self._lead and self.stopped is None and not self._ended
+        self.plain = self._automaton.plain if at_rest and self.channel != "tool_call" else _NOTHING
 
     def _finish(self, whole: str, trailing: bool, out: list[Delta]) -> None:
         """Show all of a segment that is still to be shown."""
@@ -629,11 +652,13 @@ class Channels:
         channel = self.channel
         if channel == "tool_call":
             self._call += text
-        if out and out[-1].channel == channel and not self._split:
+            split, self._split = self._split, False
+        else:
+            split = False
+        if out and not split and out[-1].channel == channel:
             out[-1] = Delta(channel, out[-1].text + text)
         else:
             out.append(Delta(channel, text))
-        self._split = False
 
     def _turn(self, tag: str) -> None:
         """Go to the state that a tag leads to."""
@@ -668,7 +693,7 @@ class Channels:
             self._finish(self.held, True, out)
         self._node = 0
         self._ended = True
-        self._plain = _NOTHING
+        self.plain = _NOTHING
 
     def save(self) -> tuple[Any, ...]:
         """Return the state as plain values."""
@@ -681,8 +706,7 @@ class Channels:
         self._node, self.held, self._shown = state[1:4]
         self._lead, self._split, self._ended = state[4]
         self.stopped, self._call, self.calls = state[5], state[6], list(state[7])
-        at_rest = not self._node and not self._lead and self.stopped is None and not self._ended
-        self._plain = self._automaton.plain if at_rest and self.channel != "tool_call" else _NOTHING
+        self._look()
 
     def copy(self) -> "Channels":
         """Return an independent stream in the same state."""
