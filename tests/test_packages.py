@@ -1,0 +1,66 @@
+"""What is packed for a browser is the core, whole and small, and means what the sources mean."""
+
+import ast
+import importlib.util
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def load_tool(name):
+    spec = importlib.util.spec_from_file_location(f"detok_tools_{name}", ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+packer = load_tool("browser_wheel")
+CORE = packer.core_files()
+
+
+def meaning(source):
+    """Return the syntax tree with what `bare` may take away taken away, and with the line of every statement."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
+            node.body[0].value.value = ""
+    lines = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+    return ast.dump(tree), lines
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_module_without_its_comments_means_the_same_on_the_same_lines(path):
+    source = path.read_text(encoding="utf-8")
+    assert meaning(packer.bare(source)) == meaning(source)
+
+
+def test_the_browsers_wheel_is_small_and_always_the_same():
+    wheel = packer.wheel_bytes()
+    assert len(wheel) <= packer.MOST_BYTES
+    assert wheel == packer.wheel_bytes()
+
+
+def test_the_browsers_wheel_has_the_core_and_no_rim():
+    with zipfile.ZipFile(io.BytesIO(packer.wheel_bytes())) as wheel:
+        names = wheel.namelist()
+    modules = [name for name in names if ".dist-info/" not in name]
+    assert modules == [path.relative_to(ROOT).as_posix() for path in CORE]
+    assert {"detok_py/browser.py", "detok_py/tokenizers/__init__.py"} <= set(modules)
+    assert not [name for name in modules if name.split("/")[1] in packer.RIMS]
+
+
+def test_the_browsers_wheel_lists_each_of_its_files_with_its_hash():
+    with zipfile.ZipFile(io.BytesIO(packer.wheel_bytes())) as wheel:
+        (record,) = [name for name in wheel.namelist() if name.endswith("/RECORD")]
+        lines = [line.split(",") for line in wheel.read(record).decode().splitlines()]
+        assert [line[0] for line in lines] == wheel.namelist()
+        for name, digest, size in lines[:-1]:
+            assert (digest, size) == ("sha256=" + packer.urlsafe_sha256(wheel.read(name)), str(len(wheel.read(name))))
