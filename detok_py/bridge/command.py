@@ -7,13 +7,9 @@ every child.
 import argparse
 import asyncio
 import contextlib
-from pathlib import Path
-from typing import Any
-
-from detok_py.vocabulary import Vocabulary
 
 from .assets import Assets
-from .find import find_vocabulary, open_engine
+from .find import find_vocabulary, open_engine, read_tokenizer
 from .gate import Gate, check_origin, new_token
 from .server import ServeError, Server, application, bind, is_loopback, names_of, set_up_logging
 from .stream import Bridge
@@ -94,19 +90,13 @@ def run(args: argparse.Namespace) -> int:
             if token is not None:
                 print(f"Beyond this machine it asks for this token (any name, the token as password): {token}", flush=True)
             await bridge.open()
+            if bridge.refused is not None:
+                server.stop()
+                await serving
+                raise ServeError(bridge.refused)
             print(f"engine: {engine.info().line}" if bridge.down is None else f"engine: down. {bridge.down}", flush=True)
         await serving
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(main())
     return 0
-
-
-def read_tokenizer(path: str) -> tuple[Vocabulary, Any]:
-    """Return (vocabulary, encode) of `--tokenizer`; encode is None for a packed vocabulary."""
-    if path.endswith(".detok"):
-        return Vocabulary.unpack(Path(path).read_bytes()), None
-    from detok_py.tokenizers import load_tokenizer
-
-    tokenizer = load_tokenizer(path)
-    return tokenizer.vocabulary, tokenizer.encode

@@ -1,19 +1,48 @@
 """From what the command line says to an engine, and from an engine to its vocabulary.
 
-In: `recite`, `scripted`, a URL, or a kind and a URL (`vllm+http://…`). Out: an Engine that is not open yet.
+In: `recite`, `scripted`, a URL, a kind and a URL (`vllm+http://…`), or an in-process engine and a model. Out: an Engine that is not open
+yet. A URL without a kind is a llama-server's, unless a look at it says otherwise: see `recognise`.
 """
 
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from detok_py.vocabulary import Vocabulary
 
 from .engines import Engine, EngineError
-from .engines.address import check_address
+from .engines.address import Address, check_address
+from .engines.http import EngineClient
+from .engines.lemonade import Lemonade
 from .engines.llama_server import LlamaServer
-from .engines.recite import ReciteEngine
+from .engines.ollama import Ollama
+from .engines.openai import OpenAIServer
+from .engines.recite import FOLDER, ReciteEngine
 from .engines.scripted import ScriptedEngine
+from .engines.sglang import SGLang
+from .engines.tgi import TGI
+from .engines.vllm import VLLM
 
-# kind → module and class, imported when it is asked for.
-KINDS = ("llama",)
+Encode = Callable[[str], list[int]]
+KINDS = ("llama", "vllm", "vllm-tokens", "sglang", "tgi", "lemonade", "ollama", "openai")
+# How each kind gives itself away: a route that only it has, and a key of what that answers.
+SIGNS = (
+    ("lemonade", "/v1/health", ("all_models_loaded", "model_loaded")),
+    ("llama", "/props", ("default_generation_settings",)),
+    ("sglang", "/get_model_info", ("model_path",)),
+    ("tgi", "/info", ("model_id",)),
+    ("ollama", "/api/version", ("version",)),
+    ("vllm", "/version", ("version",)),
+    ("openai", "/v1/models", ("data",)),
+)
+
+
+class Found(NamedTuple):
+    """A vocabulary, and the encoder of the tokenizer that it came from, where it came from one."""
+
+    vocabulary: Vocabulary
+    encode: Encode | None
 
 
 def open_engine(spec: str, *, allow_remote: bool = False, model: str | None = None, vocabulary: Vocabulary | None = None) -> Engine:
@@ -22,15 +51,90 @@ def open_engine(spec: str, *, allow_remote: bool = False, model: str | None = No
         return ReciteEngine()
     if spec == "scripted":
         return ScriptedEngine(lambda: vocabulary)
+    if spec in ("llama-cpp-python", "transformers"):
+        if model is None:
+            raise EngineError(f"engine {spec} needs a model: give its file or folder with --model.", retry=False)
+        if spec == "transformers":
+            from .engines.transformers import Transformers
+
+            return Transformers(model)
+        from .engines.llama_cpp import LlamaCpp
+
+        return LlamaCpp(model)
     kind, plus, url = spec.partition("+")
     if not plus or "://" in kind:
-        kind, url = "llama", spec
+        kind, url = "", spec
+    elif kind not in KINDS:
+        raise EngineError(f"there is no engine kind {kind[:40]!r}; there are {', '.join(KINDS)}.", retry=False)
     if "://" not in url:
-        raise EngineError(f"there is no engine {spec[:60]!r}; give recite, scripted, or a URL like http://127.0.0.1:8080.", retry=False)
+        raise EngineError(
+            f"there is no engine {spec[:60]!r}; give recite, scripted, llama-cpp-python, transformers, or a URL like http://127.0.0.1:8080.",
+            retry=False,
+        )
     address = check_address(url, allow_remote=allow_remote)
-    return LlamaServer(address)
+    if not kind:
+        kind = asyncio.run(recognise(address)) or "llama"
+    return engine_at(kind, address, model=model, allow_remote=allow_remote)
 
 
-async def find_vocabulary(engine: Engine) -> Vocabulary | None:
-    """Return the vocabulary of an engine that is open, as near to the engine as it can be had."""
-    return await engine.vocabulary()
+def engine_at(kind: str, address: Address, *, model: str | None = None, allow_remote: bool = False) -> Engine:
+    """Return the engine of a kind at an address."""
+    if kind == "llama":
+        return LlamaServer(address)
+    if kind == "lemonade":
+        return Lemonade(address, allow_remote=allow_remote)
+    if kind in ("vllm", "vllm-tokens"):
+        return VLLM(address, model=model, tokens_only=kind == "vllm-tokens")
+    if kind == "sglang":
+        return SGLang(address, model=model)
+    if kind == "tgi":
+        return TGI(address, model=model)
+    return Ollama(address, model=model) if kind == "ollama" else OpenAIServer(address, model=model)
+
+
+async def recognise(address: Address, *, seconds: float = 2.0) -> str | None:
+    """Return the kind of engine that answers at an address, or None. Asks for what each would answer, in turn, and generates nothing."""
+    client = EngineClient(address)
+    try:
+        for kind, path, keys in SIGNS:
+            try:
+                answer = await asyncio.wait_for(client.get(path), seconds)
+            except EngineError as error:
+                if str(error).startswith("No engine answers"):
+                    return None
+                continue
+            except TimeoutError:
+                return None
+            if isinstance(answer, dict) and any(key in answer for key in keys):
+                return kind
+        return None
+    finally:
+        await client.close()
+
+
+def read_tokenizer(path: str | Path) -> Found:
+    """Return the vocabulary in a tokenizer file, or in a packed one (*.detok), which has no encoder. Raises what reading them raises."""
+    if str(path).endswith(".detok"):
+        return Found(Vocabulary.unpack(Path(path).read_bytes()), None)
+    from detok_py.tokenizers import load_tokenizer
+
+    tokenizer: Any = load_tokenizer(path)
+    return Found(tokenizer.vocabulary, tokenizer.encode)
+
+
+async def find_vocabulary(engine: Engine) -> Found | None:
+    """Return the vocabulary of an engine that is open, as near to the engine as it can be had.
+
+    The files that the engine says it has loaded come first, where this machine has them and the engine agrees with them: they know the
+    special tokens. Else the engine's own table; else None.
+    """
+    path = FOLDER if isinstance(engine, ReciteEngine) else getattr(engine, "model_path", None)
+    if path is not None:
+        try:
+            found = await asyncio.to_thread(read_tokenizer, path)
+        except (ValueError, OSError, ImportError):
+            found = None
+        if found is not None and await engine.refuse_vocabulary(found.vocabulary) is None:
+            return found
+    vocabulary = await engine.vocabulary()
+    return None if vocabulary is None else Found(vocabulary, None)

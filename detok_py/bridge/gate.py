@@ -28,8 +28,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 # The strictest policy with which Pyodide and micropip work. Without 'wasm-unsafe-eval' WebAssembly is refused.
 CSP = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; "
-    "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    "manifest-src 'self'"
+    "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; style-src 'self'; img-src data:"
 )
 HEADERS = (
     (b"content-security-policy", CSP.encode()),

@@ -43,7 +43,7 @@ class Bridge:
         *,
         vocabulary: Vocabulary | None = None,
         encode: Callable[[str], list[int]] | None = None,
-        find_vocabulary: Callable[[Engine], Awaitable[Vocabulary | None]] | None = None,
+        find_vocabulary: Callable[[Engine], Awaitable[tuple[Vocabulary, Callable[[str], list[int]] | None] | None]] | None = None,
         max_clients: int = 8,
         store: RunStore | None = None,
         metrics: Metrics | None = None,
@@ -56,6 +56,7 @@ class Bridge:
         self.max_clients = max_clients
         self.clients = 0
         self.down: str | None = None
+        self.refused: str | None = None
         self._find_vocabulary = find_vocabulary
         self._jobs: dict[Run, asyncio.Task[None]] = {}
         self._tables: dict[Vocabulary, dict[bytes, list[int]]] = {}
@@ -72,8 +73,14 @@ class Bridge:
                 return
             try:
                 await self.engine.open()
-                if self.vocabulary is None and self._find_vocabulary is not None:
-                    self.vocabulary = await self._find_vocabulary(self.engine)
+                if self.vocabulary is not None:
+                    why = await self.engine.refuse_vocabulary(self.vocabulary)
+                    if why is not None:
+                        self.refused = f"The tokenizer that was given can't be the engine's: {why}; give the engine's own, or none."
+                elif self._find_vocabulary is not None:
+                    found = await self._find_vocabulary(self.engine)
+                    if found is not None:
+                        self.vocabulary, self.scripted.encode = found
                 self.down = None
                 self._opened = True
             except EngineError as error:
@@ -171,6 +178,8 @@ class Bridge:
             self._stop(run)
             return
         try:
+            if self.refused is not None:
+                raise EngineError(self.refused, code=wire.VOCABULARY_MISMATCH, retry=False)
             request = read_request(run.request)
             name = request.params.get("engine")
             if name not in (None, "scripted", self.engine.info().name):

@@ -110,6 +110,9 @@ class Engine(Protocol):
     async def vocabulary(self) -> Vocabulary | None:
         """The vocabulary as the engine itself gives it, or None where it can't."""
 
+    async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
+        """One clause that says why `vocabulary` can't be this engine's; None where it can, or where nobody can tell."""
+
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Chunks as they come, then End. Closing the iterator stops the engine."""
 

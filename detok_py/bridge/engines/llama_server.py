@@ -21,6 +21,7 @@ from detok_py.vocabulary import Vocabulary
 
 from . import BYTES, IDS, Chunk, End, EngineError, Ids, Info, Raw, Request, Sampling
 from .address import Address
+from .agree import SAMPLE
 from .http import EngineClient
 
 HINT = "start it, for example: llama-server -m model.gguf --port 8080"
@@ -119,7 +120,7 @@ class LlamaServer:
         """Return one sentence where `vocabulary` can't be the engine's: another size, or other bytes for the ids of a sample; else None."""
         if self._size and len(vocabulary) != self._size and not 0 <= self._size - len(vocabulary) <= 1024:
             return f"it has {len(vocabulary)} ids and the engine's model has {self._size}"
-        answer = await self.client.post("/tokenize", {"content": _SAMPLE, "with_pieces": True, "add_special": False})
+        answer = await self.client.post("/tokenize", {"content": SAMPLE, "with_pieces": True, "add_special": False})
         for token in answer.get("tokens", []) if isinstance(answer, dict) else []:
             i, piece = token.get("id"), token.get("piece")
             expected = piece.encode("utf-8") if isinstance(piece, str) else bytes(piece or [])
@@ -196,9 +197,6 @@ class LlamaServer:
         answer = await self.client.post("/tokenize", {"content": text, "add_special": False, "parse_special": True})
         ids = answer.get("tokens", [])
         return ids if len(ids) == 1 and ids[0] < self._size else []
-
-
-_SAMPLE = "The café 日本 ไทย 🌦️ 1234 {}\n"
 
 
 def _end(event: dict[str, Any], counted: int) -> End:

@@ -29,7 +29,7 @@ class ScriptedEngine:
 
     def __init__(self, vocabulary: Callable[[], Vocabulary | None], encode: Callable[[str], list[int]] | None = None) -> None:
         self._vocabulary = vocabulary
-        self._encode = encode
+        self.encode = encode
         self._longest: tuple[Vocabulary, dict[bytes, int], int] | None = None
 
     async def open(self) -> None:
@@ -46,6 +46,10 @@ class ScriptedEngine:
     async def vocabulary(self) -> Vocabulary | None:
         """The bridge's own."""
         return self._vocabulary()
+
+    async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
+        """None: any will do."""
+        return None
 
     async def close(self) -> None:
         """Nothing to stop."""
@@ -96,8 +100,8 @@ class ScriptedEngine:
         vocabulary = self._vocabulary()
         if vocabulary is None:
             raise _refusal('cut "token" needs a vocabulary, and this bridge has none; start it with --tokenizer, or use cut "byte"')
-        if text is not None and self._encode is not None:
-            return self._encode(text)
+        if text is not None and self.encode is not None:
+            return self.encode(text)
         if self._longest is None or self._longest[0] is not vocabulary:
             table: dict[bytes, int] = {}
             for i in range(len(vocabulary)):

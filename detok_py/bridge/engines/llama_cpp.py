@@ -1,0 +1,119 @@
+"""llama.cpp in this process, through `llama-cpp-python`: every id, exactly. The way for a ROCm (HIP) build of one's own.
+
+In: a GGUF file. Out: Ids. The package is not installed with detok: it compiles llama.cpp, with CMAKE_ARGS="-DGGML_HIP=on" for ROCm.
+"""
+
+import importlib
+import threading
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Any
+
+from detok_py import wire
+from detok_py.vocabulary import Vocabulary
+
+from . import IDS, Chunk, End, EngineError, Ids, Info, Request
+from .threaded import in_thread
+
+
+class LlamaCpp:
+    """A GGUF model on this process's llama.cpp. One generation at a time: the context is one."""
+
+    def __init__(self, model: str) -> None:
+        self._path = Path(model)
+        self._llama: Any = None
+        self._device: str | None = None
+        self._busy = threading.Lock()
+
+    async def open(self) -> None:
+        """Load the model, the first time."""
+        if self._llama is not None:
+            return
+        if not self._path.is_file():
+            raise EngineError(f"There is no model at {self._path}; give a GGUF file with --model.", retry=False)
+        try:
+            module = importlib.import_module("llama_cpp")
+        except ImportError:
+            raise EngineError(
+                "The engine llama-cpp-python is not installed; install it with pip, or use a llama-server.", retry=False
+            ) from None
+        try:
+            self._llama = module.Llama(model_path=str(self._path), n_gpu_layers=-1, verbose=False)
+        except (ValueError, RuntimeError, OSError):
+            raise EngineError(f"llama.cpp could not load {self._path}; give a complete GGUF file that it knows.", retry=False) from None
+        # Whether this build could use a GPU is not whether it does, so nothing is claimed.
+        supports = getattr(module, "llama_supports_gpu_offload", None)
+        self._device = "CPU" if supports is not None and not supports() else None
+
+    def info(self) -> Info:
+        """Exact ids."""
+        return Info("llama.cpp (llama-cpp-python)", IDS, self._device, self._path.name)
+
+    def gives(self, request: Request) -> str:
+        """Exact ids."""
+        return IDS
+
+    @property
+    def model_path(self) -> Path | None:
+        """The GGUF file: it has the tokenizer too."""
+        return self._path
+
+    async def vocabulary(self) -> Vocabulary | None:
+        """The bytes of each id, from the engine itself."""
+        llama = self._llama
+        size = llama.n_vocab()
+        tokens = [bytes(llama.detokenize([i], special=True)) for i in range(size)]
+        end = llama.token_eos()
+        return Vocabulary.from_bytes(tokens, (), [end] if 0 <= end < size else [])
+
+    async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
+        """Compare sizes."""
+        size = self._llama.n_vocab()
+        return None if len(vocabulary) == size else f"it has {len(vocabulary)} ids and the engine's model has {size}"
+
+    def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Stream ids."""
+        return in_thread(lambda stop: self._ids(request, stop), "llama.cpp")
+
+    async def close(self) -> None:
+        """Free the model."""
+        llama, self._llama = self._llama, None
+        if llama is not None and hasattr(llama, "close"):
+            llama.close()
+
+    def _ids(self, request: Request, stop: threading.Event) -> Iterator[Chunk]:
+        with self._busy:
+            llama, sampling = self._llama, request.sampling
+            prompt = self._prompt(request)
+            if len(prompt) >= llama.n_ctx():
+                raise EngineError("The prompt is longer than the engine's context; shorten it.", code=wire.BAD_MESSAGE, retry=False)
+            if sampling.seed is not None:
+                llama.set_seed(sampling.seed)
+            options = {"temp": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
+            end = llama.token_eos()
+            steps = llama.generate(prompt, **{name: value for name, value in options.items() if value is not None})
+            for count, token in enumerate(steps, 1):
+                if stop.is_set():
+                    return
+                if token == end:
+                    yield End("eos")
+                    return
+                yield Ids([int(token)])
+                if count >= sampling.max_tokens or count + len(prompt) >= llama.n_ctx():
+                    yield End("length")
+                    return
+            yield End("eos")
+
+    def _prompt(self, request: Request) -> list[int]:
+        if request.prompt is not None:
+            return list(self._llama.tokenize(request.prompt.encode("utf-8"), add_bos=True, special=True))
+        template = self._llama.metadata.get("tokenizer.chat_template")
+        if not template:
+            raise EngineError("This model has no chat template; send a prompt instead of messages.", code=wire.BAD_MESSAGE, retry=False)
+        formatter = importlib.import_module("llama_cpp.llama_chat_format").Jinja2ChatFormatter(
+            template=template,
+            eos_token=self._llama.detokenize([self._llama.token_eos()], special=True).decode("utf-8", "replace"),
+            bos_token=self._llama.detokenize([self._llama.token_bos()], special=True).decode("utf-8", "replace"),
+        )
+        text = formatter(messages=request.messages).prompt
+        return list(self._llama.tokenize(text.encode("utf-8"), add_bos=False, special=True))
