@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTEST = [sys.executable, "-m", "pytest", "-q"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "--continue-on-collection-errors"]
 COUNTED = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "error", "errors")
 
 

@@ -43,7 +43,8 @@ def run(command: list[str], trouble: str) -> None:
     except FileNotFoundError:
         raise SetupFailed(f"{trouble} There is no program {command[0]!r} on the PATH.") from None
     if done.returncode:
-        last = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()][-12:]
+        # Node quotes the line that threw, and in a minified file that is all of it.
+        last = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip() and len(line) < 2000][-14:]
         raise SetupFailed("\n    ".join([trouble, *last]))
 
 
