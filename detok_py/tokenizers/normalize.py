@@ -1,0 +1,393 @@
+"""What a tokenizer does to a text before it cuts it: the `normalizer` of a tokenizer.json.
+
+In: a text. Out: the text as the model was trained on it: composed, lower case, without accents, spaces as `▁`. The rules are those of Hugging
+Face `tokenizers` (normalizers/*.rs), with the Unicode tables that it has, which are older than Python's: a character that they don't know
+is left alone, on every version of Python.
+"""
+
+import struct
+import unicodedata
+from base64 import b64decode
+from binascii import Error as Base64Error
+from functools import lru_cache
+from typing import Any, Callable
+
+from detok_py.errors import TokenizerFormatError
+from detok_py.tokenizers import unicode_classes as uc
+from detok_py.tokenizers.patterns import Pattern, compile_pattern
+from detok_py.tokenizers.pretokenize import byte_level
+from detok_py.tokenizers.unicode_scripts import since_unicode_8, since_unicode_9
+
+Normalizer = Callable[[str], str]
+
+MAX_DEPTH = 16
+MAX_CHARSMAP = 1 << 24
+
+_SUPPORTED = (
+    "NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer, Replace, Prepend, Strip, Nmt, ByteLevel, Precompiled, Sequence"
+)
+
+# Decompose, compose or reorder in Unicode's tables since, and are inert in the crate unicode-normalization-alignments: nothing may be done to
+# them. Ranges run over what is unassigned.
+_INERT = uc.parse(
+    "558 58B-58C 5C8-5C9 7FD 897-89F 8CA-8D3 9FE C3C D3B-D3C EBA 1715 1ABF-1AF0 1DF6-1DFA 209D-209F 32FF A7F1-A7F4 A82C AB69 105C9 "
+    "105D2 105DA 105E4 10781-107BF 10D24-10D27 10D69-10D6D 10EAB-10EAC 10ECB-10ECF 10EF0-10EFB 10EFD-10EFF 10F46-10F50 10F82-10F85 "
+    "11070 1133B 11382-11385 1138B-11391 113C2-113C8 113CE-113D0 1145E 11839-1183A 11935 11938 1193D-1193E 11943 119E0 11A34 11A47 "
+    "11A99 11D42 11D44-11D45 11D97 11F41-11F42 1611E 16121-16129 1612F 16D63 16D67-16D6A 16FF0-16FF1 1B123-1B126 1CCD6-1CCF9 "
+    "1D127-1D128 1D250-1D252 1D25B-1D25C 1D25F 1D280-1D281 1D6A6 1DF95 1DFCD-1DFFF 1E030-1E08F 1E130-1E136 1E2AE 1E2EC-1E2EF "
+    "1E4EC-1E4EF 1E5EE-1E5EF 1E6E3 1E6E6 1E6EE-1E6EF 1E6F5 1F16C 1FBF0-1FBF9"
+)
+
+# Lower case since Unicode 15, which Rust knows and Python's tables may not: first, last, how far.
+_LOWER_SINCE = (
+    (0x1C89, 0x1C89, 1), (0xA7CB, 0xA7CB, 0x264 - 0xA7CB), (0xA7CC, 0xA7CC, 1), (0xA7CE, 0xA7CE, 1), (0xA7D2, 0xA7D2, 1), (0xA7D4, 0xA7D4, 1),
+    (0xA7DA, 0xA7DA, 1), (0xA7DC, 0xA7DC, 0x19B - 0xA7DC), (0x10D50, 0x10D65, 32), (0x16EA0, 0x16EB8, 27),
+)  # fmt: skip
+_LOWER = {code_point: chr(code_point + step) for first, last, step in _LOWER_SINCE for code_point in range(first, last + 1)}
+
+_CHINESE = uc.parse("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F")
+
+
+def compile_normalizer(config: dict[str, Any] | None) -> Normalizer:
+    """Return the function that normalizes a text.
+
+    Raises TokenizerFormatError for a kind that isn't supported, naming it.
+
+    >>> compile_normalizer({"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]})("Été")
+    'ete'
+    >>> compile_normalizer(None)("Été")
+    'Été'
+    """
+    return _compile(config, 0)
+
+
+def precompiled(charsmap: bytes) -> Normalizer:
+    """Return the normalizer of a SentencePiece `precompiled_charsmap`: a double-array trie, then the texts it points at.
+
+    A cluster of characters of less than 6 bytes is replaced whole if its beginning is in the map, other characters one by one (as the crate
+    spm_precompiled does). Raises TokenizerFormatError for a map that is cut short.
+    """
+    return _CharacterMap(charsmap)
+
+
+def _compile(config: dict[str, Any] | None, depth: int) -> Normalizer:
+    if config is None:
+        return lambda text: text
+    if not isinstance(config, dict) or depth > MAX_DEPTH:
+        raise TokenizerFormatError("the normalizer is not an object with a type, or nested too deep")
+    kind = config.get("type")
+    if kind == "Sequence":
+        parts = config.get("normalizers")
+        if not isinstance(parts, list):
+            raise TokenizerFormatError("a Sequence normalizer has no list of normalizers")
+        return _in_a_row([_compile(part, depth + 1) for part in parts])
+    build = _KINDS.get(kind) if isinstance(kind, str) else None
+    if build is None:
+        raise TokenizerFormatError(f"the normalizer is not supported: {kind!r:.60}; supported: {_SUPPORTED}")
+    return build(config)
+
+
+def _in_a_row(steps: list[Normalizer]) -> Normalizer:
+    if len(steps) == 1:
+        return steps[0]
+
+    def normalize(text: str) -> str:
+        for step in steps:
+            text = step(text)
+        return text
+
+    return normalize
+
+
+def _flag(config: dict[str, Any], name: str, default: bool) -> bool:
+    value = config.get(name, default)
+    if not isinstance(value, bool):
+        raise TokenizerFormatError(f"the {config.get('type')} normalizer's {name!r} is {value!r:.60}; expected true or false")
+    return value
+
+
+def _text(config: dict[str, Any], name: str) -> str:
+    value = config.get(name)
+    if not isinstance(value, str):
+        raise TokenizerFormatError(f"the {config.get('type')} normalizer's {name!r} is {value!r:.60}; expected a string")
+    return value
+
+
+def _class(ranges: uc.Ranges) -> str:
+    return "[" + "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in ranges) + "]"
+
+
+def _substitute(pattern: Pattern, content: str) -> Normalizer:
+    def normalize(text: str) -> str:
+        out: list[str] = []
+        at = 0
+        for begin, end in pattern.spans(text) if text else ():  # an empty text has no matches, not even empty ones
+            out.append(text[at:begin])
+            at = end
+        return content.join([*out, text[at:]]) if out else text
+
+    return normalize
+
+
+# ---------------------------------------------------------------------------------------------------- Unicode's own forms
+
+
+def _form(form: str) -> Callable[[dict[str, Any]], Normalizer]:
+    def build(config: dict[str, Any]) -> Normalizer:
+        return lambda text: unicode_form(form, text)
+
+    return build
+
+
+def unicode_form(form: str, text: str) -> str:
+    """Return the text in NFC, NFD, NFKC or NFKD (Unicode UAX #15), as Hugging Face's tables have it.
+
+    >>> unicode_form("NFC", "e" + chr(0x301)) == chr(0xE9)
+    True
+    """
+    if text.isascii():
+        return text
+    out = []
+    at = 0
+    for begin, end in _inert().spans(text):
+        out += [_normalized(form, text[at:begin]), text[begin:end]]
+        at = end
+    return "".join([*out, _normalized(form, text[at:])])
+
+
+def _normalized(form: str, text: str) -> str:
+    # CPython sorts marks by insertion: a run of n can take n² steps. Longer runs are put in order before.
+    out = []
+    at = 0
+    for begin, end in _mark_runs().spans(text):
+        if end - begin > 64:
+            marks = unicodedata.normalize("NFKD" if "K" in form else "NFD", "".join(sorted(text[begin:end], key=unicodedata.combining)))
+            out += [text[at:begin], "".join(sorted(marks, key=unicodedata.combining))]
+            at = end
+    return unicodedata.normalize(form, "".join([*out, text[at:]]) if out else text)
+
+
+@lru_cache(maxsize=1)
+def _inert() -> Pattern:
+    return compile_pattern(_class(_INERT) + "+")
+
+
+@lru_cache(maxsize=1)
+def _mark_runs() -> Pattern:
+    ordered = [(one, one) for first, last in uc.category("M") for one in range(first, last + 1) if unicodedata.combining(chr(one))]
+    return compile_pattern(_class(uc.union(ordered)) + "{2,}")
+
+
+# ------------------------------------------------------------------------------------------------------ case and accents
+
+
+def lower(text: str) -> str:
+    """Return the text in lower case, character by character: Σ is σ also at the end of a word.
+
+    >>> lower("ΟΔΟΣ"), "ΟΔΟΣ".lower()
+    ('οδοσ', 'οδος')
+    """
+    if text.isascii():
+        return text.lower()
+    text = text.replace("Σ", "σ").lower()
+    for begin, end in reversed(list(_young_capitals().spans(text))):
+        text = text[:begin] + text[begin:end].translate(_LOWER) + text[end:]
+    return text
+
+
+@lru_cache(maxsize=1)
+def _young_capitals() -> Pattern:
+    return compile_pattern(_class(uc.union([(one, one) for one in _LOWER])) + "+")
+
+
+def _lowercase(config: dict[str, Any]) -> Normalizer:
+    return lower
+
+
+def _strip_accents(config: dict[str, Any]) -> Normalizer:
+    # Marks as Unicode 9.0 has them.
+    marks = uc.union(uc.difference(uc.category("M"), uc.union(since_unicode_9(), uc.parse("111C9"))), uc.parse("1CF2-1CF3"))
+    return _substitute(compile_pattern(_class(marks) + "+"), "")
+
+
+def _bert(config: dict[str, Any]) -> Normalizer:
+    lowercase = _flag(config, "lowercase", True)
+    strip_accents = config.get("strip_accents")
+    if strip_accents is None:
+        strip_accents = lowercase
+    if not isinstance(strip_accents, bool):
+        raise TokenizerFormatError(f"the BertNormalizer's 'strip_accents' is {strip_accents!r:.60}; expected true, false or null")
+    steps: list[Normalizer] = []
+    if _flag(config, "clean_text", True):
+        formats = uc.difference(uc.category("Cf"), since_unicode_8())
+        control = uc.difference(uc.union(uc.category("Cc"), formats, uc.category("Co"), uc.parse("FFFD")), uc.parse("9-A D"))
+        steps.append(_substitute(compile_pattern(_class(control) + "+"), ""))
+        spaces = compile_pattern(_class(uc.difference(uc.WHITE_SPACE, ((32, 32),))))
+        steps.append(_substitute(spaces, " "))
+    if _flag(config, "handle_chinese_chars", True):
+        steps.append(_around(compile_pattern(_class(_CHINESE))))
+    if strip_accents:
+        # Nonspacing marks as Unicode 8.0 has them.
+        marks = uc.union(uc.difference(uc.category("Mn"), uc.union(since_unicode_8(), uc.parse("111C9"))), uc.parse("1734 1171E"))
+        steps += [lambda text: unicode_form("NFD", text), _substitute(compile_pattern(_class(marks) + "+"), "")]
+    if lowercase:
+        steps.append(lower)
+    return _in_a_row(steps)
+
+
+def _around(pattern: Pattern) -> Normalizer:
+    def normalize(text: str) -> str:
+        out = []
+        at = 0
+        for begin, end in pattern.spans(text):
+            out.append(f"{text[at:begin]} {text[begin:end]} ")
+            at = end
+        return "".join([*out, text[at:]]) if out else text
+
+    return normalize
+
+
+# ------------------------------------------------------------------------------------------------------------- replacing
+
+
+def _replace(config: dict[str, Any]) -> Normalizer:
+    content = _text(config, "content")
+    pattern = config.get("pattern")
+    if isinstance(pattern, dict) and len(pattern) == 1:
+        kind, source = next(iter(pattern.items()))
+        if kind == "String" and isinstance(source, str) and source:
+            return lambda text: text.replace(source, content)
+        if kind in ("Regex", "String") and isinstance(source, str):
+            return _substitute(compile_pattern(source), content)
+    raise TokenizerFormatError(f"the pattern of a Replace normalizer is {pattern!r:.80}; expected {{'Regex': …}} or {{'String': …}}")
+
+
+def _prepend(config: dict[str, Any]) -> Normalizer:
+    prefix = _text(config, "prepend")
+    return lambda text: prefix + text if text else text
+
+
+_WHITE_SPACE = "".join(chr(one) for first, last in uc.WHITE_SPACE for one in range(first, last + 1))
+
+
+def _strip(config: dict[str, Any]) -> Normalizer:
+    left, right = _flag(config, "strip_left", True), _flag(config, "strip_right", True)
+
+    def normalize(text: str) -> str:
+        if left:
+            text = text.lstrip(_WHITE_SPACE)
+        return text.rstrip(_WHITE_SPACE) if right else text
+
+    return normalize
+
+
+def _nmt(config: dict[str, Any]) -> Normalizer:
+    removed = compile_pattern(_class(uc.parse("1-8 B E-1F 7F 8F 9F")) + "+")
+    spaces = compile_pattern(_class(uc.parse("9-A C-D 1680 200B-200F 2028-2029 2581 FEFF FFFD")))
+    return _in_a_row([_substitute(removed, ""), _substitute(spaces, " ")])
+
+
+def _byte_level(config: dict[str, Any]) -> Normalizer:
+    return byte_level
+
+
+# -------------------------------------------------------------------------------------------------- SentencePiece's map
+
+
+def _precompiled(config: dict[str, Any]) -> Normalizer:
+    charsmap = _text(config, "precompiled_charsmap")
+    try:
+        return precompiled(b64decode(charsmap, validate=True))
+    except Base64Error as error:
+        raise TokenizerFormatError(f"the precompiled_charsmap is not base64: {error}") from None
+
+
+# Grapheme clusters (UAX #29) of less than 6 bytes: what extends, what is put before, what breaks.
+_PREPENDED = uc.parse("600-605 6DD 70F 890-891 8E2 D4E 110BD 110CD 111C2-111C3 113D1 1193F 11941 11A84-11A89 11D46 11F02")
+_EXTENDS_TOO = uc.parse("200C-200D E33 EB3 FF9E-FF9F 1F3FB-1F3FF E0020-E007F")
+_SPACING_APART = uc.parse("102B-102C 1038 1062-1064 1067-106D 1083 1087-108C 108F 109A-109C 1A61 1A63-1A64 AA7B AA7D 11720-11721")
+
+
+@lru_cache(maxsize=1)
+def _clusters() -> Pattern:
+    extends = uc.union(uc.difference(uc.category("M"), _SPACING_APART), _EXTENDS_TOO)
+    formats = uc.difference(uc.category("Cf"), uc.union(_PREPENDED, _EXTENDS_TOO))
+    breaks = uc.union(uc.category("Cc"), formats, uc.category("Zl"), uc.category("Zp"), uc.parse("2065 FFF0-FFF8 E0000-E001F E0080-E00FF E01F0-E0FFF"))
+    base = uc.complement(breaks)
+    prepended, follows = _class(_PREPENDED), _class(extends)
+    return compile_pattern(rf"\r\n|{prepended}+{_class(uc.difference(base, _PREPENDED))}{follows}*|{_class(base)}{follows}+")
+
+
+class _CharacterMap:
+    # A class for its tables. The trie (darts-clone): 32-bit units; an edge by byte b leads from a unit's offset ^ b to a unit labelled b.
+    def __init__(self, charsmap: bytes) -> None:
+        if len(charsmap) > MAX_CHARSMAP:
+            raise TokenizerFormatError(f"the precompiled_charsmap has {len(charsmap)} bytes; supported: at most {MAX_CHARSMAP}")
+        size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) >= 4 else 0
+        if size == 0 or size % 4 or 4 + size > len(charsmap):
+            raise TokenizerFormatError(f"the precompiled_charsmap says its trie has {size} bytes, and has {len(charsmap)} in all: is it whole?")
+        self._units = struct.unpack_from(f"<{size // 4}I", charsmap, 4)
+        self._texts = charsmap[4 + size :]
+        self._characters = _Replacements(self._find)
+
+    def __call__(self, text: str) -> str:
+        out = []
+        at = 0
+        for begin, end in _clusters().spans(text):
+            cluster = text[begin:end]
+            if len(cluster) < 6 and len(cluster.encode("utf-8", "surrogatepass")) < 6:
+                found = self._find(cluster)
+                if found is not None:
+                    out += [text[at:begin].translate(self._characters), found]
+                    at = end
+        return "".join([*out, text[at:].translate(self._characters)])
+
+    def _find(self, text: str) -> str | None:
+        # What the shortest beginning of the text that is in the map is replaced by.
+        units = self._units
+        try:
+            at = _offset(units[0])
+            for byte in text.encode("utf-8", "surrogatepass"):
+                at ^= byte
+                unit = units[at]
+                if byte == 0 or unit & 0x800000FF != byte:
+                    return None
+                at ^= _offset(unit)
+                if unit >> 8 & 1:
+                    begin = units[at] & 0x7FFFFFFF
+                    return self._texts[begin : self._texts.index(0, begin)].decode("utf-8")
+        except (IndexError, ValueError):
+            raise TokenizerFormatError("the precompiled_charsmap leads out of its own tables: it is damaged") from None
+        return None
+
+
+def _offset(unit: int) -> int:
+    return (unit >> 10) << ((unit & 0x200) >> 6)
+
+
+class _Replacements(dict[int, str]):
+    # For str.translate: what each character becomes, found when it is first met.
+    def __init__(self, find: Callable[[str], str | None]) -> None:
+        self._find = find
+
+    def __missing__(self, code_point: int) -> str:
+        found = self._find(chr(code_point))
+        self[code_point] = chr(code_point) if found is None else found
+        return self[code_point]
+
+
+_KINDS: dict[str, Callable[[dict[str, Any]], Normalizer]] = {
+    "NFC": _form("NFC"),
+    "NFD": _form("NFD"),
+    "NFKC": _form("NFKC"),
+    "NFKD": _form("NFKD"),
+    "Lowercase": _lowercase,
+    "StripAccents": _strip_accents,
+    "BertNormalizer": _bert,
+    "Replace": _replace,
+    "Prepend": _prepend,
+    "Strip": _strip,
+    "Nmt": _nmt,
+    "ByteLevel": _byte_level,
+    "Precompiled": _precompiled,
+}
