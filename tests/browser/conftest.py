@@ -7,9 +7,11 @@ run in a process, `asyncio.run` no longer works there.
 import importlib.util
 import re
 import runpy
+import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +228,90 @@ def booted(browser: Any, bridge: Bridge, browser_context_args: dict[str, Any]) -
 def demo(page: Any, bridge: Bridge) -> DemoPage:
     """A page of its own for one test, not opened yet."""
     return DemoPage(page, bridge.url)
+
+
+@pytest.fixture
+def new_demo(page: Any) -> Any:
+    """The page of a bridge that the test started itself."""
+    return lambda url: DemoPage(page, url)
+
+
+class CuttingProxy:
+    """Stands between page and bridge, byte for byte, and cuts the WebSockets that go through it when it is told to.
+
+    The bridge answers to its own address only, so Host and Origin are put right on the way.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.target = ("127.0.0.1", int(target.rpartition(":")[2]))
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.cuts = 0
+        self.sockets: list[tuple[socket.socket, socket.socket]] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """Reset every WebSocket that is open now, in both directions."""
+        sockets, self.sockets = self.sockets, []
+        self.cuts += len(sockets)
+        for pair in sockets:
+            for one in pair:
+                hang_up(one)
+
+    def close(self) -> None:
+        self.listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        server = socket.create_connection(self.target)
+        threading.Thread(target=pass_on, args=(server, client), daemon=True).start()
+        ours, theirs = f"127.0.0.1:{self.port}".encode(), f"127.0.0.1:{self.target[1]}".encode()
+
+        def put_right(data: bytes) -> bytes:
+            if b"\r\nUpgrade: websocket" in data or b"\r\nupgrade: websocket" in data:
+                self.sockets.append((client, server))
+            return data.replace(ours, theirs) if b" HTTP/1.1\r\n" in data else data
+
+        pass_on(client, server, put_right)
+
+
+def pass_on(source: socket.socket, target: socket.socket, change: Callable[[bytes], bytes] = bytes) -> None:
+    """Copy bytes until one of the two sockets ends, then end both."""
+    try:
+        while data := source.recv(1 << 16):
+            target.sendall(change(data))
+    except OSError:
+        pass  # cut, by us or by them
+    hang_up(source)
+    hang_up(target)
+
+
+def hang_up(one: socket.socket) -> None:
+    try:
+        one.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # already gone
+    one.close()
+
+
+@pytest.fixture
+def cutting_proxy() -> Any:
+    """Make proxies that cut."""
+    proxies: list[CuttingProxy] = []
+
+    def make(target: str) -> CuttingProxy:
+        proxies.append(CuttingProxy(target))
+        return proxies[-1]
+
+    yield make
+    for one in proxies:
+        one.close()

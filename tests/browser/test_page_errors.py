@@ -1,0 +1,137 @@
+"""Everything that can go wrong is said in one readable sentence, and what had arrived stays on the page."""
+
+from typing import Any
+from urllib.parse import quote
+
+from playwright.sync_api import Error, expect
+
+from detok_py.vocabulary import Vocabulary
+
+SLOW_TEXT = "日本語 😀 " * 40
+OTHER_VOCABULARY = Vocabulary.from_bytes([b"x", b"y"]).pack()
+
+
+def slow(text: str = SLOW_TEXT, pace: int = 40) -> str:
+    return f"?text={quote(text)}&cut=byte&pace={pace}"
+
+
+def some_text_is_there(demo: Any) -> str:
+    expect(demo.page.locator("[data-pane=held]")).to_contain_text("日本")
+    return str(demo.text("held"))
+
+
+def test_an_engine_that_is_down_is_said_with_the_way_out(page: Any, start_bridge: Any, new_demo: Any) -> None:
+    demo = new_demo(start_bridge("--engine", "http://127.0.0.1:9").url)
+    demo.open()
+    page.get_by_role("button", name="Start", exact=True).click()
+    assert demo.wait_for("error") == "error"
+    assert "No llama-server answers at http://127.0.0.1:9" in demo.alert
+    expect(page.get_by_role("alert")).to_be_visible()
+    # The page isn't stuck: the scripted engine of the same bridge still streams.
+    assert demo.stream_text("né") == "finished"
+    assert demo.text("held") == "né"
+    assert demo.alert == ""
+
+
+def test_an_engine_lost_in_mid_answer_keeps_what_came(demo: Any) -> None:
+    demo.open()
+    assert demo.stream_text(SLOW_TEXT, fault="crash") == "error"
+    held = demo.seen("held")
+    assert held["takenBack"] == 0
+    # The crash falls inside a character: one honest replacement character stands for its beginning.
+    assert held["last"].endswith("\ufffd")
+    assert SLOW_TEXT.startswith(held["last"][:-1]) and len(held["last"]) > 50
+    assert "crashed" in demo.alert and "kept" in demo.alert
+    demo.page.locator("#alert button").click()
+    assert demo.wait_for("streaming", "error", "finished")
+
+
+def test_a_bridge_that_dies_is_noticed_and_the_text_stays(page: Any, start_bridge: Any, new_demo: Any) -> None:
+    bridge = start_bridge("--engine", "scripted")
+    demo = new_demo(bridge.url)
+    demo.open(slow(), state="streaming")
+    before = some_text_is_there(demo)
+    bridge.kill()
+    expect(page.locator("#alert")).to_contain_text("Trying again")
+    assert demo.wait_for("error") == "error"
+    assert "connection to the bridge was lost" in demo.alert
+    assert demo.text("held").startswith(before)
+    assert demo.seen("held")["takenBack"] == 0
+
+
+def test_a_lost_connection_is_taken_up_again_and_nothing_is_missing_or_doubled(
+    page: Any, bridge: Any, cutting_proxy: Any, new_demo: Any
+) -> None:
+    text = "日本語 and 😀, " * 12
+    proxy = cutting_proxy(bridge.url)
+    demo = new_demo(proxy.url)
+    demo.open(slow(text, 150), state="streaming")
+    for _ in range(2):
+        shown = len(demo.text("held"))
+        page.wait_for_function("(n) => document.querySelector('[data-pane=held]').textContent.length > n + 5", arg=shown)
+        while not proxy.sockets:
+            page.wait_for_timeout(20)
+        proxy.cut()
+    assert demo.wait_for("finished", "error") == "finished", demo.alert
+    assert proxy.cuts == 2
+    assert demo.text("held") == text
+    held = demo.seen("held")
+    assert (held["replacements"], held["takenBack"]) == (0, 0)
+    assert demo.alert == ""
+
+
+def test_a_vocabulary_that_is_not_the_announced_one_is_refused(demo: Any) -> None:
+    demo.page.context.route("**/vocabulary/*.detok", lambda route: route.fulfill(body=OTHER_VOCABULARY))
+    demo.open()
+    demo.page.get_by_role("button", name="Start", exact=True).click()
+    assert demo.wait_for("error") == "error"
+    assert "vocabulary" in demo.alert and "nothing is decoded" in demo.alert
+    assert demo.text("held") == ""
+
+
+def test_a_vocabulary_that_cannot_be_fetched_is_said(demo: Any) -> None:
+    demo.page.context.route("**/vocabulary/*.detok", lambda route: route.fulfill(status=404, body="no"))
+    demo.open()
+    demo.page.get_by_role("button", name="Start", exact=True).click()
+    assert demo.wait_for("error") == "error"
+    assert "HTTP 404" in demo.alert
+
+
+def test_a_runtime_that_does_not_come_is_given_up_after_the_time_limit(demo: Any) -> None:
+    held_up: list[Any] = []
+    demo.page.context.route("**/runtime/pyodide.asm.wasm", lambda route: held_up.append(route))
+    demo.open("?boot-timeout=3000", state="error")
+    assert "Python could not be loaded" in demo.alert
+    assert "3 s" in demo.alert
+    demo.page.context.unroute("**/runtime/pyodide.asm.wasm")
+    for route in held_up:
+        try:
+            route.abort()
+        except Error:
+            pass  # the worker that asked is gone
+    # The way out works.
+    demo.page.get_by_role("button", name="Try again").click()
+    assert demo.wait_for("ready") == "ready"
+
+
+def test_a_runtime_that_is_not_there_is_said(demo: Any) -> None:
+    demo.page.context.route("**/runtime/manifest.json", lambda route: route.fulfill(status=404, body="no"))
+    demo.open("", state="error")
+    assert "manifest" in demo.alert and "404" in demo.alert
+    expect(demo.page.get_by_role("button", name="Start", exact=True)).to_be_disabled()
+
+
+def test_stop_ends_a_stream_and_keeps_its_text(demo: Any) -> None:
+    demo.open(slow(), state="streaming")
+    some_text_is_there(demo)
+    demo.page.get_by_role("button", name="Stop", exact=True).click()
+    assert demo.wait_for("finished", "error") == "finished"
+    expect(demo.page.locator("#status")).to_have_text("Stopped.")
+    assert len(demo.text("held")) < len(SLOW_TEXT)
+    assert SLOW_TEXT.startswith(demo.text("held").rstrip("\ufffd"))
+
+
+def test_a_stall_is_waited_for(demo: Any) -> None:
+    demo.open()
+    assert demo.stream_text("before 日本 after", fault="stall") == "finished"
+    assert demo.text("held") == "before 日本 after"
