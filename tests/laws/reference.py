@@ -8,7 +8,10 @@ from typing import Any
 
 PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 BYTE_OF = {chr(b): b for b in PRINTABLE} | {chr(0x100 + n): b for n, b in enumerate(b for b in range(256) if b not in PRINTABLE)}
-TRANSFORMERS = [(" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")]
+TRANSFORMERS = [
+    *[(" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'")],
+    *[(" n't", "n't"), (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")],
+]
 WORDPIECE = [*TRANSFORMERS[:7], (" do not", " don't"), *TRANSFORMERS[7:]]
 
 
