@@ -44,8 +44,8 @@ class ChatStream:
     """
 
     __slots__ = (
-        "_channels", "_counts", "_ended", "_eos", "_node", "_quick", "_sequences", "_settings", "_shower", "_tags", "_takes_ids",
-        "_waiting", "_watched", "detokenizer", "finish_reason", "max_tokens", "min_tokens", "stopped", "tokens",
+        "_channels", "_counts", "_ended", "_eos", "_granted", "_left", "_node", "_plain", "_push", "_sequences", "_settings", "_shower",
+        "_tags", "_taken", "_waiting", "_watched", "detokenizer", "finish_reason", "max_tokens", "min_tokens", "stopped",
     )  # fmt: skip
 
     def __init__(
@@ -65,12 +65,12 @@ class ChatStream:
         max_tokens: int | None = None,
     ) -> None:
         self.detokenizer = detokenizer
-        self._takes_ids = hasattr(detokenizer, "push")
+        self._push: Any = getattr(detokenizer, "push", None)  # None where it takes bytes
         self.min_tokens = min_tokens
         self.max_tokens = max_tokens
         eos = frozenset(eos_ids)
         sequences = tuple([tuple(each) if hasattr(each, "__iter__") else (each,) for each in stop_ids])
-        if not self._takes_ids and (eos or sequences or min_tokens or max_tokens is not None):
+        if self._push is None and (eos or sequences or min_tokens or max_tokens is not None):
             raise ValueError(
                 "eos_ids, stop_ids, min_tokens and max_tokens are about ids, and this detokenizer takes bytes; use stop strings, "
                 "or a Detokenizer with a vocabulary"
@@ -106,7 +106,8 @@ class ChatStream:
     def _begin(self) -> None:
         self.finish_reason: str | None = None
         self.stopped: Any = None  # the stop string, or the sequence of ids, that ended the answer
-        self.tokens = 0  # ids taken
+        self._taken = 0  # ids taken when the ids were granted that may go straight to the detokenizer
+        self._granted = self._left = 0
         self._node = 0
         self._waiting: list[int] = []  # the last ids taken, as long as they may become a stop sequence
         self._ended = False
@@ -114,16 +115,23 @@ class ChatStream:
         self._rest()
 
     def _rest(self) -> None:
-        """See whether chunks without watched ids can go straight to the detokenizer, and how many ids may."""
-        straight = not self._waiting and not self._node and self.tokens >= self.min_tokens and self.finish_reason is None
+        """Count the ids that can go straight to the detokenizer, if they aren't watched; look what texts can pass as they are."""
+        self._taken = self.tokens
+        straight = not self._waiting and not self._node and self._taken >= self.min_tokens and self.finish_reason is None
         limit = _NO_LIMIT if self.max_tokens is None else self.max_tokens
-        self._quick = limit if straight and not self._ended and self._counts is None else 0
+        self._left = self._granted = max(0, limit - self._taken - 1) if straight and not self._ended and self._counts is None else 0
+        self._plain = self._channels.plain
 
     def reset(self) -> None:
         """Forget everything, the detokenizer's prompt included, and begin a new answer."""
         self.detokenizer.reset()
         self._channels.reset()
         self._begin()
+
+    @property
+    def tokens(self) -> int:
+        """How many ids were taken."""
+        return self._taken + self._granted - self._left
 
     @property
     def channel(self) -> str:
@@ -147,38 +155,43 @@ class ChatStream:
 
     def push(self, token_id: int) -> list[Delta]:
         """Take one id; return the deltas that are certain."""
-        if self.tokens + 1 >= self._quick or token_id in self._watched:
+        left = self._left - 1
+        if left < 0 or token_id in self._watched:
             return self._slowly((token_id,))
-        text = self.detokenizer.push(token_id)
-        self.tokens += 1
-        delta = self._channels.plain.get(text)
-        return self._deltas(text) if delta is None else [delta]
+        text = self._push(token_id)
+        self._left = left
+        delta = self._plain.get(text)
+        return [delta] if delta is not None else self._deltas(text)
 
     def feed(self, chunk: Any) -> list[Delta]:
         """Take ids, or bytes where the detokenizer takes those; return the deltas that are certain.
 
         An id that is unknown raises VocabularyError, and the stream is as it was before the chunk.
         """
-        if self._takes_ids:
+        if self._push is not None:
             if chunk.__class__ is not list and chunk.__class__ is not tuple:
                 chunk = list(chunk)
-            if self.tokens + len(chunk) >= self._quick or not self._watched.isdisjoint(chunk):
+            size = len(chunk)
+            if size == 1:
+                return self.push(chunk[0])
+            if self._left < size or not self._watched.isdisjoint(chunk):
                 return self._slowly(chunk)
             text = self.detokenizer.feed(chunk)
-            self.tokens += len(chunk)
-        elif self._quick:
+            self._left -= size
+        elif self._left:
             text = self.detokenizer.feed(chunk)
         else:
             return self._slowly(chunk)
-        delta = self._channels.plain.get(text)
-        return self._deltas(text) if delta is None else [delta]
+        delta = self._plain.get(text)
+        return [delta] if delta is not None else self._deltas(text)
 
     def _deltas(self, text: str) -> list[Delta]:
         out: list[Delta] = []
         self._channels.take(text, out)
+        self._plain = self._channels.plain
         if self._channels.stopped is not None:
             self._finish("stop", self._channels.stopped)
-            self._quick = 0
+            self._rest()
         return out
 
     def _slowly(self, chunk: Any) -> list[Delta]:
@@ -188,7 +201,8 @@ class ChatStream:
             return out
         if self._ended:
             ended("feeding it")
-        if self._takes_ids:
+        self._taken, self._granted, self._left = self.tokens, 0, 0
+        if self._push is not None:
             before = self.save() if hasattr(self.detokenizer, "save") else None
             try:
                 for token_id in chunk:
@@ -212,7 +226,7 @@ class ChatStream:
             self._finish("length")
         if self.finish_reason is not None:
             return
-        self.tokens += 1
+        self._taken += 1
         self._waiting.append(token_id)
         keep = 0
         if self._sequences is not None:
@@ -334,7 +348,8 @@ class ChatStream:
         """Take a state that `save` of a ChatStream made alike returned, or what JSON made of it."""
         self.detokenizer.load(state[0])
         self._channels.load(state[1])
-        self._node, waiting, self.tokens, self.finish_reason, stopped, self._ended = state[2]
+        self._node, waiting, self._taken, self.finish_reason, stopped, self._ended = state[2]
+        self._granted = self._left = 0
         self._waiting = list(waiting)
         self.stopped = tuple(stopped) if stopped.__class__ is list else stopped
         self._counts = None if state[3] is None else dict(state[3])

@@ -123,8 +123,9 @@ def furthest(text: str, words: Sequence[str], once: str = "", most: int = 4) -> 
     """Return the length of the longest beginning of `text` that is at most `most` of `words`, `once` being one of them at most once."""
     reached = {(0, False)}
     for _ in range(most):
-        reached |= {(at + len(word), used) for at, used in reached for word in words if text.startswith(word, at)}
-        reached |= {(at + len(once), True) for at, used in reached if once and not used and text.startswith(once, at)}
+        next_word = {(at + len(word), used) for at, used in reached for word in words if text.startswith(word, at)}
+        next_once = {(at + len(once), True) for at, used in reached if once and not used and text.startswith(once, at)}
+        reached |= next_word | next_once
     return max(at for at, _ in reached)
 
 
