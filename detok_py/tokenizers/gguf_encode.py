@@ -189,10 +189,8 @@ def _bert(
 def _t5(
     pre: Pre, metadata: dict[str, Any], pieces: list[str], types: "array[int]", roles: dict[str, int], flag: Callable[[str, bool], bool], what: str
 ) -> _Model:
-    from base64 import b64encode
-
     from .gguf import NORMAL, UNUSED, USER_DEFINED, token_numbers
-    from .normalize import compile_normalizer
+    from .normalize import precompiled
     from .unigram import UnigramEncoder
 
     scores = token_numbers(metadata, "scores", "fi", len(pieces), what)
@@ -207,7 +205,7 @@ def _t5(
     charsmap = metadata.get("tokenizer.ggml.precompiled_charsmap")
     if charsmap is not None and not (isinstance(charsmap, array) and charsmap.itemsize == 1):
         raise TokenizerFormatError(f"{what}: \"tokenizer.ggml.precompiled_charsmap\" is not an array of bytes")
-    normalize = compile_normalizer({"type": "Precompiled", "precompiled_charsmap": b64encode(charsmap.tobytes()).decode()} if charsmap else None)
+    normalize = precompiled(charsmap.tobytes()) if charsmap else str
     prefix, squeeze = flag("add_space_prefix", False), flag("remove_extra_whitespaces", False)
 
     def encode(text: str, after_special: bool) -> list[int]:

@@ -119,7 +119,7 @@ def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] 
         for token_id, piece in hidden.items():
             table[token_id] = piece
         pairs = read_merges(loads(merges, what + ": merges"), what) if isinstance(merges, bytes) else merges
-        return encoder(kind, document, model, table, scores, pairs, numbered, special, what)
+        return encoder(kind, document, model, table, scores, pairs, numbered, special)
 
     if kind != "Unigram":
         model = {key: value for key, value in model.items() if key not in ("vocab", "merges")}  # the pieces say it all

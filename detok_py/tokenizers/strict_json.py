@@ -46,7 +46,7 @@ def loads(data: bytes, what: str) -> Any:
 
 
 def weigh(data: bytes, what: str) -> None:
-    """Raise TokenizerFormatError for a document that is too large, too deep, or too much structure for its strings.
+    """Raise TokenizerFormatError for a document that is too large, too deep, too much structure for its strings, or breaks off.
 
     Time and memory are a few passes over the bytes; nothing is parsed. Up to the place where a document stops being JSON, the count
     of its brackets is exact: escaped quotes are taken out first, then every quote pairs with the next.
@@ -56,7 +56,8 @@ def weigh(data: bytes, what: str) -> None:
     bare = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
     # Two neighbouring quotes, whether they end one string and begin the next or hold one string between them, change no pairing.
     marks = bare.translate(None, _STRUCTURE)
-    strings = marks.count(b'"') // 2
+    quotes = marks.count(b'"')
+    strings = quotes // 2
     if b'"' in marks:
         marks = marks.replace(b'""', b"")
         marks = b"".join(marks.split(b'"')[::2])
@@ -72,6 +73,9 @@ def weigh(data: bytes, what: str) -> None:
         if max(levels) > MAX_DEPTH - 4:
             raise TokenizerFormatError(f"{what} is nested more than {MAX_DEPTH} levels deep, which no tokenizer file is")
         depth = levels[-1]
+    if depth or quotes % 2:
+        # Said before parsing, because what was parsed of a file that breaks off is thrown away.
+        raise TokenizerFormatError(f"{what} is not JSON: {'a string' if quotes % 2 else 'a bracket'} is not closed; is the file whole?")
 
 
 def _refuse(name: str, what: str) -> NoReturn:

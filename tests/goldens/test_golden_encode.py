@@ -1,0 +1,75 @@
+"""What Hugging Face, tiktoken and llama.cpp encode, encoded here: every case of the test data, with and without special tokens."""
+
+import pytest
+
+from .test_golden_decode import JSON, SAME, TIKTOKEN
+
+GGUF = {
+    "bert_uncased": "ggml-vocab-bert-bge.gguf",
+    "deepseek_llm": "ggml-vocab-deepseek-llm.gguf",
+    "gpt2": "ggml-vocab-gpt-2.gguf",
+    "llama2": "ggml-vocab-llama-spm.gguf",
+    "llama3": "ggml-vocab-llama-bpe.gguf",
+    "phi3": "ggml-vocab-phi-3.gguf",
+    "qwen2_5": "ggml-vocab-qwen2.gguf",
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_encodes_as_hugging_face_does(name, load, golden):
+    tokenizer = load(f"{name}/tokenizer.json")
+    wrong = [
+        (case["i"], special)
+        for case in golden(name, "encode")
+        for key, special in (("ids", False), ("ids_special", True))
+        if tokenizer.encode(case["text"], add_special_tokens=special) != case[key]
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("encoding", TIKTOKEN)
+def test_encodes_as_tiktoken_does(encoding, load, golden):
+    tokenizer = load(TIKTOKEN[encoding], encoding)
+    wrong = [
+        (case["i"], special)
+        for case in golden(f"tiktoken_{encoding}", "encode")
+        for key, special in (("ids_ordinary", False), ("ids_allowed_special", True))
+        if tokenizer.encode(case["text"], parse_special=special) != case[key]
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", GGUF)
+def test_encodes_as_llama_cpp_does(name, load, tokenizer_file):
+    file = tokenizer_file(f"{name}/{GGUF[name]}")
+    tokenizer = load(f"{name}/{GGUF[name]}")
+    texts = file.with_name(file.name + ".inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
+    expected = [[int(word) for word in line.split()] for line in file.with_name(file.name + ".out").read_bytes().decode().split("\n")]
+    assert len(texts) == len(expected)
+    assert [i for i, (text, ids) in enumerate(zip(texts, expected, strict=True)) if tokenizer.encode(text) != ids] == []
+
+
+@pytest.mark.parametrize("name", [*SAME, "xlmr"])
+def test_a_gguf_and_a_tokenizer_json_of_one_model_give_the_same_ids(name, load, golden):
+    """On every text of the golden set that llama.cpp reads as Hugging Face does; it doesn't normalize, and has fewer added tokens."""
+    from unicodedata import is_normalized
+
+    tokenizer = load(f"{name}/{SAME.get(name, 'ggml-vocab-nomic-bert-moe.gguf')}")
+    own = len(tokenizer.vocabulary)
+    cases = [case for case in golden(name, "encode") if is_normalized("NFC", case["text"]) and max(case["ids"], default=0) < own]
+    assert len(cases) > 250
+    wrong = [case["i"] for case in cases if tokenizer.encode(case["text"]) != case["ids"]]
+    assert wrong == []
+
+
+def test_tekken_and_the_tokenizer_json_of_one_model_give_the_same_ids(load, golden):
+    tokenizer = load("mistral_nemo/tekken_240718.json")
+    wrong = [case["i"] for case in golden("mistral_nemo", "encode") if tokenizer.encode(case["text"]) != case["ids"]]
+    assert wrong == []
+
+
+def test_the_rank_file_and_the_tokenizer_json_of_qwen_give_the_same_ids(load, golden):
+    tokenizer = load("qwen2_5/qwen.tiktoken")
+    # What came after the first Qwen has tokens of its own above 151645.
+    cases = [case for case in golden("qwen2_5", "encode") if max(case["ids"], default=0) <= 151645]
+    assert [case["i"] for case in cases if tokenizer.encode(case["text"]) != case["ids"]] == []
