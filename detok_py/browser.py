@@ -154,6 +154,87 @@ class RowDecoder:
             self.by_ids = None
 
 
+def capture_vocabulary(text: str) -> str:
+    """Return the SHA-256 of the vocabulary that a capture was made with, where it is not known here yet; else ""."""
+    try:
+        named = _read_capture(text).header.get("vocabulary")
+    except DetokError:
+        return ""  # `capture_rows` says what is wrong with it
+    sha256 = named.get("sha256") if isinstance(named, dict) else None
+    return sha256 if isinstance(sha256, str) and sha256 not in _vocabularies else ""
+
+
+def keep_captured_vocabulary(size: int, sha256: str) -> None:
+    """Keep the vocabulary in the first `size` bytes of the inbox, for captures that name it. Raises as `keep_vocabulary` does."""
+    keep_vocabulary(bytes(memoryview(_inbox)[:size]), sha256)
+
+
+def capture_rows(text: str) -> str:
+    """Return a recorded stream, decoded again, as JSON: {"header", "rows": [[seconds since the start, row], …], "seconds", "text"}.
+
+    Reads `.detok.jsonl`, a HAR file with a detok.v1 socket, and the body of server-sent events. Raises CaptureError, or VocabularyError
+    where there are ids without bytes and their vocabulary is not known.
+    """
+    capture = _read_capture(text)
+    named = capture.header.get("vocabulary")
+    vocabulary = _vocabularies.get(str(named.get("sha256"))) if isinstance(named, dict) else None
+    decoder = RowDecoder(vocabulary, [])
+    rows: list[Any] = []
+    seconds = 0.0
+    for record in capture.records:
+        seconds += record.seconds
+        tokens: list[Any] = []
+        if record.kind == "i":
+            if vocabulary is None:
+                raise VocabularyError(
+                    "This capture has token ids without their bytes, and its vocabulary is not at this bridge. "
+                    "Start the bridge with --tokenizer and the file of that model, then open the capture again."
+                )
+            tokens = [(i, None) for i in record.value]
+        elif record.kind == "t":
+            tokens = record.value
+        elif record.kind == "g":
+            tokens = [(None, record.value[1])]
+        elif record.kind == "b":
+            tokens = [(None, record.value)]
+        elif record.kind == "x":
+            tokens = [(None, record.value.encode())]
+        for token_id, data in tokens:
+            rows.append([seconds, decoder.token(token_id, data)])
+    return json.dumps({"header": capture.header, "rows": rows, "seconds": seconds, "text": decoder.flush()}, separators=(",", ":"))
+
+
+def capture_text(recording: str) -> str:
+    """Return the `.detok.jsonl` of what a page has recorded.
+
+    `recording` is JSON: {"header", "rows": [[seconds since the start, id or null, bytes in hex], …], "seconds", "end": {"type": …}}.
+    """
+    from .capture import write_capture
+
+    made = json.loads(recording)
+    records: list[Any] = []
+    before = 0.0
+    for seconds, token_id, data in made["rows"]:
+        raw = bytes.fromhex(data)
+        records.append((max(0.0, seconds - before), "b", raw) if token_id is None else (max(0.0, seconds - before), "t", [(token_id, raw)]))
+        before = seconds
+    if made.get("end"):
+        records.append((max(0.0, made["seconds"] - before), "j", made["end"]))
+    return write_capture(made["header"], records)
+
+
+def _read_capture(text: str) -> Any:
+    # Imported when it is asked for: MicroPython, which decodes and doesn't replay, has no base64.
+    from .capture import read_capture, read_har, read_sse
+
+    start = text[:4096].lstrip("\ufeff \t\r\n")
+    if start.startswith("{") and '"detok"' not in start.split("\n")[0] and '"log"' in start:
+        return read_har(text)
+    if start.startswith(("data:", "event:", "id:", ":")):
+        return read_sse(text.encode())
+    return read_capture(text)
+
+
 class PageStream:
     """One answer on a page: a session of detok.v1 and a decoder. Methods are called by web/src/worker.js.
 

@@ -7,7 +7,7 @@ import { PythonWorker } from "../src/client.js";
 import { milliseconds, NumberList, Stopwatch } from "./gauges.js";
 import { TextPane } from "./panes.js";
 import { Player } from "./player.js";
-import { missingBytes, PANES, Recording, toHex } from "./recording.js";
+import { hexOf, missingBytes, PANES, Recording, toHex } from "./recording.js";
 import { Timeline } from "./timeline.js";
 
 /** @typedef {"loading" | "ready" | "streaming" | "finished" | "error"} State */
@@ -51,6 +51,8 @@ const ui = {
   position: element("position", HTMLOutputElement),
   speed: element("speed", HTMLSelectElement),
   export: element("export", HTMLButtonElement),
+  import: element("import", HTMLButtonElement),
+  importFile: element("import-file", HTMLInputElement),
   engineName: element("engine-name", HTMLElement),
   engineDevice: element("engine-device", HTMLElement),
   engineFidelity: element("engine-fidelity", HTMLElement),
@@ -91,6 +93,8 @@ let stream;
 let begun = 0;
 /** @type {{sentence: string, state: State} | undefined} How the stream ended, until its last step is painted. */
 let ending;
+/** What a capture of the stream says at its head and at its end. @type {{header: Record<string, unknown>, end: object | undefined}} */
+let described = { header: {}, end: undefined };
 let mostBytes = 0;
 let mostCharacters = 0;
 let gaugesDue = 0;
@@ -248,6 +252,7 @@ function start() {
   stopwatch.clear();
   begun = mostBytes = mostCharacters = 0;
   ending = undefined;
+  described = { header: {}, end: undefined };
   for (const name of PANES) panes[name].element.lang = lang;
   player.load(recording, "live");
   showPlayback();
@@ -260,9 +265,10 @@ function start() {
     current.addEventListener(type, (event) => {
       if (current === stream) listener(/** @type {CustomEvent} */ (event).detail);
     });
-  on("hello", ({ engine }) => {
+  on("hello", ({ engine, vocabulary }) => {
     showEngine(engine);
     hideAlert();
+    described.header = { protocol: "detok.v1", engine, vocabulary };
   });
   on("tokens", ({ rows, at }) => {
     begun ||= at;
@@ -279,11 +285,13 @@ function start() {
   on("notice", ({ message }) => showAlert(message));
   on("finished", ({ text, reason, note, at }) => {
     recording.end(text, begun ? at - begun : 0);
+    described.end = { type: "finished", reason, note };
     ending = { state: "finished", sentence: note || (reason === "cancelled" ? "Stopped." : "") };
     player.wake();
   });
-  on("failed", ({ text, message, at }) => {
+  on("failed", ({ text, message, code, at }) => {
     recording.end(text, begun ? at - begun : 0);
+    described.end = { type: "error", code, message };
     ending = { state: "error", sentence: message };
     player.wake();
   });
@@ -396,7 +404,8 @@ function showPlayback() {
   const going = player.mode === "playing" || (player.mode === "live" && state === "streaming");
   ui.pause.textContent = going ? "Pause" : "Play";
   ui.pause.disabled = !length && state !== "streaming";
-  ui.export.disabled = !length;
+  ui.export.disabled = !length || !python;
+  ui.import.disabled = !python || state === "streaming";
   document.documentElement.dataset.playback = player.mode;
 }
 
@@ -411,6 +420,50 @@ function nextFault() {
   const at = player.recording?.nextFault(player.position) ?? -1;
   if (at >= 0) player.seek(at + 1);
   else ui.status.textContent = "No later token was broken.";
+}
+
+/** Open a recorded stream and play it. @param {File} file */
+async function openCapture(file) {
+  if (!python || state === "streaming") return;
+  hideAlert();
+  let capture;
+  try {
+    capture = await python.readCapture(await file.text());
+  } catch (error) {
+    showAlert(`${file.name}: ${error instanceof Error ? error.message : error}`);
+    return;
+  }
+  const recording = new Recording();
+  stopwatch.clear();
+  begun = mostBytes = mostCharacters = 0;
+  ending = undefined;
+  described = { header: capture.header, end: undefined };
+  for (const [seconds, row] of capture.rows) recording.add(row, seconds * 1000);
+  recording.end(capture.text, capture.seconds * 1000);
+  showEngine(capture.header.engine);
+  for (const name of PANES) panes[name].element.lang = "";
+  stopwatch.tokens = capture.rows.length;
+  setState("finished");
+  ui.status.textContent = `${file.name}: ${capture.rows.length} tokens, ${capture.seconds.toFixed(1)} seconds.`;
+  player.load(recording, "playing");
+}
+
+/** Save the stream on the page as a capture. The prompt isn't in it. */
+async function saveCapture() {
+  const { recording } = player;
+  if (!python || !recording) return;
+  const tokens = recording.steps.filter(({ end }) => !end);
+  const text = await python.writeCapture({
+    header: described.header,
+    rows: tokens.map(({ at, id, bytes }) => [at / 1000, id, hexOf(bytes)]),
+    seconds: (recording.steps.at(-1)?.at ?? 0) / 1000,
+    end: described.end,
+  });
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/x-ndjson" }));
+  link.download = `${new Date().toISOString().slice(0, 19).replace(/[T:]/g, "-")}.detok.jsonl`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 function showPromptField() {
@@ -441,6 +494,20 @@ element("step-back", HTMLButtonElement).addEventListener("click", () => player.s
 element("step", HTMLButtonElement).addEventListener("click", () => player.step(1));
 element("to-end", HTMLButtonElement).addEventListener("click", () => player.follow());
 element("next-fault", HTMLButtonElement).addEventListener("click", nextFault);
+
+ui.export.addEventListener("click", () => void saveCapture());
+ui.import.addEventListener("click", () => ui.importFile.click());
+ui.importFile.addEventListener("change", () => {
+  const file = ui.importFile.files?.[0];
+  ui.importFile.value = "";
+  if (file) void openCapture(file);
+});
+document.addEventListener("dragover", (event) => event.preventDefault());
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  const file = event.dataTransfer?.files[0];
+  if (file) void openCapture(file);
+});
 
 /** @type {Record<string, () => void>} */
 const keys = {

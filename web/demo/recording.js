@@ -220,6 +220,13 @@ export function fromHex(hex) {
 }
 
 /**
+ * @param {Uint8Array} bytes
+ */
+export function hexOf(bytes) {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/**
  * @param {number} byte
  */
 export function toHex(byte) {

@@ -129,6 +129,25 @@ export class PythonWorker {
     return stream;
   }
 
+  /**
+   * Decode a recorded stream again: a `.detok.jsonl`, a HAR file with a detok.v1 socket, or the body of server-sent events.
+   * @param {string} text
+   * @param {string | URL} [vocabularies]  Where the bridge has its vocabularies.
+   * @returns {Promise<{header: Record<string, any>, rows: [seconds: number, row: TokenRow][], seconds: number, text: string}>}
+   */
+  readCapture(text, vocabularies = "/vocabulary/") {
+    return this.#calls.call("captureRows", text, new URL(vocabularies, document.baseURI).href).catch(sayPlainly);
+  }
+
+  /**
+   * Write a recorded stream as a `.detok.jsonl`.
+   * @param {{header: object, rows: [seconds: number, id: number | null, hex: string][], seconds: number, end?: object}} recording
+   * @returns {Promise<string>}
+   */
+  writeCapture(recording) {
+    return this.#calls.call("captureText", recording).catch(sayPlainly);
+  }
+
   /** Stop the worker. Streams that are still open fail. */
   close() {
     this.#die(new RuntimeError("The worker was closed."));
@@ -215,6 +234,12 @@ export class EngineStream extends EventTarget {
 /** @param {number} bytes */
 function megabytes(bytes) {
   return (bytes / 1e6).toFixed(1);
+}
+
+/** Python's own sentence, without its traceback. @param {Error} error @returns {never} */
+function sayPlainly(error) {
+  error.message = oneLine(error.message).replace(/^[\w.]+: /, "");
+  throw error;
 }
 
 /** One line of an error: the last of a Python traceback says what happened. @param {string} message */

@@ -78,6 +78,30 @@ answerCalls(scope, {
   cancel: (stream) => sockets.get(stream)?.cancel(),
   /** @param {number} stream */
   giveUp: (stream) => sockets.get(stream)?.giveUp(),
+  /**
+   * Decode a recorded stream again. Its vocabulary is asked of the bridge where it isn't known yet; without it the tokens' own bytes do.
+   * @param {string} text
+   * @param {string} vocabularies  URL of the bridge's vocabularies, ending in "/".
+   */
+  async captureRows(text, vocabularies) {
+    if (!booted) throw new Error("Python is not running in this worker yet: call boot first.");
+    const { browser } = await booted;
+    const sha256 = browser.capture_vocabulary(text);
+    if (sha256) {
+      const response = await fetch(new URL(`${encodeURIComponent(sha256)}.detok`, vocabularies)).catch(() => undefined);
+      if (response?.ok) {
+        const data = new Uint8Array(await response.arrayBuffer());
+        browser.keep_captured_vocabulary(fillInbox(browser, data), sha256);
+      }
+    }
+    return JSON.parse(browser.capture_rows(text));
+  },
+  /** @param {object} recording */
+  async captureText(recording) {
+    if (!booted) throw new Error("Python is not running in this worker yet: call boot first.");
+    return (await booted).browser.capture_text(JSON.stringify(recording));
+  },
+
   /** @param {number} stream @param {boolean} paused */
   pause: (stream, paused) => socketOf(stream).pause(paused),
 });
