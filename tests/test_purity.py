@@ -24,8 +24,8 @@ IMPURE = {
 }  # fmt: skip
 # What MicroPython has, or gets a shim for in web/micropython/.
 MICROPYTHON = {
-    "__future__", "array", "binascii", "codecs", "collections", "functools", "hashlib", "io", "itertools", "json", "math", "os", "re", "struct",
-    "sys", "typing",
+    "__future__", "array", "binascii", "codecs", "collections", "functools", "hashlib", "io", "itertools", "json", "math", "os", "re",
+    "struct", "sys", "typing",
 }  # fmt: skip
 
 

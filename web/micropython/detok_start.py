@@ -43,3 +43,7 @@ try:
 finally:
     for _name in _natives:
         delattr(builtins, _name)
+
+# `from . import wire` asks the package's `__getattr__` first there, so what is imported that way has to be in place before.
+import detok_py.wire  # noqa: E402
+import detok_py.session  # noqa: E402, F401, I001

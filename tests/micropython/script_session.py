@@ -1,0 +1,67 @@
+"""detok.v1: frames there and back, bad frames refused, and a whole run over a connection that is lost again and again."""
+
+from say import Numbers, say
+
+from detok_py import session, wire
+from detok_py.errors import RemoteProtocolError
+
+numbers = Numbers(5)
+for n in (0, 1, 127, 128, 300, 16383, 16384, 2**21, 2**31 - 1):
+    say(n, wire.pack_number(n), wire.unpack_number(wire.pack_number(n), 0))
+for _ in range(50):
+    ids = [numbers.below(2 ** (1 + numbers.below(20))) for _ in range(numbers.below(9))]
+    tokens = [(i, bytes([numbers.below(256) for _ in range(numbers.below(5))])) for i in ids]
+    say(
+        ids, wire.pack_ids(ids), wire.unpack_ids(wire.pack_ids(ids)), wire.pack_tokens(tokens), wire.unpack_tokens(wire.pack_tokens(tokens))
+    )
+for _ in range(300):
+    frame = bytes([numbers.below(5)] + [numbers.below(256) for _ in range(numbers.below(7))])
+    try:
+        say(frame, wire.read_data(frame))
+    except RemoteProtocolError as error:
+        say(frame, error.code, str(error))
+for frame in ("", "{", "[]", "null", '{"type":1}', '{"type":"ping"}', '{"type":"ack","n":3}', "[" * 100, '{"a":1}', '{"type":"x","n":NaN}'):
+    try:
+        say(sorted(wire.read_message(frame).keys()))
+    except RemoteProtocolError as error:
+        say(frame, error.code)
+
+HELLO = {"engine": {"name": "test"}, "vocabulary": None}
+for data in ("bytes", "ids", "both"):
+    for _ in range(8):
+        store = session.RunStore(window={"bytes": 64, "tokens": 16})
+        client = session.ClientSession(ack_every=5, max_attempts=1000)
+        client.generate(prompt="go", want=data, run_id="run-0000000000000000")
+        log = []
+        run = None
+        left = 40
+        for _ in range(60):  # connections
+            server = session.ServerSession(store, HELLO)
+            client.opened()
+            for _ in range(2 + numbers.below(6)):  # turns before the line is cut
+                for frame in server.frames():
+                    log += [
+                        [type(event).__name__] + list(event)[:2]
+                        for event in client.receive(frame)
+                        if type(event).__name__ not in ("Hello", "Started")
+                    ]
+                for frame in client.frames():
+                    for word, its in server.receive(frame):
+                        if word == "generate":
+                            run = its
+                            run.start(data)
+                while run is not None and left and run.has_credit and numbers.below(3):
+                    left -= 1
+                    if data == "bytes":
+                        run.add_bytes(bytes([left, 200]))
+                    elif data == "ids":
+                        run.add_ids([left, 1000 + left])
+                    else:
+                        run.add_tokens([(left, bytes([left]))])
+                    if not left:
+                        run.finish("eos")
+            if client.state in ("finished", "failed"):
+                break
+            server.lost(1006, 0.0)
+            client.lost(1006, 0.5)
+        say(data, client.state, client.position, log)
