@@ -87,7 +87,9 @@ async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0,
     while heard.end is None and time.monotonic() < deadline:
         code = 1006
         try:
-            async with connect(stream, origin=origin, subprotocols=["detok.v1"], compression=None, proxy=None, open_timeout=5, close_timeout=1) as ws:
+            async with connect(
+                stream, origin=origin, subprotocols=["detok.v1"], compression=None, proxy=None, open_timeout=5, close_timeout=1
+            ) as ws:
                 heard.sockets += 1
                 session.opened()
                 while heard.end is None:

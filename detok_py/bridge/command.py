@@ -7,6 +7,7 @@ every child.
 import argparse
 import asyncio
 import contextlib
+import signal
 
 from .assets import Assets
 from .find import find_vocabulary, open_engine, read_tokenizer
@@ -81,6 +82,10 @@ def run(args: argparse.Namespace) -> int:
             metrics=bridge.metrics,
         )
         server = Server(bridge, gate, sock)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C raises there
+                loop.add_signal_handler(number, server.stop)
         serving = asyncio.create_task(server.serve())
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)

@@ -4,12 +4,14 @@ In: a Bridge. Out: HTTP and WebSocket on one port. Every route is in `routes()`,
 """
 
 import asyncio
+import contextlib
+import hashlib
 import ipaddress
 import json
 import logging
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import uvicorn
@@ -146,6 +148,14 @@ def bind(host: str, port: int) -> socket.socket:
     return sock
 
 
+class _Uvicorn(uvicorn.Server):
+    """uvicorn, which leaves signals to its caller: it would raise them again before engines are stopped."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
 class Server:
     """One bridge on one socket. `serve()` runs until `stop()` or a signal."""
 
@@ -171,7 +181,7 @@ class Server:
             timeout_keep_alive=10,
             timeout_graceful_shutdown=3,
         )
-        self._uvicorn = uvicorn.Server(config)
+        self._uvicorn = _Uvicorn(config)
 
     @property
     def started(self) -> bool:
@@ -238,6 +248,4 @@ def _not_found() -> Response:
 
 
 def _sum(body: bytes) -> str:
-    import hashlib
-
     return hashlib.sha256(body).hexdigest()
