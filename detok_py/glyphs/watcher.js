@@ -35,10 +35,11 @@
   };
   // The text next to a text node, in its line; of up to `many` nodes.
   const neighbour = (node, forward, many = 1) => {
-    const walk = document.createTreeWalker(node.getRootNode(), NodeFilter.SHOW_TEXT);
+    const walk = document.createTreeWalker(node.getRootNode(), NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
     walk.currentNode = node;
     let out = "";
-    for (let n; many && (n = forward ? walk.nextNode() : walk.previousNode()) && blockOf(n) === blockOf(node);) {
+    for (let n; many && (n = forward ? walk.nextNode() : walk.previousNode()) && !/^(br|img|input|canvas)$/.test(n.localName);) {
+      if (n.data && blockOf(n) !== blockOf(node)) break;
       if (n.data) many--, out = forward ? out + n.data : n.data + out;
     }
     return out;
