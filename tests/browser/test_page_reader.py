@@ -1,0 +1,209 @@
+"""What a reader can do with the page: keys, pause, replay, captures, addresses; and what assistive technology is told."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+
+def address(text: str, **more: Any) -> str:
+    return "?" + "&".join(f"{name}={quote(str(value))}" for name, value in {"text": text, **more}.items())
+
+
+def test_the_address_streams_its_text_by_itself(demo: Any) -> None:
+    text = "line\r\nends, 日本 and 😀 stay as they are"
+    demo.open(address(text, cut="byte", pace=2000), state="finished")
+    assert demo.text("held") == text
+    assert demo.seen("naive")["replacements"] == 10
+    assert demo.complaints == []
+
+
+def test_the_keyboard_walks_through_a_stream(demo: Any) -> None:
+    demo.open(address("a😀b", cut="byte", pace=2000), state="finished")
+    position = demo.page.locator("#position")
+    keyboard = demo.page.keyboard
+    expect(position).to_have_text("7 / 7")
+    for key, expected in (("Home", 0), (".", 1), ("ArrowRight", 2), ("ArrowLeft", 1), (",", 0), ("f", 2), ("End", 7)):
+        keyboard.press(key)
+        expect(position).to_have_text(f"{expected} / 7")
+    assert demo.text("held") == "a😀b"
+
+
+def test_space_pauses_a_stream_and_the_engine_waits(demo: Any) -> None:
+    text = "日本語 😀 " * 100
+    demo.open(address(text, cut="byte", pace=400), state="streaming")
+    expect(demo.page.locator("[data-pane=held]")).to_contain_text("日本")
+    demo.page.keyboard.press("Space")
+    expect(demo.page.locator("#pause")).to_have_text("Play")
+    demo.page.wait_for_timeout(100)
+    shown = demo.text("held")
+    demo.page.wait_for_timeout(400)
+    assert demo.text("held") == shown
+    demo.page.keyboard.press("End")
+    assert demo.wait_for("finished") == "finished"
+    assert demo.text("held") == text
+
+
+def test_keys_belong_to_the_field_that_has_the_focus(demo: Any) -> None:
+    demo.open(address("abc", pace=2000), state="finished")
+    demo.page.locator("#own-text").fill("")
+    demo.page.locator("#own-text").press_sequentially("a . f ,")
+    assert demo.page.locator("#own-text").input_value() == "a . f ,"
+    expect(demo.page.locator("#position")).to_contain_text("4 / 4")
+
+
+def test_a_replay_shows_the_same_text_at_another_speed(booted: Any) -> None:
+    booted.stream_text("again, 日本語 😀", cut="byte", pace=200)
+    booted.page.locator("#speed").select_option("0.25")
+    booted.begin()
+    booted.page.locator("#pause").click()
+    expect(booted.page.locator("html")).to_have_attribute("data-playback", "playing")
+    expect(booted.page.locator("html")).to_have_attribute("data-playback", "paused")
+    held = booted.seen("held")
+    assert held["last"] == "again, 日本語 😀"
+    assert held["replacements"] == 0
+    assert held["states"] > 3
+    booted.page.locator("#speed").select_option("1")
+
+
+def test_a_capture_saved_and_opened_is_the_same_stream(booted: Any, tmp_path: Path) -> None:
+    booted.stream_text("né 日本 😀 end", cut="token", pace=500)
+    counts = {pane: booted.seen(pane)["last"] for pane in ("held", "naive", "stream")}
+    with booted.page.expect_download() as download:
+        booted.page.locator("#export").click()
+    file = tmp_path / "saved.detok.jsonl"
+    download.value.save_as(file)
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    assert lines[0]["detok"] == 1 and len(lines[0]["vocabulary"]["sha256"]) == 64
+    assert "né" not in json.dumps(lines[0], ensure_ascii=False)
+    assert lines[-1][1:] == ["j", {"type": "finished", "reason": "eos", "note": None}]
+    booted.stream_text("something else")
+    booted.page.locator("#import-file").set_input_files(file)
+    expect(booted.page.locator("#status")).to_contain_text("saved.detok.jsonl")
+    booted.page.locator("#to-end").click()
+    expect(booted.page.locator("[data-pane=held]")).to_have_text(counts["held"])
+    assert {pane: booted.text(pane) for pane in counts} == counts
+
+
+def test_a_file_that_is_no_capture_is_said_and_the_page_goes_on(booted: Any, tmp_path: Path) -> None:
+    file = tmp_path / "shopping.jsonl"
+    file.write_text("milk, eggs")
+    booted.page.locator("#import-file").set_input_files(file)
+    expect(booted.page.locator("#alert")).to_contain_text("shopping.jsonl: line 1 is not JSON")
+    assert booted.stream_text("still here") == "finished"
+    assert booted.alert == ""
+
+
+def test_a_dropped_file_is_opened(booted: Any) -> None:
+    transfer = booted.page.evaluate_handle(
+        """() => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File(['data: {"choices":[{"delta":{"content":"dropped 😀"}}]}\\n\\n'], "body.txt"));
+          return transfer;
+        }"""
+    )
+    booted.page.dispatch_event("main", "drop", {"dataTransfer": transfer})
+    expect(booted.page.locator("[data-pane=held]")).to_have_text("dropped 😀")
+
+
+def test_each_byte_says_its_state_by_letter_and_by_shape(booted: Any) -> None:
+    booted.stream_text("é", cut="byte")
+    cells = booted.page.locator(".chip .byte")
+    assert [cells.nth(n).get_attribute("data-letter") for n in range(2)] == ["h", "c"]
+    shapes = booted.page.evaluate(
+        "() => [...document.querySelectorAll('.chip .byte')].map((cell) => getComputedStyle(cell, '::before').content)"
+    )
+    assert len(set(shapes)) == 2
+    booted.stream_text("é", cut="byte", fault="truncate")
+    expect(cells.first).to_have_attribute("data-letter", "r")
+
+
+def test_the_panes_are_logs_that_do_not_speak_and_one_status_does(booted: Any) -> None:
+    for pane in ("held", "naive", "stream"):
+        log = booted.page.locator(f"[data-pane={pane}]")
+        assert log.get_attribute("role") == "log"
+        assert log.get_attribute("aria-live") == "off"
+        assert log.get_attribute("dir") == "auto"
+    assert booted.page.get_by_role("status").count() == 2, "one for the page, and the position of the scrubber, which is an <output>"
+    booted.stream_text("two words")
+    expect(booted.page.locator("#status")).to_have_text("Complete, 2 words.")
+
+
+@pytest.mark.parametrize(("text", "side"), [("שלום עולם", "right"), ("مرحبا", "right"), ("hello", "left")])
+def test_each_paragraph_has_the_direction_of_its_text(booted: Any, text: str, side: str) -> None:
+    booted.stream_text(text + "\nLatin second line", cut="token")
+    sides = booted.page.evaluate(
+        """() => {
+          const pane = document.querySelector("[data-pane=held]");
+          const { left, right } = pane.getBoundingClientRect();
+          return pane.textContent.split("\\n").map((line, n, lines) => {
+            const range = document.createRange();
+            const from = lines.slice(0, n).join("\\n").length + (n ? 1 : 0);
+            range.setStart(pane.firstChild, from);
+            range.setEnd(pane.firstChild, from + line.length);
+            const box = range.getBoundingClientRect();
+            return box.left - left < right - box.right ? "left" : "right";
+          });
+        }"""
+    )
+    assert sides == [side, "left"]
+
+
+def test_every_control_has_a_name_and_can_be_reached(booted: Any) -> None:
+    nameless = booted.page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input:not([hidden]), textarea")]
+          .filter((one) => one.checkVisibility())
+          .filter((one) => !(one.labels?.length || one.textContent.trim() || one.ariaLabel || one.title))
+          .map((one) => one.outerHTML)"""
+    )
+    assert nameless == []
+    small = booted.page.evaluate(
+        """() => [...document.querySelectorAll("button, select, textarea, input[type=text]")]
+          .filter((one) => one.checkVisibility())
+          .filter((one) => one.getBoundingClientRect().height < 24 || one.getBoundingClientRect().width < 24)
+          .map((one) => one.outerHTML)"""
+    )
+    assert small == []
+
+
+@pytest.mark.parametrize("width", [320, 400, 768, 1280, 1920])
+def test_nothing_is_wider_than_the_window(booted: Any, width: int) -> None:
+    booted.page.set_viewport_size({"width": width, "height": 800})
+    try:
+        wide = booted.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    finally:
+        booted.page.set_viewport_size({"width": 1280, "height": 900})
+    assert wide <= 0
+
+
+def test_text_goes_in_as_text(booted: Any) -> None:
+    text = "<img src=x onerror=alert(1)><script>alert(2)</script>&amp;"
+    booted.stream_text(text, cut="token")
+    assert booted.text("held") == text
+    assert booted.page.locator("[data-pane] *").count() == 0
+
+
+def test_the_page_obeys_a_policy_with_trusted_types_and_breaks_none(page: Any, bridge: Any, new_demo: Any) -> None:
+    demo = new_demo(bridge.url)
+
+    def stricter(route: Any) -> None:
+        if route.request.resource_type != "document":
+            return route.continue_()
+        answer = route.fetch()
+        policy = answer.headers["content-security-policy"] + "; require-trusted-types-for 'script'"
+        route.fulfill(response=answer, headers={**answer.headers, "content-security-policy": policy})
+
+    page.context.route(bridge.url + "/**", stricter)
+    page.add_init_script(
+        """addEventListener("securitypolicyviolation", (event) => (globalThis.violations ??= []).push(event.violatedDirective))"""
+    )
+    demo.open()
+    assert demo.stream_text("é") == "finished"
+    assert page.evaluate("() => globalThis.violations ?? []") == []
+    assert demo.complaints == []
+    # The listener hears: an inline style is a violation.
+    page.evaluate("() => document.body.setAttribute('style', 'color: red')")
+    page.wait_for_function("() => globalThis.violations?.length === 1")
