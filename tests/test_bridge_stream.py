@@ -448,7 +448,7 @@ def test_detok_serve_says_its_url_and_a_signal_ends_it_and_its_engine(sent):
                 os.kill(child, 0)
     finally:
         process.kill()
-        out, errors = process.communicate()
+        _, errors = process.communicate()
     assert "Traceback" not in errors
 
 

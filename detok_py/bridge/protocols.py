@@ -12,6 +12,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 from wsproto import events
+from wsproto.connection import ConnectionState
 
 MAX_HEAD = 16 << 10
 MAX_HEADERS = 64
@@ -117,6 +118,13 @@ class StrictWebSocket(WSProtocol):
                 self._refuse(1008, "too many fragments")
                 return
         super().handle_message(event)
+
+    def handle_close(self, event: events.CloseConnection) -> None:
+        if not self.close_sent and self.conn.state is ConnectionState.OPEN:
+            # Not the peer's close: wsproto found a breach of RFC 6455 and says with which code it has to be answered.
+            self._refuse(int(event.code), "this breaks RFC 6455")
+            return
+        super().handle_close(event)
 
     def handle_ping(self, event: events.Ping) -> None:
         now = self.loop.time()
