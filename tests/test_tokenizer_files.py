@@ -254,7 +254,7 @@ def with_model(**changes):
         (byte_level(normalizer=[]), "normalizer"),
         (byte_level(decoder={"kind": "ByteLevel"}), "decoder"),
         (byte_level(pre_tokenizer={"type": "Sequence"}), "Sequence"),
-        (byte_level(pre_tokenizer={"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}), r"(a+)+$"),
+        (byte_level(pre_tokenizer={"type": "Split", "pattern": {"Regex": "(a|aa)+$"}, "behavior": "Isolated", "invert": False}), "(a|aa)+$"),
         (with_model(type="WordLevel"), "WordLevel"),
         (with_model(dropout=0.1), "dropout"),
         (with_model(vocab=[]), "a list"),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import TokenizerFormatError
-from .tiktoken import CL100K, GPT2, O200K, QWEN
+from .known_patterns import CL100K, GPT2, O200K, QWEN
 from .tokenizer import Encode
 
 if TYPE_CHECKING:

@@ -8,14 +8,15 @@ bytes. The ids of added tokens are those that `tokenizers` gives them, which are
 
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from ..errors import TokenizerFormatError
 from ..vocabulary import Vocabulary
-from .strict_json import MAX_BYTES, loads
+from .known_patterns import LLAMA3, O200K, QWEN
+from .strict_json import loads, read_bytes
 from .tokenizer import Encode, Tokenizer
 
 Json = dict[str, Any]
@@ -40,6 +41,16 @@ _MERGES = re.compile(
 _CUT = "merges, which are kept as bytes"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
+_LISTS = ("normalizers", "pretokenizers", "processors", "decoders")
+# Components that are known to be supported by their type alone, and patterns that are known to be safe.
+_PLAIN: dict[str, frozenset[str]] = {
+    "normalizer": frozenset(["Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormalizer", "Replace", "Prepend", "Precompiled"]),
+    "pre_tokenizer": frozenset(["Sequence", "ByteLevel", "Split", "Metaspace", "Digits", "BertPreTokenizer", "Whitespace", "WhitespaceSplit"]),
+    "post_processor": frozenset(["Sequence", "ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing"]),
+    "decoder": frozenset(),
+}
+_PATTERNS = frozenset([QWEN, LLAMA3, O200K])
+
 # The files that say which ids end a text.
 _BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "generation_config.json", "config.json")
 
@@ -56,14 +67,6 @@ def read(path: Path) -> Tokenizer:
     return parse(read_bytes(file), file.name, more, beside)
 
 
-def read_bytes(file: Path) -> bytes:
-    """Return the bytes of a file; one that is larger than any tokenizer file raises TokenizerFormatError unread."""
-    size = file.stat().st_size
-    if size > MAX_BYTES:
-        raise TokenizerFormatError(f"{file.name} has {size} bytes; a tokenizer file has at most {MAX_BYTES}")
-    return file.read_bytes()
-
-
 def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] = (), beside: Mapping[str, Json] | None = None) -> Tokenizer:
     """Return the tokenizer of the bytes of a tokenizer.json; `what` is how errors name it.
 
@@ -73,8 +76,7 @@ def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] 
     model = document.get("model")
     if not isinstance(model, dict):
         raise TokenizerFormatError(f"{what} has no model: a tokenizer.json is an object with a \"model\" object in it, this has {_named(model)}")
-    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
-        _check_component(document.get(part), part, what)
+    _check(document, what)
     kind = _model_type(model, what)
     scores: array[float] | None = None
     if kind == "Unigram":
@@ -335,40 +337,61 @@ def _eos_ids(beside: Mapping[str, Json], pieces: Sequence[str | None]) -> set[in
 def _family(kind: str, document: Json, model: Json) -> str:
     if kind != "BPE":
         return kind.lower()
-    if any("ByteLevel" in types(document.get(part)) for part in ("decoder", "pre_tokenizer", "normalizer")):
-        return "byte_bpe"
-    return "sentencepiece" if model.get("byte_fallback") or "Metaspace" in types(document.get("decoder")) | types(document.get("pre_tokenizer")) else "byte_bpe"
+    parts = set().union(*[_types(document.get(part)) for part in ("normalizer", "pre_tokenizer", "decoder")])
+    return "sentencepiece" if "ByteLevel" not in parts and (model.get("byte_fallback") or "Metaspace" in parts) else "byte_bpe"
 
 
-def types(component: Any) -> set[str]:
-    """Return the types of a component and of everything in it.
-
-    >>> sorted(types({"type": "Sequence", "normalizers": [{"type": "NFC"}]}))
-    ['NFC', 'Sequence']
-    """
-    out: set[str] = set()
-    todo = [component]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, dict):
-            out.add(str(part.get("type")))
-            for key in ("normalizers", "pretokenizers", "processors", "decoders"):
-                todo.extend(part.get(key) or [])
-    return out
-
-
-def _check_component(component: Any, part: str, what: str) -> None:
-    """Raise TokenizerFormatError unless a component is null, or an object that says its type, all the way down."""
+def _inside(component: Any) -> Iterator[Json]:
+    """Yield a component and everything in it."""
     todo = [component] if component is not None else []
     while todo:
-        entry = todo.pop()
-        if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
-            raise TokenizerFormatError(f"{what}: the {part} has {_named(entry)} where an object with a \"type\" was expected")
-        if entry["type"] == "Sequence":
-            inner = next((entry[key] for key in ("normalizers", "pretokenizers", "processors", "decoders") if key in entry), None)
-            if not isinstance(inner, list):
+        part = todo.pop()
+        yield part
+        if isinstance(part, dict):
+            for key in _LISTS:
+                inner = part.get(key)
+                todo.extend(inner if isinstance(inner, list) else [])
+
+
+def _types(component: Any) -> set[Any]:
+    return {part.get("type") for part in _inside(component)}
+
+
+def _check(document: Json, what: str) -> None:
+    """Raise TokenizerFormatError for a component that is none, or that isn't supported.
+
+    What is well known isn't compiled for that; anything else is, so that it is refused at load and not with the first text. (The decoder is
+    compiled at load in any case.)
+    """
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        component = document.get(part)
+        plain = True
+        for entry in _inside(component):
+            if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+                raise TokenizerFormatError(f"{what}: the {part} has {_named(entry)} where an object with a \"type\" was expected")
+            if entry["type"] == "Sequence" and not any(isinstance(entry.get(key), list) for key in _LISTS):
                 raise TokenizerFormatError(f"{what}: the {part} has a Sequence without its list")
-            todo.extend(inner)
+            pattern = entry.get("pattern")
+            regex = pattern.get("Regex") if isinstance(pattern, dict) else None
+            plain = plain and entry["type"] in _PLAIN[part] and (regex is None or regex in _PATTERNS)
+        if not plain and part != "decoder":
+            _compile(part, component, what)
+
+
+def _compile(part: str, component: Json, what: str) -> None:
+    from .normalize import compile_normalizer
+    from .pretokenize import compile_pretokenizer
+    from .templates import compile_post_processor
+
+    compilers: dict[str, Callable[[Json], Any]] = {
+        "normalizer": compile_normalizer,
+        "pre_tokenizer": compile_pretokenizer,
+        "post_processor": compile_post_processor,
+    }
+    try:
+        compilers[part](component)
+    except TokenizerFormatError as error:
+        raise TokenizerFormatError(f"{what}: {error}") from None
 
 
 def _list(document: Json, key: str, what: str) -> list[Any]:

@@ -10,6 +10,7 @@ outnumber its strings is something else.
 
 import json
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import TokenizerFormatError
@@ -21,6 +22,14 @@ SLACK = 4096
 
 _STRUCTURE = bytes(set(range(256)) - set(b'[]{}",'))
 _LEVEL = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return the bytes of a file; one that is larger than any tokenizer file raises TokenizerFormatError unread."""
+    size = file.stat().st_size
+    if size > MAX_BYTES:
+        raise TokenizerFormatError(f"{file.name} has {size} bytes; a tokenizer file has at most {MAX_BYTES}")
+    return file.read_bytes()
 
 
 def loads(data: bytes, what: str) -> Any:

@@ -10,9 +10,8 @@ from typing import Any
 
 from ..errors import TokenizerFormatError
 from ..vocabulary import Vocabulary
-from .hf_json import MAX_TOKENS, read_bytes
-from .strict_json import loads
-from .tiktoken import MAX_TOKEN
+from .strict_json import loads, read_bytes
+from .tiktoken import MAX_TOKEN, MAX_TOKENS
 from .tokenizer import Encode, Tokenizer
 
 # The special tokens of files that don't list theirs (those before 2025); the rest of the room is <SPECIAL_20>, <SPECIAL_21>, …
