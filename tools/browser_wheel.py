@@ -5,7 +5,7 @@ manifest.json. Same name and version as the full wheel, so that `micropip.instal
 thing; the rims (bridge/, glyphs/, commands/, the command line) and data stay out. Written here rather than by the build
 backend because one project has one wheel there, and because the same input must give the same bytes.
 
-Docstrings, comments and parameters' types stay behind, and every statement stays on its line: a traceback in a browser names the
+Docstrings, comments and the types within functions stay behind, and every statement stays on its line: a traceback in a browser names the
 lines of the repository.
 """
 
@@ -15,10 +15,11 @@ import hashlib
 import io
 import json
 import re
+import struct
 import sys
 import tokenize
 import tomllib
-import zipfile
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,7 +39,7 @@ def core_files() -> list[Path]:
 
 
 def bare(source: str) -> str:
-    """Return Python source without docstrings, comments, the types of parameters and wide indentation, line for line.
+    """Return Python source without docstrings, comments, types within functions and wide indentation, line for line.
 
     >>> bare('def f(a: int = 1) -> int:\\n    "Say\\\\n hi."\\n    return a  # one\\n')
     'def f(a = 1):\\n ""\\n return a\\n'
@@ -50,6 +51,11 @@ def bare(source: str) -> str:
             row = token.start[0] - 1
             cuts.append((row, len(token.line[: token.start[1]].encode()), row, len(lines[row]), b""))
     for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            for inner in ast.walk(node):
+                # `self.x: T = …`, `x: T = …`. Outside of functions a class may mean its types (NamedTuple), and `x: T` alone declares.
+                if isinstance(inner, ast.AnnAssign) and inner.value is not None and not isinstance(inner.target, ast.Subscript):
+                    cuts.append((*end(inner.target), *end(inner.annotation), b""))
         if isinstance(node, ast.arg) and node.annotation is not None:
             cuts.append((node.lineno - 1, node.col_offset + len(node.arg.encode()), *end(node.annotation), b""))
         if isinstance(node, ast.FunctionDef) and node.returns is not None and node.returns.lineno == node.returns.end_lineno:
@@ -60,7 +66,7 @@ def bare(source: str) -> str:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
             docstring = node.body[0]
             cuts.append((docstring.lineno - 1, docstring.col_offset, *end(docstring), b'""'))
-    for first, left, last, right, instead in sorted(cuts, reverse=True):
+    for first, left, last, right, instead in sorted(set(cuts), reverse=True):
         rest = lines[last][right:]
         lines[first] = lines[first][:left] + instead + (rest if first == last else b"")
         for row in range(first + 1, last + 1):
@@ -108,14 +114,39 @@ def wheel_bytes() -> bytes:
     files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: detok\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     record = [f"{path},sha256={urlsafe_sha256(data)},{len(data)}" for path, data in files.items()]
     files[f"{info}/RECORD"] = ("\n".join([*record, f"{info}/RECORD,,"]) + "\n").encode()
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
-        for path, data in files.items():
-            entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
-            entry.external_attr = 0o644 << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            wheel.writestr(entry, data)
-    return buffer.getvalue()
+    return zipped(files)
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    """Return a zip of `files`, always the same for the same files and the same compressor.
+
+    Written by hand, because the zipfile module compresses with zlib only, and zopfli finds a shorter deflate: 4 % of the wheel.
+    """
+    out = io.BytesIO()
+    directory = []
+    for path, data in files.items():
+        name, packed = path.encode(), deflated(data)
+        # Version 2.0, names in UTF-8, deflate, 1 January 1980; APPNOTE.TXT sections 4.3.7 and 4.3.12.
+        common = struct.pack("<HHHHHIIIHH", 20, 0x800, 8, 0, 33, zlib.crc32(data), len(packed), len(data), len(name), 0)
+        made_by_unix, mode = 3 << 8 | 20, 0o100644 << 16
+        directory.append(b"PK\1\2" + struct.pack("<H", made_by_unix) + common + struct.pack("<HHHII", 0, 0, 0, mode, out.tell()) + name)
+        out.write(b"PK\3\4" + common + name + packed)
+    start = out.tell()
+    whole = b"".join(directory)
+    out.write(whole + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, len(files), len(files), len(whole), start, 0))
+    return out.getvalue()
+
+
+def deflated(data: bytes) -> bytes:
+    """Return raw deflate data (RFC 1951), by zopfli where it is installed."""
+    try:
+        import zopfli.zlib
+    except ImportError:
+        squeeze = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
+        return squeeze.compress(data) + squeeze.flush()
+    # Two bytes of header and four of checksum are zlib's (RFC 1950).
+    whole: bytes = zopfli.zlib.compress(data)
+    return whole[2:-4]
 
 
 def urlsafe_sha256(data: bytes) -> str:

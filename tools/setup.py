@@ -85,6 +85,13 @@ def install_engine() -> None:
         print(f" left out: no wheel of llama.cpp for this machine ({reason}); the scripted engine remains", end="", flush=True)
 
 
+def install_build() -> None:
+    try:
+        pip_install("build")()
+    except SetupFailed:
+        print(" left out: no zopfli for this machine; the browser's wheel will be a little larger", end="", flush=True)
+
+
 def install_project() -> None:
     """Install detok_py in place, so that pytest finds the kit's plugin and `detok` is a command of .venv."""
     command = [str(PYTHON), "-m", "pip", "install", *QUIET, "--no-deps", "--no-build-isolation", "-e", "."]
@@ -145,6 +152,7 @@ STEPS = {
     "venv": Step("a virtual environment", (), (".venv/bin/python",), make_venv),
     "serve": Step("the server's packages", ("requirements/serve.txt", VENV), (".venv/bin/uvicorn",), pip_install("serve")),
     "engine": Step("llama.cpp", ("requirements/engine.txt", VENV), (), install_engine),
+    "build": Step("what packs the browser's wheel", ("requirements/build.txt", VENV), (), install_build),
     "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (".venv/bin/pytest",), pip_install("dev")),
     "project": Step("detok_py in place", ("pyproject.toml", VENV), (".venv/bin/detok",), install_project),
     "node": Step("the packages from npm", ("package-lock.json",), ("node_modules/pyodide/pyodide.mjs",), install_node_packages),
@@ -169,7 +177,7 @@ STEPS = {
     ),
     "site": Step("pytest for Pyodide", ("requirements/pyodide.txt",), (".build/pyodide-site/pytest",), install_for_pyodide),
 }
-BUILD_STEPS = ("node", "micropip", "runtime", "wheel")
+BUILD_STEPS = ("build", "node", "micropip", "runtime", "wheel")
 TARGETS = {
     "demo": ("venv", "serve", "engine", *BUILD_STEPS, "core"),
     "check": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS),
