@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import TokenizerFormatError
 from ..vocabulary import Vocabulary
-from .known_patterns import LLAMA3, O200K, QWEN
+from .known_patterns import LLAMA3, MAX_PATTERN, O200K, QWEN
 from .strict_json import loads, read_bytes
 from .tokenizer import Encode, Tokenizer
 
@@ -373,7 +373,9 @@ def _check(document: Json, what: str) -> None:
                 raise TokenizerFormatError(f"{what}: the {part} has a Sequence without its list")
             pattern = entry.get("pattern")
             regex = pattern.get("Regex") if isinstance(pattern, dict) else None
-            plain = plain and entry["type"] in _PLAIN[part] and (regex is None or regex in _PATTERNS)
+            if isinstance(regex, str) and len(regex) > MAX_PATTERN:
+                raise TokenizerFormatError(f"{what}: the {part} has a pattern of {len(regex)} characters; at most {MAX_PATTERN} are read")
+            plain = plain and entry["type"] in _PLAIN[part] and (regex is None or (isinstance(regex, str) and regex in _PATTERNS))
         if not plain and part != "decoder":
             _compile(part, component, what)
 

@@ -4,6 +4,9 @@ They are here so that files which don't hold them (tiktoken, GGUF) can be read, 
 examined before something is encoded. `\\p{..}` is compiled by `patterns`.
 """
 
+# Characters; the longest that is known to be in use has about 900. To examine a pattern takes time by the square of its length.
+MAX_PATTERN = 2048
+
 # GPT-2 and what descends from it.
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # cl100k: GPT-3.5 and GPT-4.

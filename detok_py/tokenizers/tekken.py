@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import TokenizerFormatError
 from ..vocabulary import Vocabulary
+from .known_patterns import MAX_PATTERN
 from .strict_json import loads, read_bytes
 from .tiktoken import MAX_TOKEN, MAX_TOKENS
 from .tokenizer import Encode, Tokenizer
@@ -36,8 +37,8 @@ def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
     size = config.get("default_vocab_size")
     if size is None:
         size = room + len(entries)
-    if not isinstance(pattern, str) or type(size) is not int or not room <= size <= MAX_TOKENS:
-        raise TokenizerFormatError(f"{what}: the config should have a pattern, and a default_vocab_size from {room} to {MAX_TOKENS}")
+    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN or type(size) is not int or not room <= size <= MAX_TOKENS:
+        raise TokenizerFormatError(f"{what}: the config should have a pattern (up to {MAX_PATTERN} characters), and a default_vocab_size from {room} to {MAX_TOKENS}")
     ranks: dict[bytes, int] = {}
     for i, entry in enumerate(entries[: size - room]):
         token = _token(entry, i, what)
