@@ -1,0 +1,186 @@
+"""The law over ids: for every kind of decoder rule, exhaustively over small alphabets, against brute force.
+
+The rules and pieces are made here; those of the large test data are walked through as well where it is present.
+"""
+
+import itertools
+import json
+
+import pytest
+
+from detok_py import Detokenizer, Vocabulary
+
+from .oracle import Certain
+from .reference import decode
+
+SPACE = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+FALLBACK, FUSE = {"type": "ByteFallback"}, {"type": "Fuse"}
+
+
+def sequence(*rules):
+    return {"type": "Sequence", "decoders": list(rules)}
+
+
+def strip(start, stop):
+    return {"type": "Strip", "content": " ", "start": start, "stop": stop}
+
+
+def replace(old, new):
+    return {"type": "Replace", "pattern": {"String": old}, "content": new}
+
+
+def metaspace(scheme):
+    return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
+
+
+def word_piece(cleanup):
+    return {"type": "WordPiece", "prefix": "##", "cleanup": cleanup}
+
+
+CTC = {"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": True}
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+
+# name: (rules, pieces, clean-up). The last piece of each is a special token. A continuation is any text, so the pieces behind a fuse or
+# a clean-up spell every character that its rules name: with fewer, brute force would find things certain that are not.
+FAMILIES = {
+    "byte-level": (BYTE_LEVEL, ["Ġa", "ð", "Ł", "ĺĢ", "ï¿½", "<é>", "<s>"], False),
+    "byte-level, then a strip": (sequence(BYTE_LEVEL, strip(1, 0)), ["Ġ", "ĠĠa", "Ã", "©", "<s>"], False),
+    "sentencepiece": (sequence(SPACE, FALLBACK, FUSE, strip(1, 0)), ["▁", "▁a", "<0xE4>", "<0xBD>", "<0xA0>", "<0xFF>", "<s>"], False),
+    "sentencepiece, U+FFFD spelled by bytes": (
+        sequence(SPACE, FALLBACK, FUSE, strip(1, 0)),
+        ["▁", "<0x20>", "<0xEF>", "<0xBF>", "<0xBD>", "<s>"],
+        False,
+    ),
+    "sentencepiece without a strip": (sequence(SPACE, FALLBACK, FUSE), ["▁a", "<0xC3>", "<0xA9>", "<0x0A>", "<0xZZ>", "<s>"], False),
+    "metaspace first": (metaspace("first"), ["▁", "▁▁a", "b", "", "<s>"], False),
+    "metaspace never": (metaspace("never"), ["▁", "▁▁a", "b", "", "<s>"], False),
+    "word pieces": (word_piece(True), ["a", "##b", "'", "s", ".", "<s>"], False),
+    "word pieces without clean-up": (word_piece(False), ["a", "##b", "##", ".", "<s>"], False),
+    "word pieces, cleaned up again": (word_piece(True), ["n", "'", "t", "s", "do", "<s>"], True),
+    "byte-level, cleaned up": (BYTE_LEVEL, ["Ġ", "n", "'", "t", "s", ".", "<s>"], True),
+    "suffixes": ({"type": "BPEDecoder", "suffix": "</w>"}, ["a", "b</w>", "c</w>d</w>", "</w>", "<s>"], False),
+    "no decoder": (None, ["a", "", "b ", "<s>"], False),
+    "ctc": (CTC, ["a", "b", "<pad>", "|", "a<pad>|", "<s>"], False),
+    "strips at both ends": (sequence(SPACE, FUSE, strip(1, 2)), ["▁", "▁a", "b▁", "▁▁▁", "<s>"], False),
+    "replace behind a fuse": (sequence(FUSE, replace("<n>", "\n")), ["a", "<", "n", ">", "<n", "<s>"], False),
+    "a replacement that begins as its pattern does": (sequence(FUSE, replace("ab", "a")), ["a", "b", "c", "<s>"], False),
+    "replacements that feed each other": (
+        sequence(FUSE, replace("ab", "c"), replace("cc", "ab"), strip(1, 1)),
+        ["a", "b", "c", " ", "<s>"],
+        False,
+    ),
+    "metaspace behind a fuse": (sequence(FUSE, metaspace("always")), ["▁", "a▁", "<s>"], False),
+    "suffixes behind a fuse": (sequence(FUSE, {"type": "BPEDecoder", "suffix": "</w>"}), ["a", "</", "w>", "<s>"], False),
+    "strips of each piece": (sequence(strip(1, 1), FUSE), [" a ", "  ", "b", "<s>"], False),
+}  # fmt: skip
+
+
+def walk(rules, pieces, special, clean_up, skip, byte_fallback, length, depth, alphabet):
+    vocabulary = Vocabulary.from_pieces(pieces, rules, special_ids=special, clean_up=clean_up)
+
+    def final(ids):
+        return decode(rules, [pieces[i] for i in ids if not (skip and i in special)], byte_fallback, clean_up)
+
+    certain = Certain(final, [(i,) for i in alphabet], depth)
+    count = 0
+    for n in range(1, length + 1):
+        for ids in itertools.product(alphabet, repeat=n):
+            t = Detokenizer(vocabulary, skip_special_tokens=skip, byte_fallback=byte_fallback)
+            shown = ""
+            for at, token_id in enumerate(ids):
+                if at == n - 1:
+                    # The state goes through JSON into a Detokenizer made alike, and through a copy.
+                    saved = json.loads(json.dumps(t.save()))
+                    t = Detokenizer(vocabulary, skip_special_tokens=skip, byte_fallback=byte_fallback)
+                    t.load(saved)
+                    t = t.copy()
+                shown += t.push(token_id)
+            spelled = [pieces[i] for i in ids]
+            assert shown == certain(ids), f"{spelled}: {shown!r} is shown, {certain(ids)!r} is certain"
+            assert shown + t.flush() == final(ids), spelled
+            assert t.held == b""
+            count += 1
+    return count
+
+
+@pytest.mark.parametrize("byte_fallback", ["hf", "utf8"])
+@pytest.mark.parametrize("skip", [True, False], ids=["specials skipped", "specials shown"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_push_shows_what_is_certain(name, skip, byte_fallback):
+    rules, pieces, clean_up = FAMILIES[name]
+    if byte_fallback == "utf8" and not any(piece.startswith("<0x") for piece in pieces):
+        byte_fallback = "hf"
+    special = {len(pieces) - 1}
+    length = 2 if clean_up else 3
+    assert walk(rules, pieces, special, clean_up, skip, byte_fallback, length, 3, range(len(pieces))) > 30
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_push_of_longer_streams_shows_what_is_certain(name):
+    rules, pieces, clean_up = FAMILIES[name]
+    for byte_fallback in ("hf", "utf8"):
+        walk(rules, pieces, {len(pieces) - 1}, clean_up, True, byte_fallback, 4, 3, range(len(pieces)))
+
+
+def test_byte_fallback_behind_a_fuse_acts_on_a_text_that_is_one_byte_token():
+    pieces = ["<0x4", "1>", "z", "<0xE4>"]
+    vocabulary = Vocabulary.from_pieces(pieces, sequence(FUSE, FALLBACK))
+
+    def pushed(*ids):
+        t = Detokenizer(vocabulary)
+        return [t.push(i) for i in ids] + [t.flush()]
+
+    assert pushed(0, 1) == ["", "", "A"]
+    assert pushed(0, 1, 2) == ["", "", "<0x41>z", ""]
+    assert pushed(0, 2) == ["", "<0x4z", ""]
+    assert pushed(3) == ["", "\ufffd"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("byte_fallback", ["hf", "utf8"])
+def test_the_small_tokenizers_of_the_torture_list_obey_too(data, byte_fallback):
+    found = json.loads((data / "torture.json").read_text())["tokenizers"]
+    count = 0
+    for name, tokenizer in found.items():
+        pieces = tokenizer["vocab"] + tokenizer["special"] + tokenizer["added"]
+        special = set(range(len(tokenizer["vocab"]), len(tokenizer["vocab"]) + len(tokenizer["special"])))
+        # Of a large vocabulary the tokens that are more than one byte, which the bytes of a character stand beside.
+        wanted = [i for i, piece in enumerate(pieces) if len(pieces) < 30 or (len(piece) > 1 and piece[:3] != "<0x")]
+        wanted += [pieces.index(piece) for piece in ("<0xE4>", "<0xBD>", "<0xA0>", "<0xFF>", "ð", "Ł", "ĺ", "Ģ") if piece in pieces]
+        clean_up = "transformers_kwargs" in tokenizer
+        if clean_up:  # what the clean-up looks at, all of it: see above
+            wanted = [i for i, piece in enumerate(pieces) if piece in ("n", "'", "t", "s", "do", ".", "Ġ", "Ġ'")]
+        for start in range(0, len(wanted), 6 if not clean_up else 99):
+            alphabet = wanted if clean_up else wanted[start : start + 6] + wanted[-3:]
+            count += walk(tokenizer["decoder"], pieces, special, clean_up, True, byte_fallback, 2, 3, sorted(set(alphabet)))
+            assert count, name
+    assert count > 1000
+
+
+@pytest.mark.native
+def test_the_reference_says_what_hugging_face_says():
+    """The reference is only worth something if it is right: random pieces through `tokenizers` itself."""
+    import random
+
+    from tokenizers import Tokenizer
+
+    rng = random.Random(7)
+    for name, (rules, pieces, clean_up) in FAMILIES.items():
+        if clean_up or any(f'"stop": {n}' in json.dumps(rules) for n in (1, 2)):
+            continue  # a clean-up is transformers', not tokenizers'; the Rust strip panics on a text that it strips to nothing
+        model = {"type": "WordLevel", "vocab": {piece: i for i, piece in enumerate(pieces)}, "unk_token": pieces[0]}
+        document = {
+            "version": "1.0",
+            "added_tokens": [],
+            "normalizer": None,
+            "pre_tokenizer": None,
+            "post_processor": None,
+            "decoder": rules,
+            "model": model,
+        }
+        tokenizer = Tokenizer.from_str(json.dumps(document))
+        for _ in range(200):
+            ids = [rng.randrange(len(pieces)) for _ in range(rng.randrange(1, 7))]
+            spelled = [pieces[i] for i in ids]
+            assert decode(rules, spelled, "hf") == tokenizer.decode(ids), (name, spelled)
