@@ -1,6 +1,6 @@
 """detok: token bytes to text, exactly and as early as possible. The public names and nothing else.
 
-What a browser needs comes with the import; `load_tokenizer` and what stands on it are imported when they are first asked for.
+What a browser needs comes with the import; `load_tokenizer` and `IncrementalDetokenizer` are imported when they are first asked for.
 
 >>> import detok_py as d
 >>> s = d.StreamingDetokenizer()
@@ -10,8 +10,10 @@ What a browser needs comes with the import; `load_tokenizer` and what stands on 
 
 from typing import Any
 
+from .chat import ChatStream, Delta, strip_thinking
 from .detokenizer import Detokenizer
 from .errors import DetokError, ProtocolError, StreamEndedError, TokenizerFormatError, VocabularyError
+from .segments import StopStrings
 from .utf8 import StreamingDetokenizer, last_complete_utf8_end, utf8_expected_len
 from .vocabulary import ByteVocabulary, Vocabulary
 
@@ -43,9 +45,8 @@ def __getattr__(name: str) -> Any:
         from .tokenizers import load_tokenizer
 
         return load_tokenizer
-    for module, names in (("chat", ("ChatStream", "Delta", "strip_thinking")), ("segments", ("StopStrings",)), ("window", ("IncrementalDetokenizer",))):
-        if name in names:
-            from importlib import import_module
+    if name == "IncrementalDetokenizer":
+        from .window import IncrementalDetokenizer
 
-            return getattr(import_module("detok_py." + module), name)
+        return IncrementalDetokenizer
     raise AttributeError("module 'detok_py' has no attribute " + repr(name))
