@@ -77,8 +77,12 @@ class Conversation:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0, wait_factor=1.0, **generate):
-    """Run a generation to its end with the real client session, reconnecting as it says. Returns the Conversation."""
+async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0, wait_factor=1.0, via=None, **generate):
+    """Run a generation to its end with the real client session, reconnecting as it says. Returns the Conversation.
+
+    `via` is the port of a proxy: the socket goes there, and says the same Host and Origin as without it.
+    """
+    around = {} if via is None else {"host": "127.0.0.1", "port": via}
     session = session or ClientSession()
     heard = Conversation()
     if generate:
@@ -88,7 +92,7 @@ async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0,
         code = 1006
         try:
             async with connect(
-                stream, origin=origin, subprotocols=["detok.v1"], compression=None, proxy=None, open_timeout=5, close_timeout=1
+                stream, origin=origin, subprotocols=["detok.v1"], compression=None, proxy=None, open_timeout=5, close_timeout=1, **around
             ) as ws:
                 heard.sockets += 1
                 session.opened()

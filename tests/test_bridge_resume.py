@@ -1,0 +1,209 @@
+"""Cut after any byte, in either direction, by close or by reset: the assembled stream equals the stream without the cut, from one
+generation.
+
+The short form: a sample of all offsets, a hundred schedules. Every offset and ten thousand schedules: `make soak`
+(tests/soak/test_soak_resume.py).
+"""
+
+import asyncio
+import random
+
+import pytest
+import websockets
+from bridge_rig import VOCABULARY, Conversation, converse, running
+from cutting_proxy import DOWN, UP, CuttingProxy
+from websockets.asyncio.client import connect
+
+from detok_py.bridge.engines import End, Ids, Info, Raw
+from detok_py.session import ClientSession, Failed, Finished, RunStore, Tokens
+
+pytestmark = pytest.mark.native
+
+# 60 tokens, some of two bytes as varints, some that end inside a character: about a kilobyte of frames.
+TOKENS = [(n * 37) % 256 if n % 3 else 257 for n in range(60)]
+
+
+class CountingEngine:
+    """Plays TOKENS as ids or as bytes, in small chunks, and counts how often it was asked to."""
+
+    def __init__(self, gives="ids", pause=0.0):
+        self.gives_ = gives
+        self.pause = pause
+        self.generations = 0
+        self.finished = 0
+
+    async def open(self):
+        pass
+
+    def info(self):
+        return Info("counting", self.gives_)
+
+    def gives(self, request):
+        return self.gives_
+
+    async def vocabulary(self):
+        return None
+
+    async def refuse_vocabulary(self, vocabulary):
+        return None
+
+    async def generate(self, request):
+        self.generations += 1
+        for at in range(0, len(TOKENS), 3):
+            ids = TOKENS[at : at + 3]
+            if self.gives_ == "ids":
+                yield Ids(ids)
+            else:
+                yield Raw(b"".join(VOCABULARY.token_bytes(i) for i in ids))
+            await asyncio.sleep(self.pause)
+        self.finished += 1
+        yield End("eos")
+
+    async def close(self):
+        pass
+
+
+EXPECTED = b"".join(VOCABULARY.token_bytes(i) for i in TOKENS)
+
+
+async def through_cuts(bridge, engine, cuts, want):
+    """One generation through a proxy with these cuts; checks everything that the guarantee says."""
+    before = engine.generations
+    async with CuttingProxy(bridge.port, cuts) as proxy:
+        session = ClientSession(ack_every=8, max_attempts=20)
+        heard = await converse(bridge.stream, bridge.url, session, wait_factor=0.004, via=proxy.port, prompt="hi", want=want)
+    assert isinstance(heard.end, Finished), (cuts, heard.end)
+    assert heard.data == EXPECTED, cuts
+    assert engine.generations - before == 1, cuts
+    if want != "bytes":
+        assert heard.ids == TOKENS
+    return proxy.lengths
+
+
+async def length_of_an_exchange(bridge, engine, want):
+    lengths = await through_cuts(bridge, engine, [], want)
+    assert len(lengths) == 1
+    return lengths[0]
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("way", [UP, DOWN])
+@pytest.mark.parametrize("want", ["ids", "both", "bytes"])
+async def test_one_cut_at_a_sample_of_all_bytes_changes_nothing(want, way, how):
+    engine = CountingEngine()
+    async with running(engine) as bridge:
+        whole = (await length_of_an_exchange(bridge, engine, want))[way]
+        # The first bytes, the handshake's end, the last bytes, and a comb over the rest.
+        offsets = sorted({0, 1, whole - 1, whole - 2, whole - 40, *range(3, whole, max(1, whole // 24))})
+        for offset in offsets:
+            await through_cuts(bridge, engine, [(way, offset, how)], want)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_schedules_of_two_and_three_cuts_change_nothing(seed):
+    rng = random.Random(seed)
+    want = rng.choice(["ids", "both", "bytes"])
+    engine = CountingEngine("ids" if rng.random() < 0.7 else "text")
+    want = "bytes" if engine.gives_ == "text" else want
+    async with running(engine) as bridge:
+        whole = await length_of_an_exchange(bridge, engine, want)
+        for _ in range(17):
+            cuts = []
+            for _ in range(rng.choice([2, 3])):
+                way = rng.choice([UP, DOWN])
+                cuts.append((way, rng.randrange(whole[way]), rng.choice(["close", "reset"])))
+            await through_cuts(bridge, engine, cuts, want)
+
+
+async def test_a_reloaded_page_gets_the_whole_stream_again_from_one_generation():
+    engine = CountingEngine(pause=0.01)
+    async with running(engine) as bridge:
+        first = ClientSession()
+
+        async def reload(event, ws, session):
+            if isinstance(event, Tokens) and event.position > 10:
+                session.state = "idle"  # the page is gone: nobody reconnects
+                await ws.close(1001)
+
+        await converse(bridge.stream, bridge.url, first, on_event=reload, prompt="hi")
+        second = ClientSession()
+        second.attach(first.run_id)
+        heard = await converse(bridge.stream, bridge.url, second)
+    assert heard.data == EXPECTED
+    assert isinstance(heard.end, Finished)
+    assert engine.generations == 1
+
+
+async def test_a_half_open_socket_is_replaced_and_the_run_goes_on():
+    """The client's side is gone and the server has not noticed: the new socket wins, the old one is closed."""
+    engine = CountingEngine(pause=0.005)
+    session = ClientSession()
+    async with running(engine) as bridge:
+        old = await connect(bridge.stream, origin=bridge.url, subprotocols=["detok.v1"], compression=None, proxy=None)
+        session.opened()
+        session.generate(prompt="hi")
+        heard = Conversation()
+        while session.position < 10:
+            heard.events += session.receive(await old.recv())
+            for frame in session.frames():
+                await old.send(frame)
+        # The old socket stays as it is; nobody looks at it any more.
+        session.lost(1006)
+        rest = await converse(bridge.stream, bridge.url, session)
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            while True:
+                await old.recv()
+    assert heard.data + rest.data == EXPECTED
+    assert isinstance(rest.end, Finished)
+    assert engine.generations == 1
+    assert closed.value.rcvd.code == 4499
+
+
+async def test_a_killed_bridge_is_said_explicitly_and_the_partial_text_is_kept():
+    """Another bridge, on the same address, after the first was killed: it knows nothing of the run."""
+    gate = {"names": ["bridge.test:1"]}
+    async with running(CountingEngine(pause=0.02), gate=gate) as first, running(CountingEngine(), gate=gate) as second:
+        async with CuttingProxy(first.port) as proxy:
+
+            async def kill(event, ws, session):
+                if isinstance(event, Tokens) and event.position > 10:
+                    proxy.target = second.port
+                    ws.transport.abort()
+
+            heard = await converse(
+                "ws://bridge.test:1/stream", "http://bridge.test:1", on_event=kill, via=proxy.port, wait_factor=0.1, prompt="hi"
+            )
+    assert isinstance(heard.end, Failed)
+    assert heard.end.code == 4410
+    assert "restarted" in heard.end.message
+    assert heard.data
+    assert EXPECTED.startswith(heard.data)
+
+
+async def test_a_bridge_that_never_comes_back_is_an_error_after_eight_attempts():
+    session = ClientSession(max_attempts=8)
+    async with running(CountingEngine(pause=0.02)) as bridge, CuttingProxy(bridge.port) as proxy:
+
+        async def kill(event, ws, session):
+            if isinstance(event, Tokens) and event.position > 10:
+                proxy.cuts = [(DOWN, 0, "reset")] * 20
+                ws.transport.abort()
+
+        heard = await converse(bridge.stream, bridge.url, session, on_event=kill, via=proxy.port, wait_factor=0.01, prompt="hi")
+        assert len(proxy.lengths) == 1 + 8
+    assert heard.end.code == 1006
+    assert EXPECTED.startswith(heard.data)
+    assert heard.data
+
+
+async def test_a_run_that_was_kept_too_long_ends_in_an_explicit_error():
+    engine = CountingEngine(pause=0.01)
+    async with running(engine, store=RunStore(keep_seconds=0.0)) as bridge:
+
+        async def lose(event, ws, session):
+            if isinstance(event, Tokens) and event.position > 10:
+                ws.transport.abort()
+
+        heard = await converse(bridge.stream, bridge.url, on_event=lose, wait_factor=8, prompt="hi")
+    assert heard.end.code == 4410
+    assert EXPECTED.startswith(heard.data)
