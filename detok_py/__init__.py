@@ -10,10 +10,10 @@ What a browser needs comes with the import; `load_tokenizer` and `IncrementalDet
 
 from typing import Any
 
-from .chat import ChatStream, Delta, strip_thinking
+from .chat import ChatStream, strip_thinking
 from .detokenizer import Detokenizer
 from .errors import DetokError, ProtocolError, StreamEndedError, TokenizerFormatError, VocabularyError
-from .segments import StopStrings
+from .segments import Delta, StopStrings
 from .utf8 import StreamingDetokenizer, last_complete_utf8_end, utf8_expected_len
 from .vocabulary import ByteVocabulary, Vocabulary
 

@@ -13,7 +13,7 @@ from .decoders import Chain, _held_text, _Suffix, bad_byte, tuples
 from .utf8 import decode_utf8, subparts
 
 # A character on its way: itself, the first token and the last token that it comes from.
-Owned = tuple[str, int, int]
+Owned = Any
 
 
 class Trace:
