@@ -1,4 +1,5 @@
-"""The guarantee of resume, whole: every byte offset of an exchange in both directions, by close and by reset; and ten thousand schedules."""
+"""The guarantee of resume, whole: every byte offset of an exchange in both directions, by close and by reset; and ten thousand
+schedules."""
 
 import random
 
