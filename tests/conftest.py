@@ -7,6 +7,7 @@ have (sockets, subprocesses, packages with native code, the rims of detok_py), a
 import ast
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -60,6 +61,8 @@ def modules_imported(path: Path) -> set[str]:
 
 def reason_to_leave_out(path: Path) -> str | None:
     """Say why a test file cannot run inside Pyodide, or None."""
+    if re.search(r"^pytestmark\b.*\bnative\b", path.read_text(encoding="utf-8"), re.MULTILINE):
+        return "is marked native"
     for name in sorted(modules_imported(path)):
         top = name.split(".")[0]
         if top in NOT_IN_PYODIDE or name.startswith(RIMS):

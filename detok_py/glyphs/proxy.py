@@ -356,14 +356,16 @@ class ChaosProxy:
         self._servers[upstream] = await asyncio.start_server(serve, self._listen, port, limit=MAX_HEAD)
 
     async def _close(self) -> None:
+        # A connection may have been accepted and not begun (a server that is closed then forgets its socket), and a transport
+        # closes in the loop's next rounds: a loop that is stopped at once would leave sockets open.
+        await asyncio.sleep(0.01)
         for server in self._servers.values():
             server.close()
-        tasks = list(self._connections)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        # A transport closes in the loop's next rounds: a loop that is stopped before would leave its socket open.
         for _ in range(5):
+            tasks = list(self._connections)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.sleep(0.002)
 
     # --- what is asked of it --------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_a_long_text_stays_exact_and_the_timeline_stays_short(booted: Any) -> No
     text = typed("".join(TEXTS.values()) * 2)
     assert booted.stream_text(text, cut="token", pace=0) == "finished"
     check_whole(booted, text)
-    assert booted.page.locator(".chip").count() <= 160
+    assert booted.page.locator(".chip").count() <= 128
 
 
 def test_a_stop_string_is_never_shown_in_part(booted: Any) -> None:

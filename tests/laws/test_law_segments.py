@@ -3,9 +3,9 @@
 import itertools
 
 import pytest
-from laws.oracle import Certain, characters, chunkings, final_deltas, final_text, ignores_cuts, obeys_the_law
 
-from detok_py.segments import Channels, StopStrings
+from detok_py.segments import StopStrings
+from laws.oracle import Certain, final_text, obeys_the_law
 
 WORDS = ["".join(letters) for size in (1, 2, 3) for letters in itertools.product("ab", repeat=size)]
 PAIRS = list(itertools.combinations(WORDS, 2))
