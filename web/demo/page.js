@@ -336,12 +336,11 @@ function onPaint({ from, to }) {
     mostBytes = Math.max(mostBytes, heldBytes.length);
     mostCharacters = Math.max(mostCharacters, [...heldText].length);
   }
-  const due = ending !== undefined || player.mode !== "live" || performance.now() >= gaugesDue;
-  if (due) {
-    gaugesDue = performance.now() + 100;
-    showNumbers();
-  }
+  const due = to === from || ending !== undefined || player.mode !== "live" || performance.now() >= gaugesDue;
   if (ending && (player.atEnd || player.mode !== "live")) conclude();
+  if (!due) return;
+  gaugesDue = performance.now() + 100;
+  showNumbers();
   showPlayback();
 }
 

@@ -22,6 +22,16 @@ export class TextPane {
     /** @type {{now: number, ever: number}} */
     this.surrogates = { now: 0, ever: 0 };
     this.length = 0;
+    /** Whether the reader is at the end of the text, and wants to stay there. */
+    this.atEnd = true;
+    element.addEventListener(
+      "scroll",
+      () => {
+        const { scrollTop, scrollHeight, clientHeight } = element;
+        this.atEnd = scrollHeight - scrollTop - clientHeight < 24;
+      },
+      { passive: true },
+    );
     /** @type {Text[]} */
     this.#nodes = [];
     this.#marks = "highlights" in CSS ? new Highlight() : undefined;
@@ -39,6 +49,7 @@ export class TextPane {
     this.#nodes = [];
     this.#marks?.clear();
     this.length = 0;
+    this.atEnd = true;
     this.replacements = { now: 0, ever: 0 };
     this.surrogates = { now: 0, ever: 0 };
   }
@@ -49,7 +60,6 @@ export class TextPane {
    */
   append(text) {
     if (!text) return;
-    const pinned = this.#isAtEnd();
     let node = this.#nodes.at(-1);
     if (!node || node.length >= NODE_LENGTH) {
       node = document.createTextNode("");
@@ -61,7 +71,11 @@ export class TextPane {
     this.length += text.length;
     this.#mark(node, from);
     this.#count(text, +1);
-    if (pinned) this.element.scrollTop = this.element.scrollHeight;
+  }
+
+  /** Scroll to the end, if the reader was there. Asks for the layout, so it comes after all that a frame writes. */
+  keepEnd() {
+    if (this.atEnd) this.element.scrollTop = this.element.scrollHeight;
   }
 
   /**
@@ -105,10 +119,5 @@ export class TextPane {
     for (const range of [...this.#marks]) {
       if (range.startContainer === node && range.startOffset >= from) this.#marks.delete(range);
     }
-  }
-
-  #isAtEnd() {
-    const { scrollTop, scrollHeight, clientHeight } = this.element;
-    return scrollHeight - scrollTop - clientHeight < 24;
   }
 }

@@ -12,6 +12,10 @@ import { PANES } from "./recording.js";
 /** @typedef {import("./panes.js").TextPane} TextPane */
 /** @typedef {"live" | "playing" | "paused"} Mode */
 
+/** More new tokens than this in a frame nobody can read: then the timeline is drawn a few times a second. */
+const READABLE = 12;
+const TIMELINE_MS = 150;
+
 /** Moves through a recording and paints the panes. */
 export class Player {
   /**
@@ -32,6 +36,8 @@ export class Player {
     /** Where playing began: a time of the recording, and the frame time at which it was there. */
     this.begun = { at: 0, now: 0 };
     this.scheduled = false;
+    /** When the timeline was drawn last. */
+    this.drawn = 0;
     /** @type {number | undefined} */
     this.target = undefined;
   }
@@ -128,8 +134,21 @@ export class Player {
       else if (to < from) pane.truncate(pane.length - recording.text(name, to, from).length);
     }
     this.position = to;
-    if (to !== from || this.timeline.to !== to) this.timeline.show(recording, to);
+    this.#showTimeline(recording, now);
     this.onPaint({ from, to });
+    // Last, because it asks for the layout of all that was written above.
+    for (const name of PANES) this.panes[name].keepEnd();
+    this.timeline.keepEnd();
     if (this.mode === "playing") this.wake();
+  }
+
+  /** @param {Recording} recording @param {number} now */
+  #showTimeline(recording, now) {
+    const { position, timeline } = this;
+    if (timeline.to === position && position) return;
+    const many = Math.abs(position - timeline.to) > READABLE;
+    if (many && !recording.ended && now - this.drawn < TIMELINE_MS) return this.wake();
+    this.drawn = now;
+    timeline.show(recording, position);
   }
 }

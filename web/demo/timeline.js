@@ -8,7 +8,7 @@ import { toHex } from "./recording.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
 
-const WINDOW = 160;
+const WINDOW = 128;
 
 const LETTERS = { complete: "c", held: "h", replaced: "r" };
 
@@ -29,6 +29,11 @@ export class Timeline {
     this.from = 0;
     /** @type {number} One past the last step in the document. */
     this.to = 0;
+    this.moved = false;
+    /** @type {Element | null} */
+    this.current = null;
+    /** Cells of the bytes that are held now. @type {Element[]} */
+    this.waiting = [];
     this.earlier = document.createElement("p");
     this.earlier.className = "earlier";
     this.chips = document.createElement("div");
@@ -72,12 +77,20 @@ export class Timeline {
     const fresh = document.createDocumentFragment();
     for (; this.to < position; this.to++) fresh.append(this.#chip(recording, this.to));
     this.chips.append(fresh);
-    for (const current of this.chips.querySelectorAll(".current")) current.classList.remove("current");
-    this.chips.lastElementChild?.classList.add("current");
+    this.current?.classList.remove("current");
+    this.current = this.chips.lastElementChild;
+    this.current?.classList.add("current");
     this.#markWaiting(recording, position);
-    this.earlier.textContent = this.from ? `${this.from} earlier tokens` : "";
+    const earlier = this.from ? `${this.from} earlier tokens` : "";
+    if (this.earlier.textContent !== earlier) this.earlier.textContent = earlier;
     this.element.dataset.empty = String(position === 0);
-    this.element.scrollTop = this.element.scrollHeight;
+    this.moved = true;
+  }
+
+  /** Scroll to the last chip, if there is a new one. Asks for the layout. */
+  keepEnd() {
+    if (this.moved) this.element.scrollTop = this.element.scrollHeight;
+    this.moved = false;
   }
 
   /** @param {Recording} recording @param {number} from */
@@ -90,11 +103,15 @@ export class Timeline {
 
   /** @param {Recording} recording @param {number} position */
   #markWaiting(recording, position) {
-    for (const cell of this.chips.querySelectorAll(".waiting")) cell.classList.remove("waiting");
+    for (const cell of this.waiting) cell.classList.remove("waiting");
+    this.waiting = [];
     let left = position ? recording.step(position - 1).heldBytes.length : 0;
     for (let chip = this.chips.lastElementChild; chip && left > 0; chip = chip.previousElementSibling) {
       const cells = [...chip.querySelectorAll(".byte")].reverse();
-      for (const cell of cells.slice(0, left)) cell.classList.add("waiting");
+      for (const cell of cells.slice(0, left)) {
+        cell.classList.add("waiting");
+        this.waiting.push(cell);
+      }
       left -= cells.length;
     }
   }
