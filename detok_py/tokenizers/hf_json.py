@@ -49,6 +49,8 @@ _PLAIN: dict[str, frozenset[str]] = {
     "post_processor": frozenset(["Sequence", "ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing"]),
     "decoder": frozenset(),
 }
+# What is a string wherever it occurs in a component.
+_STRINGS = ("behavior", "content", "delimiter", "pad_token", "prefix", "prepend", "prepend_scheme", "replacement", "suffix", "word_delimiter_token")
 _PATTERNS = frozenset([QWEN, LLAMA3, O200K])
 
 # The files that say which ids end a text.
@@ -72,46 +74,38 @@ def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] 
 
     `more_added` are added tokens from other files, `beside` the parsed files that say which ids end a text.
     """
-    document, merges = _split(data, what)
+    document, cut = _split(data, what)
     model = document.get("model")
     if not isinstance(model, dict):
-        raise TokenizerFormatError(f"{what} has no model: a tokenizer.json is an object with a \"model\" object in it, this has {_named(model)}")
+        raise TokenizerFormatError(f'{what} has no model: a tokenizer.json is an object with a "model" object in it, this has {_named(model)}')
     _check(document, what)
     kind = _model_type(model, what)
     scores: array[float] | None = None
+    merges: bytes | list[Pair] = []
     if kind == "Unigram":
         pieces, scores = _scored_pieces(model, what)
-        known: Mapping[str, int] = {piece: i for i, piece in enumerate(pieces) if piece is not None}
     else:
-        pieces, known = _table(model, len(data), what)
-    merges = merges if kind == "BPE" else b"[]"
-    if kind == "BPE" and merges is None:
-        merges = read_merges(model.get("merges"), what)
+        pieces = _pieces(model, len(data), what)
+        if kind == "BPE":
+            merges = cut if cut is not None else read_merges(model.get("merges"), what)
+    # From here on the pieces say it all: the tables as they were parsed are three times their size.
+    model = document["model"] = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
 
     added = [_added_token(entry, what) for entry in _list(document, "added_tokens", what)]
-    seen = {entry["content"] for entry in added}
-    added += [entry for entry in more_added if entry["content"] not in seen]
     special = {entry["content"] for entry in (*added, *more_added) if entry["special"]}
-    model_size = len(pieces) if scores is not None else len(known)
-    numbered = number_added(known, model_size, added)
-    hidden: dict[int, str | None] = {}  # what the model has at an id that an added token takes
-    for entry, token_id in numbered:
-        if token_id >= len(pieces):
-            pieces.extend([None] * (token_id + 1 - len(pieces)))
-            hidden[token_id] = None
-        elif pieces[token_id] != entry["content"]:
-            hidden.setdefault(token_id, pieces[token_id])
-        pieces[token_id] = entry["content"]
+    numbered = _numbered(pieces, added, more_added)
+    shown = _shown(numbered, document.get("normalizer"), what)
+    hidden = {i: pieces[i] if i < len(pieces) else None for i in shown}
+    pieces.extend([None] * (max(shown, default=0) + 1 - len(pieces)))
+    for token_id, piece in shown.items():
+        pieces[token_id] = piece
     if _SURROGATE.search(data):
         _refuse_half_characters(pieces, what)
 
-    # `tokenizers` leaves special tokens out by content: a piece that a Unigram table has twice is special twice.
-    special_ids = (
-        [i for i, piece in enumerate(pieces) if piece in special]
-        if len(known) < model_size
-        else [token_id for entry, token_id in numbered if entry["content"] in special]
-    )
-    eos_ids = _eos_ids(beside or {}, pieces)
+    # `tokenizers` leaves special tokens out by what they decode to: one that a normalizer changes is shown, one that a table has twice is not.
+    candidates = shown if scores is None else range(len(pieces))
+    special_ids = [i for i in candidates if pieces[i] in special]
+    eos_ids = _eos_ids(beside or {}, {entry["content"]: i for entry, i in numbered}, pieces)
     vocabulary = Vocabulary.from_pieces(pieces, document.get("decoder"), special_ids, [i for i in eos_ids if i < len(pieces)])
 
     def make_encode() -> Encode:
@@ -123,33 +117,54 @@ def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] 
         pairs = read_merges(loads(merges, what + ": merges"), what) if isinstance(merges, bytes) else merges
         return encoder(kind, document, model, table, scores, pairs, numbered, special)
 
-    if kind != "Unigram":
-        model = {key: value for key, value in model.items() if key not in ("vocab", "merges")}  # the pieces say it all
     return Tokenizer(_family(kind, document, model), vocabulary, make_encode, eos_ids, whole_runs=True)
 
 
-def number_added(known: Mapping[str, int], model_size: int, added: Sequence[Json]) -> list[tuple[Json, int]]:
-    """Return each added token with the id that `tokenizers` gives it: its own entry in the model's table, else the next free one.
+def _numbered(pieces: Sequence[str | None], added: Sequence[Json], more_added: Sequence[Json]) -> list[tuple[Json, int]]:
+    """Return all added tokens with their ids; those from other files come after those of the tokenizer.json."""
+    wanted = {entry["content"] for entry in (*added, *more_added)}
+    known = {piece: i for i, piece in enumerate(pieces) if piece in wanted}
+    size = len(pieces) - pieces.count(None)
+    numbered = number_added(known, size, added)
+    given = {entry["content"]: i for entry, i in numbered}
+    highest = max(given.values(), default=-1)
+    more = [entry for entry in more_added if entry["content"] not in given]
+    return numbered + number_added({**known, **given}, highest + 1 if highest >= size else size, more)
 
-    The id in the file is not looked at (`tokenizers/src/tokenizer/added_vocabulary.rs`, `add_tokens`; it prints a warning). A token
-    that comes twice, or is empty, is not added again. `known` is the model's table, `model_size` how many pieces that has.
+
+def number_added(known: Mapping[str, int], free: int, added: Sequence[Json]) -> list[tuple[Json, int]]:
+    """Return each added token with the id that `tokenizers` gives it: that of its piece in the model's table, else the next one from `free` on.
+
+    The id in the file is not looked at, and neither is whether the model has something else at that id (tokenizers 0.23, `add_tokens` of
+    `added_vocabulary.rs`). A token that comes twice keeps its id and has the flags of the last time; an empty one is none.
 
     >>> number_added({"a": 0, "b": 1}, 2, [{"content": "b"}, {"content": "<x>"}, {"content": "<y>"}])
     [({'content': 'b'}, 1), ({'content': '<x>'}, 2), ({'content': '<y>'}, 3)]
     """
-    given: dict[str, int] = {}
-    highest = -1
-    out = []
+    out: dict[str, tuple[Json, int]] = {}
     for entry in added:
         content = entry["content"]
-        if not content or content in given:
-            continue
-        token_id = known.get(content)
-        if token_id is None:
-            token_id = highest + 1 if highest >= model_size else model_size
-        given[content] = token_id
-        highest = max(highest, token_id)
-        out.append((entry, token_id))
+        if content in out:
+            before, token_id = out[content]
+            out[content] = ({**entry, "shown_normalized": before.get("shown_normalized", before.get("normalized"))}, token_id)
+        elif content in known:
+            out[content] = (entry, known[content])
+        elif content:
+            out[content] = (entry, free)
+            free += 1
+    return list(out.values())
+
+
+def _shown(numbered: Sequence[tuple[Json, int]], normalizer: Any, what: str) -> dict[int, str]:
+    """Return the piece that each added token decodes from: what it contains, or the normalized form of that if it is looked for normalized.
+
+    So it is since tokenizers 0.23, and stays so if the token comes again and is not to be normalized.
+    """
+    out = {token_id: entry["content"] for entry, token_id in numbered}
+    changed = [(entry["content"], token_id) for entry, token_id in numbered if entry["normalized"] or entry.get("shown_normalized")]
+    if changed and not _types(normalizer) <= {"Sequence"}:
+        normalize = _compile("normalizer", normalizer, what)
+        out.update([(token_id, normalize(content)) for content, token_id in changed])
     return out
 
 
@@ -218,8 +233,8 @@ def _model_type(model: Json, what: str) -> str:
     return str(kind)
 
 
-def _table(model: Json, size: int, what: str) -> tuple[list[str | None], Mapping[str, int]]:
-    """Return the pieces by id, and ids by piece, of a model whose vocab is an object."""
+def _pieces(model: Json, size: int, what: str) -> list[str | None]:
+    """Return the pieces, by id, of a model whose vocab is an object; `size` is how many bytes the file has."""
     vocab = model.get("vocab")
     if not isinstance(vocab, dict):
         raise TokenizerFormatError(f"{what}: the model's vocab is {_named(vocab)}; expected an object of pieces and their ids")
@@ -227,7 +242,7 @@ def _table(model: Json, size: int, what: str) -> tuple[list[str | None], Mapping
         piece, wrong = next((piece, i) for piece, i in vocab.items() if type(i) is not int)
         raise TokenizerFormatError(f"{what}: the id of piece {piece[:40]!r} is {_named(wrong)}; expected a whole number")
     if not vocab:
-        return [], vocab
+        return []
     lowest, highest = min(vocab.values()), max(vocab.values())
     if lowest < 0 or highest >= MAX_TOKENS or (highest >= SMALL_ID and highest >= size):
         raise TokenizerFormatError(f"{what}: a piece has the id {lowest if lowest < 0 else highest}; ids are 0..{min(MAX_TOKENS, max(SMALL_ID, size)) - 1}")
@@ -239,7 +254,7 @@ def _table(model: Json, size: int, what: str) -> tuple[list[str | None], Mapping
     if len(pieces) - pieces.count(None) < len(vocab):
         first, second = next((pieces[i], piece) for piece, i in vocab.items() if pieces[i] != piece)
         raise TokenizerFormatError(f"{what}: the id {vocab[second]} is given to both {second!r} and {first!r}")
-    return pieces, vocab
+    return pieces
 
 
 def _scored_pieces(model: Json, what: str) -> tuple[list[str | None], "array[float]"]:
@@ -265,7 +280,6 @@ def _scored_pieces(model: Json, what: str) -> tuple[list[str | None], "array[flo
     unk_id = model.get("unk_id")
     if unk_id is not None and not (type(unk_id) is int and 0 <= unk_id < len(pieces)):
         raise TokenizerFormatError(f"{what}: unk_id is {_named(unk_id)}; expected null or an id in 0..{len(pieces) - 1}")
-    del model["vocab"]
     return pieces, scores
 
 
@@ -316,15 +330,15 @@ def _read_beside(file: Path) -> Json:
     return value
 
 
-def _eos_ids(beside: Mapping[str, Json], pieces: Sequence[str | None]) -> set[int]:
+def _eos_ids(beside: Mapping[str, Json], added: Mapping[str, int], pieces: Sequence[str | None]) -> set[int]:
     """Return the ids that end a text: eos_token of the tokenizer's files, eos_token_id of the model's."""
     out: set[int] = set()
     for name, document in beside.items():
         token = document.get("eos_token")
         if isinstance(token, dict):
             token = token.get("content")
-        if isinstance(token, str) and token in pieces:
-            out.add(pieces.index(token))
+        if isinstance(token, str) and (token in added or token in pieces):
+            out.add(added[token] if token in added else pieces.index(token))
         ids = document.get("eos_token_id")
         for token_id in ids if isinstance(ids, list) else [ids]:
             if type(token_id) is int and token_id >= 0:
@@ -371,6 +385,9 @@ def _check(document: Json, what: str) -> None:
                 raise TokenizerFormatError(f"{what}: the {part} has {_named(entry)} where an object with a \"type\" was expected")
             if entry["type"] == "Sequence" and not any(isinstance(entry.get(key), list) for key in _LISTS):
                 raise TokenizerFormatError(f"{what}: the {part} has a Sequence without its list")
+            wrong = next((key for key in _STRINGS if not isinstance(entry.get(key, ""), str)), None)
+            if wrong is not None:
+                raise TokenizerFormatError(f'{what}: "{wrong}" of the {part} {entry["type"][:40]} is {_named(entry[wrong])}; expected a string')
             pattern = entry.get("pattern")
             regex = pattern.get("Regex") if isinstance(pattern, dict) else None
             if isinstance(regex, str) and len(regex) > MAX_PATTERN:
@@ -380,7 +397,7 @@ def _check(document: Json, what: str) -> None:
             _compile(part, component, what)
 
 
-def _compile(part: str, component: Json, what: str) -> None:
+def _compile(part: str, component: Json, what: str) -> Any:
     from .normalize import compile_normalizer
     from .pretokenize import compile_pretokenizer
     from .templates import compile_post_processor
@@ -391,7 +408,7 @@ def _compile(part: str, component: Json, what: str) -> None:
         "post_processor": compile_post_processor,
     }
     try:
-        compilers[part](component)
+        return compilers[part](component)
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"{what}: {error}") from None
 

@@ -1,0 +1,145 @@
+"""Small tokenizers of every make, against the `tokenizers` library itself: random files, random texts, random ids."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_tokenizers import FAMILIES, added, byte_level, sentencepiece, unigram, wordpiece
+
+from detok_py.errors import TokenizerFormatError
+from detok_py.tokenizers.hf_json import parse
+
+tokenizers = pytest.importorskip("tokenizers", reason="the library to compare with is not installed")
+pytestmark = pytest.mark.native
+
+# Words, spaces, pieces of added tokens, characters of one to four bytes, clusters, what normalizers change.
+BITS = [
+    "the", " the", "cat", " cat", "and", "ing", "don't", "a", "b", "t", "h", " ", "  ", "   ", "\n", "\n\n", "\t", "\r\n", ".", ",", "!", " .", "'s", "12", "3", "é", "e\u0301", "É",
+    "ﬁ", "①", "你", "好", "😀", "👩\u200d👧", "\u00a0", "\u3000", "\u200b", "▁", "Ġ", "#", "##s", "<", "|", ">", "<|end|>", "<think>", "</s>", "<s>", "[UNK]", "<pad>", "xx", "X", "ß", "İ", "\x00",
+    "\ufeff", "ａ", "한", "글", "กำ", "ͅ", "\ufffd", "_", "-", "@",
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(BITS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=12).map("".join)
+
+NORMALIZERS = [
+    None,
+    {"type": "NFC"}, {"type": "NFD"}, {"type": "NFKC"}, {"type": "NFKD"}, {"type": "Lowercase"}, {"type": "StripAccents"},
+    {"type": "Strip", "strip_left": True, "strip_right": True},
+    {"type": "Prepend", "prepend": "▁"},
+    {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+    {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": False},
+    {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]},
+    {"type": "Sequence", "normalizers": []},
+]  # fmt: skip
+PRETOKENIZERS = [
+    None,
+    {"type": "Whitespace"}, {"type": "WhitespaceSplit"}, {"type": "BertPreTokenizer"}, {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "Isolated"},
+    {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+    {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True},
+    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": False},
+    {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithNext", "invert": False},
+    {"type": "Split", "pattern": {"Regex": r"\p{N}|\s+"}, "behavior": "Isolated", "invert": False},
+    {"type": "Split", "pattern": {"Regex": r"\w+|[^\w\s]+"}, "behavior": "Removed", "invert": True},
+    {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}]},
+    {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": False}, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]},
+]  # fmt: skip
+DECODERS = [
+    None,
+    {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+    {"type": "WordPiece", "prefix": "##", "cleanup": True}, {"type": "WordPiece", "prefix": "##", "cleanup": False},
+    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": True},
+    {"type": "BPEDecoder", "suffix": "</w>"}, {"type": "ByteFallback"}, {"type": "Fuse"},
+    {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]},
+    {
+        "type": "Sequence",
+        "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+        ],
+    },
+]  # fmt: skip
+ADDED = ["<|end|>", "<think>", "</s>", "<pad>", "[UNK]", "the", "t", "<", "X", "e\u0301", "好", " x", "ab", "abc", "#", "ing"]
+
+
+@st.composite
+def documents(draw):
+    """A tokenizer.json of any family with any of the parts above and a few added tokens."""
+    document = draw(st.sampled_from(list(FAMILIES.values())))()
+    if draw(st.booleans()):
+        document["normalizer"] = draw(st.sampled_from(NORMALIZERS))
+    if draw(st.booleans()):
+        document["pre_tokenizer"] = draw(st.sampled_from(PRETOKENIZERS))
+    if draw(st.booleans()):
+        document["decoder"] = draw(st.sampled_from(DECODERS))
+    vocab = document["model"]["vocab"]
+    if isinstance(vocab, dict) and draw(st.booleans()):  # a hole, so that the table is longer than it has pieces
+        vocab["zz"] = len(vocab) + draw(st.integers(1, 3))
+    flags = st.booleans()
+    for content in draw(st.lists(st.sampled_from(ADDED), max_size=5)):
+        options = {name: draw(flags) for name in ("single_word", "lstrip", "rstrip", "normalized")}
+        document["added_tokens"].append(added(content, draw(st.integers(0, 400)), draw(flags), **options))
+    return document
+
+
+def both(document):
+    text = json.dumps(document)
+    return parse(text.encode()), tokenizers.Tokenizer.from_str(text)
+
+
+def theirs_encode(theirs, text, special):
+    """What `tokenizers` encodes; None for what it can't (a Unigram without a token for a character, say)."""
+    try:
+        return theirs.encode(text, add_special_tokens=special).ids
+    except Exception:
+        return None
+
+
+@given(documents(), TEXTS, st.booleans())
+def test_encodes_alike(document, text, special):
+    ours, theirs = both(document)
+    expected = theirs_encode(theirs, text, special)
+    if expected is not None:
+        assert ours.encode(text, add_special_tokens=special) == expected
+
+
+@given(documents(), TEXTS)
+def test_reads_special_tokens_of_a_stranger_alike(document, text):
+    ours, theirs = both(document)
+    theirs.encode_special_tokens = True
+    expected = theirs_encode(theirs, text, False)
+    if expected is not None:
+        assert ours.encode(text, parse_special=False) == expected
+
+
+@given(documents(), st.data(), st.booleans())
+def test_decodes_alike(document, data, skip):
+    ours, theirs = both(document)
+    ids = data.draw(st.lists(st.integers(0, theirs.get_vocab_size() + 3), max_size=12))
+    assert ours.decode(ids, skip_special_tokens=skip, unknown="skip") == theirs.decode(ids, skip_special_tokens=skip)
+
+
+@given(documents())
+def test_has_the_same_tokens(document):
+    ours, theirs = both(document)
+    for token_id in range(theirs.get_vocab_size() + 3):
+        assert ours.decode([token_id], unknown="skip") == theirs.decode([token_id]), token_id
+
+
+@pytest.mark.parametrize("make", [byte_level, sentencepiece, unigram, wordpiece])
+def test_long_random_texts_encode_alike(make):
+    ours, theirs = both(make())
+    rng = random.Random(7)
+    for _ in range(20):
+        text = "".join(rng.choices(BITS, k=300))
+        assert ours.encode(text) == theirs.encode(text, add_special_tokens=False).ids
+
+
+def test_what_tokenizers_refuses_is_refused():
+    for document in (byte_level(model={"type": "BPE", "vocab": {"a": -1}, "merges": []}), byte_level(decoder={"type": "X"}), unigram(model={"type": "Unigram", "unk_id": 5, "vocab": []})):
+        with pytest.raises(Exception, match="."):
+            tokenizers.Tokenizer.from_str(json.dumps(document))
+        with pytest.raises(TokenizerFormatError):
+            parse(json.dumps(document).encode())
