@@ -20,7 +20,7 @@ from typing import Any, Callable
 
 from .errors import TokenizerFormatError
 from .stage import Pipeline
-from .utf8 import decode_utf8
+from .utf8 import decode_end, decode_utf8
 from .vocabulary import BYTES, Vocabulary, byte_level
 
 # A piece on its way: text, one byte of a byte-fallback run, or text that the rules leave alone (a literal).
@@ -74,7 +74,8 @@ def _flatten(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 def _field(rule: dict[str, Any], name: str, kind: type, default: Any = None) -> Any:
     value: Any = rule.get(name, default)
-    if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
+    is_count = value.__class__ is int and value >= 0
+    if not (is_count if kind is int else isinstance(value, kind)):
         raise TokenizerFormatError("decoder " + rule["type"] + ": " + name + " should be " + kind.__name__ + ", and is " + repr(value)[:60])
     return value
 
@@ -89,10 +90,20 @@ def _pattern(rule: dict[str, Any]) -> tuple[str, bool]:
     raise TokenizerFormatError('decoder Replace: pattern should be {"String": …} or {"Regex": …}, and is ' + repr(pattern)[:60])
 
 
-def _regex(pattern: str) -> Any:
-    from .tokenizers.pretokenize import compile_regex  # the one place that knows \p{…} and refuses what could run away
+def _sub(pattern: str, content: str) -> Callable[[str], str]:
+    """Return the function that replaces every match of a regular expression."""
+    from .tokenizers.patterns import compile_pattern  # the one place that knows classes by property, and refuses what could run away
 
-    return compile_regex(pattern)
+    compiled = compile_pattern(pattern)
+
+    def replaced(piece: str) -> str:
+        out, at = [], 0
+        for first, last in compiled.spans(piece):
+            out += [piece[at:first], content]
+            at = last
+        return "".join(out) + piece[at:]
+
+    return replaced
 
 
 def _piece_map(rule: dict[str, Any]) -> Callable[[str], str] | None:
@@ -102,8 +113,7 @@ def _piece_map(rule: dict[str, Any]) -> Callable[[str], str] | None:
         pattern, is_regex = _pattern(rule)
         content = _field(rule, "content", str)
         if is_regex:
-            compiled = _regex(pattern)
-            return lambda piece: str(compiled.sub(lambda match: content, piece))
+            return _sub(pattern, content)
         return lambda piece: piece.replace(pattern, content)
     if kind == "Strip":
         content, start, stop = _strip(rule)
@@ -285,7 +295,7 @@ class _RunItems:
         if not run:
             return []
         if self.byte_fallback == "utf8":
-            return [end_utf8(run, self.errors)]
+            return [decode_end(run, self.errors)]
         try:
             return [run.decode()]
         except UnicodeError:
@@ -540,12 +550,7 @@ def bad_byte(byte: int, errors: str) -> str:
         return ""
     if errors == "backslashreplace":
         return f"\\x{byte:02x}"
-    raise UnicodeDecodeError("utf-8", bytes([byte]), 0, 1, "a run of byte tokens is not UTF-8")
-
-
-def end_utf8(held: bytes, errors: str) -> str:
-    """Return what held bytes become when nothing completes them."""
-    return held.decode("utf-8", errors)
+    return decode_end(bytes([byte]), errors)  # "strict" raises
 
 
 class _BytesJoin:
@@ -561,7 +566,7 @@ class _BytesJoin:
 
     def flush(self) -> str:
         held, self.held = self.held, b""
-        return end_utf8(held, self.errors) if held else ""
+        return decode_end(held, self.errors)
 
     def save(self) -> Any:
         return self.held.hex() if self.held else ""
@@ -601,13 +606,13 @@ class _Utf8Runs:
             return text
         text = str(item[0] if item.__class__ is tuple else item)
         if self.held:
-            text = end_utf8(self.held, self.errors) + text
+            text = decode_end(self.held, self.errors) + text
             self.held = b""
         return text
 
     def flush(self) -> str:
         held, self.held = self.held, b""
-        return end_utf8(held, self.errors) if held else ""
+        return decode_end(held, self.errors)
 
     def save(self) -> Any:
         return self.held.hex() if self.held else ""
@@ -781,7 +786,7 @@ class Chain:
                 self.text = None
         self.join: Any = join or _ItemsJoin()
         self.recipes = recipes
-        self._remake = lambda: Chain(decoder, byte_fallback=byte_fallback, errors=errors).items
+        self._remake: Callable[[], list[Any]] = lambda: Chain(decoder, byte_fallback=byte_fallback, errors=errors).items
         start = self.save()
         self.push((NEUTRAL,) if self.takes in ("items", "runs") or self.items else NEUTRAL.encode())
         self.rest = self.save()
@@ -789,7 +794,7 @@ class Chain:
 
     def fresh_items(self) -> list[Any]:
         """Return the item stages as they are at the beginning of a text, for `spans.Trace`."""
-        return self._remake()
+        return list(self._remake())
 
     @property
     def exact(self) -> bool:
@@ -832,7 +837,7 @@ class Chain:
             return "<0x>+123456789abcdefABCDEF"
         if kind == "ByteLevel":
             self.late_because = "a ByteLevel behind a Fuse looks at the whole text"
-            recipes.append(lambda: WholeText(lambda text: byte_level(text).decode("utf-8", errors)))
+            recipes.append(lambda: WholeText(lambda text: decode_end(byte_level(text), errors)))
         return ""
 
     def _text_stage(self, recipes: list[Callable[[], Any]], alphabet: str) -> Callable[[], Any] | None:

@@ -93,6 +93,11 @@ def decode_utf8(data: bytes, errors: str) -> tuple[str, bytes]:
     return text, rest
 
 
+def decode_end(data: bytes, errors: str) -> str:
+    """Return the text of `data`, whose end is the end of the stream. (MicroPython's `bytes.decode` knows no policies.)"""
+    return utf_8_decode(data, errors, True)[0] if data else ""
+
+
 def subparts(data: bytes, errors: str = "replace") -> list[tuple[int, str]]:
     """Return what each stretch of `data` becomes: (number of bytes, text), one pair a character or maximal subpart.
 
@@ -112,7 +117,7 @@ def subparts(data: bytes, errors: str = "replace") -> list[tuple[int, str]]:
             if not low <= data[at + size] <= high:
                 break
             size += 1
-        pairs.append((size, utf_8_decode(data[at : at + size], errors, True)[0]))
+        pairs.append((size, decode_end(data[at : at + size], errors)))
         at += size
     return pairs
 
@@ -160,7 +165,7 @@ class StreamingDetokenizer:
 
     def flush(self) -> str:
         """End the stream; return what the held bytes become: U+FFFD, or nothing."""
-        text = utf_8_decode(self.held, self.errors, True)[0] if self.held else ""
+        text = decode_end(self.held, self.errors)
         self.held = b""
         self._shown += len(text)
         self._ended = True

@@ -142,7 +142,7 @@ class Vocabulary:
         for i, token in enumerate(table):
             if token is not None and not isinstance(token, (bytes, bytearray)):
                 raise VocabularyError("token " + str(i) + " is " + repr(token)[:40] + "; from_bytes takes bytes, from_pieces takes str")
-        return cls(len(table), table.__getitem__, BYTES, special_ids, eos_ids, (), clean_up)
+        return cls(len(table), lambda i: table[i], BYTES, special_ids, eos_ids, (), clean_up)
 
     @classmethod
     def from_pieces(
@@ -380,4 +380,4 @@ class ByteVocabulary(Vocabulary):
     __slots__ = ()
 
     def __init__(self) -> None:
-        Vocabulary.__init__(self, 256, [bytes([b]) for b in range(256)].__getitem__, BYTES, silent=True)
+        Vocabulary.__init__(self, 256, lambda i: bytes([i]), BYTES, silent=True)

@@ -26,7 +26,7 @@ def lines(command):
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "tests" / "micropython")]), PYTHONIOENCODING="utf-8")
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode("utf-8", "replace") or done.stdout.decode("utf-8", "replace")[-2000:]
-    return [json.loads(line) for line in done.stdout.decode("utf-8").splitlines()]
+    return [json.loads(line) for line in done.stdout.decode("utf-8").split("\n") if line]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
