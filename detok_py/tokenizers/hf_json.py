@@ -146,7 +146,7 @@ def number_added(known: Mapping[str, int], free: int, added: Sequence[Json]) -> 
         content = entry["content"]
         if content in out:
             before, token_id = out[content]
-            out[content] = ({**entry, "shown_normalized": before.get("shown_normalized", before.get("normalized"))}, token_id)
+            out[content] = ({**entry, "shown_normalized": before.get("shown_normalized") or before.get("normalized")}, token_id)
         elif content in known:
             out[content] = (entry, known[content])
         elif content:
