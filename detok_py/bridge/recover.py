@@ -77,6 +77,8 @@ class Recovery:
     def _bytes_of(self, token_id: int | None) -> bytes | None:
         if token_id is None:
             return None
+        if token_id in self._vocabulary.special_ids:
+            return b""  # llama-server sends an event for the end of the text, and no bytes with it
         try:
             return self._vocabulary.token_bytes(token_id)
         except ValueError:

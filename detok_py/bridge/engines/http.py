@@ -75,6 +75,7 @@ class EngineClient:
         self.address = address
         self.name = name
         self.hint = hint
+        self.max_answer = MAX_ANSWER
         headers = {"host": address.host, "accept-encoding": "identity", "user-agent": "detok"}
         key = key or os.environ.get("DETOK_ENGINE_API_KEY")
         if key:
@@ -145,7 +146,7 @@ class EngineClient:
     async def _json(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
         try:
             async with self._http.stream(method, path, json=body, extensions=self._extensions) as answer:
-                data = await self._bounded(answer, MAX_ANSWER)
+                data = await self._bounded(answer, self.max_answer)
                 if answer.status_code != 200:
                     raise self._refused(answer.status_code, data[: 1 << 16])
                 return self._parse(data)

@@ -144,7 +144,12 @@ class LlamaServer:
                     continue
                 total = event.get("tokens_predicted", counted)
                 entries = event.get("completion_probabilities") or []
-                data = b"".join(bytes(entry["bytes"]) for entry in entries)
+                try:
+                    data = b"".join([bytes(entry["bytes"]) for entry in entries])
+                except (KeyError, TypeError, ValueError):
+                    raise EngineError(
+                        "The llama-server sent an event of a shape that is not known; use another version.", retry=False
+                    ) from None
                 if entries:
                     yield Raw(data, max(1, total - counted), entries[-1].get("id"))
                     counted = max(counted + 1, total)
@@ -166,11 +171,12 @@ class LlamaServer:
             body.update(prompt=ids, n_predict=1, stream=False, return_tokens=True, seed=rng.getrandbits(31))
             answer = await self.client.post("/completion", body)
             new = answer.get("tokens") or []
+            if new:
+                ids = ids + new
+                yield Ids(new)
             if answer.get("stop_type") == "eos" or not new:
                 yield End("eos")
                 return
-            ids = ids + new
-            yield Ids(new)
         yield End("length")
 
     def _body(self, sampling: Sampling) -> dict[str, Any]:
@@ -203,7 +209,7 @@ def _end(event: dict[str, Any], counted: int) -> End:
     """The end, and what the server dropped with it: tokens that it counted and never sent."""
     kind = event.get("stop_type")
     total = event.get("tokens_predicted", counted)
-    # The end-of-text token is counted, and has no text to send.
+    # The end-of-text token is counted too, and where characters are held back no event is sent for it.
     dropped = total - counted - (1 if kind == "eos" else 0)
     note = None
     if dropped > 0:

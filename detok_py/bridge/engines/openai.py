@@ -38,6 +38,16 @@ def route_of(request: Request) -> str:
     return "/v1/chat/completions" if request.messages is not None else "/v1/completions"
 
 
+def choice_of(event: Any) -> dict[str, Any] | None:
+    """Return the first choice of an event, or None for usage, a keep-alive, or something else.
+
+    >>> choice_of({"choices": [{"text": "a"}]}), choice_of({"choices": [], "usage": {}}), choice_of([])
+    ({'text': 'a'}, None, None)
+    """
+    choices = event.get("choices") if isinstance(event, dict) else None
+    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+
+
 async def first_model(client: EngineClient) -> dict[str, Any]:
     """Return the first entry of `/v1/models`. Raises EngineError where the server lists none."""
     models = await client.get("/v1/models")
@@ -55,9 +65,9 @@ async def stream_text(client: EngineClient, request: Request, model: str | None)
     reason = None
     async with aclosing(client.events(route_of(request), completion_body(model, request))) as events:
         async for event in events:
-            choice = (event.get("choices") or [None])[0] if isinstance(event, dict) else None
-            if not isinstance(choice, dict):
-                continue  # usage, or a keep-alive
+            choice = choice_of(event)
+            if choice is None:
+                continue
             delta = choice.get("delta")
             text = delta.get("content") if isinstance(delta, dict) else choice.get("text")
             data = pairs.feed(text) if isinstance(text, str) else b""

@@ -10,10 +10,11 @@ import json
 import os
 import secrets
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-from . import EngineError, Info
+from . import Chunk, EngineError, Info, Request
 from .address import check_address
 from .llama_server import LlamaServer
 
@@ -76,6 +77,22 @@ class ReciteEngine(LlamaServer):
     def info(self) -> Info:
         """As llama-server, with the device that the child's log named."""
         return super().info() if self._child is not None else Info("llama.cpp", "bytes", None, self._path.name)
+
+    def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """As llama-server; a child that was lost on the way is known to be, so that the next request starts another."""
+        return self._watched(super().generate(request))
+
+    async def _watched(self, chunks: AsyncGenerator[Chunk, None]) -> AsyncGenerator[Chunk, None]:
+        try:
+            async with contextlib.aclosing(chunks):
+                async for chunk in chunks:
+                    yield chunk
+        except EngineError:
+            # The connection's end arrives before the system's word that the child is gone.
+            if self._child is not None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._child.wait(), 0.5)
+            raise
 
     async def close(self) -> None:
         """End the child; it gets two seconds to go by itself."""

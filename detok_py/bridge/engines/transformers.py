@@ -119,7 +119,7 @@ class Transformers:
             if item:
                 yield Ids(item)
             if last in ends:
-                stop.set()
+                streamer.done = True
                 yield End("eos")
                 return
 
@@ -147,12 +147,13 @@ class IdStreamer:
 
     def __init__(self, stop: threading.Event) -> None:
         self.queue: queue.Queue[list[int] | Exception | None] = queue.Queue()
+        self.done = False
         self._stop = stop
         self._prompt = True
 
     def put(self, value: Any) -> None:
         """Take ids."""
-        if self._stop.is_set():
+        if self.done or self._stop.is_set():
             raise Stopped
         if self._prompt:
             self._prompt = False

@@ -15,7 +15,7 @@ from . import IDS, Chunk, End, EngineError, Ids, Info, Request
 from .address import Address
 from .agree import SAMPLE, disagreement
 from .http import EngineClient
-from .openai import REASONS, completion_body, first_model, route_of
+from .openai import REASONS, choice_of, completion_body, first_model, route_of
 
 
 class VLLM:
@@ -65,8 +65,8 @@ class VLLM:
         reason = None
         async with aclosing(self.client.events(path, body)) as events:
             async for event in events:
-                choice = (event.get("choices") or [None])[0] if isinstance(event, dict) else None
-                if not isinstance(choice, dict):
+                choice = choice_of(event)
+                if choice is None:
                     continue
                 ids = choice.get("token_ids")
                 if ids:

@@ -1,0 +1,104 @@
+"""A real HTTP server that replays what an engine said, cut at any byte, for tests of the adapters."""
+
+import asyncio
+import contextlib
+import json
+
+
+class Answer:
+    """One answer: a status and a body, or a stream of events.
+
+    `cut`: bytes a write; 0 writes all at once. `then`: "end" closes properly, "hang" says nothing more, "lost" drops the connection.
+    """
+
+    def __init__(self, body=b"", *, status=200, kind="application/json", cut=0, then="end", headers=()):
+        self.body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.status, self.kind, self.cut, self.then, self.headers = status, kind, cut, then, headers
+
+
+def events(*values, end="\n", done=False, cut=0, then="end", comments=False):
+    """Server-sent events. `end`: the line ending; `comments`: keep-alives between events."""
+    lines = []
+    for value in values:
+        if comments:
+            lines.append(f": keep-alive{end}{end}")
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines.append(f"data: {text}{end}{end}")
+    if done:
+        lines.append(f"data: [DONE]{end}{end}")
+    return Answer("".join(lines).encode(), kind="text/event-stream", cut=cut, then=then)
+
+
+def ndjson(*values, cut=0, then="end"):
+    """Newline-delimited JSON, as Ollama sends it."""
+    return Answer(
+        "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values).encode(), kind="application/x-ndjson", cut=cut, then=then
+    )
+
+
+class Replay:
+    """Serves `answers`: {(method, path): Answer or a list of them, taken in turn}. `requests` has (method, path, headers, body) of each."""
+
+    def __init__(self, answers):
+        self.answers = {key: list(value) if isinstance(value, list) else [value] for key, value in answers.items()}
+        self.requests = []
+        self.closed_early = 0
+        self._tasks = set()
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def bodies(self, path):
+        return [json.loads(body) for _, asked, _, body in self.requests if asked == path and body]
+
+    async def _serve(self, reader, writer):
+        task = asyncio.current_task()
+        self._tasks.add(task)
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                while await self._one(reader, writer):
+                    pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _one(self, reader, writer):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.split("\r\n")
+        method, path, _ = first.split(" ")
+        headers = dict(line.lower().split(": ", 1) for line in lines if ": " in line)
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        self.requests.append((method, path, headers, body))
+        queue = self.answers.get((method, path))
+        answer = Answer(b'{"error":"not found"}', status=404) if not queue else queue.pop(0) if len(queue) > 1 else queue[0]
+        extra = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
+        writer.write(f"HTTP/1.1 {answer.status} X\r\ncontent-type: {answer.kind}\r\ntransfer-encoding: chunked\r\n{extra}\r\n".encode())
+        step = answer.cut or max(1, len(answer.body))
+        for at in range(0, len(answer.body), step):
+            piece = answer.body[at : at + step]
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+            if answer.cut:
+                await asyncio.sleep(0)
+        if answer.then == "hang":
+            if not await reader.read(1):
+                self.closed_early += 1
+            return False
+        if answer.then == "lost":
+            writer.transport.abort()
+            return False
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        return True
