@@ -18,7 +18,7 @@ def disagreement(ids: Any, vocabulary: Vocabulary) -> str | None:
     >>> disagreement(list(SAMPLE.encode()), v) is None, disagreement([1, 2], v)
     (True, "it reads the engine's ids for a sample as another text")
     >>> disagreement([300], v)
-    "the engine uses id 300, and it has 256 ids"
+    'the engine uses id 300, and it has 256 ids'
     """
     if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids) or not ids:
         return None

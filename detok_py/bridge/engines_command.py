@@ -1,0 +1,103 @@
+"""`detok engines`: what answers on this machine's usual ports, and with which fidelity.
+
+In: ports, or URLs. Out: one line an engine on stdout (or JSON with --json); exit code 0 when one was found, 1 when none was. Only
+loopback is looked at, nothing is generated, and each port gets two seconds.
+"""
+
+import argparse
+import asyncio
+import json
+from typing import Any, NamedTuple
+
+from .engines import EngineError
+from .engines.address import AddressError, check_address
+from .find import engine_at, recognise
+
+# Where each engine listens when nobody says otherwise.
+PORTS = {
+    8080: "llama-server, TGI in a container",
+    8000: "vLLM, Lemonade",
+    30000: "SGLang",
+    3000: "TGI",
+    11434: "Ollama",
+    1234: "LM Studio",
+    13305: "Lemonade",
+    5000: "text-generation-webui",
+    8081: "llama-server, a second one",
+    9090: "zinc",
+}
+MEANING = {
+    "ids": "every token id, exactly",
+    "bytes": "every byte, exactly; ids where they can be recovered",
+    "text": "text that the engine decoded: what it lost is lost",
+}
+
+
+class Seen(NamedTuple):
+    """An engine that answered."""
+
+    url: str
+    kind: str
+    line: str
+    model: str | None
+    fidelity: str
+    ready: str | None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `detok engines`."""
+    parser.add_argument("urls", nargs="*", metavar="URL", help="where to look (default: the usual ports of 127.0.0.1)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--allow-remote-engine", action="store_true", help="let a URL be another machine's")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, and print what was found."""
+    urls = args.urls or [f"http://127.0.0.1:{port}" for port in PORTS]
+    found = asyncio.run(look(urls, allow_remote=args.allow_remote_engine, strict=bool(args.urls)))
+    for seen in found:
+        print(json.dumps(seen._asdict(), ensure_ascii=False) if args.json else line_of(seen))
+    if not found and not args.json:
+        where = "there" if args.urls else "on the usual ports of 127.0.0.1 (" + ", ".join(str(port) for port in PORTS) + ")"
+        print(f"No engine answers {where}. `detok serve` brings its own; or start one, for example: llama-server -m model.gguf --port 8080")
+    return 0 if found else 1
+
+
+def line_of(seen: Seen) -> str:
+    """Return what a person reads.
+
+    >>> line_of(Seen("http://127.0.0.1:8080", "llama", "llama.cpp server · device not reported", "m.gguf", "bytes", None))
+    'http://127.0.0.1:8080  llama.cpp server · device not reported · m.gguf · bytes: every byte, exactly; ids where they can be recovered'
+    """
+    parts = [seen.line, *([seen.model] if seen.model else []), f"{seen.fidelity}: {MEANING[seen.fidelity]}"]
+    return f"{seen.url}  " + " · ".join(parts) + (f" · {seen.ready}" if seen.ready else "")
+
+
+async def look(urls: list[str], *, allow_remote: bool = False, strict: bool = False) -> list[Seen]:
+    """Return the engines that answer at `urls`, all looked at together. Raises AddressError for a URL that is refused, if `strict`."""
+    seen = await asyncio.gather(*[_look_at(url, allow_remote) for url in urls], return_exceptions=True)
+    out = []
+    for one in seen:
+        if isinstance(one, AddressError) and strict:
+            raise one
+        if isinstance(one, Seen):
+            out.append(one)
+    return out
+
+
+async def _look_at(url: str, allow_remote: bool) -> Seen | None:
+    address = check_address(url, allow_remote=allow_remote)
+    kind = await recognise(address)
+    if kind is None:
+        return None
+    engine: Any = engine_at(kind, address, allow_remote=allow_remote)
+    ready = None
+    try:
+        await asyncio.wait_for(engine.open(), 5.0)
+    except EngineError as error:
+        ready = str(error)
+    except TimeoutError:
+        ready = "it answers slowly"
+    info = engine.info()
+    await engine.close()
+    return Seen(address.shown, kind, info.line, info.model, info.fidelity, ready)
