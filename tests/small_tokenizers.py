@@ -13,7 +13,8 @@ LETTERS = [LETTER[byte] for byte in range(256)]
 
 # Merges that make ordinary words, whole characters and halves of characters.
 MERGES = [
-    ("t", "h"), ("th", "e"), ("Ġ", "the"), ("a", "n"), ("an", "d"), ("Ġ", "and"), ("i", "n"), ("in", "g"), ("Ġ", "Ġ"), ("ĠĠ", "ĠĠ"), ("c", "a"), ("ca", "t"),
+    ("t", "h"), ("th", "e"), ("Ġ", "the"), ("a", "n"), ("an", "d"), ("Ġ", "and"), ("i", "n"), ("in", "g"), ("Ġ", "Ġ"), ("ĠĠ", "ĠĠ"), ("c",
+    "a"), ("ca", "t"),
     ("Ġ", "cat"), ("ð", "Ł"), ("ðŁ", "ĺ"), ("Ã", "©"), ("ä", "½"), ("ä½", "ł"), ("Ċ", "Ċ"), ("1", "2"), ("'", "s"), ("e", "r"),
 ]  # fmt: skip
 
@@ -22,7 +23,16 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?
 
 def added(content: str, token_id: int = 0, special: bool = True, **flags: bool) -> dict[str, Any]:
     """Return an added token as tokenizer.json has it."""
-    return {"id": token_id, "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": not special, "special": special, **flags}
+    return {
+        "id": token_id,
+        "content": content,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": not special,
+        "special": special,
+        **flags,
+    }
 
 
 def byte_level(**parts: Any) -> dict[str, Any]:
@@ -38,13 +48,57 @@ def byte_level(**parts: Any) -> dict[str, Any]:
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
         "post_processor": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-        "model": {"type": "BPE", "dropout": None, "unk_token": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": [f"{a} {b}" for a, b in MERGES]},
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "vocab": vocab,
+            "merges": [f"{a} {b}" for a, b in MERGES],
+        },
     }
     return {**document, **parts}
 
 
-SPM_PIECES = ["▁", "t", "h", "e", "a", "c", "n", "d", "th", "the", "▁the", "ca", "at", "cat", "▁cat", "an", "and", "▁and", "▁▁", "é", "你", "s", ".", ","]
-SPM_MERGES = [("t", "h"), ("th", "e"), ("▁", "the"), ("c", "a"), ("ca", "t"), ("▁", "cat"), ("a", "n"), ("an", "d"), ("▁", "and"), ("▁", "▁")]
+SPM_PIECES = [
+    "▁",
+    "t",
+    "h",
+    "e",
+    "a",
+    "c",
+    "n",
+    "d",
+    "th",
+    "the",
+    "▁the",
+    "ca",
+    "at",
+    "cat",
+    "▁cat",
+    "an",
+    "and",
+    "▁and",
+    "▁▁",
+    "é",
+    "你",
+    "s",
+    ".",
+    ",",
+]
+SPM_MERGES = [
+    ("t", "h"),
+    ("th", "e"),
+    ("▁", "the"),
+    ("c", "a"),
+    ("ca", "t"),
+    ("▁", "cat"),
+    ("a", "n"),
+    ("an", "d"),
+    ("▁", "and"),
+    ("▁", "▁"),
+]
 
 
 def spm_vocab() -> list[str]:
@@ -60,9 +114,11 @@ def sentencepiece(**parts: Any) -> dict[str, Any]:
     document = {
         "version": "1.0",
         "added_tokens": [added("<unk>", 0), added("<s>", 1), added("</s>", 2)],
-        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace",
+        "pattern": {"String": " "}, "content": "▁"}]},
         "pre_tokenizer": None,
-        "post_processor": {"type": "TemplateProcessing", **template, "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+        "post_processor": {"type": "TemplateProcessing", **template, "special_tokens": {"<s>": {"id": "<s>", "ids": [1],
+        "tokens": ["<s>"]}}},
         "decoder": {
             "type": "Sequence",
             "decoders": [
@@ -73,7 +129,8 @@ def sentencepiece(**parts: Any) -> dict[str, Any]:
             ],
         },
         "model": {
-            "type": "BPE", "dropout": None, "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": vocab, "merges": [list(pair) for pair in SPM_MERGES],
+            "type": "BPE", "dropout": None, "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True,
+            "vocab": vocab, "merges": [list(pair) for pair in SPM_MERGES],
         },
     }  # fmt: skip
     return {**document, **parts}
@@ -96,18 +153,45 @@ def unigram(**parts: Any) -> dict[str, Any]:
 
 def wordpiece(**parts: Any) -> dict[str, Any]:
     """Return a WordPiece tokenizer.json; `parts` replace its parts."""
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "##s", "play", "##ing", ".", ",", "'", "don", "t", "do", "not", "s", "##e", "!"]
-    single = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "the",
+        "cat",
+        "##s",
+        "play",
+        "##ing",
+        ".",
+        ",",
+        "'",
+        "don",
+        "t",
+        "do",
+        "not",
+        "s",
+        "##e",
+        "!",
+    ]
+    single = [
+        {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+        {"SpecialToken": {"id": "[SEP]", "type_id": 0}},
+    ]
     names = {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}
     document = {
         "version": "1.0",
         "added_tokens": [added(piece, i) for i, piece in enumerate(pieces[:4])],
-        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
+        "lowercase": True},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {"type": "TemplateProcessing", "single": single, "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": names},
+        "post_processor": {"type": "TemplateProcessing", "single": single, "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": names},
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
         "model": {
-            "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": {piece: i for i, piece in enumerate(pieces)},
+            "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+            "vocab": {piece: i for i, piece in enumerate(pieces)},
         },
     }  # fmt: skip
     return {**document, **parts}
@@ -162,7 +246,11 @@ def llama_values(**more: tuple[int, Any]) -> dict[str, tuple[int, Any]]:
     """Return the key-values of a small "llama" vocabulary; `more` are further ones, "tokenizer.ggml." left out."""
     pieces = [*spm_vocab(), "<tool>", "<0x41>b", "unused"]
     types = [UNKNOWN, CONTROL, CONTROL, *[BYTE] * 256, *[NORMAL] * len(SPM_PIECES), USER_DEFINED, NORMAL, UNUSED]
-    scores = [0.0] * 259 + [-float(len(SPM_PIECES) - i) if len(piece) < 2 else float(len(piece)) for i, piece in enumerate(SPM_PIECES)] + [0.0] * 3
+    scores = (
+        [0.0] * 259
+        + [-float(len(SPM_PIECES) - i) if len(piece) < 2 else float(len(piece)) for i, piece in enumerate(SPM_PIECES)]
+        + [0.0] * 3
+    )
     values = {
         "general.architecture": (STRING, "llama"),
         "llama.context_length": (U32, 512),
@@ -177,7 +265,9 @@ def llama_values(**more: tuple[int, Any]) -> dict[str, tuple[int, Any]]:
     return {**values, **{"tokenizer.ggml." + key: value for key, value in more.items()}}
 
 
-def gpt2_values(names: tuple[str, ...] = ("<|end|>", "<think>"), types: tuple[int, ...] = (CONTROL, USER_DEFINED), **more: tuple[int, Any]) -> dict[str, tuple[int, Any]]:
+def gpt2_values(
+    names: tuple[str, ...] = ("<|end|>", "<think>"), types: tuple[int, ...] = (CONTROL, USER_DEFINED), **more: tuple[int, Any]
+) -> dict[str, tuple[int, Any]]:
     """Return the key-values of a small "gpt2" vocabulary, that of `byte_level`, with these added tokens."""
     pieces = [*byte_level()["model"]["vocab"], *names]
     values = {
@@ -212,6 +302,9 @@ def rank_file(tokens: list[bytes] | None = None) -> bytes:
 def tekken(**config: Any) -> dict[str, Any]:
     """Return a small tekken.json; `config` replaces parts of its config."""
     tokens = rank_tokens()
-    vocab = [{"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": token.decode("utf-8", "replace")} for rank, token in enumerate(tokens)]
+    vocab = [
+        {"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": token.decode("utf-8", "replace")}
+        for rank, token in enumerate(tokens)
+    ]
     sizes = {"num_vocab_tokens": len(tokens), "default_vocab_size": len(tokens) + 24, "default_num_special_tokens": 24}
     return {"config": {"pattern": GPT2_PATTERN, **sizes, "version": "v3", **config}, "vocab": vocab}

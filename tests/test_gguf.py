@@ -7,8 +7,28 @@ from pathlib import Path
 
 import pytest
 from small_tokenizers import (
-    ARRAY, BOOL, BYTE, CONTROL, F32, I32, LETTERS, NORMAL, STRING, U8, U32, U64, UNUSED, USER_DEFINED,
-    byte_level, gguf, gguf_string, gguf_value, gpt2_values, llama_values, spm_vocab, write,
+    ARRAY,
+    BOOL,
+    BYTE,
+    CONTROL,
+    F32,
+    I32,
+    LETTERS,
+    NORMAL,
+    STRING,
+    U8,
+    U32,
+    U64,
+    UNUSED,
+    USER_DEFINED,
+    byte_level,
+    gguf,
+    gguf_string,
+    gguf_value,
+    gpt2_values,
+    llama_values,
+    spm_vocab,
+    write,
 )  # fmt: skip
 
 from detok_py.errors import TokenizerFormatError
@@ -94,7 +114,11 @@ def test_tokens_of_a_gpt2_vocabulary_go_through_the_byte_map_and_added_ones_do_n
 
 
 def test_an_empty_token_has_the_name_that_llama_cpp_gives_it():
-    assert load(gpt2_values(("", ""), (CONTROL, NORMAL))).vocabulary.token_bytes(len(load(gpt2_values()).vocabulary) - 1).startswith(b"[EMPTY_")
+    assert (
+        load(gpt2_values(("", ""), (CONTROL, NORMAL)))
+        .vocabulary.token_bytes(len(load(gpt2_values()).vocabulary) - 1)
+        .startswith(b"[EMPTY_")
+    )
 
 
 def test_tokens_without_types_are_all_normal():
@@ -158,7 +182,10 @@ def test_a_sparse_file_of_20_gigabytes_loads(tmp_path: Path):
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_string("tokenizer.ggml.x") + struct.pack("<I", 13), "type 13"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_string("tokenizer.ggml.x") + struct.pack("<IQ", STRING, 2**21), "2097152 bytes"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_string("tokenizer.ggml.x") + struct.pack("<IIQ", ARRAY, STRING, 2**61), "strings"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_string("tokenizer.ggml.x") + struct.pack("<IIQ", ARRAY, STRING, 1000), "1000 strings"),
+        (
+            b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_string("tokenizer.ggml.x") + struct.pack("<IIQ", ARRAY, STRING, 1000),
+            "1000 strings",
+        ),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_string("tokenizer.ggml.x") + struct.pack("<IIQ", ARRAY, U64, 2**61), "is it whole"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_string("other.x") + struct.pack("<IIQ", ARRAY, U64, 2**61), "is it whole"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_string("tokenizer.ggml.x") + struct.pack("<IIQ", ARRAY, ARRAY, 1), "no nested ones"),

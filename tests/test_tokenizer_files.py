@@ -10,7 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_tokenizers import (
-    FAMILIES, LETTERS, added, byte_level, gguf, gpt2_values, llama_values, rank_file, rank_tokens, sentencepiece, spm_vocab, tekken, unigram, wordpiece, write,
+    FAMILIES,
+    LETTERS,
+    added,
+    byte_level,
+    gguf,
+    gpt2_values,
+    llama_values,
+    rank_file,
+    rank_tokens,
+    sentencepiece,
+    spm_vocab,
+    tekken,
+    unigram,
+    wordpiece,
+    write,
 )  # fmt: skip
 
 import detok_py
@@ -254,7 +268,10 @@ def with_model(**changes):
         (byte_level(normalizer=[]), "normalizer"),
         (byte_level(decoder={"kind": "ByteLevel"}), "decoder"),
         (byte_level(pre_tokenizer={"type": "Sequence"}), "Sequence"),
-        (byte_level(pre_tokenizer={"type": "Split", "pattern": {"Regex": "(a|aa)+$"}, "behavior": "Isolated", "invert": False}), "(a|aa)+$"),
+        (
+            byte_level(pre_tokenizer={"type": "Split", "pattern": {"Regex": "(a|aa)+$"}, "behavior": "Isolated", "invert": False}),
+            "(a|aa)+$",
+        ),
         (with_model(type="WordLevel"), "WordLevel"),
         (with_model(dropout=0.1), "dropout"),
         (with_model(vocab=[]), "a list"),
@@ -401,7 +418,9 @@ def test_tekken_puts_its_special_tokens_in_front(tmp_path: Path):
 def test_tekken_files_that_list_their_special_tokens_are_believed():
     from detok_py.tokenizers import tekken as reader
 
-    document = tekken(default_num_special_tokens=3) | {"special_tokens": [{"rank": 1, "token_str": "</s>", "is_control": True}, {"rank": 0, "token_str": "<s>"}]}
+    document = tekken(default_num_special_tokens=3) | {
+        "special_tokens": [{"rank": 1, "token_str": "</s>", "is_control": True}, {"rank": 0, "token_str": "<s>"}]
+    }
     tokenizer = reader.parse(json.dumps(document).encode())
     assert tokenizer.decode([0, 1, 2], skip_special_tokens=False) == "<s></s><SPECIAL_2>"
     assert tokenizer.eos_ids == {1}

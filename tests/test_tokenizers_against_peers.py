@@ -16,8 +16,10 @@ pytestmark = pytest.mark.native
 
 # Words, spaces, pieces of added tokens, characters of one to four bytes, clusters, what normalizers change.
 BITS = [
-    "the", " the", "cat", " cat", "and", "ing", "don't", "a", "b", "t", "h", " ", "  ", "   ", "\n", "\n\n", "\t", "\r\n", ".", ",", "!", " .", "'s", "12", "3", "é", "e\u0301", "É",
-    "ﬁ", "①", "你", "好", "😀", "👩\u200d👧", "\u00a0", "\u3000", "\u200b", "▁", "Ġ", "#", "##s", "<", "|", ">", "<|end|>", "<think>", "</s>", "<s>", "[UNK]", "<pad>", "xx", "X", "ß", "İ", "\x00",
+    "the", " the", "cat", " cat", "and", "ing", "don't", "a", "b", "t", "h", " ", "  ", "   ", "\n", "\n\n", "\t", "\r\n", ".", ",", "!",
+    " .", "'s", "12", "3", "é", "e\u0301", "É",
+    "ﬁ", "①", "你", "好", "😀", "👩\u200d👧", "\u00a0", "\u3000", "\u200b", "▁", "Ġ", "#", "##s", "<", "|", ">", "<|end|>", "<think>",
+    "</s>", "<s>", "[UNK]", "<pad>", "xx", "X", "ß", "İ", "\x00",
     "\ufeff", "ａ", "한", "글", "กำ", "ͅ", "\ufffd", "_", "-", "@",
 ]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(BITS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=12).map("".join)
@@ -35,7 +37,8 @@ NORMALIZERS = [
 ]  # fmt: skip
 PRETOKENIZERS = [
     None,
-    {"type": "Whitespace"}, {"type": "WhitespaceSplit"}, {"type": "BertPreTokenizer"}, {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "Isolated"},
+    {"type": "Whitespace"}, {"type": "WhitespaceSplit"}, {"type": "BertPreTokenizer"}, {"type": "Digits", "individual_digits": True},
+    {"type": "Punctuation", "behavior": "Isolated"},
     {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
     {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
     {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
@@ -44,20 +47,25 @@ PRETOKENIZERS = [
     {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithNext", "invert": False},
     {"type": "Split", "pattern": {"Regex": r"\p{N}|\s+"}, "behavior": "Isolated", "invert": False},
     {"type": "Split", "pattern": {"Regex": r"\w+|[^\w\s]+"}, "behavior": "Removed", "invert": True},
-    {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}]},
-    {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": False}, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]},
+    {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "▁",
+    "prepend_scheme": "always", "split": True}]},
+    {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": False}, {"type": "ByteLevel", "add_prefix_space": False,
+    "trim_offsets": True, "use_regex": True}]},
 ]  # fmt: skip
 DECODERS = [
     None,
     {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
     {"type": "WordPiece", "prefix": "##", "cleanup": True}, {"type": "WordPiece", "prefix": "##", "cleanup": False},
-    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": True},
+    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}, {"type": "Metaspace", "replacement": "▁",
+    "prepend_scheme": "never", "split": True},
     {"type": "BPEDecoder", "suffix": "</w>"}, {"type": "ByteFallback"}, {"type": "Fuse"},
-    {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]},
+    {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+    {"type": "Fuse"}]},
     {
         "type": "Sequence",
         "decoders": [
-            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip",
+            "content": " ", "start": 1, "stop": 0},
         ],
     },
 ]  # fmt: skip
@@ -138,7 +146,11 @@ def test_long_random_texts_encode_alike(make):
 
 
 def test_what_tokenizers_refuses_is_refused():
-    for document in (byte_level(model={"type": "BPE", "vocab": {"a": -1}, "merges": []}), byte_level(decoder={"type": "X"}), unigram(model={"type": "Unigram", "unk_id": 5, "vocab": []})):
+    for document in (
+        byte_level(model={"type": "BPE", "vocab": {"a": -1}, "merges": []}),
+        byte_level(decoder={"type": "X"}),
+        unigram(model={"type": "Unigram", "unk_id": 5, "vocab": []}),
+    ):
         with pytest.raises(Exception, match="."):
             tokenizers.Tokenizer.from_str(json.dumps(document))
         with pytest.raises(TokenizerFormatError):

@@ -2,7 +2,8 @@
 
     .venv/bin/python tools/fuzz_tokenizer_files.py --minutes 60 --finds .build/fuzz
 
-A find is an exception that isn't a DetokError, a second of CPU, or memory of more than four times the file (and 2 MB that any file may take). Each
+A find is an exception that isn't a DetokError, a second of CPU, or memory of more than four times the file (and 2 MB that any file may
+take). Each
 is written to the folder of finds, as the file that did it and what it did; the seed of a run is printed, so that it can be run again.
 """
 
@@ -20,27 +21,55 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "tests")]
 
-import small_tokenizers as small
-from test_hostile_files import READERS, SMALL, survives
+import small_tokenizers as small  # noqa: E402
+from test_hostile_files import READERS, SMALL, survives  # noqa: E402
 
 SECONDS = 1.0
 MEMORY = 4
 SLACK = 2_000_000
 VALUES: list[Any] = [
-    None, True, False, 0, 1, -1, 2**31, 2**32, 2**63, -(2**63), 1.5, 1e308, -1e-320, "", "a", "▁", "Ġ", "##", "<0x41>", "\ud800", "\udc00x", "x" * 5000, [], {}, [[]], [{}],
-    {"type": "Sequence"}, {"type": "Sequence", "normalizers": [], "pretokenizers": [], "processors": [], "decoders": []}, {"type": "ByteLevel"}, {"type": "Fuse"},
-    {"type": "ByteFallback"}, {"type": "Metaspace"}, {"type": "Metaspace", "replacement": "ab"}, {"type": "Metaspace", "replacement": "_", "prepend_scheme": "x"},
+    None, True, False, 0, 1, -1, 2**31, 2**32, 2**63, -(2**63), 1.5, 1e308, -1e-320, "", "a", "▁", "Ġ", "##", "<0x41>", "\ud800",
+    "\udc00x", "x" * 5000, [], {}, [[]], [{}],
+    {"type": "Sequence"}, {"type": "Sequence", "normalizers": [], "pretokenizers": [], "processors": [], "decoders": []},
+    {"type": "ByteLevel"}, {"type": "Fuse"},
+    {"type": "ByteFallback"}, {"type": "Metaspace"}, {"type": "Metaspace", "replacement": "ab"}, {"type": "Metaspace", "replacement": "_",
+    "prepend_scheme": "x"},
     {"type": "Strip", "content": " ", "start": 2**40, "stop": -1}, {"type": "Replace", "pattern": {"Regex": "("}, "content": "x"},
     {"type": "Replace", "pattern": {"Regex": "(a|a)*b"}, "content": "x"}, {"type": "Replace", "pattern": {"String": ""}, "content": "x"},
-    {"type": "Split", "pattern": {"Regex": r"\p{L}+|\s"}, "behavior": "Isolated", "invert": False}, {"type": "Split", "pattern": {"String": ""}, "behavior": "Removed"},
-    {"type": "Split", "pattern": {"Regex": ""}, "behavior": "MergedWithNext", "invert": True}, {"type": "BPEDecoder", "suffix": ""}, {"type": "CTC", "pad_token": ""},
-    {"type": "WordPiece", "prefix": "", "cleanup": True}, {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, {"type": "Precompiled", "precompiled_charsmap": "%"},
-    {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B"}}], "pair": [], "special_tokens": {}}, {"type": "BertProcessing", "sep": ["a", -1], "cls": []},
-    {"type": "Prepend", "prepend": ""}, {"type": "NFKC"}, {"type": "BertNormalizer", "lowercase": 3}, {"type": "UnicodeScripts"}, {"type": "CharDelimiterSplit", "delimiter": ""},
-    {"type": "FixedLength", "length": 0}, {"type": "Digits", "individual_digits": "x"}, {"type": "Punctuation", "behavior": "Contiguous"}, {"type": "Whitespace"},
+    {"type": "Split", "pattern": {"Regex": r"\p{L}+|\s"}, "behavior": "Isolated", "invert": False}, {"type": "Split",
+    "pattern": {"String": ""}, "behavior": "Removed"},
+    {"type": "Split", "pattern": {"Regex": ""}, "behavior": "MergedWithNext", "invert": True}, {"type": "BPEDecoder", "suffix": ""},
+    {"type": "CTC", "pad_token": ""},
+    {"type": "WordPiece", "prefix": "", "cleanup": True}, {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, {"type": "Precompiled",
+    "precompiled_charsmap": "%"},
+    {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B"}}], "pair": [], "special_tokens": {}}, {"type": "BertProcessing",
+    "sep": ["a", -1], "cls": []},
+    {"type": "Prepend", "prepend": ""}, {"type": "NFKC"}, {"type": "BertNormalizer", "lowercase": 3}, {"type": "UnicodeScripts"},
+    {"type": "CharDelimiterSplit", "delimiter": ""},
+    {"type": "FixedLength", "length": 0}, {"type": "Digits", "individual_digits": "x"}, {"type": "Punctuation", "behavior": "Contiguous"},
+    {"type": "Whitespace"},
 ]  # fmt: skip
 DOCUMENTS = [make() for make in small.FAMILIES.values()] + [small.tekken()]
-LIKELY = [b"[" * 70, b"{", b"}", b"]", b'"', b"\\", b"null", b"NaN", b"1e400", b"-", b"\\ud800", b"\xff", b"\x00" * 8, b"\xff" * 8, b"\x00\x00\x00\x80", b"GGUF", b"== 1\n", b"-1"]
+LIKELY = [
+    b"[" * 70,
+    b"{",
+    b"}",
+    b"]",
+    b'"',
+    b"\\",
+    b"null",
+    b"NaN",
+    b"1e400",
+    b"-",
+    b"\\ud800",
+    b"\xff",
+    b"\x00" * 8,
+    b"\xff" * 8,
+    b"\x00\x00\x00\x80",
+    b"GGUF",
+    b"== 1\n",
+    b"-1",
+]
 
 
 def damaged_document(rng: random.Random) -> tuple[str, bytes]:

@@ -17,7 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_tokenizer(parser)
     parser.add_argument("text", nargs="?", help="the text; without it, all of stdin, as it stands")
-    parser.add_argument("--add-special", action="store_true", help="put in the special tokens of the tokenizer's template (beginning of text, [CLS], …)")
+    parser.add_argument(
+        "--add-special", action="store_true", help="put in the special tokens of the tokenizer's template (beginning of text, [CLS], …)"
+    )
     parser.add_argument("--no-parse-special", action="store_true", help="special tokens that are spelt out in the text are text")
     parser.add_argument("--json", action="store_true", help="write a JSON array")
 
@@ -50,4 +52,6 @@ def read_text() -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise DetokError(f"the text on stdin is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; convert it first") from None
+        raise DetokError(
+            f"the text on stdin is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; convert it first"
+        ) from None

@@ -22,7 +22,13 @@ def run(args: argparse.Namespace) -> int:
     """Write the packed vocabulary."""
     source = Path(args.tokenizer)
     # tokenizer.json and tekken.json are called alike everywhere: their folder says which model they are of.
-    name = source.resolve().parent.name if source.name in ("tokenizer.json", "tekken.json") else source.resolve().name if source.is_dir() else source.stem
+    name = (
+        source.resolve().parent.name
+        if source.name in ("tokenizer.json", "tekken.json")
+        else source.resolve().name
+        if source.is_dir()
+        else source.stem
+    )
     output = Path(args.output) if args.output is not None else Path(name + ".detok")
     if output.exists() and not args.force:
         raise DetokError(f"{output} is there already; name another file with -o, or write over it with --force")

@@ -1,7 +1,7 @@
 """A bar on the terminal, for whoever has waited a second.
 
-In: a label, and work that goes on meanwhile. Out: nothing but what is drawn on stderr, and that only where stderr is a terminal; it is wiped
-when the work is done, so that neither a log nor a pipe ever has it.
+In: a label, and work that goes on meanwhile. Out: nothing but what is drawn on stderr, and that only where stderr is a terminal; it is
+wiped when the work is done, so that neither a log nor a pipe ever has it.
 """
 
 import sys

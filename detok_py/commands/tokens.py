@@ -1,8 +1,8 @@
 r"""`detok tokens`: what the tokens of a text, or of a whole vocabulary, really are.
 
 In: a tokenizer file or a packed vocabulary, and a text, ids, or neither (then every token). Out: a line a token: its id, its bytes in
-hexadecimal, whether they are whole characters, its text (with \x.. for bytes that are no character, and the controls escaped), and what it is
-beside that (special, end of text, skipped).
+hexadecimal, whether they are whole characters, its text (with \x.. for bytes that are no character, and the controls escaped), and what
+it is beside that (special, end of text).
 """
 
 import argparse

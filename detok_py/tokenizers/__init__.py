@@ -44,7 +44,10 @@ def load_tokenizer(path: Union[str, "PathLike[str]"], encoding: str | None = Non
         from . import tiktoken
 
         return tiktoken.read(file, encoding)
-    raise TokenizerFormatError(f"{file.name} begins with {head[:12]!r}, which is no tokenizer file that detok reads: tokenizer.json, *.gguf, *.tiktoken, tekken.json")
+    raise TokenizerFormatError(
+        f"{file.name} begins with {head[:12]!r}, which is no tokenizer file that detok reads: those are tokenizer.json, *.gguf, *.tiktoken "
+        "and tekken.json"
+    )
 
 
 def _in_folder(folder: Path) -> Path:
@@ -55,4 +58,7 @@ def _in_folder(folder: Path) -> Path:
     if len(found) == 1:
         return found[0]
     has = ", ".join(file.name for file in found) or "none"
-    raise TokenizerFormatError(f"{folder.name or folder} holds no tokenizer.json, and of tekken.json, *.gguf and *.tiktoken it should hold one: it has {has}; name the file itself")
+    raise TokenizerFormatError(
+        f"{folder.name or folder} holds no tokenizer.json, and of tekken.json, *.gguf and *.tiktoken it should hold one: it has {has}; "
+        "name the file itself"
+    )

@@ -2,10 +2,10 @@
 
 In: a path. Out: a `Tokenizer` whose tokens are the bytes of llama.cpp's pieces, and which encodes as llama.cpp does.
 
-A GGUF file is a header (counts), key-values, tensor infos, tensors; numbers are little-endian unless the version reads as
-swapped (`docs/gguf.md` of ggml). The reader goes through the key-values once, in a window that grows as it is needed: a 20 GB model costs what
-its vocabulary costs. Every count is checked against the bytes that remain in the file before anything of that size is made. What a
-token is, which ids are special and which end a text is as in llama.cpp's `src/llama-vocab.cpp`.
+A GGUF file is a header (counts), key-values, tensor infos, tensors; numbers are little-endian unless the version reads as swapped
+(`docs/gguf.md` of ggml). The reader goes through the key-values once, in a window that grows as it is needed: a 20 GB model costs what its
+vocabulary costs. Every count is checked against the bytes that remain in the file before anything of that size is made. What a token is,
+which ids are special and which end a text is as in llama.cpp's `src/llama-vocab.cpp`.
 """
 
 import re
@@ -33,7 +33,19 @@ WINDOW = 1 << 18
 
 UINT8, INT8, UINT16, INT16, UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY, UINT64, INT64, FLOAT64 = range(13)
 # Type → the letter that `struct` and `array` have for it.
-_LETTER = {UINT8: "B", INT8: "b", UINT16: "H", INT16: "h", UINT32: "I", INT32: "i", FLOAT32: "f", BOOL: "B", UINT64: "Q", INT64: "q", FLOAT64: "d"}
+_LETTER = {
+    UINT8: "B",
+    INT8: "b",
+    UINT16: "H",
+    INT16: "h",
+    UINT32: "I",
+    INT32: "i",
+    FLOAT32: "f",
+    BOOL: "B",
+    UINT64: "Q",
+    INT64: "q",
+    FLOAT64: "d",
+}
 _SIZE = {kind: struct.calcsize("<" + letter) for kind, letter in _LETTER.items()}
 
 # Token types, `llama_token_type` in llama.h.
@@ -44,7 +56,18 @@ MODELS = ("llama", "gpt2", "bert", "t5", "gemma4")
 
 # What ends a text by its look, whether or not the file says so (llama.cpp `load`, "auto-detect special tokens by text").
 _ENDS = (
-    ["<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>"]
+    [
+        "<|eot_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|return|>",
+        "<|call|>",
+        "<|flush|>",
+        "<|calls|>",
+        "<end_of_turn>",
+        "<|endoftext|>",
+        "<|eom_id|>",
+    ]
     + ["<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "[e~["]
     + ["<｜end▁of▁sentence｜>"]
 )
@@ -146,7 +169,9 @@ class _Reader:
         if end > self.size or end > MAX_HEADER:
             if end <= self.size:
                 raise TokenizerFormatError(f"{self.what} has more than {MAX_HEADER} bytes of key-values, which no model needs")
-            raise TokenizerFormatError(f"{self.what} has {self.size} bytes, and from byte {self.at} on {count} were to be read: is it whole?")
+            raise TokenizerFormatError(
+                f"{self.what} has {self.size} bytes, and from byte {self.at} on {count} were to be read: is it whole?"
+            )
         if end > len(self.data):
             self.data += self.file.read(max(end - len(self.data), min(WINDOW, self.size - len(self.data))))
             if end > len(self.data):
@@ -155,7 +180,12 @@ class _Reader:
     def take(self, count: int) -> bytes:
         self.need(count)
         self.at += count
-        return bytes(self.data[self.at - count : self.at])
+        return self.since(self.at - count)
+
+    def since(self, begin: int) -> bytes:
+        """Return what was read from `begin` on, copied once."""
+        with memoryview(self.data) as view, view[begin : self.at] as part:
+            return bytes(part)
 
     def skip(self, count: int) -> None:
         self.need(count)
@@ -190,7 +220,9 @@ class _Reader:
         if kind == STRING:
             return self.strings(key, count, wanted)
         if kind not in _LETTER:
-            raise TokenizerFormatError(f"{self.what}: {key!r} is an array of type {kind}; arrays of numbers and of strings are read, and no nested ones")
+            raise TokenizerFormatError(
+                f"{self.what}: {key!r} is an array of type {kind}; arrays of numbers and of strings are read, and no nested ones"
+            )
         if not wanted:
             return self.skip(count * _SIZE[kind])
         out = array(_LETTER[kind], self.take(count * _SIZE[kind]))
@@ -202,7 +234,9 @@ class _Reader:
         if count > MAX_MERGES:
             raise TokenizerFormatError(f"{self.what}: {key!r} says that it has {count} strings; at most {MAX_MERGES} are read")
         if self.at + 8 * count > self.size:
-            raise TokenizerFormatError(f"{self.what}: {key!r} says that it has {count} strings, and {self.size - self.at} bytes remain: is it whole?")
+            raise TokenizerFormatError(
+                f"{self.what}: {key!r} says that it has {count} strings, and {self.size - self.at} bytes remain: is it whole?"
+            )
         begin = self.at
         starts = array("I")
         length_at = struct.Struct(self.order + "Q").unpack_from
@@ -222,7 +256,7 @@ class _Reader:
                 have = len(data)
         starts.append(at - begin + 8)
         self.at = at
-        return Strings(bytes(data[begin:at]), starts) if wanted else None
+        return Strings(self.since(begin), starts) if wanted else None
 
 
 def read(path: Path) -> Tokenizer:
@@ -300,11 +334,12 @@ def _bytes_of(tokens: Strings, types: "array[int]", mapped: bool) -> Callable[[i
 
 def _mark_by_look(tokens: Strings, types: "array[int]", roles: dict[str, int]) -> set[int]:
     """Give the tokens with well-known names the type that llama.cpp gives them; return the ids that end a text."""
-    first = frozenset(name.encode()[0] for name in ("</s>", *_ENDS, *_SHOWN, *" ".join(_ROLES.values()).split()))
+    # Most tokens are told apart from all of these by their first four bytes, and never become a str.
+    first = frozenset(name.encode()[:4] for name in ("</s>", *_ENDS, *_SHOWN, *" ".join(_ROLES.values()).split()))
     blob = tokens.blob
     named: dict[str, int] = {}
     for i, start in enumerate(tokens.starts[:-1]):
-        if start < len(blob) and blob[start] in first:
+        if blob[start : start + 4] in first:
             named.setdefault(tokens[i].decode("utf-8", "replace"), i)
 
     for role, names in _ROLES.items():
@@ -347,7 +382,7 @@ def _get(metadata: dict[str, Any], key: str, kind: Any, what: str) -> Any:
     if not isinstance(value, kind):
         expected = {str: "a string", Strings: "an array of strings"}[kind]
         found = "is missing" if value is None else f"is of type {type(value).__name__}"
-        raise TokenizerFormatError(f"{what}: \"tokenizer.ggml.{key}\" {found}; expected {expected}: does this GGUF hold a language model?")
+        raise TokenizerFormatError(f'{what}: "tokenizer.ggml.{key}" {found}; expected {expected}: does this GGUF hold a language model?')
     return value
 
 
@@ -358,5 +393,5 @@ def token_numbers(metadata: dict[str, Any], key: str, letters: str, count: int, 
         return None
     if not isinstance(value, array) or value.typecode not in letters or len(value) < count:
         found = f"{len(value)} numbers of type {value.typecode!r}" if isinstance(value, array) else type(value).__name__
-        raise TokenizerFormatError(f"{what}: \"tokenizer.ggml.{key}\" is {found}; expected {count} of type {letters[0]!r}")
+        raise TokenizerFormatError(f'{what}: "tokenizer.ggml.{key}" is {found}; expected {count} of type {letters[0]!r}')
     return value

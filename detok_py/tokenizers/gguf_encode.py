@@ -1,10 +1,10 @@
 """How llama.cpp encodes with the vocabulary of a GGUF file.
 
-In: what `gguf` read. Out: the function that encodes. Special tokens are cut out first, the longest before the others; the text between goes
-through the patterns that "tokenizer.ggml.pre" names, and then the algorithm of the model. Which patterns and switches go with a
-name, and the order of things, are those of llama.cpp's `src/llama-vocab.cpp` (`load`, `tokenize`, `tokenizer_st_partition`). Where llama.cpp
-had to rewrite a model's own pattern, because its regular expressions lack a class (gpt-4o, tekken), the model's own is used, so that
-GGUF and tokenizer.json of one model agree.
+In: what `gguf` read. Out: the function that encodes. Special tokens are cut out first, the longest before the others; the text between
+goes through the patterns that "tokenizer.ggml.pre" names, and then the algorithm of the model. Which patterns and switches go with a name,
+and the order of things, are those of llama.cpp's `src/llama-vocab.cpp` (`load`, `tokenize`, `tokenizer_st_partition`). Where llama.cpp
+had to rewrite a model's own pattern, because its regular expressions lack a class (gpt-4o, tekken), the model's own is used, so that GGUF
+and tokenizer.json of one model agree.
 """
 
 from array import array
@@ -37,16 +37,18 @@ def _class(ranges: str) -> str:
 
 _TEKKEN = O200K.replace(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace(r"\p{N}{1,3}", r"\p{N}")
 _CASED = _class(
-    "41-5A 61-7A B5 C0-D6 D8-F6 F8-1BA 1BC-1BF 1C4-293 295-2AF 370-373 376 377 37B-37D 37F 386 388-38A 38C 38E-3A1 3A3-3F5 3F7-481 48A-52F 531-556 "
-    "10A0-10C5 13A0-13F5 13F8-13FD 1C90-1CBA 1CBD-1CBF 1D00-1D2B 1D6B-1D77 1D79-1D9A 1E00-1F15 1F18-1F1D 1F20-1F45 1F48-1F4D 1F50-1F57 1F59 1F5B 1F5D "
-    "1F5F-1F7D 1F80-1FB4 1FB6-1FBC 1FBE 1FC2-1FC4 1FC6-1FCC 1FD0-1FD3 1FD6-1FDB 1FE0-1FEC 1FF2-1FF4 1FF6-1FFC 2102 2107 210A-2113 2115 2119-211D 2124 "
-    "2126 2128 212A-212D 212F-2134 2139 213C-213F 2145-2149 214E 2183 2184 2C00-2C7B 2C7E-2CE4 2CEB-2CEE 2CF2 2CF3 A640-A66D A680-A69B A722-A76F "
-    "A771-A787 A78B-A78E AB70-ABBF FB00-FB06 FB13-FB17 FF21-FF3A FF41-FF5A 10400-1044F 104B0-104D3 104D8-104FB 10C80-10CB2 10CC0-10CF2 118A0-118DF "
-    "1E900-1E943"
+    "41-5A 61-7A B5 C0-D6 D8-F6 F8-1BA 1BC-1BF 1C4-293 295-2AF 370-373 376 377 37B-37D 37F 386 388-38A 38C 38E-3A1 3A3-3F5 3F7-481 "
+    "48A-52F 531-556 10A0-10C5 13A0-13F5 13F8-13FD 1C90-1CBA 1CBD-1CBF 1D00-1D2B 1D6B-1D77 1D79-1D9A 1E00-1F15 1F18-1F1D 1F20-1F45 "
+    "1F48-1F4D 1F50-1F57 1F59 1F5B 1F5D 1F5F-1F7D 1F80-1FB4 1FB6-1FBC 1FBE 1FC2-1FC4 1FC6-1FCC 1FD0-1FD3 1FD6-1FDB 1FE0-1FEC "
+    "1FF2-1FF4 1FF6-1FFC 2102 2107 210A-2113 2115 2119-211D 2124 2126 2128 212A-212D 212F-2134 2139 213C-213F 2145-2149 214E 2183 "
+    "2184 2C00-2C7B 2C7E-2CE4 2CEB-2CEE 2CF2 2CF3 A640-A66D A680-A69B A722-A76F A771-A787 A78B-A78E AB70-ABBF FB00-FB06 FB13-FB17 "
+    "FF21-FF3A FF41-FF5A 10400-1044F 104B0-104D3 104D8-104FB 10C80-10CB2 10CC0-10CF2 118A0-118DF 1E900-1E943"
 )
 _CJK = "[" + _class("4E00-9FA5 800-4E00 AC00-D7FF") + "]+"
 _CJK_KANA = "[" + _class("4E00-9FA5 3040-309F 30A0-30FF") + "]+"
-_PUNCTUATED = r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_PUNCTUATED = (
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 _SEED = QWEN.replace(r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}\r\n]+")
 _QWEN35 = QWEN.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r"[^\s\p{L}\p{N}]+", r"[^\s\p{L}\p{M}\p{N}]+")
 _GPT2 = Pre((GPT2,))
@@ -69,9 +71,13 @@ PRE: dict[str, Pre] = {
     "spark2_5": Pre((r"\p{N}{1,3}", _CJK_KANA, _PUNCTUATED.replace(r"[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+", r"[\p{P}\p{S}]+|[\r\n]"), r"\p{N}")),
     "falcon": Pre((r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]")),
     **dict.fromkeys(["starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b", "mellum2"], _DIGITS),
-    **dict.fromkeys(["gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v2-es", "jina-v2-de", "a.x-4.0", "mellum", "modern-bert"], _GPT2),
+    **dict.fromkeys(
+        ["gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v2-es", "jina-v2-de", "a.x-4.0", "mellum", "modern-bert"], _GPT2
+    ),
     **dict.fromkeys(["mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4", "jina-v1-en", "jina-v2-code", "roberta-bpe"], _GPT2),
-    **dict.fromkeys(["qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "stablelm2", "hunyuan", "solar-open", "megrez", "grok-2"], Pre((QWEN,))),
+    **dict.fromkeys(
+        ["qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "stablelm2", "hunyuan", "solar-open", "megrez", "grok-2"], Pre((QWEN,))
+    ),
     "qwen35": Pre((_QWEN35,)),
     "laguna": Pre((_LINES, QWEN)),
     "ufakzeka": Pre((QWEN.removeprefix("(?i:'s|'t|'re|'ve|'m|'ll|'d)|"),)),
@@ -87,15 +93,21 @@ PRE: dict[str, Pre] = {
 }
 
 
-def encoder(model: str, pre: Pre, metadata: dict[str, Any], tokens: "Strings", types: "array[int]", roles: dict[str, int], what: str) -> Encode:
+def encoder(
+    model: str, pre: Pre, metadata: dict[str, Any], tokens: "Strings", types: "array[int]", roles: dict[str, int], what: str
+) -> Encode:
     """Return the function that encodes; see `Tokenizer.encode`."""
     try:
         pieces = [tokens[i].decode() for i in range(len(tokens))]
     except UnicodeDecodeError as error:
-        raise TokenizerFormatError(f"{what} has a token that is not UTF-8, and can't encode: {error.reason} in {error.object[:40]!r}") from None
+        raise TokenizerFormatError(
+            f"{what} has a token that is not UTF-8, and can't encode: {error.reason} in {error.object[:40]!r}"
+        ) from None
     special = _special_tokens(metadata, pre, pieces, types)
     flag = _flags(metadata, what)
-    encode_text, first, last = {"llama": _llama, "bert": _bert, "t5": _t5}.get(model, _gpt2)(pre, metadata, pieces, types, roles, flag, what)
+    encode_text, first, last = {"llama": _llama, "bert": _bert, "t5": _t5}.get(model, _gpt2)(
+        pre, metadata, pieces, types, roles, flag, what
+    )
 
     def encode(text: str, add_special_tokens: bool, parse_special: bool) -> list[int]:
         out = list(first) if add_special_tokens else []
@@ -119,13 +131,21 @@ _Model = tuple[Callable[[str, bool], list[int]], list[int], list[int]]
 
 
 def _llama(
-    pre: Pre, metadata: dict[str, Any], pieces: list[str], types: "array[int]", roles: dict[str, int], flag: Callable[[str, bool], bool], what: str
+    pre: Pre,
+    metadata: dict[str, Any],
+    pieces: list[str],
+    types: "array[int]",
+    roles: dict[str, int],
+    flag: Callable[[str, bool], bool],
+    what: str,
 ) -> _Model:
     from .gguf import token_numbers
     from .sentencepiece import ScoreMerger
 
     scores = token_numbers(metadata, "scores", "fi", len(pieces), what)
-    merger = ScoreMerger(pieces, scores[: len(pieces)] if scores is not None else array("f", bytes(4 * len(pieces))), unk_id=roles.get("unknown_token_id"))
+    merger = ScoreMerger(
+        pieces, scores[: len(pieces)] if scores is not None else array("f", bytes(4 * len(pieces))), unk_id=roles.get("unknown_token_id")
+    )
     prefix = flag("add_space_prefix", True)
 
     def encode(text: str, after_special: bool) -> list[int]:
@@ -135,7 +155,13 @@ def _llama(
 
 
 def _gpt2(
-    pre: Pre, metadata: dict[str, Any], pieces: list[str], types: "array[int]", roles: dict[str, int], flag: Callable[[str, bool], bool], what: str
+    pre: Pre,
+    metadata: dict[str, Any],
+    pieces: list[str],
+    types: "array[int]",
+    roles: dict[str, int],
+    flag: Callable[[str, bool], bool],
+    what: str,
 ) -> _Model:
     from .byte_bpe import BytePairEncoder
     from .gguf import Strings
@@ -143,7 +169,7 @@ def _gpt2(
 
     merges = metadata.get("tokenizer.ggml.merges")
     if not isinstance(merges, Strings):
-        raise TokenizerFormatError(f"{what} has no \"tokenizer.ggml.merges\", without which nothing can be encoded")
+        raise TokenizerFormatError(f'{what} has no "tokenizer.ggml.merges", without which nothing can be encoded')
     pairs = []
     for i in range(len(merges)):
         left, space, right = merges[i].partition(b" ")
@@ -152,7 +178,9 @@ def _gpt2(
         pairs.append((left.decode("utf-8", "replace"), right.decode("utf-8", "replace")))
     ids = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
     bpe = BytePairEncoder(ids, pairs, byte_fallback=not pre.mapped, ignore_merges=pre.ignore_merges)
-    steps: list[dict[str, Any]] = [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False} for pattern in pre.patterns]
+    steps: list[dict[str, Any]] = [
+        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False} for pattern in pre.patterns
+    ]
     if pre.mapped:
         steps.append({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False})
     cut = compile_pretokenizer({"type": "Sequence", "pretokenizers": steps})
@@ -165,7 +193,13 @@ def _gpt2(
 
 
 def _bert(
-    pre: Pre, metadata: dict[str, Any], pieces: list[str], types: "array[int]", roles: dict[str, int], flag: Callable[[str, bool], bool], what: str
+    pre: Pre,
+    metadata: dict[str, Any],
+    pieces: list[str],
+    types: "array[int]",
+    roles: dict[str, int],
+    flag: Callable[[str, bool], bool],
+    what: str,
 ) -> _Model:
     from .normalize import compile_normalizer
     from .pretokenize import compile_pretokenizer
@@ -173,11 +207,17 @@ def _bert(
 
     lower = flag("normalizer.lowercase", True)
     accents = flag("normalizer.strip_accents", lower)
-    normalize = compile_normalizer({"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": accents, "lowercase": lower})
+    normalize = compile_normalizer(
+        {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": accents, "lowercase": lower}
+    )
     cut = compile_pretokenizer({"type": "BertPreTokenizer"})
     unknown = roles.get("unknown_token_id")
     words = WordPieceEncoder(
-        {piece: i for i, piece in reversed(list(enumerate(pieces)))}, pieces[unknown] if unknown is not None else None, "", None, phantom_space=SPACE
+        {piece: i for i, piece in reversed(list(enumerate(pieces)))},
+        pieces[unknown] if unknown is not None else None,
+        "",
+        None,
+        phantom_space=SPACE,
     )
 
     def encode(text: str, after_special: bool) -> list[int]:
@@ -187,7 +227,13 @@ def _bert(
 
 
 def _t5(
-    pre: Pre, metadata: dict[str, Any], pieces: list[str], types: "array[int]", roles: dict[str, int], flag: Callable[[str, bool], bool], what: str
+    pre: Pre,
+    metadata: dict[str, Any],
+    pieces: list[str],
+    types: "array[int]",
+    roles: dict[str, int],
+    flag: Callable[[str, bool], bool],
+    what: str,
 ) -> _Model:
     from .gguf import NORMAL, UNUSED, USER_DEFINED, token_numbers
     from .normalize import precompiled
@@ -195,7 +241,7 @@ def _t5(
 
     scores = token_numbers(metadata, "scores", "fi", len(pieces), what)
     if scores is None:
-        raise TokenizerFormatError(f"{what} has no \"tokenizer.ggml.scores\", without which nothing can be encoded")
+        raise TokenizerFormatError(f'{what} has no "tokenizer.ggml.scores", without which nothing can be encoded')
     # Control and unknown tokens are no part of a text; what a user defined always wins.
     vocab = [
         (piece, 0.0 if kind == USER_DEFINED else float(score)) if kind in (NORMAL, UNUSED, USER_DEFINED) else ("", 0.0)
@@ -204,7 +250,7 @@ def _t5(
     unigram = UnigramEncoder(vocab, roles.get("unknown_token_id"))
     charsmap = metadata.get("tokenizer.ggml.precompiled_charsmap")
     if charsmap is not None and not (isinstance(charsmap, array) and charsmap.itemsize == 1):
-        raise TokenizerFormatError(f"{what}: \"tokenizer.ggml.precompiled_charsmap\" is not an array of bytes")
+        raise TokenizerFormatError(f'{what}: "tokenizer.ggml.precompiled_charsmap" is not an array of bytes')
     normalize = precompiled(charsmap.tobytes()) if charsmap else str
     prefix, squeeze = flag("add_space_prefix", False), flag("remove_extra_whitespaces", False)
 
@@ -230,7 +276,7 @@ def _flags(metadata: dict[str, Any], what: str) -> Callable[[str, bool], bool]:
     def flag(key: str, default: bool) -> bool:
         value = metadata.get("tokenizer.ggml." + key, default)
         if not isinstance(value, bool):
-            raise TokenizerFormatError(f"{what}: \"tokenizer.ggml.{key}\" is {value!r:.40}; expected a bool")
+            raise TokenizerFormatError(f'{what}: "tokenizer.ggml.{key}" is {value!r:.40}; expected a bool')
         return value
 
     return flag

@@ -1,7 +1,7 @@
 """The way of a text through a tokenizer.json: added tokens, normalizer, pre-tokenizer, model, post-processor.
 
-In: what `hf_json` (or a rank file) read. Out: the function that encodes. The parts are compiled here, each in its own module; this one puts them in
-a row, as `tokenizers/src/tokenizer/mod.rs` does.
+In: what `hf_json` (or a rank file) read. Out: the function that encodes. Each part is compiled by a module of its own; this one puts them
+in a row, as `tokenizers/src/tokenizer/mod.rs` does.
 """
 
 import re
@@ -38,7 +38,9 @@ def encoder(
     split = compile_pretokenizer(document.get("pre_tokenizer"))
     encode_all = _model(kind, model, pieces, scores, merges)
     around = compile_post_processor(document.get("post_processor"))
-    tokens = AddedTokens([{**entry, "id": i, "special": entry["content"] in special} for entry, i in added], compile_normalizer(document.get("normalizer")))
+    tokens = AddedTokens(
+        [{**entry, "id": i, "special": entry["content"] in special} for entry, i in added], compile_normalizer(document.get("normalizer"))
+    )
 
     def encode(text: str, add_special_tokens: bool, parse_special: bool) -> list[int]:
         ids: list[int] = []

@@ -44,13 +44,29 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LISTS = ("normalizers", "pretokenizers", "processors", "decoders")
 # Components that are known to be supported by their type alone, and patterns that are known to be safe.
 _PLAIN: dict[str, frozenset[str]] = {
-    "normalizer": frozenset(["Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormalizer", "Replace", "Prepend", "Precompiled"]),
-    "pre_tokenizer": frozenset(["Sequence", "ByteLevel", "Split", "Metaspace", "Digits", "BertPreTokenizer", "Whitespace", "WhitespaceSplit"]),
+    "normalizer": frozenset(
+        ["Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormalizer", "Replace", "Prepend", "Precompiled"]
+    ),
+    "pre_tokenizer": frozenset(
+        ["Sequence", "ByteLevel", "Split", "Metaspace", "Digits", "BertPreTokenizer", "Whitespace", "WhitespaceSplit"]
+    ),
     "post_processor": frozenset(["Sequence", "ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing"]),
     "decoder": frozenset(),
 }
 # What is a string wherever it occurs in a component.
-_STRINGS = ("behavior", "content", "delimiter", "pad_token", "prefix", "prepend", "prepend_scheme", "replacement", "suffix", "word_delimiter_token")
+_STRINGS = (
+    "behavior",
+    "content",
+    "delimiter",
+    "pad_token",
+    "precompiled_charsmap",
+    "prefix",
+    "prepend",
+    "prepend_scheme",
+    "replacement",
+    "suffix",
+    "word_delimiter_token",
+)
 _PATTERNS = frozenset([QWEN, LLAMA3, O200K])
 
 # The files that say which ids end a text.
@@ -69,7 +85,9 @@ def read(path: Path) -> Tokenizer:
     return parse(read_bytes(file), file.name, more, beside)
 
 
-def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] = (), beside: Mapping[str, Json] | None = None) -> Tokenizer:
+def parse(
+    data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] = (), beside: Mapping[str, Json] | None = None
+) -> Tokenizer:
     """Return the tokenizer of the bytes of a tokenizer.json; `what` is how errors name it.
 
     `more_added` are added tokens from other files, `beside` the parsed files that say which ids end a text.
@@ -77,7 +95,9 @@ def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] 
     document, cut = _split(data, what)
     model = document.get("model")
     if not isinstance(model, dict):
-        raise TokenizerFormatError(f'{what} has no model: a tokenizer.json is an object with a "model" object in it, this has {_named(model)}')
+        raise TokenizerFormatError(
+            f'{what} has no model: a tokenizer.json is an object with a "model" object in it, this has {_named(model)}'
+        )
     _check(document, what)
     kind = _model_type(model, what)
     scores: array[float] | None = None
@@ -102,7 +122,8 @@ def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] 
     if _SURROGATE.search(data):
         _refuse_half_characters(pieces, what)
 
-    # `tokenizers` leaves special tokens out by what they decode to: one that a normalizer changes is shown, one that a table has twice is not.
+    # `tokenizers` leaves special tokens out by what they decode to: one that a normalizer changes is shown, one that a table has twice is
+    # left out twice.
     candidates = shown if scores is None else range(len(pieces))
     special_ids = [i for i in candidates if pieces[i] in special]
     eos_ids = _eos_ids(beside or {}, {entry["content"]: i for entry, i in numbered}, pieces)
@@ -123,7 +144,7 @@ def parse(data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] 
 def _numbered(pieces: Sequence[str | None], added: Sequence[Json], more_added: Sequence[Json]) -> list[tuple[Json, int]]:
     """Return all added tokens with their ids; those from other files come after those of the tokenizer.json."""
     wanted = {entry["content"] for entry in (*added, *more_added)}
-    known = {piece: i for i, piece in enumerate(pieces) if piece in wanted}
+    known = {piece: i for i, piece in enumerate(pieces) if piece is not None and piece in wanted}
     size = len(pieces) - pieces.count(None)
     numbered = number_added(known, size, added)
     given = {entry["content"]: i for entry, i in numbered}
@@ -133,7 +154,7 @@ def _numbered(pieces: Sequence[str | None], added: Sequence[Json], more_added: S
 
 
 def number_added(known: Mapping[str, int], free: int, added: Sequence[Json]) -> list[tuple[Json, int]]:
-    """Return each added token with the id that `tokenizers` gives it: that of its piece in the model's table, else the next one from `free` on.
+    """Return each added token with the id that `tokenizers` gives it: that of its piece in the model's table, else the next from `free` on.
 
     The id in the file is not looked at, and neither is whether the model has something else at that id (tokenizers 0.23, `add_tokens` of
     `added_vocabulary.rs`). A token that comes twice keeps its id and has the flags of the last time; an empty one is none.
@@ -188,7 +209,7 @@ def read_merges(merges: Any, what: str) -> list[Pair]:
         if set(map(type, first)) | set(map(type, second)) <= {str}:
             return list(zip(first, second))
     at, merge = next((i, merge) for i, merge in enumerate(merges) if not _is_merge(merge, kinds))
-    raise TokenizerFormatError(f"{what}: merge {at} is {_named(merge)}; expected two pieces, all as \"a b\" or all as [\"a\", \"b\"]")
+    raise TokenizerFormatError(f'{what}: merge {at} is {_named(merge)}; expected two pieces, all as "a b" or all as ["a", "b"]')
 
 
 def _is_merge(merge: Any, kinds: set[type]) -> bool:
@@ -245,7 +266,9 @@ def _pieces(model: Json, size: int, what: str) -> list[str | None]:
         return []
     lowest, highest = min(vocab.values()), max(vocab.values())
     if lowest < 0 or highest >= MAX_TOKENS or (highest >= SMALL_ID and highest >= size):
-        raise TokenizerFormatError(f"{what}: a piece has the id {lowest if lowest < 0 else highest}; ids are 0..{min(MAX_TOKENS, max(SMALL_ID, size)) - 1}")
+        raise TokenizerFormatError(
+            f"{what}: a piece has the id {lowest if lowest < 0 else highest}; ids are 0..{min(MAX_TOKENS, max(SMALL_ID, size)) - 1}"
+        )
     if max(map(len, vocab)) > MAX_PIECE:
         raise TokenizerFormatError(f"{what}: a piece has {max(map(len, vocab))} characters; a piece has at most {MAX_PIECE}")
     pieces: list[str | None] = [None] * (highest + 1)
@@ -267,7 +290,13 @@ def _scored_pieces(model: Json, what: str) -> tuple[list[str | None], "array[flo
     pieces: list[str | None] = []
     scores = array("d")
     for i, entry in enumerate(vocab):
-        if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and type(entry[1]) in (float, int) and len(entry[0]) <= MAX_PIECE):
+        if not (
+            isinstance(entry, list)
+            and len(entry) == 2
+            and isinstance(entry[0], str)
+            and type(entry[1]) in (float, int)
+            and len(entry[0]) <= MAX_PIECE
+        ):
             raise TokenizerFormatError(f"{what}: piece {i} of the vocab is {_named(entry)}; expected [piece, score]")
         pieces.append(entry[0])
         try:
@@ -286,7 +315,7 @@ def _scored_pieces(model: Json, what: str) -> tuple[list[str | None], "array[flo
 def _added_token(entry: Any, what: str) -> Json:
     """Return an added token with every flag it can have; what the file leaves out is as `tokenizers` has it by default."""
     if not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
-        raise TokenizerFormatError(f"{what}: an added token is {_named(entry)}; expected an object with a \"content\"")
+        raise TokenizerFormatError(f'{what}: an added token is {_named(entry)}; expected an object with a "content"')
     content = entry["content"]
     if len(content) > MAX_PIECE:
         raise TokenizerFormatError(f"{what}: an added token has {len(content)} characters; a piece has at most {MAX_PIECE}")
@@ -296,9 +325,11 @@ def _added_token(entry: Any, what: str) -> Json:
         out[flag] = entry.get(flag, default)
     wrong = next((flag for flag, value in out.items() if flag not in ("id", "content") and not isinstance(value, bool)), None)
     if wrong is not None:
-        raise TokenizerFormatError(f"{what}: \"{wrong}\" of the added token {content[:40]!r} is {_named(out[wrong])}; expected true or false")
+        raise TokenizerFormatError(f'{what}: "{wrong}" of the added token {content[:40]!r} is {_named(out[wrong])}; expected true or false')
     if out["id"] is not None and (type(out["id"]) is not int or out["id"] < 0):
-        raise TokenizerFormatError(f"{what}: the id of the added token {content[:40]!r} is {_named(out['id'])}; expected a whole number from 0")
+        raise TokenizerFormatError(
+            f"{what}: the id of the added token {content[:40]!r} is {_named(out['id'])}; expected a whole number from 0"
+        )
     return out
 
 
@@ -382,19 +413,23 @@ def _check(document: Json, what: str) -> None:
         plain = True
         for entry in _inside(component):
             if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
-                raise TokenizerFormatError(f"{what}: the {part} has {_named(entry)} where an object with a \"type\" was expected")
+                raise TokenizerFormatError(f'{what}: the {part} has {_named(entry)} where an object with a "type" was expected')
             if entry["type"] == "Sequence" and not any(isinstance(entry.get(key), list) for key in _LISTS):
                 raise TokenizerFormatError(f"{what}: the {part} has a Sequence without its list")
             wrong = next((key for key in _STRINGS if not isinstance(entry.get(key, ""), str)), None)
             if wrong is not None:
-                raise TokenizerFormatError(f'{what}: "{wrong}" of the {part} {entry["type"][:40]} is {_named(entry[wrong])}; expected a string')
+                raise TokenizerFormatError(
+                    f'{what}: "{wrong}" of the {part} {entry["type"][:40]} is {_named(entry[wrong])}; expected a string'
+                )
+            if not entry.get("precompiled_charsmap", "").isascii():
+                raise TokenizerFormatError(f"{what}: the precompiled_charsmap of the {part} is not base64")
             pattern = entry.get("pattern")
             regex = pattern.get("Regex") if isinstance(pattern, dict) else None
             if isinstance(regex, str) and len(regex) > MAX_PATTERN:
                 raise TokenizerFormatError(f"{what}: the {part} has a pattern of {len(regex)} characters; at most {MAX_PATTERN} are read")
             plain = plain and entry["type"] in _PLAIN[part] and (regex is None or (isinstance(regex, str) and regex in _PATTERNS))
         if not plain and part != "decoder":
-            _compile(part, component, what)
+            _compile(part, component or {}, what)
 
 
 def _compile(part: str, component: Json, what: str) -> Any:

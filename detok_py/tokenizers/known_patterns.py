@@ -1,7 +1,7 @@
 """The patterns by which well-known models cut a text into words, as their makers published them.
 
-They are here so that files which don't hold them (tiktoken, GGUF) can be read, and so that a tokenizer.json which has one of them need not have it
-examined before something is encoded. `\\p{..}` is compiled by `patterns`.
+They are here so that files which don't hold them (tiktoken, GGUF) can be read, and so that a tokenizer.json which has one of them need not
+have it examined before something is encoded. `\\p{..}` is compiled by `patterns`.
 """
 
 # Characters; the longest that is known to be in use has about 900. To examine a pattern takes time by the square of its length.

@@ -45,7 +45,9 @@ def loads(data: bytes, what: str) -> Any:
     try:
         return json.loads(data.decode(), parse_constant=lambda name: _refuse(name, what))
     except UnicodeDecodeError as error:
-        raise TokenizerFormatError(f"{what} is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; save it as UTF-8") from None
+        raise TokenizerFormatError(
+            f"{what} is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; save it as UTF-8"
+        ) from None
     except TokenizerFormatError:
         raise
     except ValueError as error:  # JSONDecodeError, and integers of more digits than Python reads

@@ -16,7 +16,28 @@ from .tiktoken import MAX_TOKEN, MAX_TOKENS
 from .tokenizer import Encode, Tokenizer
 
 # The special tokens of files that don't list theirs (those before 2025); the rest of the room is <SPECIAL_20>, <SPECIAL_21>, …
-_SPECIAL = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"]
+_SPECIAL = [
+    "<unk>",
+    "<s>",
+    "</s>",
+    "[INST]",
+    "[/INST]",
+    "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]",
+    "[TOOL_CALLS]",
+    "[IMG]",
+    "<pad>",
+    "[IMG_BREAK]",
+    "[IMG_END]",
+    "[PREFIX]",
+    "[MIDDLE]",
+    "[SUFFIX]",
+    "[SYSTEM_PROMPT]",
+    "[/SYSTEM_PROMPT]",
+    "[TOOL_CONTENT]",
+]
 
 
 def read(path: Path) -> Tokenizer:
@@ -30,7 +51,7 @@ def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
     config = document.get("config") if isinstance(document, dict) else None
     entries = document.get("vocab") if isinstance(document, dict) else None
     if not isinstance(config, dict) or not isinstance(entries, list):
-        raise TokenizerFormatError(f"{what} is not what it should be: a tekken.json is an object with \"config\" and \"vocab\"")
+        raise TokenizerFormatError(f'{what} is not what it should be: a tekken.json is an object with "config" and "vocab"')
     pattern = config.get("pattern")
     special = _special(document.get("special_tokens"), config.get("default_num_special_tokens"), what)
     room = len(special)
@@ -38,7 +59,9 @@ def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
     if size is None:
         size = room + len(entries)
     if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN or type(size) is not int or not room <= size <= MAX_TOKENS:
-        raise TokenizerFormatError(f"{what}: the config should have a pattern (up to {MAX_PATTERN} characters), and a default_vocab_size from {room} to {MAX_TOKENS}")
+        raise TokenizerFormatError(
+            f"{what}: the config should have a pattern (of up to {MAX_PATTERN}), and a default_vocab_size from {room} to {MAX_TOKENS}"
+        )
     ranks: dict[bytes, int] = {}
     for i, entry in enumerate(entries[: size - room]):
         token = _token(entry, i, what)
@@ -80,7 +103,9 @@ def _special(entries: Any, room: Any, what: str) -> list[str]:
         for entry in entries:
             rank, name = (entry.get("rank"), entry.get("token_str")) if isinstance(entry, dict) else (None, None)
             if type(rank) is not int or not 0 <= rank < len(names) or names[rank] or not isinstance(name, str) or not name:
-                raise TokenizerFormatError(f"{what}: each of the {len(names)} special_tokens should have a token_str and a rank of its own below {len(names)}")
+                raise TokenizerFormatError(
+                    f"{what}: each of the {len(names)} special_tokens should have a token_str and a rank of its own below {len(names)}"
+                )
             names[rank] = name
     else:
         raise TokenizerFormatError(f"{what}: special_tokens should be a list")

@@ -46,7 +46,13 @@ def _qwen() -> dict[str, int]:
 
 _GPT2_END = {"<|endoftext|>": 50256}
 _FIM = {"<|fim_prefix|>": 50281, "<|fim_middle|>": 50282, "<|fim_suffix|>": 50283}
-_CL100K_SPECIAL = {"<|endoftext|>": 100257, "<|fim_prefix|>": 100258, "<|fim_middle|>": 100259, "<|fim_suffix|>": 100260, "<|endofprompt|>": 100276}
+_CL100K_SPECIAL = {
+    "<|endoftext|>": 100257,
+    "<|fim_prefix|>": 100258,
+    "<|fim_middle|>": 100259,
+    "<|fim_suffix|>": 100260,
+    "<|endofprompt|>": 100276,
+}
 ENCODINGS = {
     "cl100k_base": Encoding(CL100K, _CL100K_SPECIAL, (100257,)),
     "o200k_base": Encoding(O200K, {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}, (199999,)),
@@ -65,7 +71,8 @@ def read(path: Path, encoding: str | None = None) -> Tokenizer:
     known = ENCODINGS.get(name)
     if known is None:
         raise TokenizerFormatError(
-            f"{name!r} is not an encoding that detok knows: a rank file holds no pattern and no special tokens, so say which it is by encoding=, one of "
+            f"{name!r} is not an encoding that detok knows: a rank file holds no pattern and no special tokens, so say which it is by "
+            "encoding=, one of "
             + ", ".join(ENCODINGS)
         )
     return from_ranks(read_ranks(read_bytes(path), path.name), known, path.name)
@@ -80,7 +87,9 @@ def read_ranks(data: bytes, what: str) -> dict[bytes, int]:
     fields = data.split()
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     if len(fields) % 2 or not fields or len(fields) // 2 > min(lines, MAX_TOKENS):
-        raise TokenizerFormatError(f"{what} has {len(fields)} words in {lines} lines; each line of a rank file is a token in base64 and its rank")
+        raise TokenizerFormatError(
+            f"{what} has {len(fields)} words in {lines} lines; each line of a rank file is a token in base64 and its rank"
+        )
     numbers = fields[1::2]
     # `int` takes signs, underscores and digits of all scripts; a rank file has none of them.
     if max(map(len, numbers)) > 7 or not b"".join(numbers).isdigit():
@@ -94,7 +103,9 @@ def read_ranks(data: bytes, what: str) -> dict[bytes, int]:
     if len(ranks) < len(tokens) or len(set(ranks.values())) < len(tokens):
         raise TokenizerFormatError(f"{what} has a token or a rank twice; each comes once in a rank file")
     if b"" in ranks or max(map(len, tokens)) > MAX_TOKEN:
-        raise TokenizerFormatError(f"{what} has a token of {max(map(len, tokens)) if b'' not in ranks else 0} bytes; a token has 1 to {MAX_TOKEN}")
+        raise TokenizerFormatError(
+            f"{what} has a token of {max(map(len, tokens)) if b'' not in ranks else 0} bytes; a token has 1 to {MAX_TOKEN}"
+        )
     highest = max(ranks.values())
     if highest >= MAX_TOKENS or highest > 2 * len(ranks) + 4096:
         raise TokenizerFormatError(f"{what} has {len(ranks)} tokens, and the rank {highest}; ranks run from 0 without large gaps")
@@ -103,12 +114,14 @@ def read_ranks(data: bytes, what: str) -> dict[bytes, int]:
 
 def from_ranks(ranks: dict[bytes, int], encoding: Encoding, what: str) -> Tokenizer:
     """Return the tokenizer of ranks and what an encoding says beside them."""
-    table: list[bytes | None] = [None] * (max(max(ranks.values()), *encoding.special.values(), -1) + 1)
+    table: list[bytes | None] = [None] * (max([*ranks.values(), *encoding.special.values()]) + 1)
     for token, i in ranks.items():
         table[i] = token
     for name, i in encoding.special.items():
         if table[i] not in (None, *[other.encode() for other, same in encoding.special.items() if same == i]):
-            raise TokenizerFormatError(f"{what}: rank {i} is the token {table[i]!r}, where this encoding has {name}; is it another encoding's file?")
+            raise TokenizerFormatError(
+                f"{what}: rank {i} is the token {table[i]!r}, where this encoding has {name}; is it another encoding's file?"
+            )
         table[i] = name.encode()
     vocabulary = Vocabulary.from_bytes(table, set(encoding.special.values()), encoding.eos)
 

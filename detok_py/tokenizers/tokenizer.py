@@ -4,7 +4,8 @@ In: what a loader found in a file. Out: `Tokenizer`. The encoder is made when th
 UI, a bridge) never pays for merges, patterns and Unicode classes.
 """
 
-from typing import Any, Callable, Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ..detokenizer import Detokenizer
 from ..errors import VocabularyError
@@ -14,7 +15,18 @@ from ..vocabulary import Vocabulary
 Encode = Callable[[str, bool, bool], list[int]]
 
 # transformers `PreTrainedTokenizerBase.clean_up_tokenization`: literal replacements, one after the other, over the whole text.
-_CLEAN_UP = ((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"))
+_CLEAN_UP = (
+    (" .", "."),
+    (" ?", "?"),
+    (" !", "!"),
+    (" ,", ","),
+    (" ' ", "'"),
+    (" n't", "n't"),
+    (" 'm", "'m"),
+    (" 's", "'s"),
+    (" 've", "'ve"),
+    (" 're", "'re"),
+)
 
 
 class Tokenizer:
@@ -36,7 +48,15 @@ class Tokenizer:
 
     __slots__ = ("_encode", "_eos", "_make_encode", "_whole_runs", "family", "vocabulary")
 
-    def __init__(self, family: str, vocabulary: Vocabulary, make_encode: Callable[[], Encode], eos_ids: Iterable[int] = (), *, whole_runs: bool = False) -> None:
+    def __init__(
+        self,
+        family: str,
+        vocabulary: Vocabulary,
+        make_encode: Callable[[], Encode],
+        eos_ids: Iterable[int] = (),
+        *,
+        whole_runs: bool = False,
+    ) -> None:
         self.family = family
         self.vocabulary = vocabulary
         self._make_encode = make_encode

@@ -3,10 +3,15 @@
 import pytest
 
 JSON = [
-    "bert_uncased", "deepseek_v3", "gemma2", "gpt2", "llama2", "llama3", "mistral_nemo", "mistral_v1", "o200k", "phi3", "qwen2_5", "qwen3", "t5_small", "xlmr",
+    "bert_uncased", "deepseek_v3", "gemma2", "gpt2", "llama2", "llama3", "mistral_nemo", "mistral_v1", "o200k", "phi3", "qwen2_5", "qwen3",
+    "t5_small", "xlmr",
 ]  # fmt: skip
 BYTE_LEVEL = ["deepseek_v3", "gpt2", "llama3", "mistral_nemo", "o200k", "qwen2_5", "qwen3"]
-TIKTOKEN = {"cl100k_base": "cl100k/cl100k_base.tiktoken", "o200k_base": "o200k/o200k_base.tiktoken", "o200k_harmony": "o200k/o200k_base.tiktoken"}
+TIKTOKEN = {
+    "cl100k_base": "cl100k/cl100k_base.tiktoken",
+    "o200k_base": "o200k/o200k_base.tiktoken",
+    "o200k_harmony": "o200k/o200k_base.tiktoken",
+}
 # GGUF and tokenizer.json of one model.
 SAME = {
     "gpt2": "ggml-vocab-gpt-2.gguf",
@@ -56,7 +61,9 @@ def test_streams_as_early_as_can_be(name, load, golden):
 @pytest.mark.parametrize("encoding", TIKTOKEN)
 def test_streams_ranks_as_early_as_can_be(encoding, load, golden):
     tokenizer = load(TIKTOKEN[encoding], encoding)
-    assert [case["i"] for case in golden(f"tiktoken_{encoding}", "stream") if streamed(tokenizer, case) != (case["pieces"], case["flush"])] == []
+    assert [
+        case["i"] for case in golden(f"tiktoken_{encoding}", "stream") if streamed(tokenizer, case) != (case["pieces"], case["flush"])
+    ] == []
 
 
 @pytest.mark.parametrize("name", SAME)
