@@ -347,6 +347,8 @@ class ChaosProxy:
                 pass  # one side has gone
             except (ProxyError, ValueError) as error:
                 self.problems.append(str(error))
+            except OSError:
+                pass  # a tunnel to a host that cannot be reached: the browser sees its end
             except asyncio.CancelledError:
                 writer.transport.abort()  # the proxy is being closed: what is unsent stays unsent
             finally:

@@ -44,6 +44,7 @@ RULES = {
     "tofu": Rule("minor", "no font here has this character; elsewhere one may", fails=False),
     "not-settled": Rule("minor", "the page was still changing when the time was over", fails=False),
     "not-read": Rule("minor", "part of the stream could not be read, so it was neither cut nor compared", fails=False),
+    "not-shown": Rule("minor", "one of several answers is nowhere on the page", fails=False),
     "too-many": Rule("minor", "more findings than are kept", fails=False),
     "ufffd-literal": Rule("none", "a U+FFFD that was really sent is shown", fails=False),
 }
@@ -83,8 +84,8 @@ def cause(finding: dict[str, Any], sent_broken: bool = False) -> str:
         where = f" at {culprit['line']}" if culprit["line"] else ""
         if culprit["stream"]:
             return (
-                f"TextDecoder.decode(…, {{stream: true}}){where} gave U+FFFD: the bytes were already broken, "
-                "or a new decoder is made for each chunk."
+                f"The bytes that TextDecoder.decode(…, {{stream: true}}) was given{where} had U+FFFD in them, or were cut before: what "
+                "sends them decodes unfinished characters (or a new decoder is made for each chunk)."
             )
         if not culprit["flush"]:
             return f"TextDecoder.decode{where} was given a chunk without {{stream: true}}: keep one decoder for the whole stream, and pass it."
@@ -123,22 +124,25 @@ def verdict(
     ignore: Iterable[str] = (),
     tofu: Sequence[dict[str, Any]] = (),
     times: int = 1,
-    sent: str | None = None,
+    sent: Sequence[str] | None = None,
     extra: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return what axe would: `violations`, `incomplete` and `passes`, each a list of entries with `id`, `impact`, `target`, `text`, ….
 
-    `sent` is the engine's own text where a proxy read it, and is the truth when nothing else is given. `extra` are entries
-    of others, already made.
+    `sent` are the engine's own answers where a proxy read them, and are the truth when nothing else is given. `extra` are
+    entries of others, already made.
     """
     ignored = set(ignore)
-    truth = sent if truth is None else truth
-    genuine = truth if truth is not None else (literal if isinstance(literal, str) else None)
-    own = letters(genuine) if genuine is not None else ""
+    genuine = [truth] if truth is not None else list(sent or ()) + ([literal] if isinstance(literal, str) else [])
+    own = [letters(one) for one in genuine]
     entries: list[dict[str, Any]] = list(extra)
-    broken_upstream = sent is not None and bool(re.search("[\ufffd\ud800-\udfff]", sent)) and (sent != truth)
-    if broken_upstream and sent is not None:
-        entries.append(entry("upstream-broken", text=_window(sent, "[\ufffd\ud800-\udfff]"), cause_hint=cause({"kind": "ufffd"}, True)))
+    broken_upstream = False
+    for one in sent or ():
+        # With the true text given, what the engine sent is judged by it; without, nobody knows that a U+FFFD was not meant.
+        odd = "[\ud800-\udfff]" if truth is None or "\ufffd" in truth else "[\ufffd\ud800-\udfff]"
+        if re.search(odd, one):
+            broken_upstream = True
+            entries.append(entry("upstream-broken", target=[], text=_window(one, odd), cause_hint=cause({"kind": "ufffd"}, True)))
     more = 0
     for finding in findings:
         more = max(more, finding["more"])
@@ -167,14 +171,20 @@ def verdict(
         )
     if more:
         entries.append(entry("too-many", text=f"{more} more findings were not kept"))
-    if truth is not None:
-        entries += [_differs(d) for d in compare(truth, text, times)]
-    elif not any(e["id"] == "latin1-mojibake" for e in entries):
+    compared = [truth] if truth is not None else [one for one in sent or () if letters(one)]
+    differences = {one: compare(one, text, times) for one in compared}
+    for one, found in differences.items():
+        # Of several streams some are not meant for the reader (a title, a suggestion): one that is nowhere to be seen is no loss.
+        if len(compared) > 1 and found and len(found[0].sent) >= min(60, len(letters(one))) and not all(differences.values()):
+            entries.append(entry("not-shown", target=[], text=one[:60]))
+            continue
+        entries += [_differs(d) for d in found]
+    if not compared:
         entries += _mojibake(text)
     entries += [entry("tofu", target=[t["target"]], url=t["url"], text=t["text"], cause_hint=f"Install or name a font that has {t['text']}.") for t in tofu]
     entries = [e for e in entries if e["id"] not in ignored]
     broken = {e["id"] for e in entries}
-    checked = [name for name in RULES if name not in broken and name not in ignored and _checked(name, truth is not None, sent is not None)]
+    checked = [name for name in RULES if name not in broken and name not in ignored and _checked(name, bool(compared), bool(sent))]
     return {
         "testEngine": {"name": "detok", "version": __version__},
         "url": url,
@@ -202,11 +212,11 @@ def entry(name: str, **fields: Any) -> dict[str, Any]:
     return {"id": name, "impact": rule.impact, "description": rule.description, **fields}
 
 
-def _is_genuine(finding: dict[str, Any], own: str, literal: bool | str) -> bool:
+def _is_genuine(finding: dict[str, Any], own: Sequence[str], literal: bool | str) -> bool:
     if literal is True and finding["live"]:
         return True
     # Every place of the glyph must be a place where the true text has one: same characters before it.
-    return bool(own) and all(letters(spot) in own for spot in finding["spots"])
+    return all(any(letters(spot) in one for one in own) for spot in finding["spots"])
 
 
 def _differs(d: Difference) -> dict[str, Any]:

@@ -8,7 +8,7 @@ them. With the async API every method here returns an awaitable.
 """
 
 import json
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,15 +42,24 @@ class GlyphWatch:
     >>> watch.settle(); watch.expect_clean(within="[data-role=assistant]")      # doctest: +SKIP
     """
 
-    def __init__(self, page_or_context: Any) -> None:
+    def __init__(self, page_or_context: Any, *, mode: str = "error") -> None:
         self.context = page_or_context.context if hasattr(page_or_context, "goto") else page_or_context
         self.is_async = type(self.context).__module__.startswith("playwright.async_api")
+        self.mode = mode
         self.asked = False
         self._gone: dict[str, dict[str, Any]] = {}
-        self._truths: list[str] = []
-        self._installed = False
+        self._installed = mode == "off"
         if not self.is_async:
             self.install()
+
+    @classmethod
+    def of(cls, page_or_context: Any, *, mode: str = "error") -> "GlyphWatch":
+        """Return the one watch of this context: a context is watched once, however many ask."""
+        context = page_or_context.context if hasattr(page_or_context, "goto") else page_or_context
+        watch: GlyphWatch | None = getattr(context, "_detok_glyph_watch", None)
+        if watch is None:
+            watch = context._detok_glyph_watch = cls(context, mode=mode)
+        return watch
 
     # --- driving either API ---------------------------------------------------------------------------------------
     def _run(self, steps: Steps) -> Any:
@@ -127,7 +136,7 @@ class GlyphWatch:
             busy = any(s["loading"] or s["busy"] or s["state"] in ("loading", "streaming") for s in states)
             quiet = min((s["quiet"] for s in states), default=timeout_ms)
             begun = moved or waited >= least_ms or any(s["state"] in ("finished", "error") for s in states)
-            if states and not busy and quiet >= quiet_ms and begun:
+            if self.mode == "off" or (states and not busy and quiet >= quiet_ms and begun):
                 yield from self._open_closed_roots()
                 return True
             if waited >= timeout_ms:
@@ -159,9 +168,12 @@ class GlyphWatch:
     # --- reading --------------------------------------------------------------------------------------------------
     def findings(self, include: str | None = None, exclude: str | None = None) -> Any:
         """Return every finding as a dict, oldest first; those outside `include` or inside `exclude` have `outside` true."""
+        self.asked = True
         return self._run(self._findings(include, exclude))
 
     def _findings(self, include: str | None, exclude: str | None) -> Steps:
+        if self.mode == "off":
+            return []
         yield from self._open_closed_roots()
         found: dict[str, dict[str, Any]] = {}
         for page, frame in self._frames():
@@ -219,14 +231,18 @@ class GlyphWatch:
         allow_literal: bool | str = False,
         screenshots: bool = False,
         tofu: bool = True,
+        sent: Sequence[str] | None = None,
+        times: int = 1,
     ) -> Any:
         """Return the verdict, shaped like axe's: `{"violations": […], "incomplete": […], "passes": […], …}`.
 
         `truth` is what the model sent: then dropped, doubled, reordered and Latin-1 characters are found, and a U+FFFD that it
         has at that place passes. `allow_literal` is that text alone, or True to let every U+FFFD pass that stays to the end.
-        `ignore` names rules (report.RULES). `screenshots` puts a PNG, base64, into each finding.
+        `sent` is a proxy's reading of the engine's answers, each compared where there is no `truth`; `times` is how often the
+        page must have it. `ignore` names rules (report.RULES). `screenshots` puts a PNG, base64, into each finding.
         """
-        return self._run(self._result(within, exclude, tuple(ignore), truth, allow_literal, screenshots, tofu))
+        self.asked = True
+        return self._run(self._result(within, exclude, tuple(ignore), truth, allow_literal, screenshots, tofu, sent, times))
 
     def _result(
         self,
@@ -237,6 +253,8 @@ class GlyphWatch:
         allow_literal: bool | str,
         screenshots: bool,
         tofu: bool,
+        sent: Sequence[str] | None = None,
+        times: int = 1,
     ) -> Steps:
         findings = yield from self._findings(within, exclude)
         shown = yield from self._text(within)
@@ -254,6 +272,8 @@ class GlyphWatch:
             literal=allow_literal,
             ignore=ignore,
             tofu=missing,
+            sent=sent,
+            times=times,
         )
 
     def _tofu(self) -> Steps:
@@ -321,7 +341,7 @@ class GlyphWatch:
             if strict:
                 verdict["violations"] += [f for f in verdict["incomplete"] if f["id"] == "ufffd-unpainted"]
             if verdict["violations"]:
-                raise AssertionError(report.sentence(verdict))
+                self._fail(report.sentence(verdict))
             return verdict
 
         return self._run(steps())
@@ -333,10 +353,17 @@ class GlyphWatch:
         def steps() -> Steps:
             shown = yield from self._text(within)
             faults = compare(true_text, shown)
-            if faults:
-                raise AssertionError(report.difference(faults))
+            if faults and self.mode != "off":
+                self._fail(report.difference(faults))
 
         return self._run(steps())
+
+    def _fail(self, sentence: str) -> None:
+        if self.mode == "warn":
+            from detok_py.glyphs.plugin import warn
+
+            return warn(sentence)
+        raise AssertionError(sentence)
 
 
 async def _awaited(steps: Steps) -> Any:
@@ -376,16 +403,6 @@ def _around(rect: dict[str, float], page: Any) -> dict[str, float]:
     return {"x": x, "y": y, "width": max(40.0, min(rect["width"] + 24, size["width"] - x)), "height": max(24.0, min(rect["height"] + 24, 400.0))}
 
 
-def watched(page: Any) -> GlyphWatch:
-    """Return the watch of this page's context, made now if there is none yet."""
-    context = page.context
-    watch = getattr(context, "_detok_glyph_watch", None)
-    if watch is None:
-        watch = GlyphWatch(context)
-        context._detok_glyph_watch = watch
-    return watch
-
-
 def expect_no_replacement(
     page: Any, include: str | None = None, exclude: str | None = None, allow_literal: bool | str = False
 ) -> Any:
@@ -397,7 +414,7 @@ def expect_no_replacement(
 
     >>> expect_no_replacement(page, include="main", exclude="pre.raw")   # doctest: +SKIP
     """
-    watch = watched(page)
+    watch = GlyphWatch.of(page)
     if not watch.is_async:
         return watch.expect_clean(include, exclude=exclude, allow_literal=allow_literal)
 
