@@ -337,6 +337,45 @@ def test_two_ids_for_one_piece_and_holes_and_empty_tables():
     assert survives(parse, json.dumps({"model": {"type": "BPE", "vocab": {}}, "added_tokens": [added("x", 7)]}).encode())
 
 
+def part(key, value):
+    document = json.loads(small(byte_level()))
+    document[key] = value
+    return json.dumps(document).encode()
+
+
+FOUND = {  # by tools/fuzz_tokenizer_files.py
+    "a pattern that is an object": part(
+        "pre_tokenizer", {"type": "Split", "pattern": {"Regex": {}}, "behavior": "Isolated", "invert": False}
+    ),
+    "a type that is an object": part("normalizer", {"type": {"type": "NFC"}}),
+    "a behaviour that is an object": part("pre_tokenizer", {"type": "Split", "pattern": {"String": "a"}, "behavior": {}, "invert": False}),
+    "a behaviour of punctuation that is a list": part("pre_tokenizer", {"type": "Punctuation", "behavior": []}),
+    "a character map that is no base64": part("normalizer", {"type": "Precompiled", "precompiled_charsmap": "Ġ"}),
+    "a character map that is cut short": part("normalizer", {"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
+    "a replacement by pattern in the decoder": part("decoder", {"type": "Replace", "pattern": {"Regex": "("}, "content": "x"}),
+    "a pattern of 5000 letters": part(
+        "pre_tokenizer", {"type": "Split", "pattern": {"Regex": "x" * 5000}, "behavior": "Isolated", "invert": False}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_the_fuzzer_found_is_refused(name):
+    began = time.process_time()
+    try:
+        parse(FOUND[name]).encode("a")
+    except TokenizerFormatError:
+        pass
+    else:
+        pytest.fail("it was taken for a tokenizer")
+    print(f"{time.process_time() - began:.3f} s of CPU")
+
+
+def test_a_tekken_pattern_of_5000_letters_is_refused():
+    with pytest.raises(TokenizerFormatError, match="2048"):
+        tekken_file.parse(json.dumps(tekken(pattern="x" * 5000)).encode())
+
+
 def test_a_file_that_is_not_there_any_more_is_an_os_error(tmp_path: Path):
     file = write(tmp_path, byte_level())
     file.unlink()
