@@ -43,7 +43,7 @@ def loads(data: bytes, what: str) -> Any:
     """
     weigh(data, what)
     try:
-        return json.loads(data.decode(), parse_constant=lambda name: _refuse(name, what))
+        return json.loads(data.decode(), parse_float=rust_float, parse_constant=lambda name: _refuse(name, what))
     except UnicodeDecodeError as error:
         raise TokenizerFormatError(
             f"{what} is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; save it as UTF-8"
@@ -54,6 +54,36 @@ def loads(data: bytes, what: str) -> Any:
         raise TokenizerFormatError(f"{what} is not JSON: {error}; is the file whole?") from None
     except RecursionError:  # what `weigh` lets through of a document that breaks off does not reach this; better certain than sorry
         raise TokenizerFormatError(f"{what} is nested too deeply to be read") from None
+
+
+# As literals, because 10.0**k is off by a bit for some k.
+_POWERS = [float(f"1e{k}") for k in range(309)]
+_MAX_U64 = 2**64 - 1
+
+
+def rust_float(text: str) -> float:
+    """Return a number as serde_json reads it, which may be off by a bit: the digits as one whole number, rounded, and then scaled.
+
+    The scores of a Unigram are compared by their sums, so a bit decides between two ways to cut a word that are equally good. (serde_json
+    `de.rs`, `f64_from_parts`; what doesn't fit in 64 bits of digits is dropped.)
+
+    >>> rust_float("-3.2001476287841797"), rust_float("7.038531e-26") == 7.038531e-26
+    (-3.2001476287841797, False)
+    """
+    mantissa, _, power = text.lower().partition("e")
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    written = (whole + fraction).lstrip("0")
+    kept = written[:20] if int(written[:20] or 0) <= _MAX_U64 else written[:19]
+    exponent = int(power or 0) - len(fraction) + len(written) - len(kept)
+    number = float(int(kept or 0))
+    while exponent < -308 and number:
+        number /= 1e308
+        exponent += 308
+    if number and exponent > 308:
+        number = float("inf")
+    elif number:
+        number = number * _POWERS[exponent] if exponent >= 0 else number / _POWERS[-exponent]
+    return -number if text.startswith("-") else number
 
 
 def weigh(data: bytes, what: str) -> None:
