@@ -18,7 +18,7 @@ until the end, so that the text is right and late, never wrong.
 
 from typing import Any, Callable
 
-from .errors import TokenizerFormatError
+from .errors import TokenizerFormatError, VocabularyError
 from .stage import Pipeline
 from .utf8 import decode_end, decode_utf8
 from .vocabulary import BYTES, Vocabulary, byte_level
@@ -855,7 +855,10 @@ class Chain:
         """Return the table entry of a token from what the vocabulary stores for it."""
         if self.takes == "bytes" and not self.maps:
             return stored
-        piece = stored.decode()
+        try:
+            piece = stored.decode()
+        except UnicodeError:
+            raise VocabularyError(f"damaged vocabulary: the piece {stored[:40]!r} is not UTF-8; pack it again") from None
         if literal:
             return stored if self.takes == "byte-level" and not self.items else (piece,)
         for function in self.maps:

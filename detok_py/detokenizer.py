@@ -187,16 +187,19 @@ class Detokenizer:
 
     def push(self, token_id: int) -> str:
         """Take one id; return the text that it makes certain, "" where nothing is yet."""
-        if self._resting:
-            text = self._texts.get(token_id)
-            if text is not None:
-                return text
-        if self._row is not None:
-            step = self._row.get(token_id)
-            if step is not None:
-                self._state, self._row, self._resting = step[1], step[2], step[3]
-                self._fresh = False
-                return step[0]  # type: ignore[no-any-return]
+        try:
+            if self._resting:
+                text = self._texts.get(token_id)
+                if text is not None:
+                    return text
+            if self._row is not None:
+                step = self._row.get(token_id)
+                if step is not None:
+                    self._state, self._row, self._resting = step[1], step[2], step[3]
+                    self._fresh = False
+                    return step[0]  # type: ignore[no-any-return]
+        except TypeError:  # not even hashable: `_entry` says what a token id is
+            pass
         return self._push(token_id)
 
     def _push(self, token_id: int) -> str:
@@ -220,7 +223,8 @@ class Detokenizer:
                 raise
         else:
             text = chain.push(entry)
-        self._shown += len(text)
+        if self._counts:
+            self._shown += len(text)
         if self._trace is not None:
             self._trace.push(entry, False)
         row, was_resting = self._row, self._resting
@@ -288,7 +292,8 @@ class Detokenizer:
         text = self._wake().flush()
         if self._trace is not None and not self._ended:
             self._trace.flush()
-        self._shown += len(text)
+        if self._counts:
+            self._shown += len(text)
         self._ended = True
         self._settle()
         return text

@@ -122,9 +122,14 @@ class Trace:
         same = 0
         while same < len(out) and same < len(used) and out[same] == used[same][0]:
             same += 1
-        placed = [(out[n], used[n][1], used[n][2]) for n in range(same)]
-        rest = used[same:] or used[-1:]
-        return placed + [(c, min([a for _, a, _ in rest]), max([b for _, _, b in rest])) for c in out[same:]]
+        most = min(len(out), len(used)) - same
+        after = 0  # what a rule leaves alone behind what it changes: " n't" becomes "n't"
+        while after < most and out[len(out) - 1 - after] == used[len(used) - 1 - after][0]:
+            after += 1
+        changed = used[same : len(used) - after] or used[-1:]
+        first, last = min([a for _, a, _ in changed], default=0), max([b for _, _, b in changed], default=0)
+        middle = [(c, first, last) for c in out[same : len(out) - after]]
+        return used[:same] + middle + used[len(used) - after :]
 
     def _place(self, chars: list[Owned]) -> None:
         for _, first, last in chars:
