@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -485,3 +486,11 @@ def test_a_port_that_is_taken_says_what_to_do():
         process.communicate(timeout=10)
     assert done.returncode == 2
     assert "--port" in done.stderr
+
+
+async def test_a_token_never_waits_for_the_acknowledgement_of_the_one_before():
+    """Without TCP_NODELAY the first token after each ack of the client is 40 ms late: Nagle's rule meets delayed acknowledgements."""
+    async with running() as bridge, socket_to(bridge) as ws:
+        await ws.recv()
+        [connection] = [one for one in bridge.server._uvicorn.server_state.connections if type(one).__name__ == "StrictWebSocket"]
+        assert connection.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

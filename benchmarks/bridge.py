@@ -1,0 +1,261 @@
+"""What the bridge costs: latency from an engine's chunk to the client's socket, CPU a token, memory a client, beside a bare WebSocket.
+
+    python benchmarks/bridge.py [--clients 200] [--rate 100] [--seconds 10]
+
+Prints one JSON object a line. The engine says the time in its token ids, on the clock that all processes of a machine share, and the clients, in a
+process of their own, compare. `peer` is the same load through a bare uvicorn WebSocket that sends one frame a token and knows nothing of
+credit, resume or sums. Times are of this machine, with whatever else runs on it: the ratio and the CPU time are what to trust.
+"""
+
+import argparse
+import asyncio
+import base64
+import gc
+import json
+import os
+import resource
+import struct
+import subprocess
+import sys
+import time
+
+import uvicorn
+from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
+
+from detok_py import wire
+from detok_py.bridge.assets import Assets
+from detok_py.bridge.engines import IDS, End, Ids, Info
+from detok_py.bridge.gate import Gate
+from detok_py.bridge.server import Server, application, bind, names_of
+from detok_py.bridge.stream import Bridge
+
+CLOCK = 1 << 31
+
+
+def now() -> int:
+    return time.monotonic_ns() // 1000 % CLOCK
+
+
+async def ticks(rate: float, count: int):
+    """The times at which `count` tokens are due, each client with a phase of its own."""
+    loop = asyncio.get_running_loop()
+    begin = loop.time() + int.from_bytes(os.urandom(2), "big") / 65536 / rate
+    for n in range(count):
+        wait = begin + n / rate - loop.time()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        yield now()
+
+
+class ClockEngine:
+    """Says what time it is, `rate` times a second."""
+
+    def __init__(self, rate, count):
+        self.rate, self.count = rate, count
+
+    async def open(self):
+        pass
+
+    def info(self):
+        return Info("clock", IDS, "no model: a clock")
+
+    def gives(self, request):
+        return IDS
+
+    async def vocabulary(self):
+        return None
+
+    async def refuse_vocabulary(self, vocabulary):
+        return None
+
+    async def generate(self, request):
+        async for tick in ticks(self.rate, self.count):
+            yield Ids([tick])
+        yield End("length")
+
+    async def close(self):
+        pass
+
+
+def bare(rate, count):
+    async def app(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept", "subprotocol": "detok.v1"})
+        await receive()
+        async for tick in ticks(rate, count):
+            await send({"type": "websocket.send", "bytes": wire.data_frame(wire.IDS, wire.pack_ids([tick]))})
+        await send({"type": "websocket.send", "text": '{"type":"finished"}'})
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+
+    return app
+
+
+def serve(which, rate, count):
+    sock = bind("127.0.0.1", 0)
+    port = sock.getsockname()[1]
+    if which == "bridge":
+        bridge = Bridge(ClockEngine(rate, count), max_clients=10_000)
+        server = Server(bridge, Gate(application(bridge, Assets()), names_of("127.0.0.1", port)), sock)
+        run = server.serve()
+    else:
+        config = uvicorn.Config(bare(rate, count), ws=WSProtocol, http="h11", lifespan="off", log_config=None, ws_per_message_deflate=False)
+        server = uvicorn.Server(config)
+        run = server.serve(sockets=[sock])
+
+    async def main():
+        task = asyncio.create_task(run)
+        while not server.started:
+            await asyncio.sleep(0.01)
+        print(port, flush=True)
+        await asyncio.to_thread(sys.stdin.read)  # until the parent closes it
+        if which == "bridge":
+            server.stop()
+        else:
+            server.should_exit = True
+        await task
+
+    asyncio.run(main())
+
+
+class Client(asyncio.Protocol):
+    """A client with as little of its own as can be: the figures are the server's."""
+
+    def __init__(self, port, latencies, after):
+        self.port, self.latencies, self.after = port, latencies, after
+        self.buffer = bytearray()
+        self.open = False
+        self.got = self.acked = 0
+        self.done = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport):
+        self.transport = transport
+        key = base64.b64encode(os.urandom(16)).decode()
+        here = f"127.0.0.1:{self.port}"
+        transport.write(
+            f"GET /stream HTTP/1.1\r\nHost: {here}\r\nOrigin: http://{here}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: detok.v1\r\n\r\n".encode()
+        )
+
+    def connection_lost(self, exc):
+        if not self.done.done():
+            self.done.set_result(-1)
+
+    def data_received(self, data):
+        at = now()
+        buffer = self.buffer
+        buffer += data
+        if not self.open:
+            head = buffer.find(b"\r\n\r\n")
+            if head < 0:
+                return
+            del buffer[: head + 4]
+            self.open = True
+            self.transport.write(masked(wire.message("generate", prompt="", want="ids").encode()))
+        while len(buffer) >= 2:
+            size, start = buffer[1], 2
+            if size == 126:
+                if len(buffer) < 4:
+                    return
+                size, start = struct.unpack("!H", buffer[2:4])[0], 4
+            if len(buffer) < start + size:
+                return
+            kind, payload = buffer[0] & 15, bytes(buffer[start : start + size])
+            del buffer[: start + size]
+            if kind == 2:
+                for tick in wire.unpack_ids(payload[1:]):
+                    self.got += 1
+                    if self.got > self.after:
+                        self.latencies.append((at - tick) % CLOCK)
+                if self.got - self.acked >= 64:
+                    self.acked = self.got
+                    self.transport.write(masked(wire.message("ack", n=self.got).encode()))
+            elif kind == 1 and b'"finished"' in payload:
+                self.done.set_result(self.got)
+                self.transport.close()
+
+
+async def one_client(port, latencies, after):
+    _, client = await asyncio.get_running_loop().create_connection(lambda: Client(port, latencies, after), "127.0.0.1", port)
+    return await client.done
+
+
+def masked(payload):
+    head = bytes([0x81, 0x80 | len(payload)]) if len(payload) < 126 else bytes([0x81, 0xFE]) + struct.pack("!H", len(payload))
+    return head + b"\0\0\0\0" + payload
+
+
+def usage_of(pid):
+    """CPU seconds and resident kilobytes of a process."""
+    with open(f"/proc/{pid}/stat") as stat:
+        words = stat.read().rpartition(")")[2].split()
+    with open(f"/proc/{pid}/status") as status:
+        resident = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK"), resident
+
+
+def measure(which, clients, rate, seconds):
+    count = int(rate * seconds)
+    child = subprocess.Popen(
+        [sys.executable, __file__, "--serve", which, "--rate", str(rate), "--count", str(count)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    port = int(child.stdout.readline())
+    latencies = []
+    cpu_before, memory_before = usage_of(child.pid)
+    memory = memory_before
+
+    async def main():
+        nonlocal memory
+        # The first second is connecting and warming up.
+        tasks = [asyncio.create_task(one_client(port, latencies, int(rate))) for _ in range(clients)]
+        await asyncio.sleep(seconds * 0.7)
+        memory = usage_of(child.pid)[1]
+        got = await asyncio.gather(*tasks)
+        assert got == [count] * clients, "tokens are missing"
+
+    asyncio.run(main())
+    cpu = usage_of(child.pid)[0] - cpu_before
+    child.stdin.close()
+    child.wait(20)
+    latencies.sort()
+    return {
+        "p50_ms": latencies[len(latencies) // 2] / 1000,
+        "p99_ms": latencies[len(latencies) * 99 // 100] / 1000,
+        "cpu_us_token": cpu / (count * clients) * 1e6,
+        "kb_client": (memory - memory_before) / clients,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--rate", type=float, default=100.0)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--serve", choices=["bridge", "bare"])
+    parser.add_argument("--count", type=int, default=0)
+    args = parser.parse_args()
+    if args.serve:
+        serve(args.serve, args.rate, args.count)
+        return
+    gc.disable()  # the clients' own pauses are not the server's
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit[1], 65536), limit[1]))
+    ours = measure("bridge", args.clients, args.rate, args.seconds)
+    peer = measure("bare", args.clients, args.rate, args.seconds)
+    case = f"{args.clients} clients at {args.rate:g} tokens/s"
+    for name, unit in (("p50_ms", "ms"), ("p99_ms", "ms"), ("cpu_us_token", "µs"), ("kb_client", "kB")):
+        line = {
+            "bench": "bridge",
+            "case": f"{case}: {name}",
+            "ours": round(ours[name], 3),
+            "peer": round(peer[name], 3),
+            "peer_name": "bare uvicorn + wsproto",
+        }
+        print(json.dumps({**line, "unit": unit, "ratio": round(ours[name] / max(peer[name], 1e-9), 2)}, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
