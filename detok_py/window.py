@@ -28,10 +28,10 @@ MAX_KNOWN = 8  # objects whose vocabulary is remembered
 class IncrementalDetokenizer:
     """Push ids, get text, by any object with `decode(ids) -> str`.
 
-    `skip_special_tokens` is handed to the object's `decode`; None leaves it at the object's own default. `exact` says whether the exact
-    chain is at work (the law then holds) or the window (the text is right where the object's decoding of a text's end doesn't depend on more
-    than a few tokens before it; an object that rewrites text behind that, or turns good characters of a byte run bad, can't be
-    followed by any output that is never taken back).
+    `skip_special_tokens` is handed to the object's `decode`; None leaves it at the object's own default.
+    `exact` says whether the exact chain is at work (the law then holds) or the window. The window's text is right where the decoding of a
+    text's end doesn't depend on more than a few tokens before it. An object that rewrites text behind that, or turns good characters of
+    a byte run bad, can't be followed by any output that is never taken back.
 
     >>> class Letters:
     ...     def decode(self, ids):
