@@ -353,6 +353,9 @@ FOUND = {  # by tools/fuzz_tokenizer_files.py
     "a character map that is no base64": part("normalizer", {"type": "Precompiled", "precompiled_charsmap": "Ġ"}),
     "a character map that is cut short": part("normalizer", {"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
     "a replacement by pattern in the decoder": part("decoder", {"type": "Replace", "pattern": {"Regex": "("}, "content": "x"}),
+    "a clean-up behind a Fuse": part(
+        "decoder", {"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "WordPiece", "prefix": "", "cleanup": True}]}
+    ),
     "a pattern of 5000 letters": part(
         "pre_tokenizer", {"type": "Split", "pattern": {"Regex": "x" * 5000}, "behavior": "Isolated", "invert": False}
     ),

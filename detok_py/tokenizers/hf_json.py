@@ -387,7 +387,7 @@ def _family(kind: str, document: Json, model: Json) -> str:
 
 
 def _inside(component: Any) -> Iterator[Json]:
-    """Yield a component and everything in it."""
+    """Yield a component and everything in it, in order."""
     todo = [component] if component is not None else []
     while todo:
         part = todo.pop()
@@ -395,7 +395,7 @@ def _inside(component: Any) -> Iterator[Json]:
         if isinstance(part, dict):
             for key in _LISTS:
                 inner = part.get(key)
-                todo.extend(inner if isinstance(inner, list) else [])
+                todo.extend(reversed(inner) if isinstance(inner, list) else [])
 
 
 def _types(component: Any) -> set[Any]:
@@ -410,7 +410,7 @@ def _check(document: Json, what: str) -> None:
     """
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
         component = document.get(part)
-        plain = True
+        plain, fused = True, False
         for entry in _inside(component):
             if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
                 raise TokenizerFormatError(f'{what}: the {part} has {_named(entry)} where an object with a "type" was expected')
@@ -428,6 +428,12 @@ def _check(document: Json, what: str) -> None:
             if isinstance(regex, str) and len(regex) > MAX_PATTERN:
                 raise TokenizerFormatError(f"{what}: the {part} has a pattern of {len(regex)} characters; at most {MAX_PATTERN} are read")
             plain = plain and entry["type"] in _PLAIN[part] and (regex is None or (isinstance(regex, str) and regex in _PATTERNS))
+            if fused and entry["type"] in ("WordPiece", "CTC") and entry.get("cleanup", True):
+                # No tokenizer has it; what it makes certain of a stream takes seconds to find out.
+                raise TokenizerFormatError(
+                    f"{what}: a {entry['type']} decoder that cleans up behind a Fuse is not supported; set its cleanup to false"
+                )
+            fused = fused or entry["type"] == "Fuse"
         if not plain and part != "decoder":
             _compile(part, component or {}, what)
 
