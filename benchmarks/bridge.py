@@ -2,9 +2,10 @@
 
     python benchmarks/bridge.py [--clients 200] [--rate 100] [--seconds 10]
 
-Prints one JSON object a line. The engine says the time in its token ids, on the clock that all processes of a machine share, and the clients, in a
-process of their own, compare. `peer` is the same load through a bare uvicorn WebSocket that sends one frame a token and knows nothing of
-credit, resume or sums. Times are of this machine, with whatever else runs on it: the ratio and the CPU time are what to trust.
+Prints one JSON object a line. The engine says the time in its token ids, on the clock that all processes of a machine share, and the
+clients, in a process of their own, compare. `peer` is the same load through a bare uvicorn WebSocket that sends one frame a token and
+knows nothing of credit, resume or sums. Times are of this machine, with whatever else runs on it: the ratio and the CPU time are what to
+trust.
 """
 
 import argparse

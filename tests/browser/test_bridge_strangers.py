@@ -1,0 +1,108 @@
+"""A real browser as an attacker: a page of another origin, and a name that was rebound to this machine. Both have 0 successes."""
+
+import copy
+import http.server
+import threading
+from typing import Any
+
+import pytest
+
+PROBE = """async (base) => {
+  const socket = (protocols) => new Promise((resolve) => {
+    const ws = new WebSocket(base.replace("http", "ws") + "/stream", protocols);
+    const late = setTimeout(() => resolve("late"), 4000);
+    ws.onopen = () => { clearTimeout(late); resolve("open"); };
+    ws.onerror = () => { clearTimeout(late); resolve("refused"); };
+  });
+  const read = (path, options) =>
+    fetch(base + path, options).then((answer) => answer.text()).then((text) => text || "nothing", () => "refused");
+  const script = (path) => new Promise((resolve) => {
+    const element = document.createElement("script");
+    element.src = base + path;
+    element.onload = () => resolve("open");
+    element.onerror = () => resolve("refused");
+    document.head.append(element);
+  });
+  return {
+    socket: await socket(["detok.v1"]),
+    plain: await socket([]),
+    info: await read("/info"),
+    withCookies: await read("/info", { credentials: "include" }),
+    post: await read("/info", { method: "POST", body: "x" }),
+    opaque: await read("/info", { mode: "no-cors" }),
+    script: await script("/src/worker.js"),
+  };
+}"""
+
+
+class Stranger(http.server.BaseHTTPRequestHandler):
+    """A page that somebody else serves."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><link rel=icon href=data:,><title>elsewhere</title>")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def stranger() -> Any:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stranger)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_page_of_another_origin_gets_no_socket_and_reads_nothing(page: Any, bridge: Any, stranger: str) -> None:
+    page.goto(stranger)
+    got = page.evaluate(PROBE, bridge.url)
+    # What a page may not read it gets as nothing or as an error, whatever it asks for.
+    assert {got[name] for name in ("socket", "plain", "info", "withCookies", "post", "script")} == {"refused"}, got
+    assert got["opaque"] in ("refused", "nothing")
+
+
+def test_the_bridge_s_own_page_gets_both(page: Any, bridge: Any) -> None:
+    """The probe itself works: without this the test above could pass for a wrong reason."""
+    page.goto(bridge.url + "/healthz")
+    got = page.evaluate(PROBE, bridge.url)
+    assert got["socket"] == "open"
+    assert '"vocabulary"' in got["info"]
+
+
+def test_an_origin_that_was_allowed_gets_a_socket(page: Any, start_bridge: Any, stranger: str) -> None:
+    bridge = start_bridge("--engine", "scripted", "--allow-origin", stranger)
+    page.goto(stranger)
+    got = page.evaluate(PROBE, bridge.url)
+    assert got["socket"] == "open"
+    assert '"engine"' in got["info"]
+    assert got["withCookies"] == "refused"
+
+
+def test_a_name_that_was_rebound_to_this_machine_gets_nothing(
+    bridge: Any, browser_type: Any, browser_type_launch_args: dict[str, Any], browser_name: str
+) -> None:
+    options = copy.deepcopy(browser_type_launch_args)
+    if browser_name == "chromium":
+        rule = "--host-resolver-rules=MAP evil.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+        options["args"] = [argument for argument in options["args"] if "host-resolver-rules" not in argument] + [rule]
+    else:
+        options["firefox_user_prefs"].update({"network.dns.localDomains": "evil.test", "network.proxy.type": 0})
+    port = bridge.url.rpartition(":")[2]
+    browser = browser_type.launch(**options)
+    try:
+        page = browser.new_page()
+        answer = page.goto(f"http://evil.test:{port}/")
+        assert answer.status == 421
+        assert "data-state" not in page.content()
+        got = page.evaluate(PROBE, f"http://evil.test:{port}")
+        assert got["socket"] == got["plain"] == "refused"
+        assert "vocabulary" not in str(got)
+        assert got["script"] == "refused"
+    finally:
+        browser.close()

@@ -1,0 +1,121 @@
+"""The bridge for a long time: ten million tokens and ten thousand reconnects, with memory, sockets and tasks back where they began."""
+
+import asyncio
+import gc
+import os
+
+import pytest
+from bridge_rig import running
+from test_bridge_stream import FakeEngine, eventually
+from websockets.asyncio.client import connect
+
+from detok_py import wire
+from detok_py.bridge.engines import End, Ids
+from detok_py.session import ClientSession, Finished, RunStore
+
+pytestmark = [pytest.mark.native, pytest.mark.soak]
+
+TOKENS = int(os.environ.get("DETOK_SOAK_TOKENS", "10000000"))
+RECONNECTS = int(os.environ.get("DETOK_SOAK_RECONNECTS", "10000"))
+
+
+def resident():
+    """Kilobytes of this process that are in memory."""
+    gc.collect()
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Endless(FakeEngine):
+    """Gives `count` tokens in chunks of 64, as fast as they are taken."""
+
+    def __init__(self, count):
+        super().__init__([])
+        self.count = count
+
+    async def generate(self, request):
+        chunk = Ids(list(range(64)))
+        for n in range(self.count // 64):
+            yield chunk
+            if n % 16 == 15:
+                await asyncio.sleep(0)
+        yield End("length")
+
+
+async def drink(bridge, count, seen):
+    """Take `count` tokens over one socket."""
+    session = ClientSession()
+    async with connect(bridge.stream, origin=bridge.url, subprotocols=["detok.v1"], compression=None, proxy=None) as ws:
+        session.opened()
+        session.generate(prompt="", want="ids")
+        while session.state != "finished":
+            for event in session.receive(await ws.recv()):
+                if isinstance(event, Finished):
+                    assert event.position == count // 64 * 64
+            for frame in session.frames():
+                await ws.send(frame)
+            seen(session.position)
+        await ws.close(1000)
+
+
+async def test_ten_million_tokens_leave_no_memory_behind():
+    async with running(Endless(TOKENS)) as bridge:
+        marks = []
+
+        def seen(position):
+            # The log fills to its 8 MiB in the first tenth; from there on it must not grow.
+            if position >= TOKENS // 10 * (len(marks) + 1):
+                marks.append(resident())
+
+        await drink(bridge, TOKENS, seen)
+        await eventually(lambda: not bridge.bridge._jobs and not bridge.bridge.store.runs)
+    print(f"\n{TOKENS} tokens: resident {marks[1] if len(marks) > 1 else marks} kB after a fifth, {marks[-1]} kB at the end")
+    assert marks[-1] - marks[1] <= 1024
+
+
+async def test_ten_thousand_reconnects_leave_no_socket_task_or_memory_behind():
+    engine = FakeEngine([Ids([1]), Ids([2]), 3600.0])
+    async with running(engine, store=RunStore(keep_seconds=1e6)) as bridge:
+        session = ClientSession(max_attempts=10**9)
+        session.generate(prompt="", want="ids")
+        files = tasks = memory = 0
+        for n in range(RECONNECTS):
+            session.opened()
+            ws = await connect(bridge.stream, origin=bridge.url, subprotocols=["detok.v1"], compression=None, proxy=None)
+            heard = 0
+            while heard < 2:  # the hello, then `started`
+                frame = await ws.recv()
+                heard += isinstance(frame, str)
+                session.receive(frame)
+                for out in session.frames():
+                    await ws.send(out)
+            ws.transport.abort()
+            await ws.wait_closed()
+            session.lost(1006)
+            session._attempts = 0
+            if n == RECONNECTS // 10:
+                await eventually(lambda: bridge.bridge.clients == 0)
+                files, tasks, memory = open_files(), len(asyncio.all_tasks()), resident()
+        await eventually(lambda: bridge.bridge.clients == 0)
+        after = open_files(), len(asyncio.all_tasks()), resident()
+        assert len(bridge.bridge.store.runs) == 1
+        assert engine.closed == 0
+    print(f"\n{RECONNECTS} reconnects: files {files} → {after[0]}, tasks {tasks} → {after[1]}, resident {memory} → {after[2]} kB")
+    assert after[0] <= files
+    assert after[1] <= tasks
+    assert after[2] - memory <= 1024
+
+
+async def test_a_thousand_runs_that_nobody_takes_up_are_all_forgotten():
+    async with running(FakeEngine([Ids([1]), 3600.0]), store=RunStore(keep_seconds=0.5)) as bridge:
+        for _ in range(1000):
+            async with connect(bridge.stream, origin=bridge.url, subprotocols=["detok.v1"], compression=None, proxy=None) as ws:
+                await ws.recv()
+                await ws.send(wire.message("generate", prompt=""))
+                await ws.recv()
+                ws.transport.abort()
+        await eventually(lambda: not bridge.bridge.store.runs and not bridge.bridge._jobs, 10)
