@@ -16,6 +16,11 @@ from typing import Any, NamedTuple, Sequence
 
 from .utf8 import ended
 
+try:
+    from re import compile, escape
+except ImportError:  # MicroPython's `re` has no such thing, and looks at bytes
+    escape: Any = None  # type: ignore[no-redef]
+
 Delta = NamedTuple("Delta", [("channel", str), ("text", str)])
 
 # What becomes of the text when a word is complete. Any other kind is the name of a tag.
@@ -45,7 +50,8 @@ ARTIFACTS = tuple([marker + newlines for marker in _CLOSING + _OPENING for newli
 
 MAX_ARTIFACTS = 4  # markers that are not shown at each end; it bounds what is held
 _MAX_MEMO = 4096  # entries in each memo of an automaton
-_MAX_PLAIN = 32  # characters of a text that is remembered for having no beginning of a word at its end
+_SHORT = 16  # characters that are looked through one by one, as a search would take longer to begin
+_MAX_TOKEN = 32  # characters of a text that is remembered with what came of it
 _NOTHING: dict[str, Delta] = {}
 
 
@@ -62,8 +68,8 @@ class Automaton:
     """
 
     __slots__ = (
-        "_calm", "_depths", "_ends", "_fails", "_keeps", "_last", "_loud", "_next", "_rows", "_settled", "_through",
-        "edges", "first", "leads", "plain",
+        "_calm", "_depths", "_ends", "_fails", "_keeps", "_last", "_loud", "_next", "_rows", "_search", "_settled", "_through",
+        "edges", "first", "leads", "plain", "steps",
     )  # fmt: skip
 
     def __init__(self, words: Sequence[tuple[Any, str]]) -> None:
@@ -90,9 +96,12 @@ class Automaton:
         self._rows[0] = self._next[0]
         self._last = {word: self._ending(word) for word in kinds}
         self.first = frozenset(self._next[0])
+        self._search: Any = None
         self._keeps: dict[int, dict[int, int]] = {0: {}, -1: {}}
         self._settled: dict[Any, Any] = {}
-        self.plain: dict[str, Delta] = {}  # texts that leave the root as it was
+        # What `Channels` has learnt. (state, held, text) → (state, held, delta, what is plain then); at the root, text → its delta.
+        self.steps: dict[tuple[int, str, str], tuple[int, str, Delta | None, dict[str, Delta]]] = {}
+        self.plain: dict[str, Delta] = {}
 
     def _add(self, word: Any, its: list[str]) -> None:
         active = [kind for kind in its if kind not in PASSIVE]
@@ -182,21 +191,35 @@ class Automaton:
         return node, at, None
 
     def _skip(self, text: Any, at: int) -> int:
-        """Return the first index from `at` on where a word could begin."""
+        """Return the first index from `at` on where a word may begin, or the end of `text`."""
         first = self.first
-        near = min(at + 16, len(text))
-        while at < near:
-            if text[at] in first:
-                return at
-            at += 1
-        # Each search ends where the best one before it has, so that all of them together cost a few looks at each character.
-        best = len(text)
-        if at < best:
-            for symbol in first:
-                found = text.find(symbol, at, best)
-                if found >= 0:
-                    best = found
-        return best
+        size = len(text)
+        if size - at <= _SHORT:
+            while at < size and text[at] not in first:
+                at += 1
+            return at
+        if self._search is None and escape is not None:
+            self._search = self._compiled()
+        if self._search is not None:
+            found = self._search(text, at)
+            return found.start() if found else size
+        # Each search ends where the best one before it has, so that all together look at each character a few times at most.
+        for symbol in first:
+            found = text.find(symbol, at, size)
+            if found >= 0:
+                size = found
+        return size
+
+    def _compiled(self) -> Any:
+        """Return the search for the first two characters of a word, or for the first one at the end of the text."""
+        ways = []
+        for symbol, node in self._next[0].items():
+            way = escape(symbol)
+            seconds = "".join([escape(second) for second in self._next[node]])
+            if seconds and self._loud[node] is None:
+                way += "(?:[" + seconds + r"]|\Z)"
+            ways.append(way)
+        return compile("|".join(ways)).search
 
     def _reached(self, node: int, depth: int, word: Any, kind: str, silent: int) -> str:
         """Return as what `word`, of which the last `depth` symbols are there, can be complete before anything else is; "" if never.
@@ -478,7 +501,8 @@ class Channels:
     At most one stop or tag less a character is held, and before it what could be the last 4 markers.
 
     Deltas are not empty. Within one `feed`, neighbours of one channel are one delta, but two tool calls are two. `calls` has the
-    text of every call that was closed, `open_call` that of one that wasn't.
+    text of every call that was closed, `open_call` that of one that wasn't; `channel` is where the next character belongs, as far as
+    is known; `held` is the text that waits.
 
     >>> c = Channels()
     >>> for chunk in ("<thi", "nk>Hm.</think>Yes", ". <tool_call>{}</tool_call>"):
@@ -492,7 +516,7 @@ class Channels:
 
     __slots__ = (
         "_automaton", "_call", "_ended", "_lead", "_node", "_settings", "_shown", "_split", "_state", "_words",
-        "calls", "held", "plain", "stopped",
+        "calls", "channel", "held", "plain", "stopped",
     )  # fmt: skip
 
     def __init__(
@@ -551,11 +575,6 @@ class Channels:
         self._settle("", [], 0)
 
     @property
-    def channel(self) -> str:
-        """The channel that the next character belongs to, as far as is known: "content", "reasoning" or "tool_call"."""
-        return _CHANNEL_OF[self._state]
-
-    @property
     def open_call(self) -> str | None:
         """The text, so far, of a tool call that no close tag has ended; None outside of one."""
         return self._call if self.channel == "tool_call" else None
@@ -586,10 +605,16 @@ class Channels:
         if self._ended:
             ended("feeding it")
         words = self._automaton
-        passes = not self._node and not self._lead
-        if passes and words.first.isdisjoint(text):
-            self._emit(text, out)
-            self._remember(text)
+        usual = not self._lead and not silent and not silent_after
+        before = (self._node, self.held, text)
+        known = words.steps.get(before) if usual else None
+        if known is not None:
+            self._node, self.held, delta, self.plain = known
+            if delta is not None:
+                if out or self.channel == "tool_call":
+                    self._emit(delta.text, out)
+                else:
+                    out.append(delta)
             return
         begin = at = 0
         while True:
@@ -603,19 +628,20 @@ class Channels:
             self._finish(whole, kind == STOP, out)
             if kind in (STOP, KEPT):
                 self.stopped = word
-                self.plain = _NOTHING
+                self._look()
                 return
             self._turn(kind)
             begin = at
         self._settle(whole, out, -1 if silent_after else 0)
-        if passes and not begin and not self._node and not silent:
-            self._remember(text)
-
-    def _remember(self, text: str) -> None:
-        """Keep the delta of a text that holds no word and ends in none: tokens come again and again."""
-        plain = self._automaton.plain
-        if len(text) <= _MAX_PLAIN and len(plain) < _MAX_MEMO and self.channel != "tool_call":
-            plain[text] = Delta(self.channel, text)
+        if usual and not begin and len(text) <= _MAX_TOKEN:
+            # Tokens come again and again: the next time this one is a look into a table.
+            if len(words.steps) >= _MAX_MEMO:
+                words.steps.clear()
+                words.plain.clear()
+            certain = whole[: len(whole) - len(self.held)]
+            words.steps[before] = self._node, self.held, Delta(self.channel, certain) if certain else None, self.plain
+            if not before[0] and not self._node and self.channel != "tool_call":
+                words.plain[text] = Delta(self.channel, text)
 
     def _settle(self, whole: str, out: list[Delta], silent: int) -> None:
         """Show what is certain of `whole`, which has led to this state; hold the rest."""
@@ -677,6 +703,7 @@ class Channels:
 
     def _enter(self, state: str) -> None:
         self._state = state
+        self.channel = _CHANNEL_OF[state]
         self._automaton = automaton(self._words[state])
         self._node = 0
         self.held = ""
