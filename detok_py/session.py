@@ -77,6 +77,9 @@ WANTS = ("ids", "bytes", "both")
 _ID_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 
+_DROPPED = (0, 0, -1, b"")
+
+
 def new_run_id() -> str:
     """Return a run id that nobody can guess: 128 random bits, in hex. Whoever has it can read the run."""
     return "".join([f"{byte:02x}" for byte in os.urandom(16)])
@@ -533,11 +536,11 @@ class Run:
             start, count, _, payload = self._segments[self._first]
             if start + count > self.acked:
                 break
-            self._segments[self._first] = (start, count, -1, b"")
+            self._segments[self._first] = _DROPPED
             self._first += 1
             self._size -= len(payload) + 160
             self.base = start + count
-        if self._first > 1024 and self._first * 2 > len(self._segments):
+        if self._first > 1024:
             del self._segments[: self._first]
             self._first = 0
 
