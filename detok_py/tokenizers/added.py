@@ -6,6 +6,7 @@ longest is taken; those that are matched in the raw text go before those matched
 """
 
 import re
+from functools import lru_cache
 from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from detok_py.errors import TokenizerFormatError
@@ -30,7 +31,8 @@ class AddedTokens:
         self._normalize = normalizer
         raw: dict[str, Mapping[str, Any]] = {}
         normalized: dict[str, Mapping[str, Any]] = {}
-        for token in tokens:
+        # Of several that are alike once normalized, the last counts, the special ones coming first.
+        for token in sorted(tokens, key=lambda token: not token.get("special", False)):
             content = token.get("content")
             if not isinstance(content, str) or type(token.get("id")) is not int:
                 raise TokenizerFormatError(f"an added token has no content or no id: {dict(token)!r:.100}")
@@ -72,12 +74,11 @@ class _Finder:
     def __init__(self, tokens: dict[str, Mapping[str, Any]]) -> None:
         self._tokens = tokens
         self._start = re.compile("[" + "".join(re.escape(one) for one in sorted({content[0] for content in tokens})) + "]")
-        self._key = min(4, *map(len, tokens)) if len(tokens) > 1 else min(4, len(next(iter(tokens))))
+        self._key = min(4, min(map(len, tokens)))
         lengths: dict[str, set[int]] = {}
         for content in tokens:
             lengths.setdefault(content[: self._key], set()).add(len(content))
         self._lengths = {start: sorted(found, reverse=True) for start, found in lengths.items()}
-        self._word = re.compile(uc.class_text(uc.rust_word())) if any(token.get("single_word") for token in tokens.values()) else None
 
     def split(self, text: str, skip_special: bool) -> list[str | int]:
         out: list[str | int] = []
@@ -85,16 +86,19 @@ class _Finder:
         for begin, end, token in self._found(text):
             if skip_special and token.get("special"):
                 continue
-            if token.get("single_word") and not self._stands_alone(text, begin, end):
+            if token.get("single_word") and not _stands_alone(text, begin, end):
                 continue
             if token.get("lstrip"):
-                begin = max(len(text[at:begin].rstrip(_SPACES)) + at, at) if begin > at else at
+                begin = at + len(text[at:begin].rstrip(_SPACES))
             if token.get("rstrip"):
                 while end < len(text) and text[end] in _SPACES:
                     end += 1
             if begin > at:
                 out.append(text[at:begin])
-            out.append(token["id"])
+            # A token in the white space that the one before took along counts all the same, and the text goes on behind it, unless
+            # it gave all that it is made of away: so it comes out in `tokenizers`.
+            if begin < end:
+                out.append(token["id"])
             at = end
         if at < len(text):
             out.append(text[at:])
@@ -114,6 +118,12 @@ class _Finder:
             else:
                 place = search(text, begin + 1)
 
-    def _stands_alone(self, text: str, begin: int, end: int) -> bool:
-        word = self._word
-        return word is None or not ((begin and word.match(text, begin - 1)) or (end < len(text) and word.match(text, end)))
+
+def _stands_alone(text: str, begin: int, end: int) -> bool:
+    word = _word()
+    return not ((begin and word.match(text, begin - 1)) or (end < len(text) and word.match(text, end)))
+
+
+@lru_cache(maxsize=1)
+def _word() -> re.Pattern[str]:
+    return re.compile(uc.class_text(uc.rust_word()))

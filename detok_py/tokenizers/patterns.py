@@ -175,10 +175,10 @@ class _StandIns:
 
     def replace(self, text: str) -> str | None:
         known = self._known
+        if len(known) >= 65536:
+            known.clear()
         for character in set(self._search.findall(text)):
             if character not in known:
-                if len(known) >= 65536:
-                    known.clear()
                 known[character] = self._by_kind.get(self._kind(ord(character)))
             if known[character] is None:
                 return None
