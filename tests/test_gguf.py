@@ -158,6 +158,7 @@ def test_of_a_large_file_only_the_header_is_read():
     assert file.taken < len(data) + 600_000
 
 
+@pytest.mark.native
 def test_a_sparse_file_of_20_gigabytes_loads(tmp_path: Path):
     file = tmp_path / "large.gguf"
     with file.open("wb") as opened:
