@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 JSON = [
     "bert_uncased", "deepseek_v3", "gemma2", "gpt2", "llama2", "llama3", "mistral_nemo", "mistral_v1", "o200k", "phi3", "qwen2_5", "qwen3",
     "t5_small", "xlmr",

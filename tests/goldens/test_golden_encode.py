@@ -6,6 +6,8 @@ import pytest
 
 from .test_golden_decode import JSON, SAME, TIKTOKEN
 
+pytestmark = pytest.mark.slow
+
 GGUF = {
     "bert_uncased": "ggml-vocab-bert-bge.gguf",
     "deepseek_llm": "ggml-vocab-deepseek-llm.gguf",
