@@ -28,7 +28,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "serve": Command("detok_py.bridge.command", "serve the page and a WebSocket that streams a local engine's tokens", "serve"),
     "engines": Command("detok_py.bridge.engines_command", "look for engines on this machine and say what each can give", "serve"),
-    "decode": Command("detok_py.commands.decode", "turn token ids, bytes or a capture into text, as they arrive"),
+    "decode": Command("detok_py.commands.decode", "turn token ids or bytes into text, as they arrive"),
     "encode": Command("detok_py.commands.encode", "turn text into token ids"),
     "tokens": Command("detok_py.commands.tokens", "show what the tokens of a vocabulary or a text really are"),
     "pack": Command("detok_py.commands.pack", "write a tokenizer's vocabulary as one small .detok file"),

@@ -88,8 +88,6 @@ def beyond_micropython(tree):
             yield node.lineno, "match"
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and node.args.posonlyargs:
             yield node.lineno, "positional-only arguments"
-        elif isinstance(node, ast.Attribute) and node.attr == "__getitem__":
-            yield node.lineno, "a built-in's __getitem__: there it is no attribute (a lambda or a list does it)"
         elif isinstance(node, ast.Subscript) and id(node) not in annotations:
             if isinstance(node.value, ast.Name) and node.value.id in ("list", "dict", "tuple", "set", "frozenset", "type"):
                 yield node.lineno, f"{node.value.id}[…] outside an annotation: there built-in types can't be subscripted"

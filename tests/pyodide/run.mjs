@@ -56,7 +56,7 @@ os.chdir("/project")
 import pytest
 int(pytest.main([
     "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "_hypothesis_pytestplugin",
-    "-q", "--continue-on-collection-errors", "--ignore=tests/browser", "--ignore=tests/pyodide", "-m", "not soak", *words,
+    "-q", "--continue-on-collection-errors", "--ignore=tests/browser", "--ignore=tests/pyodide", "-m", "not soak and not slow", *words,
 ]))
 `);
 process.exit(code);
