@@ -28,7 +28,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 # The strictest policy with which Pyodide and micropip work. Without 'wasm-unsafe-eval' WebAssembly is refused.
 CSP = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; "
-    "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; style-src 'self'; img-src data:"
+    "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; "
+    # Text reaches the page as text nodes only; with this, nothing else could take it.
+    "require-trusted-types-for 'script'"
 )
 HEADERS = (
     (b"content-security-policy", CSP.encode()),

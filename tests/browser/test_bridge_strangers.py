@@ -18,7 +18,11 @@ PROBE = """async (base) => {
     fetch(base + path, options).then((answer) => answer.text()).then((text) => text || "nothing", () => "refused");
   const script = (path) => new Promise((resolve) => {
     const element = document.createElement("script");
-    element.src = base + path;
+    try {
+      element.src = base + path;
+    } catch {
+      resolve("refused"); // our own pages take no script address that is only text (Trusted Types)
+    }
     element.onload = () => resolve("open");
     element.onerror = () => resolve("refused");
     document.head.append(element);
