@@ -86,9 +86,7 @@ def _read(tokenizer: Any, skip: bool | None) -> Callable[[Sequence[int]], Detoke
         key = (id(tokenizer), skip)
         known = _known.get(key)
         if known is None or known[1] != fingerprint:
-            made = make()
-            if made is not None and not _agrees(tokenizer, skip, *made):
-                made = None
+            made = next((one for one in make() if _agrees(tokenizer, skip, *one)), None)
             known = _known[key] = (tokenizer, fingerprint, made)
             while len(_known) > MAX_KNOWN:
                 _known.popitem(last=False)
@@ -104,7 +102,7 @@ def _read_detok(tokenizer: Any, skip: bool | None) -> Any:
     vocabulary = getattr(tokenizer, "vocabulary", None)
     if not isinstance(vocabulary, Vocabulary):
         return None
-    return (len(vocabulary),), lambda: (vocabulary, {"skip_special_tokens": skip is not False, "byte_fallback": "hf"})
+    return (len(vocabulary),), lambda: [(vocabulary, {"skip_special_tokens": skip is not False, "byte_fallback": "hf"})]
 
 
 def _read_tiktoken(tokenizer: Any, skip: bool | None) -> Any:
@@ -119,7 +117,7 @@ def _read_tiktoken(tokenizer: Any, skip: bool | None) -> Any:
         except KeyError:
             return None
 
-    return (size,), lambda: (Vocabulary(size, stored, BYTES), {"skip_special_tokens": False})
+    return (size,), lambda: [(Vocabulary(size, stored, BYTES), {"skip_special_tokens": False})]
 
 
 def _read_hugging_face(tokenizer: Any, skip: bool | None) -> Any:
@@ -132,23 +130,24 @@ def _read_hugging_face(tokenizer: Any, skip: bool | None) -> Any:
     special = [i for i, token in added.items() if token.special]
     size = max([rust.get_vocab_size(True) - 1, *added]) + 1
 
-    def make() -> Any:
+    def make() -> list[Any]:
         decoder = None
         if rust.decoder is not None:
             try:
                 decoder = json.loads(rust.decoder.__getstate__())
             except Exception:  # a decoder written in Python has no JSON: ask the object instead
-                return None
+                return []
         outer = tokenizer is not rust
-        clean_up = bool(outer and getattr(tokenizer, "clean_up_tokenization_spaces", False))
         # `tokenizers` skips special tokens unless told otherwise, transformers shows them unless told otherwise.
         skips = (not outer) if skip is None else skip
         settings = {"skip_special_tokens": skips, "byte_fallback": "hf", "unknown": "skip"}
+        pieces: Any = _Pieces(piece_of, size)
+        # transformers 5.7 and later clean up for some models only, whatever the setting says: `_agrees` finds out which.
+        wanted = outer and getattr(tokenizer, "clean_up_tokenization_spaces", False)
         try:
-            pieces: Any = _Pieces(piece_of, size)
-            return Vocabulary.from_pieces(pieces, decoder, special, clean_up=clean_up), settings
+            return [(Vocabulary.from_pieces(pieces, decoder, special, clean_up=on), settings) for on in ([True, False] if wanted else [False])]
         except DetokError:
-            return None
+            return []
 
     return (size, tuple(special), str(rust.decoder)[:500], getattr(tokenizer, "clean_up_tokenization_spaces", None)), make
 
