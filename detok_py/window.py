@@ -145,7 +145,8 @@ def _read_hugging_face(tokenizer: Any, skip: bool | None) -> Any:
         # transformers 5.7 and later clean up for some models only, whatever the setting says: `_agrees` finds out which.
         wanted = outer and getattr(tokenizer, "clean_up_tokenization_spaces", False)
         try:
-            return [(Vocabulary.from_pieces(pieces, decoder, special, clean_up=on), settings) for on in ([True, False] if wanted else [False])]
+            tries = [True, False] if wanted else [False]
+            return [(Vocabulary.from_pieces(pieces, decoder, special, clean_up=on), settings) for on in tries]
         except DetokError:
             return []
 
