@@ -267,6 +267,14 @@ def test_a_merge_that_is_not_two_pieces_is_refused_when_something_is_encoded(mer
         tokenizer.encode("a")
 
 
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
+def test_a_score_that_is_no_number_is_refused_when_something_is_encoded(score):
+    values = llama_values()
+    values["tokenizer.ggml.scores"] = (ARRAY, (F32, [score] * len(values["tokenizer.ggml.tokens"][1][1])))
+    with pytest.raises(TokenizerFormatError, match="score"):
+        load(values).encode("a")
+
+
 def test_a_text_that_needs_what_the_file_has_not_is_refused_with_the_files_name():
     values = gpt2_values()
     del values["tokenizer.ggml.merges"]

@@ -8,6 +8,7 @@ and tokenizer.json of one model agree.
 """
 
 from array import array
+from math import isfinite
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -103,11 +104,9 @@ def encoder(
         raise TokenizerFormatError(
             f"{what} has a token that is not UTF-8, and can't encode: {error.reason} in {error.object[:40]!r}"
         ) from None
-    special = _special_tokens(metadata, pre, pieces, types)
-    flag = _flags(metadata, what)
-    encode_text, first, last = {"llama": _llama, "bert": _bert, "t5": _t5}.get(model, _gpt2)(
-        pre, metadata, pieces, types, roles, flag, what
-    )
+    file = _File(pre, metadata, pieces, types, roles, what)
+    special = _special_tokens(file)
+    encode_text, first, last = {"llama": _llama, "bert": _bert, "t5": _t5}.get(model, _gpt2)(file)
 
     def encode(text: str, add_special_tokens: bool, parse_special: bool) -> list[int]:
         out = list(first) if add_special_tokens else []
@@ -126,133 +125,130 @@ def encoder(
     return encode
 
 
+class _File(NamedTuple):
+    """What was read of a GGUF file."""
+
+    pre: Pre
+    metadata: dict[str, Any]
+    pieces: list[str]
+    types: "array[int]"
+    roles: dict[str, int]
+    what: str
+
+    def flag(self, key: str, default: bool) -> bool:
+        """Return a switch of the file."""
+        value = self.metadata.get("tokenizer.ggml." + key, default)
+        if not isinstance(value, bool):
+            raise TokenizerFormatError(f'{self.what}: "tokenizer.ggml.{key}" is {value!r:.40}; expected a bool')
+        return value
+
+    def around(self, role: str, wanted: bool) -> list[int]:
+        """Return the id that stands at an end of a text, if it is wanted and there is one."""
+        return [self.roles[role]] if wanted and role in self.roles else []
+
+    def ids(self) -> dict[str, int]:
+        """Return the id of each piece, the lowest where a piece comes twice."""
+        return {piece: i for i, piece in reversed(list(enumerate(self.pieces)))}
+
+    def scores(self) -> "array[Any] | None":
+        """Return the score of each piece."""
+        from .gguf import token_numbers
+
+        scores = token_numbers(self.metadata, "scores", "fi", len(self.pieces), self.what)
+        if scores is not None and not isfinite(sum(map(abs, scores))):
+            raise TokenizerFormatError(f"{self.what} has a score that is not a number that can be reckoned with")
+        return scores and scores[: len(self.pieces)]
+
+
 # text of a fragment, whether it comes after a special token → ids; and the ids in front of and behind a text
 _Model = tuple[Callable[[str, bool], list[int]], list[int], list[int]]
 
 
-def _llama(
-    pre: Pre,
-    metadata: dict[str, Any],
-    pieces: list[str],
-    types: "array[int]",
-    roles: dict[str, int],
-    flag: Callable[[str, bool], bool],
-    what: str,
-) -> _Model:
-    from .gguf import token_numbers
+def _llama(file: _File) -> _Model:
     from .sentencepiece import ScoreMerger
 
-    scores = token_numbers(metadata, "scores", "fi", len(pieces), what)
-    merger = ScoreMerger(
-        pieces, scores[: len(pieces)] if scores is not None else array("f", bytes(4 * len(pieces))), unk_id=roles.get("unknown_token_id")
-    )
-    prefix = flag("add_space_prefix", True)
+    scores = file.scores() or array("f", bytes(4 * len(file.pieces)))
+    merger = ScoreMerger(file.pieces, scores, unk_id=file.roles.get("unknown_token_id"))
+    prefix = file.flag("add_space_prefix", True)
 
     def encode(text: str, after_special: bool) -> list[int]:
         return merger.encode((SPACE if prefix and after_special else "") + text.replace(" ", SPACE))
 
-    return encode, _around(roles, "bos_token_id", flag("add_bos_token", True)), _around(roles, "eos_token_id", flag("add_eos_token", False))
+    return (
+        encode,
+        file.around("bos_token_id", file.flag("add_bos_token", True)),
+        file.around("eos_token_id", file.flag("add_eos_token", False)),
+    )
 
 
-def _gpt2(
-    pre: Pre,
-    metadata: dict[str, Any],
-    pieces: list[str],
-    types: "array[int]",
-    roles: dict[str, int],
-    flag: Callable[[str, bool], bool],
-    what: str,
-) -> _Model:
+def _gpt2(file: _File) -> _Model:
     from .byte_bpe import BytePairEncoder
     from .gguf import Strings
     from .pretokenize import compile_pretokenizer
 
-    merges = metadata.get("tokenizer.ggml.merges")
+    merges = file.metadata.get("tokenizer.ggml.merges")
     if not isinstance(merges, Strings):
-        raise TokenizerFormatError(f'{what} has no "tokenizer.ggml.merges", without which nothing can be encoded')
+        raise TokenizerFormatError(f'{file.what} has no "tokenizer.ggml.merges", without which nothing can be encoded')
     pairs = []
     for i in range(len(merges)):
         left, space, right = merges[i].partition(b" ")
         if not (left and space and right):
-            raise TokenizerFormatError(f"{what}: merge {i} is {merges[i][:40]!r}; expected two pieces with a space between")
+            raise TokenizerFormatError(f"{file.what}: merge {i} is {merges[i][:40]!r}; expected two pieces with a space between")
         pairs.append((left.decode("utf-8", "replace"), right.decode("utf-8", "replace")))
-    ids = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
-    bpe = BytePairEncoder(ids, pairs, byte_fallback=not pre.mapped, ignore_merges=pre.ignore_merges)
+    bpe = BytePairEncoder(file.ids(), pairs, byte_fallback=not file.pre.mapped, ignore_merges=file.pre.ignore_merges)
     steps: list[dict[str, Any]] = [
-        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False} for pattern in pre.patterns
+        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False} for pattern in file.pre.patterns
     ]
-    if pre.mapped:
+    if file.pre.mapped:
         steps.append({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False})
     cut = compile_pretokenizer({"type": "Sequence", "pretokenizers": steps})
 
     def encode(text: str, after_special: bool) -> list[int]:
-        return bpe.encode_all(cut(text if pre.mapped else text.replace(" ", SPACE)))
+        return bpe.encode_all(cut(text if file.pre.mapped else text.replace(" ", SPACE)))
 
-    add_bos = pre == PRE["gemma4"] or flag("add_bos_token", pre.add_bos)
-    return encode, _around(roles, "bos_token_id", add_bos), _around(roles, "eos_token_id", flag("add_eos_token", False))
+    add_bos = file.pre == PRE["gemma4"] or file.flag("add_bos_token", file.pre.add_bos)
+    return encode, file.around("bos_token_id", add_bos), file.around("eos_token_id", file.flag("add_eos_token", False))
 
 
-def _bert(
-    pre: Pre,
-    metadata: dict[str, Any],
-    pieces: list[str],
-    types: "array[int]",
-    roles: dict[str, int],
-    flag: Callable[[str, bool], bool],
-    what: str,
-) -> _Model:
+def _bert(file: _File) -> _Model:
     from .normalize import compile_normalizer
     from .pretokenize import compile_pretokenizer
     from .wordpiece import WordPieceEncoder
 
-    lower = flag("normalizer.lowercase", True)
-    accents = flag("normalizer.strip_accents", lower)
+    lower = file.flag("normalizer.lowercase", True)
+    accents = file.flag("normalizer.strip_accents", lower)
     normalize = compile_normalizer(
         {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": accents, "lowercase": lower}
     )
     cut = compile_pretokenizer({"type": "BertPreTokenizer"})
-    unknown = roles.get("unknown_token_id")
-    words = WordPieceEncoder(
-        {piece: i for i, piece in reversed(list(enumerate(pieces)))},
-        pieces[unknown] if unknown is not None else None,
-        "",
-        None,
-        phantom_space=SPACE,
-    )
+    unknown = file.roles.get("unknown_token_id")
+    words = WordPieceEncoder(file.ids(), None if unknown is None else file.pieces[unknown], "", None, phantom_space=SPACE)
 
     def encode(text: str, after_special: bool) -> list[int]:
         return words.encode_all(cut(normalize(text)))
 
-    return encode, _around(roles, "bos_token_id", True), _around(roles, "seperator_token_id", True)
+    return encode, file.around("bos_token_id", True), file.around("seperator_token_id", True)
 
 
-def _t5(
-    pre: Pre,
-    metadata: dict[str, Any],
-    pieces: list[str],
-    types: "array[int]",
-    roles: dict[str, int],
-    flag: Callable[[str, bool], bool],
-    what: str,
-) -> _Model:
-    from .gguf import NORMAL, UNUSED, USER_DEFINED, token_numbers
+def _t5(file: _File) -> _Model:
+    from .gguf import NORMAL, UNUSED, USER_DEFINED
     from .normalize import precompiled
     from .unigram import UnigramEncoder
 
-    scores = token_numbers(metadata, "scores", "fi", len(pieces), what)
+    scores = file.scores()
     if scores is None:
-        raise TokenizerFormatError(f'{what} has no "tokenizer.ggml.scores", without which nothing can be encoded')
+        raise TokenizerFormatError(f'{file.what} has no "tokenizer.ggml.scores", without which nothing can be encoded')
     # Control and unknown tokens are no part of a text; what a user defined always wins.
     vocab = [
         (piece, 0.0 if kind == USER_DEFINED else float(score)) if kind in (NORMAL, UNUSED, USER_DEFINED) else ("", 0.0)
-        for piece, kind, score in zip(pieces, types, scores)
+        for piece, kind, score in zip(file.pieces, file.types, scores)
     ]
-    unigram = UnigramEncoder(vocab, roles.get("unknown_token_id"))
-    charsmap = metadata.get("tokenizer.ggml.precompiled_charsmap")
+    unigram = UnigramEncoder(vocab, file.roles.get("unknown_token_id"))
+    charsmap = file.metadata.get("tokenizer.ggml.precompiled_charsmap")
     if charsmap is not None and not (isinstance(charsmap, array) and charsmap.itemsize == 1):
-        raise TokenizerFormatError(f'{what}: "tokenizer.ggml.precompiled_charsmap" is not an array of bytes')
+        raise TokenizerFormatError(f'{file.what}: "tokenizer.ggml.precompiled_charsmap" is not an array of bytes')
     normalize = precompiled(charsmap.tobytes()) if charsmap else str
-    prefix, squeeze = flag("add_space_prefix", False), flag("remove_extra_whitespaces", False)
+    prefix, squeeze = file.flag("add_space_prefix", False), file.flag("remove_extra_whitespaces", False)
 
     def encode(text: str, after_special: bool) -> list[int]:
         text = normalize(text)
@@ -265,21 +261,11 @@ def _t5(
             text = (text[: len(text) - len(bare)] + (" " if prefix and bare else "") + bare).replace(" ", SPACE)
         return unigram.encode(text)
 
-    return encode, _around(roles, "bos_token_id", flag("add_bos_token", False)), _around(roles, "eos_token_id", flag("add_eos_token", True))
-
-
-def _around(roles: dict[str, int], role: str, wanted: bool) -> list[int]:
-    return [roles[role]] if wanted and role in roles else []
-
-
-def _flags(metadata: dict[str, Any], what: str) -> Callable[[str, bool], bool]:
-    def flag(key: str, default: bool) -> bool:
-        value = metadata.get("tokenizer.ggml." + key, default)
-        if not isinstance(value, bool):
-            raise TokenizerFormatError(f'{what}: "tokenizer.ggml.{key}" is {value!r:.40}; expected a bool')
-        return value
-
-    return flag
+    return (
+        encode,
+        file.around("bos_token_id", file.flag("add_bos_token", False)),
+        file.around("eos_token_id", file.flag("add_eos_token", True)),
+    )
 
 
 class Special(NamedTuple):
@@ -292,22 +278,22 @@ class Special(NamedTuple):
     rstrip: bool = False
 
 
-def _special_tokens(metadata: dict[str, Any], pre: Pre, pieces: list[str], types: "array[int]") -> list[Special]:
+def _special_tokens(file: _File) -> list[Special]:
     """Return the tokens to be cut out of a text, the longest first.
 
     GGUF doesn't say which of them take white space along; llama.cpp knows it of a few models by their names.
     """
     from .gguf import CONTROL, UNKNOWN, USER_DEFINED
 
-    name, architecture = str(metadata.get("general.name", "")).lower(), metadata.get("general.architecture")
-    jina = str(metadata.get("tokenizer.ggml.pre", "")) in ("jina-v2-de", "jina-v2-es", "jina-v2-code")
+    name, architecture = str(file.metadata.get("general.name", "")).lower(), file.metadata.get("general.architecture")
+    jina = str(file.metadata.get("tokenizer.ggml.pre", "")) in ("jina-v2-de", "jina-v2-es", "jina-v2-code")
     mask = "<mask>" if jina or architecture in ("nomic-bert-moe", "jina-bert-v3") else "[MASK]" if "modern-bert" in name else None
     phi3 = mask is None and ("phi-3" in name or "phi3" in name)
     out = []
-    for i, kind in enumerate(types):
-        if kind in (CONTROL, UNKNOWN, USER_DEFINED) and pieces[i]:
-            rstrip = phi3 and pieces[i] not in ("<unk>", "<s>", "<|endoftext|>")
-            out.append(Special(pieces[i], i, kind != USER_DEFINED, pieces[i] == mask, rstrip))
+    for i, kind in enumerate(file.types):
+        if kind in (CONTROL, UNKNOWN, USER_DEFINED) and file.pieces[i]:
+            rstrip = phi3 and file.pieces[i] not in ("<unk>", "<s>", "<|endoftext|>")
+            out.append(Special(file.pieces[i], i, kind != USER_DEFINED, file.pieces[i] == mask, rstrip))
     return sorted(out, key=lambda special: -len(special.text.encode()))
 
 
