@@ -8,8 +8,8 @@ and tokenizer.json of one model agree.
 """
 
 from array import array
-from math import isfinite
 from collections.abc import Callable
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import TokenizerFormatError
