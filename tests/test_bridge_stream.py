@@ -1,6 +1,7 @@
 """`detok serve` over real sockets, with the scripted engine: what arrives, what goes wrong, and what is said then."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -428,8 +429,14 @@ def serve(*options):
 
 
 def children_of(pid):
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
-    return [int(word) for word in listed.split()]
+    """The processes whose parent is `pid`, from /proc: not every machine has ps."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as stat:
+                if int(stat.read().rpartition(")")[2].split()[1]) == pid:
+                    found.append(int(name))
+    return found
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
@@ -451,6 +458,28 @@ def test_detok_serve_says_its_url_and_a_signal_ends_it_and_its_engine(sent):
         process.kill()
         _, errors = process.communicate()
     assert "Traceback" not in errors
+
+
+def test_the_engine_of_a_bridge_that_was_killed_ends_by_itself():
+    process, _ = serve()
+    try:
+        assert process.stdout.readline().startswith("engine: llama.cpp")
+        [child] = children_of(process.pid)
+    finally:
+        process.kill()
+        process.communicate()
+
+    def ended():
+        try:
+            with open(f"/proc/{child}/stat") as stat:
+                return stat.read().rpartition(")")[2].split()[0] == "Z"  # ended, and nobody asked how
+        except OSError:
+            return True
+
+    deadline = time.monotonic() + 10
+    while not ended():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

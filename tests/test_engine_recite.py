@@ -19,10 +19,8 @@ from detok_py.session import Failed, Finished, Gap, Hello, Started, Tokens
 from detok_py.tokenizers import load_tokenizer
 from detok_py.vocabulary import Vocabulary
 
-pytestmark = [
-    pytest.mark.native,
-    pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="the package xllamacpp is not installed here"),
-]
+no_engine = pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="the package xllamacpp is not installed here")
+pytestmark = [pytest.mark.native, no_engine]
 TEXTS = {text["id"]: text for text in texts()}
 # One for each kind of trouble: three-byte scripts, joined emoji, right-to-left, combining marks, U+FFFD and U+FEFF of their own.
 SAMPLE = sorted(TEXTS)[:: max(1, len(TEXTS) // 12)]
