@@ -1,18 +1,231 @@
-"""The law for stops, tags and markers, by brute force: every text over a small alphabet, every cut, every end."""
+"""The law for stops, tags and markers, by brute force: all texts over a small alphabet, every cut, every end, every state through JSON."""
 
 import itertools
+import random
+from typing import Any
 
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from detok_py.segments import StopStrings
-from laws.oracle import Certain, final_text, obeys_the_law
+from detok_py.chat import ChatStream
+from detok_py.segments import Automaton, Channels, StopStrings
+from detok_py.utf8 import StreamingDetokenizer
+from laws.oracle import Certain, characters, final_deltas, final_text, ignores_cuts, obeys_the_law
 
 WORDS = ["".join(letters) for size in (1, 2, 3) for letters in itertools.product("ab", repeat=size)]
-PAIRS = list(itertools.combinations(WORDS, 2))
+STOP_SETS = [(word,) for word in WORDS] + list(itertools.combinations(WORDS, 2))
+
+
+def check_stops(stops: tuple[str, ...], include: bool, min_chars: int, most: int) -> int:
+    certain = Certain(lambda text: final_text(text, stops, include, min_chars), "abc", max(map(len, stops)) + min_chars)
+    return obeys_the_law(lambda: StopStrings(stops, include, min_chars), certain, "", most)
 
 
 @pytest.mark.parametrize("include", [False, True])
 def test_one_stop_or_two_of_up_to_three_letters(include: bool) -> None:
-    for stops in [(word,) for word in WORDS] + PAIRS:
-        certain = Certain(lambda text: final_text(text, stops, include), "abc", max(map(len, stops)))
-        assert obeys_the_law(lambda: StopStrings(stops, include), certain, "", 5) == 364
+    assert sum(check_stops(stops, include, 0, 4) for stops in STOP_SETS) == 105 * 121
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("include", [False, True])
+def test_longer_texts_with_one_stop_or_two(include: bool) -> None:
+    assert sum(check_stops(stops, include, 0, 6) for stops in STOP_SETS) == 105 * 1093
+
+
+@pytest.mark.parametrize("min_chars", [1, 2, 3])
+def test_stops_that_end_too_early_are_text(min_chars: int) -> None:
+    for stops in STOP_SETS[::4]:
+        check_stops(stops, False, min_chars, 5)
+
+
+@pytest.mark.parametrize("stops", [("aab",), ("abab",), ("abcab", "ca"), ("abcd", "bc"), ("bab", "b"), ("aaab", "aa", "ba")], ids=str)
+def test_cuts_make_no_difference_to_stops(stops: tuple[str, ...]) -> None:
+    certain = Certain(lambda text: final_text(text, stops), "abcd", max(map(len, stops)))
+    for text in ("aaabaab", "abaabab", "abcabca", "xabcdab", "bcabcab"):
+        ignores_cuts(lambda: StopStrings(stops), certain, text)
+
+
+def test_a_stop_with_another_one_inside_makes_nothing_wait() -> None:
+    stops = StopStrings(["abcd", "bc"])
+    assert [stops.feed(letter) for letter in "aab"] == ["a", "a", ""]
+
+
+def channels_of(choose: random.Random) -> dict[str, Any]:
+    """Return some stops, tags and markers over two letters: short enough to overlap, hide and contain each other all the time."""
+
+    def word(most: int) -> str:
+        return "".join(choose.choice("ab") for _ in range(choose.randint(1, most)))
+
+    reasoning = (word(3), word(3)) if choose.random() < 0.7 else None
+    tools = (word(3), word(2)) if choose.random() < 0.5 else None
+    if reasoning and tools and reasoning[0] == tools[0]:
+        tools = None
+    return {
+        "stops": tuple(sorted({word(3) for _ in range(choose.randint(0, 2))})),
+        "include": choose.random() < 0.4,
+        "everywhere": choose.random() < 0.4,
+        "reasoning": reasoning,
+        "tools": tools,
+        "edges": tuple(sorted({word(3) for _ in range(choose.randint(0, 2))})),
+        "start": choose.choice(["content"] + ["reasoning"] * bool(reasoning) + ["tool_call"] * bool(tools)),
+    }
+
+
+def make_channels(given: dict[str, Any]) -> Channels:
+    return Channels(
+        given["stops"],
+        include_stop=given["include"],
+        stop_scope="everywhere" if given["everywhere"] else "content",
+        reasoning=given["reasoning"],
+        tools=given["tools"],
+        start=given["start"],
+        trim_artifacts=given["edges"],
+    )
+
+
+def check_channels(seed: int, most: int) -> None:
+    given = channels_of(random.Random(seed))
+    certain = Certain(lambda text: final_deltas(text, **given), "abc", 4)
+    obeys_the_law(lambda: make_channels(given), certain, "", most, characters)
+    ignores_cuts(lambda: make_channels(given), certain, "abbab", characters)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_stops_tags_and_markers_together(seed: int) -> None:
+    check_channels(seed, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_more_stops_tags_and_markers_over_longer_texts(seed: int) -> None:
+    check_channels(seed, 5)
+
+
+def test_long_texts_are_searched_as_short_ones_are_walked() -> None:
+    choose = random.Random(7)
+    for _ in range(200):
+        words = ["".join(choose.choice("ab") for _ in range(choose.randint(1, 4))) for _ in range(choose.randint(1, 4))]
+        searching, walking = StopStrings(words), StopStrings(words)
+        text = "".join(choose.choice("abccccccccc") for _ in range(choose.randint(0, 80)))
+        walked = "".join(walking.feed(letter) for letter in text) + walking.flush()
+        assert searching.feed(text) + searching.flush() == walked == final_text(text, words)
+        assert searching.stopped == walking.stopped
+
+
+@pytest.mark.parametrize("words", [["STOP", "<|end|>", "\n\n", "S", "]-^"], ["x"], ["aa", "ba"]], ids=str)
+def test_a_runtime_without_such_a_search_finds_the_same_places(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    automaton = Automaton([(word, "stop") for word in words])
+    texts = ["." * 40 + word + "." * 40 for word in words] + ["." * 50 + word[0] for word in words] + ["." * 60]
+    found = [automaton.scan(0, text, 0) for text in texts]
+    monkeypatch.setattr("detok_py.segments.escape", None)
+    without = Automaton([(word, "stop") for word in words])
+    assert [without.scan(0, text, 0) for text in texts] == found
+
+
+PIECES = st.sampled_from(
+    [
+        "<think>",
+        "</think>",
+        "<tool_call>",
+        "</tool_call>",
+        "STOP",
+        "ST",
+        "OP",
+        "<",
+        "</",
+        "<th",
+        "ink>",
+        "a",
+        " ",
+        "\n",
+        "é",
+        "👩‍🚀",
+        "\ufffd",
+    ]
+    + ["<|im_end|>", "<|im_", "end|>", "<|im_start|>assistant\n", "</s>", "<|eot_id|>\n"]
+)
+
+
+class WholeStack(RuleBasedStateMachine):
+    """Bytes, stops, channels, markers in one stream: cut anywhere, saved, copied and taken up again, against the whole text's answer."""
+
+    @initialize(start=st.sampled_from(["content", "reasoning"]), include=st.booleans(), everywhere=st.booleans())
+    def begin(self, start: str, include: bool, everywhere: bool) -> None:
+        self.start, self.include, self.everywhere = start, include, everywhere
+        self.given = b""
+        self.shown: tuple[tuple[str, str], ...] = ()
+        self.stream = self.make()
+
+    def make(self) -> ChatStream:
+        scope = "everywhere" if self.everywhere else "content"
+        return ChatStream(StreamingDetokenizer(), ["STOP", "OP ST"], start=self.start, include_stop=self.include, stop_scope=scope)
+
+    def final(self, data: bytes) -> tuple[tuple[str, str], ...]:
+        from detok_py.segments import ARTIFACTS
+
+        return final_deltas(
+            data.decode("utf-8", "replace"),
+            stops=("STOP", "OP ST"),
+            include=self.include,
+            everywhere=self.everywhere,
+            reasoning=("<think>", "</think>"),
+            tools=("<tool_call>", "</tool_call>"),
+            start=self.start,
+            edges=ARTIFACTS,
+        )
+
+    def feed(self, data: bytes) -> None:
+        self.given += data
+        self.shown += characters(self.stream.feed(data))
+        after = [b"", b"|", b"x", b">", b"TOP", b"_end|>", b"\n<|im_end|>", b"think>", b"</think>x"]
+        for more in after if self.stream.finish_reason is None else [b""]:
+            final = self.final(self.given + more)
+            assert final[: len(self.shown)] == self.shown, "something that was shown is not in what would have come"
+
+    @rule(text=PIECES)
+    def a_piece(self, text: str) -> None:
+        self.feed(text.encode())
+
+    @rule(text=PIECES, at=st.integers(1, 6))
+    def a_piece_in_two(self, text: str, at: int) -> None:
+        data = text.encode()
+        self.feed(data[:at])
+        self.feed(data[at:])
+
+    @rule(data=st.binary(max_size=3))
+    def any_bytes(self, data: bytes) -> None:
+        self.feed(data)
+
+    @rule()
+    def nothing(self) -> None:
+        assert self.stream.feed(b"") == []
+
+    @rule()
+    def another_process(self) -> None:
+        state = self.stream.save()
+        self.stream = self.make()
+        self.stream.load(state)
+
+    @rule()
+    def a_fork_that_ends(self) -> None:
+        fork = self.stream.copy()
+        assert self.shown + characters(fork.flush()) == self.final(self.given)
+        assert (fork.held, fork.detokenizer.held) == ("", b"")
+
+    @precondition(lambda self: self.stream.finish_reason is None)
+    @rule(text=PIECES)
+    def a_guess_that_is_taken_back(self, text: str) -> None:
+        fork = self.stream.copy()
+        mark = fork.mark()
+        shown = characters(fork.feed(text.encode()))
+        back = fork.rollback(mark)
+        assert sum(back.values()) == len(shown)
+        assert characters(fork.feed(text.encode())) == shown
+
+    def teardown(self) -> None:
+        if hasattr(self, "stream"):
+            assert self.shown + characters(self.stream.flush()) == self.final(self.given)
+
+
+test_the_whole_stack = WholeStack.TestCase
