@@ -122,6 +122,7 @@ def test_of_a_folder_the_added_tokens_of_its_other_files_count(tmp_path: Path):
         ("generation_config.json", {"eos_token_id": [5, 278]}, {5, 278}),
         ("generation_config.json", {"eos_token_id": None}, set()),
         ("generation_config.json", {"eos_token_id": [100000]}, {100000}),
+        ("generation_config.json", {"eos_token_id": -1}, set()),
         ("config.json", {"eos_token_id": 7}, {7}),
     ],
 )
@@ -153,7 +154,6 @@ def test_an_id_can_be_counted_among_those_that_end_a_text():
     ("name", "content"),
     [
         ("generation_config.json", {"eos_token_id": "5"}),
-        ("generation_config.json", {"eos_token_id": [-1]}),
         ("generation_config.json", {"eos_token_id": [True]}),
         ("generation_config.json", []),
         ("tokenizer_config.json", {"added_tokens_decoder": {"x": added("a")}}),

@@ -372,8 +372,9 @@ def _eos_ids(beside: Mapping[str, Json], added: Mapping[str, int], pieces: Seque
             out.add(added[token] if token in added else pieces.index(token))
         ids = document.get("eos_token_id")
         for token_id in ids if isinstance(ids, list) else [ids]:
-            if type(token_id) is int and token_id >= 0:
-                out.add(token_id)  # may lie beyond the table: models have rows that no tokenizer names
+            if type(token_id) is int:
+                # May lie beyond the table, as models have rows that no tokenizer names; -1 stands for none.
+                out |= {token_id} if token_id >= 0 else set()
             elif token_id is not None:
                 raise TokenizerFormatError(f"{name}: eos_token_id is {_named(ids)}; expected an id or a list of ids")
     return out
