@@ -30,7 +30,10 @@ BROWSERS = {
 }
 STEPS = ("goto", "click", "fill", "type", "press", "wait_for", "wait", "settle")
 # Where people type: the last one that is visible, because a chat's field comes after its search.
-FIELDS = "textarea:visible, [contenteditable=true]:visible, [contenteditable='plaintext-only']:visible, input[type=text]:visible, input:not([type]):visible"
+FIELDS = (
+    "textarea:visible, [contenteditable=true]:visible, [contenteditable='plaintext-only']:visible, "
+    "input[type=text]:visible, input:not([type]):visible"
+)
 
 
 class CheckError(DetokError, RuntimeError):
@@ -41,38 +44,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `detok check` or, where the parser's command says so, of `detok proxy`."""
     if parser.get_default("command") == "proxy":
         parser.add_argument("--upstream", metavar="URL", help="the engine; without it, the proxy is a browser's HTTP proxy")
-        parser.add_argument("--listen", metavar="PORT", type=_port, default=8764, help="the port on 127.0.0.1 (default: 8764; 0: any free one)")
+        parser.add_argument(
+            "--listen", metavar="PORT", type=_port, default=8764, help="the port on 127.0.0.1 (default: 8764; 0: any free one)"
+        )
         _add_cuts(parser, "every-byte")
         return
     parser.add_argument("url", nargs="?", metavar="URL", help="the page; one that streams by itself needs nothing else")
-    parser.add_argument("--self", action="store_true", dest="itself", help="prove this installation: a page with a known fault, and its mended twin")
+    parser.add_argument(
+        "--self", action="store_true", dest="itself", help="prove this installation: a page with a known fault, and its mended twin"
+    )
     drive = parser.add_argument_group("driving the page")
     drive.add_argument("--prompt", metavar="TEXT", help="what to type into the page's field and send")
-    drive.add_argument("--text", metavar="FILE", help="the true answer (UTF-8); also what is typed when there is no --prompt and no --script")
-    drive.add_argument("--script", metavar="FILE", help=f"steps to do instead, YAML or JSON: a list of {', '.join(STEPS)}; {{text}} and {{prompt}} are filled in")
+    drive.add_argument(
+        "--text", metavar="FILE", help="the true answer (UTF-8); also what is typed when there is no --prompt and no --script"
+    )
+    drive.add_argument(
+        "--script",
+        metavar="FILE",
+        help=f"steps to do instead, YAML or JSON: a list of {', '.join(STEPS)}; {{text}} and {{prompt}} are filled in",
+    )
     drive.add_argument("--timeout", metavar="S", type=_seconds, default=60.0, help="seconds for the page to finish (default: 60)")
-    drive.add_argument("--quiet", metavar="MS", type=_seconds, default=800.0, help="milliseconds without a change that mean it has finished (default: 800)")
+    drive.add_argument(
+        "--quiet", metavar="MS", type=_seconds, default=800.0, help="milliseconds without a change that mean it has finished (default: 800)"
+    )
     drive.add_argument("--browser", choices=tuple(BROWSERS), default="chromium")
     drive.add_argument("--headed", action="store_true", help="show the browser")
     cuts = parser.add_argument_group("cutting its stream (any of these puts the chaos proxy between)")
-    cuts.add_argument("--upstream", metavar="URL", help="the engine; where the page's server calls it, give --listen too and point the server there")
+    cuts.add_argument(
+        "--upstream", metavar="URL", help="the engine; where the page's server calls it, give --listen too and point the server there"
+    )
     cuts.add_argument("--listen", metavar="PORT", type=_port, default=0, help="the proxy's port on 127.0.0.1 (default: any free one)")
     _add_cuts(cuts, None)
     judge = parser.add_argument_group("judging")
     judge.add_argument("--within", metavar="CSS", help="only what is inside an element that matches")
     judge.add_argument("--exclude", metavar="CSS", help="not what is inside an element that matches")
-    judge.add_argument("--ignore", metavar="RULE", action="append", default=[], choices=sorted(report.RULES), help="leave a rule out; may be repeated")
+    judge.add_argument(
+        "--ignore", metavar="RULE", action="append", default=[], choices=sorted(report.RULES), help="leave a rule out; may be repeated"
+    )
     judge.add_argument("--allow-literal", action="store_true", help="a U+FFFD that stays is the model's own")
     out = parser.add_argument_group("output")
     for form in ("json", "junit", "html"):
-        out.add_argument(f"--{form}", metavar="FILE", help=f"write the verdict as {form.upper() if form != 'junit' else 'JUnit XML'}; - is stdout")
+        out.add_argument(
+            f"--{form}", metavar="FILE", help=f"write the verdict as {form.upper() if form != 'junit' else 'JUnit XML'}; - is stdout"
+        )
 
 
 def _add_cuts(parser: Any, split: str | None) -> None:
     parser.add_argument("--split", default=split, metavar="HOW", help="every-byte (default), token, random:SEED, or none")
-    parser.add_argument("--delay", type=_seconds, default=3.0, metavar="MS", help="milliseconds to wait after each cut that matters (default: 3)")
+    parser.add_argument(
+        "--delay", type=_seconds, default=3.0, metavar="MS", help="milliseconds to wait after each cut that matters (default: 3)"
+    )
     parser.add_argument("--only", metavar="REGEX", help="cut only the streams whose address matches")
-    parser.add_argument("--websocket", choices=("fragments", "messages"), default="fragments", help="cut WebSocket messages into fragments or messages")
+    parser.add_argument(
+        "--websocket", choices=("fragments", "messages"), default="fragments", help="cut WebSocket messages into fragments or messages"
+    )
 
 
 def _seconds(text: str) -> float:
@@ -121,7 +146,9 @@ def run(args: argparse.Namespace) -> int:
 def summary(result: dict[str, Any]) -> str:
     """Return the verdict as a person reads it at a terminal."""
     lines = [report.sentence(result) if result["violations"] else f"No broken glyph was shown on {result['url']}."]
-    lines += [f"  to be judged: {e['id']}: {e['description']}: {report.visible(str(e.get('text', '')))!r}" for e in result["incomplete"][:20]]
+    lines += [
+        f"  to be judged: {e['id']}: {e['description']}: {report.visible(str(e.get('text', '')))!r}" for e in result["incomplete"][:20]
+    ]
     return "\n".join(lines)
 
 
@@ -211,8 +238,13 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
         if args.split or args.upstream:
             chaos = stack.enter_context(
                 ChaosProxy(
-                    args.upstream, split=args.split or "every-byte", delay=args.delay / 1000, port=args.listen, only=args.only, websocket=args.websocket,
-                )  # fmt: skip
+                    args.upstream,
+                    split=args.split or "every-byte",
+                    delay=args.delay / 1000,
+                    port=args.listen,
+                    only=args.only,
+                    websocket=args.websocket,
+                )
             )
         browser = stack.enter_context(browser_of(args, chaos.server if chaos else None))
         context = browser.new_context(viewport={"width": 1280, "height": 900})
@@ -245,19 +277,35 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
         answers = [a.sent.text for a in chaos.answers] if chaos else []
         sent = [text for text in answers if text] or None
         result: dict[str, Any] = watch.result(
-            args.within, exclude=args.exclude, ignore=args.ignore, truth=truth, allow_literal=args.allow_literal,
-            screenshots=bool(args.html or args.json), sent=sent, times=1 + (typed if truth and letters(truth) in letters(prompt or truth) else 0),
-        )  # fmt: skip
+            args.within,
+            exclude=args.exclude,
+            ignore=args.ignore,
+            truth=truth,
+            allow_literal=args.allow_literal,
+            screenshots=bool(args.html or args.json),
+            sent=sent,
+            times=1 + (typed if truth and letters(truth) in letters(prompt or truth) else 0),
+        )
         result["url"] = url
         extra = []
         if not settled:
             extra.append(report.entry("not-settled", target=[], text=f"after {args.timeout:g} s"))
         if chaos:
             extra += [report.entry("not-read", target=[], text=f"{host}: encrypted") for host in sorted(chaos.blind) if _asked(host, hosts)]
-            extra += [report.entry("not-read", target=[], text=f"{a.url}: its events are of no known kind") for a in chaos.answers if a.sent.text is None]
-            extra += [report.entry("not-read", target=[], text=problem) for problem in dict.fromkeys(chaos.problems) if any(h in problem for h in hosts)]
+            extra += [
+                report.entry("not-read", target=[], text=f"{a.url}: its events are of no known kind")
+                for a in chaos.answers
+                if a.sent.text is None
+            ]
+            extra += [
+                report.entry("not-read", target=[], text=problem)
+                for problem in dict.fromkeys(chaos.problems)
+                if any(h in problem for h in hosts)
+            ]
             if not chaos.answers:
-                extra.append(report.entry("not-read", target=[], text="no stream passed the proxy: the page's own server may fetch it (--listen)"))
+                extra.append(
+                    report.entry("not-read", target=[], text="no stream passed the proxy: the page's own server may fetch it (--listen)")
+                )
             result["streams"] = [{"url": a.url, "bytes": a.bytes, "pieces": a.pieces, "finished": a.finished} for a in chaos.answers]
         result["incomplete"] += [e for e in extra if e["id"] not in args.ignore]
         return result
@@ -380,7 +428,10 @@ class SelfRequest(BaseHTTPRequestHandler):
         page = PAGES.get(self.path)
         body = (page or TRUE_TEXT).encode()
         self.send_response(200)
-        self.send_header("content-type", "text/html; charset=utf-8" if page else "text/event-stream" if self.path == "/events" else "text/plain; charset=utf-8")
+        self.send_header(
+            "content-type",
+            "text/html; charset=utf-8" if page else "text/event-stream" if self.path == "/events" else "text/plain; charset=utf-8",
+        )
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
@@ -408,7 +459,7 @@ def check_self(args: argparse.Namespace) -> int:
     print(f"The faulty page: {', '.join(seen) or 'nothing was seen'}; its stream was cut into {sum(pieces)} pieces.")
     print(f"The mended page: {', '.join(sorted({e['id'] for e in clean['violations']})) or 'clean'}.")
     good = "ufffd-persistent" in seen and not clean["violations"] and sum(pieces) == len(TRUE_TEXT.encode())
-    print("This installation works." if good else "This installation does not work: the fault was not caught, or the mended page was blamed.")
+    print(
+        "This installation works." if good else "This installation does not work: the fault was not caught, or the mended page was blamed."
+    )
     return 0 if good else 1
-
-

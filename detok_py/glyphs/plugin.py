@@ -18,6 +18,7 @@ WATCH = pytest.StashKey["GlyphWatch"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --glyph-watch."""
     parser.getgroup("detok", "broken glyphs").addoption(
         "--glyph-watch",
         choices=("error", "warn", "off"),
@@ -28,9 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Declare the markers."""
     config.addinivalue_line(
         "markers",
-        "glyph_watch(within=, exclude=, ignore=, allow_literal=, strict=): watch this test's pages for broken glyphs, and judge them when it ends",
+        "glyph_watch(within=, exclude=, ignore=, allow_literal=, strict=): watch this test's pages and judge them when it ends",
     )
     config.addinivalue_line("markers", "chaos(split=, delay=, only=, websocket=): how the fixture `chaos` cuts streams")
 
@@ -69,6 +71,7 @@ def _glyph_watch_where_asked(request: pytest.FixtureRequest) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Judge a watched test that has not judged itself, so that it fails as a test and not as a teardown."""
     outcome = yield
     watch = item.stash.get(WATCH, None)
     if watch is not None and not watch.asked:

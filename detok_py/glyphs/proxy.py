@@ -102,7 +102,9 @@ class SentText:
 
     def __init__(self, content_type: str) -> None:
         charset = re.search(r"charset=\"?([\w-]+)", content_type)
-        self.kind = "sse" if "event-stream" in content_type else "lines" if re.search("ndjson|jsonl|json-seq|stream.json", content_type) else "text"
+        self.kind = (
+            "sse" if "event-stream" in content_type else "lines" if re.search("ndjson|jsonl|json-seq|stream.json", content_type) else "text"
+        )
         try:
             self._decoder = codecs.getincrementaldecoder(charset.group(1) if charset and self.kind == "text" else "utf-8")("replace")
         except LookupError:
@@ -403,7 +405,7 @@ def origin_of(address: str) -> str:
     """
     url = urlsplit(address)
     try:
-        url.port
+        _ = url.port
     except ValueError:
         raise ProxyError(f"{address!r} has no port that can be used; write http://127.0.0.1:8080, for example.") from None
     if url.scheme not in ("http", "https") or not url.hostname:
@@ -492,7 +494,8 @@ class Connection:
             origin, path = self.tunnel or self.upstream or "", target
         if not origin:
             return await self._refuse(
-                "400 Bad Request", "This is a proxy without an upstream: start it with --upstream URL, or set it as the browser's HTTP proxy."
+                "400 Bad Request",
+                "This is a proxy without an upstream: start it with --upstream URL, or set it as the browser's HTTP proxy.",
             )
         upgrade = head.get("upgrade").lower() == "websocket"
         request = Head(f"{method} {path} HTTP/1.1", self._asked(head, origin, upgrade))
@@ -680,5 +683,11 @@ class Connection:
 
     def _frame(self, first: int, data: bytes) -> None:
         size = len(data)
-        head = bytes([first, size]) if size < 126 else bytes([first, 126]) + size.to_bytes(2, "big") if size < 65536 else bytes([first, 127]) + size.to_bytes(8, "big")
+        head = (
+            bytes([first, size])
+            if size < 126
+            else bytes([first, 126]) + size.to_bytes(2, "big")
+            if size < 65536
+            else bytes([first, 127]) + size.to_bytes(8, "big")
+        )
         self.writer.write(head + data)

@@ -49,7 +49,7 @@ RULES = {
     "ufffd-literal": Rule("none", "a U+FFFD that was really sent is shown", fails=False),
 }
 TEXT_RULES = {
-    "dropped": "dropped-text", "duplicated": "duplicated-text", "reordered": "reordered-text", "latin1": "latin1-mojibake", "changed": "changed-text",
+    "dropped": "dropped-text", "duplicated": "duplicated-text", "reordered": "reordered-text", "latin1": "latin1-mojibake", "changed": "changed-text",  # noqa: E501
 }  # fmt: skip
 
 
@@ -76,10 +76,12 @@ def cause(finding: dict[str, Any], sent_broken: bool = False) -> str:
     if finding["kind"] == "surrogate":
         if finding["live"]:
             return (
-                "Half a UTF-16 pair stayed: the text was cut by UTF-16 unit between two messages, or \\uXXXX escapes were decoded one by one. "
+                "Half a UTF-16 pair stayed: the text was cut by UTF-16 unit between two messages, or \\uXXXX escapes were decoded one by one. "  # noqa: E501
                 "Join the halves before they are shown or stored."
             )
-        return "Text is shown by UTF-16 unit (slice, charAt, substring) and cuts a pair: cut by code point (Array.from) or by Intl.Segmenter."
+        return (
+            "Text is shown by UTF-16 unit (slice, charAt, substring) and cuts a pair: cut by code point (Array.from) or by Intl.Segmenter."
+        )
     if culprit:
         where = f" at {culprit['line']}" if culprit["line"] else ""
         if culprit["stream"]:
@@ -88,7 +90,9 @@ def cause(finding: dict[str, Any], sent_broken: bool = False) -> str:
                 "sends them decodes unfinished characters (or a new decoder is made for each chunk)."
             )
         if not culprit["flush"]:
-            return f"TextDecoder.decode{where} was given a chunk without {{stream: true}}: keep one decoder for the whole stream, and pass it."
+            return (
+                f"TextDecoder.decode{where} was given a chunk without {{stream: true}}: keep one decoder for the whole stream, and pass it."
+            )
     if not finding["live"]:
         return (
             "The end of an unfinished text was decoded and shown, and mended when more came: "
@@ -106,10 +110,10 @@ def cause(finding: dict[str, Any], sent_broken: bool = False) -> str:
 
 
 TEXT_CAUSES = {
-    "dropped-text": "Bytes or characters are thrown away: decode(errors='ignore'), a filter that deletes U+FFFD, or an end of stream that flushes nothing.",
+    "dropped-text": "Bytes or characters are thrown away: decode(errors='ignore'), a filter that deletes U+FFFD, or an end of stream that flushes nothing.",  # noqa: E501
     "duplicated-text": "The same piece was shown twice: a retry, a resumed stream, or a delta that repeats what was held.",
     "reordered-text": "Pieces were shown in another order than they came: concurrent reads, or state set from a stale value.",
-    "latin1-mojibake": "Bytes were taken for Latin-1: atob() gives bytes, not text, and a response without a charset may be read so. Decode them as UTF-8.",
+    "latin1-mojibake": "Bytes were taken for Latin-1: atob() gives bytes, not text, and a response without a charset may be read so. Decode them as UTF-8.",  # noqa: E501
     "changed-text": "The characters were replaced on their way: compare what each step receives.",
 }  # fmt: skip
 
@@ -181,7 +185,10 @@ def verdict(
         entries += [_differs(d) for d in found]
     if not compared:
         entries += _mojibake(text)
-    entries += [entry("tofu", target=[t["target"]], url=t["url"], text=t["text"], cause_hint=f"Install or name a font that has {t['text']}.") for t in tofu]
+    entries += [
+        entry("tofu", target=[t["target"]], url=t["url"], text=t["text"], cause_hint=f"Install or name a font that has {t['text']}.")
+        for t in tofu
+    ]
     entries = [e for e in entries if e["id"] not in ignored]
     broken = {e["id"] for e in entries}
     checked = [name for name in RULES if name not in broken and name not in ignored and _checked(name, bool(compared), bool(sent))]
@@ -245,19 +252,23 @@ def visible(text: str) -> str:
     >>> visible("a" + chr(0xD83D))
     'a[U+D83D]'
     """
-    return "".join([f"[U+{ord(c):04X}]" if "\ud800" <= c <= "\udfff" or (c < " " and c not in "\n\t") or "\x7f" <= c <= "\x9f" else c for c in text])
+    return "".join(
+        [f"[U+{ord(c):04X}]" if "\ud800" <= c <= "\udfff" or (c < " " and c not in "\n\t") or "\x7f" <= c <= "\x9f" else c for c in text]
+    )
 
 
 def sentence(result: dict[str, Any]) -> str:
     """Return the violations as a person reads them, a paragraph each."""
     found = result["violations"]
+    said = ""
     lines = [f"{len(found)} broken {'glyph was' if len(found) == 1 else 'glyphs were'} shown on {result['url'] or 'the page'}:"]
     for one in found[:20]:
         where = " ".join(one.get("target") or []) or "the page's text"
         shown = f", {one['frames']} frames" if one.get("frames") else ""
         lines.append(f"  {one['id']} ({one['impact']}) in {where}{shown}: {visible(one.get('text', ''))!r}")
-        if one.get("cause_hint"):
-            lines.append(f"    {one['cause_hint']}")
+        if one.get("cause_hint") and one["cause_hint"] != said:
+            said = one["cause_hint"]
+            lines.append(f"    {said}")
     if len(found) > 20:
         lines.append(f"  … and {len(found) - 20} more.")
     return "\n".join(lines)
@@ -306,8 +317,8 @@ CSS = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif } body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 article { border: 1px solid #8886; border-left: .4rem solid #b00020; border-radius: .3rem; padding: .2rem 1rem; margin: 1rem 0 }
 .incomplete article { border-left-color: #a06000 } .passes li { margin: .2rem 0 }
-q, .text { font-size: 1.1rem; overflow-wrap: anywhere; quotes: none; background: #8882; padding: .2rem .4rem; display: block; white-space: pre-wrap }
-mark { outline: 2px solid #b00020; background: #ffe08a; color: #000 } code { overflow-wrap: anywhere } img { max-width: 100%; border: 1px solid #8886 }
+q, .text { font-size: 1.1rem; overflow-wrap: anywhere; quotes: none; background: #8882; padding: .2rem .4rem; display: block; white-space: pre-wrap }  # noqa: E501
+mark { outline: 2px solid #b00020; background: #ffe08a; color: #000 } code { overflow-wrap: anywhere } img { max-width: 100%; border: 1px solid #8886 }  # noqa: E501
 dt { font-weight: 600 } dd { margin: 0 0 .4rem 0 }
 """
 
@@ -319,7 +330,7 @@ def as_html(result: dict[str, Any]) -> str:
         "<meta http-equiv=content-security-policy content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
         f"<title>Broken glyphs: {len(result['violations'])}</title><style>{CSS}</style>",
         f"<h1>{len(result['violations'])} broken glyph{'s' * (len(result['violations']) != 1)}</h1>",
-        f"<p><code>{html.escape(visible(result['url']))}</code>, {result['timestamp']}, detok {html.escape(result['testEngine']['version'])}</p>",
+        f"<p><code>{html.escape(visible(result['url']))}</code>, {result['timestamp']}, detok {html.escape(result['testEngine']['version'])}</p>",  # noqa: E501
     ]
     for group, title in (("violations", "Violations"), ("incomplete", "To be judged")):
         parts.append(f"<section class={group}><h2>{title}: {len(result[group])}</h2>")
@@ -341,7 +352,12 @@ def _marked(e: dict[str, Any]) -> str:
 def _article(e: dict[str, Any]) -> str:
     facts = []
     if e.get("target"):
-        facts.append(("Where", f"<code>{html.escape(' '.join(e['target']))}</code> ({html.escape(e.get('place', ''))}) on <code>{html.escape(e.get('url', ''))}</code>"))
+        facts.append(
+            (
+                "Where",
+                f"<code>{html.escape(' '.join(e['target']))}</code> ({html.escape(e.get('place', ''))}) on <code>{html.escape(e.get('url', ''))}</code>",  # noqa: E501
+            )
+        )
     if "frames" in e:
         gone = "still there at the end" if e["cleared_ms"] is None else f"gone after {e['cleared_ms']} ms"
         facts.append(("When", f"{e['frames']} frames{'' if e['painted'] else ', not painted as text'}; {gone}"))
@@ -350,6 +366,8 @@ def _article(e: dict[str, Any]) -> str:
     picture = ""
     if e.get("screenshot"):
         what = "The page" if e.get("screenshot_kind") == "page" else "The recorded text, painted again in its font"
-        picture = f"<figure><img alt={quoteattr(what)} src='data:image/png;base64,{e['screenshot']}'><figcaption>{what}.</figcaption></figure>"
+        picture = (
+            f"<figure><img alt={quoteattr(what)} src='data:image/png;base64,{e['screenshot']}'><figcaption>{what}.</figcaption></figure>"
+        )
     body = "".join([f"<dt>{k}<dd>{v}" for k, v in facts])
-    return f"<article><h3>{e['id']} <small>{e['impact']}</small></h3><p>{html.escape(e['description'])}.<div class=text>{_marked(e)}</div><dl>{body}</dl>{picture}</article>"
+    return f"<article><h3>{e['id']} <small>{e['impact']}</small></h3><p>{html.escape(e['description'])}.<div class=text>{_marked(e)}</div><dl>{body}</dl>{picture}</article>"  # noqa: E501

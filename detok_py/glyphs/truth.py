@@ -12,7 +12,9 @@ from typing import NamedTuple
 TYPOGRAPHY = dict.fromkeys(map(ord, "‘’‚“”„…–—«»•·\u00ad\ufeff"))
 RESYNC = 6  # characters that must agree again before a difference is over
 REACH = 2000  # how far a difference may reach
-MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122]+")
+MOJIBAKE = re.compile(
+    "[\u00c2-\u00f4][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122]+"
+)
 
 
 class Difference(NamedTuple):
@@ -127,7 +129,7 @@ def _start(wanted: str, page: str) -> int:
 
 def _vote(wanted: str, page: str, size: int) -> int:
     votes: dict[int, int] = {}
-    for i in range(0, max(1, min(len(wanted) - size + 1, 400))):
+    for i in range(max(1, min(len(wanted) - size + 1, 400))):
         piece, j = wanted[i : i + size], -1
         if size < RESYNC and piece.isascii() and not wanted.isascii():
             continue
@@ -172,7 +174,7 @@ def _resync(wanted: str, page: str, i: int, j: int) -> tuple[int, int]:
     """How much of each side to leave out so that they agree again; the least of both together."""
     rest = len(wanted) - i
     for total in range(1, min(REACH, rest + len(page) - j) + 1):
-        for a in range(0, min(total, rest) + 1):
+        for a in range(min(total, rest) + 1):
             b = total - a
             piece = wanted[i + a : i + a + RESYNC]
             if piece and page.startswith(piece, j + b) and (len(piece) == RESYNC or a + len(piece) == rest):
@@ -190,7 +192,7 @@ def _kind(sent: str, shown: str, before: str) -> str:
         if before.endswith(shown) or shown * 2 == before[-2 * len(shown) :]:
             return "duplicated"
         return "" if shown.isascii() else ("duplicated" if shown in before[-400:] else "changed")
-    if shown and letters(misread(sent, "latin-1")) == shown or shown and letters(misread(sent, "cp1252")) == shown:
+    if (shown and letters(misread(sent, "latin-1")) == shown) or (shown and letters(misread(sent, "cp1252")) == shown):
         return "latin1"
     if not shown:
         return "dropped"

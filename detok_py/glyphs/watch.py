@@ -26,9 +26,9 @@ class WatchError(DetokError, RuntimeError):
 
 
 @cache
-def watcher_source() -> str:
-    """Return watcher.js, the script that goes into every frame."""
-    return Path(__file__).with_name("watcher.js").read_text(encoding="utf-8")
+def script(name: str) -> str:
+    """Return one of the scripts that lie beside this module: watcher.js goes into every frame, the others ask it something."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 class GlyphWatch:
@@ -87,9 +87,9 @@ class GlyphWatch:
             return
         self._installed = True
         yield lambda: self.context.expose_binding(BINDING, self._received)
-        yield lambda: self.context.add_init_script(script=watcher_source())
+        yield lambda: self.context.add_init_script(script=script("watcher.js"))
         for _, frame in self._frames():
-            yield from self._quietly(lambda frame=frame: frame.evaluate(watcher_source()))  # type: ignore[misc]
+            yield from self._quietly(lambda frame=frame: frame.evaluate(script("watcher.js")))  # type: ignore[misc]
 
     def _received(self, source: Any, message: str) -> None:
         data = json.loads(message)
@@ -178,7 +178,7 @@ class GlyphWatch:
         found: dict[str, dict[str, Any]] = {}
         for page, frame in self._frames():
             # Where no script may run, the watcher has not either; the debugger may, and sees at least what is there now.
-            yield from self._quietly(lambda frame=frame: frame.evaluate(watcher_source()))  # type: ignore[misc]
+            yield from self._quietly(lambda frame=frame: frame.evaluate(script("watcher.js")))  # type: ignore[misc]
             answer = yield from self._quietly(
                 lambda frame=frame: frame.evaluate("([i, e]) => window.__detokGlyphs?.read(i, e)", [include, exclude])  # type: ignore[misc]
             )
@@ -201,7 +201,7 @@ class GlyphWatch:
         return sorted(found.values(), key=lambda f: (f["url"], f["born"]))
 
     def _outside(self, frame: Any, include: str | None, exclude: str | None) -> Steps:
-        element = yield from self._quietly(lambda: frame.frame_element())
+        element = yield from self._quietly(frame.frame_element)
         if element is None:
             return False
         test = "(e, [i, x]) => (!!i && !e.closest(i)) || (!!x && !!e.closest(x))"
@@ -215,7 +215,7 @@ class GlyphWatch:
         parts = []
         yield from self._open_closed_roots()
         for _, frame in self._frames():
-            answer = yield from self._quietly(lambda frame=frame: frame.evaluate("(w) => window.__detokGlyphs?.text(w)", within))  # type: ignore[misc]
+            answer = yield from self._quietly(lambda frame=frame: frame.evaluate(script("text.js"), within))  # type: ignore[misc]
             if answer:
                 parts.append(json.loads(answer))
         return "\n".join(parts)
@@ -277,10 +277,9 @@ class GlyphWatch:
         )
 
     def _tofu(self) -> Steps:
-        source = Path(__file__).with_name("tofu.js").read_text(encoding="utf-8")
         out = []
         for _, frame in self._frames():
-            found = yield from self._quietly(lambda frame=frame: frame.evaluate(source))  # type: ignore[misc]
+            found = yield from self._quietly(lambda frame=frame: frame.evaluate(script("tofu.js")))  # type: ignore[misc]
             out += [{**one, "url": frame.url} for one in found or []]
         return out
 
@@ -309,8 +308,8 @@ class GlyphWatch:
         """What was painted for a moment can't be photographed any more: paint the recorded text again, in its own font."""
         browser = self.context.browser
         if not easel and browser is not None:
-            context = yield from self._quietly(lambda: browser.new_context())
-            page = context and (yield from self._quietly(lambda: context.new_page()))
+            context = yield from self._quietly(browser.new_context)
+            page = context and (yield from self._quietly(context.new_page))
             easel += [context, page] if page else []
         if not easel:
             return None
@@ -400,12 +399,11 @@ def _closed_roots(node: dict[str, Any]) -> list[int]:
 def _around(rect: dict[str, float], page: Any) -> dict[str, float]:
     size = page.viewport_size or {"width": 1280, "height": 720}
     x, y = max(0.0, rect["x"] - 12), max(0.0, rect["y"] - 12)
-    return {"x": x, "y": y, "width": max(40.0, min(rect["width"] + 24, size["width"] - x)), "height": max(24.0, min(rect["height"] + 24, 400.0))}
+    width = max(40.0, min(rect["width"] + 24, size["width"] - x))
+    return {"x": x, "y": y, "width": width, "height": max(24.0, min(rect["height"] + 24, 400.0))}
 
 
-def expect_no_replacement(
-    page: Any, include: str | None = None, exclude: str | None = None, allow_literal: bool | str = False
-) -> Any:
+def expect_no_replacement(page: Any, include: str | None = None, exclude: str | None = None, allow_literal: bool | str = False) -> Any:
     """Fail if the page shows, or since it was watched has shown, U+FFFD or a lone surrogate.
 
     `include` and `exclude` are CSS selectors. `allow_literal` is the true text, or True to let a U+FFFD pass that stays: a

@@ -1,11 +1,9 @@
-// The watcher: sees every broken glyph that a document shows, for however short a time.
-//
-// In: nothing; it is installed before any script of the page, in every frame. Out: `__detokGlyphs.read()` and, where the
-// harness gave the binding `__detokGlyphsPost`, each finding as it changes. Broken is U+FFFD or a lone surrogate: both
-// paint the same glyph. A pair whose halves lie in neighbouring text nodes of one line is whole: browsers paint it whole.
+// Sees every broken glyph that a document shows, for however short a time: U+FFFD, or a lone surrogate, which paints the same.
+// In: nothing; it runs before any script of the page, in every frame. Out: `__detokGlyphs.read()` and, where the harness gave
+// the binding `__detokGlyphsPost`, each finding as it changes.
 //
 // Mutation observers run after every task and every animation callback, before anything is painted; a tick behind the
-// last animation callback therefore knows what this frame paints. The law: `frames` is how many frames showed it.
+// last animation callback therefore knows what this frame paints: `frames` is how many frames showed it.
 (() => {
   "use strict";
   const KEY = "__detokGlyphs", MAX = 500, SETTLED = 600;
@@ -16,13 +14,12 @@
   const style = window.getComputedStyle.bind(window);
   const SKIP = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|LINK|META|TEXTAREA)$/i;
   const BROKEN = /[\uD800-\uDFFF\uFFFD]/u, RISKY = /\uFFFD|\\0*(fffd|d[89a-f]\w\w)\b/i;
-  const BLOCK = /^(P|DIV|LI|BR|TR|H[1-6]|PRE|SECTION|ARTICLE|UL|OL|TABLE|BODY|FORM|OPTION|BLOCKQUOTE|LABEL|BUTTON)$/;
   const PSEUDO = ["::before", "::after", "::marker"];
 
   const all = [], live = new Set(), byNode = new WeakMap(), roots = new Set(), rootOf = new WeakMap(), changed = new Set();
   let more = 0, last = clock(), mutations = 0, culprit = null, risky = false, dirty = true;
 
-  // Where the first broken character is, or -1. `isWellFormed` and `indexOf` are many times faster than the expression.
+  // Where the first broken character is, or -1; the search by expression is the slow way.
   const brokenAt = (s) => {
     if (!s || (s.isWellFormed && s.indexOf("\uFFFD") < 0 && s.isWellFormed())) return -1;
     return s.search(BROKEN);
@@ -33,7 +30,6 @@
     while (e && /^(inline|contents)$/.test(style(e).display)) e = e.parentElement;
     return e;
   };
-  // The text next to a text node, in its line; of up to `many` nodes.
   const neighbour = (node, forward, many = 1) => {
     const walk = document.createTreeWalker(node.getRootNode(), NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
     walk.currentNode = node;
@@ -44,7 +40,7 @@
     }
     return out;
   };
-  // A text node's broken place once its ends have been joined to its neighbours'.
+  // Where a text node is broken. A pair whose halves lie in neighbouring nodes of one line is whole: browsers paint it whole.
   const brokenText = (node) => {
     const s = node.data, at = brokenAt(s);
     if (at < 0 || !node.isConnected) return at;
@@ -88,7 +84,7 @@
     const { node, chain, seen, key, ...rest } = f;
     return rest;
   };
-  // Lone surrogates do not survive the way to the harness, JSON's \uD8xx escapes do: everything travels as JSON.
+  // As JSON: its \uD8xx escapes survive the way to the harness, lone surrogates do not.
   const flush = () => {
     if (!changed.size) return;
     const out = JSON.stringify({ doc, url: location.href, findings: [...changed].map(plain) });
@@ -113,7 +109,7 @@
   };
   const born = (node, element, place, name, value, at) => {
     const target = element ? selector(element) : "(not in the document)";
-    // A view that renders itself anew keeps the glyph on the screen: same place, same text before it, one finding.
+    // A view that renders itself anew keeps the glyph on the screen: one finding.
     const key = [place, name, target, value.slice(Math.max(0, at - 20), at + 1)].join("\n");
     let f = all.find((x) => x.key === key && x.gone !== null);
     if (!f) {
@@ -149,7 +145,7 @@
     describe(f, value, at);
     if (text !== f.text) send(f);
   };
-  // It came and went within one task: nobody can have seen it, but it was there.
+  // It came and went within one task, unseen.
   const brief = (node, element, value) => {
     const at = brokenAt(value);
     if (at < 0 || !element || SKIP.test(node.localName) || SKIP.test(element.localName) || lookup(node, "text", "")) return;
@@ -276,7 +272,7 @@
     armed = true;
     raf(tick);
   };
-  // A tick behind each callback of the page's, so that the last tick of a frame comes after all of them.
+  // A tick behind each callback of the page's: the last comes after all of them.
   window.requestAnimationFrame = function requestAnimationFrame(callback) {
     const id = raf(callback);
     if (live.size) raf(tick);
@@ -333,27 +329,12 @@
   }));
 
   // --- what the harness asks ------------------------------------------------------------------------------------
-  const deep = (node, out) => {
-    if (node.nodeType === 3) return void out.push(node.data);
-    if (node.nodeType === 1 && SKIP.test(node.localName) && node.localName !== "textarea") return;
-    if (node.localName === "textarea" || (node.localName === "input" && /^(text|search|url|)$/.test(node.type))) return void out.push("\n", node.value, "\n");
-    const root = rootOf.get(node), line = BLOCK.test(node.nodeName);
-    if (line) out.push("\n");
-    for (const n of root ? root.childNodes : node.localName === "slot" && node.assignedNodes().length ? node.assignedNodes() : node.childNodes) deep(n, out);
-    if (line) out.push("\n");
-  };
   const api = {
-    observe,
+    observe, roots, rootOf,
     state: () => ({
       quiet: clock() - last, mutations, age: clock(), state: document.documentElement ? document.documentElement.dataset.state || "" : "",
       busy: !!document.querySelector("[aria-busy=true]"), loading: document.readyState !== "complete",
     }),
-    text: (within) => {
-      const out = [];
-      const tops = within ? [...roots].flatMap((r) => [...r.querySelectorAll(within)]) : [document.body || document];
-      for (const e of tops) if (!tops.some((o) => o !== e && o.contains(e))) { deep(e, out); out.push("\n"); }
-      return JSON.stringify(out.join(""));
-    },
     show: (id) => {
       const f = all.find((x) => x.id === id), e = f && f.place === "text" ? hostOf(f.node) : f && f.node;
       if (!e || !visible(f)) return null;

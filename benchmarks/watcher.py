@@ -1,0 +1,66 @@
+"""What the watcher costs a page: 20,000 appends with it and without, and its size.
+
+`python benchmarks/watcher.py` prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}.
+Milliseconds of the page's main thread (`performance.now()` around the appends and the frame after them), medians of 7
+interleaved runs, one new page each.
+"""
+
+import gzip
+import importlib.util
+import json
+import runpy
+import statistics
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from detok_py.glyphs.watch import GlyphWatch, script
+
+ROOT = Path(__file__).resolve().parents[1]
+CASES = {
+    "20,000 text nodes, 20 a task": "for (let j = 0; j < 20; j++) log.append('token ');",
+    "20,000 elements, 20 a task": "for (let j = 0; j < 20; j++) log.appendChild(document.createElement('span')).textContent = 'token ';",
+    "20,000 appends to one text node, 20 a task": "for (let j = 0; j < 20; j++) log.firstChild.appendData('tök ');",
+}
+RUN = """async (step) => {
+    document.body.innerHTML = '<div id=log> </div>';
+    const log = document.querySelector('#log'), act = new Function('log', step), channel = new MessageChannel();
+    const next = () => new Promise((r) => { channel.port1.onmessage = r; channel.port2.postMessage(0); });
+    const start = performance.now();
+    for (let i = 0; i < 1000; i++) { act(log); await next(); }
+    await new Promise(requestAnimationFrame);
+    return performance.now() - start;
+}"""
+
+
+def browser_options() -> dict:
+    spec = importlib.util.spec_from_file_location("detok_tools_browsers", ROOT / "tools" / "browsers.py")
+    finder = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(finder)
+    return {**runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"]["chromium"], "executable_path": finder.find("chromium")}
+
+
+def main() -> None:
+    size = len(gzip.compress(script("watcher.js").encode(), 9))
+    print(json.dumps({"bench": "watcher", "case": "gzip", "ours": size, "peer": 6000, "peer_name": "budget", "unit": "bytes", "ratio": size / 6000}))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(**browser_options())
+        for case, step in CASES.items():
+            times: dict[bool, list[float]] = {True: [], False: []}
+            for _ in range(7):
+                for watched in (False, True):
+                    context = browser.new_context()
+                    if watched:
+                        GlyphWatch(context)
+                    page = context.new_page()
+                    page.goto("data:text/html,<!doctype html><body>")
+                    times[watched].append(page.evaluate(RUN, step))
+                    context.close()
+            ours, peer = statistics.median(times[True]), statistics.median(times[False])
+            line = {"bench": "watcher", "case": case, "ours": round(ours, 1), "peer": round(peer, 1), "peer_name": "unwatched"}
+            print(json.dumps({**line, "unit": "ms", "ratio": round(ours / peer, 2)}), flush=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

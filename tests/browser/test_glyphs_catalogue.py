@@ -1,0 +1,145 @@
+"""The catalogue of tests/fixtures/chat: every known way to break a glyph is caught, and every mended twin passes."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+from detok_py.glyphs.watch import GlyphWatch
+
+FOLDER = Path(__file__).resolve().parents[1] / "fixtures" / "chat"
+spec = importlib.util.spec_from_file_location("detok_chat_fixtures", FOLDER / "server.py")
+fixtures = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(fixtures)
+
+REPEATS = int(os.environ.get("DETOK_GLYPH_REPEATS", "1"))
+# What the page was sent, where it is not the usual text; None where the text is nowhere that text is read from.
+TRUTHS = {
+    "05-saved-file": None,
+    "14-utf16-cut": "👋🦊🐉 ok 👩‍🚀",
+    "16-literal-held-for-ever": fixtures.LITERAL,
+    "17-delete-every-replacement": fixtures.LITERAL,
+    "21-saved-surrogate": "Party 🎉🎉🎉 tonight",
+    "hidden-one-frame": "Grüße",
+    "hidden-surrogate": "a🦊b🐉c",
+    "hidden-declarative-closed-shadow": None,
+    **dict.fromkeys(
+        [f"hidden-{place}" for place in ("alt", "aria-label", "canvas", "css-attribute", "css-rule", "css-variable", "placeholder", "title")]
+    ),
+}
+# The rule that must be among those that are broken; the rest are told by U+FFFD that stays.
+RULES = {
+    "05-saved-file": "ufffd-value",
+    "09-transient-end": "ufffd-painted",
+    "12-atob": "latin1-mojibake",
+    "13-no-charset": "latin1-mojibake",
+    "14-utf16-cut": "lone-surrogate",
+    "15-dropped": "dropped-text",
+    "16-literal-held-for-ever": "dropped-text",
+    "17-delete-every-replacement": "dropped-text",
+    "21-saved-surrogate": "lone-surrogate",
+    "hidden-alt": "ufffd-attribute",
+    "hidden-aria-label": "ufffd-attribute",
+    "hidden-canvas": "ufffd-canvas",
+    "hidden-css-attribute": "ufffd-css",
+    "hidden-css-rule": "ufffd-css",
+    "hidden-css-variable": "ufffd-css",
+    "hidden-input": "ufffd-value",
+    "hidden-one-frame": "ufffd-painted",
+    "hidden-placeholder": "ufffd-attribute",
+    "hidden-range-text": "ufffd-value",
+    "hidden-surrogate": "lone-surrogate",
+    "hidden-textarea": "ufffd-value",
+    "hidden-title": "ufffd-title",
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with fixtures.ChatServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args, browser_name):
+    """The project's launch options, and `localhost` as a second origin."""
+    if browser_name != "chromium":
+        return browser_type_launch_args
+    args = [a for a in browser_type_launch_args["args"] if not a.startswith("--host-resolver-rules")]
+    return {**browser_type_launch_args, "args": [*args, "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"]}
+
+
+def verdict(page, server, name, truth=None):
+    watch = GlyphWatch.of(page)
+    page.goto(f"{server.url}/{name}.html")
+    assert watch.settle(quiet_ms=150, timeout_ms=30_000)
+    return watch.result(truth=truth)
+
+
+def skip_what_no_script_reaches(name, browser_name):
+    if name == "hidden-declarative-closed-shadow" and browser_name != "chromium":
+        pytest.skip(f"a closed shadow root that HTML declares can only be reached through Chromium's debugger, not in {browser_name}")
+
+
+@pytest.mark.parametrize("turn", range(REPEATS))
+@pytest.mark.parametrize("name", fixtures.pages())
+def test_every_fault_is_caught(page, server, name, turn, browser_name):
+    skip_what_no_script_reaches(name, browser_name)
+    found = verdict(page, server, f"{name}.faulty", TRUTHS.get(name, fixtures.TEXT))["violations"]
+    assert RULES.get(name, "ufffd-persistent") in {one["id"] for one in found}
+    assert all(one["cause_hint"] and one["text"] for one in found)
+
+
+@pytest.mark.parametrize("turn", range(REPEATS))
+@pytest.mark.parametrize("name", fixtures.pages())
+def test_every_mended_twin_passes(page, server, name, turn):
+    assert verdict(page, server, f"{name}.fixed", TRUTHS.get(name, fixtures.TEXT))["violations"] == []
+
+
+def test_the_catalogue_has_all_causes_and_every_page_its_twin():
+    names = fixtures.pages()
+    assert [name[:2] for name in names if name[0].isdigit()] == [f"{n:02}" for n in range(1, 24)]
+    assert all((FOLDER / f"{name}.fixed.html").exists() for name in names)
+
+
+def test_a_replacement_character_that_was_sent_passes(page, server):
+    result = verdict(page, server, "literal", fixtures.LITERAL)
+    assert result["violations"] == []
+    assert [one["id"] for one in result["passes"] if one.get("text")] == ["ufffd-literal"]
+
+
+def test_the_same_replacement_character_fails_where_nothing_says_that_it_was_sent(page, server):
+    assert [one["id"] for one in verdict(page, server, "literal")["violations"]] == ["ufffd-persistent"]
+
+
+def test_a_missing_font_is_incomplete_and_no_failure(page, server, browser_name):
+    if browser_name != "chromium":
+        pytest.skip(f"{browser_name} paints a missing glyph as a box with its number, which is like no other: tofu is told in Chromium only")
+    result = verdict(page, server, "tofu")
+    assert result["violations"] == []
+    assert [(one["id"], one["text"]) for one in result["incomplete"]] == [("tofu", "\U0010abcd")]
+
+
+@pytest.mark.parametrize("name", ["unpainted", "mended-before-paint"])
+def test_what_no_frame_showed_is_incomplete(page, server, name):
+    result = verdict(page, server, name)
+    assert result["violations"] == []
+    assert {one["id"] for one in result["incomplete"]} == {"ufffd-unpainted"}
+    assert all(one["frames"] == 0 and one["painted"] is False for one in result["incomplete"])
+
+
+@pytest.mark.parametrize("name", ["joined-halves", "source-code"])
+def test_what_is_no_fault_is_not_mentioned(page, server, name):
+    result = verdict(page, server, name)
+    assert result["violations"] == result["incomplete"] == []
+
+
+def test_a_glyph_of_one_frame_is_counted_as_painted(page, server):
+    (one,) = verdict(page, server, "hidden-one-frame.faulty")["violations"]
+    assert one["painted"] is True and 1 <= one["frames"] <= 2 and one["cleared_ms"] > 0
+
+
+def test_the_cause_names_the_line_that_decodes(page, server):
+    found = verdict(page, server, "01-fresh-decoder.faulty")["violations"]
+    assert "01-fresh-decoder.faulty.html" in found[0]["cause_hint"] and "{stream: true}" in found[0]["cause_hint"]
