@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -33,10 +34,10 @@ def test_longer_texts_with_one_stop_or_two(include: bool) -> None:
     assert sum(check_stops(stops, include, 0, 6) for stops in STOP_SETS) == 105 * 1093
 
 
-@pytest.mark.parametrize("min_chars", [1, 2, 3])
+@pytest.mark.parametrize("min_chars", [1, 2])
 def test_stops_that_end_too_early_are_text(min_chars: int) -> None:
-    for stops in STOP_SETS[::4]:
-        check_stops(stops, False, min_chars, 5)
+    for stops in STOP_SETS[::7]:
+        check_stops(stops, False, min_chars, 4)
 
 
 @pytest.mark.parametrize("stops", [("aab",), ("abab",), ("abcab", "ca"), ("abcd", "bc"), ("bab", "b"), ("aaab", "aa", "ba")], ids=str)
@@ -91,7 +92,7 @@ def check_channels(seed: int, most: int) -> None:
     ignores_cuts(lambda: make_channels(given), certain, "abbab", characters)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_stops_tags_and_markers_together(seed: int) -> None:
     check_channels(seed, 4)
 
@@ -229,3 +230,5 @@ class WholeStack(RuleBasedStateMachine):
 
 
 test_the_whole_stack = WholeStack.TestCase
+# The reference looks at every position of the whole text after every step, so a few long streams cost more than they find.
+test_the_whole_stack.settings = settings(max_examples=max(10, settings.default.max_examples // 5), stateful_step_count=15)
