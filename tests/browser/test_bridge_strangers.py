@@ -110,3 +110,33 @@ def test_a_name_that_was_rebound_to_this_machine_gets_nothing(
         assert got["script"] == "refused"
     finally:
         browser.close()
+
+
+# What a script that had got into our page might try, and the directive that stops it.
+INJECTED = {
+    "img-src": "document.body.append(Object.assign(new Image(), { src: '/runtime/manifest.json' }))",
+    "connect-src": "fetch('http://127.0.0.1:9/').catch(() => {})",
+    "frame-src": "document.body.append(Object.assign(document.createElement('iframe'), { src: '/healthz' }))",
+    "style-src-elem": "document.head.append(Object.assign(document.createElement('style'), { textContent: 'p{}' }))",
+    "media-src": "document.body.append(Object.assign(document.createElement('audio'), { src: '/a.ogg' }))",
+    "base-uri": "document.head.append(Object.assign(document.createElement('base'), { href: 'http://127.0.0.1:9/' }))",
+    "require-trusted-types-for": "try { document.body.innerHTML = '<b>x</b>' } catch {}",
+}
+
+
+def test_each_injected_probe_is_one_violation(page: Any, bridge: Any) -> None:
+    page.goto(bridge.url + "/healthz")
+    page.evaluate(
+        """() => {
+          globalThis.violations = [];
+          addEventListener("securitypolicyviolation", (event) => violations.push(event.effectiveDirective));
+        }"""
+    )
+    seen: list[str] = []
+    for directive, script in INJECTED.items():
+        assert page.evaluate("() => violations") == seen
+        page.evaluate("() => { " + script + " }")
+        seen.append(directive)
+        page.wait_for_function(f"() => violations.length >= {len(seen)}")
+    page.wait_for_timeout(200)
+    assert page.evaluate("() => violations") == seen
