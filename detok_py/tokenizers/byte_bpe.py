@@ -188,7 +188,12 @@ class BytePairEncoder:
             return (self._vocab[piece],)
         if not self._seams_known:
             self._find_seams()
-        if self._seams is not None and piece.find(self._seams.space, 1) > 0:
+        # Where unknown characters are dropped, neighbours in the text are not those that merge: then there are no seams.
+        if (
+            self._seams is not None
+            and piece.find(self._seams.space, 1) > 0
+            and (self._unk_token is not None or self._single.issuperset(piece))
+        ):
             segments = self._seams.split(piece)
             if len(segments) > 1:
                 return tuple(chain.from_iterable(map(self._segments.__getitem__, segments)))
@@ -280,8 +285,8 @@ def _pairs(merges: Sequence[Any]) -> list[tuple[str, str]]:
 class RankEncoder:
     """Encode a piece by the ranks of its bytes, as tiktoken and tekken do: a pair's rank is the rank of the bytes it makes.
 
-    `ranks` gives the rank of every token, which is its id unless `ids` says otherwise; all 256 single bytes are among them. A piece that is a
-    token is that token. Raises TokenizerFormatError when a byte is missing.
+    `ranks` gives the rank of every token, which is its id; all 256 single bytes are among them. A piece that is a token is that token.
+    Raises TokenizerFormatError when a byte is missing.
 
     >>> ranks = {bytes([i]): i for i in range(256)} | {b"ab": 256, b"abc": 257}
     >>> RankEncoder(ranks).encode("xabc"), RankEncoder(ranks).encode_bytes(b"ab\\xff")
@@ -291,7 +296,7 @@ class RankEncoder:
     def __init__(self, ranks: Mapping[bytes, int]) -> None:
         missing = [byte for byte in range(256) if bytes((byte,)) not in ranks]
         if missing:
-            raise TokenizerFormatError(f"{len(missing)} of the 256 single bytes have no rank, the first is 0x{missing[0]:02X}; expected all")
+            raise TokenizerFormatError(f"{len(missing)} of the 256 bytes have no rank, the first is 0x{missing[0]:02X}; expected all")
         self._ranks = ranks
         get = ranks.get
         self._rank: Rank = lambda pair, default: get(pair[0] + pair[1], default)  # type: ignore[arg-type]

@@ -333,7 +333,7 @@ class _Parser:
                 self.fold = on
             elif letter == "x":
                 self.extended = on
-            elif letter == "m" and self.ruby or letter == "s" and not self.ruby:
+            elif (letter == "m" and self.ruby) or (letter == "s" and not self.ruby):
                 self.dot_all = on
             elif letter == "m":
                 self.lines = on
@@ -651,7 +651,7 @@ def _ways_back(node: Node, can_fail: bool) -> int:
         for at, item in enumerate(node[1]):
             rest_can_fail = can_fail or _settle(("cat", node[1][at + 1 :]), _END)[1].can_fail
             total += _ways_back(item, rest_can_fail)
-            if total and rest_can_fail and _has_long(item) and not _ways_back(item, rest_can_fail):
+            if total and (rest_can_fail or item[0] == "look") and _has_long(item) and not _ways_back(item, rest_can_fail):
                 total += 1
         return total
     if kind == "alt":

@@ -24,7 +24,9 @@ class UnigramEncoder:
     ([3, 2], [1, 0, 2])
     """
 
-    def __init__(self, vocab: Sequence[tuple[str, float]], unk_id: int | None, byte_fallback: bool = False, *, fuse_unk: bool = True) -> None:
+    def __init__(
+        self, vocab: Sequence[tuple[str, float]], unk_id: int | None, byte_fallback: bool = False, *, fuse_unk: bool = True
+    ) -> None:
         if unk_id is not None and not 0 <= unk_id < len(vocab):
             raise TokenizerFormatError(f"the unknown id {unk_id} is beyond the vocabulary of {len(vocab)} tokens")
         self._unk_id = unk_id

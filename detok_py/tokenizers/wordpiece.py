@@ -15,8 +15,8 @@ from detok_py.tokenizers.byte_bpe import Words
 class WordPieceEncoder:
     """Encode words greedily, longest token first.
 
-    `prefix` marks tokens inside a word. `phantom_space`, given instead ("▁"), is put before each word, and all tokens are as they stand. A word of more
-    than `max_chars` characters is unknown unread (None: no limit).
+    `prefix` marks tokens inside a word. `phantom_space`, given instead ("▁"), is put before each word, and all tokens are as they stand. A
+    word of more than `max_chars` characters is unknown unread (None: no limit).
 
     >>> wp = WordPieceEncoder({"[UNK]": 0, "play": 1, "##ing": 2, "##s": 3}, "[UNK]")
     >>> wp.encode("playing"), wp.encode("plays"), wp.encode("played")
