@@ -2,10 +2,10 @@
 
     .venv/bin/python -m benchmarks.encode [--data FOLDER] [--runs 5]
 
-Prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}. The texts are this project's pages (English) and
-what model/ is trained on (36 languages). "cold" is a tokenizer that has encoded nothing yet (its patterns compiled by a few letters of another
-text), "warm" the same text once more. Nanoseconds are CPU time, the median of the runs, ours and theirs by turns. The peers
-run in one thread.
+Prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}. The texts are this project's
+pages (English) and what model/ is trained on (36 languages). "cold" is a tokenizer that has encoded nothing yet (its patterns
+compiled by a few letters of another text), "warm" the same text once more. Nanoseconds are CPU time, the median of the runs,
+ours and theirs by turns. The peers run in one thread.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 """Cutting a text into pieces: the patterns of the model makers, their speed on runs, and the peer on random texts."""
 
+import itertools
 import json
 import random
 
@@ -17,9 +18,7 @@ DEEPSEEK = (
     r"|\s+(?!\S)|\s+"
 )
 # tiktoken writes cl100k possessively and ends it otherwise.
-POSSESSIVE = (
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
-)
+POSSESSIVE = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
 KIMI = (
     r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*|\p{N}{1,3}"
@@ -180,10 +179,10 @@ def test_the_tables_are_those_of_unicode_16_on_every_python():
 
 
 def test_every_code_point_has_one_category():
-    names = [name for name in ["Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"]]
+    names = ["Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"]
     ranges = sorted(pair for name in names for pair in uc.category(name))
     assert ranges[0][0] == 0 and ranges[-1][1] == 0x10FFFF
-    assert all(left[1] + 1 == right[0] for left, right in zip(ranges, ranges[1:]))
+    assert all(left[1] + 1 == right[0] for left, right in itertools.pairwise(ranges))
 
 
 def test_bytes_are_spelt_in_256_printable_characters():
@@ -211,7 +210,8 @@ def test_only_the_beginning_of_a_text_is_the_beginning_for_a_metaspace():
         {"type": "Jieba"}, {}, {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Glued", "invert": False},
         {"type": "Split", "pattern": "a", "behavior": "Isolated"}, {"type": "Metaspace", "replacement": "", "prepend_scheme": "always"},
         {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "sometimes"}, {"type": "Sequence"},
-        {"type": "ByteLevel", "add_prefix_space": 1}, {"type": "CharDelimiterSplit", "delimiter": "ab"}, {"type": "FixedLength", "length": 0},
+        {"type": "ByteLevel", "add_prefix_space": 1}, {"type": "CharDelimiterSplit", "delimiter": "ab"},
+        {"type": "FixedLength", "length": 0},
         {"type": "Sequence", "pretokenizers": [{"type": "Jieba"}]}, {"type": ["Split"]}, ["Split"],
     ],
 )  # fmt: skip

@@ -1,5 +1,7 @@
 """Merging by score, as GGUF "llama" vocabularies ask for it."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ def plainly(text: str) -> list[int]:
     ids = dict(zip(PIECES, range(len(PIECES))))
     parts = list(text)
     while True:
-        found = [(-SCORES[ids[a + b]], at) for at, (a, b) in enumerate(zip(parts, parts[1:])) if a + b in ids]
+        found = [(-SCORES[ids[a + b]], at) for at, (a, b) in enumerate(itertools.pairwise(parts)) if a + b in ids]
         if not found:
             break
         at = min(found)[1]

@@ -24,7 +24,7 @@ def test_takes_the_cut_with_the_highest_sum_of_scores():
 def cuts(text: str):
     for choice in itertools.product([False, True], repeat=len(text) - 1):
         edges = [0, *[at + 1 for at, cut in enumerate(choice) if cut], len(text)]
-        yield [text[begin:end] for begin, end in zip(edges, edges[1:])]
+        yield [text[begin:end] for begin, end in itertools.pairwise(edges)]
 
 
 @pytest.mark.native
@@ -35,7 +35,13 @@ def test_random_scores_encode_as_the_peer_does(byte_fallback):
     for _ in range(60):
         tokens = {"".join(rnd.choices("abé▁中", k=rnd.randrange(1, 5))) for _ in range(20)}
         # Few different scores: many ties.
-        vocab = [("<unk>", 0.0), *[(token, float(-rnd.randrange(1, 5))) for token in sorted(tokens)], ("<0xC3>", -1.0), ("<0xA9>", -2.0), ("<0x78>", 0.0)]
+        vocab = [
+            ("<unk>", 0.0),
+            *[(token, float(-rnd.randrange(1, 5))) for token in sorted(tokens)],
+            ("<0xC3>", -1.0),
+            ("<0xA9>", -2.0),
+            ("<0x78>", 0.0),
+        ]
         theirs = tokenizers.Tokenizer(tokenizers.models.Unigram(vocab, 0, byte_fallback))
         ours = UnigramEncoder(vocab, 0, byte_fallback)
         for _ in range(40):

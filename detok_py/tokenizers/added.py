@@ -1,7 +1,7 @@
 """Finding added tokens in a text: `<|im_start|>` is one id wherever it stands, and what lies between is encoded.
 
-In: a text. Out: the pieces of text between, normalized, and the ids of what was found, in order. Where several tokens begin at one place the
-longest is taken; those that are matched in the raw text go before those matched in the normalized one: as Hugging Face
+In: a text. Out: the pieces of text between, normalized, and the ids of what was found, in order. Where several tokens begin at one place
+the longest is taken; those that are matched in the raw text go before those matched in the normalized one: as Hugging Face
 `tokenizers` does it (tokenizer/added_vocabulary.rs).
 """
 
@@ -18,9 +18,9 @@ _SPACES = "".join(chr(one) for first, last in uc.WHITE_SPACE for one in range(fi
 class AddedTokens:
     """The added tokens of a tokenizer.
 
-    Each of `tokens` has "id" and "content", and, false where they are missing, "lstrip" and "rstrip" (it takes the white space beside it along),
-    "single_word" (it only counts between what are no word characters), "normalized" (it is looked for in the normalized text, itself
-    normalized; true where it is missing, unless it is special) and "special".
+    Each of `tokens` has "id" and "content", and, false where they are missing, "lstrip" and "rstrip" (it takes the white space beside it
+    along), "single_word" (it only counts between what are no word characters), "normalized" (it is looked for in the normalized text,
+    itself normalized; true where it is missing, unless it is special) and "special".
 
     >>> added = AddedTokens([{"id": 7, "content": "<s>", "rstrip": True}, {"id": 8, "content": "<s>>"}], str.lower)
     >>> added.split("A<s>  B<s>>C")
@@ -69,12 +69,12 @@ class AddedTokens:
 
 
 class _Finder:
-    # All tokens of one kind. A place where one may begin is found by its first character; which one it is, by trying the lengths of those that
-    # begin with the same few characters, the longest first.
+    # All tokens of one kind. A place where one may begin is found by its first character; which one it is, by trying the lengths of those
+    # that begin with the same few characters, the longest first.
     def __init__(self, tokens: dict[str, Mapping[str, Any]]) -> None:
         self._tokens = tokens
         self._start = re.compile("[" + "".join(re.escape(one) for one in sorted({content[0] for content in tokens})) + "]")
-        self._key = min(4, min(map(len, tokens)))
+        self._key = min([4, *map(len, tokens)])
         lengths: dict[str, set[int]] = {}
         for content in tokens:
             lengths.setdefault(content[: self._key], set()).add(len(content))

@@ -279,7 +279,7 @@ def _pairs(merges: Sequence[Any]) -> list[tuple[str, str]]:
         raise TokenizerFormatError(f"merge {at} has {len(pairs[at])} parts: {merges[at]!r:.80}; expected 2")
     if not all(a and b for a, b in pairs):
         raise TokenizerFormatError("a merge has an empty part; expected two tokens")
-    return pairs  # type: ignore[return-value]
+    return pairs
 
 
 class RankEncoder:
@@ -299,7 +299,7 @@ class RankEncoder:
             raise TokenizerFormatError(f"{len(missing)} of the 256 bytes have no rank, the first is 0x{missing[0]:02X}; expected all")
         self._ranks = ranks
         get = ranks.get
-        self._rank: Rank = lambda pair, default: get(pair[0] + pair[1], default)  # type: ignore[arg-type]
+        self._rank: Rank = lambda pair, default: get(pair[0] + pair[1], default)
         self._words = Words(self._encode_text)
 
     def encode(self, piece: str) -> list[int]:

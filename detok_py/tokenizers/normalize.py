@@ -1,8 +1,8 @@
 """What a tokenizer does to a text before it cuts it: the `normalizer` of a tokenizer.json.
 
-In: a text. Out: the text as the model was trained on it: composed, lower case, without accents, spaces as `▁`. The rules are those of Hugging
-Face `tokenizers` (normalizers/*.rs), with the Unicode tables that it has, which are older than Python's: a character that they don't know
-is left alone, on every version of Python.
+In: a text. Out: the text as the model was trained on it: composed, lower case, without accents, spaces as `▁`. The rules are those of
+Hugging Face `tokenizers` (normalizers/*.rs), with the Unicode tables that it has, which are older than Python's: a character that
+they don't know is left alone, on every version of Python.
 """
 
 import struct
@@ -10,7 +10,7 @@ import unicodedata
 from base64 import b64decode
 from binascii import Error as Base64Error
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Any, Callable, Literal
 
 from detok_py.errors import TokenizerFormatError
 from detok_py.tokenizers import unicode_classes as uc
@@ -27,8 +27,8 @@ _SUPPORTED = (
     "NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer, Replace, Prepend, Strip, Nmt, ByteLevel, Precompiled, Sequence"
 )
 
-# Decompose, compose or reorder in Unicode's tables since, and are inert in the crate unicode-normalization-alignments: nothing may be done to
-# them. Ranges run over what is unassigned.
+# Decompose, compose or reorder in Unicode's tables since, and are inert in the crate unicode-normalization-alignments: nothing may be
+# done to them. Ranges run over what is unassigned.
 _INERT = uc.parse(
     "558 58B-58C 5C8-5C9 7FD 897-89F 8CA-8D3 9FE C3C D3B-D3C EBA 1715 1ABF-1AF0 1DF6-1DFA 209D-209F 32FF A7F1-A7F4 A82C AB69 105C9 "
     "105D2 105DA 105E4 10781-107BF 10D24-10D27 10D69-10D6D 10EAB-10EAC 10ECB-10ECF 10EF0-10EFB 10EFD-10EFF 10F46-10F50 10F82-10F85 "
@@ -40,7 +40,8 @@ _INERT = uc.parse(
 
 # Lower case since Unicode 15, which Rust knows and Python's tables may not: first, last, how far.
 _LOWER_SINCE = (
-    (0x1C89, 0x1C89, 1), (0xA7CB, 0xA7CB, 0x264 - 0xA7CB), (0xA7CC, 0xA7CC, 1), (0xA7CE, 0xA7CE, 1), (0xA7D2, 0xA7D2, 1), (0xA7D4, 0xA7D4, 1),
+    (0x1C89, 0x1C89, 1), (0xA7CB, 0xA7CB, 0x264 - 0xA7CB), (0xA7CC, 0xA7CC, 1), (0xA7CE, 0xA7CE, 1), (0xA7D2, 0xA7D2, 1),
+    (0xA7D4, 0xA7D4, 1),
     (0xA7DA, 0xA7DA, 1), (0xA7DC, 0xA7DC, 0x19B - 0xA7DC), (0x10D50, 0x10D65, 32), (0x16EA0, 0x16EB8, 27),
 )  # fmt: skip
 _LOWER = {code_point: chr(code_point + step) for first, last, step in _LOWER_SINCE for code_point in range(first, last + 1)}
@@ -132,14 +133,17 @@ def _substitute(pattern: Pattern, content: str) -> Normalizer:
 # ---------------------------------------------------------------------------------------------------- Unicode's own forms
 
 
-def _form(form: str) -> Callable[[dict[str, Any]], Normalizer]:
+Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+
+def _form(form: Form) -> Callable[[dict[str, Any]], Normalizer]:
     def build(config: dict[str, Any]) -> Normalizer:
         return lambda text: unicode_form(form, text)
 
     return build
 
 
-def unicode_form(form: str, text: str) -> str:
+def unicode_form(form: Form, text: str) -> str:
     """Return the text in NFC, NFD, NFKC or NFKD (Unicode UAX #15), as Hugging Face's tables have it.
 
     >>> unicode_form("NFC", "e" + chr(0x301)) == chr(0xE9)
@@ -155,7 +159,7 @@ def unicode_form(form: str, text: str) -> str:
     return "".join([*out, _normalized(form, text[at:])])
 
 
-def _normalized(form: str, text: str) -> str:
+def _normalized(form: Form, text: str) -> str:
     # CPython sorts marks by insertion: a run of n can take n² steps. Longer runs are put in order before.
     out = []
     at = 0
@@ -312,7 +316,8 @@ _SPACING_APART = uc.parse("102B-102C 1038 1062-1064 1067-106D 1083 1087-108C 108
 def _clusters() -> Pattern:
     extends = uc.union(uc.difference(uc.category("M"), _SPACING_APART), _EXTENDS_TOO)
     formats = uc.difference(uc.category("Cf"), uc.union(_PREPENDED, _EXTENDS_TOO))
-    breaks = uc.union(uc.category("Cc"), formats, uc.category("Zl"), uc.category("Zp"), uc.parse("2065 FFF0-FFF8 E0000-E001F E0080-E00FF E01F0-E0FFF"))
+    unassigned = uc.parse("2065 FFF0-FFF8 E0000-E001F E0080-E00FF E01F0-E0FFF")
+    breaks = uc.union(uc.category("Cc"), formats, uc.category("Zl"), uc.category("Zp"), unassigned)
     base = uc.complement(breaks)
     prepended, follows = _class(_PREPENDED), _class(extends)
     return compile_pattern(rf"\r\n|{prepended}+{_class(uc.difference(base, _PREPENDED))}{follows}*|{_class(base)}{follows}+")
@@ -325,7 +330,7 @@ class _CharacterMap:
             raise TokenizerFormatError(f"the precompiled_charsmap has {len(charsmap)} bytes; supported: at most {MAX_CHARSMAP}")
         size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) >= 4 else 0
         if size == 0 or size % 4 or 4 + size > len(charsmap):
-            raise TokenizerFormatError(f"the precompiled_charsmap says its trie has {size} bytes, and has {len(charsmap)} in all: is it whole?")
+            raise TokenizerFormatError(f"the precompiled_charsmap says its trie has {size} bytes and has {len(charsmap)} in all: is it whole?")
         self._units = struct.unpack_from(f"<{size // 4}I", charsmap, 4)
         self._texts = charsmap[4 + size :]
         self._characters = _Replacements(self._find)

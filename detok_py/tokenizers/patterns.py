@@ -114,8 +114,8 @@ class Pattern:
             longest = max((found.end() - found.start() for found in self._guard.finditer(text)), default=0)
             if longest > MAX_RUN:
                 raise TokenizerFormatError(
-                    f"the pattern {self.source!r:.200} takes time with the square of a run, and the text has a run of {longest} such characters; "
-                    f"at most {MAX_RUN} are encoded"
+                    f"the pattern {self.source!r:.200} takes time with the square of a run, and the text has a run of {longest} such "
+                    f"characters; at most {MAX_RUN} are encoded"
                 )
         if text.isascii():
             return self._ascii, text
@@ -415,7 +415,11 @@ class _Parser:
         if letter in "dDsSwWhH":
             if letter in "hH" and not self.ruby:
                 raise self._wrong(f"\\{letter} is not known")
-            ranges = {"d": lambda: uc.category("Nd"), "s": lambda: uc.WHITE_SPACE, "w": self._word, "h": lambda: uc.named("xdigit")}[letter.lower()]()
+            kind = letter.lower()
+            if kind == "w":
+                ranges = self._word()
+            else:
+                ranges = uc.WHITE_SPACE if kind == "s" else uc.category("Nd") if kind == "d" else uc.named("xdigit")
             return uc.complement(ranges) if letter.isupper() else ranges
         if letter in "xu":
             if self._peek() == "{":
@@ -582,7 +586,9 @@ def _settle(node: Node, ahead: _Ahead) -> tuple[Node, _Ahead]:
     if kind == "atomic":
         inner, out = _settle(node[1], _END)
         return ("atomic", inner), _Ahead(
-            uc.union(out.first, ahead.first) if out.may_be_empty else out.first, out.may_be_empty and ahead.may_be_empty, out.can_fail or ahead.can_fail
+            uc.union(out.first, ahead.first) if out.may_be_empty else out.first,
+            out.may_be_empty and ahead.may_be_empty,
+            out.can_fail or ahead.can_fail,
         )
     _, body, least, most, mode = node
     _, alone = _settle(body, _END)
@@ -676,7 +682,8 @@ def _ways(node: Node) -> int:
     if kind == "cat":
         return _capped(1, [_ways(item) for item in node[1]])
     if kind == "alt":
-        return (max if _one_way(node) else sum)([_ways(branch) for branch in node[1]])  # type: ignore[operator, no-any-return]
+        ways = [_ways(branch) for branch in node[1]]
+        return max(ways) if _one_way(node) else sum(ways)
     if kind != "rep" or node[4] == "possessive":
         return _ways(node[3]) if kind == "look" else 1
     _, body, least, most, _ = node
@@ -696,7 +703,7 @@ def _uncovered(tree: Node, source: str) -> Ranges:
     branches = tree[1] if tree[0] == "alt" else (tree,)
     found: list[Ranges] = []
     try:
-        for at, branch in enumerate(branches):
+        for branch in branches:
             if _ways_back(branch, False) > 1:
                 raise _Unsafe("repetitions in a row can share a run in too many ways")
             if _ways(branch) > _MAX_WAYS:
@@ -832,5 +839,6 @@ def _write_place(where: str, within: Ranges) -> str:
         one, other = ("!", "=") if where == "word edge" else ("=", "!")
         return f"(?:(?<={word})(?{one}{word})|(?<!{word})(?{other}{word}))"
     return {
-        "line start": r"(?:\A|(?<=\n)(?!\Z))", "line end": r"(?=\n|\Z)", "text start": r"\A", "text end": r"\Z", "last line end": r"(?=\n?\Z)",
+        "line start": r"(?:\A|(?<=\n)(?!\Z))", "line end": r"(?=\n|\Z)", "last line end": r"(?=\n?\Z)",
+        "text start": r"\A", "text end": r"\Z",
     }[where]  # fmt: skip

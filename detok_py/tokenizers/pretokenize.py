@@ -196,7 +196,7 @@ def _split(config: dict[str, Any]) -> Cut:
     if kind not in ("Regex", "String") or not isinstance(source, str):
         raise TokenizerFormatError(f"the pattern of a Split pre-tokenizer is {pattern!r:.80}; expected {{'Regex': …}} or {{'String': …}}")
     if behaviour not in _BEHAVIOURS:
-        raise TokenizerFormatError(f"the behavior of a Split pre-tokenizer is not supported: {behaviour!r:.60}; supported: {', '.join(_BEHAVIOURS)}")
+        raise _no_behaviour("Split", behaviour)
     if kind == "String" and source:
         return _by_spans(lambda text: _string_spans(text, source), behaviour, invert)
     return split_by(compile_pattern(source), behaviour, invert)
@@ -228,6 +228,12 @@ def _by_spans(find: Callable[[str], Iterable[Span]], behaviour: str, invert: boo
         return [text[begin:end] for begin, end in arrange(spans) if begin < end]
 
     return cut
+
+
+def _no_behaviour(kind: str, behaviour: Any) -> TokenizerFormatError:
+    return TokenizerFormatError(
+        f"the behavior of a {kind} pre-tokenizer is not supported: {behaviour!r:.60}; supported: {', '.join(_BEHAVIOURS)}"
+    )
 
 
 def _filled(matches: Iterable[tuple[int, int]], length: int) -> Iterator[Span]:
@@ -331,7 +337,7 @@ def punctuation() -> uc.Ranges:
 def _punctuation(config: dict[str, Any]) -> Cut:
     behaviour = config.get("behavior", "Isolated")
     if behaviour not in _BEHAVIOURS:
-        raise TokenizerFormatError(f"the behavior of a Punctuation pre-tokenizer is not supported: {behaviour!r:.60}; supported: {', '.join(_BEHAVIOURS)}")
+        raise _no_behaviour("Punctuation", behaviour)
     return split_by(_class_pattern(punctuation()), behaviour)
 
 
@@ -374,7 +380,7 @@ def _metaspace(config: dict[str, Any]) -> Cut:
     if scheme is None:
         scheme = "always"
     if scheme not in ("always", "first", "never"):
-        raise TokenizerFormatError(f"the prepend_scheme of a Metaspace pre-tokenizer is not supported: {scheme!r:.60}; supported: always, first, never")
+        raise TokenizerFormatError(f"the prepend_scheme of a Metaspace is not supported: {scheme!r:.60}; supported: always, first, never")
     if _flag(config, "add_prefix_space", True) is False:
         if config.get("prepend_scheme") not in (None, "never"):
             raise TokenizerFormatError("a Metaspace pre-tokenizer has add_prefix_space false and a prepend_scheme that is not never")

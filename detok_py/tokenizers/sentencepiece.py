@@ -32,7 +32,7 @@ class ScoreMerger:
         order = {score: rank for rank, score in enumerate(sorted(set(scores), reverse=True))}
         ranks = {piece: order[scores[at]] for piece, at in self._ids.items()}
         get = ranks.get
-        self._rank: Rank = lambda pair, default: get(pair[0] + pair[1], default)  # type: ignore[arg-type]
+        self._rank: Rank = lambda pair, default: get(pair[0] + pair[1], default)
         inside = {piece[at - 1] for piece in ranks if piece and "▁" in piece for at in range(1, len(piece)) if piece[at] == "▁"}
         self._seams = Seams("▁", inside)
         self._words = Words(self._encode_segment)
