@@ -21,7 +21,9 @@ pytestmark = pytest.mark.native
 
 def sse(text: str, size: int = 3) -> bytes:
     parts = [text[i : i + size] for i in range(0, len(text), size)]
-    return b"".join([b"data: " + json.dumps({"choices": [{"delta": {"content": p}}]}).encode() + b"\n\n" for p in parts]) + b"data: [DONE]\n\n"
+    return (
+        b"".join([b"data: " + json.dumps({"choices": [{"delta": {"content": p}}]}).encode() + b"\n\n" for p in parts]) + b"data: [DONE]\n\n"
+    )
 
 
 class EngineRequest(BaseHTTPRequestHandler):
@@ -34,7 +36,11 @@ class EngineRequest(BaseHTTPRequestHandler):
         self.server.seen.append((self.path, dict(self.headers.items())))
         self.server.sockets.add(self.client_address)
         kind, _, form = self.path.strip("/").partition("/")
-        body = {"sse": sse(TEXT), "text": TEXT.encode(), "ndjson": json.dumps({"message": {"content": TEXT}}, ensure_ascii=False).encode() + b"\n"}.get(kind)
+        body = {
+            "sse": sse(TEXT),
+            "text": TEXT.encode(),
+            "ndjson": json.dumps({"message": {"content": TEXT}}, ensure_ascii=False).encode() + b"\n",
+        }.get(kind)
         if body is None:
             self.plain(404, "text/html", b"<p>no such page</p>")
             return

@@ -317,8 +317,10 @@ CSS = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif } body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 article { border: 1px solid #8886; border-left: .4rem solid #b00020; border-radius: .3rem; padding: .2rem 1rem; margin: 1rem 0 }
 .incomplete article { border-left-color: #a06000 } .passes li { margin: .2rem 0 }
-q, .text { font-size: 1.1rem; overflow-wrap: anywhere; quotes: none; background: #8882; padding: .2rem .4rem; display: block; white-space: pre-wrap }  # noqa: E501
-mark { outline: 2px solid #b00020; background: #ffe08a; color: #000 } code { overflow-wrap: anywhere } img { max-width: 100%; border: 1px solid #8886 }  # noqa: E501
+q, .text { font-size: 1.1rem; overflow-wrap: anywhere; quotes: none; background: #8882; padding: .2rem .4rem;
+  display: block; white-space: pre-wrap }
+mark { outline: 2px solid #b00020; background: #ffe08a; color: #000 } code { overflow-wrap: anywhere }
+img { max-width: 100%; border: 1px solid #8886 }
 dt { font-weight: 600 } dd { margin: 0 0 .4rem 0 }
 """
 

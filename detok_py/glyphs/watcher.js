@@ -93,7 +93,7 @@
   };
 
   const nameOf = (place, name) => place + (name ? ":" + name : "");
-  const lookup = (node, place, name) => (byNode.get(node) || new Map()).get(nameOf(place, name));
+  const lookup = (node, place, name) => byNode.get(node)?.get(nameOf(place, name));
   // `spots` is every U+FFFD this place has had, with the 12 characters before it: a harness that knows the true text can
   // tell the ones that were sent.
   const describe = (f, value, at) => {
@@ -154,6 +154,8 @@
   };
 
   const checkText = (node) => {
+    const s = node.data;
+    if (!byNode.has(node) && s.indexOf("\\") < 0 && brokenAt(s) < 0) return;
     const e = hostOf(node);
     if (e && e.localName === "style") { if (RISKY.test(node.data)) alarm(); return; }
     if (e && e.localName === "textarea") return checkValue(e);
@@ -168,17 +170,19 @@
   };
   const checkValue = (e) => judge(e, e, "value", "", e.value, brokenAt(e.value));
   const checkElement = (e) => {
+    const name = e.localName;
     if (e.hasAttributes()) for (const a of e.attributes) checkAttribute(e, a.name);
-    if (e.localName === "input" || e.localName === "textarea") checkValue(e);
+    if (name === "input" || name === "textarea") checkValue(e);
     const root = rootOf.get(e) || e.shadowRoot;
     if (root) observe(root) || scan(root);
   };
-  const scan = (root) => {
-    if (root.nodeType === 3) return checkText(root);
-    if (root.nodeType === 8) return;
-    if (root.nodeType === 1) checkElement(root);
-    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
-    for (let n; (n = walk.nextNode());) n.nodeType === 3 ? checkText(n) : checkElement(n);
+  // What changes without a mutation of its own: a half whose other half has come, a value.
+  const recheck = () => { for (const f of live) f.place === "text" ? checkText(f.node) : f.place === "value" && checkValue(f.node); };
+  const scan = (node) => {
+    const type = node.nodeType;
+    if (type === 3) return checkText(node);
+    if (type === 1) checkElement(node);
+    for (let n = node.firstChild; n; n = n.nextSibling) scan(n);
   };
 
   const alarm = () => { risky = true; dirty = true; arm(); };
@@ -210,8 +214,6 @@
         for (const n of r.addedNodes) fresh.add(n);
         for (const n of r.removedNodes) if (fresh.has(n) && !n.isConnected) brief(n, target, n.textContent);
       } else if (r.type === "characterData") {
-        // Only the end of a long old text is looked at: text grows there, and all of it at every append would be quadratic.
-        if (fresh.has(target)) brief(target, hostOf(target), r.oldValue.slice(-256).replace(/^[\uDC00-\uDFFF]/, ""));
         fresh.add(target);
       } else {
         if (!attributes.has(target)) attributes.set(target, new Set());
@@ -226,7 +228,7 @@
     for (const f of live) if (!f.detached && !f.node.isConnected) die(f);
     if (risky) arm();
   };
-  const OPTIONS = { subtree: true, childList: true, characterData: true, characterDataOldValue: true, attributes: true };
+  const OPTIONS = { subtree: true, childList: true, characterData: true, attributes: true };
   const observe = (root) => {
     if (!root || roots.has(root)) return false;
     if (root.host) rootOf.set(root.host, root);
@@ -264,7 +266,7 @@
       if ([...live].some((f) => f.frames < SETTLED)) arm();
       later(close, 0);
     }
-    for (const f of live) if (f.place === "text") checkText(f.node);
+    recheck();
     shown = [...live].filter((f) => f.frames < SETTLED && (f.frames > 60 || visible(f)));
   };
   const arm = () => {
@@ -321,7 +323,7 @@
       }
     }));
   }
-  // Not a verdict, a hint: who decoded bytes into U+FFFD.
+  // A hint: who decoded bytes into U+FFFD.
   patch(window.TextDecoder && TextDecoder.prototype, "decode", after((out, [input, options]) => {
     if (out.indexOf("\uFFFD") < 0) return;
     const line = (new Error().stack || "").split("\n").filter((x) => /https?:|file:/.test(x))[0] || "";
@@ -346,9 +348,10 @@
     read: (include, exclude) => {
       take(observer.takeRecords());
       close();
+      roots.forEach(scan); // where no script may run, nothing was seen yet
       sweepSheets();
       sweepStyles();
-      for (const f of live) if (f.place === "text") checkText(f.node);
+      recheck();
       const has = (f, s) => f.chain.some((e) => e.matches(s));
       const findings = all.map((f) => ({ ...plain(f), outside: (!!include && !has(f, include)) || (!!exclude && has(f, exclude)) }));
       return JSON.stringify({ doc, url: location.href, more, findings });

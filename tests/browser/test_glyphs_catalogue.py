@@ -25,7 +25,10 @@ TRUTHS = {
     "hidden-surrogate": "a🦊b🐉c",
     "hidden-declarative-closed-shadow": None,
     **dict.fromkeys(
-        [f"hidden-{place}" for place in ("alt", "aria-label", "canvas", "css-attribute", "css-rule", "css-variable", "placeholder", "title")]
+        [
+            f"hidden-{place}"
+            for place in ("alt", "aria-label", "canvas", "css-attribute", "css-rule", "css-variable", "placeholder", "title")
+        ]
     ),
 }
 # The rule that must be among those that are broken; the rest are told by U+FFFD that stays.
@@ -115,7 +118,9 @@ def test_the_same_replacement_character_fails_where_nothing_says_that_it_was_sen
 
 def test_a_missing_font_is_incomplete_and_no_failure(page, server, browser_name):
     if browser_name != "chromium":
-        pytest.skip(f"{browser_name} paints a missing glyph as a box with its number, which is like no other: tofu is told in Chromium only")
+        pytest.skip(
+            f"{browser_name} paints a missing glyph as a box with its number, which is like no other: tofu is told in Chromium only"
+        )
     result = verdict(page, server, "tofu")
     assert result["violations"] == []
     assert [(one["id"], one["text"]) for one in result["incomplete"]] == [("tofu", "\U0010abcd")]
