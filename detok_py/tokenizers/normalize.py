@@ -330,7 +330,7 @@ class _CharacterMap:
             raise TokenizerFormatError(f"the precompiled_charsmap has {len(charsmap)} bytes; supported: at most {MAX_CHARSMAP}")
         size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) >= 4 else 0
         if size == 0 or size % 4 or 4 + size > len(charsmap):
-            raise TokenizerFormatError(f"the precompiled_charsmap says its trie has {size} bytes and has {len(charsmap)} in all: is it whole?")
+            raise TokenizerFormatError(f"the precompiled_charsmap says its trie has {size} bytes and has {len(charsmap)}: is it whole?")
         self._units = struct.unpack_from(f"<{size // 4}I", charsmap, 4)
         self._texts = charsmap[4 + size :]
         self._characters = _Replacements(self._find)
