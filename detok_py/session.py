@@ -46,7 +46,8 @@ they would have been without the cut, or a Failed event says that they are not. 
 >>> run.start("bytes"); run.add_bytes(b"caf\\xc3"); run.add_bytes(b"\\xa9"); run.finish("eos")
 >>> for event in exchange(): print(event)
 Started(id='0123456789abcdef', data='bytes', position=0)
-Bytes(position=0, data=b'caf\\xc3\\xa9')
+Bytes(position=0, data=b'caf\\xc3')
+Bytes(position=4, data=b'\\xa9')
 Finished(reason='eos', position=5, note=None)
 """
 
