@@ -1,0 +1,25 @@
+/**
+ * Text to whole user-perceived characters (UAX #29): what was shown is never joined by a later accent or a later half of a flag.
+ *
+ * In: text of whole code points, cut anywhere. Held: the last grapheme cluster, which the next character may still extend.
+ */
+export function graphemes() {
+  const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+  let held = "";
+  return {
+    /** @param {string} text */
+    feed(text) {
+      if (!text) return "";
+      const whole = held + text;
+      let last = 0;
+      for (const { index } of segmenter.segment(whole)) last = index;
+      held = whole.slice(last);
+      return whole.slice(0, last);
+    },
+    flush() {
+      const rest = held;
+      held = "";
+      return rest;
+    },
+  };
+}
