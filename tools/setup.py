@@ -129,6 +129,10 @@ def build_core() -> None:
     run(["node", "tools/build_core.mjs"], "Building the small runtime failed.")
 
 
+def build_micropython() -> None:
+    run([str(PYTHON), "tools/build_micropython.py"], "Building the MicroPython runtime failed.")
+
+
 def build_wheel() -> None:
     run([str(PYTHON), "tools/browser_wheel.py"], "Building the browser's wheel failed.")
 
@@ -175,13 +179,19 @@ STEPS = {
         (".build/runtime/python_core.zip",),
         build_core,
     ),
+    "micropython": Step(
+        "MicroPython for embedding",
+        (*CORE, "web/micropython/*.py", "web/python/*.py", "tools/build_micropython.py", "tools/browser_wheel.py", ".build/stamps/runtime"),
+        (".build/runtime/micropython.wasm", ".build/runtime/detok_micropython.bin"),
+        build_micropython,
+    ),
     "site": Step("pytest for Pyodide", ("requirements/pyodide.txt",), (".build/pyodide-site/pytest",), install_for_pyodide),
 }
 BUILD_STEPS = ("build", "node", "micropip", "runtime", "wheel")
 TARGETS = {
-    "demo": ("venv", "serve", "engine", *BUILD_STEPS, "core"),
+    "demo": ("venv", "serve", "engine", *BUILD_STEPS, "core", "micropython"),
     "check": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS),
-    "test": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS, "core", "site"),
+    "test": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS, "core", "micropython", "site"),
 }
 
 

@@ -1,18 +1,18 @@
 """What the client library's worker calls, in Pyodide and in MicroPython: streams by number, JSON out. Sans-I/O.
 
 In: numbers, JSON texts, and bytes in the inbox of detok_py.browser. Out: JSON texts. Held: one decoder for each stream that is open; a
-stream is gone with `release`, and nothing of it stays. JavaScript keeps no Python object but these functions.
+stream is gone with `release`. JavaScript keeps no Python object but these functions.
 
-A step of a text stream is `[deltas, finish reason or null, count of held bytes, held text]`, a delta `[channel, text]`. An answer gives what
-`PageStream` of detok_py/browser.py gives, with `deltas` in place of `tokens`.
+A step of a text stream is `[deltas, finish reason or null, count of held bytes, held text]`, a delta `[channel, text]`. An answer gives
+what `PageStream` of detok_py/browser.py gives, with `deltas` in place of `tokens`.
 """
 
 import json
 import sys
 
 import detok_py
-from detok_py import browser
-from detok_py import session as s
+import detok_py.browser as browser  # `from detok_py import browser` asks the package's __getattr__ first in MicroPython
+import detok_py.session as s
 from detok_py.errors import DetokError, VocabularyError
 from detok_py.wire import VOCABULARY_MISMATCH
 
@@ -21,7 +21,8 @@ _streams = {}
 
 def about():
     """Return which Python this is, and which detok_py, as JSON."""
-    return json.dumps({"python": sys.implementation.name + " " + ".".join([str(n) for n in sys.version_info[:3]]), "detok": detok_py.__version__})
+    version = ".".join([str(n) for n in sys.version_info[:3]])
+    return json.dumps({"python": sys.implementation.name + " " + version, "detok": detok_py.__version__})
 
 
 def read_inbox(size):
