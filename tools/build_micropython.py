@@ -17,7 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = ROOT / ".build" / "runtime"
 NPM = ROOT / "node_modules" / "@micropython" / "micropython-webassembly-pyscript"
-MODULES = "__init__ errors stage utf8 vocabulary decoders detokenizer spans segments chat wire session browser".split()
+MODULES = (
+    "__init__", "errors", "stage", "utf8", "vocabulary", "decoders", "detokenizer", "spans", "segments", "chat", "wire", "session",
+    "browser",
+)  # fmt: skip
 
 
 def sources() -> dict[str, Path]:
