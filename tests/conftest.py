@@ -19,6 +19,8 @@ TESTS = Path(__file__).resolve().parent
 # Importable there, or made to look so, but of no use without processes, threads and sockets.
 NOT_IN_PYODIDE = {"subprocess", "multiprocessing", "threading", "concurrent", "socket", "asyncio", "ssl", "signal", "pty"}
 RIMS = ("detok_py.bridge", "detok_py.glyphs", "detok_py.commands", "detok_py.cli")
+# The same statements as their neighbours, over far more cases.
+TOO_LONG_IN_PYODIDE = ("test_golden_encode.py", "test_one_stop_or_two_of_up_to_three_letters", "test_every_sequence_of_three_bytes")
 
 # Never a deadline: other work on the machine would decide whether a test passes.
 QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}
@@ -94,5 +96,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("native"):
                 item.add_marker(pytest.mark.skip(reason="needs a CPython with its packages"))
+            elif any(name in item.nodeid for name in TOO_LONG_IN_PYODIDE) and "DETOK_EVERYTHING" not in os.environ:
+                item.add_marker(pytest.mark.skip(reason="takes minutes in WebAssembly; runs in CPython (DETOK_EVERYTHING=1 runs it here)"))
             elif "gigabytes" in item.name:
                 item.add_marker(pytest.mark.skip(reason="files are memory in Pyodide, holes included"))

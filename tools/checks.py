@@ -72,6 +72,8 @@ def types(quick: bool) -> Outcome:
 def unit(quick: bool) -> Outcome:
     marks = "not soak and not slow" if quick else "not soak"
     command = [*PYTEST, "tests", "detok_py", "--doctest-modules", "--ignore=tests/browser", "--ignore=tests/pyodide", "-m", marks]
+    # Every file in one of two processes: more would only wait for each other on the machines that this is meant for.
+    command += ["-n", "2", "--dist", "loadfile"]
     return run(command, {"DETOK_PROFILE": "check"} if quick else None)
 
 

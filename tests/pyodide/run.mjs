@@ -23,7 +23,7 @@ const { loadPyodide } = await import(pathToFileURL(join(runtime, "pyodide.mjs"))
 const python = await loadPyodide({
   indexURL: `${runtime}/`,
   stdLibURL: join(runtime, "python_stdlib.zip"),
-  env: { HOME: "/home/pyodide", PYTEST_DISABLE_PLUGIN_AUTOLOAD: "1", PYTHONPYCACHEPREFIX: "/pycache", COLUMNS: "120" },
+  env: { ...(process.env.DETOK_EVERYTHING ? { DETOK_EVERYTHING: "1" } : {}), HOME: "/home/pyodide", PYTEST_DISABLE_PLUGIN_AUTOLOAD: "1", PYTHONPYCACHEPREFIX: "/pycache", COLUMNS: "120" },
 });
 // Byte for byte: by lines, each of pytest's dots would get a line of its own.
 const through = (/** @type {number} */ fd) => ({ isatty: false, write: (/** @type {Uint8Array} */ bytes) => writeSync(fd, bytes) });

@@ -9,7 +9,7 @@ import { makeCalls } from "./messages.js";
 
 /**
  * @typedef {object} RuntimeOptions
- * @property {"micropython" | "pyodide"} [runtime]  Which Python decodes. MicroPython is 0.3 MB, Pyodide 5 MB; they decode alike.
+ * @property {"micropython" | "pyodide"} [runtime]  Which Python decodes; Pyodide unless said otherwise. MicroPython is 0.3 MB, Pyodide 5 MB; they decode alike.
  * @property {string | URL} [runtimeUrl]  The folder of the runtime's files. Default: `../runtime/` beside this module.
  * @property {number} [timeout]  Milliseconds without progress after which booting is given up. Default 30000.
  *
@@ -60,7 +60,7 @@ function startWorker() {
 /** A worker with Python in it. */
 export class DecoderWorker {
   /** @param {RuntimeOptions} options */
-  constructor({ runtime = "micropython", runtimeUrl = new URL("../runtime/", import.meta.url), timeout = 30_000 } = {}) {
+  constructor({ runtime = "pyodide", runtimeUrl = new URL("../runtime/", import.meta.url), timeout = 30_000 } = {}) {
     if (typeof Worker === "undefined") throw new DetokError("detok decodes in a Worker, and there is none here: call it in a browser.");
     this.runtime = runtime;
     /** @type {Map<number, WeakRef<Listener>>} */
@@ -187,7 +187,7 @@ const shared = new Map();
  * @param {RuntimeOptions} [options]
  */
 export function decoderWorker(options = {}) {
-  const key = `${options.runtime ?? "micropython"} ${options.runtimeUrl ?? ""}`;
+  const key = `${options.runtime ?? "pyodide"} ${options.runtimeUrl ?? ""}`;
   let worker = shared.get(key);
   if (!worker || worker.dead) shared.set(key, (worker = new DecoderWorker(options)));
   return worker;
