@@ -23,6 +23,7 @@ MAGIC = b"detok\x01"
 BLOCK = 64
 LONG = 255
 MAX_TOKENS = 1 << 22
+MAX_DEPTH = 64  # brackets open in a header, those inside strings included
 
 # The rules of a vocabulary whose tokens are bytes, joined and decoded as UTF-8: the ordinary case.
 BYTES: dict[str, Any] = {"type": "Bytes"}
@@ -298,7 +299,7 @@ class Vocabulary:
             raise VocabularyError(f"not a packed vocabulary: it begins with {data[:6]!r}, not {MAGIC!r}; make one with `detok pack`")
         head_end = 10 + int.from_bytes(data[6:10], "little")
         try:
-            header = json.loads(data[10:head_end].decode())
+            header = json.loads(_shallow(data[10:head_end]))
             size = header["size"]
             if head_end > len(data) or not isinstance(size, int) or not 0 <= size <= MAX_TOKENS:
                 raise ValueError
@@ -360,6 +361,19 @@ class Vocabulary:
         vocabulary = cls(size, stored, rules, special, eos, literal, bool(header.get("clean_up")), bool(header.get("silent")))
         vocabulary._packed = data
         return vocabulary
+
+
+def _shallow(head: bytes) -> str:
+    """Return the text of a header that is not nested too deep to be parsed: in WebAssembly 3,000 levels end the interpreter for good."""
+    depth = 0
+    for byte in head:
+        if byte == 0x5B or byte == 0x7B:
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ValueError
+        elif byte == 0x5D or byte == 0x7D:
+            depth -= 1
+    return head.decode()
 
 
 def _utf8(piece: str, token_id: int) -> bytes:

@@ -19,7 +19,9 @@ def test_the_public_names_are_these_and_no_others():
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_a_public_name_is_there_and_says_what_it_does(name):
-    assert inspect.getdoc(getattr(detok_py, name))
+    found = getattr(detok_py, name)
+    # The wheel that a browser downloads has left its docstrings behind, its own included.
+    assert inspect.getdoc(found) or not detok_py.__doc__
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

@@ -64,15 +64,6 @@ def server():
         yield running
 
 
-@pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args, browser_name):
-    """The project's launch options, and `localhost` as a second origin."""
-    if browser_name != "chromium":
-        return browser_type_launch_args
-    args = [a for a in browser_type_launch_args["args"] if not a.startswith("--host-resolver-rules")]
-    return {**browser_type_launch_args, "args": [*args, "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"]}
-
-
 def verdict(page, server, name, truth=None):
     watch = GlyphWatch.of(page)
     page.goto(f"{server.url}/{name}.html")

@@ -200,16 +200,12 @@ def test_text_goes_in_as_text(booted: Any) -> None:
 def test_the_page_obeys_a_policy_with_trusted_types_and_breaks_none(page: Any, bridge: Any, new_demo: Any) -> None:
     demo = new_demo(bridge.url)
 
-    def stricter(route: Any) -> None:
-        answer = route.fetch()
-        policy = answer.headers["content-security-policy"] + "; require-trusted-types-for 'script'"
-        route.fulfill(response=answer, headers={**answer.headers, "content-security-policy": policy})
-
-    page.context.route(bridge.url + "/", stricter)
     page.add_init_script(
         """addEventListener("securitypolicyviolation", (event) => (globalThis.violations ??= []).push(event.violatedDirective))"""
     )
-    demo.open()
+    with page.expect_response(bridge.url + "/") as answer:
+        demo.open()
+    assert "require-trusted-types-for 'script'" in answer.value.headers["content-security-policy"]
     assert demo.stream_text("é") == "finished"
     assert page.evaluate("() => globalThis.violations ?? []") == []
     assert demo.complaints == []
