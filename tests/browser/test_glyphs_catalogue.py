@@ -81,7 +81,10 @@ def skip_what_no_script_reaches(name, browser_name):
 def test_every_fault_is_caught(page, server, name, turn, browser_name):
     skip_what_no_script_reaches(name, browser_name)
     found = verdict(page, server, f"{name}.faulty", TRUTHS.get(name, fixtures.TEXT))["violations"]
-    assert RULES.get(name, "ufffd-persistent") in {one["id"] for one in found}
+    rule = RULES.get(name, "ufffd-persistent")
+    if browser_name == "firefox" and name == "hidden-css-attribute":
+        rule = "ufffd-attribute"  # its computed style says `attr(…)`, not what that gives; the attribute itself is seen
+    assert rule in {one["id"] for one in found}
     assert all(one["cause_hint"] and one["text"] for one in found)
 
 
