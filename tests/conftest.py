@@ -22,6 +22,12 @@ RIMS = ("detok_py.bridge", "detok_py.glyphs", "detok_py.commands", "detok_py.cli
 # The same statements as their neighbours, over far more cases.
 TOO_LONG_IN_PYODIDE = ("test_golden_encode.py", "test_one_stop_or_two_of_up_to_three_letters", "test_every_sequence_of_three_bytes")
 
+# Real servers, real engines and brute force: `make check` leaves these files out, so that it stays a loop that one waits for.
+SLOW_FILES = {
+    *("test_bridge_gate.py", "test_bridge_resume.py", "test_bridge_stream.py", "test_engine_recite.py", "test_engine_replay.py"),
+    *("test_glyphs_proxy.py", "test_law_decoders.py", "test_law_segments.py", "test_micropython.py", "test_recite_model.py"),
+}
+
 # Never a deadline: other work on the machine would decide whether a test passes.
 QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}
 settings.register_profile("check", max_examples=40, **QUIET)
@@ -91,7 +97,12 @@ def pytest_report_collectionfinish() -> list[str]:
     return [f"left out inside Pyodide: {line}" for line in left_out]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not IN_PYODIDE:
+        for item in items:
+            if item.path.name in SLOW_FILES:
+                item.add_marker(pytest.mark.slow)
     if IN_PYODIDE:
         for item in items:
             if item.get_closest_marker("native"):
