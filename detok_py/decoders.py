@@ -905,7 +905,8 @@ class Chain:
     @property
     def is_small(self) -> bool:
         """Whether the state is a few characters, as it always is but for a byte run in "hf" mode and rules that need the whole text."""
-        return len(self.join.held) < 4 and (self.exact or self.text is None)
+        held = self.join.run if self.join.__class__ is _HuggingFaceRuns else self.join.held  # a run may be long: it is not copied here
+        return len(held) < 4 and (self.exact or self.text is None)
 
     def save(self) -> tuple[Any, ...]:
         """Return the state: strings, ints, None and tuples of them."""
