@@ -96,7 +96,7 @@ def browser(name: str) -> Callable[[bool], Outcome]:
         print(found.stdout, end="", flush=True)
         if "\t" not in found.stdout:
             return Outcome(found.returncode, {})
-        outcome = run([*PYTEST, "tests/browser", "--browser", name, "-m", "not soak"])
+        outcome = run([*PYTEST, "tests/browser", "--browser", name, "-m", "not soak", "-n", "2", "--dist", "loadfile"])
         # Exit code 5: every test was meant for the other browser.
         return Outcome(0 if outcome.code == 5 else outcome.code, outcome.counts)
 
