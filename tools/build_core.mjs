@@ -1,5 +1,6 @@
-// Build .build/runtime/python_core.zip: the standard library cut down to what Pyodide's start and detok_py's core import, and
-// detok_py itself, all as bytecode. For pages that embed detok and nothing else: about a third of the bytes, and no micropip.
+// Build .build/runtime/python_core.zip: the standard library cut down to what Pyodide's start and detok_py's core import,
+// detok_py itself, and the worker's module in web/python/, all as bytecode. For pages that embed detok and nothing else: about a third of
+// the bytes, and no micropip.
 //
 // In: .build/runtime/ as build_runtime.mjs and browser_wheel.py leave it. Out: python_core.zip, its compressed forms, and its line in
 // manifest.json. Which modules are needed is found by running it: everything is imported and worked once, and what has been
@@ -31,10 +32,13 @@ import sys
 [(module.__spec__.origin or "") for module in list(sys.modules.values()) if getattr(module, "__spec__", None)]
 `);
 python.FS.writeFile("/compile_stdlib.py", compiler);
+python.FS.writeFile("/detok_embed.py", await readFile(join(root, "web", "python", "detok_embed.py")));
 python.globals.set("loaded", loaded);
 python.runPython(`
 sys.path.insert(0, "/")
-import compile_stdlib
+import compile_stdlib, zipfile
+with zipfile.ZipFile("/detok.zip", "a") as archive:
+    archive.write("/detok_embed.py", "detok_embed.py")
 compile_stdlib.select("/stdlib.zip", "/detok.zip", "/core.zip", loaded)
 `);
 const zip = python.FS.readFile("/core.zip");

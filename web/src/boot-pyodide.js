@@ -21,10 +21,9 @@ export async function bootPython(runtimeUrl, onProgress) {
     if (!answer.ok) throw new Error(`${address} could not be read (HTTP ${answer.status}).`);
     return answer;
   };
-  const [{ loadPyodide }, lock, embedSource] = await Promise.all([
+  const [{ loadPyodide }, lock] = await Promise.all([
     import(/* webpackIgnore: true */ /* @vite-ignore */ url("pyodide.mjs")),
     read(url("pyodide-lock.json")).then((answer) => answer.json()),
-    read(new URL("../python/detok_embed.py", import.meta.url).href).then((answer) => answer.text()),
   ]);
   const python = await loadPyodide({
     indexURL: runtimeUrl,
@@ -36,9 +35,6 @@ export async function bootPython(runtimeUrl, onProgress) {
     stderr: () => {},
   });
   onProgress({ step: "starting Python", loaded: 0, total: 0 });
-  python.FS.mkdirTree("/detok");
-  python.FS.writeFile("/detok/detok_embed.py", embedSource);
-  python.runPython('import sys\nsys.path.insert(0, "/detok")');
   const embed = python.pyimport("detok_embed");
   const browser = python.pyimport("detok_py.browser");
   /** @type {{proxy: any, buffer: any} | undefined} */
