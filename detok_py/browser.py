@@ -239,19 +239,22 @@ class PageStream:
     """One answer on a page: a session of detok.v1 and a decoder. Methods are called by web/src/worker.js.
 
     `request` is JSON: {"prompt" or "messages", "params", "want", "stop": [strings], "single_bytes": true where each raw byte is a
-    row of its own}.
+    row of its own}. With "resume", the id of a run that an earlier page began, that run comes again from its beginning.
     """
 
     def __init__(self, request: str, max_attempts: int = 5) -> None:
         asked = json.loads(request)
         self.session = s.ClientSession(max_attempts=max_attempts)
-        self.session.generate(
-            prompt=asked.get("prompt"),
-            messages=asked.get("messages"),
-            params=asked.get("params"),
-            want=asked.get("want", "both"),
-            run_id=asked.get("id"),
-        )
+        if asked.get("resume"):
+            self.session.attach(asked["resume"])
+        else:
+            self.session.generate(
+                prompt=asked.get("prompt"),
+                messages=asked.get("messages"),
+                params=asked.get("params"),
+                want=asked.get("want", "both"),
+                run_id=asked.get("id"),
+            )
         self._stop = [stop for stop in asked.get("stop", []) if stop]
         self._single_bytes = bool(asked.get("single_bytes"))
         self._rows: RowDecoder | None = None

@@ -260,6 +260,22 @@ def test_a_lost_connection_is_taken_up_where_it_was_cut():
     assert line.last["type"] == "finished"
 
 
+def test_a_reloaded_page_takes_up_its_answer_from_the_beginning():
+    line = Line()
+    run = line.start()
+    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS])])
+    line.batch()
+    line.server.lost(1001, 0.0)
+    run.add_tokens([(0xA0, b"\xa0"), (HAO, TOKENS[HAO])])
+    run.finish("eos")
+    line.page, line.events = browser.PageStream(json.dumps({"resume": run.id})), []
+    line.connect()
+    line.batch()
+    line.batch()
+    assert line.text == "你好!"
+    assert [event["type"] for event in line.events if event["type"] in ("started", "finished")] == ["started", "finished"]
+
+
 def test_a_connection_that_stays_lost_is_given_up_and_held_bytes_become_text():
     line = Line()
     line.start().add_tokens([(ord("a"), b"a"), (NI_BEGINS, TOKENS[NI_BEGINS])])

@@ -14,6 +14,7 @@ import { forPython, shaper } from "./detok-stream.js";
  * @typedef {object} AnswerRequest
  * @property {string} [prompt]
  * @property {{role: string, content: string}[]} [messages]
+ * @property {string} [resume]  Instead of both: the `id` that an earlier answer's `start` told. It comes again from its beginning, and goes on.
  * @property {Record<string, unknown>} [params]  `max_tokens`, `temperature`, `seed`, `top_p`, `top_k`…
  * @property {"ids" | "bytes" | "both"} [want]  What the bridge sends. Default "both".
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Insist on this one. Without it the bridge's own is fetched.
@@ -137,14 +138,14 @@ export class Answer extends (globalThis.EventTarget ?? Object) {
   async #open(url, request) {
     if (this.#signal?.aborted) return this.#abort();
     this.#signal?.addEventListener("abort", this.#abort, { once: true });
-    const { prompt, messages, params, want, vocabulary } = request;
+    const { prompt, messages, resume, params, want, vocabulary } = request;
     const worker = (this.#worker = decoderWorker(request));
     const stream = (this.#stream = worker.add(this.#listener));
     await worker.keep(vocabulary);
     await worker.ready;
     if (this.#finish) return;
     const address = new URL(url, document.baseURI).href.replace(/^http/, "ws");
-    await worker.call("connect", stream, address, { ...forPython({ reasoning: true, tools: true, trimArtifacts: true, ...request }), prompt, messages, params, want, vocabulary: vocabulary?.sha256 });
+    await worker.call("connect", stream, address, { ...forPython({ reasoning: true, tools: true, trimArtifacts: true, ...request }), prompt, messages, resume, params, want, vocabulary: vocabulary?.sha256 });
   }
 
   /** @param {{events: any[], retry?: {seconds: number, code: number}}} batch */
