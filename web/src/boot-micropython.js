@@ -24,12 +24,13 @@ async function read(url) {
 /**
  * @param {string} runtimeUrl  Absolute, ending in "/".
  * @param {(progress: Progress) => void} onProgress
+ * @param {Record<string, string>} [files]  Where each file is, if not in that folder under its own name.
  * @returns {Promise<Python>}
  */
-export async function bootPython(runtimeUrl, onProgress) {
+export async function bootPython(runtimeUrl, onProgress, files = {}) {
   onProgress({ step: "reading MicroPython", loaded: 0, total: 0 });
   /** @param {string} name */
-  const file = (name) => new URL(name, runtimeUrl);
+  const file = (name) => new URL(files[name] ?? name, runtimeUrl);
   const [{ loadMicroPython }, bundle] = await Promise.all([
     import(/* webpackIgnore: true */ /* @vite-ignore */ file("micropython.mjs").href),
     read(file("detok_micropython.bin")).then((answer) => answer.arrayBuffer()),

@@ -27,10 +27,10 @@ function sessionOf(stream) {
 }
 
 answerCalls(scope, {
-  /** @param {{runtime: string, runtimeUrl: string}} options */
-  async boot({ runtime, runtimeUrl }) {
+  /** @param {{runtime: string, runtimeUrl: string, files?: Record<string, string>}} options */
+  async boot({ runtime, runtimeUrl, files }) {
     booted ??= (runtime === "pyodide" ? import("./boot-pyodide.js") : import("./boot-micropython.js")).then(({ bootPython }) =>
-      bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress)),
+      bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress), files),
     );
     python = await booted;
     return { runtime, ...JSON.parse(python.embed.about()) };

@@ -49,19 +49,27 @@ let policy;
 
 /** @returns {Worker} */
 function startWorker() {
+  // Bundlers find a file by this form, and move it: the packaged worker is one file that works wherever it lies.
+  const url = new URL("./decoder-worker.js", import.meta.url);
   const { trustedTypes } = /** @type {any} */ (globalThis);
-  // Written out where there is no policy to ask for: bundlers find a worker by this form.
-  if (!trustedTypes) return new Worker(new URL("./decoder-worker.js", import.meta.url), { type: "module", name: "detok" });
-  policy ??= trustedTypes.createPolicy("detok-library", { createScriptURL: (/** @type {string} */ url) => url });
-  const url = /** @type {any} */ (policy).createScriptURL(new URL("./decoder-worker.js", import.meta.url).href);
-  return new Worker(url, { type: "module", name: "detok" });
+  policy ??= trustedTypes?.createPolicy("detok-library", { createScriptURL: (/** @type {string} */ url) => url });
+  return new Worker(/** @type {any} */ (policy?.createScriptURL(url.href) ?? url), { type: "module", name: "detok" });
 }
+
+/** MicroPython's files beside this module, each written out for the same reason. */
+const ownFiles = () => ({
+  "micropython.mjs": new URL("../runtime/micropython.mjs", import.meta.url).href,
+  "micropython.wasm": new URL("../runtime/micropython.wasm", import.meta.url).href,
+  "detok_micropython.bin": new URL("../runtime/detok_micropython.bin", import.meta.url).href,
+});
 
 /** A worker with Python in it. */
 export class DecoderWorker {
   /** @param {RuntimeOptions} options */
-  constructor({ runtime = "pyodide", runtimeUrl = new URL("../runtime/", import.meta.url), timeout = 30_000 } = {}) {
+  constructor({ runtime = "pyodide", runtimeUrl, timeout = 30_000 } = {}) {
     if (typeof Worker === "undefined") throw new DetokError("detok decodes in a Worker, and there is none here: call it in a browser.");
+    const files = runtimeUrl === undefined ? ownFiles() : undefined;
+    const folder = files ? new URL("./", files["micropython.mjs"]) : new URL(String(runtimeUrl).replace(/\/*$/, "/"), globalThis.document?.baseURI);
     this.runtime = runtime;
     /** @type {Map<number, WeakRef<Listener>>} */
     this.streams = new Map();
@@ -78,7 +86,7 @@ export class DecoderWorker {
     const wait = () => {
       clearTimeout(timer);
       timer = setTimeout(() => this.die(new DetokError(
-        `Python could not be loaded: nothing came for ${timeout / 1000} s at “${step}”. Check that ${runtimeUrl} is served and that the page's ` +
+        `Python could not be loaded: nothing came for ${timeout / 1000} s at “${step}”. Check that ${folder} is served and that the page's ` +
         "Content-Security-Policy allows 'wasm-unsafe-eval'.", { retry: true })), timeout);
     };
     this.calls = makeCalls(this.worker, (name, value) => {
@@ -93,9 +101,8 @@ export class DecoderWorker {
     this.worker.addEventListener("error", (event) => this.die(new DetokError(`The decoding worker stopped${event.message ? `: ${event.message}` : ""}.`, { retry: true })));
     this.worker.addEventListener("messageerror", () => this.die(new DetokError("The decoding worker sent what cannot be read.", { retry: true })));
     wait();
-    const base = typeof document === "undefined" ? undefined : document.baseURI;
     /** @type {Promise<RuntimeInfo>} */
-    this.ready = this.calls.call("boot", { runtime, runtimeUrl: new URL(runtimeUrl, base).href }).then(
+    this.ready = this.calls.call("boot", { runtime, runtimeUrl: folder.href, files }).then(
       (info) => {
         this.booted = true;
         clearTimeout(timer);
