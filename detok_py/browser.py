@@ -302,8 +302,8 @@ class PageStream:
         return self._outcome([])
 
     def give_up(self) -> str:
-        """End it here and now: nothing more is waited for."""
-        return self._outcome(self.session.give_up(4499, CLOSED[4499]))
+        """End it here and now: nothing more is waited for, a vocabulary least of all."""
+        return self._abandon(4499, CLOSED[4499])
 
     def pause(self, paused: bool) -> str:
         """Stop or go on giving credit: a page that doesn't read lets its engine wait."""
@@ -327,11 +327,15 @@ class PageStream:
 
     def _refuse(self, sentence: str) -> str:
         self.session.cancel()
+        self.session.closing = (VOCABULARY_MISMATCH, "vocabulary mismatch")
+        return self._abandon(VOCABULARY_MISMATCH, sentence)
+
+    def _abandon(self, code: int, sentence: str) -> str:
+        """End it, with all that waits for a vocabulary. Told even where the session has ended: its end may be what waited."""
         self._waiting = []
         self._wanted = None
-        out = self.session.give_up(VOCABULARY_MISMATCH, sentence)
-        self.session.closing = (VOCABULARY_MISMATCH, "vocabulary mismatch")
-        return self._outcome(out)
+        self.session.give_up(code, sentence)
+        return self._outcome([s.Failed(code, sentence, False, self.session.position)])
 
     def _outcome(self, events: list[Any], retry: "float | None" = None) -> str:
         out: dict[str, Any] = {"events": []}

@@ -221,6 +221,21 @@ def test_a_vocabulary_that_cannot_be_fetched_ends_the_stream_and_says_why():
     assert "HTTP 404" in line.last["message"]
 
 
+@pytest.mark.parametrize("way", ["damaged", "given up"])
+def test_an_answer_that_ended_before_its_vocabulary_came_still_ends_once(way):
+    line = Line()
+    line.batch()
+    run = line.server.run
+    run.start("both")
+    run.add_tokens([(NI, TOKENS[NI])])
+    run.finish("eos")
+    line.batch()
+    before = len(line.events)
+    line.told(line.page.vocabulary(fill(b"damaged")) if way == "damaged" else line.page.give_up())
+    assert [event["type"] for event in line.events[before:]] == ["failed"]
+    assert line.text == ""
+
+
 def test_another_vocabulary_after_a_reconnect_is_refused():
     line = Line()
     line.start().add_tokens([(NI, TOKENS[NI])])

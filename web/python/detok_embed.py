@@ -77,6 +77,8 @@ def _crossed(deltas):
 
 def _step(chat, deltas):
     reason = chat.finish_reason
+    if reason is not None:
+        deltas = deltas + chat.flush()  # nothing more is asked for: what was held comes along
     held = chat.detokenizer.held
     return json.dumps([_crossed(deltas), reason, len(held) if reason is None else 0, chat.held if reason is None else ""])
 
