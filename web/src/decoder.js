@@ -13,7 +13,7 @@ import { makeCalls } from "./messages.js";
  * @property {string | URL} [runtimeUrl]  The folder of the runtime's files. Default: `../runtime/` beside this module.
  * @property {number} [timeout]  Milliseconds without progress after which booting is given up. Default 30000.
  *
- * @typedef {import("./runtime.js").Progress} Progress
+ * @typedef {import("./messages.js").Progress} Progress
  * @typedef {{runtime: string, python: string, detok: string}} RuntimeInfo
  *
  * @typedef {object} Listener  What a worker tells a stream.

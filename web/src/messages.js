@@ -20,6 +20,8 @@
  * @typedef {{reply: number, value?: unknown, error?: CrossedError}} ReplyMessage
  * @typedef {{note: string, value: unknown}} NoteMessage
  *
+ * @typedef {{step: string, loaded: number, total: number}} Progress  What is being done; bytes of it, where they are counted.
+ *
  * @typedef {object} Calls
  * @property {(name: string, ...args: unknown[]) => Promise<any>} call  Ask the other side; rejects with its error.
  * @property {(error: Error) => void} end  The other side is gone: reject what is open and what comes.
