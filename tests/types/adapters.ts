@@ -1,0 +1,33 @@
+// What a TypeScript user writes with the adapters, checked against the real packages by tsc --strict. Never run.
+
+import { useChat } from "@ai-sdk/react";
+import type { ChatTransport, UIMessage } from "ai";
+import { DetokTransport } from "../../web/src/ai-sdk.js";
+import { define, type DetokText } from "../../web/src/element.js";
+import { readAnswer } from "../../web/src/fetch.js";
+import { useAnswer } from "../../web/src/react.js";
+
+type Message = UIMessage<{ tokens: number }>;
+
+const plain: ChatTransport<UIMessage> = new DetokTransport("/stream");
+const typed: ChatTransport<Message> = new DetokTransport<Message>("/stream", { params: { temperature: 0 }, stop: ["END"] });
+
+export function Chat() {
+  const { messages, sendMessage, status } = useChat<Message>({ transport: typed, resume: true });
+  const answer = useAnswer("/stream", { runtime: "micropython" });
+  const calls: (string | undefined)[] = answer.toolCalls.map((call) => call.name);
+  const reason: "eos" | "stop" | "length" | "cancelled" | "error" | undefined = answer.finish?.reason;
+  void answer.send({ messages: [{ role: "user", content: "hello" }] });
+  // @ts-expect-error a prompt is text
+  void answer.send(5);
+  return [messages.length, sendMessage, status, calls, reason, plain];
+}
+
+export async function main(element: DetokText) {
+  define();
+  element.stream = new ReadableStream<string>();
+  for await (const { channel, text } of readAnswer(fetch("/answer"), { reasoning: true })) {
+    const known: "content" | "reasoning" | "tool_call" = channel;
+    console.log(known, text.length);
+  }
+}

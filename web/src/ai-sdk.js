@@ -1,0 +1,189 @@
+/**
+ * A chat transport for Vercel's AI SDK: `useChat({ transport: new DetokTransport("/stream") })`.
+ *
+ * In: the messages of a chat. Out: the SDK's message chunks: text, reasoning and tool calls as parts, a finish with its reason, an error with a
+ * sentence. A lost connection is taken up again below, and nobody here sees it; after a reload `resume: true` takes up the answer that was coming.
+ * Of the package `ai` only the types are used.
+ */
+
+import { connect } from "./connect.js";
+import { DetokError } from "./decoder.js";
+import { readToolCalls } from "./tool-calls.js";
+
+/**
+ * @typedef {import("ai").UIMessageChunk} Chunk
+ * @typedef {Omit<import("./connect.js").AnswerRequest, "prompt" | "messages" | "resume" | "signal"> & import("./detok-stream.js").TextOptions &
+ *   import("./decoder.js").RuntimeOptions & {storage?: Pick<Storage, "getItem" | "setItem" | "removeItem">}} TransportOptions
+ *   `storage` remembers which answer a chat waits for, across a reload. Default: sessionStorage.
+ */
+
+/**
+ * @template {import("ai").UIMessage} UI_MESSAGE
+ * @typedef {import("ai").ChatTransport<UI_MESSAGE>} Transport
+ */
+
+/**
+ * @template {import("ai").UIMessage} [UI_MESSAGE=import("ai").UIMessage]
+ * @implements {Transport<UI_MESSAGE>}
+ */
+export class DetokTransport {
+  /**
+   * @param {string | URL} url  The bridge's WebSocket.
+   * @param {TransportOptions} [options]  As for `connect`. What a request gives as `body` is added to its `params`.
+   */
+  constructor(url, { storage, ...options } = {}) {
+    this.#url = url;
+    this.#options = options;
+    this.#storage = storage;
+  }
+
+  #url;
+  #options;
+  #storage;
+
+  /** Taking an answer up gives all of it again. */
+  resumeStreamIsReplay = true;
+
+  /**
+   * @param {Parameters<import("ai").ChatTransport<UI_MESSAGE>["sendMessages"]>[0]} request
+   * @returns {Promise<ReadableStream<Chunk>>}
+   */
+  async sendMessages({ chatId, messages, abortSignal, body }) {
+    const plain = messages.flatMap((message) => plainMessages(message, this.#options.tools));
+    return chunkStream(this.#ask(chatId, { messages: plain, params: { ...this.#options.params, ...body }, signal: abortSignal }));
+  }
+
+  /**
+   * @param {Parameters<import("ai").ChatTransport<UI_MESSAGE>["reconnectToStream"]>[0]} request
+   * @returns {Promise<ReadableStream<Chunk> | null>} null where no answer is waited for, or the bridge keeps it no longer.
+   */
+  async reconnectToStream({ chatId, abortSignal }) {
+    const resume = this.#runs?.getItem(runKey(chatId));
+    if (!resume) return null;
+    const answer = this.#ask(chatId, { resume, signal: abortSignal });
+    await new Promise((resolve) => {
+      answer.addEventListener("start", resolve, { once: true });
+      answer.finished.then(resolve);
+    });
+    if (!answer.over) return chunkStream(answer);
+    const { error } = await answer.finished;
+    return error?.code === 4410 ? null : chunkStream(answer);
+  }
+
+  /** @param {string} chatId @param {import("./connect.js").AnswerRequest} request */
+  #ask(chatId, request) {
+    const answer = connect(this.#url, { ...this.#options, ...request });
+    let run = request.resume;
+    answer.addEventListener("start", (event) => {
+      run = /** @type {CustomEvent} */ (event).detail.id;
+      this.#runs?.setItem(runKey(chatId), String(run));
+    });
+    answer.finished.then(() => {
+      // A later answer of the same chat may stand there by now.
+      if (this.#runs?.getItem(runKey(chatId)) === run) this.#runs?.removeItem(runKey(chatId));
+    });
+    return answer;
+  }
+
+  get #runs() {
+    try {
+      return this.#storage ?? globalThis.sessionStorage;
+    } catch {
+      return undefined; // a page may be forbidden to store
+    }
+  }
+}
+
+/** @param {string} chatId */
+function runKey(chatId) {
+  return `detok.run.${chatId}`;
+}
+
+/**
+ * A message of the SDK as the engine's template takes it: text, and calls between their tags. Reasoning is not sent back.
+ * @param {import("ai").UIMessage} message
+ * @param {[open: string, close: string] | true | undefined} tools
+ * @returns {{role: string, content: string}[]}
+ */
+function plainMessages({ role, parts }, tools) {
+  const [open, close] = Array.isArray(tools) ? tools : ["<tool_call>", "</tool_call>"];
+  let content = "";
+  const results = [];
+  for (const part of parts) {
+    if (part.type === "text") content += part.text;
+    else if (part.type === "file") throw new DetokError(`A bridge takes text only, and this message has a file (${part.mediaType}); send it without.`);
+    else if ("toolCallId" in part) {
+      const name = part.type === "dynamic-tool" ? part.toolName : part.type.slice("tool-".length);
+      content += `\n${open}\n${JSON.stringify({ name, arguments: part.input })}\n${close}`;
+      if (part.state === "output-available") results.push(JSON.stringify(part.output) ?? "null");
+      else if (part.state === "output-error") results.push(JSON.stringify({ error: part.errorText }));
+    }
+  }
+  return [{ role, content: content.trimStart() }, ...results.map((result) => ({ role: "tool", content: result }))];
+}
+
+/** @param {import("./connect.js").Answer} answer @returns {ReadableStream<Chunk>} */
+function chunkStream(answer) {
+  const from = chunks(answer);
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await from.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel() {
+      answer.cancel();
+    },
+  });
+}
+
+/** @type {Partial<Record<import("./connect.js").Finish["reason"], import("ai").FinishReason>>} */
+const REASONS = { eos: "stop", stop: "stop", length: "length" };
+
+/** @param {import("./connect.js").Answer} answer @returns {AsyncGenerator<Chunk, void, void>} */
+async function* chunks(answer) {
+  yield { type: "start" };
+  yield { type: "start-step" };
+  let parts = 0;
+  let calls = 0;
+  /** What is being written: `text` is what has not been given yet. @type {{channel: string, id: string, text: string, begun: boolean} | undefined} */
+  let open;
+  /** @returns {Generator<Chunk>} */
+  function* close() {
+    if (open?.channel === "tool_call") {
+      for (const call of readToolCalls(open.text)) {
+        const toolCallId = `call-${++calls}-${crypto.randomUUID()}`;
+        if (call.name === undefined) {
+          yield { type: "tool-input-error", toolCallId, toolName: "unknown", input: call.text, dynamic: true, errorText: "The model wrote a tool call that cannot be read." };
+        } else yield { type: "tool-input-available", toolCallId, toolName: call.name, input: call.arguments, dynamic: true };
+      }
+    } else if (open?.begun) yield { type: open.channel === "reasoning" ? "reasoning-end" : "text-end", id: open.id };
+    open = undefined;
+  }
+  try {
+    for await (const { channel, text } of answer) {
+      if (open?.channel !== channel) {
+        yield* close();
+        open = { channel, id: `part-${++parts}`, text: "", begun: false };
+      }
+      open.text += text;
+      // A tool call is known when it is whole; a part of nothing but white space, as between two calls, is none.
+      if (channel === "tool_call" || !(open.begun || open.text.trim())) continue;
+      const kind = channel === "reasoning" ? "reasoning" : "text";
+      if (!open.begun) yield { type: `${kind}-start`, id: open.id };
+      yield { type: `${kind}-delta`, id: open.id, delta: open.text };
+      open.begun = true;
+      open.text = "";
+    }
+  } catch {
+    // `finished` says why
+  }
+  yield* close();
+  const { reason, error } = await answer.finished;
+  if (reason === "cancelled") yield { type: "abort" };
+  else if (error) yield { type: "error", errorText: error.message };
+  else {
+    yield { type: "finish-step" };
+    yield { type: "finish", finishReason: calls ? "tool-calls" : (REASONS[reason] ?? "other") };
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * `<detok-text src="/stream" prompt="…">`: an answer as it comes, in an element.
+ *
+ * In: the attributes `src` (a bridge's WebSocket) and `prompt`; or the property `request`, as `connect` takes it; or the property `stream`, any
+ * async iterable or ReadableStream of strings or deltas. Out: one text node in the element itself, without a shadow root, so that the page's
+ * styles, its search and its screen readers find it. Events: `delta`, `held`, `finish` {reason, …}, `error` {error}; the attribute
+ * `data-state`: idle, streaming, finished, error.
+ */
+
+import { connect } from "./connect.js";
+import { asDetokError } from "./decoder.js";
+
+/** @typedef {import("./detok-stream.js").Delta} Delta */
+/** @typedef {import("./connect.js").AnswerRequest & import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions} AnswerOptions */
+
+/** The element. A server has no HTMLElement, and may import this all the same. */
+export class DetokText extends /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? Object) {
+  static observedAttributes = ["src", "prompt"];
+
+  #text = /** @type {Text | undefined} */ (undefined);
+  /** What is being read. @type {{cancel(): void} | undefined} */
+  #source;
+  /** @type {AnswerOptions | undefined} */
+  #request;
+  #waiting = false;
+
+  connectedCallback() {
+    // What a page has said itself stays. A log that is read out with every token could not be borne; who wants it sets aria-live.
+    for (const [name, value] of Object.entries({ role: "log", "aria-live": "off", dir: "auto", "data-state": "idle" })) {
+      if (!this.hasAttribute(name)) this.setAttribute(name, value);
+    }
+    this.style.whiteSpace ||= "pre-wrap";
+    if (!this.#source) this.#startSoon();
+  }
+
+  disconnectedCallback() {
+    // An element that was only moved is connected again by then.
+    queueMicrotask(() => {
+      if (!this.isConnected) this.stop();
+    });
+  }
+
+  attributeChangedCallback() {
+    if (this.isConnected) this.#startSoon();
+  }
+
+  /** What to ask for, where a prompt alone won't do: `messages`, `params`, `stop`… @returns {AnswerOptions | undefined} */
+  get request() {
+    return this.#request;
+  }
+
+  set request(request) {
+    this.#request = request;
+    if (this.isConnected) this.#startSoon();
+  }
+
+  /** Show this instead of asking a bridge. @param {ReadableStream<string | Delta> | AsyncIterable<string | Delta>} stream */
+  set stream(stream) {
+    const from = "getReader" in stream ? readerOf(stream) : stream[Symbol.asyncIterator]();
+    let cancelled = false;
+    const cancel = () => {
+      cancelled = true;
+      void from.return?.();
+    };
+    this.#begin({ cancel });
+    const source = this.#source;
+    (async () => {
+      try {
+        for (let part = await from.next(); !part.done; part = await from.next()) {
+          if (source !== this.#source) return;
+          this.#show(typeof part.value === "string" ? { channel: "content", text: part.value } : part.value);
+        }
+        if (source === this.#source) this.#finish({ reason: cancelled ? "cancelled" : "end" });
+      } catch (error) {
+        if (source === this.#source) this.#finish({ reason: "error", error: asDetokError(error) });
+      }
+    })();
+  }
+
+  /** The text so far. */
+  get text() {
+    return this.#text?.data ?? "";
+  }
+
+  /** Ask again, from the beginning. */
+  start() {
+    const url = this.getAttribute("src");
+    const prompt = this.getAttribute("prompt");
+    const request = this.#request ?? (prompt === null ? undefined : { prompt });
+    if (!url || !request) return;
+    const answer = connect(url, request);
+    this.#begin(answer);
+    /** @param {string} type @param {(detail: any) => void} take */
+    const on = (type, take) => answer.addEventListener(type, (event) => {
+      if (answer === this.#source) take(/** @type {CustomEvent} */ (event).detail);
+    });
+    on("delta", (delta) => this.#show(delta));
+    on("held", (held) => this.#tell("held", held));
+    on("finish", (finish) => this.#finish(finish));
+  }
+
+  /** Stop; what came stays. */
+  stop() {
+    this.#source?.cancel();
+  }
+
+  /** Attributes change one after the other, and mean one start. */
+  #startSoon() {
+    if (this.#waiting) return;
+    this.#waiting = true;
+    queueMicrotask(() => {
+      this.#waiting = false;
+      if (this.isConnected) this.start();
+    });
+  }
+
+  /** @param {{cancel(): void}} source */
+  #begin(source) {
+    const last = this.#source;
+    this.#source = source;
+    last?.cancel();
+    this.replaceChildren((this.#text = document.createTextNode("")));
+    this.dataset.state = "streaming";
+  }
+
+  /** @param {Delta} delta */
+  #show(delta) {
+    if (delta.channel === "content") this.#text?.appendData(delta.text);
+    this.#tell("delta", delta);
+  }
+
+  /** @param {{reason: string, error?: Error}} finish */
+  #finish(finish) {
+    this.#source = undefined;
+    this.dataset.state = finish.reason === "error" ? "error" : "finished";
+    if (finish.reason === "error") this.#tell("error", { error: finish.error });
+    this.#tell("finish", finish);
+  }
+
+  /** @param {string} type @param {unknown} detail */
+  #tell(type, detail) {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+}
+
+/**
+ * Make `<detok-text>` an element of this page. Does nothing on a server, or where the name is taken already.
+ * @param {string} [name]
+ */
+export function define(name = "detok-text") {
+  // A class has one name; a second one is a class of its own.
+  if (globalThis.customElements && !customElements.get(name)) customElements.define(name, class extends DetokText {});
+}
+
+/** A stream as an iterator: not every browser has one of its own. @param {ReadableStream<string | Delta>} stream @returns {AsyncIterator<string | Delta>} */
+function readerOf(stream) {
+  const reader = stream.getReader();
+  return {
+    next: () => /** @type {Promise<IteratorResult<string | Delta>>} */ (reader.read()),
+    return: async () => {
+      await reader.cancel().catch(() => {});
+      return { done: true, value: undefined };
+    },
+  };
+}

@@ -1,0 +1,117 @@
+/**
+ * An answer as React state: `const { text, status, send, stop } = useAnswer("/stream")`.
+ *
+ * In: a prompt or messages, by `send`. Out: the text so far, with reasoning and tool calls apart; a component is rendered at most once a frame.
+ * Held: one answer at a time; it is cancelled when the component goes.
+ */
+
+import { useEffect, useState, useSyncExternalStore } from "react";
+import { connect } from "./connect.js";
+import { readToolCalls } from "./tool-calls.js";
+
+/**
+ * @typedef {object} AnswerState
+ * @property {string} text
+ * @property {string} reasoning
+ * @property {import("./tool-calls.js").ToolCall[]} toolCalls
+ * @property {{bytes: number, text: string}} held  What waits for later tokens: bytes of a character, the beginning of a stop string.
+ * @property {"ready" | "submitted" | "streaming" | "reconnecting" | "error"} status
+ * @property {Error | undefined} error
+ * @property {import("./connect.js").Finish | undefined} finish  How the last answer ended.
+ *
+ * @typedef {import("./connect.js").AnswerRequest & import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions} AnswerOptions
+ */
+
+/** @type {AnswerState} */
+const NOTHING = Object.freeze({ text: "", reasoning: "", toolCalls: [], held: { bytes: 0, text: "" }, status: "ready", error: undefined, finish: undefined });
+
+/** One component's answer, outside of React: what its events say, told to the component once a frame. */
+class AnswerStore {
+  constructor() {
+    /** @type {string | URL} */
+    this.url = "";
+    /** @type {AnswerOptions} */
+    this.options = {};
+  }
+
+  #state = NOTHING;
+  #shown = NOTHING;
+  #tool = "";
+  /** @type {import("./connect.js").Answer | undefined} */
+  #answer;
+  /** @type {number | undefined} */
+  #frame;
+  /** @type {Set<() => void>} */
+  #listeners = new Set();
+
+  /** @param {() => void} listener */
+  subscribe = (listener) => {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  };
+
+  read = () => this.#shown;
+
+  /**
+   * Ask. An answer that is still coming is cancelled.
+   * @param {string | AnswerOptions} request  A prompt, or what `connect` takes.
+   * @returns {Promise<import("./connect.js").Finish>} How it ended; never rejects.
+   */
+  send = (request) => {
+    this.#answer?.cancel();
+    const answer = connect(this.url, { ...this.options, ...(typeof request === "string" ? { prompt: request } : request) });
+    this.#answer = answer;
+    this.#tool = "";
+    this.#tell({ ...NOTHING, status: "submitted" });
+    /** @param {string} type @param {(detail: any) => void} take */
+    const on = (type, take) => answer.addEventListener(type, (event) => {
+      if (answer === this.#answer) take(/** @type {CustomEvent} */ (event).detail);
+    });
+    on("delta", ({ channel, text }) => {
+      if (channel === "content") this.#tell({ text: this.#state.text + text, status: "streaming" });
+      else if (channel === "reasoning") this.#tell({ reasoning: this.#state.reasoning + text, status: "streaming" });
+      else this.#tell({ toolCalls: readToolCalls((this.#tool += text)), status: "streaming" });
+    });
+    on("held", (held) => this.#tell({ held }));
+    on("resume", () => this.#tell({ status: "reconnecting" }));
+    on("start", () => this.#tell({ status: "streaming" }));
+    on("finish", (finish) => {
+      this.#tell({ status: finish.reason === "error" ? "error" : "ready", error: finish.reason === "error" ? finish.error : undefined, finish, held: NOTHING.held }, true);
+    });
+    return answer.finished;
+  };
+
+  /** Stop the answer that is coming; what came of it stays. */
+  stop = () => this.#answer?.cancel();
+
+  /** @param {Partial<AnswerState>} change @param {boolean} [now] */
+  #tell(change, now = false) {
+    this.#state = { ...this.#state, ...change };
+    if (now) this.#show();
+    else this.#frame ??= requestAnimationFrame(() => this.#show());
+  }
+
+  #show() {
+    if (this.#frame !== undefined) cancelAnimationFrame(this.#frame);
+    this.#frame = undefined;
+    this.#shown = this.#state;
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+/**
+ * An answer of a bridge, as state of this component.
+ * @param {string | URL} url  The bridge's WebSocket.
+ * @param {AnswerOptions} [options]  As for `connect`; what `send` is given comes on top.
+ * @returns {AnswerState & {send: AnswerStore["send"], stop: () => void}}
+ */
+export function useAnswer(url, options = {}) {
+  const [store] = useState(() => new AnswerStore());
+  const state = useSyncExternalStore(store.subscribe, store.read, store.read);
+  useEffect(() => {
+    store.url = url;
+    store.options = options;
+  });
+  useEffect(() => store.stop, [store]);
+  return { ...state, send: store.send, stop: store.stop };
+}

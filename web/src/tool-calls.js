@@ -1,0 +1,52 @@
+/**
+ * The calls in the text of the channel "tool_call".
+ *
+ * In: what models write between their tags: JSON objects `{"name", "arguments"}`, several after one another or in an array. Out: a ToolCall
+ * each. What is no such object is a ToolCall without a name: it is shown, and nothing is guessed.
+ */
+
+/**
+ * @typedef {object} ToolCall
+ * @property {string} [name]        Absent where the model wrote no call that can be read.
+ * @property {unknown} [arguments]
+ * @property {string} text          As the model wrote it.
+ */
+
+/**
+ * @param {string} text
+ * @returns {ToolCall[]}
+ */
+export function readToolCalls(text) {
+  return pieces(text).flatMap((piece) => {
+    let value;
+    try {
+      value = JSON.parse(piece);
+    } catch {
+      return [{ text: piece }];
+    }
+    return [value].flat().map((call) =>
+      typeof call?.name === "string" ? { name: call.name, arguments: call.arguments ?? call.parameters ?? {}, text: piece } : { text: piece },
+    );
+  });
+}
+
+/** Cut after each outermost bracket. @param {string} text */
+function pieces(text) {
+  const out = [];
+  let depth = 0;
+  let from = 0;
+  let quoted = false;
+  for (let at = 0; at < text.length; at++) {
+    const letter = text[at];
+    if (quoted) {
+      if (letter === "\\") at++;
+      else quoted = letter !== '"';
+    } else if (letter === '"') quoted = true;
+    else if (letter === "{" || letter === "[") depth++;
+    else if ((letter === "}" || letter === "]") && --depth === 0) {
+      out.push(text.slice(from, at + 1));
+      from = at + 1;
+    }
+  }
+  return [...out, text.slice(from)].map((piece) => piece.trim()).filter(Boolean);
+}
