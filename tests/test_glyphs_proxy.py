@@ -334,6 +334,26 @@ def test_of_events_that_nobody_knows_nothing_is_claimed():
     assert sent.text is None
 
 
+@pytest.mark.parametrize("word", ["ALIVE", "ping", "keep-alive", "heartbeat"])
+def test_what_keeps_a_connection_open_is_nobodys_text(word):
+    sent = SentText("text/event-stream")
+    sent.feed(f"data: {word}\n\n".encode() * 3)
+    sent.flush()
+    assert not sent.text
+    sent.feed(b"data: a keep-alive of 15 s\n\n")
+    assert sent.text == "a keep-alive of 15 s"
+
+
+def test_of_binary_messages_that_nobody_knows_nothing_is_claimed():
+    sent = SentText("websocket")
+    sent.message("pong")
+    assert sent.text == ""
+    sent.message(None)
+    assert sent.text is None
+    sent.message("a")
+    assert sent.text == "a"
+
+
 def test_the_last_line_counts_though_nothing_ends_it():
     sent = SentText("application/x-ndjson")
     sent.feed(b'{"response": "a"}\n{"response": "b"}')

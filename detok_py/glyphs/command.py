@@ -40,6 +40,10 @@ class CheckError(DetokError, RuntimeError):
     """The check could not run: no browser, no page, a step that the page does not allow."""
 
 
+# Kinds of requests that no answer streams in: a font from a stranger's server is not part of the conversation.
+STATIC = ("stylesheet", "font", "image", "media", "manifest")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `detok check` or, where the parser's command says so, of `detok proxy`."""
     if parser.get_default("command") == "proxy":
@@ -252,7 +256,8 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
         page = context.new_page()
         waiting: dict[Any, float] = {}
         hosts: set[str] = set()
-        page.on("request", lambda r: hosts.add(urlsplit(r.url).netloc))
+        page.on("request", lambda r: None if r.resource_type in STATIC else hosts.add(urlsplit(r.url).netloc))
+        page.on("websocket", lambda w: hosts.add(urlsplit(w.url).netloc))
         page.on("request", lambda r: waiting.update({r: time.monotonic()}) if r.resource_type in ("fetch", "xhr") else None)
         for event in ("requestfinished", "requestfailed"):
             page.on(event, lambda r: waiting.pop(r, None))
@@ -291,11 +296,15 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
         if not settled:
             extra.append(report.entry("not-settled", target=[], text=f"after {args.timeout:g} s"))
         if chaos:
-            extra += [report.entry("not-read", target=[], text=f"{host}: encrypted") for host in sorted(chaos.blind) if _asked(host, hosts)]
+            extra += [
+                report.entry("not-read", target=[], text=f"{host}: encrypted, so not cut either")
+                for host in sorted(chaos.blind)
+                if _asked(host, hosts)
+            ]
             extra += [
                 report.entry("not-read", target=[], text=f"{a.url}: its events are of no known kind")
                 for a in chaos.answers
-                if a.sent.text is None
+                if a.sent.text is None and truth is None
             ]
             extra += [
                 report.entry("not-read", target=[], text=problem)

@@ -24,6 +24,8 @@ MAX_HEAD = 64 * 1024
 MAX_FRAGMENTS = 1000  # in one WebSocket message: receivers refuse a message in very many
 STREAMS = re.compile(r"text/event-stream|ndjson|jsonl|json-seq|stream\+json|vnd\.amazon\.eventstream", re.I)
 PERHAPS = re.compile(r"^(text/plain|application/octet-stream|application/json|application/x-detok|)\s*(;|$)", re.I)
+# Plain-text events that keep a connection open and are nobody's text: Gradio's heartbeat is `data: ALIVE`.
+KEEP_ALIVE = re.compile("alive|ping|pong|keep-?alive|heart-?beat", re.I)
 HOP_BY_HOP = {"connection", "proxy-connection", "keep-alive", "te", "trailer", "proxy-authenticate", "proxy-authorization"}
 Headers = list[tuple[str, str]]
 
@@ -125,9 +127,14 @@ class SentText:
     def text(self) -> str | None:
         return None if self._events and not self._known else "".join(self._parts)
 
-    def message(self, message: str) -> None:
-        """Take one whole message of a WebSocket."""
-        self._event(message) if message[:1] in "{[" else self._said(message)
+    def message(self, message: str | None) -> None:
+        """Take one whole message of a WebSocket; None for a binary one that nobody here can read."""
+        if message is None:
+            self._events += 1
+        elif message[:1] in ("{", "["):
+            self._event(message)
+        elif not KEEP_ALIVE.fullmatch(message.strip()):
+            self._said(message)
 
     def _take(self, text: str) -> None:
         if self.kind == "text":
@@ -147,7 +154,7 @@ class SentText:
             self._parts.append(text)
 
     def _event(self, data: str) -> None:
-        if data.strip() == "[DONE]":
+        if data.strip() == "[DONE]" or KEEP_ALIVE.fullmatch(data.strip()):
             return
         old = re.match(r'0:(".*")$', data)  # the AI SDK's first stream format
         try:
@@ -661,6 +668,8 @@ class Connection:
                     record.sent.feed(message[1:])  # detok.v1: raw bytes
                 elif as_messages:
                     record.sent.feed(message)
+                else:
+                    record.sent.message(None)
 
     async def _fragments(self, code: int, kind: int, data: bytes, last: bool, recut: Recut, record: Answer, as_messages: bool) -> None:
         if as_messages and kind == 1:

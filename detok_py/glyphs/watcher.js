@@ -146,33 +146,31 @@
     if (text !== f.text) send(f);
   };
   // It came and went within one task, unseen.
-  const brief = (node, element, value) => {
+  const brief = (node, parent, value) => {
     const at = brokenAt(value);
-    if (at < 0 || !element || SKIP.test(node.localName) || SKIP.test(element.localName) || lookup(node, "text", "")) return;
-    const f = born(node, element.localName ? element : null, "text", "", value, at);
+    if (at < 0 || !parent.isConnected || SKIP.test(node.localName) || SKIP.test(parent.localName) || lookup(node, "text", "")) return;
+    const f = born(node, parent.localName ? parent : null, "text", "", value, at);
     if (f) die(f);
   };
 
+  const suspect = (node) => { const s = node.data; return brokenAt(s) >= 0 || s.indexOf("\\") >= 0 || byNode.has(node); };
   const checkText = (node) => {
-    const s = node.data;
-    if (!byNode.has(node) && s.indexOf("\\") < 0 && brokenAt(s) < 0) return;
-    const e = hostOf(node);
-    if (e && e.localName === "style") { if (RISKY.test(node.data)) alarm(); return; }
-    if (e && e.localName === "textarea") return checkValue(e);
-    if (e && SKIP.test(e.localName)) return;
-    judge(node, e, e && e.localName === "title" ? "title" : "text", "", node.data, brokenText(node));
+    const s = node.data, e = hostOf(node), tag = e && e.localName;
+    if (tag === "style") { if (RISKY.test(s)) alarm(); return; }
+    if (tag === "textarea") return checkValue(e);
+    if (!SKIP.test(tag)) judge(node, e, tag === "title" ? tag : "text", "", s, brokenText(node));
   };
   const checkAttribute = (e, name) => {
-    const value = e.getAttribute(name) || "";
-    if (SKIP.test(e.localName) && e.localName !== "textarea") return;
+    const value = e.getAttribute(name) || "", at = brokenAt(value);
     if (name === "style") { if (RISKY.test(value)) alarm(); return; }
-    if (!name.startsWith("on")) judge(e, e, "attribute", name, value, brokenAt(value));
+    if (at < 0 && !byNode.has(e)) return;
+    if ((e.localName === "textarea" || !SKIP.test(e.localName)) && !name.startsWith("on")) judge(e, e, "attribute", name, value, at);
   };
   const checkValue = (e) => judge(e, e, "value", "", e.value, brokenAt(e.value));
   const checkElement = (e) => {
-    const name = e.localName;
-    if (e.hasAttributes()) for (const a of e.attributes) checkAttribute(e, a.name);
-    if (name === "input" || name === "textarea") checkValue(e);
+    const tag = e.localName;
+    if (e.hasAttributes()) for (const name of e.getAttributeNames()) checkAttribute(e, name);
+    if (tag === "input" || tag === "textarea") checkValue(e);
     const root = rootOf.get(e) || e.shadowRoot;
     if (root) observe(root) || scan(root);
   };
@@ -180,7 +178,7 @@
   const recheck = () => { for (const f of live) f.place === "text" ? checkText(f.node) : f.place === "value" && checkValue(f.node); };
   const scan = (node) => {
     const type = node.nodeType;
-    if (type === 3) return checkText(node);
+    if (type === 3) return void (suspect(node) && checkText(node));
     if (type === 1) checkElement(node);
     for (let n = node.firstChild; n; n = n.nextSibling) scan(n);
   };
@@ -206,26 +204,24 @@
   const take = (records) => {
     if (!records.length) return;
     last = clock(); mutations += records.length; dirty = true;
-    // What was there when the task began has been judged before; `fresh` is what this task itself made or changed.
-    const fresh = new Set(), attributes = new Map();
+    for (const f of live) if (!f.detached && !f.node.isConnected) die(f);
+    // Few calls for each record: a page makes thousands. What was added and is no longer there was never painted.
     for (const r of records) {
-      const { target } = r;
-      if (r.type === "childList") {
-        for (const n of r.addedNodes) fresh.add(n);
-        for (const n of r.removedNodes) if (fresh.has(n) && !n.isConnected) brief(n, target, n.textContent);
-      } else if (r.type === "characterData") {
-        fresh.add(target);
+      const { type, target } = r;
+      if (type === "childList") {
+        const added = r.addedNodes;
+        for (let i = 0, n; (n = added[i]); i++) {
+          const text = n.nodeType === 3;
+          if (text && !suspect(n)) continue;
+          n.isConnected ? text ? checkText(n) : scan(n) : brief(n, target, n.textContent);
+        }
+      } else if (type === "characterData") {
+        if (suspect(target) && target.isConnected) checkText(target);
       } else {
-        if (!attributes.has(target)) attributes.set(target, new Set());
-        attributes.get(target).add(r.attributeName);
+        checkAttribute(target, r.attributeName);
+        if (target.localName === "canvas") for (const f of live) if (f.place === "canvas" && f.node === target) die(f);
       }
     }
-    for (const n of fresh) if (n.isConnected) scan(n);
-    for (const [e, names] of attributes) {
-      for (const n of names) checkAttribute(e, n);
-      if (e.localName === "canvas") for (const f of live) if (f.place === "canvas" && f.node === e) die(f);
-    }
-    for (const f of live) if (!f.detached && !f.node.isConnected) die(f);
     if (risky) arm();
   };
   const OPTIONS = { subtree: true, childList: true, characterData: true, attributes: true };
