@@ -5,3 +5,17 @@ export { DetokError, shutDown, warmUp } from "./decoder.js";
 export { DetokStream } from "./detok-stream.js";
 export { graphemes } from "./graphemes.js";
 export { loadVocabulary } from "./vocabulary.js";
+
+/**
+ * @typedef {import("./connect.js").AnswerRequest} AnswerRequest
+ * @typedef {import("./connect.js").Finish} Finish
+ * @typedef {import("./decoder.js").Progress} Progress
+ * @typedef {import("./decoder.js").RuntimeInfo} RuntimeInfo
+ * @typedef {import("./decoder.js").RuntimeOptions} RuntimeOptions
+ * @typedef {import("./detok-stream.js").Delta} Delta
+ * @typedef {import("./detok-stream.js").StreamEnd} StreamEnd
+ * @typedef {import("./detok-stream.js").StreamOptions} StreamOptions
+ * @typedef {import("./detok-stream.js").TextOptions} TextOptions
+ * @typedef {import("./vocabulary.js").LoadOptions} LoadOptions
+ * @typedef {import("./vocabulary.js").Vocabulary} Vocabulary
+ */
