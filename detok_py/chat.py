@@ -273,6 +273,7 @@ class ChatStream:
                 unknown=hidden.unknown,
                 spans=_records_spans(hidden),
                 clean_up_tokenization_spaces=hidden.clean_up,
+                spaces_between_special_tokens=hidden.apart,
             )
         self._shower.load(hidden.save())
         text = self._shower.push(token_id)

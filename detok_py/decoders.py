@@ -787,8 +787,9 @@ class Chain:
         self.join: Any = join or _ItemsJoin()
         self.recipes = recipes
         self._remake: Callable[[], list[Any]] = lambda: Chain(decoder, byte_fallback=byte_fallback, errors=errors).items
+        self.neutral: Entry = (NEUTRAL,) if self.takes in ("items", "runs") or self.items else NEUTRAL.encode()
         start = self.save()
-        self.push((NEUTRAL,) if self.takes in ("items", "runs") or self.items else NEUTRAL.encode())
+        self.push(self.neutral)
         self.rest = self.save()
         self.load(start)
 
@@ -919,6 +920,98 @@ class Chain:
         self.join.load(state[1])
         if self.text is not None:
             self.text.load(state[2])
+
+
+class Apart:
+    """A chain whose runs of ordinary tokens are decoded each by itself, special tokens between them as they are, all joined by spaces.
+
+    That is `spaces_between_special_tokens` of slow tokenizers, as vLLM streams it: a run counts though its text be empty, so a space is
+    certain as soon as it is known what stands on both sides. transformers' clean-up of spaces comes last, over the joined text. Used as
+    `Chain` is; the entry of a special token is a pair `(its text, "apart")`.
+
+    >>> apart = Apart(Chain({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}))
+    >>> entries = [apart.entry(b"<s>", True), apart.entry("▁Hello".encode()), apart.entry(b"</s>", True)]
+    >>> [apart.push(entry) for entry in entries]
+    ['<s>', ' Hello', ' </s>']
+    """
+
+    takes = "apart"
+    text = None
+
+    def __init__(self, chain: Chain, clean_up: bool = False) -> None:
+        self.chain = chain
+        self.recipes: list[Callable[[], Any]] = []  # the stages behind the joining
+        self.clean: Any = None
+        if clean_up:
+            make = chain._text_stage(self.recipes, _replacements(TRANSFORMERS_CLEAN_UP, self.recipes))
+            self.clean = make() if make else None
+        self.begin = chain.save()
+        self.place = 0  # 0 at the beginning, 1 in a run of ordinary tokens, 2 behind a special token
+        start = self.save()
+        self.push(chain.neutral)
+        self.rest = self.save()
+        self.load(start)
+
+    @property
+    def late_because(self) -> str:
+        chain = self.chain
+        if self.clean is not None and (chain.text is not None or chain.join.__class__ is _HuggingFaceRuns):
+            return chain.late_because or "the clean-up of spaces comes behind rules that hold text back themselves"
+        return chain.late_because
+
+    @property
+    def exact(self) -> bool:
+        return not self.late_because
+
+    def entry(self, stored: bytes, apart: bool = False) -> Entry:
+        """Return the table entry of a token; `apart` says that it is one of those that stand by themselves."""
+        if not apart:
+            return self.chain.entry(stored)
+        entry = self.chain.entry(stored, True)
+        return (decode_end(entry, "replace") if entry.__class__ is bytes else entry[0]), "apart"
+
+    def push(self, entry: Entry) -> str:
+        """Take one entry; return the text that it makes certain."""
+        if entry.__class__ is tuple and len(entry) == 2:
+            text = self.end_run() + (" " if self.place else "") + entry[0]
+            self.place = 2
+        else:
+            text = " " if self.place == 2 else ""
+            self.place = 1
+            text += self.chain.push(entry)
+        return str(self.clean.feed(text)) if self.clean is not None else text
+
+    def end_run(self) -> str:
+        """Begin the chain anew; return what it held."""
+        text = self.chain.flush() if self.place == 1 else ""
+        self.chain.load(self.begin)
+        return text
+
+    def flush(self) -> str:
+        """End the stream; return what was held."""
+        text = self.end_run()
+        self.place = 0
+        return str(self.clean.feed(text) + self.clean.flush()) if self.clean is not None else text
+
+    @property
+    def held(self) -> bytes:
+        """What waits: text as UTF-8, then the bytes of an unfinished character or run."""
+        return (_held_text(self.clean).encode() if self.clean is not None else b"") + self.chain.held
+
+    @property
+    def is_small(self) -> bool:
+        return self.chain.is_small
+
+    def save(self) -> tuple[Any, ...]:
+        """Return the state: strings, ints, None and tuples of them."""
+        return self.place, self.chain.save(), self.clean.save() if self.clean is not None else ""
+
+    def load(self, state: Any) -> None:
+        """Take a state that `save` returned."""
+        self.place = state[0]
+        self.chain.load(state[1])
+        if self.clean is not None:
+            self.clean.load(state[2])
 
 
 class _Through:

@@ -10,7 +10,7 @@ only for what is new.
 
 from typing import Any, Iterable, NamedTuple
 
-from .decoders import Chain, tuples
+from .decoders import Apart, Chain, tuples
 from .errors import DetokError, VocabularyError
 from .spans import Trace
 from .utf8 import check_errors, decode_utf8, ended
@@ -51,6 +51,8 @@ class Detokenizer:
     `unknown` is "error" (VocabularyError before any state changes; the stream goes on after it) or "skip".
     `spans=True` records which characters each token took part in.
     `clean_up_tokenization_spaces` overrides what the vocabulary says.
+    `spaces_between_special_tokens=True` is for special tokens that are shown: what stands between them is decoded by itself, and one space
+    joins the parts, as slow tokenizers do and vLLM asks of them. A part counts though its text be empty.
 
     >>> v = Vocabulary.from_bytes([b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3])
     >>> t = Detokenizer(v)
@@ -69,6 +71,7 @@ class Detokenizer:
         unknown: str = "error",
         spans: bool = False,
         clean_up_tokenization_spaces: bool | None = None,
+        spaces_between_special_tokens: bool = False,
     ) -> None:
         if unknown not in ("error", "skip"):
             raise ValueError('unknown is "error" or "skip", not ' + repr(unknown))
@@ -79,10 +82,12 @@ class Detokenizer:
         self.errors = check_errors(errors)
         self.unknown = unknown
         self.clean_up = clean_up
-        self._chain = Chain(vocabulary.rules, byte_fallback=byte_fallback, errors=errors, clean_up=clean_up)
+        self.apart = bool(spaces_between_special_tokens)
+        chain = Chain(vocabulary.rules, byte_fallback=byte_fallback, errors=errors, clean_up=clean_up and not self.apart)
+        self._chain: Any = Apart(chain, clean_up) if self.apart else chain
         self._start = self._chain.save()
         # Tables are shared by all Detokenizers of the vocabulary that are made alike.
-        key = (bool(skip_special_tokens), byte_fallback, errors, clean_up)
+        key = (bool(skip_special_tokens), byte_fallback, errors, clean_up, self.apart)
         tables = vocabulary._memo.get(key)
         if tables is None:
             tables = vocabulary._memo[key] = Tables({}, {}, {})
@@ -128,7 +133,7 @@ class Detokenizer:
         self._row = row
         self._resting = state == chain.rest
 
-    def _wake(self) -> Chain:
+    def _wake(self) -> Any:
         """Return the chain, in the state that the stream is in."""
         if not self._fresh:
             self._chain.load(self._state)
@@ -138,17 +143,17 @@ class Detokenizer:
     @property
     def exact(self) -> bool:
         """Whether the law holds for the rules of this vocabulary; `late_because` says why not."""
-        return self._chain.exact
+        return bool(self._chain.exact)
 
     @property
     def late_because(self) -> str:
         """Why some text comes later than it could, "" if none does."""
-        return self._chain.late_because
+        return str(self._chain.late_because)
 
     @property
     def held(self) -> bytes:
         """What waits, as bytes: an unfinished character or byte run; or text that a rule may still change, as UTF-8."""
-        return self._wake().held
+        return bytes(self._wake().held)
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -181,7 +186,8 @@ class Detokenizer:
         elif not 0 <= token_id < len(vocabulary):
             return SKIPPED  # silent ids are as many as there are integers: not for the table
         else:
-            entry = self._chain.entry(stored, token_id in vocabulary.literal_ids)
+            literal = token_id in vocabulary.literal_ids or (self.apart and token_id in vocabulary.special_ids)
+            entry = self._chain.entry(stored, literal)
         self._entries[token_id] = entry
         return entry
 
@@ -217,7 +223,7 @@ class Detokenizer:
         if self.errors == "strict":
             before = chain.save()
             try:
-                text = chain.push(entry)
+                text: str = chain.push(entry)
             except UnicodeError:
                 chain.load(before)
                 raise
@@ -289,7 +295,7 @@ class Detokenizer:
 
     def flush(self) -> str:
         """End the text; return what was held. Until `reset`, a further push raises StreamEndedError."""
-        text = self._wake().flush()
+        text: str = self._wake().flush()
         if self._trace is not None and not self._ended:
             self._trace.flush()
         if self._counts:
@@ -343,6 +349,7 @@ class Detokenizer:
             unknown=self.unknown,
             spans=self._trace is not None,
             clean_up_tokenization_spaces=self.clean_up,
+            spaces_between_special_tokens=self.apart,
         )
         other.load(self.save())
         return other
@@ -353,12 +360,13 @@ class Detokenizer:
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        settings = (self.skip_special_tokens, self.byte_fallback, self.errors, self.unknown, self._trace is not None, self.clean_up)
+        spans = self._trace is not None
+        settings = (self.skip_special_tokens, self.byte_fallback, self.errors, self.unknown, spans, self.clean_up, self.apart)
         return _restored, (self.vocabulary, settings, self.save())
 
 
 def _restored(vocabulary: Vocabulary, settings: tuple[Any, ...], state: Any) -> Detokenizer:
-    skip, byte_fallback, errors, unknown, spans, clean_up = settings
+    skip, byte_fallback, errors, unknown, spans, clean_up, apart = settings
     detokenizer = Detokenizer(
         vocabulary,
         skip_special_tokens=skip,
@@ -367,6 +375,7 @@ def _restored(vocabulary: Vocabulary, settings: tuple[Any, ...], state: Any) -> 
         unknown=unknown,
         spans=spans,
         clean_up_tokenization_spaces=clean_up,
+        spaces_between_special_tokens=apart,
     )
     detokenizer.load(state)
     return detokenizer

@@ -9,7 +9,7 @@ from. Where a rule makes few characters of many (`<n>` becomes a newline), the n
 
 from typing import Any
 
-from .decoders import Chain, _held_text, _Suffix, bad_byte, tuples
+from .decoders import Apart, Chain, _held_text, _Suffix, bad_byte, tuples
 from .utf8 import decode_utf8, subparts
 
 # A character on its way: itself, the first token and the last token that it comes from.
@@ -19,11 +19,14 @@ Owned = Any
 class Trace:
     """The spans of a text that grows. `tokens` counts what was pushed, prompt included; `first` is the first that is asked about."""
 
-    def __init__(self, chain: Chain, byte_fallback: str, errors: str) -> None:
+    def __init__(self, whole: Any, byte_fallback: str, errors: str) -> None:
+        self.apart = whole if whole.__class__ is Apart else None
+        chain: Chain = whole.chain if self.apart else whole
         self.chain = chain
+        self.place = 0  # that of `Apart`
         self.hf = byte_fallback == "hf" and errors != "strict"
         self.errors = errors
-        self.stages = [recipe() for recipe in chain.recipes]
+        self.stages = [recipe() for recipe in chain.recipes + (self.apart.recipes if self.apart else [])]
         self.queues: list[list[Owned]] = [[] for _ in self.stages]
         self.items = chain.fresh_items()
         self.pending: list[list[int]] = []  # (byte, owner) of an unfinished character or run
@@ -49,12 +52,28 @@ class Trace:
         self.spans.append([-1, -1, self.length])
         if nothing:
             return
+        if self.apart and entry.__class__ is tuple and len(entry) == 2:
+            self._stand_apart(entry[0], token)
+            return
+        if self.place == 2:
+            self._text([(" ", token, token)], len(self.chain.recipes))
+        self.place = 1
         if self.items:
             for item, owner in self._items(0, [(entry, token)]):
                 self._join(item, owner)
         else:
             self._join(entry, token)
         self.previous = token
+
+    def _stand_apart(self, text: str, token: int) -> None:
+        """Take a token that stands by itself: end the run before it, and begin the rules anew for the one behind."""
+        rules = len(self.chain.recipes)
+        self._end_items()
+        self._end_stages(rules)
+        self._text([(c, token, token) for c in (" " if self.place else "") + text], rules)
+        self.items = self.chain.fresh_items()
+        self.stages[:rules] = [recipe() for recipe in self.chain.recipes]
+        self.place = 2
 
     def _items(self, at: int, items: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
         for stage in self.items[at:]:
@@ -105,8 +124,10 @@ class Trace:
                 return
         self._release(0)
 
-    def _text(self, chars: list[Owned]) -> None:
-        for at, stage in enumerate(self.stages):
+    def _text(self, chars: list[Owned], first: int = 0) -> None:
+        """Send characters through the stages from the one numbered `first` on."""
+        for at in range(first, len(self.stages)):
+            stage = self.stages[at]
             out: list[Owned] = []
             for char in chars:
                 self.queues[at].append(char)
@@ -142,19 +163,19 @@ class Trace:
 
     def flush(self) -> None:
         """End the text."""
+        self._end_items()
+        self._end_stages(len(self.stages))
+
+    def _end_items(self) -> None:
         for at, stage in enumerate(self.items):
             for item, owner in self._items(at + 1, [(made, self.previous) for made in stage.flush()]):
                 self._join(item, owner)
         self._end_run()
-        for at, stage in enumerate(self.stages):
-            chars = self._settle(at, stage.flush(), 0)
-            for later in range(at + 1, len(self.stages)):
-                out: list[Owned] = []
-                for char in chars:
-                    self.queues[later].append(char)
-                    out += self._settle(later, self.stages[later].feed(char[0]), len(_held_text(self.stages[later])))
-                chars = out
-            self._place(chars)
+
+    def _end_stages(self, last: int) -> None:
+        """End the stages in front of the one numbered `last`."""
+        for at in range(last):
+            self._text(self._settle(at, self.stages[at].flush(), 0), at + 1)
 
     def read(self) -> list[tuple[int, int]]:
         """Return the spans; a token without characters has an empty one where the text stood."""
@@ -166,7 +187,7 @@ class Trace:
             tuple([tuple(queue) for queue in self.queues]),
             tuple([stage.save() for stage in self.items]),
             tuple([tuple(pair) for pair in self.pending]),
-            (self.previous, self.token, self.length),
+            (self.previous, self.token, self.length, self.place),
             tuple([tuple(span) for span in self.spans]),
         )
 
@@ -178,5 +199,5 @@ class Trace:
         for stage, part in zip(self.items, items):
             stage.load(part)
         self.pending = [list(pair) for pair in pending]
-        self.previous, self.token, self.length = counts
+        self.previous, self.token, self.length, self.place = counts
         self.spans = [list(span) for span in spans]

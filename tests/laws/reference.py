@@ -100,3 +100,17 @@ def decode(rule: dict[str, Any] | None, pieces: list[str], byte_fallback: str = 
     """Return the text of a whole list of pieces."""
     text = "".join(apply(rule, pieces, byte_fallback))
     return clean(text, TRANSFORMERS) if clean_up else text
+
+
+def decode_apart(rule: dict[str, Any] | None, pieces: list[str], apart: set[str], byte_fallback: str = "hf", clean_up: bool = False) -> str:
+    """Return the text of a whole list of pieces where those of `apart` stand by themselves and single spaces join the parts."""
+    parts: list[str] = []
+    run: list[str] = []
+    for piece in pieces:
+        if piece not in apart:
+            run.append(piece)
+            continue
+        parts += [decode(rule, run, byte_fallback)] if run else []
+        parts, run = [*parts, piece], []
+    text = " ".join(parts + ([decode(rule, run, byte_fallback)] if run else []))
+    return clean(text, TRANSFORMERS) if clean_up else text

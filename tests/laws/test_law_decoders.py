@@ -11,7 +11,7 @@ import pytest
 from detok_py import Detokenizer, Vocabulary
 
 from .oracle import Certain
-from .reference import decode
+from .reference import decode, decode_apart
 
 SPACE = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
 FALLBACK, FUSE = {"type": "ByteFallback"}, {"type": "Fuse"}
@@ -75,23 +75,31 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def walk(rules, pieces, special, clean_up, skip, byte_fallback, length, depth, alphabet):
+def walk(rules, pieces, special, clean_up, skip, byte_fallback, length, depth, alphabet, apart=False):
     vocabulary = Vocabulary.from_pieces(pieces, rules, special_ids=special, clean_up=clean_up)
 
     def final(ids):
-        return decode(rules, [pieces[i] for i in ids if not (skip and i in special)], byte_fallback, clean_up)
+        spelled = [pieces[i] for i in ids if not (skip and i in special)]
+        return (
+            decode_apart(rules, spelled, {pieces[i] for i in special}, byte_fallback, clean_up)
+            if apart
+            else decode(rules, spelled, byte_fallback, clean_up)
+        )
+
+    def make():
+        return Detokenizer(vocabulary, skip_special_tokens=skip, byte_fallback=byte_fallback, spaces_between_special_tokens=apart)
 
     certain = Certain(final, [(i,) for i in alphabet], depth)
     count = 0
     for n in range(1, length + 1):
         for ids in itertools.product(alphabet, repeat=n):
-            t = Detokenizer(vocabulary, skip_special_tokens=skip, byte_fallback=byte_fallback)
+            t = make()
             shown = ""
             for at, token_id in enumerate(ids):
                 if at == n - 1:
                     # The state goes through JSON into a Detokenizer made alike, and through a copy.
                     saved = json.loads(json.dumps(t.save()))
-                    t = Detokenizer(vocabulary, skip_special_tokens=skip, byte_fallback=byte_fallback)
+                    t = make()
                     t.load(saved)
                     t = t.copy()
                 shown += t.push(token_id)
@@ -113,6 +121,16 @@ def test_every_push_shows_what_is_certain(name, skip, byte_fallback):
     special = {len(pieces) - 1}
     length = 2 if clean_up else 3
     assert walk(rules, pieces, special, clean_up, skip, byte_fallback, length, 3, range(len(pieces))) > 30
+
+
+@pytest.mark.parametrize("byte_fallback", ["hf", "utf8"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_push_with_special_tokens_set_apart_shows_what_is_certain(name, byte_fallback):
+    rules, pieces, clean_up = FAMILIES[name]
+    if byte_fallback == "utf8" and not any(piece.startswith("<0x") for piece in pieces):
+        byte_fallback = "hf"
+    length = 2 if clean_up else 3
+    assert walk(rules, pieces, {len(pieces) - 1}, clean_up, False, byte_fallback, length, 3, range(len(pieces)), apart=True) > 30
 
 
 @pytest.mark.soak
