@@ -1,0 +1,161 @@
+"""detok-web as npm packs it: whole, small, importable on a server, typed, and with nothing in it that was not meant to be."""
+
+import json
+import re
+import tarfile
+
+import pytest
+from packed import ROOT, install, pack, run
+
+import detok_py
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+MOST_JAVASCRIPT = 10_000
+SUBPATHS = {
+    "detok-web": {"Answer", "DetokError", "DetokStream", "connect", "graphemes", "loadVocabulary", "shutDown", "warmUp"},
+    "detok-web/fetch": {"ServerSentEvents", "readAnswer"},
+    "detok-web/ai-sdk": {"DetokTransport"},
+    "detok-web/react": {"useAnswer"},
+    "detok-web/element": {"DetokText", "define"},
+}
+# Imports each sub-path and says its names, and which globals came with it. What it left running would keep Node from ending.
+IMPORTER = """
+const before = new Set(Reflect.ownKeys(globalThis));
+const names = {};
+for (const path of process.argv.slice(2)) names[path] = Object.keys(await import(path));
+const globals = Reflect.ownKeys(globalThis).filter((key) => !before.has(key)).map(String);
+console.log(JSON.stringify({ names, globals }));
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return pack(tmp_path_factory.mktemp("packed"))
+
+
+@pytest.fixture(scope="module")
+def installed(built, tmp_path_factory):
+    return install(built["file"], tmp_path_factory.mktemp("app") / "empty")
+
+
+@pytest.fixture(scope="module")
+def app(installed):
+    """The folder of the app, with the packages beside it that the adapters are for."""
+    modules = installed.parent
+    for name in ("react", "ai", "@types", "@ai-sdk", "@opentelemetry", "@standard-schema", "zod", "json-schema", "csstype"):
+        if (ROOT / "node_modules" / name).exists():
+            (modules / name).symlink_to(ROOT / "node_modules" / name)
+    return modules.parent
+
+
+def files_of(package):
+    return [path.relative_to(package).as_posix() for path in sorted(package.rglob("*")) if path.is_file()]
+
+
+def test_the_package_has_the_version_of_detok_py(installed):
+    assert json.loads((installed / "package.json").read_text())["version"] == detok_py.__version__
+    assert "version" not in json.loads((ROOT / "web" / "package.json").read_text())
+
+
+def test_a_page_downloads_little_javascript(built):
+    assert built["javascript"] <= MOST_JAVASCRIPT
+
+
+def test_only_what_was_meant_to_be_is_in_it(built):
+    with tarfile.open(built["file"]) as archive:
+        names = {name.removeprefix("package/") for name in archive.getnames()}
+    plain = {name for name in names if "/" not in name}
+    assert plain == {"package.json", "README.md", "LICENSE", "THIRD-PARTY.md"}
+    assert {name.split("/")[0] for name in names - plain} == {"dist", "src", "runtime"}
+    assert {name.rpartition(".")[2] for name in names if name.startswith("dist/")} == {"js", "map", "ts"}
+    assert not {"src/client.js", "src/runtime.js", "src/worker.js"} & names, "the demo's modules are the demo's"
+
+
+def test_every_export_is_there_with_its_types(installed):
+    manifest = json.loads((installed / "package.json").read_text())
+    assert manifest["sideEffects"] is False
+    for name, entry in manifest["exports"].items():
+        for file in entry.values() if isinstance(entry, dict) else [entry]:
+            assert (installed / file.replace("*", "micropython.wasm")).is_file(), name
+    assert set(SUBPATHS) == {"detok-web" + name[1:] for name, entry in manifest["exports"].items() if isinstance(entry, dict)}
+
+
+def test_every_module_of_the_library_can_be_reached_from_an_export(installed):
+    sources = {path.name for path in (ROOT / "web" / "src").glob("*.js")}
+    packed = {path.name for path in (installed / "src").glob("*.js")} - {"package.js"}
+    assert sources - packed == {"client.js", "runtime.js", "worker.js"}, "a module that is neither exported nor the demo's"
+
+
+def test_nothing_in_it_names_this_machine(installed):
+    for name in files_of(installed):
+        if name.endswith((".js", ".map", ".ts", ".json", ".md")) and not name.startswith("runtime/"):
+            text = (installed / name).read_text("utf-8")
+            assert str(ROOT) not in text, name
+            assert "/tmp/" not in re.sub(r'`/tmp/|"/tmp/', "", text), name  # Pyodide's own file system has one
+
+
+def test_each_map_leads_to_the_sources(installed):
+    for path in (installed / "dist").glob("*.map"):
+        for source in json.loads(path.read_text())["sources"]:
+            assert (path.parent / source).is_file(), f"{path.name}: {source}"
+
+
+def test_every_export_can_be_imported_on_a_server_and_does_nothing(app):
+    (app / "import.mjs").write_text(IMPORTER)
+    said = json.loads(run(["node", "import.mjs", *SUBPATHS], app))
+    # One more: the sub-paths share it, and the types don't tell of it.
+    wanted = SUBPATHS | {"detok-web": SUBPATHS["detok-web"] | {"asDetokError"}}
+    assert {path: set(names) for path, names in said["names"].items()} == wanted
+    assert said["globals"] == []
+
+
+def test_without_the_frameworks_the_rest_can_still_be_imported(built, tmp_path):
+    alone = install(built["file"], tmp_path / "alone").parent.parent
+    (alone / "import.mjs").write_text(IMPORTER)
+    run(["node", "import.mjs", *(path for path in SUBPATHS if not path.endswith("react"))], alone)
+
+
+CONSUMER = """
+import { connect, DetokError, DetokStream, loadVocabulary, warmUp, type Delta, type Finish, type Vocabulary } from "detok-web";
+import { readAnswer } from "detok-web/fetch";
+import { DetokTransport } from "detok-web/ai-sdk";
+import { useAnswer } from "detok-web/react";
+import { define } from "detok-web/element";
+
+export async function all(response: Response, signal: AbortSignal): Promise<string> {
+  await warmUp({ onProgress: ({ step }) => console.log(step.length) });
+  const vocabulary: Vocabulary = await loadVocabulary("/vocabulary", { cache: false, signal });
+  const stream: ReadableStream<string> = response.body!.pipeThrough(new DetokStream({ vocabulary, stop: ["x"], unit: "grapheme" }));
+  const answer = connect("/stream", { messages: [{ role: "user", content: "hi" }], signal });
+  const finish: Finish = await answer.finished;
+  const ended: "eos" | "stop" | "length" | "cancelled" | "error" = finish.reason;
+  let text = "";
+  for await (const delta of answer) text += (delta satisfies Delta).text;
+  for await (const { channel, text: part } of readAnswer(response)) text += channel === "content" ? part : "";
+  const failure = new DetokError("no", { code: 4409 });
+  define();
+  return text + ended + (failure.code ?? 0) + String(stream) + String(useAnswer("/stream").status) + String(new DetokTransport("/stream"));
+}
+
+// @ts-expect-error A runtime that there isn't.
+new DetokStream({ runtime: "cpython" });
+// @ts-expect-error A stop is a list.
+connect("/stream", { prompt: "", stop: "x" });
+"""
+
+
+@pytest.mark.parametrize(("module", "resolution"), [("ES2022", "bundler"), ("Node16", "node16"), ("NodeNext", "nodenext")])
+def test_a_strict_typescript_program_compiles_against_it(app, module, resolution):
+    (app / "consumer.ts").write_text(CONSUMER)
+    compiler = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
+    options = ["--strict", "--noEmit", "--target", "ES2022", "--lib", "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable", "--skipLibCheck"]
+    run(["node", str(compiler), "consumer.ts", "--module", module, "--moduleResolution", resolution, *options], app)
+
+
+def test_its_own_types_are_sound(installed):
+    """What skipLibCheck would pass over: every declaration of ours, without those of the frameworks."""
+    compiler = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
+    files = ["dist/index.d.ts", "dist/fetch.d.ts", "dist/element.d.ts"]
+    options = ["--strict", "--noEmit", "--target", "ES2022", "--module", "ES2022", "--moduleResolution", "bundler"]
+    run(["node", str(compiler), *files, *options, "--lib", "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable"], installed)
