@@ -11,7 +11,7 @@
  * @typedef {object} Python
  * @property {any} embed  The functions of detok_embed.
  * @property {(bytes: Uint8Array) => number} fill  Put bytes into Python's inbox; returns their count.
- * @property {(name: string, bytes: Uint8Array) => Uint8Array} [pack]  The packed vocabulary of a tokenizer file.
+ * @property {(name: string, file: Blob) => Uint8Array} [pack]  The packed vocabulary of a tokenizer file.
  */
 
 /** @param {URL} url @returns {Promise<Response>} */

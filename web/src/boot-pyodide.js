@@ -52,15 +52,15 @@ export async function bootPython(runtimeUrl, onProgress) {
       inbox.buffer.data.set(bytes);
       return bytes.length;
     },
-    pack(name, bytes) {
-      const path = `/tmp/${name.replace(/[^\w.-]/g, "_")}`;
-      python.FS.writeFile(path, bytes);
-      const packed = embed.pack_tokenizer(path);
+    pack(name, file) {
+      // Mounted, not copied: of a GGUF file of many gigabytes only the header is read. Once in the life of a worker.
+      python.FS.mkdirTree("/given");
+      python.FS.mount(python.FS.filesystems.WORKERFS, { blobs: [{ name, data: file }] }, "/given");
+      const packed = embed.pack_tokenizer(`/given/${name}`);
       try {
         return packed.toJs();
       } finally {
         packed.destroy();
-        python.FS.unlink(path);
       }
     },
   };

@@ -5,8 +5,8 @@
  * where they broke. Whatever happens, `finish` fires once, as the last event.
  */
 
-import { DetokError, asDetokError, decoderWorker } from "./decoder.js";
-import { forPython, shaper } from "./detok-stream.js";
+import { DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
+import { forPython, iterable, shaper } from "./detok-stream.js";
 
 /** @typedef {import("./detok-stream.js").Delta} Delta */
 
@@ -30,11 +30,14 @@ import { forPython, shaper } from "./detok-stream.js";
 /** Characters that may wait for a slow reader before the engine is made to wait. */
 const MOST_WAITING = 1 << 16;
 
+/** Answers that somebody waits for: a browser may forget what only a promise or a listener of its own holds. @type {Set<Answer>} */
+const awaited = new Set();
+
 /**
  * An answer while it comes. Events, each a CustomEvent with `detail`: `start` {id, data}, `delta` {channel, text}, `token` {count, tokens},
  * `held` {bytes, text}, `resume` {seconds, code}, `notice` {code, message}, `error` {error}, and, once and last, `finish` {@link Finish}.
  */
-export class Answer extends (globalThis.EventTarget ?? Object) {
+export class Answer extends EventTarget {
   /**
    * @param {string | URL} url
    * @param {AnswerRequest & import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions} request
@@ -43,8 +46,6 @@ export class Answer extends (globalThis.EventTarget ?? Object) {
     super();
     this.#shape = shaper(request.unit ?? "character");
     this.#signal = request.signal;
-    /** How it ended; never rejects. @type {Promise<Finish>} */
-    this.finished = new Promise((resolve) => (this.#tellFinished = resolve));
     this.#open(url, request).catch((error) => this.#end({ reason: "error", error: asDetokError(error) }));
   }
 
@@ -54,6 +55,9 @@ export class Answer extends (globalThis.EventTarget ?? Object) {
   #signal;
   /** @type {(finish: Finish) => void} */
   #tellFinished = () => {};
+  /** @type {Promise<Finish>} */
+  #finished = new Promise((resolve) => (this.#tellFinished = resolve));
+  #watched = false;
   /** @type {import("./decoder.js").DecoderWorker | undefined} */
   #worker;
   #stream = 0;
@@ -71,6 +75,24 @@ export class Answer extends (globalThis.EventTarget ?? Object) {
   #abort = () => this.#end({ reason: "cancelled", error: this.#signal?.reason });
   /** The worker has a weak hold of it, and of nothing else here. @type {import("./decoder.js").Listener} */
   #listener = { take: (batch) => this.#take(batch), fail: (error) => this.#end({ reason: "error", error }) };
+
+  /** How it ended; never rejects. @returns {Promise<Finish>} */
+  get finished() {
+    this.#watch();
+    return this.#finished;
+  }
+
+  /** @override @type {EventTarget["addEventListener"]} */
+  addEventListener(...listening) {
+    this.#watch();
+    super.addEventListener(...listening);
+  }
+
+  /** Somebody waits for its end, whether they keep hold of it or not. */
+  #watch() {
+    this.#watched = true;
+    if (!this.#finish) awaited.add(this);
+  }
 
   /** Whether it is over. */
   get over() {
@@ -100,7 +122,11 @@ export class Answer extends (globalThis.EventTarget ?? Object) {
         } else if (this.#finish) {
           if (this.#finish.error) throw this.#finish.error;
           return;
-        } else await new Promise((/** @type {(value?: unknown) => void} */ resolve) => (this.#wake = resolve));
+        } else {
+          awaited.add(this);
+          await new Promise((/** @type {(value?: unknown) => void} */ resolve) => (this.#wake = resolve));
+          if (!this.#watched) awaited.delete(this);
+        }
       }
     } finally {
       this.cancel();
@@ -110,7 +136,7 @@ export class Answer extends (globalThis.EventTarget ?? Object) {
   /** The deltas as a ReadableStream. @returns {ReadableStream<Delta>} */
   get deltas() {
     const from = this[Symbol.asyncIterator]();
-    return new ReadableStream({
+    return iterable(new ReadableStream({
       async pull(controller) {
         const { done, value } = await from.next();
         if (done) controller.close();
@@ -119,16 +145,16 @@ export class Answer extends (globalThis.EventTarget ?? Object) {
       cancel: async () => {
         this.cancel();
       },
-    }, { highWaterMark: 0 });
+    }, { highWaterMark: 0 }));
   }
 
   /** The text of the content, without reasoning and tool calls, as a ReadableStream. @returns {ReadableStream<string>} */
   get text() {
-    return this.deltas.pipeThrough(new TransformStream({
+    return iterable(this.deltas.pipeThrough(new TransformStream({
       transform({ channel, text }, controller) {
         if (channel === "content") controller.enqueue(text);
       },
-    }));
+    })));
   }
 
   /**
@@ -136,6 +162,7 @@ export class Answer extends (globalThis.EventTarget ?? Object) {
    * @param {AnswerRequest & import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions} request
    */
   async #open(url, request) {
+    await null; // whoever asked can add listeners first
     if (this.#signal?.aborted) return this.#abort();
     this.#signal?.addEventListener("abort", this.#abort, { once: true });
     const { prompt, messages, resume, params, want, vocabulary } = request;
@@ -144,8 +171,8 @@ export class Answer extends (globalThis.EventTarget ?? Object) {
     await worker.keep(vocabulary);
     await worker.ready;
     if (this.#finish) return;
-    const address = new URL(url, document.baseURI).href.replace(/^http/, "ws");
-    await worker.call("connect", stream, address, { ...forPython({ reasoning: true, tools: true, trimArtifacts: true, ...request }), prompt, messages, resume, params, want, vocabulary: vocabulary?.sha256 });
+    const address = new URL(url, base()).href.replace(/^http/, "ws");
+    await worker.calls.call("connect", stream, address, { ...forPython({ reasoning: true, tools: true, trimArtifacts: true, ...request }), prompt, messages, resume, params, want, vocabulary: vocabulary?.sha256 });
   }
 
   /** @param {{events: any[], retry?: {seconds: number, code: number}}} batch */
@@ -200,6 +227,7 @@ export class Answer extends (globalThis.EventTarget ?? Object) {
     if (finish.reason === "error") this.#tell("error", { error: finish.error });
     this.#tell("finish", this.#finish);
     this.#tellFinished(this.#finish);
+    awaited.delete(this);
   }
 
   /** @param {string} type @param {unknown} detail */

@@ -18,17 +18,40 @@ let python;
 /** @type {Map<number, EngineSocket>} */
 const sockets = new Map();
 
+/**
+ * Call a function of detok_embed.py. An exception of Python's concerns one stream. Anything else (no memory, a trap) is the end of Python:
+ * thrown where nobody catches it, it reaches the page as this worker's `error` event, and the page replaces the worker.
+ * @param {string} name @param {unknown[]} args
+ */
+function ask(name, ...args) {
+  try {
+    return python.embed[name](...args);
+  } catch (error) {
+    if (/** @type {Error} */ (error).name !== "PythonError") setTimeout(() => { throw error; });
+    throw error;
+  }
+}
+
 /** The methods of a session that EngineSocket calls, for the stream of this number. @param {number} stream */
 function sessionOf(stream) {
   /** @param {string} method */
-  const asks = (method) => (/** @type {unknown[]} */ ...args) => python.embed.ask(stream, method, ...args);
+  const asks = (method) => (/** @type {unknown[]} */ ...args) => {
+    try {
+      return ask("ask", stream, method, ...args);
+    } catch (error) {
+      const message = String(/** @type {Error} */ (error).message).trim().split("\n").at(-1);
+      return JSON.stringify({ events: [{ type: "failed", code: 1011, message, retry: false, position: 0 }] });
+    }
+  };
   const methods = ["opened", "receive", "vocabulary", "no_vocabulary", "lost", "cancel", "give_up", "pause", "ping"];
-  return { ...Object.fromEntries(methods.map((method) => [method, asks(method)])), destroy: () => python.embed.release(stream) };
+  return { ...Object.fromEntries(methods.map((method) => [method, asks(method)])), destroy: () => ask("release", stream) };
 }
 
 answerCalls(scope, {
-  /** @param {{runtime: string, runtimeUrl: string, files?: Record<string, string>}} options */
-  async boot({ runtime, runtimeUrl, files }) {
+  /** @param {{runtime: string, runtimeUrl: string, files?: Record<string, string>, lock: string}} options */
+  async boot({ runtime, runtimeUrl, files, lock }) {
+    // Held for ever: it is free when this worker is gone.
+    if (navigator.locks) await new Promise((held) => navigator.locks.request(lock, () => (held(null), new Promise(() => {}))).catch(held));
     booted ??= (runtime === "pyodide" ? import("./boot-pyodide.js") : import("./boot-micropython.js")).then(({ bootPython }) =>
       bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress), files),
     );
@@ -37,24 +60,21 @@ answerCalls(scope, {
   },
 
   /** @param {Uint8Array} bytes */
-  keepVocabulary: (bytes) => JSON.parse(python.embed.keep_vocabulary(python.fill(bytes))),
-  /** @param {string} name @param {Uint8Array} bytes */
-  packTokenizer: (name, bytes) => /** @type {NonNullable<Python["pack"]>} */ (python.pack)(name, bytes),
+  keepVocabulary: (bytes) => JSON.parse(ask("keep_vocabulary", python.fill(bytes))),
+  /** @param {string} name @param {Blob} file */
+  packTokenizer: (name, file) => /** @type {NonNullable<Python["pack"]>} */ (python.pack)(name.replace(/[^\w.-]/g, "_"), file),
 
   /** @param {number} stream @param {object} options */
-  openText: (stream, options) => void python.embed.open_text(stream, JSON.stringify(options)),
+  openText: (stream, options) => void ask("open_text", stream, JSON.stringify(options)),
   /** @param {number} stream @param {Uint8Array | number[]} data */
-  feed: (stream, data) =>
-    JSON.parse(Array.isArray(data) ? python.embed.feed_ids(stream, JSON.stringify(data)) : python.embed.feed_bytes(stream, python.fill(data))),
+  feed: (stream, data) => JSON.parse(Array.isArray(data) ? ask("feed_ids", stream, JSON.stringify(data)) : ask("feed_bytes", stream, python.fill(data))),
   /** @param {number} stream */
-  flush: (stream) => JSON.parse(python.embed.flush(stream)),
-  /** @param {number} stream */
-  release: (stream) => void python.embed.release(stream),
-  openStreams: () => python.embed.open_streams(),
+  flush: (stream) => JSON.parse(ask("flush", stream)),
+  openStreams: () => ask("open_streams"),
 
   /** @param {number} stream @param {string} url @param {object} request */
   connect(stream, url, request) {
-    python.embed.open_answer(stream, JSON.stringify(request));
+    ask("open_answer", stream, JSON.stringify(request));
     const socket = new EngineSocket(url, sessionOf(stream), (bytes) => python.fill(bytes), (batch, over) => {
       if (over) sockets.delete(stream);
       postNote(scope, "batch", { stream, ...batch });
@@ -62,8 +82,11 @@ answerCalls(scope, {
     sockets.set(stream, socket);
     socket.connect();
   },
-  /** @param {number} stream */
-  giveUp: (stream) => sockets.get(stream)?.giveUp(),
   /** @param {number} stream @param {boolean} paused */
   pause: (stream, paused) => sockets.get(stream)?.pause(paused),
+  /** Forget a stream; its engine is stopped. @param {number} stream */
+  release(stream) {
+    sockets.get(stream)?.giveUp();
+    if (python) ask("release", stream);
+  },
 });

@@ -35,6 +35,9 @@ export class DetokError extends Error {
   }
 }
 
+/** What relative addresses are relative to. */
+export const base = () => globalThis.document?.baseURI ?? globalThis.location?.href;
+
 /** @param {unknown} error @returns {DetokError} */
 export function asDetokError(error) {
   if (error instanceof DetokError) return error;
@@ -69,7 +72,7 @@ export class DecoderWorker {
   constructor({ runtime = "pyodide", runtimeUrl, timeout = 30_000 } = {}) {
     if (typeof Worker === "undefined") throw new DetokError("detok decodes in a Worker, and there is none here: call it in a browser.");
     const files = runtimeUrl === undefined ? ownFiles() : undefined;
-    const folder = files ? new URL("./", files["micropython.mjs"]) : new URL(String(runtimeUrl).replace(/\/*$/, "/"), globalThis.document?.baseURI);
+    const folder = files ? new URL("./", files["micropython.mjs"]) : new URL(String(runtimeUrl).replace(/\/*$/, "/"), base());
     this.runtime = runtime;
     /** @type {Map<number, WeakRef<Listener>>} */
     this.streams = new Map();
@@ -80,6 +83,10 @@ export class DecoderWorker {
     /** @type {DetokError | undefined} */
     this.dead = undefined;
     this.worker = startWorker();
+    // The worker holds this lock for as long as it lives, and the page waits for it: whatever ends a worker, out of memory included, the page
+    // hears of it. (Pages that are not on https or localhost have no locks, and hear only of what the worker itself can still say.)
+    const lock = `detok ${Math.random()}`;
+    let noted = false;
     let step = "starting the worker";
     /** @type {ReturnType<typeof setTimeout>} */
     let timer;
@@ -92,6 +99,8 @@ export class DecoderWorker {
     this.calls = makeCalls(this.worker, (name, value) => {
       if (name === "batch") this.streams.get(value.stream)?.deref()?.take(value);
       else {
+        if (!noted) globalThis.navigator.locks?.request(lock, () => this.die(new DetokError("The decoding worker is gone.", { retry: true }))).catch(() => {});
+        noted = true;
         step = value.step;
         if (!this.booted) wait();
         for (const watch of this.watchers) watch(value);
@@ -102,7 +111,7 @@ export class DecoderWorker {
     this.worker.addEventListener("messageerror", () => this.die(new DetokError("The decoding worker sent what cannot be read.", { retry: true })));
     wait();
     /** @type {Promise<RuntimeInfo>} */
-    this.ready = this.calls.call("boot", { runtime, runtimeUrl: folder.href, files }).then(
+    this.ready = this.calls.call("boot", { runtime, runtimeUrl: folder.href, files, lock }).then(
       (info) => {
         this.booted = true;
         clearTimeout(timer);
@@ -165,7 +174,6 @@ export class DecoderWorker {
   /** @param {number} stream */
   forget(stream) {
     if (!this.streams.delete(stream) || this.dead) return;
-    this.calls.call("giveUp", stream).catch(() => {});
     this.calls.call("release", stream).catch(() => {});
   }
 

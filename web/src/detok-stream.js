@@ -28,7 +28,9 @@ import { graphemes } from "./graphemes.js";
  * @property {AbortSignal} [signal]
  *
  * @typedef {{channel: "content" | "reasoning" | "tool_call", text: string}} Delta
- * @typedef {{reason: "end" | "stop" | "eos" | "cancelled" | "error"}} StreamEnd
+ * @typedef {object} StreamEnd
+ * @property {"end" | "stop" | "eos" | "cancelled" | "error"} reason  "end": the source had no more. "cancelled": the reader, the writer or the signal gave up.
+ * @property {unknown} [error]
  */
 
 /**
@@ -68,7 +70,28 @@ export function shaper(unit) {
 }
 
 /**
- * A transform stream like TextDecoderStream.
+ * A readable stream that `for await` takes in every browser: Safari has no async iteration of streams.
+ * @template T
+ * @param {ReadableStream<T>} stream
+ * @returns {ReadableStream<T>}
+ */
+export function iterable(stream) {
+  if (Symbol.asyncIterator in stream) return stream;
+  return Object.assign(stream, {
+    async *[Symbol.asyncIterator]() {
+      const reader = /** @type {ReadableStream<T>} */ (stream).getReader();
+      try {
+        for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
+      } finally {
+        await reader.cancel(); // after the last part this does nothing
+        reader.releaseLock();
+      }
+    },
+  });
+}
+
+/**
+ * A pair of streams like TextDecoderStream. Not a TransformStream: not every browser tells one of those that its reader has gone.
  *
  * @example
  * const text = response.body.pipeThrough(new DetokStream({ stop: ["</s>"] }));
@@ -84,85 +107,112 @@ export class DetokStream {
     let tell = () => {};
     /** Why it ended: resolves once, and never rejects. @type {Promise<StreamEnd>} */
     this.finished = new Promise((resolve) => (tell = resolve));
-    /** @type {import("./decoder.js").Listener} */
-    const listener = { take() {}, fail() {} };
-    /** @type {number} */
-    let stream;
-    const end = (/** @type {StreamEnd["reason"]} */ reason) => {
+    let over = false;
+    /** @type {ReadableStreamDefaultController<any>} */
+    let out;
+    /** @type {WritableStreamDefaultController} */
+    let into;
+    /** Answers the reader's wish for a part, while there is one. @type {(() => void) | undefined} */
+    let served;
+    let wished = () => {};
+    const serve = () => {
+      served?.();
+      served = undefined;
+    };
+    /** @param {StreamEnd["reason"]} reason @param {unknown} [error] */
+    const end = (reason, error) => {
+      if (over) return;
+      over = true;
       worker.remove(stream, listener);
       signal?.removeEventListener("abort", onAbort);
-      tell({ reason });
+      // Whatever state the two are in: one that is closed or errored stays as it is.
+      if (reason === "cancelled" || reason === "error") out.error(error);
+      else out.close();
+      if (reason !== "end") into.error(error ?? new TypeError("The text has ended, and takes no more."));
+      serve();
+      wished();
+      tell(error === undefined ? { reason } : { reason, error });
     };
-    const onAbort = () => listener.fail(signal?.reason);
+    const onAbort = () => end("cancelled", signal?.reason);
+    // An AbortError is somebody's wish; anything else is what became of the source.
+    const onWriterAbort = (/** @type {any} */ reason) => end(reason === undefined || reason?.name === "AbortError" ? "cancelled" : "error", reason);
+    /** @type {import("./decoder.js").Listener} */
+    const listener = { take() {}, fail: (error) => end("error", error) };
+    const stream = worker.add(listener);
     /**
-     * @param {TransformStreamDefaultController<any>} controller
-     * @param {[deltas: [string, string][], reason: "stop" | "eos" | null, held: number, waiting: string]} step
-     * @param {boolean} over
+     * Ask Python for a step, and show it.
+     * @param {string} method @param {unknown[]} data
+     * @returns {Promise<void>}
      */
-    const show = (controller, [deltas, reason], over) => {
-      const shown = shape(deltas, over || reason !== null);
-      if (output === "deltas") for (const delta of shown) controller.enqueue(delta);
-      else {
+    const step = async (method, ...data) => {
+      try {
+        /** @type {[deltas: [string, string][], reason: "stop" | "eos" | null]} */
+        const [deltas, reason] = await worker.call(method, stream, ...data);
+        if (over) return;
+        const shown = shape(deltas, reason !== null || method === "flush");
         const text = shown.map(({ channel, text }) => (channel === "content" ? text : "")).join("");
-        if (text) controller.enqueue(text);
+        const parts = output === "deltas" ? shown : text ? [text] : [];
+        for (const part of parts) out.enqueue(part);
+        if (parts.length) serve();
+        if (reason !== null || method === "flush") end(reason ?? "end");
+      } catch (error) {
+        end("error", error);
+        throw error;
       }
-      return reason;
     };
-    /** @type {Promise<unknown>} */
-    let opened = Promise.resolve();
-    const pair = new TransformStream(/** @type {Transformer<any, any>} */ ({
-      start(controller) {
-        stream = worker.add(listener);
-        listener.fail = (error) => {
-          controller.error(error);
-          end(error === signal?.reason && signal?.aborted ? "cancelled" : "error");
-        };
-        if (signal?.aborted) return onAbort();
-        signal?.addEventListener("abort", onAbort);
-        // Not awaited: what is written meanwhile waits in the stream's own queue, behind the first chunk.
-        opened = worker.keep(vocabulary).then(() => worker.call("openText", stream, {
-          ...forPython(options),
-          vocabulary: vocabulary?.sha256,
-          promptIds,
-          skipSpecialTokens,
-          unknown,
-          errors: fatal ? "strict" : "replace",
-        }));
-        opened.catch((error) => listener.fail(asDetokError(error)));
-      },
-      async transform(chunk, controller) {
-        try {
-          await opened;
-          const data = vocabulary ? asIds(chunk) : asBytes(chunk);
-          if (!data.length) return;
-          const reason = show(controller, await worker.call("feed", stream, data), false);
-          if (reason === null) return;
-          await worker.call("flush", stream);
-          controller.terminate();
-          end(reason);
-        } catch (error) {
-          end("error");
-          throw error;
-        }
-      },
-      async flush(controller) {
-        try {
-          await opened;
-          end(show(controller, await worker.call("flush", stream), true) ?? "end");
-        } catch (error) {
-          end("error");
-          throw error;
-        }
-      },
-      // Called where the reader or the writer gives up (Streams Standard, 2024); where a browser doesn't know it, garbage collection does.
-      cancel() {
-        end("cancelled");
-      },
-    }));
+    // Not awaited before anything is written: what comes meanwhile waits in the stream's own queue, behind the first chunk.
+    const open = async () => {
+      await worker.keep(vocabulary);
+      await worker.ready;
+      if (over) return;
+      await worker.calls.call("openText", stream, {
+        ...forPython(options),
+        vocabulary: vocabulary?.sha256,
+        promptIds: promptIds && asIds(promptIds),
+        skipSpecialTokens,
+        unknown,
+        errors: fatal ? "strict" : "replace",
+      });
+    };
+    const opened = open();
     /** @type {ReadableStream<any>} */
-    this.readable = pair.readable;
+    this.readable = iterable(new ReadableStream({
+      start: (controller) => void (out = controller),
+      pull: () => new Promise((/** @type {(value: void) => void} */ resolve) => {
+        served = resolve;
+        wished();
+      }),
+      cancel: (reason) => end("cancelled", reason),
+    }, { highWaterMark: 0 }));
     /** @type {WritableStream<any>} */
-    this.writable = pair.writable;
+    this.writable = new WritableStream({
+      start(controller) {
+        into = controller;
+        // `abort` below is called after the write that goes on, and that may wait for a reader.
+        controller.signal?.addEventListener("abort", () => onWriterAbort(controller.signal.reason));
+      },
+      async write(chunk) {
+        await opened;
+        while (!served && !over) await new Promise((/** @type {(value: void) => void} */ resolve) => (wished = resolve));
+        if (over) return;
+        let data;
+        try {
+          data = vocabulary ? asIds(chunk) : asBytes(chunk);
+        } catch (error) {
+          end("error", error);
+          throw error;
+        }
+        if (data.length) await step("feed", data);
+      },
+      async close() {
+        await opened;
+        await step("flush");
+      },
+      abort: onWriterAbort,
+    });
+    opened.catch((error) => end("error", asDetokError(error)));
+    if (signal?.aborted) onAbort();
+    else signal?.addEventListener("abort", onAbort);
   }
 }
 

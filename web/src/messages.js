@@ -100,8 +100,8 @@ export function makeCalls(port, onNote = () => {}) {
     call(name, ...args) {
       if (ended) return Promise.reject(ended);
       return new Promise((resolve, reject) => {
-        open.set(++last, { resolve, reject });
-        port.postMessage({ call: name, id: last, args });
+        port.postMessage({ call: name, id: ++last, args }); // throws, and so rejects, where an argument cannot cross
+        open.set(last, { resolve, reject });
       });
     },
     end(error) {

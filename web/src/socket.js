@@ -94,7 +94,7 @@ export class EngineSocket {
     else this.giveUp();
   }
 
-  /** End the stream here and now. */
+  /** End the stream here and now; closing with 1000 stops the engine. */
   giveUp() {
     this.#drain();
     this.#ask("give_up");

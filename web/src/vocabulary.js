@@ -6,7 +6,7 @@
  * loaded for that and let go of afterwards.
  */
 
-import { DecoderWorker, DetokError, decoderWorker } from "./decoder.js";
+import { DecoderWorker, DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
 
 /**
  * @typedef {object} Vocabulary
@@ -15,28 +15,28 @@ import { DecoderWorker, DetokError, decoderWorker } from "./decoder.js";
  * @property {Uint8Array} bytes  The packed file.
  *
  * @typedef {object} LoadOptions
- * @property {string} [sha256]  What it must be; a URL that ends in `<sha256>.detok` says so itself.
+ * @property {string} [sha256]  What the packed vocabulary must be; a URL that ends in `<sha256>.detok` says so itself.
  * @property {string | false} [cache]  Name of the cache in Cache Storage, or false. Default "detok".
  * @property {(progress: {loaded: number, total: number}) => void} [onProgress]  Bytes so far and in all; total is 0 where the server doesn't say.
  * @property {AbortSignal} [signal]
  */
 
-const MAGIC = [0x64, 0x65, 0x74, 0x6f, 0x6b, 1]; // "detok", version 1
+const MAGIC = "detok\u0001"; // version 1
 
 /**
- * Load a vocabulary. Rejects with a DetokError when it is damaged or is not the one that was asked for.
+ * Load a vocabulary. Rejects with a DetokError when it is damaged, cannot be had, or is not the one that was asked for.
  * @param {string | URL | Blob} source
  * @param {LoadOptions & import("./decoder.js").RuntimeOptions} [options]
  * @returns {Promise<Vocabulary>}
  */
 export async function loadVocabulary(source, options = {}) {
   const { cache = "detok", onProgress = () => {}, signal } = options;
+  signal?.throwIfAborted();
   if (source instanceof Blob) {
-    const bytes = new Uint8Array(await source.arrayBuffer());
-    onProgress({ loaded: bytes.length, total: bytes.length });
-    return check(bytes, "name" in source ? String(source.name) : "tokenizer.json", options.sha256, options);
+    onProgress({ loaded: source.size, total: source.size });
+    return check(source, "name" in source ? String(source.name) : "tokenizer.json", options.sha256, options);
   }
-  const url = new URL(source, typeof document === "undefined" ? undefined : document.baseURI);
+  const url = new URL(source, base());
   const name = url.pathname.slice(url.pathname.lastIndexOf("/") + 1);
   const wanted = options.sha256 ?? /^([0-9a-f]{64})\.detok$/.exec(name)?.[1];
   // Private windows and plain-HTTP pages have no Cache Storage, or refuse it; the file is fetched then.
@@ -44,69 +44,74 @@ export async function loadVocabulary(source, options = {}) {
   const kept = await store?.match(url);
   if (kept) {
     try {
-      return await check(new Uint8Array(await kept.arrayBuffer()), name, wanted, options);
-    } catch {
+      return await check(await kept.blob(), name, wanted, options);
+    } catch (error) {
+      if (asDetokError(error).retry) throw error; // it is not the file's fault
       await store?.delete(url); // damaged, or replaced since: fetch it again
     }
   }
-  const answer = await fetch(url, { signal });
-  if (!answer.ok) throw new DetokError(`The vocabulary ${url.href} could not be read (HTTP ${answer.status}).`);
-  const bytes = await readAll(answer, onProgress);
-  const vocabulary = await check(bytes, name, wanted, options);
+  const file = await fetchAll(url, signal, onProgress);
+  const vocabulary = await check(file, name, wanted, options);
   await store?.put(url, new Response(/** @type {any} */ (vocabulary.bytes))).catch(() => {}); // a full disk is no reason to fail
   return vocabulary;
 }
 
 /**
- * @param {Uint8Array} bytes
+ * @param {Blob} file
  * @param {string} name
  * @param {string | undefined} wanted
- * @param {import("./decoder.js").RuntimeOptions} options
+ * @param {LoadOptions & import("./decoder.js").RuntimeOptions} options
  * @returns {Promise<Vocabulary>}
  */
-async function check(bytes, name, wanted, options) {
-  const packed = MAGIC.every((byte, n) => bytes[n] === byte) ? bytes : await pack(name, bytes, options);
-  const [sha256, size] = await decoderWorker(options).call("keepVocabulary", packed);
+async function check(file, name, wanted, options) {
+  const packed = (await file.slice(0, MAGIC.length).text()) === MAGIC ? new Uint8Array(await file.arrayBuffer()) : await pack(name, file, options);
+  const worker = decoderWorker(options);
+  const [sha256, size] = await worker.call("keepVocabulary", packed);
+  options.signal?.throwIfAborted();
   if (wanted !== undefined && wanted !== sha256) {
     throw new DetokError(`The vocabulary is ${sha256.slice(0, 12)}… and ${wanted.slice(0, 12)}… was asked for, so nothing is decoded with it.`, { code: 4409 });
   }
+  worker.vocabularies.set(sha256, Promise.resolve());
   return Object.freeze({ sha256, size, bytes: packed });
 }
 
 /**
- * @param {string} name @param {Uint8Array} bytes @param {import("./decoder.js").RuntimeOptions} options
+ * @param {string} name @param {Blob} file @param {import("./decoder.js").RuntimeOptions} options
  * @returns {Promise<Uint8Array>}
  */
-async function pack(name, bytes, options) {
+async function pack(name, file, options) {
   const worker = new DecoderWorker({ ...options, runtime: "pyodide" });
   try {
-    return await worker.call("packTokenizer", name, bytes);
+    return await worker.call("packTokenizer", name, file);
   } finally {
     worker.die(new DetokError("The worker that packs tokenizers has done its work."));
   }
 }
 
 /**
- * @param {Response} answer
+ * @param {URL} url @param {AbortSignal | undefined} signal
  * @param {(progress: {loaded: number, total: number}) => void} onProgress
  */
-async function readAll(answer, onProgress) {
-  // The length of a compressed body is not that of what comes out of it.
-  const total = answer.headers.get("content-encoding") ? 0 : Number(answer.headers.get("content-length")) || 0;
-  if (!answer.body) return new Uint8Array(await answer.arrayBuffer());
-  /** @type {Uint8Array[]} */
-  const parts = [];
-  let loaded = 0;
-  const reader = answer.body.getReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    parts.push(part.value);
-    onProgress({ loaded: (loaded += part.value.length), total });
+async function fetchAll(url, signal, onProgress) {
+  /** @param {string} why @param {unknown} [cause] */
+  const failure = (why, cause) => new DetokError(`The vocabulary ${url.href} could not be read (${why}).`, { cause, retry: true });
+  let answer;
+  try {
+    answer = await fetch(url, { signal });
+    if (!answer.ok) throw failure(`HTTP ${answer.status}`);
+    // The length of a compressed body is not that of what comes out of it.
+    const total = answer.headers.get("content-encoding") ? 0 : Number(answer.headers.get("content-length")) || 0;
+    /** @type {any[]} */
+    const parts = [];
+    let loaded = 0;
+    const reader = /** @type {ReadableStream<Uint8Array>} */ (answer.body).getReader();
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      parts.push(part.value);
+      onProgress({ loaded: (loaded += part.value.length), total });
+    }
+    return new Blob(parts);
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error instanceof DetokError ? error : failure(error instanceof Error ? error.message : String(error), error);
   }
-  const bytes = new Uint8Array(loaded);
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
 }
