@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from library_rig import LibraryServer
 from playwright.sync_api import expect
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -315,3 +316,47 @@ def cutting_proxy() -> Any:
     yield make
     for one in proxies:
         one.close()
+
+
+# ---------------------------------------------------------------- the client library, in pages of the tests' own
+
+
+@pytest.fixture(scope="session")
+def served() -> Any:
+    """A bridge that also serves the pages in tests/browser/pages/."""
+    server = LibraryServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def open_library(browser: Any, served: LibraryServer, browser_context_args: dict[str, Any]) -> Any:
+    """Open a page of modules, or one of classic scripts, that has the library and has done nothing with it."""
+    contexts = []
+
+    def open_page(kind: str = "module") -> Any:
+        context = browser.new_context(**browser_context_args)
+        contexts.append(context)
+        page = context.new_page()
+        page.complaints = []
+        page.on("console", lambda message: page.complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: page.complaints.append(f"pageerror: {error}"))
+        page.goto(f"{served.url}/pages/{kind}.html")
+        page.wait_for_function("() => window.lib")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def library(open_library: Any) -> Any:
+    """A page with the library, for all tests that leave its worker alive."""
+    return open_library()
+
+
+@pytest.fixture(scope="session", params=["module", "classic"])
+def either_page(request: pytest.FixtureRequest, open_library: Any, library: Any) -> Any:
+    """That page, and one of classic scripts."""
+    return library if request.param == "module" else open_library("classic")

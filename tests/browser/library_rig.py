@@ -1,0 +1,90 @@
+"""The client library in pages of the tests' own, served by a real bridge that runs in a thread: its policy, its sockets, its counters."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+from bridge_rig import VOCABULARY
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+
+from detok_py import wire
+from detok_py.bridge.assets import TYPES, Assets, File
+from detok_py.bridge.engines.scripted import ScriptedEngine
+from detok_py.bridge.gate import Gate
+from detok_py.bridge.server import Server, application, bind, names_of
+from detok_py.bridge.stream import Bridge
+
+PAGES = Path(__file__).parent / "pages"
+
+
+class Pages(Assets):
+    """The bridge's own files, and under /pages/ those of the tests."""
+
+    def find(self, path: str, accept_encoding: str = "") -> File | None:
+        folder, _, name = path.rpartition("/")
+        if folder != "/pages":
+            return super().find(path, accept_encoding)
+        file = PAGES / name
+        return File(file.read_bytes(), TYPES[file.suffix], None, name) if file.is_file() else None
+
+
+class LibraryServer:
+    """A bridge on a free port of 127.0.0.1, with more routes.
+
+    `/given/<name>` answers what `given[name]` is, (status, headers, body), and counts in `asked`. `/script` is a socket that `script`, an
+    async function of (receive, send), plays. `/stream` is the bridge's.
+    """
+
+    def __init__(self) -> None:
+        self.given: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        self.asked: list[str] = []
+        self.script: Any = None
+        self.played = 0
+        self.gates: dict[str, threading.Event] = {}
+        self.bridge = Bridge(ScriptedEngine(lambda: VOCABULARY), vocabulary=VOCABULARY, max_clients=100)
+        sock = bind("127.0.0.1", 0)
+        port = sock.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        app = application(self.bridge, Pages())
+        app.router.routes[:0] = [Route("/given/{name:path}", self._answer), WebSocketRoute("/script", self._play)]
+        gate = Gate(app, names_of("127.0.0.1", port), metrics=self.bridge.metrics)
+        self._server = Server(self.bridge, gate, sock)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()))
+        self._thread.start()
+
+    def close(self) -> None:
+        for gate in self.gates.values():
+            gate.set()
+        self._server.stop()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+    def count(self, name: str, **labels: str) -> int:
+        """What the bridge's metrics say."""
+        return int(self.bridge.metrics.registry.get_sample_value(name, labels) or 0)
+
+    @property
+    def cancelled(self) -> int:
+        return self.count("detok_requests_total", finished_reason="cancelled")
+
+    @property
+    def running(self) -> int:
+        return self.count("detok_requests_running")
+
+    async def _answer(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        self.asked.append(name)
+        gate = self.gates.get(name)
+        if gate is not None:
+            await asyncio.to_thread(gate.wait, 60)
+        status, headers, body = self.given.get(name, (404, {}, b""))
+        return Response(body, status, headers)
+
+    async def _play(self, scope: Any, receive: Any, send: Any) -> None:
+        await receive()  # websocket.connect
+        await send({"type": "websocket.accept", "subprotocol": wire.SUBPROTOCOL})
+        self.played += 1
+        await self.script(receive, send)

@@ -1,0 +1,69 @@
+/** What the pages that test the client library share. Loaded before the library, so that it can count and end the library's workers. */
+
+const workers = [];
+window.Worker = class extends Worker {
+  constructor(...how) {
+    super(...how);
+    workers.push(this);
+  }
+};
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+Object.assign(window, {
+  sleep,
+  workers,
+  /** End the newest worker as a browser does that has no memory left: nobody is told. */
+  killWorker: () => workers.at(-1).terminate(),
+
+  /** A source that gives these chunks, one whenever it is asked, and says whether it was cancelled. */
+  sourceOf(chunks) {
+    const left = [...chunks];
+    const source = new ReadableStream({
+      pull: (controller) => (left.length ? controller.enqueue(left.shift()) : controller.close()),
+      cancel: () => void (source.cancelled = true),
+    }, { highWaterMark: 0 });
+    return source;
+  },
+  bytesOf: (text, size = 1) => {
+    const bytes = new TextEncoder().encode(text);
+    return Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) => bytes.slice(n * size, (n + 1) * size));
+  },
+  fromHex: (hex) => new Uint8Array(hex.match(/../g)?.map((pair) => parseInt(pair, 16)) ?? []),
+
+  /** All parts of a stream. */
+  async partsOf(readable) {
+    const parts = [];
+    const reader = readable.getReader();
+    for (let part = await reader.read(); !part.done; part = await reader.read()) parts.push(part.value);
+    return parts;
+  },
+  /** All events of an answer, as [type, detail]; an error as its message. */
+  eventsOf(answer) {
+    const events = [];
+    for (const type of ["start", "delta", "token", "held", "resume", "notice", "error", "finish"]) {
+      answer.addEventListener(type, ({ detail }) => events.push([type, type === "error" ? String(detail.error) : { ...detail, error: detail.error && String(detail.error) }]));
+    }
+    return events;
+  },
+  /** What a promise came to, within a time that nothing here needs. */
+  async outcome(promise, seconds = 20) {
+    const late = sleep(seconds * 1000).then(() => "hangs");
+    return Promise.race([Promise.resolve(promise).then((value) => value ?? "done", (error) => `${error?.name}: ${error?.message}`), late]);
+  },
+});
+
+/** The library is here. */
+window.ready = (lib, { decoderWorker }) => {
+  /** How many streams Python still holds, once those that are being let go of are gone. */
+  window.openStreams = async (options = { runtime: "micropython" }) => {
+    let open;
+    for (let tries = 0; tries < 100; tries++) {
+      open = await decoderWorker(options).call("openStreams");
+      if (!open) break;
+      await sleep(20);
+    }
+    return open;
+  };
+  window.lib = lib;
+};

@@ -1,0 +1,122 @@
+/** The parts of the client library that need no browser: messages, batches, graphemes, and an import that does nothing. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { unpack } from "../../web/src/boot-micropython.js";
+import { shaper } from "../../web/src/detok-stream.js";
+import { graphemes } from "../../web/src/graphemes.js";
+import { answerCalls, makeCalls, postNote } from "../../web/src/messages.js";
+import { packBatch } from "../../web/src/socket.js";
+
+/** Both ends of a wire, with these methods at the far one. */
+function wired(context, methods, onNote) {
+  const { port1, port2 } = new MessageChannel();
+  context.after(() => port1.close());
+  answerCalls(port2, methods);
+  return { calls: makeCalls(port1, onNote), near: port1, far: port2 };
+}
+
+test("importing the library on a server does nothing, and a stream there says what it needs", async () => {
+  const before = Object.keys(globalThis).length;
+  const library = await import("../../web/src/index.js");
+  assert.equal(Object.keys(globalThis).length, before);
+  assert.throws(() => new library.DetokStream(), { name: "DetokError", message: /in a browser/ });
+  await assert.rejects(library.warmUp(), { name: "DetokError" });
+  const { reason, error } = await library.connect("ws://127.0.0.1:1/stream", { prompt: "" }).finished;
+  assert.equal(reason, "error");
+  assert.match(error.message, /in a browser/);
+});
+
+test("replies find their calls in any order", async (t) => {
+  let letGo;
+  const { calls } = wired(t, { slow: () => new Promise((resolve) => (letGo = () => resolve("slow"))), quick: (a, b) => a + b });
+  const slow = calls.call("slow");
+  assert.equal(await calls.call("quick", 1, 2), 3);
+  letGo();
+  assert.equal(await slow, "slow");
+});
+
+test("an error crosses with its name, message and code", async (t) => {
+  const { calls } = wired(t, {
+    fail() {
+      throw Object.assign(new RangeError("too far"), { code: 4409 });
+    },
+    failOddly() {
+      throw "a string";
+    },
+  });
+  await assert.rejects(calls.call("fail"), { name: "RangeError", message: "too far", code: 4409 });
+  await assert.rejects(calls.call("failOddly"), { name: "Error", message: "a string" });
+  await assert.rejects(calls.call("toString"), { name: "TypeError", message: /no method toString: there are fail, failOddly/ });
+});
+
+test("what cannot cross rejects its own call and no other", async (t) => {
+  const { calls } = wired(t, { echo: (value) => value });
+  await assert.rejects(calls.call("echo", () => {}), { name: "DataCloneError" });
+  assert.equal(await calls.call("echo", "é"), "é");
+});
+
+test("when the other side has gone, all that waits and all that comes rejects with the reason", async (t) => {
+  const { calls } = wired(t, { never: () => new Promise(() => {}) });
+  const waiting = [calls.call("never"), calls.call("never")];
+  calls.end(new Error("gone"));
+  calls.end(new Error("gone again"));
+  for (const one of [...waiting, calls.call("never")]) await assert.rejects(one, { message: "gone" });
+});
+
+test("notes need no reply, and messages of others are none of ours", async (t) => {
+  const notes = [];
+  const { calls, near, far } = wired(t, { echo: (value) => value }, (name, value) => notes.push([name, value]));
+  postNote(far, "progress", { loaded: 1 });
+  for (const other of [null, 7, "text", {}, { reply: 99 }, { call: 1 }]) {
+    far.postMessage(other);
+    near.postMessage(other);
+  }
+  assert.equal(await calls.call("echo", 1), 1);
+  assert.deepEqual(notes, [["progress", { loaded: 1 }]]);
+});
+
+test("a batch holds text and binary frames, each with its length", () => {
+  const batch = packBatch(["é", new Uint8Array([1, 2, 3]).buffer, "", new ArrayBuffer(300)]);
+  assert.deepEqual([...batch.slice(0, 7)], [0, 2, 0, 0, 0, 0xc3, 0xa9]);
+  assert.deepEqual([...batch.slice(7, 15)], [1, 3, 0, 0, 0, 1, 2, 3]);
+  assert.deepEqual([...batch.slice(15, 25)], [0, 0, 0, 0, 0, 1, 0x2c, 1, 0, 0]);
+  assert.equal(batch.length, 25 + 300);
+  assert.equal(packBatch([]).length, 0);
+});
+
+test("a bundle is taken apart into its files", () => {
+  const head = new TextEncoder().encode('[["a.py",3],["b/é.py",0],["c.py",2]]\n');
+  const files = [];
+  unpack(new Uint8Array([...head, 1, 2, 3, 10, 10]), (name, bytes) => files.push([name, [...bytes]]));
+  assert.deepEqual(files, [["a.py", [1, 2, 3]], ["b/é.py", []], ["c.py", [10, 10]]]);
+});
+
+test("graphemes are the same however the text was cut", () => {
+  const text = "e\u0301👩‍🚀🇩🇪🇫🇷\r\n한각नि\u200d";
+  const whole = [...new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(text)].map(({ segment }) => segment);
+  for (let size = 1; size <= 5; size++) {
+    const points = [...text];
+    const stage = graphemes();
+    const shown = [];
+    for (let at = 0; at < points.length; at += size) shown.push(stage.feed(points.slice(at, at + size).join("")));
+    shown.push(stage.flush());
+    assert.equal(shown.join(""), text);
+    let at = 0;
+    const ends = new Set([0, ...whole.map((one) => (at += one.length))]);
+    let length = 0;
+    for (const part of shown) assert.ok(ends.has((length += part.length)), `${JSON.stringify(part)} at size ${size} ends inside a grapheme`);
+    assert.equal(stage.flush(), "");
+    assert.equal(stage.feed(""), "");
+  }
+});
+
+test("deltas of whole graphemes keep their channels, and nothing is left in the end", () => {
+  const shape = shaper("grapheme");
+  assert.deepEqual(shape([["content", "e"]], false), []);
+  assert.deepEqual(shape([["content", "\u0301x"]], false), [{ channel: "content", text: "e\u0301" }]);
+  assert.deepEqual(shape([["reasoning", "y"]], false), [{ channel: "content", text: "x" }]);
+  assert.deepEqual(shape([], true), [{ channel: "reasoning", text: "y" }]);
+  assert.deepEqual(shaper("character")([["content", "e"], ["content", ""]], true), [{ channel: "content", text: "e" }]);
+});
