@@ -38,7 +38,8 @@ def utf_8_decode(data, errors="strict", final=False):
             for byte in data[at:end]:
                 text.append(f"\\x{byte:02x}")
         elif errors == "strict":
-            raise UnicodeError(f"'utf-8' codec can't decode byte 0x{lead:02x} in position {at}")
+            reason = "invalid start byte" if not want else "unexpected end of data" if end == size else "invalid continuation byte"
+            raise UnicodeDecodeError("utf-8", data, at, end, reason)
         elif errors != "ignore":
             raise LookupError("unknown error handler name " + repr(errors))
         at = end

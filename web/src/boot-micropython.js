@@ -5,13 +5,14 @@
  * Out: the functions of web/python/detok_embed.py, and `fill`, which puts bytes where they read them.
  */
 
-/** @typedef {import("./runtime.js").Progress} Progress */
+/** @typedef {import("./messages.js").Progress} Progress */
 
 /**
  * @typedef {object} Python
  * @property {any} embed  The functions of detok_embed.
  * @property {(bytes: Uint8Array) => number} fill  Put bytes into Python's inbox; returns their count.
  * @property {(name: string, file: Blob) => Uint8Array} [pack]  The packed vocabulary of a tokenizer file.
+ * @property {any} interpreter  MicroPython or Pyodide itself: `FS`, `runPython`, `pyimport`.
  */
 
 /** @param {URL} url @returns {Promise<Response>} */
@@ -35,10 +36,20 @@ export async function bootPython(runtimeUrl, onProgress, files = {}) {
     import(/* webpackIgnore: true */ /* @vite-ignore */ file("micropython.mjs").href),
     read(file("detok_micropython.bin")).then((answer) => answer.arrayBuffer()),
   ]);
-  // The heap grows by itself; this is where it begins.
-  const python = await loadMicroPython({ url: file("micropython.wasm").href, heapsize: 4 << 20, stdout: () => {}, stderr: () => {} });
   onProgress({ step: "starting MicroPython", loaded: 0, total: 0 });
-  unpack(new Uint8Array(bundle), (name, bytes) => {
+  return startPython(loadMicroPython, file("micropython.wasm").href, new Uint8Array(bundle));
+}
+
+/**
+ * @param {(options: object) => Promise<any>} loadMicroPython
+ * @param {string} wasm  The URL of micropython.wasm; in Node its path.
+ * @param {Uint8Array} bundle
+ * @returns {Promise<Python>}
+ */
+export async function startPython(loadMicroPython, wasm, bundle) {
+  // The heap grows by itself; this is where it begins. The stack of calls does not: a message may be nested 64 deep.
+  const python = await loadMicroPython({ url: wasm, heapsize: 4 << 20, pystack: 64 << 10, stdout: () => {}, stderr: () => {} });
+  unpack(bundle, (name, bytes) => {
     const path = `/detok/${name}`;
     python.FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
     python.FS.writeFile(path, bytes);
@@ -48,6 +59,7 @@ export async function bootPython(runtimeUrl, onProgress, files = {}) {
   /** Looked up once: each look at a Python module costs a call. @type {Record<string, any>} */
   const kept = {};
   return {
+    interpreter: python,
     embed: new Proxy(kept, { get: (_, name) => (typeof name === "string" ? (kept[name] ??= embed[name]) : undefined) }),
     fill(bytes) {
       python.FS.writeFile("/inbox", bytes);
