@@ -69,7 +69,7 @@ class ChatStream:
         self.min_tokens = min_tokens
         self.max_tokens = max_tokens
         eos = frozenset(eos_ids)
-        sequences = tuple([tuple(each) if hasattr(each, "__iter__") else (each,) for each in stop_ids])
+        sequences = tuple([_sequence(each) for each in stop_ids])
         if self._push is None and (eos or sequences or min_tokens or max_tokens is not None):
             raise ValueError(
                 "eos_ids, stop_ids, min_tokens and max_tokens are about ids, and this detokenizer takes bytes; use stop strings, "
@@ -375,6 +375,13 @@ class ChatStream:
         )
         other.load(self.save())
         return other
+
+
+def _sequence(ids: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(ids)
+    except TypeError:  # one id
+        return (ids,)
 
 
 def _records_spans(detokenizer: Any) -> bool:

@@ -92,7 +92,10 @@ def _pattern(rule: dict[str, Any]) -> tuple[str, bool]:
 
 def _sub(pattern: str, content: str) -> Callable[[str], str]:
     """Return the function that replaces every match of a regular expression."""
-    from .tokenizers.patterns import compile_pattern  # the one place that knows classes by property, and refuses what could run away
+    try:
+        from .tokenizers.patterns import compile_pattern  # the one place that knows classes by property, and refuses what could run away
+    except ImportError:  # MicroPython has no unicodedata
+        raise TokenizerFormatError("decoder Replace: a regular expression needs Pyodide, and this is MicroPython") from None
 
     compiled = compile_pattern(pattern)
 
@@ -693,7 +696,8 @@ class _HuggingFaceRuns:
     def save(self) -> Any:
         bad = self.bad.save() if self.run else ""
         outs = "".join(self.good_out), "".join(self.bad_out)
-        return bytes(self.run).hex(), self.tail.hex(), self.is_bad, self.differ, outs, self.good.save(), bad
+        run, tail = bytes(self.run).hex() if self.run else "", self.tail.hex() if self.tail else ""  # b"" has no hex in MicroPython
+        return run, tail, self.is_bad, self.differ, outs, self.good.save(), bad
 
     def load(self, state: Any) -> None:
         self.run, self.tail = bytearray(bytes.fromhex(state[0])), bytes.fromhex(state[1])

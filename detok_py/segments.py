@@ -74,21 +74,25 @@ class Automaton:
 
     def __init__(self, words: Sequence[tuple[Any, str]]) -> None:
         kinds: dict[Any, list[str]] = {}
+        given = []  # in their order: states are numbered by it, in MicroPython too, whose dicts have none
         for word, kind in words:
             if not len(word):
                 raise ValueError("an empty stop or tag would be found everywhere; leave it out")
-            its = kinds.setdefault(word, [])
+            if word not in kinds:
+                kinds[word] = []
+                given.append(word)
+            its = kinds[word]
             if kind not in its:
                 its.append(kind)
-        self.edges: tuple[str, ...] = tuple([word for word in kinds if EDGE in kinds[word]])
-        self.leads: tuple[str, ...] = tuple([word for word in kinds if LEAD in kinds[word]])
+        self.edges: tuple[str, ...] = tuple([word for word in given if EDGE in kinds[word]])
+        self.leads: tuple[str, ...] = tuple([word for word in given if LEAD in kinds[word]])
         self._ends = frozenset([word[-1] for word in self.edges])
         self._next: list[dict[Any, int]] = [{}]
         self._depths = [0]
         self._through: list[list[tuple[Any, str]]] = [[]]
         self._loud: list[tuple[str, Any] | None] = [None]  # the longest active word that ends here
         self._calm: list[tuple[str, Any] | None] = [None]  # the longest tag that ends here: what is found while stops are silent
-        for word in kinds:
+        for word in given:
             self._add(word, kinds[word])
         self._fails = [0] * len(self._next)
         self._link()

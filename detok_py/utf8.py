@@ -173,7 +173,7 @@ class StreamingDetokenizer:
 
     def save(self) -> tuple[str, int, bool]:
         """Return the state: held bytes in hex, characters shown, whether it has ended."""
-        return self.held.hex(), self._shown, self._ended
+        return self.held.hex() if self.held else "", self._shown, self._ended
 
     def load(self, state: Any) -> None:
         """Take a state that `save` returned, or the list that JSON made of it."""

@@ -34,6 +34,7 @@ IDS = 1
 TOKENS = 2
 GAP = 3
 
+NOT_JSON = "a text frame that is not JSON; detok.v1 sends one JSON object a frame"
 MAX_DEPTH = 64
 MAX_MESSAGE = 1 << 20
 MAX_ID = (1 << 32) - 1
@@ -82,7 +83,7 @@ def read_message(frame: str) -> dict[str, Any]:
         out = json.loads(frame)
     except ValueError:
         # `from None`: the parser's error carries the whole document, and a prompt must not reach a log.
-        raise RemoteProtocolError("a text frame that is not JSON; detok.v1 sends one JSON object a frame") from None
+        raise RemoteProtocolError(NOT_JSON) from None
     if not isinstance(out, dict) or not isinstance(out.get("type"), str):
         raise RemoteProtocolError('a text frame without a "type"; detok.v1 sends objects like {"type":"ping"}')
     check_plain(out)
@@ -275,7 +276,7 @@ def check_plain(value: Any) -> None:
             raise RemoteProtocolError("a message with half a surrogate pair in a string") from None
     elif isinstance(value, float):
         if value != value or value - value != 0:
-            raise RemoteProtocolError("a message with NaN or Infinity, which JSON does not have")
+            raise RemoteProtocolError(NOT_JSON)  # NaN and Infinity
     elif isinstance(value, dict):
         for key in value:
             check_plain(key)
