@@ -133,6 +133,10 @@ def build_micropython() -> None:
     run([str(PYTHON), "tools/build_micropython.py"], "Building the MicroPython runtime failed.")
 
 
+def build_examples() -> None:
+    run(["node", "tools/build_examples.mjs"], "Bundling the examples failed.")
+
+
 def build_wheel() -> None:
     run([str(PYTHON), "tools/browser_wheel.py"], "Building the browser's wheel failed.")
 
@@ -185,13 +189,19 @@ STEPS = {
         (".build/runtime/micropython.wasm", ".build/runtime/detok_micropython.bin"),
         build_micropython,
     ),
+    "examples": Step(
+        "the examples that need a bundler",
+        ("web/examples/*.js", "web/src/ai-sdk.js", "web/src/react.js", "web/src/tool-calls.js", "tools/build_examples.mjs", "package-lock.json"),
+        (".build/examples/react.js", ".build/examples/react.development.js", ".build/examples/ai-sdk.js"),
+        build_examples,
+    ),
     "site": Step("pytest for Pyodide", ("requirements/pyodide.txt",), (".build/pyodide-site/pytest",), install_for_pyodide),
 }
 BUILD_STEPS = ("build", "node", "micropip", "runtime", "wheel")
 TARGETS = {
-    "demo": ("venv", "serve", "engine", *BUILD_STEPS, "core", "micropython"),
+    "demo": ("venv", "serve", "engine", *BUILD_STEPS, "core", "micropython", "examples"),
     "check": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS),
-    "test": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS, "core", "micropython", "site"),
+    "test": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS, "core", "micropython", "examples", "site"),
 }
 
 

@@ -1,9 +1,10 @@
 """The files that the bridge serves: the page, the client library, the runtime, wheels.
 
-In: a URL path. Out: a File, or None. Nothing outside the two folders is ever opened: every part of a path is a plain name, and what it
+In: a URL path. Out: a File, or None. Nothing outside the folders is ever opened: every part of a path is a plain name, and what it
 resolves to (links followed) must still lie inside.
 
-In a clone the folders are `web/` and `.build/runtime/`; in an installed wheel they are package data, `detok_py/bridge/static/…`.
+In a clone the folders are `web/` and `.build/runtime/`; in an installed wheel they are package data, `detok_py/bridge/static/…`. Beside the
+runtime's is that of the examples which need a bundler.
 """
 
 import gzip
@@ -32,6 +33,7 @@ TYPES = {
     ".ts": "text/plain; charset=utf-8",
     ".py": "text/plain; charset=utf-8",
     ".jsonl": "application/x-ndjson",
+    ".sse": "text/event-stream; charset=utf-8",
     ".webmanifest": "application/manifest+json",
 }
 SQUEEZED = {".html", ".js", ".mjs", ".css", ".json", ".svg", ".txt", ".md", ".py", ".ts", ".jsonl", ".detok"}
@@ -62,19 +64,27 @@ class Assets:
         found = folders()
         self.web = (web or found[0]).resolve()
         self.runtime = (runtime or found[1]).resolve()
+        self.built = self.runtime.with_name("examples")
         self._kept: dict[tuple[Path, str], tuple[tuple[int, int], File]] = {}
 
     def find(self, path: str, accept_encoding: str = "") -> File | None:
         """Return the file at a URL path, or None.
 
-        `/` is the page; `/runtime/…` and `/wheels/…` are the runtime's folder; everything else is under `web/`.
+        `/` is the page; `/runtime/…` and `/wheels/…` are the runtime's folder, `/wheels/simple/<name>/` lists its wheels of that name;
+        everything else is under `web/`.
         """
         if path == "/":
             path = "/demo/index.html"
+        listed = re.fullmatch(r"/wheels/simple/([A-Za-z0-9_.-]{1,64})/", path)
+        if listed:
+            return self._simple_index(listed[1])
+        if path.startswith("/examples/") and path.endswith("/"):
+            path += "index.html"
         root = self.web
-        for prefix in ("/runtime/", "/wheels/"):
+        for prefix, folder in (("/runtime/", self.runtime), ("/wheels/", self.runtime), ("/examples/built/", self.built)):
             if path.startswith(prefix):
-                root, path = self.runtime, path[len(prefix) - 1 :]
+                root, path = folder, path[len(prefix) - 1 :]
+                break
         if not path.startswith("/") or len(path) > MAX_PATH:
             return None
         parts = path[1:].split("/")
@@ -88,6 +98,15 @@ class Assets:
         if not real.is_relative_to(root) or not real.is_file():
             return None
         return self._read(real, _encodings(accept_encoding))
+
+    def _simple_index(self, name: str) -> File | None:
+        """The wheels of one project, as micropip and pip ask an index for them (PEP 503)."""
+        wheels = [wheel for wheel in sorted(self.runtime.glob("*.whl")) if _normal(wheel.name.split("-")[0]) == _normal(name)]
+        if not wheels:
+            return None
+        lines = [f'<a href="../../{wheel.name}#sha256={self._keep(wheel, wheel, None).etag}">{wheel.name}</a>' for wheel in wheels]
+        body = "\n".join(["<!doctype html>", f"<title>{_normal(name)}</title>", *lines, ""]).encode()
+        return File(body, TYPES[".html"], None, hashlib.sha256(body).hexdigest())
 
     def _read(self, file: Path, accepted: list[str]) -> File:
         for encoding, suffix in (("br", ".br"), ("gzip", ".gz")):
@@ -118,6 +137,15 @@ def squeeze(body: bytes, content_type: str, accept_encoding: str, etag: str) -> 
     if "gzip" in _encodings(accept_encoding) and len(body) > 1024:
         return File(gzip.compress(body, 6, mtime=0), content_type, "gzip", etag)
     return File(body, content_type, None, etag)
+
+
+def _normal(name: str) -> str:
+    """A project's name as indexes compare it (PEP 503).
+
+    >>> _normal("detok_py")
+    'detok-py'
+    """
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _encodings(accept_encoding: str) -> list[str]:

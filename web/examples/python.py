@@ -1,0 +1,22 @@
+import micropip
+from js import WebSocket, document, location
+from pyodide.ffi.wrappers import add_event_listener
+
+await micropip.install("detok_py", index_urls=location.origin + "/wheels/simple")
+from detok_py import StreamingDetokenizer
+from detok_py.session import Bytes, ClientSession
+
+session, decoder, out = ClientSession(), StreamingDetokenizer(), document.getElementById("content")
+session.generate(prompt="hello: ", want="bytes")
+socket = WebSocket.new(f"ws://{location.host}/stream", "detok.v1")
+socket.binaryType = "arraybuffer"
+
+
+def receive(frame):
+    for event in session.receive(frame.data if isinstance(frame.data, str) else frame.data.to_bytes()):
+        out.append(decoder.feed(event.data) if isinstance(event, Bytes) else "")
+    for reply in session.frames():
+        socket.send(reply)
+
+
+add_event_listener(socket, "message", receive)
