@@ -15,7 +15,7 @@ help:
 	@echo "make check   the fast loop, without a browser"
 	@echo "make soak    the tests that take many minutes"
 	@echo "make bench   measurements against peers, one JSON object a line"
-	@echo "make package the wheel and the sdist into dist/"
+	@echo "make package the wheel, the sdist and the npm package into dist/"
 	@echo "make clean   remove everything that was set up or built"
 
 # Every recipe that needs a set-up begins with it: when all is there it takes a tenth of a second.
@@ -45,7 +45,7 @@ bench:
 	@exec $(VENV) -m benchmarks
 
 package:
-	$(call setup,check)
+	$(call setup,test)
 	@exec $(VENV) tools/package.py
 
 lock:

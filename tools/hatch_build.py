@@ -1,15 +1,14 @@
-"""What the build backend adds to the full wheel: the page, the client library and the browser's runtime, for `detok serve`.
+"""What the build backend adds to the full wheel: the page, the client library, the examples and the browser's runtime, for `detok serve`.
 
-In a clone the bridge serves them from web/ and .build/runtime/; in an installation they are package data in detok_py/bridge/static/.
-A wheel that is built where `make` has not built the runtime leaves it out and says so; `make package` builds a whole one.
+In a clone the bridge serves them from web/ and .build/; in an installation they are package data in detok_py/bridge/static/. The sdist
+carries what is built in .build/, so that a wheel of it is whole without Node. A wheel that is built where `make` has not built the runtime
+leaves it out and says so; `make package` builds a whole one.
 """
 
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-
-SUFFIXES = {".html", ".css", ".js", ".mjs", ".json", ".jsonl", ".py", ".svg", ".png", ".txt", ".ts"}
 
 
 class StaticFiles(BuildHookInterface):
@@ -19,14 +18,21 @@ class StaticFiles(BuildHookInterface):
         if self.target_name != "wheel" or version == "editable":
             return
         root = Path(self.root)
-        for path in sorted((root / "web").rglob("*")):
-            if path.is_file() and path.suffix in SUFFIXES and "node_modules" not in path.parts:
-                build_data["force_include"][str(path)] = f"detok_py/bridge/static/web/{path.relative_to(root / 'web').as_posix()}"
+        self.add(build_data, root / "web", "web")
         runtime = root / ".build" / "runtime"
         if not (runtime / "manifest.json").exists():
             self.app.display_warning("The browser's runtime is not built: this wheel has no page that works. `make package` builds it.")
             return
-        for path in sorted(runtime.iterdir()):
+        self.add(build_data, runtime, "runtime")
+        for name in ("react.js", "ai-sdk.js"):  # the other files there are the tests'
+            example = root / ".build" / "examples" / name
+            if example.exists():
+                build_data["force_include"][str(example)] = f"detok_py/bridge/static/examples/{name}"
+
+    def add(self, build_data: dict[str, Any], folder: Path, name: str) -> None:
+        """Take the files of a folder as detok_py/bridge/static/<name>/."""
+        for path in sorted(folder.rglob("*")):
+            hidden = any(part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts)
             # A client that takes no brotli gets the plain file: a third form would only make the wheel larger.
-            if path.suffix != ".gz":
-                build_data["force_include"][str(path)] = f"detok_py/bridge/static/runtime/{path.name}"
+            if path.is_file() and not hidden and path.suffix != ".gz":
+                build_data["force_include"][str(path)] = f"detok_py/bridge/static/{name}/{path.relative_to(folder).as_posix()}"
