@@ -687,7 +687,8 @@ class Connection:
                 final = 0x80 if last and i == len(pieces) - 1 else 0
                 self._frame(final | (code if i == 0 else 0), piece)
             await self.writer.drain()
-            if matters and self.proxy.delay:
+            # A page is given whole messages only: between fragments there is nothing for it to see.
+            if as_messages and matters and self.proxy.delay:
                 await asyncio.sleep(self.proxy.delay)
 
     def _frame(self, first: int, data: bytes) -> None:
