@@ -128,6 +128,9 @@ export async function all(response: Response, signal: AbortSignal): Promise<stri
   const vocabulary: Vocabulary = await loadVocabulary("/vocabulary", { cache: false, signal });
   const stream: ReadableStream<string> = response.body!.pipeThrough(new DetokStream({ vocabulary, stop: ["x"], unit: "grapheme" }));
   const answer = connect("/stream", { messages: [{ role: "user", content: "hi" }], signal });
+  answer.addEventListener("held", ({ detail }) => console.log(detail.bytes + detail.text.length));
+  answer.addEventListener("finish", ({ detail }) => console.log(detail.reason satisfies Finish["reason"]), { once: true });
+  answer.addEventListener("mine", (event: Event) => console.log(event.type));
   const finish: Finish = await answer.finished;
   const ended: "eos" | "stop" | "length" | "cancelled" | "error" = finish.reason;
   let text = "";
@@ -140,6 +143,8 @@ export async function all(response: Response, signal: AbortSignal): Promise<stri
 
 // @ts-expect-error A runtime that there isn't.
 new DetokStream({ runtime: "cpython" });
+// @ts-expect-error No event has this.
+connect("/stream", { prompt: "" }).addEventListener("held", ({ detail }) => detail.nonsense);
 // @ts-expect-error A stop is a list.
 connect("/stream", { prompt: "", stop: "x" });
 """

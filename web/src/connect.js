@@ -25,6 +25,16 @@ import { forPython, iterable, shaper } from "./detok-stream.js";
  * @property {number} tokens   Tokens that came (bytes, where the engine knows only those).
  * @property {string | null} [note]  What the engine itself lost, in one sentence.
  * @property {DetokError} [error]
+ *
+ * @typedef {object} AnswerEvents  What `detail` is, by the type of the event.
+ * @property {{id: string, data: "ids" | "bytes" | "both", position: number}} start
+ * @property {Delta} delta
+ * @property {{count: number, tokens: number}} token
+ * @property {{bytes: number, text: string}} held
+ * @property {{seconds: number, code: number}} resume
+ * @property {{code: number, message: string}} notice
+ * @property {{error: DetokError}} error
+ * @property {Finish} finish
  */
 
 /** Characters that may wait for a slow reader before the engine is made to wait. */
@@ -82,10 +92,25 @@ export class Answer extends EventTarget {
     return this.#finished;
   }
 
-  /** @override @type {EventTarget["addEventListener"]} */
-  addEventListener(...listening) {
+  /**
+   * @template {keyof AnswerEvents} Type
+   * @overload
+   * @param {Type} type
+   * @param {(event: CustomEvent<AnswerEvents[Type]>) => void} listener
+   * @param {boolean | AddEventListenerOptions} [options]
+   * @returns {void}
+   */
+  /**
+   * @overload
+   * @param {string} type
+   * @param {EventListenerOrEventListenerObject | null} listener
+   * @param {boolean | AddEventListenerOptions} [options]
+   * @returns {void}
+   */
+  /** @override @param {string} type @param {any} listener @param {boolean | AddEventListenerOptions} [options] */
+  addEventListener(type, listener, options) {
     this.#watch();
-    super.addEventListener(...listening);
+    super.addEventListener(type, listener, options);
   }
 
   /** Somebody waits for its end, whether they keep hold of it or not. */

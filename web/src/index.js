@@ -8,6 +8,7 @@ export { loadVocabulary } from "./vocabulary.js";
 
 /**
  * @typedef {import("./connect.js").AnswerRequest} AnswerRequest
+ * @typedef {import("./connect.js").AnswerEvents} AnswerEvents
  * @typedef {import("./connect.js").Finish} Finish
  * @typedef {import("./decoder.js").Progress} Progress
  * @typedef {import("./decoder.js").RuntimeInfo} RuntimeInfo
