@@ -26,6 +26,16 @@ for frame in ("", "{", "[]", "null", '{"type":1}', '{"type":"ping"}', '{"type":"
     except RemoteProtocolError as error:
         say(frame, error.code)
 
+for text in (
+    r"\ud83d\ude00", r"\uD83D\uDE00\u00e9", r"\\ud83d", r"\\\ud83d\ude00\n\u0041\"", r"\u4f60\ud7ff\ue000",
+    r"\ud83d", r"\ude00", r"\ud83d\u0041",
+    r"\ud83dx\ude00", r"\ud83d\n\ude00", r"\ud83d\ud83d\ude00", r"\ud83d\\ude00", r"\ud83", r"\udzzz",
+):  # fmt: skip
+    try:
+        say(text, wire.read_message('{"type":"notice","' + text + '":["' + text + '"]}'))
+    except RemoteProtocolError as error:
+        say(text, error.code)
+
 HELLO = {"engine": {"name": "test"}, "vocabulary": None}
 for data in ("bytes", "ids", "both"):
     for _ in range(8):

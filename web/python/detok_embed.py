@@ -186,14 +186,15 @@ class AnswerStream(browser.PageStream):
                 deltas = _crossed(chat.feed(event.ids))
             except DetokError:
                 # A chunk goes in whole or not at all: what stands before the unknown id is text all the same.
-                count = 0
-                for token_id in event.ids:
+                for n, token_id in enumerate(event.ids):
                     try:
                         deltas += _crossed(chat.push(token_id))
                     except DetokError as error:
-                        failure = error
+                        failure, count = error, n
                         break
-                    count += 1
+        elif isinstance(event, s.Tokens) and event.pieces is None:
+            count = 0
+            failure = "The bridge sends ids, and no vocabulary to read them with; ask for bytes, or start it with --tokenizer."
         else:
             if self._by_ids:
                 deltas = self._go_on_by_bytes()
