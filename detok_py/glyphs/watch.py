@@ -127,7 +127,7 @@ class GlyphWatch:
         while True:
             states = []
             for _, frame in self._frames():
-                state = yield from self._quietly(lambda frame=frame: frame.evaluate("() => window.__detokGlyphs?.state()"))  # type: ignore[misc]
+                state = yield from self._quietly(lambda frame=frame: frame.evaluate(script("state.js")))  # type: ignore[misc]
                 if state:
                     states.append(state)
             total = sum(state["mutations"] for state in states)
@@ -176,14 +176,18 @@ class GlyphWatch:
             return []
         yield from self._open_closed_roots()
         found: dict[str, dict[str, Any]] = {}
+        matched = not self._frames()
         for page, frame in self._frames():
             # Where no script may run, the watcher has not either; the debugger may, and sees at least what is there now.
             yield from self._quietly(lambda frame=frame: frame.evaluate(script("watcher.js")))  # type: ignore[misc]
-            answer = yield from self._quietly(
-                lambda frame=frame: frame.evaluate("([i, e]) => window.__detokGlyphs?.read(i, e)", [include, exclude])  # type: ignore[misc]
-            )
-            data = json.loads(answer) if answer else {"findings": [], "more": 0, "url": frame.url}
-            if not answer or not data["findings"]:
+            answer = yield from self._quietly(lambda frame=frame: frame.evaluate(script("read.js"), [include, exclude]))  # type: ignore[misc]
+            if not answer:
+                continue
+            data = json.loads(answer)
+            if "wrong" in data:
+                raise WatchError(f"{data['wrong']!r} is no CSS selector.")
+            matched = matched or data["matched"]
+            if not data["findings"]:
                 continue
             hidden = False
             if frame.parent_frame is not None and (include or exclude):
@@ -194,6 +198,8 @@ class GlyphWatch:
                     finding["outside"] = False
                 finding.update(url=data["url"], live=finding["gone"] is None, frame=frame, page=page, more=data["more"])
                 found[finding["id"]] = finding
+        if not matched:
+            raise WatchError(f"No element of the page matches {include!r}: there is nothing to judge.")
         # What only the binding knows belongs to documents that are gone: what they showed was shown.
         for name, finding in self._gone.items():
             if name not in found:
@@ -290,7 +296,7 @@ class GlyphWatch:
         for finding in findings[:24]:
             page, frame, picture = finding["page"], finding["frame"], None
             if finding["live"] and page:
-                rect = yield from self._quietly(lambda f=finding: f["frame"].evaluate("(id) => window.__detokGlyphs?.show(id)", f["id"]))  # type: ignore[misc]
+                rect = yield from self._quietly(lambda f=finding: f["frame"].evaluate(script("show.js"), f["id"]))  # type: ignore[misc]
                 if rect and frame is page.main_frame:
                     picture = yield from self._quietly(lambda r=rect, p=page: p.screenshot(clip=_around(r, p), timeout=5000))  # type: ignore[misc]
                 elif rect:

@@ -1,12 +1,12 @@
 // Sees every broken glyph that a document shows, for however short a time: U+FFFD, or a lone surrogate, which paints the same.
-// In: nothing; it runs before any script of the page, in every frame. Out: `__detokGlyphs.read()` and, where the harness gave
+// In: nothing; it runs before any script of the page, in every frame. Out: `__detokGlyphs`, for read.js, and, where the harness gave
 // the binding `__detokGlyphsPost`, each finding as it changes.
 //
 // Mutation observers run after every task and every animation callback, before anything is painted; a tick behind the
 // last animation callback therefore knows what this frame paints: `frames` is how many frames showed it.
 (() => {
   "use strict";
-  const KEY = "__detokGlyphs", MAX = 500, SETTLED = 600;
+  const KEY = "__detokGlyphs", MAX = 500, SETTLED = 600, LONG = 4000;
   if (window[KEY]) return;
   const post = window[KEY + "Post"];
   const doc = Math.random().toString(36).slice(2), clock = () => performance.now();
@@ -81,7 +81,7 @@
     changed.add(f);
   };
   const plain = (f) => {
-    const { node, chain, seen, key, ...rest } = f;
+    const { node, chain, key, ...rest } = f;
     return rest;
   };
   // As JSON: its \uD8xx escapes survive the way to the harness, lone surrogates do not.
@@ -118,7 +118,7 @@
       f.culprit = culprit && clock() - culprit.when < 5000 ? culprit : null;
       all.push(f);
     }
-    f.node = node; f.gone = null; f.chain = chainOf(element); f.seen = false;
+    f.node = node; f.gone = null; f.chain = chainOf(element);
     describe(f, value, at);
     if (element && element.isConnected) {
       const css = style(element);
@@ -160,6 +160,7 @@
     if (tag === "textarea") return checkValue(e);
     if (!SKIP.test(tag)) judge(node, e, tag === "title" ? tag : "text", "", s, brokenText(node));
   };
+  const checkWritten = (node) => { if (suspect(node) && node.isConnected) checkText(node); };
   const checkAttribute = (e, name) => {
     const value = e.getAttribute(name) || "", at = brokenAt(value);
     if (name === "style") { if (RISKY.test(value)) alarm(); return; }
@@ -200,7 +201,13 @@
     }
   };
 
+  const OPTIONS = { subtree: true, childList: true, characterData: true, attributes: true };
   const observer = new MutationObserver((records) => take(records));
+  let written = null;
+  const takeWritten = () => {
+    for (const node of written) checkWritten(node);
+    written.clear();
+  };
   const take = (records) => {
     if (!records.length) return;
     last = clock(); mutations += records.length; dirty = true;
@@ -216,15 +223,20 @@
           n.isConnected ? text ? checkText(n) : scan(n) : brief(n, target, n.textContent);
         }
       } else if (type === "characterData") {
-        if (suspect(target) && target.isConnected) checkText(target);
+        checkWritten(target);
+        if (target.length > LONG && document.readyState === "complete") written = new Set();
       } else {
         checkAttribute(target, r.attributeName);
         if (target.localName === "canvas") for (const f of live) if (f.place === "canvas" && f.node === target) die(f);
       }
     }
     if (risky) arm();
+    // Each record of the browser's keeps the old text: for a text that grows long, what writes it tells (see `patch`).
+    if (written && OPTIONS.characterData) {
+      OPTIONS.characterData = false;
+      for (const root of roots) observer.observe(root, OPTIONS);
+    }
   };
-  const OPTIONS = { subtree: true, childList: true, characterData: true, attributes: true };
   const observe = (root) => {
     if (!root || roots.has(root)) return false;
     if (root.host) rootOf.set(root.host, root);
@@ -279,10 +291,8 @@
 
   // --- what no mutation observer sees ---------------------------------------------------------------------------
   const patch = (owner, name, make) => {
-    const d = owner && Object.getOwnPropertyDescriptor(owner, name);
-    if (!d) return;
-    if (d.set) Object.defineProperty(owner, name, { ...d, set: make(d.set) });
-    else if (d.value) Object.defineProperty(owner, name, { ...d, value: make(d.value) });
+    const d = owner && Object.getOwnPropertyDescriptor(owner, name), key = d && d.set ? "set" : "value";
+    if (d && d[key]) Object.defineProperty(owner, name, { ...d, [key]: make(d[key]) });
   };
   const after = (act) => (original) => function (...args) {
     const out = original.apply(this, args);
@@ -294,9 +304,18 @@
   for (const type of [HTMLInputElement, HTMLTextAreaElement]) {
     for (const name of ["value", "setRangeText"]) patch(type.prototype, name, after(function () { last = clock(); checkValue(this); }));
   }
+  const wrote = after(function () {
+    if (!written || this.nodeType !== 3) return;
+    if (!written.size) queueMicrotask(takeWritten);
+    last = clock(); mutations++; dirty = true;
+    written.add(this);
+  });
+  for (const name of ["data", "appendData", "insertData", "replaceData", "deleteData"]) patch(CharacterData.prototype, name, wrote);
+  for (const name of ["nodeValue", "textContent"]) patch(Node.prototype, name, wrote);
   window.addEventListener("input", (e) => {
     const t = e.composedPath()[0];
     if (t instanceof HTMLInputElement || t instanceof HTMLTextAreaElement) checkValue(t);
+    else if (written) scan(t);
   }, true);
   for (const name of ["insertRule", "replace", "replaceSync"]) {
     patch(CSSStyleSheet.prototype, name, after((_, [text]) => { if (RISKY.test(text)) alarm(); }));
@@ -326,33 +345,17 @@
     culprit = { when: clock(), stream: !!(options && options.stream), flush: !input, line: line.trim().replace(/^at /, "").slice(0, 200) };
   }));
 
-  // --- what the harness asks ------------------------------------------------------------------------------------
-  const api = {
-    observe, roots, rootOf,
-    state: () => ({
-      quiet: clock() - last, mutations, age: clock(), state: document.documentElement ? document.documentElement.dataset.state || "" : "",
-      busy: !!document.querySelector("[aria-busy=true]"), loading: document.readyState !== "complete",
-    }),
-    show: (id) => {
-      const f = all.find((x) => x.id === id), e = f && f.place === "text" ? hostOf(f.node) : f && f.node;
-      if (!e || !visible(f)) return null;
-      e.scrollIntoView({ block: "center" });
-      const { x, y, width, height } = e.getBoundingClientRect();
-      return { x, y, width, height };
-    },
-    // `outside` is true where the finding is not in `include`, or is in `exclude`.
-    read: (include, exclude) => {
-      take(observer.takeRecords());
-      close();
-      roots.forEach(scan); // where no script may run, nothing was seen yet
-      sweepSheets();
-      sweepStyles();
-      recheck();
-      const has = (f, s) => f.chain.some((e) => e.matches(s));
-      const findings = all.map((f) => ({ ...plain(f), outside: (!!include && !has(f, include)) || (!!exclude && has(f, exclude)) }));
-      return JSON.stringify({ doc, url: location.href, more, findings });
-    },
+  // --- what the harness asks, through the other scripts beside this one -------------------------------------------
+  const sweep = () => {
+    take(observer.takeRecords());
+    close();
+    roots.forEach(scan); // where no script may run, nothing was seen yet
+    sweepSheets();
+    sweepStyles();
+    recheck();
+    return more;
   };
+  const api = { all, doc, roots, rootOf, hostOf, observe, plain, sweep, visible, state: () => ({ quiet: clock() - last, mutations }) };
   Object.defineProperty(window, KEY, { value: api, configurable: true });
   observe(document);
   document.addEventListener("DOMContentLoaded", () => { scan(document); sweepSheets(); });

@@ -1,0 +1,21 @@
+// What the watcher of this document has seen until now, as JSON. `outside` is true where a finding is not in `include`, or is in
+// `exclude`; `matched` says whether anything here is in `include` at all; `wrong` is what is no CSS selector.
+([include, exclude]) => {
+  const watcher = window.__detokGlyphs;
+  if (!watcher) return null;
+  for (const selector of [include, exclude]) {
+    try {
+      if (selector) document.createDocumentFragment().querySelector(selector);
+    } catch {
+      return JSON.stringify({ wrong: selector });
+    }
+  }
+  const inside = (f, selector) => f.chain.some((e) => e.matches(selector));
+  const more = watcher.sweep(), { all, doc, roots, plain } = watcher;
+  const matched = !include || [...roots].some((root) => root.querySelector(include)) || all.some((f) => inside(f, include));
+  const findings = all.map((f) => ({
+    ...plain(f),
+    outside: (!!include && !inside(f, include)) || (!!exclude && inside(f, exclude)),
+  }));
+  return JSON.stringify({ doc, url: location.href, more, findings, matched });
+}
