@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv/bin/python
 
-.PHONY: help demo test check soak bench package lock clean
+.PHONY: help demo test check soak bench real-uis package lock clean
 
 help:
 	@echo "make demo    the page, on http://127.0.0.1:$(PORT)/   (PORT=…, ENGINE=http://127.0.0.1:8080)"
@@ -15,6 +15,7 @@ help:
 	@echo "make check   the fast loop, without a browser"
 	@echo "make soak    the tests that take many minutes"
 	@echo "make bench   measurements against peers, one JSON object a line"
+	@echo "make real-uis tries the regression kit on other people's chat UIs: installs 800 MB, takes many minutes"
 	@echo "make package the wheel, the sdist and the npm package into dist/"
 	@echo "make clean   remove everything that was set up or built"
 
@@ -43,6 +44,10 @@ soak:
 bench:
 	$(call setup,check)
 	@exec $(VENV) -m benchmarks
+
+real-uis:
+	$(call setup,real-uis)
+	@exec $(VENV) tools/checks.py real-chromium real-firefox
 
 package:
 	$(call setup,test)

@@ -1,9 +1,9 @@
 """Run the checks one after another, each under a headline, and end with one line that counts them all.
 
-`python tools/checks.py all` or some of: lint types unit node pyodide chromium firefox soak. `--quick` leaves out what is marked slow. Every
-check runs even when an earlier one failed: a person wants to see all that is wrong. Browser tests get a pytest process of their own
-for each browser, because after Playwright's sync API has run in a process, `asyncio.run` does not work there. The last line has the form
-of pytest's own closing line, over all its runs, because that is what continuous integration reads.
+`python tools/checks.py all` or some of: lint types unit node pyodide chromium firefox real-chromium real-firefox soak. `--quick` leaves
+out what is marked slow. Every check runs even when an earlier one failed: a person wants to see all that is wrong. Browser tests get a
+pytest process of their own for each browser, because after Playwright's sync API has run in a process, `asyncio.run` does not work there.
+The last line has the form of pytest's own closing line, over all its runs, because that is what continuous integration reads.
 """
 
 import os
@@ -90,13 +90,16 @@ def pyodide(quick: bool) -> Outcome:
     return run(["node", "tests/pyodide/run.mjs"])
 
 
-def browser(name: str) -> Callable[[bool], Outcome]:
+def browser(name: str, *words: str) -> Callable[[bool], Outcome]:
+    # In two processes, like the unit tests.
+    words = words or ("tests/browser", "-m", "not soak", "-n", "2", "--dist", "loadfile")
+
     def check(quick: bool) -> Outcome:
         found = subprocess.run([sys.executable, "tools/browsers.py", "--install", name], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         print(found.stdout, end="", flush=True)
         if "\t" not in found.stdout:
             return Outcome(found.returncode, {})
-        outcome = run([*PYTEST, "tests/browser", "--browser", name, "-m", "not soak", "-n", "2", "--dist", "loadfile"])
+        outcome = run([*PYTEST, *words, "--browser", name])
         # Exit code 5: every test was meant for the other browser.
         return Outcome(0 if outcome.code == 5 else outcome.code, outcome.counts)
 
@@ -116,6 +119,8 @@ CHECKS: dict[str, tuple[str, Callable[[bool], Outcome]]] = {
     "pyodide": ("unit tests inside Pyodide, in Node", pyodide),
     "chromium": ("browser tests in Chromium", browser("chromium")),
     "firefox": ("browser tests in Firefox", browser("firefox")),
+    "real-chromium": ("other people's chat UIs in Chromium", browser("chromium", "tests/real_uis")),
+    "real-firefox": ("other people's chat UIs in Firefox", browser("firefox", "tests/real_uis")),
     "soak": ("soak: the exhaustive and the endless", soak),
 }
 ALL = ("lint", "types", "unit", "node", "pyodide", "chromium", "firefox")

@@ -1,8 +1,8 @@
 """Set up what a `make` target needs, and nothing that is there already.
 
-`python tools/setup.py demo|check|test` brings .venv/, node_modules/ and .build/ to what the pinned files say. Each step has a stamp in
-.build/stamps/ with the hash of what it was made from: while the hash holds and the result exists the step costs nothing. Only the
-standard library is imported, because this runs before anything is installed.
+`python tools/setup.py demo|check|test|real-uis` brings .venv/, node_modules/ and .build/ to what the pinned files say. Each step has a
+stamp in .build/stamps/ with the hash of what it was made from: while the hash holds and the result exists the step costs nothing. Only
+the standard library is imported, because this runs before anything is installed.
 """
 
 import fcntl
@@ -102,6 +102,20 @@ def install_node_packages() -> None:
     run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], "npm ci failed; is a package registry reachable?")
 
 
+def install_real_uis() -> None:
+    """Install the chat UIs that `make real-uis` tries the regression kit on, apart from everything else: some 800 MB."""
+    home = BUILD / "real-uis"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    run([str(PYTHON), "-m", "venv", str(home / "venv")], "The virtual environment for the chat UIs could not be made.")
+    command = [str(home / "venv" / "bin" / "python"), "-m", "pip", "install", *QUIET, "--no-deps", "--require-hashes"]
+    run([*command, "-r", "tests/real_uis/requirements.txt"], "pip could not install the chat UIs; is a package index reachable?")
+    for name in ("tests/real_uis/package.json", "tests/real_uis/package-lock.json", ".npmrc"):
+        shutil.copy(ROOT / name, home)
+    command = ["npm", "ci", "--prefix", str(home), "--no-audit", "--no-fund", "--loglevel=error"]
+    run(command, "npm ci failed for the chat UIs; is a package registry reachable?")
+
+
 def check_node() -> None:
     """Raise SetupFailed when Node is missing or older than we need."""
     program = shutil.which("node")
@@ -195,6 +209,12 @@ STEPS = {
         (".build/examples/react.js", ".build/examples/react.development.js", ".build/examples/ai-sdk.js"),
         build_examples,
     ),
+    "uis": Step(
+        "chat UIs of other people (some 800 MB)",
+        ("tests/real_uis/requirements.txt", "tests/real_uis/package-lock.json"),
+        (".build/real-uis/venv/bin/streamlit", ".build/real-uis/node_modules/deep-chat/package.json"),
+        install_real_uis,
+    ),
     "site": Step("pytest for Pyodide", ("requirements/pyodide.txt",), (".build/pyodide-site/pytest",), install_for_pyodide),
 }
 BUILD_STEPS = ("build", "node", "micropip", "runtime", "wheel")
@@ -202,6 +222,7 @@ TARGETS = {
     "demo": ("venv", "serve", "engine", *BUILD_STEPS, "core", "micropython", "examples"),
     "check": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS),
     "test": ("venv", "serve", "engine", "dev", "project", *BUILD_STEPS, "core", "micropython", "examples", "site"),
+    "real-uis": ("venv", "serve", "engine", "dev", "project", "uis"),
 }
 
 

@@ -1,0 +1,95 @@
+"""Fixtures for the real chat UIs. What was seen is told at the end of the run, a row a test: docs/real-uis.md has such a table."""
+
+import runpy
+from typing import Any
+
+import pytest
+from ui_rig import ROOT, START, UI, Conversation, start_engine
+
+from detok_py.glyphs import ChaosProxy
+
+SETTINGS = runpy.run_path(str(ROOT / "playwright.config.py"))
+BROWSERS = runpy.run_path(str(ROOT / "tools" / "browsers.py"))
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any], browser_name: str) -> dict[str, Any]:
+    """Pytest-playwright's launch options, with the program that was found; no name but 127.0.0.1 resolves."""
+    program = BROWSERS["find"](browser_name)
+    if program is None:
+        pytest.skip(f"no {browser_name.capitalize()} on the PATH")
+    settings = {**SETTINGS["browsers"][browser_name], "timeout": SETTINGS["launch_timeout"]}
+    return {**browser_type_launch_args, **settings, "executable_path": program}
+
+
+@pytest.fixture(scope="session")
+def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]:
+    return {**browser_context_args, "viewport": SETTINGS["viewport"]}
+
+
+@pytest.fixture
+def context(context: Any) -> Any:
+    context.set_default_timeout(SETTINGS["action_timeout"])
+    context.set_default_navigation_timeout(SETTINGS["navigation_timeout"])
+    return context
+
+
+@pytest.fixture(scope="session")
+def engine() -> Any:
+    """The address of llama.cpp with the reciting model."""
+    program = start_engine()
+    yield f"http://127.0.0.1:{program.said['port']}"
+    program.stop()
+
+
+@pytest.fixture(scope="session")
+def before_engine(engine: str) -> Any:
+    """The proxy between the UIs' servers and the engine."""
+    with ChaosProxy(engine, delay=0.001) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="session")
+def address_of(before_engine: ChaosProxy) -> Any:
+    """Return where a UI is; its server is started when it is first asked for."""
+    running: dict[str, Any] = {}
+
+    def address(ui: UI) -> str:
+        if ui.server not in running:
+            running[ui.server] = START[ui.server](before_engine.server)
+        return str(running[ui.server].said["url"]) + ui.path
+
+    yield address
+    for program in running.values():
+        program.stop()
+
+
+@pytest.fixture
+def conversation(page: Any, glyph_watch: Any, chaos: ChaosProxy, before_engine: ChaosProxy) -> Conversation:
+    return Conversation(page, glyph_watch, chaos, before_engine)
+
+
+ROWS = pytest.StashKey[list[tuple[str, ...]]]()
+
+
+@pytest.fixture
+def tell(request: pytest.FixtureRequest, browser: Any, browser_name: str) -> Any:
+    """Note what was seen, for the table at the end of the run."""
+    rows = request.config.stash.setdefault(ROWS, [])
+
+    def tell(ui: UI, split: str, result: dict[str, Any]) -> None:
+        counts: dict[str, int] = {}
+        for entry in result["violations"] + result["incomplete"]:
+            counts[entry["id"]] = counts.get(entry["id"], 0) + 1
+        found = ", ".join(f"{number} {name}" for name, number in counts.items()) or "clean"
+        rows.append((ui.name, f"{ui.package} {ui.version}", split, f"{browser_name} {browser.version}", found))
+
+    return tell
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    rows = config.stash.get(ROWS, [])
+    if rows:
+        terminalreporter.section("what was seen")
+    for row in sorted(rows):
+        terminalreporter.write_line("| " + " | ".join(row) + " |")
