@@ -110,6 +110,37 @@ function ownText() {
   return ui.ownText.value === addressText.replace(/\r\n?/g, "\n") ? addressText : ui.ownText.value;
 }
 
+/**
+ * The answer that is coming, in this tab at this address: a page that is loaded again, or has a new worker, takes it up from its beginning.
+ * Where the browser keeps nothing for a page, it asks anew.
+ */
+const unfinished = {
+  /** @param {{request: import("../src/client.js").StreamRequest, lang: string}} answer */
+  keep(answer) {
+    try {
+      sessionStorage.setItem("detok-answer", JSON.stringify({ ...answer, search: location.search }));
+    } catch {
+      // full, or refused
+    }
+  },
+  forget() {
+    try {
+      sessionStorage.removeItem("detok-answer");
+    } catch {
+      // refused: nothing is kept
+    }
+  },
+  /** @returns {{request: import("../src/client.js").StreamRequest, lang: string} | undefined} */
+  recall() {
+    try {
+      const kept = JSON.parse(sessionStorage.getItem("detok-answer") ?? "{}");
+      return kept.request?.id && kept.search === location.search ? kept : undefined;
+    } catch {
+      return undefined;
+    }
+  },
+};
+
 /** @param {State} next */
 function setState(next) {
   state = next;
@@ -142,7 +173,9 @@ function hideAlert() {
 async function boot() {
   hideAlert();
   setState("loading");
-  python?.close();
+  const before = python;
+  python = undefined;
+  before?.close();
   const worker = (python = new PythonWorker({
     runtimeUrl: "/runtime/",
     timeout: Number(address.get("boot-timeout")) || 30_000,
@@ -150,6 +183,14 @@ async function boot() {
       ui.loadingStep.textContent = step;
       if (total) ui.loadingBar.value = loaded / total;
       ui.loadingBytes.textContent = total ? `${(loaded / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB` : "";
+    },
+    // It comes before the end of the stream that it ends, so that this is the worker's death and not the bridge's.
+    onGone: (error) => {
+      if (worker !== python || state === "loading") return;
+      python = undefined;
+      if (state === "streaming") return;
+      setState("error");
+      showAlert(error.message, { label: "Try again", action: () => void boot() });
     },
   }));
   try {
@@ -163,6 +204,8 @@ async function boot() {
   }
   performance.mark("detok-ready");
   setState("ready");
+  const coming = unfinished.recall();
+  if (coming) return run({ ...coming.request, resume: coming.request.id }, coming.lang);
   if (address.has("text") || address.has("prompt") || address.has("start")) {
     // `ready` stays for a moment, so that whoever waits for it sees it.
     ui.status.textContent = "Ready. The text of the address starts in a moment.";
@@ -247,6 +290,18 @@ function start() {
   clearTimeout(startSoon);
   if (!python || state === "streaming" || state === "loading") return;
   const { request, lang } = readForm();
+  const id = Array.from(crypto.getRandomValues(new Uint8Array(16)), toHex).join("");
+  run({ ...request, id }, lang);
+}
+
+/**
+ * Stream an answer: one that is asked for now, or one that is coming already.
+ * @param {import("../src/client.js").StreamRequest} request
+ * @param {string} lang
+ */
+function run(request, lang) {
+  if (!python) return;
+  unfinished.keep({ request, lang });
   hideAlert();
   const recording = new Recording();
   stopwatch.clear();
@@ -284,12 +339,14 @@ function start() {
   });
   on("notice", ({ message }) => showAlert(message));
   on("finished", ({ text, reason, note, at }) => {
+    unfinished.forget();
     recording.end(text, begun ? at - begun : 0);
     described.end = { type: "finished", reason, note };
     ending = { state: "finished", sentence: note || (reason === "cancelled" ? "Stopped." : "") };
     player.wake();
   });
   on("failed", ({ text, message, code, at }) => {
+    if (python) unfinished.forget(); // the bridge goes on for a while when it was the worker that ended
     recording.end(text, begun ? at - begun : 0);
     described.end = { type: "error", code, message };
     ending = { state: "error", sentence: message };
@@ -314,7 +371,8 @@ function conclude() {
   setState(next);
   if (next === "error") {
     const kept = player.recording?.steps.length ?? 0;
-    showAlert(kept > 1 ? `${sentence} What had arrived is kept below.` : sentence, { label: "Start again", action: start });
+    const way = python ? { label: "Start again", action: start } : { label: "Try again", action: () => void boot() };
+    showAlert(kept > 1 ? `${sentence} What had arrived is kept below.` : sentence, way);
     ui.status.textContent = "";
   } else {
     if (sentence && sentence !== "Stopped.") showAlert(sentence);

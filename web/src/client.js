@@ -22,6 +22,8 @@ import { makeCalls } from "./messages.js";
  * @property {"ids" | "bytes" | "both"} [want]
  * @property {string[]} [stop]  Strings that end the text; held back as long as one could still come.
  * @property {boolean} [single_bytes]  Each raw byte is a row of its own.
+ * @property {string} [id]  What this run is to be called: 16 to 64 characters, never used before.
+ * @property {string} [resume]  The id of a run that an earlier page or worker began: it comes again from its beginning.
  *
  * @typedef {{type: "finished", reason: string, note: string | null, position: number, text: string}} FinishedEvent
  * @typedef {{type: "failed", code: number, message: string, retry: boolean, position: number, text: string}} FailedEvent
@@ -55,8 +57,10 @@ export class PythonWorker {
    * @param {string | URL} options.runtimeUrl  The folder with the runtime, ending in "/".
    * @param {number} [options.timeout]  Milliseconds without any progress after which booting is given up.
    * @param {(progress: Progress) => void} [options.onProgress]
+   * @param {(error: Error) => void} [options.onGone]  The worker has ended, whatever ended it; what is still open fails after this.
    */
-  constructor({ runtimeUrl, timeout = 30_000, onProgress = () => {} }) {
+  constructor({ runtimeUrl, timeout = 30_000, onProgress = () => {}, onGone = () => {} }) {
+    this.#onGone = onGone;
     this.#worker = new Worker(workerScript(), { type: "module", name: "detok" });
     /** @type {Progress} */
     let last = { step: "starting the worker", loaded: 0, total: 0 };
@@ -84,13 +88,19 @@ export class PythonWorker {
       this.#die(new RuntimeError(`The worker stopped${event.message ? `: ${event.message}` : " before it could say why"}. Press Try again to start a new one.`));
     });
     wait();
+    // The worker holds this lock as long as it lives, so that its end is noticed even where it can't say a word: out of memory, or closed.
+    // (A page that is neither on https nor on this machine has no locks.)
+    const lock = `detok ${Math.random()}`;
+    const waitForItsEnd = () =>
+      globalThis.navigator.locks?.request(lock, () => this.#die(new RuntimeError("The worker that decodes has ended. Press Try again to start a new one."))).catch(() => {});
     /**
      * What runs: versions of Python and detok_py. Rejects with a RuntimeError that says what to do.
      * @type {Promise<{python: string, detok: string}>}
      */
-    this.ready = this.#calls.call("boot", { runtimeUrl: new URL(runtimeUrl, document.baseURI).href }).then(
+    this.ready = this.#calls.call("boot", { runtimeUrl: new URL(runtimeUrl, document.baseURI).href, lock }).then(
       (info) => {
         clearTimeout(waited);
+        void waitForItsEnd();
         return info;
       },
       (error) => {
@@ -111,6 +121,8 @@ export class PythonWorker {
   #calls;
   /** @type {Map<number, EngineStream>} */
   #streams = new Map();
+  /** @type {(error: Error) => void} */
+  #onGone;
   #last = 0;
   /** @type {Error | undefined} */
   #dead;
@@ -159,6 +171,7 @@ export class PythonWorker {
     this.#dead = error;
     this.#worker.terminate();
     this.#calls.end(error);
+    this.#onGone(error);
     for (const stream of [...this.#streams.values()]) stream.fail(error);
   }
 }

@@ -46,8 +46,10 @@ function fillInbox(browser, bytes) {
 }
 
 answerCalls(scope, {
-  /** @param {{runtimeUrl: string}} options */
-  async boot({ runtimeUrl }) {
+  /** @param {{runtimeUrl: string, lock: string}} options */
+  async boot({ runtimeUrl, lock }) {
+    // Held for ever: it is free when this worker is gone.
+    if (navigator.locks) await new Promise((held) => navigator.locks.request(lock, () => (held(null), new Promise(() => {}))).catch(held));
     booted ??= bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress)).then((python) => ({
       python,
       browser: python.pyimport("detok_py.browser"),
