@@ -206,6 +206,10 @@ class GlyphWatch:
                 found[name] = {**finding, "outside": False, "live": False, "frame": None, "page": None, "more": 0}
         return sorted(found.values(), key=lambda f: (f["url"], f["born"]))
 
+    def clear(self) -> None:
+        """Forget what documents that are gone have shown: the next verdict is about those that are open, and those to come."""
+        self._gone.clear()
+
     def _outside(self, frame: Any, include: str | None, exclude: str | None) -> Steps:
         element = yield from self._quietly(frame.frame_element)
         if element is None:
