@@ -1,5 +1,6 @@
 """detok-web as npm packs it: whole, small, importable on a server, typed, and with nothing in it that was not meant to be."""
 
+import ast
 import json
 import re
 import tarfile
@@ -164,3 +165,51 @@ def test_its_own_types_are_sound(installed):
     files = ["dist/index.d.ts", "dist/fetch.d.ts", "dist/element.d.ts"]
     options = ["--strict", "--noEmit", "--target", "ES2022", "--module", "ES2022", "--moduleResolution", "bundler"]
     run(["node", str(compiler), *files, *options, "--lib", "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable"], installed)
+
+
+# What the page of the reader has: the names that the snippets of docs/embedding.md use and don't make.
+PAGE = """
+declare const bubble: HTMLElement, hint: HTMLElement, stopButton: HTMLButtonElement, fileInput: HTMLInputElement, sha256: string;
+"""
+
+
+def snippets():
+    """The scripts of docs/embedding.md, each as a module: those of its HTML too."""
+    for kind, text in re.findall(
+        r"^```(js|jsx|html)\n(.*?)^```", (ROOT / "docs" / "embedding.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        if kind == "html":
+            (text,) = re.findall(r'<script type="module">\n(.*?)</script>', text, re.DOTALL)
+        yield kind, re.sub(r'"/node_modules/detok-web/dist/(\w+)\.js"', r'"detok-web/\1"', text).replace("detok-web/index", "detok-web")
+
+
+def test_every_script_of_the_documentation_compiles(app):
+    found = list(snippets())
+    assert len(found) >= 8
+    folder = app / "snippets"
+    folder.mkdir()
+    (folder / "page.d.ts").write_text(PAGE)
+    for n, (kind, text) in enumerate(found):
+        # One that makes a name itself may.
+        (folder / f"{n}.{'tsx' if kind == 'jsx' else 'ts'}").write_text(text + "\nexport {};\n", encoding="utf-8")
+    options = ["--strict", "--strictNullChecks", "false", "--noEmit", "--target", "ES2022", "--module", "ES2022", "--jsx", "react-jsx"]
+    options += ["--moduleResolution", "bundler", "--lib", "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable", "--skipLibCheck"]
+    files = [str(path) for path in sorted(folder.iterdir())]
+    run(["node", str(ROOT / "node_modules" / "typescript" / "bin" / "tsc"), *files, *options], app)
+
+
+def test_every_python_of_the_documentation_compiles():
+    found = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "embedding.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert found
+    for text in found:
+        compile(text, "docs/embedding.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/embedding.md"])
+def test_the_documentation_names_only_what_there_is(installed, name):
+    text = ((installed if name == "README.md" else ROOT) / name).read_text("utf-8")
+    manifest = json.loads((installed / "package.json").read_text())
+    exported = {"detok-web" + path[1:] for path in manifest["exports"]}
+    assert set(re.findall(r"detok-web/(?!dist|runtime)[\w-]+", text)) <= exported
+    for file in re.findall(r"\b(?:node_modules/detok-web/)?((?:dist|runtime)/[\w.-]+)", text):
+        assert (installed / file).exists(), file

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from packed import ROOT, install, pack, run
+from playwright.sync_api import expect
 
 from detok_py import Vocabulary
 
@@ -48,7 +49,8 @@ class Files(http.server.SimpleHTTPRequestHandler):
     """A plain static server, with the policy of docs/embedding.md."""
 
     def end_headers(self):
-        self.send_header("Content-Security-Policy", POLICY)
+        if not self.path.startswith("/docs/"):  # its script stands in the page
+            self.send_header("Content-Security-Policy", POLICY)
         super().end_headers()
 
     def log_message(self, *_):
@@ -70,6 +72,10 @@ def site(tmp_path_factory):
         (folder / "index.html").write_text(PAGE.format(script='<script type="module" src="page.js"></script>'))
         if script:
             (folder / "page.js").write_text(script)
+    document = (ROOT / "docs" / "embedding.md").read_text("utf-8")
+    (app / "docs").mkdir()
+    (app / "docs" / "index.html").write_text(document.partition("```html\n")[2].partition("```")[0])
+    (app / "answer").write_text(TEXT + "</s> and nothing more", encoding="utf-8")
     # esbuild moves no file but modules: the worker goes beside the bundle, the runtime one folder up.
     esbuild = str(ROOT / "node_modules" / ".bin" / "esbuild")
     run([esbuild, "page.js", "--bundle", "--format=esm", "--outdir=bundled", "--log-level=error"], app)
@@ -100,12 +106,15 @@ def visit(page, site):
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
 
-    def go(path):
+    def go(path, text=None):
         page.goto(site + path)
-        page.wait_for_selector("html[data-state=finished]", state="attached", timeout=60_000)
+        if text is None:
+            page.wait_for_selector("html[data-state=finished]", state="attached", timeout=60_000)
+        else:
+            expect(page.locator("body")).to_have_text(text, timeout=60_000)
         assert strangers == []
         assert complaints == []
-        return page.locator("output").text_content()
+        return page.locator("body").text_content()
 
     return go
 
@@ -118,6 +127,10 @@ def test_bytes_become_text(visit, form, runtime):
 @pytest.mark.parametrize("form", ["plain", "bundled"])
 def test_ids_of_a_vocabulary_become_text(visit, form):
     assert visit(f"/{form}/?runtime=micropython&from=bytes.detok") == TEXT
+
+
+def test_the_ten_lines_of_the_documentation_work(visit):
+    visit("/docs/", TEXT)
 
 
 def test_ids_of_a_tokenizer_file_become_text(visit):
