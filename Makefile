@@ -39,7 +39,7 @@ check:
 
 soak:
 	$(call setup,test)
-	@exec $(VENV) tools/checks.py soak
+	@exec $(VENV) tools/checks.py soak soak-chromium
 
 bench:
 	$(call setup,check)

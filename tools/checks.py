@@ -1,7 +1,7 @@
 """Run the checks one after another, each under a headline, and end with one line that counts them all.
 
-`python tools/checks.py all` or some of: lint types unit node pyodide chromium firefox real-chromium real-firefox soak. `--quick` leaves
-out what is marked slow. Every check runs even when an earlier one failed: a person wants to see all that is wrong. Browser tests get a
+`python tools/checks.py all` or some of: lint types unit node pyodide chromium firefox real-chromium real-firefox soak
+soak-chromium. `--quick` leaves out what is marked slow. Every check runs even when an earlier one failed: a person wants to see all that is wrong. Browser tests get a
 pytest process of their own for each browser, because after Playwright's sync API has run in a process, `asyncio.run` does not work there.
 The last line has the form of pytest's own closing line, over all its runs, because that is what continuous integration reads.
 """
@@ -122,6 +122,7 @@ CHECKS: dict[str, tuple[str, Callable[[bool], Outcome]]] = {
     "real-chromium": ("other people's chat UIs in Chromium", browser("chromium", "tests/real_uis")),
     "real-firefox": ("other people's chat UIs in Firefox", browser("firefox", "tests/real_uis")),
     "soak": ("soak: the exhaustive and the endless", soak),
+    "soak-chromium": ("soak: each broken glyph of the catalogue, 100 times", browser("chromium", "tests/browser", "-m", "soak", "-s")),
 }
 ALL = ("lint", "types", "unit", "node", "pyodide", "chromium", "firefox")
 
