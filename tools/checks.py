@@ -1,9 +1,9 @@
 """Run the checks one after another, each under a headline, and end with one line that counts them all.
 
-`python tools/checks.py all` or some of: lint types unit node pyodide chromium firefox real-chromium real-firefox soak
-soak-chromium. `--quick` leaves out what is marked slow. Every check runs even when an earlier one failed: a person wants to see all that is wrong. Browser tests get a
-pytest process of their own for each browser, because after Playwright's sync API has run in a process, `asyncio.run` does not work there.
-The last line has the form of pytest's own closing line, over all its runs, because that is what continuous integration reads.
+`python tools/checks.py all` or some of: lint types unit node pyodide chromium firefox real-chromium real-firefox soak soak-chromium.
+`--quick` leaves out what is marked slow. Every check runs even when an earlier one failed: a person wants to see all that is wrong. Browser
+tests get a pytest process of their own for each browser, because after Playwright's sync API has run in a process, `asyncio.run` does not
+work there. The last line has the form of pytest's own closing line, over all its runs, because that is what continuous integration reads.
 """
 
 import os
