@@ -1,7 +1,8 @@
 // Build .build/examples/: the examples that import packages by name, which a browser can't find without a bundler.
 //
 // In: web/examples/react.js and ai-sdk.js, as a reader copies them. Out: a module each; `detok-web/…` is taken from web/src/, and what it needs of the
-// library itself stays where it is served, because its worker is found beside it. `react.development.js` is React with its own checks.
+// library itself stays where it is served, because its worker is found beside it. `react.development.js` is React with its own checks. Named
+// files are built instead, for tests.
 
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -29,5 +30,11 @@ const options = {
   /** @type {"warning"} */ logLevel: "warning",
 };
 
-await build({ ...options, entryPoints: [join(examples, "react.js"), join(examples, "ai-sdk.js")], define: { "process.env.NODE_ENV": '"production"' } });
+const production = { "process.env.NODE_ENV": '"production"' };
+const named = process.argv.slice(2);
+if (named.length) {
+  await build({ ...options, entryPoints: named, define: production });
+  process.exit(0);
+}
+await build({ ...options, entryPoints: [join(examples, "react.js"), join(examples, "ai-sdk.js")], define: production });
 await build({ ...options, entryPoints: { "react.development": join(examples, "react.js") }, define: { "process.env.NODE_ENV": '"development"' } });

@@ -1,0 +1,115 @@
+"""A proxy between page and bridge that knows where the bridge's WebSocket frames end: it can cut after any of them, and slow them down.
+
+The bridge answers to its own address only, so Host and Origin are put right on the way.
+"""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+
+class FrameProxy:
+    """`cuts` has, for each WebSocket to come, after how many of the bridge's frames it is ended; when it is used up: never.
+
+    `frames` has how many frames each WebSocket let pass. `pause` is how many seconds pass between two.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.target = ("127.0.0.1", int(target.rpartition(":")[2]))
+        self.cuts: list[int] = []
+        self.frames: list[int] = []
+        self.pause = 0.0
+        self.open: set[socket.socket] = set()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """End it with every connection."""
+        hang_up(self.listener)
+        for one in list(self.open):
+            hang_up(one)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                self.open.add(client)
+                threading.Thread(target=self._up, args=(client,), daemon=True).start()
+
+    def _up(self, client: socket.socket) -> None:
+        try:
+            server = socket.create_connection(self.target)
+        except OSError:  # the bridge is gone
+            return self._end(client)
+        self.open.add(server)
+        threading.Thread(target=self._down, args=(server, client), daemon=True).start()
+        ours, theirs = f"127.0.0.1:{self.port}".encode(), f"127.0.0.1:{self.target[1]}".encode()
+        with contextlib.suppress(OSError):
+            while data := client.recv(1 << 16):
+                server.sendall(data.replace(ours, theirs) if b" HTTP/1.1\r\n" in data else data)
+        self._end(client, server)
+
+    def _down(self, server: socket.socket, client: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            data = server.recv(1 << 16)
+            if data.startswith(b"HTTP/1.1 101"):
+                self._frames(data, server, client)
+            else:
+                while data:
+                    client.sendall(data)
+                    data = server.recv(1 << 16)
+        self._end(client, server)
+
+    def _frames(self, data: bytes, server: socket.socket, client: socket.socket) -> None:
+        cut = self.cuts.pop(0) if self.cuts else None
+        number = len(self.frames)
+        self.frames.append(0)
+        while b"\r\n\r\n" not in data:
+            data += server.recv(1 << 16)
+        end = data.index(b"\r\n\r\n") + 4
+        client.sendall(data[:end])
+        for frame in frames(data[end:], server):
+            time.sleep(self.pause)
+            client.sendall(frame)
+            self.frames[number] += 1
+            if self.frames[number] == cut:
+                return
+
+    def _end(self, *sockets: socket.socket) -> None:
+        for one in sockets:
+            hang_up(one)
+            self.open.discard(one)
+
+
+def frames(data: bytes, source: socket.socket) -> Iterator[bytes]:
+    """Yield a server's frames, whole (RFC 6455, 5.2: a server's frames have no mask)."""
+    while True:
+        while (size := frame_size(data)) is None or len(data) < size:
+            more = source.recv(1 << 16)
+            if not more:
+                return
+            data += more
+        yield data[:size]
+        data = data[size:]
+
+
+def frame_size(data: bytes) -> int | None:
+    if len(data) < 2:
+        return None
+    length, head = data[1] & 127, 2
+    if length > 125:
+        head += 2 if length == 126 else 8
+        if len(data) < head:
+            return None
+        length = int.from_bytes(data[2:head], "big")
+    return head + length
+
+
+def hang_up(one: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()

@@ -1,0 +1,557 @@
+"""The example chat UI as a person uses it: a real engine, lost connections, keyboard, history, and no broken glyph at any time."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frame_proxy import FrameProxy
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = {text["id"]: text["text"] for text in json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))}
+RECORD = """() => {
+  globalThis.said = [];
+  const status = document.getElementById("status");
+  new MutationObserver(() => said.push(status.textContent)).observe(status, { childList: true, characterData: true, subtree: true });
+}"""
+
+
+class ChatPage:
+    """The chat as it is on the page, and what the browser complains about."""
+
+    def __init__(self, page: Any, url: str) -> None:
+        self.page, self.url = page, url
+        self.complaints: list[str] = []
+        page.on("console", lambda message: self._heard(message.type, message.text))
+        page.on("pageerror", lambda error: self._heard("error", str(error)))
+
+    def _heard(self, kind: str, text: str) -> None:
+        # Of a socket that is cut, or a bridge that is gone, the browser itself says a line.
+        if kind in ("error", "warning") and not any(word in text for word in ("WebSocket", "/stream", "ERR_CONNECTION")):
+            self.complaints.append(f"{kind}: {text}")
+
+    def open(self, hash: str = "") -> "ChatPage":
+        self.page.goto(f"{self.url}/examples/chat/{hash}")
+        self.page.evaluate(RECORD)
+        self.page.wait_for_function("() => document.getElementById('engine').textContent")
+        return self
+
+    def send(self, text: str) -> None:
+        self.page.get_by_role("textbox", name="Your message").fill(text)
+        self.page.keyboard.press("Enter")
+
+    def wait(self) -> None:
+        """Until the answer is over."""
+        self.page.wait_for_function("() => document.getElementById('stop').hidden", timeout=60_000)
+
+    def wait_for_text(self, least: int = 30) -> None:
+        """Until an answer has begun to come."""
+        script = "(least) => (document.querySelector('.assistant:last-of-type > .text')?.textContent.length ?? 0) >= least"
+        self.page.wait_for_function(script, arg=least, timeout=60_000)
+
+    def ask(self, text: str) -> str:
+        self.send(text)
+        self.wait()
+        return self.answer
+
+    @property
+    def answer(self) -> str:
+        return str(self.page.locator(".assistant").last.locator("> .text").last.text_content())
+
+    @property
+    def status(self) -> str:
+        return str(self.page.get_by_role("status").text_content())
+
+    @property
+    def said(self) -> list[str]:
+        """What the status line said, in order, without what it was emptied for."""
+        return [sentence for sentence in self.page.evaluate("said") if sentence and sentence != "Loading the decoder…"]
+
+    def new(self) -> None:
+        self.page.get_by_role("button", name="New chat").click()
+
+    def chats(self) -> list[str]:
+        return list(self.page.locator("#chats a").all_text_contents())
+
+
+@pytest.fixture
+def chat(page: Any, bridge: Any) -> Any:
+    one = ChatPage(page, bridge.url)
+    yield one
+    assert one.complaints == []
+
+
+@pytest.fixture
+def proxied(page: Any, bridge: Any) -> Any:
+    """The chat behind a proxy that can cut and slow down."""
+    proxy = FrameProxy(bridge.url)
+    one = ChatPage(page, proxy.url)
+    yield one, proxy
+    proxy.close()
+    assert one.complaints == []
+
+
+# ---------------------------------------------------------------- lost connections
+
+
+def test_a_connection_cut_after_every_single_frame_changes_nothing(proxied: Any, glyph_watch: Any) -> None:
+    chat, proxy = proxied
+    chat.open()
+    assert chat.ask("flags") == TEXTS["flags"]
+    # How many frames an answer takes depends on who is quicker at the moment: a run that needs fewer is not cut, and whole all the same.
+    frames = proxy.frames[-1]
+    cut = set()
+    for number in range(1, frames):
+        chat.new()
+        proxy.cuts = [number]
+        before = len(proxy.frames)
+        assert chat.ask("flags") == TEXTS["flags"], f"cut after frame {number} of {frames}"
+        if len(proxy.frames) > before + 1:
+            cut.add(number)
+    assert cut >= set(range(1, min(frames, 9)))
+    assert len(cut) >= 4
+    glyph_watch.settle()
+    glyph_watch.expect_clean()
+
+
+def test_an_answer_whose_every_connection_is_cut_is_whole(proxied: Any, glyph_watch: Any) -> None:
+    chat, proxy = proxied
+    chat.open()
+    # The bridge greets, says that it goes on, sends one frame of data, and is cut.
+    proxy.cuts = [3] * 12
+    assert chat.ask("hello") == TEXTS["hello"]
+    assert len(proxy.frames) >= 3
+    assert max(proxy.frames) <= 3
+    glyph_watch.settle()
+    glyph_watch.expect_clean()
+
+
+def test_a_lost_connection_is_said_and_so_is_that_nothing_was_lost(proxied: Any) -> None:
+    chat, proxy = proxied
+    chat.open()
+    proxy.cuts = [4]
+    assert chat.ask("en") == TEXTS["en"]
+    assert chat.said[:3] == ["Answering…", "Connection lost, trying again…", "Connected again; nothing was lost."]
+    assert chat.said[-1].startswith("Answer complete, ")
+    assert chat.page.get_by_role("status").count() == 1
+    assert chat.page.get_by_role("log").get_attribute("aria-live") == "off"
+
+
+def test_a_bridge_that_is_gone_is_one_sentence_with_a_way_out(page: Any, start_bridge: Any) -> None:
+    bridge = start_bridge()
+    chat = ChatPage(page, bridge.url).open()
+    assert chat.ask("de") == TEXTS["de"]
+    bridge.kill()
+    chat.send("fr")
+    chat.wait()
+    assert chat.status == "The bridge can't be reached. Check that it is running, then try again."
+    assert page.locator(".end.wrong").text_content() == chat.status
+    start_bridge("--port", bridge.url.rpartition(":")[2])
+    page.get_by_role("button", name="Try again").click()
+    chat.wait()
+    assert chat.answer == TEXTS["fr"]
+    assert page.locator(".message").count() == 4
+    assert page.locator(".end.wrong").count() == 0
+
+
+# ---------------------------------------------------------------- stopping, going on, coming back
+
+
+@pytest.mark.parametrize("way", ["button", "Escape"])
+def test_stop_keeps_what_came_and_asking_again_has_it_all(proxied: Any, way: str) -> None:
+    chat, proxy = proxied
+    chat.open()
+    proxy.pause = 0.02
+    chat.send("hello")
+    chat.wait_for_text()
+    if way == "button":
+        chat.page.get_by_role("button", name="Stop").click()
+    else:
+        chat.page.keyboard.press("Escape")
+    chat.wait()
+    assert chat.status == "Stopped."
+    part = chat.answer
+    assert TEXTS["hello"].startswith(part)
+    assert part != TEXTS["hello"]
+    proxy.pause = 0
+    chat.page.get_by_role("button", name="Ask again").click()
+    chat.wait()
+    assert chat.answer == TEXTS["hello"]
+    assert chat.page.locator(".message").count() == 2
+
+
+def test_a_reload_keeps_history_and_a_new_tab_begins_a_new_chat(chat: Any) -> None:
+    chat.open()
+    chat.ask("ja")
+    chat.ask("ko")
+    address = chat.page.url
+    chat.page.reload()
+    texts = chat.page.locator(".message > .text").all_text_contents()
+    assert texts == ["ja", TEXTS["ja"], "ko", TEXTS["ko"]]
+    chat.page.goto(address.partition("#")[0])
+    chat.page.reload()
+    assert chat.page.locator(".message").count() == 0
+    assert chat.chats() == ["ja"]
+
+
+def test_a_reload_in_the_middle_of_an_answer_loses_nothing(proxied: Any, glyph_watch: Any) -> None:
+    chat, proxy = proxied
+    chat.open()
+    proxy.pause = 0.02
+    chat.send("hello")
+    chat.wait_for_text()
+    chat.page.reload()
+    chat.page.evaluate(RECORD)
+    shown = chat.answer
+    assert shown
+    assert TEXTS["hello"].startswith(shown)
+    chat.wait()
+    assert chat.answer == TEXTS["hello"]
+    assert chat.page.locator(".message").count() == 2
+    glyph_watch.settle()
+    glyph_watch.expect_clean()
+
+
+def test_a_page_that_was_closed_in_the_middle_says_so_and_can_ask_again(proxied: Any) -> None:
+    chat, proxy = proxied
+    chat.open()
+    proxy.pause = 0.02
+    chat.send("hello")
+    chat.wait_for_text()
+    address = chat.page.url
+    chat.page.goto(chat.url + "/healthz")
+    # Another tab has the chats, and not what this tab waited for.
+    chat.page.evaluate("sessionStorage.clear()")
+    proxy.pause = 0
+    chat.page.goto(address)
+    assert "closed before" in str(chat.page.locator(".end.wrong").text_content())
+    chat.page.get_by_role("button", name="Try again").click()
+    chat.wait()
+    assert chat.answer == TEXTS["hello"]
+
+
+# ---------------------------------------------------------------- what an answer has in it
+
+
+def test_reasoning_is_folded_and_a_tool_call_is_shown_and_not_run(chat: Any) -> None:
+    chat.open()
+    reasoning, _, answer = TEXTS["think"].removeprefix("<think>").partition("</think>")
+    assert chat.ask("think") == answer.lstrip()
+    folded = chat.page.locator("details.reasoning")
+    assert folded.evaluate("(details) => details.open") is False
+    folded.locator("summary").click()
+    assert folded.locator(".text").text_content() == reasoning.lstrip()
+    chat.ask("tool")
+    call = json.loads(TEXTS["tool"].split("<tool_call>")[1].split("</tool_call>")[0])
+    figure = chat.page.locator("figure.call")
+    assert "get_weather" in str(figure.locator("figcaption").text_content())
+    assert json.loads(str(figure.locator(".text").text_content())) == call["arguments"]
+
+
+def test_text_is_never_markup(chat: Any) -> None:
+    chat.open()
+    chat.send("<img src=x onerror=alert(1)> &lt; <b>bold</b>")
+    assert chat.page.locator(".user .text").text_content() == "<img src=x onerror=alert(1)> &lt; <b>bold</b>"
+    assert chat.page.locator(".message :is(img, b)").count() == 0
+    chat.wait()
+
+
+@pytest.mark.parametrize(("prompt", "direction"), [("ar", "rtl"), ("he", "rtl"), ("en", "ltr"), ("zh-hans", "ltr")])
+def test_each_message_goes_its_own_way(chat: Any, prompt: str, direction: str) -> None:
+    chat.open()
+    assert chat.ask(prompt) == TEXTS[prompt]
+    text = chat.page.locator(".assistant > .text")
+    assert text.evaluate("(element) => getComputedStyle(element).direction") == direction
+    assert chat.page.locator("body").evaluate("(element) => getComputedStyle(element).direction") == "ltr"
+
+
+def test_what_is_held_is_said_and_never_a_broken_glyph(proxied: Any, glyph_watch: Any) -> None:
+    chat, proxy = proxied
+    chat.open()
+    chat.page.evaluate("""() => {
+      globalThis.heldWords = new Set();
+      const held = document.getElementById("held");
+      new MutationObserver(() => heldWords.add(held.textContent)).observe(held, { childList: true });
+    }""")
+    proxy.pause = 0.01
+    assert chat.ask("emoji") == TEXTS["emoji"]
+    chat.ask("think")
+    # llama.cpp sends whole characters; the beginning of a tag it sends as it comes.
+    assert "held: perhaps a tag" in chat.page.evaluate("[...heldWords]")
+    assert chat.page.locator("#held").text_content() == ""
+    glyph_watch.settle()
+    glyph_watch.expect_clean()
+
+
+# ---------------------------------------------------------------- keyboard
+
+
+def test_everything_by_keyboard(proxied: Any) -> None:
+    chat, proxy = proxied
+    chat.open()
+    page = chat.page
+    focused = "() => document.activeElement.textContent.trim() || document.activeElement.id"
+    prompt = page.get_by_role("textbox", name="Your message")
+    prompt.focus()
+    page.keyboard.type("one")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("two")
+    assert prompt.input_value() == "one\ntwo"
+    prompt.fill("hello")
+    proxy.pause = 0.02
+    page.keyboard.press("Enter")
+    chat.wait_for_text()
+    page.keyboard.press("Tab")
+    assert page.evaluate(focused) == "Stop"
+    page.keyboard.press("Enter")
+    chat.wait()
+    # The button that had the focus is gone; the next keystroke goes into the next message.
+    assert page.evaluate(focused) == "prompt"
+    proxy.pause = 0
+    for words in ("Ask again", "Copy", "Copy"):
+        page.keyboard.press("Shift+Tab")
+        assert page.evaluate(focused) == words
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.id") == "log"
+    outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
+    assert outline != "none"
+    for words in ("Delete all chats", "×", "hello", "New chat"):
+        page.keyboard.press("Shift+Tab")
+        assert page.evaluate(focused) == words
+    page.keyboard.press("Enter")
+    assert page.evaluate(focused) == "prompt"
+    assert page.locator(".message").count() == 0
+
+
+def test_an_input_method_keeps_its_enter(chat: Any) -> None:
+    chat.open()
+    chat.page.get_by_role("textbox", name="Your message").fill("にほんご")
+    chat.page.evaluate("""() => document.getElementById("prompt").dispatchEvent(
+      new KeyboardEvent("keydown", { key: "Enter", isComposing: true, bubbles: true, cancelable: true }))""")
+    assert chat.page.locator(".message").count() == 0
+
+
+def test_every_target_is_at_least_24_pixels_high_and_wide(chat: Any) -> None:
+    chat.open()
+    chat.ask("think")
+    small = chat.page.evaluate("""() => [...document.querySelectorAll("button, a:not(.skip), summary, textarea")]
+      .filter((element) => element.checkVisibility())
+      .map((element) => [element.textContent, element.getBoundingClientRect()])
+      .filter(([, { width, height }]) => width < 24 || height < 24).map(([words]) => words)""")
+    assert small == []
+
+
+# ---------------------------------------------------------------- reading
+
+
+def test_scrolling_follows_unless_the_reader_is_elsewhere(proxied: Any) -> None:
+    chat, proxy = proxied
+    chat.page.set_viewport_size({"width": 800, "height": 420})
+    chat.open()
+    chat.ask("hello")
+    at_end = "() => { const log = document.getElementById('log'); return log.scrollHeight - log.scrollTop - log.clientHeight < 2; }"
+    assert chat.page.evaluate(at_end)
+    proxy.pause = 0.02
+    chat.send("hello")
+    chat.wait_for_text()
+    chat.page.evaluate("document.getElementById('log').scrollTop = 0")
+    latest = chat.page.get_by_role("button", name="Latest")
+    latest.wait_for()
+    assert chat.page.evaluate("document.getElementById('log').scrollTop") == 0
+    latest.click()
+    assert chat.page.evaluate(at_end)
+    assert not latest.is_visible()
+    proxy.pause = 0
+    chat.wait()
+    assert chat.page.evaluate(at_end)
+
+
+def test_copy_gives_the_text_of_the_answer(chat: Any) -> None:
+    chat.open()
+    answer = chat.ask("emoji")
+    chat.page.locator(".assistant").get_by_role("button", name="Copy").click()
+    chat.page.wait_for_function("() => document.getElementById('status').textContent === 'Copied.'")
+    chat.page.get_by_role("textbox", name="Your message").focus()
+    chat.page.keyboard.press("Control+V")
+    assert chat.page.get_by_role("textbox", name="Your message").input_value() == answer.strip()
+
+
+def test_a_narrow_page_has_its_chats_behind_a_button(chat: Any) -> None:
+    chat.page.set_viewport_size({"width": 320, "height": 600})
+    chat.open()
+    chat.ask("keycaps")
+    assert chat.page.evaluate("document.documentElement.scrollWidth") <= 320
+    page = chat.page
+    chats = page.get_by_role("navigation", name="Chats")
+    assert not chats.is_visible()
+    show = page.get_by_role("button", name="Chats")
+    show.click()
+    assert chats.is_visible()
+    assert show.get_attribute("aria-expanded") == "true" if show.count() else True
+    page.keyboard.press("Escape")
+    assert not chats.is_visible()
+    assert page.evaluate("document.activeElement.id") == "show-history"
+    assert page.get_by_role("button", name="Chats").get_attribute("aria-expanded") == "false"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(chat: Any, scheme: str) -> None:
+    """WCAG 1.4.3: 4.5 to 1, as computed from what the browser itself says that it paints."""
+    chat.page.emulate_media(color_scheme=scheme)
+    chat.open()
+    chat.ask("think")
+    weak = chat.page.evaluate("""() => {
+      const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+      const parts = (colour) => {
+        canvas.clearRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+      };
+      const light = ([red, green, blue]) => [red, green, blue].map((part) => part / 255)
+        .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, part, n) => sum + part * [0.2126, 0.7152, 0.0722][n], 0);
+      const behind = (element) => {
+        for (let one = element; one; one = one.parentElement) {
+          const colour = parts(getComputedStyle(one).backgroundColor);
+          if (colour[3] === 255) return colour;
+        }
+      };
+      const weak = [];
+      for (const element of document.querySelectorAll("body *")) {
+        const words = [...element.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data.trim()).join("");
+        if (!words || !element.checkVisibility() || element.closest(".skip")) continue;
+        const [one, other] = [light(parts(getComputedStyle(element).color)), light(behind(element))].sort((a, b) => b - a);
+        const ratio = (one + 0.05) / (other + 0.05);
+        if (ratio < 4.5) weak.push([words, ratio]);
+      }
+      return weak;
+    }""")
+    assert weak == []
+
+
+# ---------------------------------------------------------------- chats that stay
+
+
+def test_chats_are_listed_opened_and_deleted_after_one_question(chat: Any) -> None:
+    chat.open()
+    chat.ask("flags")
+    chat.new()
+    chat.ask("maths")
+    assert chat.chats() == ["maths", "flags"]
+    chat.page.locator("#chats a", has_text="flags").click()
+    assert chat.answer == TEXTS["flags"]
+    assert chat.page.locator("#chats [aria-current=page]").text_content() == "flags"
+    delete = chat.page.get_by_role("button", name="Delete “maths”")
+    delete.click()
+    assert chat.chats() == ["maths", "flags"]
+    assert chat.status == "Delete for good? Press again."
+    delete.click()
+    assert chat.chats() == ["flags"]
+    assert chat.answer == TEXTS["flags"]
+    everything = chat.page.locator("#forget")
+    everything.click()
+    everything.click()
+    assert chat.chats() == []
+    assert chat.page.locator(".message").count() == 0
+    assert chat.page.evaluate("localStorage.length") == 0
+
+
+def test_an_answer_goes_on_while_another_chat_is_read(proxied: Any) -> None:
+    chat, proxy = proxied
+    chat.open()
+    chat.ask("flags")
+    chat.new()
+    proxy.pause = 0.02
+    chat.send("hello")
+    chat.wait_for_text()
+    chat.page.locator("#chats a", has_text="flags").click()
+    assert chat.answer == TEXTS["flags"]
+    proxy.pause = 0
+    chat.wait()
+    assert chat.answer == TEXTS["flags"]
+    chat.page.locator("#chats a", has_text="hello").click()
+    assert chat.answer == TEXTS["hello"]
+
+
+def test_what_is_kept_is_bounded_and_the_oldest_go_first(chat: Any) -> None:
+    chat.open()
+    seen = chat.page.evaluate("""async () => {
+      const { allChats, keepChat, newChat } = await import("/examples/chat/history.js");
+      const make = (n, length) => {
+        const messages = Array.from({ length }, () => ({ role: "user", parts: [{ channel: "content", text: "x" }] }));
+        return { ...newChat(), title: `chat ${n}`, messages };
+      };
+      for (let n = 0; n < 55; n++) {
+        keepChat(make(n, 3));
+        await new Promise((resolve) => setTimeout(resolve, 2));
+      }
+      const count = allChats().length;
+      const latest = allChats()[0].title;
+      keepChat(make("long", 250));
+      const messages = allChats()[0].messages.length;
+      const kept = [];
+      for (let n = 0; n < 8; n++) {
+        const large = make(`large ${n}`, 1);
+        large.messages[0].parts[0].text = "é".repeat(1 << 20);
+        kept.push(keepChat(large));
+        await new Promise((resolve) => setTimeout(resolve, 2));
+      }
+      const titles = allChats().map(({ title }) => title);
+      return [count, latest, messages, kept.every(Boolean), titles[0], titles.includes("chat 20")];
+    }""")
+    assert seen == [50, "chat 54", 200, True, "chat large 7", False]
+
+
+def test_a_damaged_entry_is_left_out_and_says_nothing(chat: Any) -> None:
+    chat.page.goto(chat.url + "/healthz")
+    chat.page.evaluate("""() => {
+      localStorage.setItem("detok.chat.a", "{");
+      localStorage.setItem("detok.chat.b", '{"id":"b","title":"b","at":1,"messages":[{}]}');
+      localStorage.setItem("detok.chat.c", "null");
+    }""")
+    chat.open("#a")
+    assert chat.chats() == []
+    assert chat.ask("bo") == TEXTS["bo"]
+
+
+def test_a_long_chat_shows_its_end_and_has_the_rest_behind_a_button(chat: Any) -> None:
+    chat.page.goto(chat.url + "/healthz")
+    chat.page.evaluate("""() => {
+      const messages = Array.from({ length: 150 }, (_, n) => ({
+        role: n % 2 ? "assistant" : "user", parts: [{ channel: "content", text: `message ${n}` }], end: { reason: "eos" },
+      }));
+      localStorage.setItem("detok.chat.long", JSON.stringify({ id: "long", title: "long", at: 1, messages }));
+    }""")
+    chat.open("#long")
+    assert chat.page.locator(".message").count() == 60
+    chat.page.get_by_role("button", name="Show 60 earlier messages").click()
+    chat.page.get_by_role("button", name="Show 30 earlier messages").click()
+    assert chat.page.locator(".message").count() == 150
+    assert chat.page.locator(".message .text").first.text_content() == "message 0"
+    # The next answer lets go of them again.
+    chat.ask("flags")
+    assert chat.page.locator(".message").count() <= 64
+
+
+@pytest.mark.only_browser("chromium")
+def test_memory_stays_flat_over_many_answers(chat: Any) -> None:
+    chat.open()
+    session = chat.page.context.new_cdp_session(chat.page)
+
+    def used() -> int:
+        session.send("HeapProfiler.collectGarbage")
+        return int(session.send("Runtime.getHeapUsage")["usedSize"])
+
+    def answers(count: int) -> None:
+        for _ in range(count):
+            chat.new()
+            assert chat.ask("flags") == TEXTS["flags"]
+
+    answers(10)
+    before = used()
+    answers(40)
+    nodes = chat.page.evaluate("document.querySelectorAll('*').length")
+    assert used() - before < 1_000_000
+    # 50 chats are listed with three elements each; of messages there are two.
+    assert nodes < 400

@@ -1,0 +1,470 @@
+"""The examples, each opened as a reader opens it: complete, short, and right, with a clean console under the bridge's own policy."""
+
+import contextlib
+import http.client
+import http.server
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "web" / "examples"
+TEXTS = {text["id"]: text["text"] for text in json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))}
+RECORDED = (EXAMPLES / "recorded.txt").read_text("utf-8")
+# What `think: ` and `tool: ` recite, as each channel has it.
+REASONING, ANSWER = TEXTS["think"].removeprefix("<think>").split("</think>")
+SAID, CALL = TEXTS["tool"].removesuffix("\n</tool_call>").split("<tool_call>")
+FILES = {
+    "bubble": ["bubble.html", "bubble.js"],
+    "events": ["events.html", "events.js"],
+    "bytes": ["bytes.html", "bytes.js"],
+    "element": ["element.html", "element.js"],
+    "react": ["react.html", "react.js"],
+    "ai-sdk": ["ai-sdk.html", "ai-sdk.js", "zod-without-eval.js"],
+    "pyodide": ["pyodide.html", "pyodide.js"],
+    "python": ["python.html", "python.js", "python.py"],
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built() -> None:
+    """Those that import packages by name are bundled; `make` has done it already, and then this takes a tenth of a second."""
+    subprocess.run([sys.executable, "tools/setup.py", "examples"], cwd=ROOT, check=True)
+    subprocess.run(["node", "tools/build_examples.mjs", "tests/browser/ai_sdk_chat.js"], cwd=ROOT, check=True)
+
+
+class Example:
+    """A page, and whatever the browser complains about."""
+
+    def __init__(self, page: Any, url: str) -> None:
+        self.page, self.url = page, url
+        self.complaints: list[str] = []
+        page.on("console", lambda message: self._heard(message.type, message.text))
+        page.on("pageerror", lambda error: self._heard("error", str(error)))
+
+    def _heard(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.complaints.append(f"{kind}: {text}")
+
+    def open(self, name: str) -> Any:
+        self.page.goto(f"{self.url}/examples/{name}.html")
+        return self.page
+
+    def blank(self) -> Any:
+        """A page of the bridge with nothing in it but its policy."""
+        self.page.goto(self.url + "/examples/")
+        self.page.evaluate("document.body.replaceChildren()")
+        return self.page
+
+    def shows(self, selector: str, text: str) -> None:
+        self.page.wait_for_function(
+            "([selector, text]) => document.querySelector(selector)?.textContent === text", arg=[selector, text], timeout=60_000
+        )
+
+    def says(self, words: str) -> None:
+        self.page.wait_for_function(
+            "(words) => document.querySelector('[role=status]')?.textContent.includes(words)", arg=words, timeout=60_000
+        )
+
+
+@pytest.fixture
+def example(page: Any, bridge: Any) -> Any:
+    one = Example(page, bridge.url)
+    yield one
+    assert one.complaints == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_example_is_at_most_25_lines(name: str) -> None:
+    lines = [line for file in FILES[name] for line in (EXAMPLES / file).read_text("utf-8").splitlines() if line.strip()]
+    assert len(lines) <= 25
+
+
+def test_every_example_is_listed_and_none_that_is_not_there(example: Any) -> None:
+    page = example.page
+    page.goto(example.url + "/examples/")
+    links = page.eval_on_selector_all("li > a", "(links) => links.map((link) => link.getAttribute('href'))")
+    assert sorted(links) == sorted([f"{name}.html" for name in FILES] + ["chat/"])
+    assert sorted(path.name for path in EXAMPLES.glob("*.html")) == sorted([f"{name}.html" for name in FILES] + ["index.html"])
+
+
+def test_a_chat_bubble(example: Any) -> None:
+    page = example.open("bubble")
+    page.get_by_role("button", name="Send").click()
+    example.shows("#bubble", TEXTS["hello"])
+    example.says("Finished")
+
+
+def test_server_sent_events_of_an_engine(example: Any) -> None:
+    page = example.open("events")
+    example.says("Finished")
+    assert page.locator("#content").text_content() == ANSWER
+    assert page.locator("#reasoning").text_content() == REASONING
+
+
+def test_a_body_of_raw_bytes(example: Any) -> None:
+    example.open("bytes")
+    example.says("Finished")
+    example.shows("#content", RECORDED)
+
+
+def test_a_custom_element(example: Any) -> None:
+    page = example.open("element")
+    example.says("Finished")
+    element = page.locator("detok-text")
+    assert element.text_content() == TEXTS["hello"]
+    assert page.get_by_role("log").get_attribute("aria-live") == "off"
+    assert element.get_attribute("dir") == "auto"
+
+
+def test_a_react_hook(example: Any) -> None:
+    page = example.open("react")
+    page.get_by_role("button", name="Send").click()
+    example.shows("[role=log]", ANSWER)
+    example.says("ready")
+    example.shows("details p", REASONING)
+
+
+def test_the_ai_sdk(example: Any) -> None:
+    page = example.open("ai-sdk")
+    page.get_by_role("button", name="Send").click()
+    example.shows("[role=log]", SAID + "get_weather " + page.evaluate("JSON.stringify(" + json.dumps(json.loads(CALL)["arguments"]) + ")"))
+    example.says("ready")
+    page.get_by_role("textbox").fill("think: ")
+    page.get_by_role("button", name="Send").click()
+    # White space alone is no part; what stands before the first word of a part stays.
+    shown = f"({REASONING}){ANSWER}"
+    page.wait_for_function("(text) => document.querySelector('main').textContent.includes(text)", arg=shown, timeout=60_000)
+
+
+def test_pyodide_in_the_main_thread(example: Any) -> None:
+    example.open("pyodide")
+    example.says("Finished")
+    example.shows("#content", RECORDED)
+
+
+def test_python_alone(example: Any) -> None:
+    example.open("python")
+    example.shows("#content", TEXTS["hello"])
+
+
+# ---------------------------------------------------------------- the body of a fetch, from a real engine
+
+
+class Front(http.server.BaseHTTPRequestHandler):
+    """The bridge's pages and an engine's HTTP address as one origin; what the engine sends goes out byte by byte, a chunk each."""
+
+    protocol_version = "HTTP/1.1"
+    bridge = engine = ""
+
+    def do_GET(self) -> None:
+        self._pass_on(self.bridge, None, 1 << 16)
+
+    def do_POST(self) -> None:
+        self._pass_on(self.engine, self.rfile.read(int(self.headers["content-length"])), 1)
+
+    def _pass_on(self, target: str, body: bytes | None, cut: int) -> None:
+        upstream = http.client.HTTPConnection(target, timeout=30)
+        upstream.request(self.command, self.path, body, {"content-type": "application/json", "host": target})
+        answer = upstream.getresponse()
+        self.send_response(answer.status)
+        for name in ("content-type", "content-security-policy", "cross-origin-opener-policy"):
+            if answer.headers[name]:
+                self.send_header(name, answer.headers[name])
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        # A page that has what it wanted hangs up.
+        with contextlib.closing(upstream), contextlib.suppress(ConnectionError):
+            while data := answer.read1(1 << 16):
+                for at in range(0, len(data), cut):
+                    piece = data[at : at + cut]
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def front(bridge: Any) -> Any:
+    engine = subprocess.Popen(
+        [sys.executable, "-m", "detok_py.bridge.engines.recite_server", "--model", "detok_py/bridge/recite/recite.gguf"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert engine.stdin is not None and engine.stdout is not None
+    port = json.loads(engine.stdout.readline())["port"]
+    handler = type("Front", (Front,), {"bridge": bridge.url.removeprefix("http://"), "engine": f"127.0.0.1:{port}"})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+    engine.stdin.close()
+    engine.wait(10)
+    engine.stdout.close()
+
+
+READ_ENGINE = """async ([prompt, options]) => {
+  const { readAnswer } = await import("/src/fetch.js");
+  const body = JSON.stringify({ messages: [{ role: "user", content: prompt }], stream: true, temperature: 0 });
+  const got = { content: "", reasoning: "", tool_call: "" };
+  const headers = { "content-type": "application/json" };
+  const answer = readAnswer(fetch("/v1/chat/completions", { method: "POST", headers, body }), options);
+  for (;;) {
+    const { done, value } = await answer.next();
+    if (done) return { ...got, reason: value };
+    got[value.channel] += value.text;
+  }
+}"""
+
+
+def test_a_real_engine_cut_at_every_byte_is_read_exactly(page: Any, front: str) -> None:
+    example = Example(page, front)
+    example.blank()
+    assert page.evaluate(READ_ENGINE, ["hello: ", {}]) == {"content": TEXTS["hello"], "reasoning": "", "tool_call": "", "reason": "stop"}
+    got = page.evaluate(READ_ENGINE, ["think: ", {"reasoning": True}])
+    assert (got["reasoning"], got["content"]) == (REASONING, ANSWER)
+    assert page.evaluate(READ_ENGINE, ["tool: ", {"tools": True}])["tool_call"].strip() == CALL.strip()
+    # A stop string of our own ends the text before it, and the request with it.
+    assert page.evaluate(READ_ENGINE, ["en: ", {"stop": ["thirty years"]}])["content"] == TEXTS["en"].split("thirty years")[0]
+    assert example.complaints == []
+
+
+# ---------------------------------------------------------------- React: development's double effects, lost connections, errors
+
+
+def type_in(page: Any, text: str) -> None:
+    """Key by key: in Firefox React does not notice what Playwright fills in at once."""
+    page.get_by_role("textbox").fill("")
+    page.get_by_role("textbox").press_sequentially(text)
+
+
+def test_the_hook_lives_with_double_effects_and_a_lost_connection(page: Any, bridge: Any, cutting_proxy: Any) -> None:
+    proxy = cutting_proxy(bridge.url)
+    example = Example(page, proxy.url)
+    example.blank()
+    page.evaluate("""async () => {
+      document.body.replaceChildren(Object.assign(document.createElement("div"), { id: "root" }));
+      await import("/examples/built/react.development.js");
+    }""")
+    page.evaluate("""() => {
+      globalThis.states = [];
+      new MutationObserver(() => {
+        const said = document.querySelector("[role=status]").textContent;
+        if (said !== states.at(-1)) states.push(said);
+      }).observe(document.getElementById("root"), { subtree: true, childList: true, characterData: true });
+    }""")
+    type_in(page, "hello: ")
+    page.get_by_role("button", name="Send").click()
+    page.wait_for_function("() => document.querySelector('[role=log]').textContent", timeout=60_000)
+    proxy.cut()
+    example.shows("[role=log]", TEXTS["hello"])
+    example.says("ready")
+    states = page.evaluate("states")
+    assert states[0] == "submitted"
+    assert states[-1] == "ready"
+    assert set(states) <= {"submitted", "streaming", "reconnecting", "ready"}
+    # A second question begins with nothing of the first.
+    type_in(page, "flags: ")
+    page.get_by_role("button", name="Send").click()
+    example.shows("[role=log]", TEXTS["flags"])
+    # Of a cut socket the browser itself says a line.
+    assert [line for line in example.complaints if "WebSocket" not in line and "stream" not in line] == []
+
+
+def test_the_hook_says_what_is_wrong(page: Any, start_bridge: Any) -> None:
+    bridge = start_bridge()
+    example = Example(page, bridge.url)
+    example.open("react")
+    page.get_by_role("button", name="Send").click()
+    example.shows("[role=log]", ANSWER)
+    bridge.kill()
+    page.get_by_role("button", name="Send").click()
+    example.says("reconnecting")
+    page.wait_for_function("() => document.querySelector('[role=status]').textContent.endsWith('.')", timeout=60_000)
+    assert page.get_by_role("button", name="Send").is_visible()
+
+
+# ---------------------------------------------------------------- the AI SDK's own chat
+
+
+@pytest.fixture
+def sdk_page(example: Any) -> Any:
+    example.page.add_init_script(path=EXAMPLES / "zod-without-eval.js")
+    return example.blank()
+
+
+def scripted(text: str, pace: int = 0) -> dict[str, Any]:
+    return {"params": {"engine": "scripted", "text": text, "cut": "byte", "pace": pace}}
+
+
+LONG = "naïve 你好 👩‍🚀 שלום. " * 40
+BEGIN_CHAT = """async ([options, id]) => {
+  await import("/examples/built/ai_sdk_chat.js");
+  globalThis.mine = chat(options, id);
+  globalThis.asked = mine.sendMessage({ text: "go" });
+  while (!mine.lastMessage?.parts.some((part) => part.text?.length > 20)) await new Promise((resolve) => setTimeout(resolve, 5));
+}"""
+TEXT_OF = "() => mine.lastMessage.parts.filter((part) => part.type === 'text').map((part) => part.text).join('')"
+
+
+def test_a_chat_of_the_sdk_has_parts_for_text_reasoning_and_calls(sdk_page: Any) -> None:
+    page = sdk_page
+    calls = ['{"name": "look", "arguments": {"at": "é"}}', '{"name": "go"}', "no call"]
+    text = "<think>hm</think>\nAt once. <tool_call>{}</tool_call>\n<tool_call>{}</tool_call><tool_call>{}</tool_call>".format(*calls)
+    parts = page.evaluate(
+        """async (options) => {
+          await import("/examples/built/ai_sdk_chat.js");
+          globalThis.mine = chat(options, "parts");
+          await mine.sendMessage({ text: "go" });
+          const seen = ({ type, text, toolName, input, state }) => [type, text ?? toolName, input, state].map((one) => one ?? null);
+          return [mine.status, mine.lastMessage.parts.map(seen)];
+        }""",
+        scripted(text),
+    )
+    assert parts == [
+        "ready",
+        [
+            ["step-start", None, None, None],
+            ["reasoning", "hm", None, "done"],
+            ["text", "\nAt once. ", None, "done"],
+            ["dynamic-tool", "look", {"at": "é"}, "input-available"],
+            ["dynamic-tool", "go", {}, "input-available"],
+            ["dynamic-tool", "unknown", "no call", "output-error"],
+        ],
+    ]
+
+
+def test_a_chat_of_the_sdk_can_be_stopped_and_keeps_what_came(sdk_page: Any) -> None:
+    page = sdk_page
+    page.evaluate(BEGIN_CHAT, [scripted(LONG, 400), "stopped"])
+    status = page.evaluate("async () => { await mine.stop(); await asked; return [mine.status, String(mine.error)]; }")
+    text = page.evaluate(TEXT_OF)
+    assert status == ["ready", "undefined"]
+    assert LONG.startswith(text)
+    assert 20 < len(text) < len(LONG)
+
+
+def test_a_chat_of_the_sdk_takes_its_answer_up_after_a_reload(sdk_page: Any) -> None:
+    page = sdk_page
+    page.evaluate(BEGIN_CHAT, [scripted(LONG, 400), "reloaded"])
+    page.reload()
+    page.evaluate("""async () => {
+      await import("/examples/built/ai_sdk_chat.js");
+      globalThis.mine = chat({}, "reloaded");
+      await mine.resumeStream();
+    }""")
+    assert page.evaluate(TEXT_OF) == LONG
+    # It is over: nothing is waited for any more.
+    assert page.evaluate("() => sessionStorage.length") == 0
+
+
+def test_a_chat_of_the_sdk_says_what_is_wrong_in_one_sentence(sdk_page: Any) -> None:
+    page = sdk_page
+    error = page.evaluate("""async () => {
+      await import("/examples/built/ai_sdk_chat.js");
+      const mine = chat({}, "wrong");
+      await mine.sendMessage({ text: "go" }, { body: { temprature: 1 } });
+      return [mine.status, mine.error.message];
+    }""")
+    assert error[0] == "error"
+    assert error[1].startswith("There is no parameter 'temprature'")
+
+
+def test_what_a_chat_of_the_sdk_sends_has_every_turn_with_its_calls_and_results(example: Any) -> None:
+    page = example.blank()
+    sent = page.evaluate("""async () => {
+      const messages = [];
+      globalThis.WebSocket = undefined;
+      const { DetokTransport } = await import("/src/ai-sdk.js");
+      const post = Worker.prototype.postMessage;
+      const seen = new Promise((resolve) => {
+        Worker.prototype.postMessage = function (message, ...rest) {
+          if (message.call === "connect") resolve(message.args.find((given) => given?.messages).messages);
+          return post.call(this, message, ...rest);
+        };
+      });
+      const call = { type: "dynamic-tool", toolName: "look", toolCallId: "1", state: "output-available", input: { at: 1 }, output: ["é"] };
+      const parts = [{ type: "reasoning", text: "hm" }, { type: "text", text: "One moment." }, call];
+      const turns = [{ id: "a", role: "user", parts: [{ type: "text", text: "hi" }] }, { id: "b", role: "assistant", parts }];
+      const stream = await new DetokTransport("/stream").sendMessages({ chatId: "sent", trigger: "submit-message", messages: turns });
+      const given = await seen;
+      await stream.cancel();
+      return given;
+    }""")
+    assert sent == [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": 'One moment.\n<tool_call>\n{"name":"look","arguments":{"at":1}}\n</tool_call>'},
+        {"role": "tool", "content": '["é"]'},
+    ]
+
+
+# ---------------------------------------------------------------- the element
+
+
+DEFINE = """async () => {
+  const { define } = await import("/src/element.js");
+  define();
+  globalThis.made = (attributes = {}) => {
+    const element = Object.assign(document.createElement("detok-text"), attributes);
+    globalThis.ended = new Promise((resolve) => element.addEventListener("finish", ({ detail }) => resolve(detail), { once: true }));
+    document.body.append(element);
+    return element;
+  };
+}"""
+
+
+def test_the_element_shows_any_stream_as_one_text_node(example: Any) -> None:
+    page = example.blank()
+    page.evaluate(DEFINE)
+    seen = page.evaluate("""async () => {
+      const parts = ["a", { channel: "reasoning", text: "hidden" }, { channel: "content", text: "<b>é</b>" }];
+      const element = made({ stream: new ReadableStream({ start(c) { parts.forEach((part) => c.enqueue(part)); c.close(); } }) });
+      const { reason } = await ended;
+      return [reason, element.text, element.childNodes.length, element.firstChild.nodeName, element.dataset.state, element.shadowRoot];
+    }""")
+    assert seen == ["end", "a<b>é</b>", 1, "#text", "finished", None]
+
+
+def test_the_element_says_an_error_and_keeps_what_came(example: Any) -> None:
+    page = example.blank()
+    page.evaluate(DEFINE)
+    seen = page.evaluate("""async () => {
+      const element = made({ stream: (async function* () { yield "half"; throw new Error("the wire broke"); })() });
+      const errors = [];
+      element.addEventListener("error", ({ detail }) => errors.push(detail.error.message));
+      const { reason } = await ended;
+      return [reason, element.text, element.dataset.state, errors];
+    }""")
+    assert seen == ["error", "half", "error", ["the wire broke"]]
+
+
+def test_the_element_is_cancelled_when_it_goes_and_not_when_it_moves(example: Any) -> None:
+    page = example.blank()
+    page.evaluate(DEFINE)
+    seen = page.evaluate(
+        """async ([text]) => {
+          const params = { engine: "scripted", text, cut: "byte", pace: 400 };
+          const element = made({ request: { prompt: "", params } });
+          element.setAttribute("src", "/stream");
+          while (element.text.length < 20) await new Promise((resolve) => setTimeout(resolve, 5));
+          const frame = document.body.appendChild(document.createElement("main"));
+          frame.append(element);
+          await new Promise((resolve) => setTimeout(resolve, 100));
+          const moved = element.dataset.state;
+          element.remove();
+          return [moved, (await ended).reason, text.startsWith(element.text) && element.text.length < text.length];
+        }""",
+        [LONG],
+    )
+    assert seen == ["streaming", "cancelled", True]

@@ -1,0 +1,481 @@
+/**
+ * A chat UI to take apart: history, one answer at a time, reasoning and tool calls, lost connections, errors with a way out.
+ *
+ * Decoding, reconnecting and resuming are the library's (`connect`); this file keeps chats (history.js), paints messages (message.js) at most
+ * once a frame, and says in one status line what goes on.
+ */
+
+import { connect, warmUp } from "/src/index.js";
+import { allChats, findChat, forgetChat, keepChat, newChat, onOtherTabs } from "./history.js";
+import { make, MessageView } from "./message.js";
+
+/** @typedef {import("./history.js").Chat} Chat */
+/** @typedef {import("./history.js").Message} Message */
+
+/** Messages of a chat that are on the page; the earlier ones come by a button. */
+const SHOWN = 60;
+/** In this tab, across a reload: which answer of which chat is waited for. */
+const RUN = "detok.chat-run";
+
+const at = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const ui = {
+  log: at("log"),
+  status: at("status"),
+  held: at("held"),
+  title: at("title"),
+  engine: at("engine"),
+  chats: at("chats"),
+  kept: at("kept"),
+  latest: at("latest"),
+  showHistory: at("show-history"),
+  forget: at("forget"),
+  composer: /** @type {HTMLFormElement} */ (at("composer")),
+  prompt: /** @type {HTMLTextAreaElement} */ (at("prompt")),
+  send: /** @type {HTMLButtonElement} */ (at("send")),
+  stop: /** @type {HTMLButtonElement} */ (at("stop")),
+};
+
+/** What each way to lose an answer means for somebody who chats. */
+const SENTENCES = new Map([
+  [1001, "The bridge was closed. Start it again, then try again."],
+  [1006, "The bridge can't be reached. Check that it is running, then try again."],
+  [1012, "The bridge was restarted. Try again."],
+  [4410, "The bridge no longer has the rest of this answer. Try again to have it anew."],
+  [4429, "The bridge serves as many chats as it can. Wait a moment, then try again."],
+]);
+
+let chat = newChat();
+/** The views of the messages that are on the page. @type {Map<Message, MessageView>} */
+let views = new Map();
+/** The answer that is coming. @type {{chat: Chat, message: Message, answer: import("/src/index.js").Answer, saved: number, known: number} | undefined} */
+let current;
+/** Suggestions, where the engine is the one that recites. @type {{prompt: string, title: string, dir: string}[]} */
+let suggestions = [];
+let pinned = true;
+
+// ---------------------------------------------------------------- saying what goes on
+
+/** @param {string} sentence */
+function say(sentence) {
+  if (ui.status.textContent !== sentence) ui.status.textContent = sentence;
+}
+
+/** @param {import("/src/index.js").DetokError} error */
+function sentenceOf(error) {
+  // The library's sentences are for any page; "Press Start" is for the one that has such a button.
+  return SENTENCES.get(error.code ?? 0) ?? error.message.replace(/ Press Start[^.]*\./, " Try again.");
+}
+
+/** @param {Message} message */
+function wordsIn(message) {
+  const text = message.parts.filter(({ channel }) => channel === "content").map((part) => part.text).join("");
+  const words = [...new Intl.Segmenter(undefined, { granularity: "word" }).segment(text)].filter(({ isWordLike }) => isWordLike).length;
+  return words === 1 ? "1 word" : `${words} words`;
+}
+
+// ---------------------------------------------------------------- painting
+
+let painting = 0;
+
+/** Paint what has come, once a frame; a page that nobody sees has no frames, and does it now and then. */
+function paintSoon() {
+  painting ||= document.hidden ? setTimeout(paint, 250) : requestAnimationFrame(paint);
+}
+
+function paint() {
+  painting = 0;
+  if (!current) return;
+  const { message } = current;
+  // An answer that is taken up comes again from its beginning: what is on the page stays until there is more.
+  if (sizeOf(message) >= current.known) views.get(message)?.paint();
+  if (current.chat === chat) follow();
+}
+
+/** @param {Message} message */
+function sizeOf({ parts }) {
+  return parts.reduce((sum, { text }) => sum + text.length, 0);
+}
+
+/** Stay at the end, if that is where the reader is. */
+function follow() {
+  if (pinned) ui.log.scrollTop = ui.log.scrollHeight;
+  else ui.latest.hidden = false;
+}
+
+ui.log.addEventListener("scroll", () => {
+  const { scrollTop, scrollHeight, clientHeight } = ui.log;
+  pinned = scrollHeight - scrollTop - clientHeight < 48;
+  if (pinned) ui.latest.hidden = true;
+}, { passive: true });
+
+ui.latest.addEventListener("click", () => {
+  pinned = true;
+  follow();
+  ui.latest.hidden = true;
+  ui.prompt.focus();
+});
+
+/** @param {Message} message @param {boolean} last */
+function viewOf(message, last) {
+  const onCopy = async (/** @type {string} */ text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say("Copied.");
+    } catch {
+      say("This browser doesn't let the page copy; select the text instead.");
+    }
+  };
+  const view = new MessageView(message, { onCopy, onAgain: last && message.role === "assistant" ? askAgain : undefined });
+  views.set(message, view);
+  return view;
+}
+
+/** Put the chat on the page: its last messages, and a button for the earlier ones. */
+function show(from = Math.max(0, chat.messages.length - SHOWN)) {
+  views = new Map();
+  const { messages } = chat;
+  ui.log.replaceChildren();
+  if (from > 0) {
+    const more = () => {
+      const below = ui.log.scrollHeight - ui.log.scrollTop;
+      pinned = false;
+      show(Math.max(0, from - SHOWN));
+      ui.log.scrollTop = ui.log.scrollHeight - below;
+      ui.log.focus();
+    };
+    ui.log.append(make("button", { type: "button", className: "quiet earlier", onclick: more }, `Show ${Math.min(SHOWN, from)} earlier messages`));
+  }
+  messages.slice(from).forEach((message, n) => ui.log.append(viewOf(message, from + n === messages.length - 1).element));
+  if (!messages.length) ui.log.append(welcome());
+  ui.title.textContent = chat.title;
+  document.title = `${chat.title} · detok`;
+  follow();
+}
+
+function welcome() {
+  const buttons = suggestions.map(({ prompt, title, dir }) => {
+    const ask = () => {
+      ui.prompt.value = prompt.replace(/: $/, "");
+      ui.composer.requestSubmit();
+    };
+    return make("li", {}, make("button", { type: "button", dir, onclick: ask }, title));
+  });
+  return make("section", { className: "welcome" }, make("h2", {}, "What would you like to read?"), ...(buttons.length ? [make("ul", {}, ...buttons)] : []));
+}
+
+function showButtons() {
+  // The button that has the focus goes: the focus goes to where the next keystroke is meant for.
+  const focused = document.activeElement === ui.send || document.activeElement === ui.stop;
+  ui.send.hidden = Boolean(current);
+  ui.stop.hidden = !current;
+  if (focused) ui.prompt.focus();
+}
+
+// ---------------------------------------------------------------- asking
+
+/** What the engine is given: every turn, calls between their tags as the model wrote them. Reasoning is not given back. @param {Message[]} messages */
+function turns(messages) {
+  return messages.map(({ role, parts }) => ({
+    role,
+    content: parts.map(({ channel, text }) => (channel === "content" ? text : channel === "tool_call" ? `<tool_call>${text}</tool_call>` : "")).join("").trim(),
+  }));
+}
+
+/** @param {string} text */
+function ask(text) {
+  if (current) return;
+  if (!chat.messages.length) {
+    const letters = [...new Intl.Segmenter().segment(text.trim().split("\n")[0] ?? "")];
+    chat.title = letters.slice(0, 60).map(({ segment }) => segment).join("") + (letters.length > 60 ? "…" : "");
+  }
+  const question = /** @type {Message} */ ({ role: "user", parts: [{ channel: "content", text }] });
+  lastView()?.settle();
+  chat.messages.push(question);
+  pinned = true;
+  begin({ messages: turns(chat.messages) });
+}
+
+function askAgain() {
+  if (current) return;
+  const old = chat.messages.pop();
+  const view = old && views.get(old);
+  const focused = view?.element.contains(document.activeElement);
+  if (old) views.delete(old);
+  view?.element.remove();
+  pinned = true;
+  begin({ messages: turns(chat.messages) });
+  if (focused) ui.prompt.focus();
+}
+
+function lastView() {
+  const last = chat.messages.at(-1);
+  return last && views.get(last);
+}
+
+/**
+ * Ask the bridge, and put what comes into a new message; or, with `resume`, into the last one.
+ * @param {import("/src/connect.js").AnswerRequest} request
+ */
+function begin(request) {
+  const its = chat;
+  const last = its.messages.at(-1);
+  const known = request.resume && last ? last : undefined;
+  const message = /** @type {Message} */ ({ role: "assistant", parts: [] });
+  const answer = connect("/stream", { ...request, unit: "grapheme" });
+  current = { chat: its, message, answer, saved: performance.now(), known: known ? sizeOf(known) : 0 };
+  if (known) {
+    its.messages.splice(-1, 1, message);
+    const view = views.get(known);
+    if (view) {
+      // The same element goes on: it has painted what was known, and gets what comes after.
+      view.message = message;
+      views.delete(known);
+      views.set(message, view);
+    }
+  } else its.messages.push(message);
+  // What is saved is never less than what was on the page.
+  const save = () => keep(its, known && sizeOf(message) < sizeOf(known) ? known : undefined);
+  if (!request.resume) {
+    ui.log.querySelector(".welcome")?.remove();
+    // A page that is kept open all day holds no more than it shows.
+    if (views.size > 2 * SHOWN) show();
+    for (const one of its.messages.slice(-2)) if (!views.has(one)) ui.log.append(viewOf(one, one === message).element);
+    ui.title.textContent = its.title;
+    document.title = `${its.title} · detok`;
+  }
+  save();
+  listChats();
+  showButtons();
+  say("Answering…");
+  follow();
+
+  let lost = false;
+  /** @param {string} type @param {(detail: any) => void} take */
+  const on = (type, take) => answer.addEventListener(type, (event) => take(/** @type {CustomEvent} */ (event).detail));
+  on("start", ({ id }) => sessionStorage.setItem(RUN, JSON.stringify({ chat: its.id, run: id })));
+  on("delta", ({ channel, text }) => {
+    const part = message.parts.at(-1);
+    if (part?.channel === channel) part.text += text;
+    else message.parts.push({ channel, text });
+    paintSoon();
+    if (current && performance.now() - current.saved > 1000) {
+      current.saved = performance.now();
+      save();
+    }
+  });
+  on("held", ({ bytes, text }) => {
+    ui.held.textContent = bytes ? `${bytes} ${bytes === 1 ? "byte" : "bytes"} of a character held` : text ? "held: perhaps a tag" : "";
+  });
+  on("resume", () => {
+    lost = true;
+    say("Connection lost, trying again…");
+  });
+  on("token", () => {
+    if (lost) say("Connected again; nothing was lost.");
+    lost = false;
+  });
+  on("finish", ({ reason, error, note }) => {
+    const failed = reason === "error";
+    if (failed && known && sizeOf(message) < sizeOf(known)) message.parts = known.parts;
+    const sentence = failed ? sentenceOf(error) : reason === "cancelled" ? "Stopped." : reason === "length" ? "The engine stopped here: the answer reached its limit." : note;
+    message.end = { reason, ...(sentence ? { sentence } : {}) };
+    sessionStorage.removeItem(RUN);
+    const shown = views.get(message);
+    current = undefined;
+    shown?.paint();
+    keep(its);
+    if (its === chat) follow();
+    listChats();
+    showButtons();
+    ui.held.textContent = "";
+    say(failed ? sentence : reason === "cancelled" ? "Stopped." : `Answer complete, ${wordsIn(message)}.${sentence ? ` ${sentence}` : ""}`);
+  });
+}
+
+/** Save a chat; `instead` stands for its last message. @param {Chat} its @param {Message} [instead] */
+function keep(its, instead) {
+  const kept = keepChat(instead ? { ...its, messages: [...its.messages.slice(0, -1), instead] } : its);
+  if (!kept) ui.kept.textContent = "This browser keeps no chats: this one ends with the page.";
+}
+
+// ---------------------------------------------------------------- chats
+
+function listChats() {
+  const chats = allChats();
+  ui.forget.hidden = !chats.length;
+  ui.chats.replaceChildren(
+    ...chats.map(({ id, title }) => {
+      const link = make("a", { href: `#${id}`, dir: "auto", title }, title);
+      if (id === chat.id) link.setAttribute("aria-current", "page");
+      const remove = make("button", { type: "button", className: "quiet" }, "×");
+      remove.setAttribute("aria-label", `Delete “${title}”`);
+      confirming(remove, "Delete?", () => forget([id]));
+      return make("li", {}, link, remove);
+    }),
+  );
+}
+
+/**
+ * A button that deletes asks once, in its own words.
+ * @param {HTMLElement} button @param {string} question @param {() => void} action
+ */
+function confirming(button, question, action) {
+  const words = button.textContent ?? "";
+  const label = button.getAttribute("aria-label");
+  const rest = () => {
+    button.textContent = words;
+    button.classList.remove("asking");
+    if (label) button.setAttribute("aria-label", label);
+  };
+  button.addEventListener("click", () => {
+    if (button.classList.contains("asking")) {
+      rest();
+      return action();
+    }
+    button.textContent = question;
+    button.classList.add("asking");
+    if (label) button.setAttribute("aria-label", `${label} for good?`);
+    say(`${question.replace("?", "")} for good? Press again.`);
+  });
+  button.addEventListener("blur", rest);
+}
+
+/** @param {string[]} ids */
+function forget(ids) {
+  if (current && ids.includes(current.chat.id)) {
+    current.answer.cancel();
+  }
+  for (const id of ids) forgetChat(id);
+  if (ids.includes(chat.id)) open(undefined);
+  listChats();
+  say(ids.length === 1 ? "The chat is deleted." : "All chats are deleted.");
+  at("new").focus();
+}
+
+/** Open a chat, or a new one. @param {string | undefined} id */
+function open(id) {
+  if (id && id === chat.id) return;
+  const found = id === current?.chat.id ? current?.chat : id ? findChat(id) : undefined;
+  chat = found ?? newChat();
+  if (!found && location.hash) history.replaceState(null, "", location.pathname + location.search);
+  const last = chat.messages.at(-1);
+  if (last?.role === "assistant" && !last.end && current?.message !== last) {
+    const waited = JSON.parse(sessionStorage.getItem(RUN) ?? "{}");
+    if (waited.chat === chat.id && !current) {
+      show();
+      begin({ resume: waited.run });
+      return;
+    }
+    last.end = { reason: "error", sentence: "The page was closed before this answer was complete." };
+  }
+  if (last?.role === "user") chat.messages.push({ role: "assistant", parts: [], end: { reason: "error", sentence: "The page was closed before an answer came." } });
+  pinned = true;
+  show();
+  showButtons();
+  listChats();
+  if (!current) say("");
+}
+
+function closeHistory() {
+  document.documentElement.classList.remove("with-history");
+  ui.showHistory.setAttribute("aria-expanded", "false");
+}
+
+// ---------------------------------------------------------------- what the reader does
+
+ui.composer.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = ui.prompt.value.trim();
+  if (!text || current) return;
+  ui.prompt.value = "";
+  grow();
+  ask(text);
+  if (location.hash !== `#${chat.id}`) history.replaceState(null, "", `#${chat.id}`);
+  ui.prompt.focus();
+});
+
+ui.prompt.addEventListener("keydown", (event) => {
+  // While an input method composes, Enter is its own.
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    ui.composer.requestSubmit();
+  }
+});
+
+function grow() {
+  ui.prompt.style.height = "auto";
+  ui.prompt.style.height = `${Math.min(ui.prompt.scrollHeight + 2, innerHeight / 3)}px`;
+}
+ui.prompt.addEventListener("input", grow);
+
+ui.stop.addEventListener("click", () => current?.answer.cancel());
+
+addEventListener("keydown", ({ key, isComposing }) => {
+  if (key !== "Escape" || isComposing) return;
+  if (document.documentElement.classList.contains("with-history")) {
+    closeHistory();
+    ui.showHistory.focus();
+  } else current?.answer.cancel();
+});
+
+at("new").addEventListener("click", () => {
+  closeHistory();
+  open(undefined);
+  ui.prompt.focus();
+});
+
+ui.showHistory.addEventListener("click", () => {
+  const shown = document.documentElement.classList.toggle("with-history");
+  ui.showHistory.setAttribute("aria-expanded", String(shown));
+  if (shown) at("new").focus();
+});
+
+at("hide-history").addEventListener("click", () => {
+  closeHistory();
+  ui.showHistory.focus();
+});
+
+confirming(ui.forget, "Delete all?", () => forget(allChats().map(({ id }) => id)));
+
+addEventListener("hashchange", () => {
+  closeHistory();
+  open(location.hash.slice(1));
+});
+
+addEventListener("pagehide", () => {
+  if (current && sizeOf(current.message) >= current.known) keep(current.chat);
+});
+
+onOtherTabs((id) => {
+  if (id === chat.id && !current) {
+    chat = findChat(id) ?? chat;
+    show();
+  }
+  listChats();
+});
+
+// ---------------------------------------------------------------- beginning
+
+async function readEngine() {
+  try {
+    const { engine } = await (await fetch("/info")).json();
+    ui.engine.textContent = engine.down ?? engine.line;
+    if (engine.model !== "recite.gguf") return;
+    const known = await (await fetch("/texts.json")).json();
+    const chosen = ["hello", "zh-hans", "ar", "emoji", "think", "tool"];
+    suggestions = chosen.flatMap((id) => known.filter((/** @type {any} */ text) => text.id === id));
+    if (!chat.messages.length) show();
+  } catch {
+    ui.engine.textContent = "The bridge can't be reached.";
+  }
+}
+
+open(location.hash.slice(1) || undefined);
+if (!chat.messages.length) show();
+listChats();
+void readEngine();
+warmUp({ onProgress: () => current || say("Loading the decoder…") }).then(
+  () => ui.status.textContent === "Loading the decoder…" && say(""),
+  (error) => say(error.message),
+);
+if (matchMedia("(min-width: 40rem)").matches) ui.prompt.focus();

@@ -1,0 +1,104 @@
+/**
+ * The chats of this browser: kept in localStorage, one entry a chat, so that two tabs don't overwrite each other's.
+ *
+ * Bounded: at most 50 chats of 200 messages; the oldest go first, and so they do when the browser has no more room. Where nothing can be
+ * stored (a private window may refuse) chats live as long as the page.
+ */
+
+/**
+ * @typedef {{channel: "content" | "reasoning" | "tool_call", text: string}} Part
+ * @typedef {{reason: string, sentence?: string}} End  `sentence`: what went wrong, or what the engine lost.
+ * @typedef {{role: "user" | "assistant", parts: Part[], end?: End}} Message  An answer without an end was not heard to its end.
+ * @typedef {{id: string, title: string, at: number, messages: Message[]}} Chat
+ */
+
+const KEY = "detok.chat.";
+const MAX_CHATS = 50;
+const MAX_MESSAGES = 200;
+
+/** Chats that could not be stored. @type {Map<string, string>} */
+const memory = new Map();
+
+/** The keys and values of all chats. @returns {[string, string][]} */
+function entries() {
+  const found = [...memory];
+  try {
+    for (const key of Object.keys(localStorage)) if (key.startsWith(KEY) && !memory.has(key)) found.push([key, localStorage.getItem(key) ?? ""]);
+  } catch {
+    // nothing can be stored here
+  }
+  return found;
+}
+
+/** All chats, the latest first; what is damaged is left out. @returns {Chat[]} */
+export function allChats() {
+  return entries().flatMap(([, value]) => {
+    const chat = parse(value);
+    return chat ? [chat] : [];
+  }).sort((one, other) => other.at - one.at);
+}
+
+/** @param {string} id @returns {Chat | undefined} */
+export function findChat(id) {
+  const found = entries().find(([key]) => key === KEY + id);
+  return found && parse(found[1]);
+}
+
+/** @returns {Chat} */
+export function newChat() {
+  return { id: crypto.randomUUID(), title: "New chat", at: Date.now(), messages: [] };
+}
+
+/**
+ * Keep a chat.
+ * @param {Chat} chat
+ * @returns {boolean} Whether it outlives this page.
+ */
+export function keepChat(chat) {
+  chat.at = Date.now();
+  chat.messages.splice(0, chat.messages.length - MAX_MESSAGES);
+  const value = JSON.stringify(chat);
+  const older = allChats().filter(({ id }) => id !== chat.id);
+  for (const { id } of older.splice(MAX_CHATS - 1)) forgetChat(id);
+  for (;;) {
+    try {
+      localStorage.setItem(KEY + chat.id, value);
+      memory.delete(KEY + chat.id);
+      return true;
+    } catch {
+      const oldest = older.pop();
+      if (!oldest) break;
+      forgetChat(oldest.id);
+    }
+  }
+  memory.set(KEY + chat.id, value);
+  return false;
+}
+
+/** @param {string} id */
+export function forgetChat(id) {
+  memory.delete(KEY + id);
+  try {
+    localStorage.removeItem(KEY + id);
+  } catch {
+    // nothing was stored
+  }
+}
+
+/** Call when another tab changed a chat. @param {(id: string) => void} heard */
+export function onOtherTabs(heard) {
+  addEventListener("storage", ({ key }) => {
+    if (key === null || key.startsWith(KEY)) heard(key?.slice(KEY.length) ?? "");
+  });
+}
+
+/** @param {string} value @returns {Chat | undefined} */
+function parse(value) {
+  try {
+    const chat = JSON.parse(value);
+    const sound = typeof chat.id === "string" && typeof chat.title === "string" && typeof chat.at === "number" && Array.isArray(chat.messages);
+    return sound && chat.messages.every((/** @type {any} */ message) => Array.isArray(message?.parts)) ? chat : undefined;
+  } catch {
+    return undefined;
+  }
+}

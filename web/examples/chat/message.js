@@ -1,0 +1,118 @@
+/**
+ * One message on the page. Text goes in as text nodes and nothing else; what was shown is never taken back.
+ *
+ * A part that is content is text; reasoning is folded; a tool call is shown and not run.
+ */
+
+import { readToolCalls } from "/src/tool-calls.js";
+
+/** @typedef {import("./history.js").Message} Message */
+
+/** Long text is kept in several nodes, so that an append shapes the end of the text and not all of it. */
+const NODE_LENGTH = 4096;
+
+/**
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Partial<HTMLElementTagNameMap[T]> & {className?: string}} [its]
+ * @param {(Node | string)[]} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function make(tag, its = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), its);
+  element.append(...children);
+  return element;
+}
+
+/** A message's element, and how far the message has been painted into it. */
+export class MessageView {
+  /**
+   * @param {Message} message
+   * @param {{onCopy(text: string): void, onAgain?: () => void}} does
+   */
+  constructor(message, does) {
+    this.message = message;
+    const mine = message.role === "user";
+    this.element = make("article", { className: `message ${message.role}` });
+    this.element.setAttribute("aria-label", mine ? "You" : "Answer");
+    this.#does = does;
+    /** @type {{element: HTMLElement, text: HTMLElement, painted: number, channel: string}[]} */
+    this.#parts = [];
+    this.#foot = make("div", { className: "foot" });
+    this.element.append(this.#foot);
+    this.paint();
+  }
+
+  #does;
+  #parts;
+  #foot;
+  #ended = false;
+
+  /** Everything that the answer says: what Copy copies. */
+  get text() {
+    return this.message.parts.filter(({ channel }) => channel === "content").map(({ text }) => text).join("").trim();
+  }
+
+  /** Paint what has come since the last time. */
+  paint() {
+    const { parts, end, role } = this.message;
+    parts.forEach((part, n) => {
+      // White space alone, as between a call and the text after it, is no part to look at.
+      if (!this.#parts[n] && !part.text.trim()) return;
+      const shown = (this.#parts[n] ??= this.#begin(part.channel));
+      const start = shown.painted || part.text.length - part.text.trimStart().length;
+      append(shown.text, part.text.slice(start));
+      shown.painted = part.text.length;
+    });
+    if (this.#ended || !(end || role === "user")) return;
+    this.#ended = true;
+    this.#finish();
+  }
+
+  /** The message was answered by another: no asking again from here. */
+  settle() {
+    this.#foot.querySelector(".again")?.remove();
+  }
+
+  /** @param {string} channel */
+  #begin(channel) {
+    const text = make("div", { className: "text", dir: "auto" });
+    let element = /** @type {HTMLElement} */ (text);
+    if (channel === "reasoning") element = make("details", { className: "reasoning" }, make("summary", {}, "Reasoning"), text);
+    if (channel === "tool_call") element = make("figure", { className: "call" }, make("figcaption", {}, "Tool call"), text);
+    this.#foot.before(element);
+    return { element, text, painted: 0, channel };
+  }
+
+  #finish() {
+    const { end, parts } = this.message;
+    this.#parts.forEach((shown, n) => {
+      if (shown?.channel === "tool_call") shown.element.replaceWith(...readToolCalls(parts[n]?.text ?? "").map(callFigure));
+    });
+    if (end?.sentence) this.#foot.append(make("p", { className: end.reason === "error" ? "end wrong" : "end" }, end.sentence));
+    const copied = this.text;
+    if (copied) {
+      this.#foot.append(make("button", { type: "button", className: "quiet", onclick: () => this.#does.onCopy(copied) }, "Copy"));
+    }
+    const again = this.#does.onAgain;
+    if (again) {
+      const label = end?.reason === "error" ? "Try again" : "Ask again";
+      this.#foot.append(make("button", { type: "button", className: "quiet again", onclick: again }, label));
+    }
+  }
+}
+
+/** @param {import("/src/tool-calls.js").ToolCall} call */
+function callFigure({ name, arguments: given, text }) {
+  const said = name === undefined ? "A tool call that cannot be read" : `Asks for the tool ${name}, which this page does not run`;
+  const shown = name === undefined ? text : JSON.stringify(given, null, 2);
+  return make("figure", { className: "call" }, make("figcaption", {}, said), make("div", { className: "text", dir: "auto" }, shown));
+}
+
+/** @param {HTMLElement} element @param {string} text */
+function append(element, text) {
+  if (!text) return;
+  const last = element.lastChild;
+  if (last instanceof Text && last.length < NODE_LENGTH) last.appendData(text);
+  else element.append(text);
+}
