@@ -7,9 +7,11 @@ want a real browser and are in tests/browser; 37-41 are in test_engine_http.py.
 import asyncio
 import base64
 import contextlib
+import hashlib
 import json
 import logging
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -375,7 +377,8 @@ async def test_20_nothing_outside_the_folders_is_ever_read(site):
         "/etc/passwd", "/%2fetc%2fpasswd", "/demo/index.html%00.js", "/demo/index.html%00", "/link.txt", "/linked/index.html",
         "/../web-private/index.html", "/.env", "/demo/.", "/demo/..", "/demo/", "/demo", "/runtime/../secret.txt",
         "/runtime/%2e%2e/secret.txt", "/wheels/../../secret.txt", "/demo/index.html/", "/demo/index.html/x", "/" + "a" * 5000,
-        "/demo/index.html;x", "/~root", "/%",
+        "/demo/index.html;x", "/~root", "/%", "/examples/../../secret.txt", "/examples/built/../../secret.txt", "/examples//", "/examples/",
+        "/examples/../", "/wheels/simple/../", "/wheels/simple/", "/wheels/simple/detok_py/", "/wheels/simple/../../secret.txt/",
     ]  # fmt: skip
     async with running(assets=site) as bridge:
         for way in ways:
@@ -384,6 +387,24 @@ async def test_20_nothing_outside_the_folders_is_ever_read(site):
             assert b"canary" not in answer
             assert b"root:" not in answer
         assert (await raw(bridge, get(bridge, "/"))).endswith(b"page")
+
+
+async def test_the_wheels_of_a_project_are_listed_as_an_index_lists_them(site):
+    """PEP 503: any spelling of the name, a link to each file with its SHA-256."""
+    (site.runtime / "detok_py-1.0-py3-none-any.whl").write_bytes(b"wheel")
+    (site.runtime / "other-1.0-py3-none-any.whl").write_bytes(b"other")
+    (site.web / "examples" / "chat").mkdir(parents=True)
+    (site.web / "examples" / "chat" / "index.html").write_text("chat")
+    link = f'<a href="../../detok_py-1.0-py3-none-any.whl#sha256={hashlib.sha256(b"wheel").hexdigest()}">detok_py-1.0-py3-none-any.whl</a>'
+    async with running(assets=site) as bridge, httpx.AsyncClient(base_url=bridge.url, trust_env=False) as http:
+        for name in ("detok-py", "detok_py", "Detok.Py"):
+            answer = await http.get(f"/wheels/simple/{name}/")
+            assert answer.headers["content-type"].startswith("text/html")
+            assert re.findall("<a .*</a>", answer.text) == [link]
+        assert (await http.get("/wheels/detok_py-1.0-py3-none-any.whl")).content == b"wheel"
+        assert (await http.get("/wheels/simple/unknown/")).status_code == 404
+        # A folder of the examples is its page; no other folder is anything.
+        assert (await http.get("/examples/chat/")).text == "chat"
 
 
 async def test_21_a_header_that_is_too_long_and_too_many_headers_are_431():
