@@ -300,7 +300,7 @@ class _RunItems:
         if self.byte_fallback == "utf8":
             return [decode_end(run, self.errors)]
         try:
-            return [run.decode()]
+            return [decode_end(run, "strict")]
         except UnicodeError:
             return [bad_byte(b, self.errors) for b in run]
 
@@ -861,7 +861,7 @@ class Chain:
         if self.takes == "bytes" and not self.maps:
             return stored
         try:
-            piece = stored.decode()
+            piece = decode_end(stored, "strict")
         except UnicodeError:
             raise VocabularyError(f"damaged vocabulary: the piece {stored[:40]!r} is not UTF-8; pack it again") from None
         if literal:

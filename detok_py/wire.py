@@ -34,6 +34,7 @@ IDS = 1
 TOKENS = 2
 GAP = 3
 
+HALF_A_PAIR = "a message with half a surrogate pair in a string"
 NOT_JSON = "a text frame that is not JSON; detok.v1 sends one JSON object a frame"
 MAX_DEPTH = 64
 MAX_MESSAGE = 1 << 20
@@ -81,9 +82,9 @@ def read_message(frame: str) -> dict[str, Any]:
         raise RemoteProtocolError(f"a message nested deeper than {MAX_DEPTH}")
     try:
         out = json.loads(frame)
-    except ValueError:
-        # `from None`: the parser's error carries the whole document, and a prompt must not reach a log.
-        raise RemoteProtocolError(NOT_JSON) from None
+    except ValueError as error:
+        # `from None`: the parser's error carries the whole document, and a prompt must not reach a log. MicroPython's refuses half a pair.
+        raise RemoteProtocolError(HALF_A_PAIR if "surrogate" in str(error) else NOT_JSON) from None
     if not isinstance(out, dict) or not isinstance(out.get("type"), str):
         raise RemoteProtocolError('a text frame without a "type"; detok.v1 sends objects like {"type":"ping"}')
     check_plain(out)
@@ -273,7 +274,7 @@ def check_plain(value: Any) -> None:
         try:
             value.encode("utf-8")
         except UnicodeError:
-            raise RemoteProtocolError("a message with half a surrogate pair in a string") from None
+            raise RemoteProtocolError(HALF_A_PAIR) from None
     elif isinstance(value, float):
         if value != value or value - value != 0:
             raise RemoteProtocolError(NOT_JSON)  # NaN and Infinity

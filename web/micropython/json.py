@@ -15,22 +15,22 @@ def _joined(text):
     out = []
     for part in text.split("\\\\"):  # between two escaped backslashes a backslash begins an escape
         escapes = part.split("\\u")
-        joined = escapes[0]
+        joined = [escapes[0]]
         high = 0
         for escape in escapes[1:]:
             code = int(escape[:4], 16)
             if (0xDC00 <= code < 0xE000) != bool(high):
                 raise ValueError("half a surrogate pair")
             if high:
-                joined += chr(0x10000 + ((high - 0xD800) << 10) + code - 0xDC00) + escape[4:]
+                joined.append(chr(0x10000 + ((high - 0xD800) << 10) + code - 0xDC00) + escape[4:])
                 high = 0
             elif 0xD800 <= code < 0xDC00 and len(escape) == 4:
                 high = code
             elif 0xD800 <= code < 0xDC00:
                 raise ValueError("half a surrogate pair")
             else:
-                joined += "\\u" + escape
+                joined.append("\\u" + escape)
         if high:
             raise ValueError("half a surrogate pair")
-        out.append(joined)
+        out.append("".join(joined))
     return "\\\\".join(out)
