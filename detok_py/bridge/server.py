@@ -158,32 +158,36 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
+def configure(app: Any) -> uvicorn.Config:
+    """Return how the bridge runs an ASGI application: its protocols and its limits (tools/echo_server.py has them tested from outside)."""
+    return uvicorn.Config(
+        app,
+        http=StrictHTTP,
+        ws=StrictWebSocket,
+        ws_max_size=1 << 20,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
+        # On loopback, compression costs more than it saves, and every ratio is a hint about what is in a frame.
+        ws_per_message_deflate=False,
+        lifespan="off",
+        loop="asyncio",
+        # uvicorn's own lines have paths with queries in them, and a query can be a text.
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=10,
+        timeout_graceful_shutdown=3,
+    )
+
+
 class Server:
     """One bridge on one socket. `serve()` runs until `stop()` or a signal."""
 
     def __init__(self, bridge: Bridge, gate: Gate, sock: socket.socket) -> None:
         self.bridge = bridge
         self.sock = sock
-        config = uvicorn.Config(
-            gate,
-            http=StrictHTTP,
-            ws=StrictWebSocket,
-            ws_max_size=1 << 20,
-            ws_ping_interval=PING_SECONDS,
-            ws_ping_timeout=PING_SECONDS,
-            # On loopback, compression costs more than it saves, and every ratio is a hint about what is in a frame.
-            ws_per_message_deflate=False,
-            lifespan="off",
-            loop="asyncio",
-            # uvicorn's own lines have paths with queries in them, and a query can be a text.
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=10,
-            timeout_graceful_shutdown=3,
-        )
-        self._uvicorn = _Uvicorn(config)
+        self._uvicorn = _Uvicorn(configure(gate))
 
     @property
     def started(self) -> bool:
