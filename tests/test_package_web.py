@@ -111,6 +111,10 @@ def test_every_export_can_be_imported_on_a_server_and_does_nothing(app):
     assert said["globals"] == []
 
 
+def test_the_hook_is_for_the_browser_where_react_renders_on_servers_as_well(installed):
+    assert (installed / "dist" / "react.js").read_text().startswith('"use client"')
+
+
 def test_without_the_frameworks_the_rest_can_still_be_imported(built, tmp_path):
     alone = install(built["file"], tmp_path / "alone").parent.parent
     (alone / "import.mjs").write_text(IMPORTER)

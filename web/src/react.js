@@ -5,6 +5,8 @@
  * Held: one answer at a time; it is cancelled when the component goes.
  */
 
+"use client"; // where React renders on servers as well, this is for browsers
+
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { connect } from "./connect.js";
 import { readToolCalls } from "./tool-calls.js";
