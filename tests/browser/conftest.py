@@ -249,6 +249,8 @@ class CuttingProxy:
         self.port = self.listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.cuts = 0
+        # How many bytes each WebSocket may send to the page before it is cut: the first one's, the second one's, …; none: as many as come.
+        self.budgets: list[int] = []
         self.sockets: list[tuple[socket.socket, socket.socket]] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -274,12 +276,23 @@ class CuttingProxy:
 
     def _serve(self, client: socket.socket) -> None:
         server = socket.create_connection(self.target)
-        threading.Thread(target=pass_on, args=(server, client), daemon=True).start()
+        left = [1 << 60]
+
+        def spend(data: bytes) -> bytes:
+            left[0] -= len(data)
+            if left[0] <= 0:
+                self.cuts += 1
+                client.sendall(data[: len(data) + left[0]])
+                raise ConnectionResetError
+            return data
+
+        threading.Thread(target=pass_on, args=(server, client, spend), daemon=True).start()
         ours, theirs = f"127.0.0.1:{self.port}".encode(), f"127.0.0.1:{self.target[1]}".encode()
 
         def put_right(data: bytes) -> bytes:
             if b"\r\nUpgrade: websocket" in data or b"\r\nupgrade: websocket" in data:
                 self.sockets.append((client, server))
+                left[0] = self.budgets.pop(0) if self.budgets else left[0]
             return data.replace(ours, theirs) if b" HTTP/1.1\r\n" in data else data
 
         pass_on(client, server, put_right)

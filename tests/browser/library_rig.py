@@ -1,6 +1,7 @@
 """The client library in pages of the tests' own, served by a real bridge that runs in a thread: its policy, its sockets, its counters."""
 
 import asyncio
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from bridge_rig import VOCABULARY
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
 from detok_py import wire
 from detok_py.bridge.assets import TYPES, Assets, File
@@ -31,11 +33,46 @@ class Pages(Assets):
         return File(file.read_bytes(), TYPES[file.suffix], None, name) if file.is_file() else None
 
 
+class Peer:
+    """The other end of a socket, frame by frame."""
+
+    def __init__(self, receive: Any, send: Any) -> None:
+        self._receive = receive
+        self._send = send
+
+    async def hello(self, **fields: Any) -> None:
+        await self.say("hello", protocol=wire.SUBPROTOCOL, **{"engine": {"name": "script"}, **fields})
+
+    async def say(self, kind: str, **fields: Any) -> None:
+        await self.text(wire.message(kind, **fields))
+
+    async def text(self, text: str) -> None:
+        await self._send({"type": "websocket.send", "text": text})
+
+    async def data(self, frame: bytes) -> None:
+        await self._send({"type": "websocket.send", "bytes": frame})
+
+    async def close(self, code: int) -> None:
+        await self._send({"type": "websocket.close", "code": code, "reason": ""})
+
+    async def hear(self) -> dict[str, Any]:
+        """The next message; `{"type": "closed", "code": …}` in the end."""
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            return {"type": "closed", "code": message["code"]}
+        return dict(json.loads(message["text"]))
+
+    async def hear_until(self, kind: str) -> dict[str, Any]:
+        while (message := await self.hear())["type"] not in (kind, "closed"):
+            pass
+        return message
+
+
 class LibraryServer:
     """A bridge on a free port of 127.0.0.1, with more routes.
 
     `/given/<name>` answers what `given[name]` is, (status, headers, body), and counts in `asked`. `/script` is a socket that `script`, an
-    async function of (receive, send), plays. `/stream` is the bridge's.
+    async function of a Peer, plays. `/stream` is the bridge's.
     """
 
     def __init__(self) -> None:
@@ -83,8 +120,7 @@ class LibraryServer:
         status, headers, body = self.given.get(name, (404, {}, b""))
         return Response(body, status, headers)
 
-    async def _play(self, scope: Any, receive: Any, send: Any) -> None:
-        await receive()  # websocket.connect
-        await send({"type": "websocket.accept", "subprotocol": wire.SUBPROTOCOL})
+    async def _play(self, socket: WebSocket) -> None:
+        await socket.accept(wire.SUBPROTOCOL)
         self.played += 1
-        await self.script(receive, send)
+        await self.script(Peer(socket.receive, socket.send))

@@ -34,7 +34,7 @@ export async function loadVocabulary(source, options = {}) {
   signal?.throwIfAborted();
   if (source instanceof Blob) {
     onProgress({ loaded: source.size, total: source.size });
-    return check(source, "name" in source ? String(source.name) : "tokenizer.json", options.sha256, options);
+    return check(await packed(source, "name" in source ? String(source.name) : "tokenizer.json", options), options.sha256, options);
   }
   const url = new URL(source, base());
   const name = url.pathname.slice(url.pathname.lastIndexOf("/") + 1);
@@ -44,42 +44,41 @@ export async function loadVocabulary(source, options = {}) {
   const kept = await store?.match(url);
   if (kept) {
     try {
-      return await check(await kept.blob(), name, wanted, options);
+      return await check(new Uint8Array(await kept.arrayBuffer()), wanted, options);
     } catch (error) {
       if (asDetokError(error).retry) throw error; // it is not the file's fault
       await store?.delete(url); // damaged, or replaced since: fetch it again
     }
   }
-  const file = await fetchAll(url, signal, onProgress);
-  const vocabulary = await check(file, name, wanted, options);
+  const vocabulary = await check(await packed(await fetchAll(url, signal, onProgress), name, options), wanted, options);
   await store?.put(url, new Response(/** @type {any} */ (vocabulary.bytes))).catch(() => {}); // a full disk is no reason to fail
   return vocabulary;
 }
 
 /**
- * @param {Blob} file
- * @param {string} name
+ * @param {Uint8Array} bytes
  * @param {string | undefined} wanted
  * @param {LoadOptions & import("./decoder.js").RuntimeOptions} options
  * @returns {Promise<Vocabulary>}
  */
-async function check(file, name, wanted, options) {
-  const packed = (await file.slice(0, MAGIC.length).text()) === MAGIC ? new Uint8Array(await file.arrayBuffer()) : await pack(name, file, options);
+async function check(bytes, wanted, options) {
   const worker = decoderWorker(options);
-  const [sha256, size] = await worker.call("keepVocabulary", packed);
+  const [sha256, size] = await worker.call("keepVocabulary", bytes);
   options.signal?.throwIfAborted();
   if (wanted !== undefined && wanted !== sha256) {
     throw new DetokError(`The vocabulary is ${sha256.slice(0, 12)}… and ${wanted.slice(0, 12)}… was asked for, so nothing is decoded with it.`, { code: 4409 });
   }
   worker.vocabularies.set(sha256, Promise.resolve());
-  return Object.freeze({ sha256, size, bytes: packed });
+  return Object.freeze({ sha256, size, bytes });
 }
 
 /**
- * @param {string} name @param {Blob} file @param {import("./decoder.js").RuntimeOptions} options
+ * @param {Blob} file @param {string} name @param {import("./decoder.js").RuntimeOptions} options
  * @returns {Promise<Uint8Array>}
  */
-async function pack(name, file, options) {
+async function packed(file, name, options) {
+  // What is called packed is never taken for a tokenizer file: a proxy's page in its place would bring 5 MB of Python to say so.
+  if (name.endsWith(".detok") || (await file.slice(0, MAGIC.length).text()) === MAGIC) return new Uint8Array(await file.arrayBuffer());
   const worker = new DecoderWorker({ ...options, runtime: "pyodide" });
   try {
     return await worker.call("packTokenizer", name, file);

@@ -38,11 +38,11 @@ Object.assign(window, {
     for (let part = await reader.read(); !part.done; part = await reader.read()) parts.push(part.value);
     return parts;
   },
-  /** All events of an answer, as [type, detail]; an error as its message. */
+  /** All events of an answer, as [type, detail]; errors as their messages. */
   eventsOf(answer) {
     const events = [];
     for (const type of ["start", "delta", "token", "held", "resume", "notice", "error", "finish"]) {
-      answer.addEventListener(type, ({ detail }) => events.push([type, type === "error" ? String(detail.error) : { ...detail, error: detail.error && String(detail.error) }]));
+      answer.addEventListener(type, ({ detail }) => events.push([type, { ...detail, ...(detail.error && { error: String(detail.error) }) }]));
     }
     return events;
   },
