@@ -88,6 +88,12 @@ def test_every_module_of_the_library_can_be_reached_from_an_export(installed):
     assert sources - packed == {"client.js", "runtime.js", "worker.js"}, "a module that is neither exported nor the demo's"
 
 
+def test_the_worker_is_one_file_that_works_wherever_a_bundler_puts_it(installed):
+    worker = (installed / "dist" / "decoder-worker.js").read_text("utf-8")
+    assert "import.meta" not in worker
+    assert not re.findall(r"""\b(?:import|from)\s*\(?\s*["']""", worker)
+
+
 def test_nothing_in_it_names_this_machine(installed):
     for name in files_of(installed):
         if name.endswith((".js", ".map", ".ts", ".json", ".md")) and not name.startswith("runtime/"):

@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import io
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -92,3 +93,28 @@ def test_the_browsers_wheel_lists_each_of_its_files_with_its_hash(wheel):
     assert [line[0] for line in lines] == wheel.namelist()
     for name, digest, size in lines[:-1]:
         assert (digest, size) == ("sha256=" + packer.urlsafe_sha256(wheel.read(name)), str(len(wheel.read(name))))
+
+
+@pytest.fixture(scope="module")
+def static():
+    """What the build backend is told to add to the full wheel: path in the repository → path in the wheel."""
+    pytest.importorskip("hatchling", reason="the build backend is not installed here")
+    hook = load_tool("hatch_build").StaticFiles(str(ROOT), {}, None, None, "", "wheel", None)
+    data = {"force_include": {}}
+    hook.initialize("standard", data)
+    return {Path(file).relative_to(ROOT).as_posix(): target for file, target in data["force_include"].items()}
+
+
+def test_the_full_wheel_has_every_file_that_the_bridge_serves(static):
+    tracked = subprocess.run(["git", "ls-files", "web"], cwd=ROOT, capture_output=True, text=True)
+    if tracked.returncode:
+        pytest.skip("not a clone")
+    for file in tracked.stdout.split():
+        assert static[file] == "detok_py/bridge/static/" + file
+    for file in ("manifest.json", "pyodide.asm.wasm", "python_stdlib.zip"):
+        assert static[f".build/runtime/{file}"] == f"detok_py/bridge/static/runtime/{file}"
+
+
+def test_the_full_wheel_has_no_file_twice_over(static):
+    assert len(set(static.values())) == len(static)
+    assert not [file for file in static if file.endswith(".gz") or "__pycache__" in file]
