@@ -1,9 +1,11 @@
 /** What the pages that test the client library share. Loaded before the library, so that it can count and end the library's workers. */
 
 const workers = [];
+const policy = window.trustedTypes?.createPolicy("test", { createScriptURL: (url) => url });
 window.Worker = class extends Worker {
-  constructor(...how) {
-    super(...how);
+  constructor(url, options) {
+    const own = new URL(window.otherWorker ?? url, location.href).href;
+    super(policy?.createScriptURL(own) ?? own, options);
     workers.push(this);
   }
 };
@@ -15,6 +17,11 @@ Object.assign(window, {
   workers,
   /** End the newest worker as a browser does that has no memory left: nobody is told. */
   killWorker: () => workers.at(-1).terminate(),
+  /** Bytes of WebAssembly memory; of a page that said `otherWorker = "/pages/measured-worker.js"` before it began. */
+  memoryOfPython: () => new Promise((resolve) => {
+    workers.at(-1).addEventListener("message", ({ data }) => data.measured && resolve(data.measured));
+    workers.at(-1).postMessage({ measure: true });
+  }),
 
   /** A source that gives these chunks, one whenever it is asked, and says whether it was cancelled. */
   sourceOf(chunks) {

@@ -1,0 +1,335 @@
+"""The library's worker: it may die at any moment, it serves many streams at once, and it lets go of every one of them."""
+
+import pytest
+from bridge_rig import VOCABULARY
+
+TEXT = "naïve 你好 👩‍🚀 é שלום 🇩🇪 "
+
+# How far a stream or an answer has come when its worker dies. Each says what then becomes of all that waits.
+PHASES = {
+    "starting": "const booting = lib.warmUp(options); end(); return [await outcome(booting)];",
+    "booting": """
+      let booting;
+      await new Promise((note) => { booting = lib.warmUp({ ...options, onProgress: note }); booting.catch(() => {}); });
+      const stream = new lib.DetokStream(options);
+      end();
+      return [await outcome(booting), await outcome(stream.readable.getReader().read()), (await stream.finished).reason];""",
+    "ready": """
+      await lib.warmUp(options);
+      end();
+      if (how === "shut down") return [];
+      const stream = new lib.DetokStream(options);
+      return [await outcome(stream.readable.getReader().read()), (await stream.finished).reason];""",
+    "opening": """
+      await lib.warmUp(options);
+      const stream = new lib.DetokStream(options);
+      const writing = stream.writable.getWriter().write(bytesOf("a")[0]);
+      end();
+      return [await outcome(stream.readable.getReader().read()), await outcome(writing), (await stream.finished).reason];""",
+    "between feeds": """
+      const stream = new lib.DetokStream(options);
+      const writer = stream.writable.getWriter(), reader = stream.readable.getReader();
+      writer.write(bytesOf("a")[0]);
+      await reader.read();
+      end();
+      return [await outcome(reader.read()), await outcome(writer.closed), (await stream.finished).reason];""",
+    "in a feed": """
+      const stream = new lib.DetokStream(options);
+      const writer = stream.writable.getWriter(), reader = stream.readable.getReader();
+      writer.write(bytesOf("a")[0]);
+      await reader.read();
+      const reading = reader.read();
+      const writing = writer.write(new Uint8Array(4_000_000).fill(97));
+      await sleep(0);
+      end();
+      return [await outcome(reading), await outcome(writing), (await stream.finished).reason];""",
+    "in the flush": """
+      const stream = new lib.DetokStream({ ...options, stop: ["ab"] });
+      const writer = stream.writable.getWriter(), reader = stream.readable.getReader();
+      const reading = reader.read();
+      await writer.write(bytesOf("a")[0]);
+      const closing = writer.close();
+      end();
+      return [await outcome(reading), await outcome(closing), (await stream.finished).reason];""",
+    "taking a vocabulary": """
+      await lib.warmUp(options);
+      const worker = workers.at(-1), post = worker.postMessage;
+      worker.postMessage = (message) => {
+        post.call(worker, message);
+        if (message.call === "keepVocabulary") queueMicrotask(end);
+      };
+      return [await outcome(lib.loadVocabulary(given, { ...options, cache: false }))];""",
+    "connecting": """
+      await lib.warmUp(options);
+      const answer = lib.connect("/stream", { ...options, ...request });
+      const reading = outcome(partsOf(answer.text));
+      await sleep(1);
+      end();
+      return [await reading, (await answer.finished).reason];""",
+    "connected": """
+      const answer = lib.connect("/stream", { ...options, ...request });
+      let finishes = 0;
+      answer.addEventListener("finish", () => finishes++);
+      const reader = answer.text.getReader();
+      await reader.read();
+      end();
+      const failed = await outcome((async () => { for (;;) if ((await reader.read()).done) return; })());
+      return [failed, (await answer.finished).reason, finishes === 1 ? "error" : finishes];""",
+}
+
+
+@pytest.fixture(scope="module")
+def page(open_library):
+    """A page whose workers are killed: no other test's."""
+    return open_library()
+
+
+@pytest.mark.parametrize("how", ["killed", "shut down"])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_worker_that_dies_rejects_all_that_waits_and_the_next_stream_has_a_new_one(page, phase, how):
+    seen = page.evaluate(
+        "async ([how, given, request]) => { const options = { runtime: 'micropython', timeout: 3000 };"
+        "const end = () => (how === 'killed' ? killWorker() : lib.shutDown());"
+        "const run = async () => {" + PHASES[phase] + "};"
+        """
+          lib.shutDown();
+          const ends = await run();
+          const before = workers.length;
+          const next = await outcome(partsOf(sourceOf(bytesOf("é")).pipeThrough(new lib.DetokStream(options))));
+          return [ends, next, workers.length - before, await openStreams()];
+        }""",
+        [how, f"/vocabulary/{VOCABULARY.sha256}.detok", {"prompt": "", "params": {"engine": "scripted", "text": "x" * 4000, "pace": 200}}],
+    )
+    ends, following, new_workers, still_open = seen
+    assert ends or (phase, how) == ("ready", "shut down")
+    for end in ends:
+        assert end == "error" or end.startswith("DetokError: "), ends
+    assert (following, new_workers, still_open) == (["é"], 1, 0)
+
+
+def test_one_bad_stream_ends_alone(page):
+    """An exception of Python's concerns the stream that it came from."""
+    seen = page.evaluate(
+        """async () => {
+          const options = { runtime: "micropython" };
+          const other = new lib.DetokStream(options);
+          await lib.warmUp(options);
+          const before = workers.length;
+          const strict = new lib.DetokStream({ ...options, fatal: true });
+          const failed = await outcome(partsOf(sourceOf([new Uint8Array([255])]).pipeThrough(strict)));
+          return [failed.split(":")[0], await partsOf(sourceOf(bytesOf("é")).pipeThrough(other)), workers.length - before];
+        }"""
+    )
+    assert seen == ["DetokError", ["é"], 0]
+
+
+def test_a_python_that_is_broken_ends_its_streams_and_is_replaced(open_library):
+    """A trap of WebAssembly's (here: its memory is overwritten) leaves a worker that lives and can do nothing any more."""
+    page = open_library()
+    seen = page.evaluate(
+        """async () => {
+          const options = { runtime: "micropython" };
+          window.otherWorker = "/pages/measured-worker.js";
+          const idle = new lib.DetokStream(options), busy = new lib.DetokStream(options);
+          const waiting = outcome(idle.readable.getReader().read());
+          await lib.warmUp(options);
+          workers.at(-1).postMessage({ ruin: true });
+          const failed = await outcome(partsOf(sourceOf(bytesOf("a")).pipeThrough(busy)));
+          return [failed, await waiting, await partsOf(sourceOf(bytesOf("é")).pipeThrough(new lib.DetokStream(options))), workers.length];
+        }"""
+    )
+    assert seen[0].startswith("DetokError: ")
+    assert seen[1].startswith("DetokError: The decoding worker ")
+    assert seen[2:] == [["é"], 2]
+
+
+def test_a_runtime_that_is_not_there_is_said_and_can_be_had_later(page):
+    failed = page.evaluate(
+        """async () => {
+          const { message, retry } = await lib.warmUp({ runtime: "micropython", runtimeUrl: "/nothing/here" }).catch((error) => error);
+          const stream = new lib.DetokStream({ runtime: "micropython", runtimeUrl: "/nothing/here" });
+          return [message, retry, await outcome(stream.readable.getReader().read()), (await stream.finished).reason];
+        }"""
+    )
+    assert failed[0].startswith("Python could not be loaded: ")
+    assert failed[1] is True
+    assert failed[2].startswith("DetokError: Python could not be loaded")
+    assert failed[3] == "error"
+
+
+# ---------------------------------------------------------------- many streams
+
+
+def test_fifty_streams_at_once_each_give_their_own_text(open_library, served):
+    page = open_library()
+    seen = page.evaluate(
+        """async ([text, url]) => {
+          const options = { runtime: "micropython" };
+          const vocabulary = await lib.loadVocabulary(url, options);
+          const own = (n) => `${n}: ${text.repeat(2 + n % 5)}${n}`;
+          const kinds = [
+            (n) => partsOf(sourceOf(bytesOf(own(n), 1 + n % 7)).pipeThrough(new lib.DetokStream(options))),
+            (n) => partsOf(sourceOf(bytesOf(own(n), 3)).pipeThrough(new lib.DetokStream({ ...options, vocabulary }))),
+            (n) => partsOf(sourceOf(bytesOf(`${own(n)}STOP${n}`)).pipeThrough(new lib.DetokStream({ ...options, stop: ["STOP"] }))),
+            (n) => partsOf(lib.connect("/stream", { ...options, prompt: "", params: { engine: "scripted", text: own(n), pace: 0 } }).text),
+            (n) => partsOf(lib.connect("/stream", { ...options, prompt: "", want: "bytes",
+              params: { engine: "scripted", text: own(n), cut: "random", seed: n, pace: 300 } }).text),
+          ];
+          const all = await Promise.all(Array.from({ length: 50 }, async (_, n) => (await kinds[n % 5](n)).join("") === own(n)));
+          return [all.filter((right) => !right).length, all.length, workers.length, await openStreams()];
+        }""",
+        [TEXT, f"/vocabulary/{VOCABULARY.sha256}.detok"],
+    )
+    assert seen == [0, 50, 1, 0]
+    assert page.complaints == []
+
+
+# ---------------------------------------------------------------- letting go
+
+TOKENS = """async ([count, url]) => {
+  window.otherWorker = "/pages/measured-worker.js";
+  const options = { runtime: "micropython" };
+  const vocabulary = await lib.loadVocabulary(url, options);
+  const size = 200;
+  const stream = new lib.DetokStream({ ...options, vocabulary, stop: ["never"], reasoning: true });
+  const chunk = Array.from({ length: size }, (_, n) => [240, 159, 152, 128, 110, 101, 118, 258][n % 8]);
+  let fed = 0, characters = 0;
+  const memory = [];
+  const source = new ReadableStream({
+    pull(controller) {
+      if (fed >= count) return controller.close();
+      fed += size;
+      controller.enqueue(chunk);
+    },
+  }, { highWaterMark: 0 });
+  const reader = source.pipeThrough(stream).getReader();
+  for (let part = await reader.read(), next = 0; !part.done; part = await reader.read()) {
+    characters += part.value.length;
+    if (fed >= next) {
+      memory.push(await memoryOfPython());
+      next += count / 20;
+    }
+  }
+  // Of every eight tokens: an emoji (two units), "nev", "the ".
+  return [memory, characters - (fed / 8) * 9, await openStreams()];
+}"""
+
+
+def flat_memory(page, count):
+    memory, missing, still_open = page.evaluate(TOKENS, [count, f"/vocabulary/{VOCABULARY.sha256}.detok"])
+    assert (missing, still_open) == (0, 0)
+    assert len(memory) >= 10
+    # Python's memory never shrinks; after the first fifth of the tokens it doesn't grow either.
+    assert memory[-1] == memory[len(memory) // 5], memory
+
+
+def test_memory_is_flat_over_many_tokens(open_library):
+    flat_memory(open_library(), 40_000)
+
+
+@pytest.mark.soak
+def test_memory_is_flat_over_a_million_tokens(open_library):
+    flat_memory(open_library(), 1_000_000)
+
+
+def collector(page, browser_name):
+    """A function that collects garbage in the page, for good."""
+    if browser_name != "chromium":
+        pytest.skip(f"{browser_name} cannot be asked to collect its garbage")
+    session = page.context.new_cdp_session(page)
+
+    def collect():
+        for _ in range(3):
+            session.send("HeapProfiler.collectGarbage")
+            page.wait_for_timeout(50)
+
+    return collect
+
+
+def test_what_nobody_holds_any_more_is_let_go_of(open_library, served, browser_name):
+    page = open_library()
+    collect = collector(page, browser_name)
+    before = served.cancelled
+    request = {"prompt": "", "params": {"engine": "scripted", "text": "x" * 100_000, "pace": 100}}
+    held = page.evaluate(
+        """async (request) => {
+          const { decoderWorker } = await import("/src/decoder.js");
+          window.count = () => decoderWorker({ runtime: "micropython" }).call("openStreams");
+          const options = { runtime: "micropython" };
+          const texts = [];
+          for (let n = 0; n < 5; n++) {
+            const stream = new lib.DetokStream(options);
+            stream.writable.getWriter().write(bytesOf("a")[0]);
+            texts.push((await stream.readable.getReader().read()).value);
+          }
+          for (let n = 0; n < 3; n++) {
+            const reader = lib.connect("/stream", { ...options, ...request }).text.getReader();
+            texts.push((await reader.read()).value.length > 0);
+          }
+          const iterator = lib.connect("/stream", { ...options, ...request })[Symbol.asyncIterator]();
+          await iterator.next();
+          return [texts.length, await count()];
+        }""",
+        request,
+    )
+    assert held == [8, 9]
+    for _ in range(20):
+        collect()
+        if page.evaluate("() => count()") == 0:
+            break
+    assert page.evaluate("() => count()") == 0
+    for _ in range(100):
+        if served.cancelled - before >= 4:
+            break
+        page.wait_for_timeout(50)
+    assert served.cancelled - before == 4
+
+
+def test_what_somebody_waits_for_is_never_forgotten(open_library, browser_name):
+    """A loop, a listener and an awaited end all wait for an answer that nothing else holds."""
+    page = open_library()
+    collect = collector(page, browser_name)
+    page.evaluate(
+        """() => {
+          const request = { runtime: "micropython", prompt: "", params: { engine: "scripted", text: "ab", cut: "byte", pace: 0.7 } };
+          window.got = { loop: "", text: "", listener: "", end: "" };
+          (async () => { for await (const { text } of lib.connect("/stream", request)) got.loop += text; got.loop += "!"; })();
+          (async () => { for await (const text of lib.connect("/stream", request).text) got.text += text; got.text += "!"; })();
+          const answer = lib.connect("/stream", request);
+          answer.addEventListener("delta", ({ detail }) => { got.listener += detail.text; });
+          answer.addEventListener("finish", () => { got.listener += "!"; });
+          (async () => { got.end = `${(await lib.connect("/stream", request).finished).tokens}!`; })();
+        }"""
+    )
+    for _ in range(40):
+        collect()
+        got = page.evaluate("() => got")
+        if all(text.endswith("!") for text in got.values()):
+            break
+    assert got == {"loop": "ab!", "text": "ab!", "listener": "ab!", "end": "2!"}
+    assert page.evaluate("() => openStreams()") == 0
+
+
+@pytest.mark.soak
+def test_a_thousand_streams_leave_the_page_as_it_was(open_library, browser_name):
+    page = open_library()
+    collect = collector(page, browser_name)
+    session = page.context.new_cdp_session(page)
+    sizes = []
+    for _ in range(6):
+        page.evaluate(
+            """async (text) => {
+              for (let n = 0; n < 200; n++) {
+                await partsOf(sourceOf(bytesOf(text, 9)).pipeThrough(new lib.DetokStream({ runtime: "micropython" })));
+                const params = { engine: "scripted", text, pace: 0 };
+                const answer = lib.connect("/stream", { runtime: "micropython", prompt: "", params });
+                for await (const delta of answer) if (n % 3 === 0) break;
+              }
+            }""",
+            TEXT,
+        )
+        collect()
+        sizes.append(session.send("Runtime.getHeapUsage")["usedSize"])
+    assert page.evaluate("() => openStreams()") == 0
+    # Compiled code and caches settle; what 800 streams and answers leave behind after that is less than 100 bytes each.
+    assert sizes[-1] - sizes[1] < 80_000, sizes
