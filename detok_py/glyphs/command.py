@@ -274,6 +274,7 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
                 for step in steps:
                     typed += do(page, watch, step, {"text": truth or "", "prompt": prompt or ""}, args)
             elif prompt is not None:
+                find_field(page, args.timeout)
                 watch.settle(min(args.quiet, 300), 15_000)
                 typed = ask(page, prompt)
             settled = settle(watch, waiting, args.quiet, deadline, least_ms=3000)
@@ -339,11 +340,20 @@ def settle(watch: Any, waiting: dict[Any, float], quiet_ms: float, deadline: flo
         least_ms = 0
 
 
+def find_field(page: Any, seconds: float) -> None:
+    """Wait for a field to type into: an application may load long after its page has, and stand still meanwhile."""
+    from playwright.sync_api import TimeoutError
+
+    try:
+        page.locator(FIELDS).last.wait_for(timeout=seconds * 1000 or 1)
+    except TimeoutError:
+        sentence = "The page has no field to type into; say with --script how it is asked, or leave --prompt and --text out."
+        raise CheckError(sentence) from None
+
+
 def ask(page: Any, prompt: str) -> int:
     """Type into the page's field and send it, as a person would; return 1, the times the prompt is on the page by that."""
     field = page.locator(FIELDS).last
-    if field.count() == 0:
-        raise CheckError("The page has no field to type into; say with --script how it is asked, or leave --prompt and --text out.")
     field.click(timeout=10_000)
     field.fill(prompt, timeout=10_000)
     field.press("Enter")

@@ -1,0 +1,47 @@
+"""`detok check` as a person runs it: a process of its own, with a browser of its own, against a page."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "tests" / "fixtures" / "chat"
+spec = importlib.util.spec_from_file_location("detok_chat_fixtures", FOLDER / "server.py")
+fixtures = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(fixtures)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with fixtures.ChatServer() as running:
+        yield running
+
+
+@pytest.fixture
+def detok_check(browser_name, browser_type_launch_args):
+    """Run `detok check`; return its exit code, its verdict and what it said of trouble."""
+
+    def check(*words):
+        environment = {**os.environ, f"DETOK_{browser_name.upper()}": str(browser_type_launch_args["executable_path"])}
+        command = [sys.executable, "-m", "detok_py", "check", *words, "--browser", browser_name, "--json", "-"]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180)
+        return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+    return check
+
+
+def test_a_field_that_comes_late_is_waited_for(server, detok_check):
+    code, verdict, trouble = detok_check(f"{server.url}/late-field.html?manual", "--prompt", "hello", "--split", "every-byte")
+    assert (code, trouble) == (0, "")
+    assert verdict["violations"] == [] and [stream["finished"] for stream in verdict["streams"]] == [True]
+
+
+def test_a_page_without_a_field_cannot_be_asked(server, detok_check):
+    code, verdict, trouble = detok_check(f"{server.url}/frame.html", "--prompt", "hello", "--timeout", "3")
+    assert (code, verdict) == (2, None)
+    assert "no field to type into" in trouble
