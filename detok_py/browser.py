@@ -32,22 +32,22 @@ BINARY_FRAME = 1
 
 # What a close code says to a person, where the bridge had no time to say more.
 CLOSED = {
-    1001: "The bridge has been stopped. Start it again, then press Start.",
-    1006: "The connection to the bridge was lost. Check that it is running, then press Start.",
+    1001: "The bridge has been stopped. Start it again, then try again.",
+    1006: "The connection to the bridge was lost. Check that it is running, then try again.",
     1008: "The bridge refused the connection. Open this page from the address that the bridge printed.",
     1009: "The request is too large for the bridge. Shorten the text.",
     1011: "The bridge failed. What it printed where it was started says why.",
-    1012: "The bridge is restarting. Press Start in a moment.",
+    1012: "The bridge is restarting. Try again in a moment.",
     4400: "The bridge did not understand this page. Reload the page, so that both are of one version.",
     4401: "The bridge wants a token. Open the address that it printed, which has the token in it.",
     4403: "The bridge refused this page's address. Open the address that it printed.",
     4404: "The bridge has no such engine.",
     4406: "The bridge speaks another protocol than this page. Reload the page, so that both are of one version.",
     VOCABULARY_MISMATCH: "The engine's vocabulary is not the one that this page decodes with. Reload the page.",
-    RESUME_EXPIRED: "The bridge no longer keeps the rest of this answer. Press Start to ask again.",
-    4429: "The bridge is busy with other streams. Press Start in a moment.",
+    RESUME_EXPIRED: "The bridge no longer keeps the rest of this answer. Ask again for the whole of it.",
+    4429: "The bridge is busy with other streams. Try again in a moment.",
     4499: "The stream was cancelled.",
-    ENGINE_DOWN: "The engine is not answering. Start it, then press Start.",
+    ENGINE_DOWN: "The engine is not answering. Start it, then try again.",
 }
 
 _vocabularies: dict[str, Vocabulary] = {}

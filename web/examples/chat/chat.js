@@ -62,8 +62,7 @@ function say(sentence) {
 
 /** @param {import("/src/index.js").DetokError} error */
 function sentenceOf(error) {
-  // The library's sentences are for any page; "Press Start" is for the one that has such a button.
-  return SENTENCES.get(error.code ?? 0) ?? error.message.replace(/ Press Start[^.]*\./, " Try again.");
+  return SENTENCES.get(error.code ?? 0) ?? error.message;
 }
 
 /** @param {Message} message */
