@@ -27,5 +27,6 @@ def install(package: Path, folder: Path) -> Path:
     """Install the package into an empty folder, as a person without a network would; return where it went."""
     folder.mkdir()
     (folder / "package.json").write_text('{"private": true, "type": "module"}')
-    run(["npm", "install", "--offline", "--no-audit", "--no-fund", str(package)], folder)
+    # A cache of its own: what this machine has downloaded before must not help.
+    run(["npm", "install", "--offline", "--no-audit", "--no-fund", "--cache", str(folder.parent / "npm-cache"), str(package)], folder)
     return folder / "node_modules" / "detok-web"
