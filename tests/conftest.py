@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from large_data import data_folder
 
 IN_PYODIDE = sys.platform == "emscripten"
 TESTS = Path(__file__).resolve().parent
@@ -34,17 +35,6 @@ settings.register_profile("check", max_examples=40, **QUIET)
 settings.register_profile("test", max_examples=150, **QUIET)
 settings.register_profile("soak", max_examples=5000, **QUIET)
 settings.load_profile(os.environ.get("DETOK_PROFILE", "check" if IN_PYODIDE else "test"))
-
-
-def data_folder() -> Path | None:
-    """Return the folder of the large test data: DETOK_DATA, else ../shared/data beside the project; None where it is absent."""
-    named = os.environ.get("DETOK_DATA")
-    if named:
-        if not Path(named).is_dir():
-            raise pytest.UsageError(f"DETOK_DATA={named} is no folder; correct it or unset it.")
-        return Path(named)
-    folder = TESTS.parents[1] / "shared" / "data"
-    return folder if folder.is_dir() else None
 
 
 @pytest.fixture(scope="session")

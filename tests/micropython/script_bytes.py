@@ -41,6 +41,32 @@ for first in EDGES:
             row.append(last_complete_utf8_end(data))
     say(first, row)
 
+
+def pieces_of(data):
+    """Return what each byte puts out, and the end."""
+    stream = StreamingDetokenizer()
+    return [stream.feed(bytes([byte])) for byte in data] + [stream.flush()]
+
+
+# All sequences of one byte and of two, byte by byte and whole; and a sample of three and four that are nearly characters.
+for first in range(256):
+    row = [pieces_of([first])]
+    for second in range(256):
+        out = pieces_of([first, second])
+        stream = StreamingDetokenizer()
+        assert stream.feed(bytes([first, second])) + stream.flush() == "".join(out)
+        row.append("|".join(out))
+    say("two bytes", first, row)
+numbers = Numbers(3)
+for size in (3, 4):
+    for _ in range(40):
+        row = []
+        for _ in range(25):
+            data = [numbers.choose([0xE0, 0xE4, 0xED, 0xEF, 0xF0, 0xF4, 192 + numbers.below(64)])]
+            data += [128 + numbers.below(64) if numbers.below(8) else numbers.below(256) for _ in range(size - 1)]
+            row.append([bytes(data), "|".join(pieces_of(data))])
+        say(size, row)
+
 TEXT = "naïve 你好 👩‍🚀 e\u0301 \ufeff\ufffd नमस्ते שלום 🇩🇪\n".encode()
 numbers = Numbers(7)
 for _ in range(300):

@@ -1,0 +1,77 @@
+"""One source, two runtimes, in a real browser: what the tests of the decode path saw in CPython comes out, booted as the library boots.
+
+What is played is the recording that tests/test_micropython.py plays in Node, in parts, so that a page is never busy for long.
+"""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from large_data import data_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = ROOT / "tests" / "micropython"
+sys.path.insert(0, str(HERE))
+
+from recording import SCRIPTS, recording  # noqa: E402
+
+PART = 1 << 20
+# Pyodide is CPython itself: every sixth test of the recording shows that the slim one lacks nothing.
+EVERY = {"micropython": 1, "pyodide": 6}
+
+
+def modules():
+    spec = importlib.util.spec_from_file_location("detok_tools_build_micropython", ROOT / "tools" / "build_micropython.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    return " ".join(name for name in tool.MODULES if name != "__init__")
+
+
+def parts(path, every):
+    """Yield the recording in parts of about a megabyte, cut between tests; of the tests every n-th."""
+    part, count = [], -1
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        first = line.startswith('["')
+        count += first
+        if first and sum(map(len, part)) > PART:
+            yield "".join(part)
+            part = []
+        if count % every == 0 or line.startswith('["script_'):
+            part.append(line)
+    yield "".join(part)
+
+
+@pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
+def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, bridge, runtime):
+    page.goto(bridge.url + "/src/index.js")  # any document of the bridge will do: its policy is the strict one
+    page.evaluate(
+        """async ([runtime, files]) => {
+          const { bootPython } = await import(`/src/boot-${runtime}.js`);
+          window.python = (await bootPython(location.origin + "/runtime/", () => {})).interpreter;
+          python.FS.mkdirTree("/replay");
+          for (const [name, text] of files) python.FS.writeFile(`/replay/${name}`, text);
+          python.runPython('import sys\\nsys.path.append("/replay")');
+        }""",
+        [
+            runtime,
+            [[path.name, path.read_text(encoding="utf-8")] for path in (HERE / "player.py", HERE / "say.py", *HERE.glob("script_*.py"))],
+        ],
+    )
+    played = {"calls": 0, "tests": 0, "scripts": 0, "left out": 0}
+    for part in parts(recording(data_folder()), EVERY[runtime]):
+        told = page.evaluate(
+            """([part, modules]) => {
+              python.FS.writeFile("/recording", part);
+              return python.pyimport("player").play("/recording", modules);
+            }""",
+            [part, modules()],
+        )
+        seen = json.loads(told)
+        assert seen["wrong"] == []
+        played = {name: played[name] + seen[name] for name in played}
+    assert played["scripts"] == len(SCRIPTS) == 4
+    assert played["tests"] * EVERY[runtime] > 350
+    assert played["calls"] * EVERY[runtime] > 20_000
+    assert played["left out"] <= (2 if runtime == "micropython" else 0)

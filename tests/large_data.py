@@ -1,0 +1,19 @@
+"""Where the large test data is."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+
+
+def data_folder() -> Path | None:
+    """Return the folder of the large test data: DETOK_DATA, else ../shared/data beside the project; None where it is absent."""
+    named = os.environ.get("DETOK_DATA")
+    if named:
+        if not Path(named).is_dir():
+            raise pytest.UsageError(f"DETOK_DATA={named} is no folder; correct it or unset it.")
+        return Path(named)
+    folder = TESTS.parents[1] / "shared" / "data"
+    return folder if folder.is_dir() else None
