@@ -6,7 +6,7 @@
  */
 
 import { connect, warmUp } from "/src/index.js";
-import { allChats, findChat, forgetChat, keepChat, newChat, onOtherTabs } from "./history.js";
+import { allChats, findChat, forgetChat, keepChat, newChat, onOtherTabs, waitedFor, waitFor } from "./history.js";
 import { make, MessageView } from "./message.js";
 
 /** @typedef {import("./history.js").Chat} Chat */
@@ -14,8 +14,6 @@ import { make, MessageView } from "./message.js";
 
 /** Messages of a chat that are on the page; the earlier ones come by a button. */
 const SHOWN = 60;
-/** In this tab, across a reload: which answer of which chat is waited for. */
-const RUN = "detok.chat-run";
 
 const at = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const ui = {
@@ -172,12 +170,15 @@ function showButtons() {
 
 // ---------------------------------------------------------------- asking
 
-/** What the engine is given: every turn, calls between their tags as the model wrote them. Reasoning is not given back. @param {Message[]} messages */
+/**
+ * What the engine is given: every turn that says something, calls between their tags as the model wrote them. Reasoning is not given back.
+ * @param {Message[]} messages
+ */
 function turns(messages) {
-  return messages.map(({ role, parts }) => ({
-    role,
-    content: parts.map(({ channel, text }) => (channel === "content" ? text : channel === "tool_call" ? `<tool_call>${text}</tool_call>` : "")).join("").trim(),
-  }));
+  const said = { content: (/** @type {string} */ text) => text, reasoning: () => "", tool_call: (/** @type {string} */ text) => `<tool_call>${text}</tool_call>` };
+  return messages
+    .map(({ role, parts }) => ({ role, content: parts.map(({ channel, text }) => said[channel](text)).join("").trim() }))
+    .filter(({ content }) => content);
 }
 
 /** @param {string} text */
@@ -251,10 +252,10 @@ function begin(request) {
   let lost = false;
   /** @param {string} type @param {(detail: any) => void} take */
   const on = (type, take) => answer.addEventListener(type, (event) => take(/** @type {CustomEvent} */ (event).detail));
-  on("start", ({ id }) => sessionStorage.setItem(RUN, JSON.stringify({ chat: its.id, run: id })));
+  on("start", ({ id }) => waitFor({ chat: its.id, run: id }));
   on("delta", ({ channel, text }) => {
     const part = message.parts.at(-1);
-    if (part?.channel === channel) part.text += text;
+    if (part && part.channel === channel) part.text += text;
     else message.parts.push({ channel, text });
     paintSoon();
     if (current && performance.now() - current.saved > 1000) {
@@ -278,7 +279,7 @@ function begin(request) {
     if (failed && known && sizeOf(message) < sizeOf(known)) message.parts = known.parts;
     const sentence = failed ? sentenceOf(error) : reason === "cancelled" ? "Stopped." : reason === "length" ? "The engine stopped here: the answer reached its limit." : note;
     message.end = { reason, ...(sentence ? { sentence } : {}) };
-    sessionStorage.removeItem(RUN);
+    waitFor(undefined);
     const shown = views.get(message);
     current = undefined;
     shown?.paint();
@@ -359,7 +360,7 @@ function open(id) {
   if (!found && location.hash) history.replaceState(null, "", location.pathname + location.search);
   const last = chat.messages.at(-1);
   if (last?.role === "assistant" && !last.end && current?.message !== last) {
-    const waited = JSON.parse(sessionStorage.getItem(RUN) ?? "{}");
+    const waited = waitedFor();
     if (waited.chat === chat.id && !current) {
       show();
       begin({ resume: waited.run });

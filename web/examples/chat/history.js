@@ -13,6 +13,7 @@
  */
 
 const KEY = "detok.chat.";
+const WAITED = "detok.chat-run";
 const MAX_CHATS = 50;
 const MAX_MESSAGES = 200;
 
@@ -46,7 +47,8 @@ export function findChat(id) {
 
 /** @returns {Chat} */
 export function newChat() {
-  return { id: crypto.randomUUID(), title: "New chat", at: Date.now(), messages: [] };
+  // Not crypto.randomUUID: a bridge in one's own network is no secure context.
+  return { id: Date.now().toString(36) + Math.random().toString(36).slice(2), title: "New chat", at: Date.now(), messages: [] };
 }
 
 /**
@@ -82,6 +84,28 @@ export function forgetChat(id) {
     localStorage.removeItem(KEY + id);
   } catch {
     // nothing was stored
+  }
+}
+
+/**
+ * Which answer of which chat this tab waits for, across a reload; undefined: none.
+ * @param {{chat: string, run: string} | undefined} waited
+ */
+export function waitFor(waited) {
+  try {
+    if (waited) sessionStorage.setItem(WAITED, JSON.stringify(waited));
+    else sessionStorage.removeItem(WAITED);
+  } catch {
+    // after a reload the answer is asked for again
+  }
+}
+
+/** @returns {{chat?: string, run?: string}} */
+export function waitedFor() {
+  try {
+    return JSON.parse(sessionStorage.getItem(WAITED) ?? "{}");
+  } catch {
+    return {};
   }
 }
 

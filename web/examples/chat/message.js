@@ -36,16 +36,14 @@ export class MessageView {
     this.element = make("article", { className: `message ${message.role}` });
     this.element.setAttribute("aria-label", mine ? "You" : "Answer");
     this.#does = does;
-    /** @type {{element: HTMLElement, text: HTMLElement, painted: number, channel: string}[]} */
-    this.#parts = [];
-    this.#foot = make("div", { className: "foot" });
     this.element.append(this.#foot);
     this.paint();
   }
 
   #does;
-  #parts;
-  #foot;
+  /** @type {{element: HTMLElement, text: HTMLElement, painted: number, channel: string}[]} */
+  #parts = [];
+  #foot = make("div", { className: "foot" });
   #ended = false;
 
   /** Everything that the answer says: what Copy copies. */
