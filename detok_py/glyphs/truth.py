@@ -105,8 +105,9 @@ def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
     if not wanted:
         return []
     plain = letters(unmarked(true_text))
-    if page.count(wanted) >= times or (plain and page.count(plain) >= times):
-        return []
+    for whole in (wanted, plain):
+        if whole and page.count(whole) >= times:
+            return _doubled_end(whole, page, page.rindex(whole) + len(whole))
     for encoding in ("latin-1", "cp1252"):
         wrong = letters(misread(true_text, encoding))
         if wrong != wanted and wrong in page:
@@ -114,60 +115,68 @@ def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
     # Whole copies are not what is wrong: look at what is left.
     if times > 1:
         page = page.replace(wanted, "\0", 1)
-    best = min((_aligned(text, page) for text in {wanted, plain} if text), key=lambda found: sum(len(d.sent) + len(d.shown) for d in found))
-    return best
+    tried = [_aligned(text, page, i, j) for text in {wanted: 0, plain: 0} if text for i, j in _anchors(text, page)]
+    nothing = [Difference("dropped", wanted[:60], "", "")]
+    return min(tried, key=lambda found: sum([len(d.sent) + len(d.shown) for d in found]), default=nothing)
 
 
-def _start(wanted: str, page: str) -> int:
-    """Where in the page the text begins: the place most of its pieces agree on."""
+def _anchors(wanted: str, page: str) -> list[tuple[int, int]]:
+    """Places in the text, and where the page has them: the ways between the two that most pieces of the text agree on."""
     for size in (RESYNC, 3, 1):
-        start = _vote(wanted, page, min(size, len(wanted)))
-        if start >= 0:
-            return start
-    return -1
+        size = min(size, len(wanted))
+        votes: dict[int, list[int]] = {}
+        many = len(wanted) - size + 1
+        for i in range(0, many, max(1, many // 1000)):
+            piece, j = wanted[i : i + size], -1
+            if size < RESYNC and piece.isascii() and not wanted.isascii():
+                continue
+            for _ in range(8):
+                j = page.find(piece, j + 1)
+                if j < 0:
+                    break
+                votes.setdefault(j - i, []).append(i)
+        if votes:
+            # More than one, because a text that repeats itself agrees with its own later parts as well.
+            ways = sorted(votes, key=lambda way: len(votes[way]), reverse=True)[:4]
+            return [(votes[way][0], votes[way][0] + way) for way in ways]
+    return []
 
 
-def _vote(wanted: str, page: str, size: int) -> int:
-    votes: dict[int, int] = {}
-    for i in range(max(1, min(len(wanted) - size + 1, 400))):
-        piece, j = wanted[i : i + size], -1
-        if size < RESYNC and piece.isascii() and not wanted.isascii():
-            continue
-        for _ in range(8):
-            j = page.find(piece, j + 1)
-            if j < 0:
-                break
-            votes[j - i] = votes.get(j - i, 0) + 1
-    if not votes:
-        return -1
-    most = max(votes.values())
-    # The earliest offset that has a fair share: after a loss the offsets move on.
-    return max(0, min(o for o, n in votes.items() if n == most or (n * 4 >= most and n > 1 and size == RESYNC)))
-
-
-def _aligned(wanted: str, page: str) -> list[Difference]:
-    j = _start(wanted, page)
-    if j < 0:
-        return [Difference("dropped", wanted[:60], "", "")]
-    i = 0
+def _aligned(wanted: str, page: str, i: int, j: int) -> list[Difference]:
+    # From the anchor to the end, and from the anchor back to the beginning, which is the same walk over the text turned round.
+    places = [(i - a - b, i - a, j - c - d, j - c) for a, b, c, d in _walk(wanted[:i][::-1], page[:j][::-1])][::-1]
+    places += [(i + a, i + a + b, j + c, j + c + d) for a, b, c, d in _walk(wanted[i:], page[j:])]
     out: list[Difference] = []
+    for start, end, first, last in places:
+        sent, shown = wanted[start:end], page[first:last]
+        kind = _kind(sent, shown, wanted[:start], wanted[end:])
+        if kind:
+            out.append(Difference(kind, sent[:60], shown[:60], wanted[max(0, start - 20) : start]))
+    end = places[-1][3] + len(wanted) - places[-1][1] if places else j + len(wanted) - i
+    return _reordered(out + _doubled_end(wanted, page, end))
+
+
+def _doubled_end(wanted: str, page: str, end: int) -> list[Difference]:
+    """Text behind the end that repeats the end is doubled too. One letter may be the page's own next word."""
+    for size in range(min(40, len(wanted) - 1), 0, -1):
+        tail = wanted[-size:]
+        if page.startswith(tail, end) and not tail.isascii() and (size > 3 or max(tail) > "\uffff"):
+            return [Difference("duplicated", "", tail, wanted[-20:])]
+    return []
+
+
+def _walk(wanted: str, page: str) -> list[tuple[int, int, int, int]]:
+    """Where the two differ on the way: an offset and a length in the one, and in the other. What follows on the page is not looked at."""
+    i = j = 0
+    out = []
     while i < len(wanted):
         if j < len(page) and wanted[i] == page[j]:
             i, j = i + 1, j + 1
             continue
         a, b = _resync(wanted, page, i, j)
-        sent, shown = wanted[i : i + a], page[j : j + b]
-        kind = _kind(sent, shown, wanted[:i])
-        if kind:
-            out.append(Difference(kind, sent[:60], shown[:60], wanted[max(0, i - 20) : i]))
+        out.append((i, a, j, b))
         i, j = i + a, j + b
-    # Text behind the end that repeats the end is doubled too.
-    for size in range(min(40, len(wanted)), 0, -1):
-        tail = wanted[-size:]
-        if not tail.isascii() and page.startswith(tail, j) and size < len(wanted):
-            out.append(Difference("duplicated", "", tail, wanted[-20:]))
-            break
-    return _reordered(out)
+    return out
 
 
 def _resync(wanted: str, page: str, i: int, j: int) -> tuple[int, int]:
@@ -186,12 +195,12 @@ def _resync(wanted: str, page: str, i: int, j: int) -> tuple[int, int]:
     return rest, 0 if following.isascii() else len(following)
 
 
-def _kind(sent: str, shown: str, before: str) -> str:
+def _kind(sent: str, shown: str, before: str, after: str) -> str:
     if not sent:
-        # The page's own words (a button, a time) between two paragraphs are not the model's.
-        if before.endswith(shown) or shown * 2 == before[-2 * len(shown) :]:
+        if before.endswith(shown) or after.startswith(shown):
             return "duplicated"
-        return "" if shown.isascii() else ("duplicated" if shown in before[-400:] else "changed")
+        # The page's own words (a button, a time) between two paragraphs are not the model's.
+        return "" if shown.isascii() else "latin1" if latin1(shown) else "duplicated" if shown in before[-400:] else "changed"
     if (shown and letters(misread(sent, "latin-1")) == shown) or (shown and letters(misread(sent, "cp1252")) == shown):
         return "latin1"
     if not shown:
