@@ -31,11 +31,12 @@ BYTES: dict[str, Any] = {"type": "Bytes"}
 
 def _byte_map() -> dict[str, int]:
     """Return GPT-2's map from the characters of a byte-level piece to bytes: printable Latin-1 is itself, the rest moved to U+0100…"""
-    direct = list(range(0x21, 0x7F)) + list(range(0xA1, 0xAD)) + list(range(0xAE, 0x100))
-    table = {chr(b): b for b in direct}
+    table = {}
     moved = 0x100
     for b in range(256):
-        if chr(b) not in table or b not in direct:
+        if 0x21 <= b <= 0x7E or (b >= 0xA1 and b != 0xAD):
+            table[chr(b)] = b
+        else:
             table[chr(moved)] = b
             moved += 1
     return table

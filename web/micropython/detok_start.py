@@ -6,9 +6,14 @@ detok_py.errors is imported the second ones are empty classes: `except DetokErro
 """
 
 import builtins
+import gc
 import os
 
 import js
+
+# Memory is swept when so much of it has been taken, at the end of the call that took it. As built that is 16 kB, a few calls, and a sweep
+# costs more than they do.
+gc.threshold(1 << 20)
 
 
 def _urandom(size):

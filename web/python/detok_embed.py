@@ -17,6 +17,7 @@ from detok_py.errors import DetokError, VocabularyError
 from detok_py.wire import VOCABULARY_MISMATCH
 
 _streams = {}
+_files = []
 
 
 def about():
@@ -27,8 +28,10 @@ def about():
 
 def read_inbox(size):
     """Fill the inbox from the file /inbox: MicroPython's memory has no view that JavaScript could write to."""
-    with open("/inbox", "rb") as file:
-        file.readinto(memoryview(browser.inbox(size))[:size])
+    if not _files:
+        _files.append(open("/inbox", "rb"))  # noqa: SIM115 - once, and kept: opening it costs more than reading it
+    _files[0].seek(0)
+    _files[0].readinto(memoryview(browser.inbox(size))[:size])
 
 
 def _taken(size):

@@ -32,12 +32,21 @@ export async function bootPython(runtimeUrl, onProgress, files = {}) {
   onProgress({ step: "reading MicroPython", loaded: 0, total: 0 });
   /** @param {string} name */
   const file = (name) => new URL(files[name] ?? name, runtimeUrl);
-  const [{ loadMicroPython }, bundle] = await Promise.all([
+  const wasmUrl = file("micropython.wasm").href;
+  const [{ loadMicroPython }, bundle, wasm] = await Promise.all([
     import(/* webpackIgnore: true */ /* @vite-ignore */ file("micropython.mjs").href),
     read(file("detok_micropython.bin")).then((answer) => answer.arrayBuffer()),
+    read(new URL(wasmUrl)),
   ]);
   onProgress({ step: "starting MicroPython", loaded: 0, total: 0 });
-  return startPython(loadMicroPython, file("micropython.wasm").href, new Uint8Array(bundle));
+  // MicroPython fetches its wasm itself, once its script is there. It is given, once, what has been on its way since the beginning.
+  const plainFetch = globalThis.fetch;
+  globalThis.fetch = (input, init) => (String(input) === wasmUrl && !wasm.bodyUsed ? Promise.resolve(wasm) : plainFetch(input, init));
+  try {
+    return await startPython(loadMicroPython, wasmUrl, new Uint8Array(bundle));
+  } finally {
+    globalThis.fetch = plainFetch;
+  }
 }
 
 /**

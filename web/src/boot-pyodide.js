@@ -4,7 +4,7 @@
  * In: the runtime's folder, with Pyodide's own files and python_core.zip (tools/build_core.mjs). Out: as boot-micropython.js gives it.
  */
 
-/** @typedef {import("./runtime.js").Progress} Progress */
+/** @typedef {import("./messages.js").Progress} Progress */
 /** @typedef {import("./boot-micropython.js").Python} Python */
 
 /**
@@ -40,6 +40,7 @@ export async function bootPython(runtimeUrl, onProgress) {
   /** @type {{proxy: any, buffer: any} | undefined} */
   let inbox;
   return {
+    interpreter: python,
     embed,
     fill(bytes) {
       // The view is kept; a heap that has grown detaches every view of it (length 0), and then it is asked for again.
