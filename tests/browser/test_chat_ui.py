@@ -382,15 +382,20 @@ def test_a_narrow_page_has_its_chats_behind_a_button(chat: Any) -> None:
     assert chat.page.evaluate("document.documentElement.scrollWidth") <= 320
     page = chat.page
     chats = page.get_by_role("navigation", name="Chats")
+    show = page.locator("#show-history")
+    for close in ("Escape", "Close"):
+        assert not chats.is_visible()
+        assert show.get_attribute("aria-expanded") == "false"
+        page.get_by_role("button", name="Chats", exact=True).click()
+        assert chats.is_visible()
+        assert show.get_attribute("aria-expanded") == "true"
+        assert page.evaluate("document.activeElement.id") == "new"
+        if close == "Escape":
+            page.keyboard.press("Escape")
+        else:
+            page.get_by_role("button", name="Close").click()
+        assert page.evaluate("document.activeElement.id") == "show-history"
     assert not chats.is_visible()
-    show = page.get_by_role("button", name="Chats")
-    show.click()
-    assert chats.is_visible()
-    assert show.get_attribute("aria-expanded") == "true" if show.count() else True
-    page.keyboard.press("Escape")
-    assert not chats.is_visible()
-    assert page.evaluate("document.activeElement.id") == "show-history"
-    assert page.get_by_role("button", name="Chats").get_attribute("aria-expanded") == "false"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
