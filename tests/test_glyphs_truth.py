@@ -119,6 +119,19 @@ def test_what_markdown_hides_is_not_missed():
     assert compare(source, page(shown)) == []
 
 
+def test_the_markers_and_boxes_of_lists_and_written_out_signs_are_not_missed():
+    source = "1. Grüße\n2. [Ort](https://example.org/ä)\n   - [x] fertig\n> 3) “Zitat” &amp; &eacute;té 2 * 3\n"
+    shown = "Grüße\nOrt\nfertig\n“Zitat” & été 2 * 3"
+    assert compare(source, page(shown)) == []
+    assert compare(source, page(source)) == []
+    assert [one.kind for one in compare(source, page(shown.replace("ü", "")))] == ["dropped"]
+
+
+def test_a_numbered_line_of_code_is_shown_as_it_is():
+    source = "1. naïve\n\n```\n2. &amp; 漢\n```\n"
+    assert compare(source, page("naïve\n2. &amp; 漢")) == []
+
+
 def test_what_typography_exchanges_is_not_missed():
     assert compare('"naïve" -- it\'s ...', page("“naïve” — it’s …")) == []
 

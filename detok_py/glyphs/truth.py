@@ -5,6 +5,7 @@ changed. Markup, spaces and typographic quotes are not compared, because a chat 
 everything beyond ASCII are, because it must not.
 """
 
+import html
 import re
 from typing import NamedTuple
 
@@ -36,10 +37,16 @@ def letters(text: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    """Return Markdown's visible text, roughly: link addresses, fence languages and tags are not shown."""
+    """Return Markdown's visible text, roughly: link addresses, fence languages, tags, the numbers and boxes of lists are no text.
+
+    >>> unmarked("1. [naïve](a/b) &amp; <b>漢</b>\\n- [x] done")
+    '[naïve] & 漢\\ndone'
+    """
     text = re.sub(r"(?m)^\s*(```|~~~).*$", "", text)
+    # A browser draws the number of a list as a marker, and its box as a field.
+    text = re.sub(r"(?m)^([ >]*)(\d+[.)]|[-*+])[ \t]+(\[[ xX]\] +)?", r"\1", text)
     text = re.sub(r"\]\([^)\s]*\)", "]", text)
-    return re.sub(r"</?[A-Za-z][^<>]*>", "", text)
+    return html.unescape(re.sub(r"</?[A-Za-z][^<>]*>", "", text))
 
 
 def misread(text: str, encoding: str) -> str:
