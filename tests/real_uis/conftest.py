@@ -1,5 +1,6 @@
 """Fixtures for the real chat UIs. What was seen is told at the end of the run, a row a test: docs/real-uis.md has such a table."""
 
+import collections
 import runpy
 from typing import Any
 
@@ -73,16 +74,15 @@ ROWS = pytest.StashKey[list[tuple[str, ...]]]()
 
 
 @pytest.fixture
-def tell(request: pytest.FixtureRequest, browser: Any, browser_name: str) -> Any:
+def tell(request: pytest.FixtureRequest, browser: Any, browser_name: str, conversation: Conversation) -> Any:
     """Note what was seen, for the table at the end of the run."""
     rows = request.config.stash.setdefault(ROWS, [])
 
     def tell(ui: UI, split: str, result: dict[str, Any]) -> None:
-        counts: dict[str, int] = {}
-        for entry in result["violations"] + result["incomplete"]:
-            counts[entry["id"]] = counts.get(entry["id"], 0) + 1
+        counts = collections.Counter(entry["id"] for entry in result["violations"] + result["incomplete"])
         found = ", ".join(f"{number} {name}" for name, number in counts.items()) or "clean"
-        rows.append((ui.name, f"{ui.package} {ui.version}", split, f"{browser_name} {browser.version}", found))
+        beyond = ", ".join(sorted(conversation.foreign)) or "nothing"
+        rows.append((ui.name, f"{ui.package} {ui.version}", f"{browser_name} {browser.version}", split, found, beyond))
 
     return tell
 
@@ -91,5 +91,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     rows = config.stash.get(ROWS, [])
     if rows:
         terminalreporter.section("what was seen")
+        terminalreporter.write_line("| UI | package | browser | split | found | asked for beyond this machine |")
+        terminalreporter.write_line("|---|---|---|---|---|---|")
     for row in sorted(rows):
         terminalreporter.write_line("| " + " | ".join(row) + " |")

@@ -9,8 +9,9 @@ import pytest
 from ui_rig import ROOT, TEXTS, UI, free_port, start_gradio
 
 SPLITS = [pytest.param(split, marks=pytest.mark.chaos(split=split, delay=0.001), id=split) for split in ("every-byte", "token", "random:7")]
-# ZWJ sequences, Thai, Japanese, Hindi, Arabic from right to left, rare Han and what else lies beyond 16 bits, and a U+FFFD that was sent.
-ASKED = ("emoji", "th", "ja", "hi", "ar", "astral", "replacement")
+# ZWJ sequences, Thai, Japanese, Hindi, Arabic from right to left, rare Han and what else lies beyond 16 bits, a table and lists, and a
+# U+FFFD that was really sent.
+ASKED = ("emoji", "th", "ja", "hi", "ar", "astral", "markdown", "replacement")
 
 SOUND = [
     UI("Gradio ChatInterface", "gradio", "gradio", "/client/"),

@@ -15,6 +15,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
@@ -123,10 +124,14 @@ class Conversation:
         self.page, self.watch, self.chaos, self.before_engine = page, watch, chaos, before_engine
         self.foreign: set[str] = set()
         self.errors: list[str] = []
-        page.on("request", lambda request: self.foreign.add(request.url.split("/")[2]) if "//127.0.0.1" not in request.url else None)
+        page.on("request", lambda request: self._asked_for(urlsplit(request.url)))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         before_engine.split = chaos.split
         before_engine.answers.clear()
+
+    def _asked_for(self, url: SplitResult) -> None:
+        if url.scheme.startswith("http") and url.hostname != "127.0.0.1":
+            self.foreign.add(url.netloc)
 
     def open(self, address: str) -> None:
         self.foreign.clear()
