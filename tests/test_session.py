@@ -166,6 +166,15 @@ def test_the_server_pauses_at_1024_unacknowledged_tokens_and_the_engine_with_it(
     assert woken[-1]
 
 
+@pytest.mark.parametrize("data", ["bytes", "ids", "both"])
+@pytest.mark.parametrize("size", [1, 2, 3, 63, 100])
+def test_a_server_with_a_small_window_is_acknowledged_in_time(size, data):
+    link = Link(RunStore(window={"tokens": size, "bytes": size}), prompt="hi", want=data).settle()
+    feed(link.server.run, data, TOKENS * 50)
+    link.settle()
+    assert isinstance(link.events[-1], Finished)
+
+
 def test_a_paused_client_that_cancels_still_hears_the_end():
     link = Link(prompt="hi")
     link.client.paused = True
