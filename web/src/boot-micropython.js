@@ -10,10 +10,12 @@
 /**
  * @typedef {object} Python
  * @property {any} embed  The functions of detok_embed.
- * @property {(bytes: Uint8Array) => number} fill  Put bytes into Python's inbox; returns their count.
+ * @property {(bytes: Uint8Array) => any} fill  Put bytes where Python reads them; returns what those functions take for it.
  * @property {(name: string, file: Blob) => Uint8Array} [pack]  The packed vocabulary of a tokenizer file.
  * @property {any} interpreter  MicroPython or Pyodide itself: `FS`, `runPython`, `pyimport`.
  */
+
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
 /** @param {URL} url @returns {Promise<Response>} */
 async function read(url) {
@@ -71,6 +73,8 @@ export async function startPython(loadMicroPython, wasm, bundle) {
     interpreter: python,
     embed: new Proxy(kept, { get: (_, name) => (typeof name === "string" ? (kept[name] ??= embed[name]) : undefined) }),
     fill(bytes) {
+      // A few go with the call that they are for: a visit to the file costs more than that call.
+      if (bytes.length <= 256) return Array.from(bytes, (byte) => HEX[byte]).join("");
       python.FS.writeFile("/inbox", bytes);
       (kept.read_inbox ??= embed.read_inbox)(bytes.length);
       return bytes.length;
