@@ -9,7 +9,7 @@ import { makeCalls } from "./messages.js";
 
 /**
  * @typedef {object} RuntimeOptions
- * @property {"micropython" | "pyodide"} [runtime]  Which Python decodes; Pyodide unless said otherwise. MicroPython is 0.3 MB, Pyodide 5 MB; they decode alike.
+ * @property {"micropython" | "pyodide"} [runtime]  Which Python decodes; MicroPython unless said otherwise. MicroPython is 0.3 MB, Pyodide 4 MB; they decode alike.
  * @property {string | URL} [runtimeUrl]  The folder of the runtime's files. Default: `../runtime/` beside this module.
  * @property {number} [timeout]  Milliseconds without progress after which booting is given up. Default 30000.
  *
@@ -69,7 +69,7 @@ const ownFiles = () => ({
 /** A worker with Python in it. */
 export class DecoderWorker {
   /** @param {RuntimeOptions} options */
-  constructor({ runtime = "pyodide", runtimeUrl, timeout = 30_000 } = {}) {
+  constructor({ runtime = "micropython", runtimeUrl, timeout = 30_000 } = {}) {
     if (typeof Worker === "undefined") throw new DetokError("detok decodes in a Worker, and there is none here: call it in a browser.");
     const files = runtimeUrl === undefined ? ownFiles() : undefined;
     const folder = files ? new URL("./", files["micropython.mjs"]) : new URL(String(runtimeUrl).replace(/\/*$/, "/"), base());
@@ -202,7 +202,7 @@ const shared = new Map();
  * @param {RuntimeOptions} [options]
  */
 export function decoderWorker(options = {}) {
-  const key = `${options.runtime ?? "pyodide"} ${options.runtimeUrl ?? ""}`;
+  const key = `${options.runtime ?? "micropython"} ${options.runtimeUrl ?? ""}`;
   let worker = shared.get(key);
   if (!worker || worker.dead) shared.set(key, (worker = new DecoderWorker(options)));
   return worker;
