@@ -4,6 +4,7 @@
 // the wheel; beside each the same file brotli- and gzip-compressed where that is worth it, and manifest.json:
 // {file: {bytes, br_bytes, gz_bytes, sha256}}. br_bytes equals bytes where there is no .br to serve.
 
+import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -37,14 +38,21 @@ async function main() {
   /** @type {Record<string, Promise<object>>} */
   const placed = {};
   // The wasm takes longest to compress and does so on other threads: begin with it.
-  for (const name of ["pyodide.asm.wasm", "pyodide.asm.mjs", "pyodide.mjs", "pyodide-lock.json"]) {
+  for (const name of ["pyodide.asm.wasm", "pyodide.asm.mjs", "pyodide.mjs"]) {
     placed[name] = place(out, name, await readFile(join(npm, name)));
   }
   placed["python_stdlib.zip"] = place(out, "python_stdlib.zip", await compiledStdlib());
   const wheels = join(root, ".build", "wheels");
+  const lock = JSON.parse(await readFile(join(npm, "pyodide-lock.json"), "utf8"));
+  const packages = /** @type {Record<string, object>} */ ({});
   for (const name of await readdir(wheels)) {
-    placed[name] = place(out, name, await readFile(join(wheels, name)));
+    const wheel = await readFile(join(wheels, name));
+    placed[name] = place(out, name, wheel);
+    const [project = "", version] = name.split("-");
+    packages[project] = { ...lock.packages[project], file_name: name, version, sha256: createHash("sha256").update(wheel).digest("hex") };
   }
+  // The packages that are here, as they are here: `loadPackage("micropip")` works, and PyScript, which calls it.
+  placed["pyodide-lock.json"] = place(out, "pyodide-lock.json", Buffer.from(JSON.stringify({ ...lock, packages })));
   /** @type {Record<string, object>} */
   const manifest = {};
   for (const name of Object.keys(placed).sort()) manifest[name] = await placed[name];

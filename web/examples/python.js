@@ -1,5 +1,4 @@
 import { loadPyodide } from "/runtime/pyodide.mjs";
 
-const python = await loadPyodide({ indexURL: "/runtime/" });
-await python.loadPackage("micropip", { checkIntegrity: false }); // the same version, from PyPI: other bytes than Pyodide's own
+const python = await loadPyodide({ indexURL: "/runtime/", packages: ["micropip"] });
 await python.runPythonAsync(await (await fetch("python.py")).text());
