@@ -14,10 +14,13 @@ from starlette.websockets import WebSocket
 
 from detok_py import wire
 from detok_py.bridge.assets import TYPES, Assets, File
+from detok_py.bridge.engines import Engine
 from detok_py.bridge.engines.scripted import ScriptedEngine
+from detok_py.bridge.find import find_vocabulary
 from detok_py.bridge.gate import Gate
 from detok_py.bridge.server import Server, application, bind, names_of
 from detok_py.bridge.stream import Bridge
+from detok_py.session import RunStore
 
 PAGES = Path(__file__).parent / "pages"
 
@@ -72,21 +75,27 @@ class LibraryServer:
     """A bridge on a free port of 127.0.0.1, with more routes.
 
     `/given/<name>` answers what `given[name]` is, (status, headers, body), and counts in `asked`. `/script` is a socket that `script`, an
-    async function of a Peer, plays. `/stream` is the bridge's.
+    async function of a Peer, plays. `/stream` is the bridge's, and `/cut/<n>/stream` too, but each socket of it is cut after n data frames.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine | None = None) -> None:
         self.given: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.asked: list[str] = []
         self.script: Any = None
         self.played = 0
         self.gates: dict[str, threading.Event] = {}
-        self.bridge = Bridge(ScriptedEngine(lambda: VOCABULARY), vocabulary=VOCABULARY, max_clients=100)
+        if engine is None:
+            self.bridge = Bridge(ScriptedEngine(lambda: VOCABULARY), vocabulary=VOCABULARY, max_clients=100)
+        else:
+            # A small window: what a socket gets before it is cut is a few tokens, however far the engine is.
+            store = RunStore(window={"tokens": 3, "bytes": 12})
+            self.bridge = Bridge(engine, find_vocabulary=find_vocabulary, store=store, max_clients=100)
         sock = bind("127.0.0.1", 0)
         port = sock.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         app = application(self.bridge, Pages())
         app.router.routes[:0] = [Route("/given/{name:path}", self._answer), WebSocketRoute("/script", self._play)]
+        app.router.routes.insert(0, WebSocketRoute("/cut/{frames:int}/stream", self._cut))
         gate = Gate(app, names_of("127.0.0.1", port), metrics=self.bridge.metrics)
         self._server = Server(self.bridge, gate, sock)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()))
@@ -119,6 +128,19 @@ class LibraryServer:
             await asyncio.to_thread(gate.wait, 60)
         status, headers, body = self.given.get(name, (404, {}, b""))
         return Response(body, status, headers)
+
+    async def _cut(self, socket: WebSocket) -> None:
+        left = socket.path_params["frames"]
+
+        async def send(message: Any) -> None:
+            nonlocal left
+            if left:
+                await socket.send(message)
+                left -= message.get("bytes") is not None
+                if not left:
+                    await socket.send({"type": "websocket.close", "code": 1012, "reason": ""})
+
+        await self.bridge(socket.scope, socket.receive, send)
 
     async def _play(self, socket: WebSocket) -> None:
         await socket.accept(wire.SUBPROTOCOL)

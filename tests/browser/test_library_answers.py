@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 from bridge_rig import VOCABULARY
+from library_rig import LibraryServer
 
 import detok_py as d
 from detok_py import wire
+from detok_py.bridge.engines.recite import texts
+from detok_py.bridge.find import open_engine
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "wire.json").read_text("utf-8"))
 TEXT = "naïve 你好 👩‍🚀 é\ufeff\ufffd שלום 🇩🇪\n"
@@ -342,6 +345,37 @@ def test_cuts_after_any_number_of_bytes_change_nothing(open_library, served, cut
         assert "error" not in kinds
     assert sum(kinds.count("resume") for _, _, kinds in answers[0]) == 16
     assert answers[1] == 0
+
+
+@pytest.fixture(scope="module")
+def llama(browser, browser_context_args):
+    """A bridge with a real engine, and a page of it."""
+    server = LibraryServer(open_engine("recite"))
+    context = browser.new_context(**browser_context_args)
+    page = context.new_page()
+    page.goto(f"{server.url}/pages/module.html")
+    page.wait_for_function("() => window.lib")
+    yield server, page
+    context.close()
+    server.close()
+
+
+def test_a_real_engine_cut_after_every_frame_or_every_few_gives_its_text(llama):
+    server, page = llama
+    request = {"prompt": texts()[0]["prompt"], "params": {"max_tokens": 24, "temperature": 0}}
+    whole = ask(page, **request)
+    assert (whole["reason"], whole["tokens"]) == ("length", 24)
+    assert len(whole["got"]["content"]) > 8
+    resumes = server.count("detok_resumes_total")
+    for frames in (1, 2, 5):
+        cut = ask(page, f"/cut/{frames}/stream", **request)
+        assert cut["got"] == whole["got"], frames
+        assert (cut["reason"], cut["tokens"], cut["failed"]) == ("length", 24, "done")
+        assert len(details(cut, "finish")) == 1
+        assert details(cut, "error") == []
+        assert cut["open"] == 0
+    assert server.count("detok_resumes_total") - resumes > 24 // 3
+    assert eventually(lambda: server.running == 0)
 
 
 def test_a_bridge_that_stays_away_is_given_up_with_one_error_and_one_end(library, served):
