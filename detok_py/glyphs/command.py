@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cuts.add_argument(
         "--upstream", metavar="URL", help="the engine; where the page's server calls it, give --listen too and point the server there"
     )
-    cuts.add_argument("--listen", metavar="PORT", type=_port, default=0, help="the proxy's port on 127.0.0.1 (default: any free one)")
+    cuts.add_argument("--listen", metavar="PORT", type=_port, help="the proxy's port on 127.0.0.1 (default: any free one)")
     _add_cuts(cuts, None)
     judge = parser.add_argument_group("judging")
     judge.add_argument("--within", metavar="CSS", help="only what is inside an element that matches")
@@ -95,12 +95,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_cuts(parser: Any, split: str | None) -> None:
     parser.add_argument("--split", default=split, metavar="HOW", help="every-byte (default), token, random:SEED, or none")
-    parser.add_argument(
-        "--delay", type=_seconds, default=3.0, metavar="MS", help="milliseconds to wait after each cut that matters (default: 3)"
-    )
+    parser.add_argument("--delay", type=_seconds, metavar="MS", help="milliseconds to wait after each cut that matters (default: 3)")
     parser.add_argument("--only", metavar="REGEX", help="cut only the streams whose address matches")
     parser.add_argument(
-        "--websocket", choices=("fragments", "messages"), default="fragments", help="cut WebSocket messages into fragments or messages"
+        "--websocket", choices=("fragments", "messages"), help="cut WebSocket messages into fragments (default) or messages"
     )
 
 
@@ -183,6 +181,9 @@ def _steps(name: str) -> list[dict[str, Any]]:
     for number, step in enumerate(steps, 1):
         if not isinstance(step, dict) or len(step) != 1 or next(iter(step)) not in STEPS:
             raise CheckError(f"{name}, step {number}: {step!r} is none of {', '.join(STEPS)}; write one a line, such as `- press: Enter`.")
+        ((verb, what),) = step.items()
+        if verb in ("wait", "settle") and not isinstance(what, int | float) and (what is not None or verb == "wait"):
+            raise CheckError(f"{name}, step {number}: {verb} takes milliseconds, such as `- {verb}: 500`, not {what!r}.")
     return steps
 
 
@@ -239,17 +240,8 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
     prompt = args.prompt if args.prompt is not None else truth if steps is None else None
     with contextlib.ExitStack() as stack:
         chaos = None
-        if args.split or args.upstream:
-            chaos = stack.enter_context(
-                ChaosProxy(
-                    args.upstream,
-                    split=args.split or "every-byte",
-                    delay=args.delay / 1000,
-                    port=args.listen,
-                    only=args.only,
-                    websocket=args.websocket,
-                )
-            )
+        if any(option is not None for option in (args.split, args.upstream, args.listen, args.delay, args.only, args.websocket)):
+            chaos = stack.enter_context(proxy_of(args))
         browser = stack.enter_context(browser_of(args, chaos.server if chaos else None))
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         watch = GlyphWatch(context)
@@ -271,8 +263,11 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
         typed = 0
         try:
             if steps is not None:
-                for step in steps:
-                    typed += do(page, watch, step, {"text": truth or "", "prompt": prompt or ""}, args)
+                for number, step in enumerate(steps, 1):
+                    try:
+                        typed += do(page, watch, step, {"text": truth or "", "prompt": prompt or ""}, args)
+                    except Error as error:
+                        raise CheckError(f"{url} does not allow step {number}, {json.dumps(step)}: {_first(error)}") from None
             elif prompt is not None:
                 find_field(page, args.timeout)
                 watch.settle(min(args.quiet, 300), 15_000)
@@ -319,6 +314,18 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
             result["streams"] = [{"url": a.url, "bytes": a.bytes, "pieces": a.pieces, "finished": a.finished} for a in chaos.answers]
         result["incomplete"] += [e for e in extra if e["id"] not in args.ignore]
         return result
+
+
+def proxy_of(args: argparse.Namespace) -> ChaosProxy:
+    """Return the proxy that the command line asks for."""
+    return ChaosProxy(
+        args.upstream,
+        split=args.split or "every-byte",
+        delay=(3.0 if args.delay is None else args.delay) / 1000,
+        port=args.listen or 0,
+        only=args.only,
+        websocket=args.websocket or "fragments",
+    )
 
 
 def _asked(host: str, hosts: set[str]) -> bool:
@@ -399,9 +406,7 @@ def do(page: Any, watch: Any, step: dict[str, Any], values: dict[str, str], args
 # --- detok proxy ------------------------------------------------------------------------------------------------------
 def run_proxy(args: argparse.Namespace) -> int:
     """Serve until interrupted; print each stream when it has ended."""
-    with ChaosProxy(
-        args.upstream, split=args.split, delay=args.delay / 1000, port=args.listen, only=args.only, websocket=args.websocket
-    ) as chaos:
+    with proxy_of(args) as chaos:
         before = f"before {args.upstream}" if args.upstream else "as a browser's HTTP proxy"
         print(f"{chaos.server} {before}, split: {args.split}. Ctrl+C ends it.", flush=True)
         told: set[int] = set()

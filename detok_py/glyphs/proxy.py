@@ -301,7 +301,10 @@ class ChaosProxy:
             raise ProxyError(f"A WebSocket is cut into fragments or into messages, not into {websocket!r}.")
         self.split = split
         self.delay = delay
-        self.only = re.compile(only) if only else None
+        try:
+            self.only = re.compile(only) if only else None
+        except re.error as error:
+            raise ProxyError(f"{only!r} is no regular expression: {error}; write --only '/v1/', for example.") from None
         self.websocket = websocket
         self.answers: list[Answer] = []
         self.problems: list[str] = []

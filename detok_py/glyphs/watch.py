@@ -48,6 +48,7 @@ class GlyphWatch:
         self.mode = mode
         self.asked = False
         self._gone: dict[str, dict[str, Any]] = {}
+        self._debuggers: dict[Any, Any] = {}
         self._installed = mode == "off"
         if not self.is_async:
             self.install()
@@ -151,9 +152,14 @@ class GlyphWatch:
         if browser is None or browser.browser_type.name != "chromium":
             return
         for page in self.context.pages:
-            session = None if page.is_closed() else (yield from self._quietly(lambda page=page: self.context.new_cdp_session(page)))  # type: ignore[misc]
-            if session is None:
+            if page.is_closed():
                 continue
+            session = self._debuggers.get(page)
+            if session is None:
+                session = yield from self._quietly(lambda page=page: self.context.new_cdp_session(page))  # type: ignore[misc]
+                if session is None:
+                    continue
+                self._debuggers[page] = session
             tree = yield from self._quietly(lambda s=session: s.send("DOM.getDocument", {"depth": -1, "pierce": True}))  # type: ignore[misc]
             for root in _closed_roots(tree["root"] if tree else {}):
                 held = yield from self._quietly(lambda s=session, r=root: s.send("DOM.resolveNode", {"backendNodeId": r}))  # type: ignore[misc]
@@ -163,7 +169,8 @@ class GlyphWatch:
                         "functionDeclaration": "function () { this.ownerDocument.defaultView?.__detokGlyphs?.observe(this) }",
                     }
                     yield from self._quietly(lambda s=session, c=call: s.send("Runtime.callFunctionOn", c))  # type: ignore[misc]
-            yield from self._quietly(lambda s=session: s.detach())  # type: ignore[misc]
+            # Or the browser would go on telling of every change to every node.
+            yield from self._quietly(lambda s=session: s.send("DOM.disable"))  # type: ignore[misc]
 
     # --- reading --------------------------------------------------------------------------------------------------
     def findings(self, include: str | None = None, exclude: str | None = None) -> Any:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from playwright.async_api import async_playwright
+from playwright.async_api import Error, async_playwright
 
 from detok_py.glyphs.watch import GlyphWatch
 
@@ -23,6 +23,7 @@ spec.loader.exec_module(fixtures)
 
 REPEATS = int(os.environ.get("DETOK_GLYPH_REPEATS", "100"))
 AT_ONCE = int(os.environ.get("DETOK_GLYPH_PAGES", "6"))
+MAX_ENDS = 20
 # What the page was sent, where it is not the usual text; None where the text is nowhere that text is read from.
 TRUTHS = {
     "05-saved-file": None,
@@ -105,8 +106,14 @@ def test_every_mended_twin_passes(page, server, name):
 
 
 async def many_times(url, launch, kind, todo):
-    """Judge the pages of `todo`, AT_ONCE at a time, each in a context that has been used before; return what went wrong."""
-    wrong, done, begun = [], Counter(), time.monotonic()
+    """Judge the pages of `todo`, AT_ONCE at a time, each in a context that has been used before; return what went wrong.
+
+    A browser that ends by itself is started again, MAX_ENDS times at most, and the pages that it had open are judged again.
+    """
+    wrong, done, ends, begun = [], Counter(), 0, time.monotonic()
+
+    def told():
+        return f"{dict(done)} in {time.monotonic() - begun:.0f} s, {len(wrong)} wrong, {ends} times the browser ended by itself"
 
     async def work(browser):
         context = await browser.new_context()
@@ -115,25 +122,35 @@ async def many_times(url, launch, kind, todo):
         page = await context.new_page()
         while todo:
             name, twin = todo.pop()
-            await page.goto("about:blank")
-            watch.clear()
-            await page.goto(f"{url}/{name}.{twin}.html", timeout=120_000)
-            settled = await watch.settle(quiet_ms=150, timeout_ms=120_000)
-            found = (await watch.result(truth=TRUTHS.get(name, fixtures.TEXT), tofu=False))["violations"]
+            try:
+                await page.goto("about:blank")
+                watch.clear()
+                await page.goto(f"{url}/{name}.{twin}.html", timeout=120_000)
+                settled = await watch.settle(quiet_ms=150, timeout_ms=120_000)
+                found = (await watch.result(truth=TRUTHS.get(name, fixtures.TEXT), tofu=False))["violations"]
+                if not browser.is_connected():
+                    raise Error("the browser has ended")  # what the watch makes of it is no verdict
+            except Error:
+                todo.append((name, twin))
+                raise
             rules = {one["id"] for one in found}
             done[twin] += 1
             if not settled or (rule_for(name, kind) not in rules if twin == "faulty" else rules):
                 wrong.append((name, twin, settled, found))
                 print(f"{name}.{twin}: {'' if settled else 'not settled, '}{sorted(rules)}", flush=True)
             if done.total() % 500 == 0:
-                print(f"{dict(done)} in {time.monotonic() - begun:.0f} s, {len(wrong)} wrong", flush=True)
+                print(told(), flush=True)
         await context.close()
 
     async with async_playwright() as playwright:
-        browser = await getattr(playwright, kind).launch(**launch)
-        await asyncio.gather(*[work(browser) for _ in range(AT_ONCE)])
-        await browser.close()
-    print(f"{dict(done)} in {time.monotonic() - begun:.0f} s, {len(wrong)} wrong", flush=True)
+        while todo:
+            browser = await getattr(playwright, kind).launch(**launch)
+            stops = [stop for stop in await asyncio.gather(*[work(browser) for _ in range(AT_ONCE)], return_exceptions=True) if stop]
+            ends += bool(stops)
+            if stops and (browser.is_connected() or ends > MAX_ENDS):
+                raise stops[0]
+            await browser.close()
+    print(told(), flush=True)
     return wrong
 
 
