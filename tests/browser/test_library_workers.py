@@ -7,7 +7,7 @@ TEXT = "naïve 你好 👩‍🚀 é שלום 🇩🇪 "
 
 # How far a stream or an answer has come when its worker dies. Each says what then becomes of all that waits.
 PHASES = {
-    "starting": "const booting = lib.warmUp(options); end(); return [await outcome(booting)];",
+    "starting": "const booting = lib.warmUp({ ...options, timeout: 500 }); end(); return [await outcome(booting)];",
     "booting": """
       let booting;
       await new Promise((note) => { booting = lib.warmUp({ ...options, onProgress: note }); booting.catch(() => {}); });
@@ -88,7 +88,7 @@ def page(open_library):
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_worker_that_dies_rejects_all_that_waits_and_the_next_stream_has_a_new_one(page, phase, how):
     seen = page.evaluate(
-        "async ([how, given, request]) => { const options = { runtime: 'micropython', timeout: 3000 };"
+        "async ([how, given, request]) => { const options = { runtime: 'micropython' };"
         "const end = () => (how === 'killed' ? killWorker() : lib.shutDown());"
         "const run = async () => {" + PHASES[phase] + "};"
         """
