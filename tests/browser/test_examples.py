@@ -35,7 +35,16 @@ FILES = {
 def _built() -> None:
     """Those that import packages by name are bundled; `make` has done it already, and then this takes a tenth of a second."""
     subprocess.run([sys.executable, "tools/setup.py", "examples"], cwd=ROOT, check=True)
-    subprocess.run(["node", "tools/build_examples.mjs", "tests/browser/ai_sdk_chat.js"], cwd=ROOT, check=True)
+    ours = ["tests/browser/ai_sdk_chat.js", "tests/browser/react_ask.js"]
+    subprocess.run(["node", "tools/build_examples.mjs", *ours], cwd=ROOT, check=True)
+
+
+UNTIL = """globalThis.until = async (done) => {
+  for (let turns = 0; !done(); turns++) {
+    if (turns > 6000) throw new Error(`never: ${done}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+};"""
 
 
 class Example:
@@ -44,6 +53,7 @@ class Example:
     def __init__(self, page: Any, url: str) -> None:
         self.page, self.url = page, url
         self.complaints: list[str] = []
+        page.add_init_script(UNTIL)
         page.on("console", lambda message: self._heard(message.type, message.text))
         page.on("pageerror", lambda error: self._heard("error", str(error)))
 
@@ -295,6 +305,47 @@ def test_the_hook_says_what_is_wrong(page: Any, start_bridge: Any) -> None:
     assert page.get_by_role("button", name="Send").is_visible()
 
 
+def test_a_component_that_goes_cancels_its_answer_and_one_that_asks_again_the_first(example: Any) -> None:
+    page = example.blank()
+    seen = page.evaluate(
+        """async ([options, text]) => {
+          await import("/examples/built/react_ask.js");
+          const mounted = await mount(options);
+          const first = mounted.answer.send("");
+          await until(() => mounted.answer.text.length > 20);
+          const second = mounted.answer.send({ prompt: "" });
+          const fresh = (await first).reason;
+          await until(() => mounted.answer.status === "submitted" || mounted.answer.text.length < 20);
+          await until(() => mounted.answer.text.length > 20);
+          mounted.unmount();
+          return [fresh, (await second).reason, text.startsWith(mounted.answer.text), mounted.answer.text.length < text.length];
+        }""",
+        [scripted(LONG, 400), LONG],
+    )
+    assert seen == ["cancelled", "cancelled", True, True]
+
+
+def test_a_quick_answer_is_rendered_at_most_once_a_frame(example: Any) -> None:
+    page = example.blank()
+    renders, frames, text = page.evaluate(
+        """async (options) => {
+          await import("/examples/built/react_ask.js");
+          const mounted = await mount(options);
+          let frames = 0;
+          const count = () => { frames++; requestAnimationFrame(count); };
+          requestAnimationFrame(count);
+          const before = mounted.renders;
+          await mounted.answer.send("");
+          await new Promise((resolve) => setTimeout(resolve, 100));
+          return [mounted.renders - before, frames, mounted.answer.text];
+        }""",
+        scripted(LONG * 4, 4000),
+    )
+    assert text == LONG * 4
+    # One more for the end, which waits for no frame.
+    assert renders <= frames + 1
+
+
 # ---------------------------------------------------------------- the AI SDK's own chat
 
 
@@ -313,7 +364,7 @@ BEGIN_CHAT = """async ([options, id]) => {
   await import("/examples/built/ai_sdk_chat.js");
   globalThis.mine = chat(options, id);
   globalThis.asked = mine.sendMessage({ text: "go" });
-  while (!mine.lastMessage?.parts.some((part) => part.text?.length > 20)) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => mine.lastMessage?.parts.some((part) => part.text?.length > 20));
 }"""
 TEXT_OF = "() => mine.lastMessage.parts.filter((part) => part.type === 'text').map((part) => part.text).join('')"
 
@@ -457,7 +508,7 @@ def test_the_element_is_cancelled_when_it_goes_and_not_when_it_moves(example: An
           const params = { engine: "scripted", text, cut: "byte", pace: 400 };
           const element = made({ request: { prompt: "", params } });
           element.setAttribute("src", "/stream");
-          while (element.text.length < 20) await new Promise((resolve) => setTimeout(resolve, 5));
+          await until(() => element.text.length >= 20);
           const frame = document.body.appendChild(document.createElement("main"));
           frame.append(element);
           await new Promise((resolve) => setTimeout(resolve, 100));
