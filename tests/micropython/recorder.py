@@ -5,7 +5,8 @@ brute force, the torture list, the wire vectors. Out: a recording. What a test a
 that gives there what it gave here has passed the same test. Only calls from outside are written down, not those that detok_py makes itself.
 
 A test that makes very many calls is sampled by objects: the more it has made, the fewer new objects are recorded, and each for its whole
-life. What cannot be written down (a function as an argument, a test's own class) is left out, and the objects that come of it.
+life. What cannot be written down (a function as an argument, a test's own class) is left out, and the objects that come of it. A test is on
+record up to the first call that takes or gives megabytes.
 """
 
 import functools
@@ -34,6 +35,7 @@ THINNED = {"any_schedule_of_cuts": 50, "more_stops_tags_and_markers": 16, "shows
 ENDED_EARLY = "test_law_decoders.py"
 MOST = 200
 MOST_OF_ONE = 1000
+MOST_CHARACTERS = 100_000
 
 
 def modules():
@@ -62,13 +64,15 @@ class Recorder:
         self.random = random.Random(test)
 
     def write(self, number, name, arguments, keywords, outcome, look):
+        line = json.dumps([number, name, arguments, keywords, outcome, look], ensure_ascii=False, separators=(",", ":"))
+        if len(line) > MOST_CHARACTERS:
+            self.test = ""
         if not self.test:
             return
         if not self.calls:
             self.file.write(json.dumps([self.test]) + "\n")
         self.calls += 1
-        entry = [number, name, arguments, keywords, outcome, look]
-        self.file.write(json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n")
+        self.file.write(line + "\n")
         if ENDED_EARLY in self.test and self.calls == MOST:
             pytest.skip("enough is on record")
 
