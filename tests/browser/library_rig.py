@@ -122,7 +122,7 @@ class LibraryServer:
 
     async def _answer(self, request: Request) -> Response:
         name = request.path_params["name"]
-        self.asked.append(name)
+        self.asked.append(name if request.method == "GET" else f"{request.method} {name}")
         gate = self.gates.get(name)
         if gate is not None:
             await asyncio.to_thread(gate.wait, 60)

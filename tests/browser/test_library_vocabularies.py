@@ -40,15 +40,41 @@ def times_asked(served, address):
     return served.asked.count(address.removeprefix("/given/"))
 
 
-def test_it_is_fetched_once_and_then_comes_from_the_cache(either_page, served, address):
+def test_one_whose_sum_is_known_is_fetched_once_and_then_asks_for_nothing(either_page, served, address):
     either_page.evaluate("() => caches.delete('detok')")
-    before = times_asked(served, address)
+    before, asked = times_asked(served, address), len(served.asked)
     for _ in range(3):
-        loaded = either_page.evaluate(LOAD, [address, None, [256, 257], {}])
+        loaded = either_page.evaluate(LOAD, [address, None, [256, 257], {"sha256": VOCABULARY.sha256}])
         assert (loaded["text"], loaded["sha256"], loaded["size"]) == ("cafés", VOCABULARY.sha256, len(VOCABULARY))
         assert loaded["frozen"]
-    assert times_asked(served, address) - before == 1
+    assert (times_asked(served, address) - before, len(served.asked) - asked) == (1, 1)
     assert either_page.evaluate("async () => (await (await caches.open('detok')).keys()).length") == 1
+
+
+@pytest.mark.parametrize("header", ["etag", "last-modified"])
+def test_one_whose_sum_is_not_known_is_the_servers_newest(library, served, address, header):
+    """Ids read with last week's table would be fluent nonsense."""
+    versions = {"etag": ('"1"', '"2"'), "last-modified": ("Sat, 01 Nov 2025 00:00:00 GMT", "Sun, 02 Nov 2025 00:00:00 GMT")}[header]
+    name = address.removeprefix("/given/")
+    served.given[name] = (200, {header: versions[0]}, PACKED)
+    for _ in range(3):
+        assert library.evaluate(LOAD, [address, None, [0, 257], {}])["text"] == "\x00\ufffds"
+    assert (times_asked(served, address), served.asked.count(f"HEAD {name}")) == (1, 2)
+    newer = d.Vocabulary.from_bytes([b"new"])
+    served.given[name] = (200, {header: versions[1]}, newer.pack())
+    assert library.evaluate(LOAD, [address, None, [0], {}])["text"] == "new"
+    # A server that cannot be asked leaves what was kept.
+    library.evaluate("() => { window.ask = fetch; window.fetch = () => Promise.reject(new TypeError('offline')); }")
+    try:
+        assert library.evaluate(LOAD, [address, None, [0], {}])["text"] == "new"
+    finally:
+        library.evaluate("() => { window.fetch = ask; }")
+    # A server that tells its versions not apart is asked for the whole each time.
+    served.given[name] = (200, {}, PACKED)
+    before = times_asked(served, address)
+    for _ in range(2):
+        assert library.evaluate(LOAD, [address, None, [256, 257], {}])["sha256"] == VOCABULARY.sha256
+    assert times_asked(served, address) - before == 2
 
 
 def test_progress_counts_up_to_the_whole(library, address):
@@ -65,7 +91,7 @@ def test_without_a_cache_it_is_fetched_each_time(library, served, address):
 
 def test_a_cache_of_another_name_is_another_cache(library, served, address):
     for name in ("one", "two", "one"):
-        library.evaluate(LOAD, [address, None, [], {"cache": name}])
+        library.evaluate(LOAD, [address, None, [], {"cache": name, "sha256": VOCABULARY.sha256}])
     assert times_asked(served, address) == 2
     assert library.evaluate("async () => [await caches.delete('one'), await caches.delete('two')]") == [True, True]
 

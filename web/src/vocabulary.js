@@ -1,6 +1,9 @@
 /**
  * Vocabularies: fetched once, kept in Cache Storage, checked before anything is decoded with them.
  *
+ * One whose SHA-256 is known is taken from the cache without a request. Otherwise the server is asked first whether the file is still the
+ * same (ETag, Last-Modified): ids read with last week's table are fluent nonsense.
+ *
  * In: the URL of a packed vocabulary (`/vocabulary/<sha256>.detok`) or of a tokenizer file, or such a file that a user has chosen. Out: a
  * Vocabulary, which DetokStream and connect take. A tokenizer.json, *.gguf, *.tiktoken or tekken.json is packed by Pyodide, which is
  * loaded for that and let go of afterwards.
@@ -42,7 +45,7 @@ export async function loadVocabulary(source, options = {}) {
   // Private windows and plain-HTTP pages have no Cache Storage, or refuse it; the file is fetched then.
   const store = cache && globalThis.caches ? await caches.open(cache).catch(() => undefined) : undefined;
   const kept = await store?.match(url);
-  if (kept) {
+  if (kept && (wanted || (await isCurrent(url, kept, signal)))) {
     try {
       return await check(new Uint8Array(await kept.arrayBuffer()), wanted, options);
     } catch (error) {
@@ -50,9 +53,27 @@ export async function loadVocabulary(source, options = {}) {
       await store?.delete(url); // damaged, or replaced since: fetch it again
     }
   }
-  const vocabulary = await check(await packed(await fetchAll(url, signal, onProgress), name, options), wanted, options);
-  await store?.put(url, new Response(/** @type {any} */ (vocabulary.bytes))).catch(() => {}); // a full disk is no reason to fail
+  const [file, headers] = await fetchAll(url, signal, onProgress);
+  const vocabulary = await check(await packed(file, name, options), wanted, options);
+  await store?.put(url, new Response(/** @type {any} */ (vocabulary.bytes), { headers })).catch(() => {}); // a full disk is no reason to fail
   return vocabulary;
+}
+
+/** By which two versions of a file are told apart, where the server says it. @param {Response} answer @returns {[string, string][]} */
+const versionOf = ({ headers }) => ["etag", "last-modified"].flatMap((name) => (headers.has(name) ? [[name, String(headers.get(name))]] : []));
+
+/**
+ * Whether the server still has what was kept. Where it cannot be reached, what was kept is all there is.
+ * @param {URL} url @param {Response} kept @param {AbortSignal | undefined} signal
+ */
+async function isCurrent(url, kept, signal) {
+  try {
+    const now = await fetch(url, { method: "HEAD", cache: "no-cache", signal });
+    return now.ok && versionOf(kept).length > 0 && String(versionOf(now)) === String(versionOf(kept));
+  } catch {
+    signal?.throwIfAborted();
+    return true;
+  }
 }
 
 /**
@@ -90,6 +111,7 @@ async function packed(file, name, options) {
 /**
  * @param {URL} url @param {AbortSignal | undefined} signal
  * @param {(progress: {loaded: number, total: number}) => void} onProgress
+ * @returns {Promise<[file: Blob, version: [string, string][]]>}
  */
 async function fetchAll(url, signal, onProgress) {
   /** @param {string} why @param {unknown} [cause] */
@@ -108,7 +130,7 @@ async function fetchAll(url, signal, onProgress) {
       parts.push(part.value);
       onProgress({ loaded: (loaded += part.value.length), total });
     }
-    return new Blob(parts);
+    return [new Blob(parts), versionOf(answer)];
   } catch (error) {
     signal?.throwIfAborted();
     throw error instanceof DetokError ? error : failure(error instanceof Error ? error.message : String(error), error);
