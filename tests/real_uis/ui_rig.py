@@ -21,6 +21,7 @@ import pytest
 
 from detok_py.bridge.engines.recite import FOLDER, texts
 from detok_py.glyphs import ChaosProxy
+from detok_py.glyphs.command import put
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -144,7 +145,7 @@ class Conversation:
         inner, outer = len(self.before_engine.answers), len(self.chaos.answers)
         field = self.page.get_by_role("textbox").last
         field.click()
-        field.fill(TEXTS[name]["prompt"])
+        put(field, TEXTS[name]["prompt"])
         field.press("Enter")
         until = time.monotonic() + MOST_SECONDS
         while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""`detok check` as a person runs it: a process of its own, with a browser of its own, against a page."""
+"""The field that `detok check` asks a page by: waited for when it comes late, and typed into as a person does."""
 
 import importlib.util
 import json
@@ -39,6 +39,14 @@ def test_a_field_that_comes_late_is_waited_for(server, detok_check):
     code, verdict, trouble = detok_check(f"{server.url}/late-field.html?manual", "--prompt", "hello", "--split", "every-byte")
     assert (code, trouble) == (0, "")
     assert verdict["violations"] == [] and [stream["finished"] for stream in verdict["streams"]] == [True]
+
+
+def test_a_field_that_overlooks_what_is_only_set_is_typed_into(server, detok_check, tmp_path):
+    (tmp_path / "asked.txt").write_text("You asked: naïve 漢", encoding="utf-8")
+    code, verdict, trouble = detok_check(
+        f"{server.url}/tracked-field.html", "--prompt", "naïve 漢", "--text", str(tmp_path / "asked.txt"), "--timeout", "20"
+    )
+    assert (code, verdict["violations"], trouble) == (0, [], "")
 
 
 def test_a_page_without_a_field_cannot_be_asked(server, detok_check):
