@@ -211,6 +211,8 @@ class GlyphWatch:
         for name, finding in self._gone.items():
             if name not in found:
                 found[name] = {**finding, "outside": False, "live": False, "frame": None, "page": None, "more": 0}
+        for finding in found.values():
+            finding["text"], finding["at"] = _in_context(finding)
         return sorted(found.values(), key=lambda f: (f["url"], f["born"]))
 
     def clear(self) -> None:
@@ -397,6 +399,13 @@ async def _awaited(steps: Steps) -> Any:
                 answer = await answer
         except Exception as error:
             failure = error
+
+
+def _in_context(finding: dict[str, Any]) -> tuple[str, int]:
+    """A node's own text and where it is broken, with what stood before that node: a page may have one for each token."""
+    text, at = finding["text"], finding["at"]
+    spot = max([one for one in finding["spots"] if one.endswith(text[: at + 1])], key=len, default="")
+    return (spot + text[at + 1 :], len(spot) - 1) if spot else (text, at)
 
 
 def _closed_roots(node: dict[str, Any]) -> list[int]:

@@ -4,6 +4,7 @@ Once each by `make test`, and DETOK_GLYPH_REPEATS (100) times each, several page
 """
 
 import asyncio
+import base64
 import importlib.util
 import os
 import time
@@ -161,6 +162,56 @@ def test_no_fault_is_missed_and_no_twin_is_blamed_however_often(server, browser_
     with ThreadPoolExecutor(1) as thread:  # Playwright's sync API may have a loop in this one
         wrong = thread.submit(asyncio.run, many_times(server.url, browser_type_launch_args, browser_name, todo)).result()
     assert wrong == []
+
+
+# What a record says of the place, and of what kind its element is.
+PLACES = {
+    "alt": ("attribute alt", "img"),
+    "aria-label": ("attribute aria-label", "div:nth-of-type(2)"),
+    "canvas": ("canvas fillText", "canvas"),
+    "css-attribute": ("attribute data-text", "div:nth-of-type(2)"),
+    "css-rule": ("css ::after", "div:nth-of-type(2)"),
+    "css-variable": ("css ::before", "div:nth-of-type(2)"),
+    "input": ("value", "input"),
+    "placeholder": ("attribute placeholder", "input"),
+    "range-text": ("value", "textarea"),
+    "textarea": ("value", "textarea"),
+    "title": ("title", "title"),
+    "declarative-closed-shadow": ("text", "#host >>> p"),
+    "declarative-open-shadow": ("text", "#host >>> p"),
+    "internals-shadow": ("text", "chat-answer >>> p"),
+    "nested-shadow": ("text", ">>> p"),
+    "rerender": ("text", "p > b"),
+    "cross-origin-frame": ("text", "#place"),
+    "sandboxed-frame": ("text", "#place"),
+    "srcdoc-frame": ("text", "#place"),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in fixtures.pages() if name.startswith("hidden")])
+def test_a_record_says_what_where_how_long_and_why_and_shows_it(page, server, name, browser_name):
+    skip_what_no_script_reaches(name, browser_name)
+    watch = GlyphWatch.of(page)
+    page.goto(f"{server.url}/{name}.faulty.html")
+    assert watch.settle(quiet_ms=150, timeout_ms=30_000)
+    found = watch.result(screenshots=True, tofu=False)["violations"]
+    place, element = PLACES.get(name.removeprefix("hidden-"), ("text", ""))
+    assert [one for one in found if one["place"] == place and one["target"][0].endswith(element)], found
+    for one in found:
+        assert "\ud800" <= one["text"][one["at"]] <= "\udfff" or one["text"][one["at"]] == "\ufffd"
+        assert one["cause_hint"].endswith((".", ")"))
+        assert base64.b64decode(one["screenshot"]).startswith(b"\x89PNG") and one["screenshot_kind"] in ("page", "redrawn")
+        assert isinstance(one["frames"], int) and one["painted"] in (True, False)
+        assert one["cleared_ms"] is None or one["cleared_ms"] > 0
+        if one["url"] == page.url and one["cleared_ms"] is None and not {"closed", "internals", "nested"} & set(name.split("-")):
+            assert page.locator(one["target"][0].replace(" >>> ", " ")).count() == 1
+    if name == "hidden-cross-origin-frame":
+        assert {one["url"] for one in found} == {f"{server.other.url}/frame.html"}
+
+
+def test_what_stood_before_the_broken_node_is_told_too(page, server):
+    first, second, *_ = verdict(page, server, "hidden-token-spans.faulty")["violations"]
+    assert first["text"] == "Grüße \ufffd" and second["text"].startswith("üße \ufffd\ufffd")
 
 
 def test_the_catalogue_has_all_causes_and_every_page_its_twin():

@@ -121,6 +121,20 @@ def test_self_proves_the_installation(check):
     assert done.out.endswith("The mended page: clean.\nThis installation works.\n")
 
 
+def test_webkit_is_checked_where_it_is_present(one_browser):
+    def present():
+        from playwright.sync_api import sync_playwright
+
+        with sync_playwright() as playwright:
+            return Path(playwright.webkit.executable_path).exists()
+
+    with ThreadPoolExecutor(1) as thread:
+        if not thread.submit(present).result():
+            pytest.skip("no WebKit on this machine (`playwright install webkit`): the watcher is not tried in it")
+    done = detok("check", "--self", "--browser", "webkit")
+    assert (done.code, done.err) == (0, "")
+
+
 # --- driving ----------------------------------------------------------------------------------------------------------
 def test_a_prompt_is_typed_and_sent(check, server):
     waiting = f"{server.url}/01-fresh-decoder.faulty.html?manual"
@@ -183,7 +197,7 @@ def test_a_fault_that_only_a_cut_shows_is_shown(check, server, split):
     whole = "cut=1000"
     if split == "every-byte":
         assert check(f"{server.url}/01-fresh-decoder.faulty.html?{whole}").code == 0
-    done = check(f"{server.url}/01-fresh-decoder.faulty.html?{whole}", "--split", split, "--json", "-")
+    done = check(f"{server.url}/01-fresh-decoder.faulty.html?{whole}", "--split", split, "--delay", "30", "--json", "-")
     result = json.loads(done.out)
     assert done.code == 1 and "ufffd-persistent" in ids(result["violations"])
     (stream,) = [one for one in result["streams"] if "/wire/" in one["url"]]

@@ -1,22 +1,35 @@
 """The pytest plugin, in runs of pytest of its own: what a user's test sees."""
 
 import importlib.metadata
+import importlib.util
 import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-SYNC = """
-import pytest
-from detok_py.glyphs import expect_no_replacement
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "testing-your-ui.md"
+spec = importlib.util.spec_from_file_location("detok_chat_fixtures", ROOT / "tests" / "fixtures" / "chat" / "server.py")
+fixtures = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(fixtures)
 
-BAD, GOOD = "<main>a\\ufffd</main>", "<main>ä</main>"
+OWN_BROWSER = """
+import pytest
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args):
     return {**browser_type_launch_args, **LAUNCH}
+
+"""
+SYNC = (
+    OWN_BROWSER
+    + """
+from detok_py.glyphs import expect_no_replacement
+
+BAD, GOOD = "<main>a\\ufffd</main>", "<main>ä</main>"
 
 def test_asks(page, glyph_watch):
     page.set_content(GOOD)
@@ -47,9 +60,60 @@ def test_dropped(page, glyph_watch):
 def test_chaos(page, glyph_watch, chaos):
     assert chaos.sent_text is None and chaos.server.startswith("http://127.0.0.1:")
 
+@pytest.mark.glyph_watch(within="aside")
+def test_marker_within(page):
+    page.set_content(BAD + "<aside>ä</aside>")
+
+@pytest.mark.glyph_watch(exclude="main")
+def test_marker_exclude(page):
+    page.set_content(BAD)
+
+@pytest.mark.glyph_watch(allow_literal="a\\ufffd")
+def test_marker_literal(page):
+    page.set_content(BAD)
+
+def test_include(page):
+    page.set_content(BAD + "<aside>ä</aside>")
+    expect_no_replacement(page, include="aside")
+    with pytest.raises(AssertionError, match="main"):
+        expect_no_replacement(page, include="main")
+
+def test_within_and_ignore(page, glyph_watch):
+    page.set_content(BAD + "<aside>ä</aside>")
+    glyph_watch.expect_clean(within="aside")
+    glyph_watch.expect_clean(ignore=["ufffd-persistent"])
+    with pytest.raises(AssertionError, match="ufffd-persistent"):
+        glyph_watch.expect_clean(within="main")
+
+def test_strict(page, glyph_watch):
+    page.set_content("<main></main>")
+    page.evaluate("() => { const m = document.querySelector('main'); m.append('\\ufffd'); m.firstChild.remove(); }")
+    glyph_watch.expect_clean()
+    with pytest.raises(AssertionError, match="ufffd-unpainted"):
+        glyph_watch.expect_clean(strict=True)
+
+def test_a_selector_must_match(page, glyph_watch):
+    page.set_content(GOOD)
+    for wrong in ("[role=asistant]", "[["):
+        with pytest.raises(RuntimeError, match="selector|matches"):
+            glyph_watch.expect_clean(within=wrong)
+
+def test_clear(page, glyph_watch):
+    page.set_content(BAD)
+    page.goto("about:blank")
+    with pytest.raises(AssertionError, match="ufffd-painted|ufffd-persistent"):
+        glyph_watch.expect_clean(ignore=["ufffd-unpainted"], strict=True)
+    glyph_watch.clear()
+    glyph_watch.expect_clean(strict=True)
+
+def test_settle_gives_up(page, glyph_watch):
+    page.set_content("<main data-n=0></main><script>setInterval(() => document.querySelector('main').dataset.n++, 5)</script>")
+    assert glyph_watch.settle(quiet_ms=500, timeout_ms=1500) is False
+
 def test_not_watched(page):
     page.set_content(BAD)
 """
+)
 ASYNC = """
 import pytest
 from playwright.async_api import async_playwright
@@ -77,6 +141,17 @@ async def test_asks(page, glyph_watch):
 
 async def test_fails_by_itself(page, glyph_watch):
     await page.set_content("<main>a\\ufffd</main>")
+
+@pytest.mark.glyph_watch(ignore=["ufffd-persistent"])
+async def test_marker(page):
+    await page.set_content("<main>a\\ufffd</main>")
+
+async def test_within(page, glyph_watch, chaos):
+    await page.set_content("<main>a\\ufffd</main><aside>ä</aside>")
+    await glyph_watch.expect_clean(within="aside", ignore=["tofu"])
+    assert chaos.sent_text is None
+    with pytest.raises(AssertionError, match="dropped"):
+        await glyph_watch.expect_text("Grüße", within="aside")
 """
 
 
@@ -118,4 +193,21 @@ def test_a_fault_may_be_a_warning_or_nothing(run):
 
 def test_async_tests_are_watched_too(run):
     outcomes, out = run(ASYNC, "-p", "no:playwright")
-    assert outcomes == {"test_asks": "PASSED", "test_fails_by_itself": "FAILED"}, out
+    assert outcomes.pop("test_fails_by_itself") == "FAILED", out
+    assert outcomes == dict.fromkeys(["test_asks", "test_marker", "test_within"], "PASSED"), out
+
+
+def test_a_test_that_does_not_ask_may_be_warned_too(run):
+    outcomes, out = run(SYNC, "--glyph-watch=warn", "-k", "not_watched")
+    assert outcomes == {"test_not_watched": "PASSED"} and "GlyphWarning" in out, out
+
+
+@pytest.mark.parametrize(("twin", "outcome"), [("fixed", "PASSED"), ("faulty", "FAILED")])
+def test_the_first_lines_of_the_documentation_work(run, twin, outcome):
+    lines = re.search(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)[1]
+    assert len(lines.splitlines()) <= 10
+    with fixtures.ChatServer() as server:
+        lines = lines.replace("http://127.0.0.1:3000", f"{server.url}/01-fresh-decoder.{twin}.html?manual")
+        outcomes, out = run(OWN_BROWSER + lines)
+    assert outcomes == {"test_no_broken_glyph": outcome}, out
+    assert outcome == "PASSED" or "keep one decoder for the whole stream" in out
