@@ -28,6 +28,18 @@ test("importing the library on a server does nothing, and a stream there says wh
   assert.match(error.message, /in a browser/);
 });
 
+test("a page that may not start a worker is told so, and may try again", async (t) => {
+  const library = await import("../../web/src/index.js");
+  globalThis.Worker = class {
+    constructor() {
+      throw new DOMException("no workers here", "SecurityError");
+    }
+  };
+  t.after(() => delete globalThis.Worker);
+  for (let n = 0; n < 2; n++) await assert.rejects(library.warmUp(), { name: "DetokError", message: "no workers here" });
+  assert.throws(() => new library.DetokStream(), { name: "DetokError" });
+});
+
 test("replies find their calls in any order", async (t) => {
   let letGo;
   const { calls } = wired(t, { slow: () => new Promise((resolve) => (letGo = () => resolve("slow"))), quick: (a, b) => a + b });

@@ -56,7 +56,11 @@ function startWorker() {
   const url = new URL("./decoder-worker.js", import.meta.url);
   const { trustedTypes } = /** @type {any} */ (globalThis);
   policy ??= trustedTypes?.createPolicy("detok-library", { createScriptURL: (/** @type {string} */ url) => url });
-  return new Worker(/** @type {any} */ (policy?.createScriptURL(url.href) ?? url), { type: "module", name: "detok" });
+  try {
+    return new Worker(/** @type {any} */ (policy?.createScriptURL(url.href) ?? url), { type: "module", name: "detok" });
+  } catch (error) {
+    throw asDetokError(error); // a sandboxed frame, say
+  }
 }
 
 /** MicroPython's files beside this module, each written out for the same reason. */
