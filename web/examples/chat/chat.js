@@ -157,7 +157,11 @@ function welcome() {
     };
     return make("li", {}, make("button", { type: "button", dir, onclick: ask }, title));
   });
-  return make("section", { className: "welcome" }, make("h2", {}, "What would you like to read?"), ...(buttons.length ? [make("ul", {}, ...buttons)] : []));
+  const recites = [
+    make("ul", {}, ...buttons),
+    make("p", {}, "The engine here is a 1 MB model that recites its own texts. To anything else it answers noise, and its broken characters are its own."),
+  ];
+  return make("section", { className: "welcome" }, make("h2", {}, "What would you like to read?"), ...(buttons.length ? recites : []));
 }
 
 function showButtons() {
@@ -461,6 +465,7 @@ async function readEngine() {
     const { engine } = await (await fetch("/info")).json();
     ui.engine.textContent = engine.down ?? engine.line;
     if (engine.model !== "recite.gguf") return;
+    ui.engine.textContent += " · recites only its own texts";
     const known = await (await fetch("/texts.json")).json();
     const chosen = ["hello", "zh-hans", "ar", "emoji", "think", "tool"];
     suggestions = chosen.flatMap((id) => known.filter((/** @type {any} */ text) => text.id === id));
