@@ -118,7 +118,7 @@ async function fetchAll(url, signal, onProgress) {
   const failure = (why, cause) => new DetokError(`The vocabulary ${url.href} could not be read (${why}).`, { cause, retry: true });
   let answer;
   try {
-    answer = await fetch(url, { signal });
+    answer = await fetch(url, { cache: "no-cache", signal }); // not what a browser thinks may still be fresh
     if (!answer.ok) throw failure(`HTTP ${answer.status}`);
     // The length of a compressed body is not that of what comes out of it.
     const total = answer.headers.get("content-encoding") ? 0 : Number(answer.headers.get("content-length")) || 0;
