@@ -50,11 +50,11 @@ function sessionOf(stream) {
 answerCalls(scope, {
   /** @param {{runtime: string, runtimeUrl: string, files?: Record<string, string>, lock: string}} options */
   async boot({ runtime, runtimeUrl, files, lock }) {
+    const boot = runtime === "pyodide" ? import("./boot-pyodide.js") : import("./boot-micropython.js");
+    boot.catch(() => {}); // on its way while the lock is asked for, and heard below
     // Held for ever: it is free when this worker is gone.
     if (navigator.locks) await new Promise((held) => navigator.locks.request(lock, () => (held(null), new Promise(() => {}))).catch(held));
-    booted ??= (runtime === "pyodide" ? import("./boot-pyodide.js") : import("./boot-micropython.js")).then(({ bootPython }) =>
-      bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress), files),
-    );
+    booted ??= boot.then(({ bootPython }) => bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress), files));
     python = await booted;
     return { runtime, ...JSON.parse(python.embed.about()) };
   },
