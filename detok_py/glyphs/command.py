@@ -213,6 +213,9 @@ def browser_of(args: argparse.Namespace, proxy: str | None) -> Iterator[Any]:
             options["executable_path"] = program
             if args.browser == "firefox":
                 options["channel"] = "moz-firefox"  # an unpatched Firefox speaks WebDriver BiDi
+        if proxy and args.browser == "firefox":
+            # Without it, Firefox goes to this machine's own servers past any proxy.
+            options["firefox_user_prefs"] = {"network.proxy.allow_hijacking_localhost": True}
         if args.browser == "chromium":
             options["args"] = ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
         try:
@@ -362,9 +365,10 @@ def find_field(page: Any, seconds: float) -> None:
 
 
 def put(field: Any, text: str) -> None:
-    """Put a text into a field, its last character by the keyboard: in Firefox, React overlooks a value that is only set."""
-    field.fill(text[:-1], timeout=10_000)
-    field.press_sequentially(text[-1:], timeout=10_000)
+    """Put a text into a field so that the page takes notice: in Firefox, React overlooks a value that is only set, and not keys."""
+    field.fill(text, timeout=10_000)
+    for key in ("Space", "Backspace"):
+        field.press(key, timeout=10_000)
 
 
 def ask(page: Any, prompt: str) -> int:
