@@ -21,7 +21,7 @@ from typing import Any
 
 from playwright.sync_api import Page, Playwright, sync_playwright
 
-from benchmarks.page import ROOT, Wire, chromium, start_bridge, worker_seconds
+from benchmarks.page import ROOT, Wire, chromium, start_bridge, threads, worker_seconds
 
 BARS: dict[str, dict[str, float]] = {
     "micropython": {"wire": 300, "first": 150, "token": 25},
@@ -107,8 +107,8 @@ class Profile:
         page.evaluate("async () => { await import('/src/index.js'); }")
         return page
 
-    def cpu(self) -> float:
-        """Return what the workers of its pages have taken so far."""
+    def cpu(self) -> tuple[float, float]:
+        """Return what the workers of its pages have taken so far, and what all threads of all its processes have."""
         found, parents = set[int](), dict[int, int]()
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, ValueError):
@@ -117,11 +117,12 @@ class Profile:
                     found.add(int(process.name))
         for _ in range(4):
             found |= {pid for pid, parent in parents.items() if parent in found}
-        total = 0.0
+        workers = everything = 0.0
         for pid in found:
             with contextlib.suppress(OSError):
-                total += worker_seconds(pid)
-        return total
+                workers += worker_seconds(pid)
+                everything += sum(seconds for _, _, seconds in threads(pid))
+        return workers, everything
 
 
 @contextlib.contextmanager
@@ -135,19 +136,20 @@ def opened(*args: Any, **options: Any) -> Iterator[Profile]:
 
 def starts(playwright: Playwright, settings: dict[str, Any], port: int, runtime: str, runs: int) -> None:
     """Report the cold and the second visits."""
-    seen: dict[str, list[tuple[float, float, float, float]]] = {"cold": [], "second visit": []}
+    seen: dict[str, list[tuple[float, ...]]] = {"cold": [], "second visit": []}
     for _ in range(runs):
         wire = Wire(port)
         with tempfile.TemporaryDirectory() as folder:
             for visit in seen.values():
                 with opened(playwright, settings, folder) as profile:
                     page = profile.page(f"http://127.0.0.1:{wire.port}")
-                    before = wire.received
+                    before, rest = wire.received, profile.cpu()[1]
                     ready, first = page.evaluate(FIRST_CHARACTER, runtime)
-                    visit.append(((wire.received - before) / 1000, ready, first, profile.cpu()))
+                    worker, everything = profile.cpu()
+                    visit.append(((wire.received - before) / 1000, ready, first, worker, 1000 * (everything - rest)))
     bars = BARS[runtime]
     for name, visits in seen.items():
-        on_the_wire, ready, first, cpu = [statistics.median(column) for column in zip(*visits, strict=True)]
+        on_the_wire, ready, first, cpu, everything = [statistics.median(column) for column in zip(*visits, strict=True)]
         cold = name == "cold"
         bar = bars.get("first" if cold else "again")
         report(f"{runtime}, {name}: on the wire to the first character", on_the_wire, "kB", bars["wire"] if cold else None)
@@ -155,6 +157,7 @@ def starts(playwright: Playwright, settings: dict[str, Any], port: int, runtime:
         report(f"{runtime}, {name}: from the first use to the first character", first, "ms", bar)
         report(f"{runtime}, {name}: the same, the best of {runs}", min(each[2] for each in visits), "ms", bar)
         report(f"{runtime}, {name}: worker CPU to the first character", cpu, "s", bars.get("cpu") if cold else None)
+        report(f"{runtime}, {name}: CPU of all the browser's threads meanwhile", everything, "ms")
 
 
 def tokens(playwright: Playwright, settings: dict[str, Any], port: int, runtime: str, runs: int) -> None:
@@ -164,11 +167,11 @@ def tokens(playwright: Playwright, settings: dict[str, Any], port: int, runtime:
         for name in page.evaluate(START, runtime):
             walls, cpus = [], []
             for n in range(runs + 1):
-                before = profile.cpu()
+                before = profile.cpu()[0]
                 wall = page.evaluate("question => ask(question)", {"name": name, "tokens": TOKENS})
                 if n:  # the first fills the tables
                     walls.append(1000 * wall / TOKENS)
-                    cpus.append(1e6 * (profile.cpu() - before) / TOKENS)
+                    cpus.append(1e6 * (profile.cpu()[0] - before) / TOKENS)
             report(f"{runtime}, {name}: CPU", statistics.median(cpus), "µs a token", BARS[runtime].get("token"))
             report(f"{runtime}, {name}: wall, the best of {runs}", min(walls), "µs a token", BARS[runtime].get("token"))
 
