@@ -259,6 +259,40 @@ def test_a_glyph_of_one_frame_is_counted_as_painted(page, server):
     assert one["painted"] is True and 1 <= one["frames"] <= 2 and one["cleared_ms"] > 0
 
 
+WRITES = [
+    "node.appendData(text)",
+    "node.data += text",
+    "node.nodeValue += text",
+    "node.textContent += text",
+    "node.insertData(node.length, text)",
+    "node.replaceData(node.length, 0, text)",
+    "getSelection().collapse(node, node.length); document.execCommand('insertText', false, text)",
+]
+GROW = """async (write) => {
+    const main = document.querySelector("main"), node = main.firstChild, put = new Function("node", "text", write);
+    const frame = () => new Promise(requestAnimationFrame);
+    main.focus();
+    for (let i = 0; i < 60; i++) { put(node, "tök".repeat(50)); if (i % 20 === 0) await frame(); }
+    put(node, "\ufffd");
+    await frame();
+    await frame();
+    node.deleteData(node.data.indexOf("\ufffd"), 1);
+    await frame();
+    return node.length;
+}"""
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_glyph_of_one_frame_in_a_long_text_is_seen_however_it_is_written(page, server, write):
+    # From 4,000 characters on the watcher looks where they are written, and asks the browser for no records of them.
+    watch = GlyphWatch.of(page)
+    page.goto(f"{server.url}/frame.html")
+    page.evaluate("() => { document.body.innerHTML = '<main contenteditable>a</main>'; }")
+    assert page.evaluate(GROW, write) > 9000
+    (one,) = watch.result(tofu=False)["violations"]
+    assert one["id"] == "ufffd-painted" and one["frames"] >= 1 and one["cleared_ms"] > 0
+
+
 def test_the_cause_names_the_line_that_decodes(page, server):
     found = verdict(page, server, "01-fresh-decoder.faulty")["violations"]
     assert "01-fresh-decoder.faulty.html" in found[0]["cause_hint"] and "{stream: true}" in found[0]["cause_hint"]
