@@ -122,7 +122,7 @@ CHECKS: dict[str, tuple[str, Callable[[bool], Outcome]]] = {
     "real-chromium": ("other people's chat UIs in Chromium", browser("chromium", "tests/real_uis")),
     "real-firefox": ("other people's chat UIs in Firefox", browser("firefox", "tests/real_uis")),
     "soak": ("soak: the exhaustive and the endless", soak),
-    "soak-chromium": ("soak: broken glyphs 100 times, a million tokens in a page", browser("chromium", "tests/browser", "-m", "soak", "-s")),
+    "soak-chromium": ("soak: broken glyphs 100 times, a million tokens a page", browser("chromium", "tests/browser", "-m", "soak", "-s")),
 }
 ALL = ("lint", "types", "unit", "node", "pyodide", "chromium", "firefox")
 
