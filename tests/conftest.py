@@ -8,6 +8,7 @@ import ast
 import importlib.util
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -28,6 +29,10 @@ SLOW_FILES = {
     *("test_bridge_gate.py", "test_bridge_resume.py", "test_bridge_stream.py", "test_engine_recite.py", "test_engine_replay.py"),
     *("test_glyphs_proxy.py", "test_law_decoders.py", "test_law_segments.py", "test_micropython.py", "test_recite_model.py"),
 }
+
+# A shell that runs things in the background lets them ignore Ctrl-C, and what they start as well: here Ctrl-C is what it is at a terminal.
+if not IN_PYODIDE and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Never a deadline: other work on the machine would decide whether a test passes.
 QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}

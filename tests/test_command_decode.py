@@ -106,8 +106,8 @@ def test_text_comes_as_soon_as_it_is_certain_and_ctrl_c_gives_back_what_was_held
     running.stdin.flush()
     assert os.read(running.stdout.fileno(), 100) == b"go "
     running.send_signal(signal.SIGINT)
-    assert running.stdout.read() == b"ST"
-    assert running.wait(30) == 130
+    assert running.communicate(timeout=30)[0] == b"ST"
+    assert running.returncode == 130
 
 
 def test_a_reader_that_goes_away_is_no_traceback(running: "subprocess.Popen[bytes]") -> None:
