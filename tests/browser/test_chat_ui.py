@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from frame_proxy import FrameProxy
+from playwright.sync_api import expect
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = {text["id"]: text["text"] for text in json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))}
@@ -470,11 +471,13 @@ def test_an_answer_goes_on_while_another_chat_is_read(proxied: Any) -> None:
     chat.send("hello")
     chat.wait_for_text()
     chat.page.locator("#chats a", has_text="flags").click()
+    expect(chat.page.get_by_role("heading", name="flags")).to_be_visible()
     assert chat.answer == TEXTS["flags"]
     proxy.pause = 0
     chat.wait()
     assert chat.answer == TEXTS["flags"]
     chat.page.locator("#chats a", has_text="hello").click()
+    expect(chat.page.get_by_role("heading", name="hello")).to_be_visible()
     assert chat.answer == TEXTS["hello"]
 
 

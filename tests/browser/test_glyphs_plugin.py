@@ -100,6 +100,7 @@ def test_a_selector_must_match(page, glyph_watch):
 
 def test_clear(page, glyph_watch):
     page.set_content(BAD)
+    page.evaluate("() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))")
     page.goto("about:blank")
     with pytest.raises(AssertionError, match="ufffd-painted|ufffd-persistent"):
         glyph_watch.expect_clean(ignore=["ufffd-unpainted"], strict=True)
