@@ -39,7 +39,7 @@ check:
 
 soak:
 	$(call setup,test)
-	@exec $(VENV) tools/checks.py soak soak-chromium
+	@exec $(VENV) tools/checks.py soak soak-chromium soak-firefox
 
 bench:
 	$(call setup,check)

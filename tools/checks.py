@@ -1,6 +1,7 @@
 """Run the checks one after another, each under a headline, and end with one line that counts them all.
 
-`python tools/checks.py all` or some of: lint types unit node pyodide chromium firefox real-chromium real-firefox soak soak-chromium.
+`python tools/checks.py all` or some of: lint types unit node pyodide chromium firefox real-chromium real-firefox soak soak-chromium
+soak-firefox.
 `--quick` leaves out what is marked slow. Every check runs even when an earlier one failed: a person wants to see all that is wrong. Browser
 tests get a pytest process of their own for each browser, because after Playwright's sync API has run in a process, `asyncio.run` does not
 work there. The last line has the form of pytest's own closing line, over all its runs, because that is what continuous integration reads.
@@ -90,7 +91,7 @@ def pyodide(quick: bool) -> Outcome:
     return run(["node", "tests/pyodide/run.mjs"])
 
 
-def browser(name: str, *words: str) -> Callable[[bool], Outcome]:
+def browser(name: str, *words: str, profile: str = "test") -> Callable[[bool], Outcome]:
     # In two processes, like the unit tests.
     words = words or ("tests/browser", "-m", "not soak", "-n", "2", "--dist", "loadfile")
 
@@ -99,7 +100,7 @@ def browser(name: str, *words: str) -> Callable[[bool], Outcome]:
         print(found.stdout, end="", flush=True)
         if "\t" not in found.stdout:
             return Outcome(found.returncode, {})
-        outcome = run([*PYTEST, *words, "--browser", name])
+        outcome = run([*PYTEST, *words, "--browser", name], {"DETOK_PROFILE": profile})
         # Exit code 5: every test was meant for the other browser.
         return Outcome(0 if outcome.code == 5 else outcome.code, outcome.counts)
 
@@ -122,7 +123,14 @@ CHECKS: dict[str, tuple[str, Callable[[bool], Outcome]]] = {
     "real-chromium": ("other people's chat UIs in Chromium", browser("chromium", "tests/real_uis")),
     "real-firefox": ("other people's chat UIs in Firefox", browser("firefox", "tests/real_uis")),
     "soak": ("soak: the exhaustive and the endless", soak),
-    "soak-chromium": ("soak: broken glyphs 100 times, a million tokens a page", browser("chromium", "tests/browser", "-m", "soak", "-s")),
+    "soak-chromium": (
+        "soak: broken glyphs 100 times, a million tokens in a page",
+        browser("chromium", "tests/browser", "-m", "soak", "-s", profile="soak"),
+    ),
+    "soak-firefox": (
+        "soak: what Firefox does not do every day",
+        browser("firefox", "tests/browser", "-m", "soak", "-s", profile="soak"),
+    ),
 }
 ALL = ("lint", "types", "unit", "node", "pyodide", "chromium", "firefox")
 

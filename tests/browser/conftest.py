@@ -381,3 +381,23 @@ def _complaints_of_its_own(request: pytest.FixtureRequest) -> None:
     for name in ("library", "either_page"):
         if name in request.fixturenames:
             request.getfixturevalue(name).complaints.clear()
+
+
+# What `make test` leaves to `make soak`. All of it runs in Chromium; Firefox does every day what its engine decides (painting, streams,
+# sockets, policies, generated content), and the rest there now and then. Pages of modules are Chromium's every day, those of classic
+# scripts Firefox's.
+SOAK_IN_FIREFOX = {
+    *("test_chat_ui.py", "test_examples.py", "test_installed_package.py", "test_runtimes.py"),
+    *("test_glyphs_check.py", "test_glyphs_command.py", "test_glyphs_fields.py", "test_glyphs_plugin.py"),
+    *("test_library_vocabularies.py", "test_library_workers.py"),
+}
+DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        browser = params.get("browser_name")
+        elsewhere = browser == "firefox" and item.path.name in SOAK_IN_FIREFOX
+        if elsewhere or params.get("either_page", DAILY_PAGES.get(browser)) != DAILY_PAGES.get(browser):
+            item.add_marker(pytest.mark.soak)
