@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-ALONE = {"page", "bridge", "library", "watcher"}  # these start browsers and servers: run them by name
+ALONE = {"page", "bridge", "library", "package", "watcher"}  # these start browsers and servers: run them by name
 
 failed = 0
 for path in sorted(FOLDER.glob("*.py")):
