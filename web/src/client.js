@@ -5,7 +5,7 @@
  * EventTarget that says what came, in order, and ends exactly once. When the worker dies, all of them end with an error.
  */
 
-import { makeCalls } from "./messages.js";
+import { makeCalls, whenGone } from "./messages.js";
 
 /** @typedef {import("./runtime.js").Progress} Progress */
 /** @typedef {import("./socket.js").Batch} Batch */
@@ -88,11 +88,7 @@ export class PythonWorker {
       this.#die(new RuntimeError(`The worker stopped${event.message ? `: ${event.message}` : " before it could say why"}. Press Try again to start a new one.`));
     });
     wait();
-    // The worker holds this lock as long as it lives, so that its end is noticed even where it can't say a word: out of memory, or closed.
-    // (A page that is neither on https nor on this machine has no locks.)
     const lock = `detok ${Math.random()}`;
-    const waitForItsEnd = () =>
-      globalThis.navigator.locks?.request(lock, () => this.#die(new RuntimeError("The worker that decodes has ended. Press Try again to start a new one."))).catch(() => {});
     /**
      * What runs: versions of Python and detok_py. Rejects with a RuntimeError that says what to do.
      * @type {Promise<{python: string, detok: string}>}
@@ -100,7 +96,7 @@ export class PythonWorker {
     this.ready = this.#calls.call("boot", { runtimeUrl: new URL(runtimeUrl, document.baseURI).href, lock }).then(
       (info) => {
         clearTimeout(waited);
-        void waitForItsEnd();
+        whenGone(lock, () => this.#die(new RuntimeError("The worker that decodes has ended. Press Try again to start a new one.")));
         return info;
       },
       (error) => {

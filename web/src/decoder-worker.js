@@ -4,7 +4,7 @@
  * Answers the calls of decoder.js; posts the notes `progress` and `batch`. What anything means is decided in Python (detok_embed.py).
  */
 
-import { answerCalls, postNote } from "./messages.js";
+import { answerCalls, holdWhileAlive, postNote } from "./messages.js";
 import { EngineSocket } from "./socket.js";
 
 /** @typedef {import("./boot-micropython.js").Python} Python */
@@ -52,8 +52,7 @@ answerCalls(scope, {
   async boot({ runtime, runtimeUrl, files, lock }) {
     const boot = runtime === "pyodide" ? import("./boot-pyodide.js") : import("./boot-micropython.js");
     boot.catch(() => {}); // on its way while the lock is asked for, and heard below
-    // Held for ever: it is free when this worker is gone.
-    if (navigator.locks) await new Promise((held) => navigator.locks.request(lock, () => (held(null), new Promise(() => {}))).catch(held));
+    await holdWhileAlive(lock);
     booted ??= boot.then(({ bootPython }) => bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress), files));
     python = await booted;
     return { runtime, ...JSON.parse(python.embed.about()) };

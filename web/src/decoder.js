@@ -5,7 +5,7 @@
  * and the next stream gets a new worker: nothing waits for ever.
  */
 
-import { makeCalls } from "./messages.js";
+import { makeCalls, whenGone } from "./messages.js";
 
 /**
  * @typedef {object} RuntimeOptions
@@ -87,8 +87,6 @@ export class DecoderWorker {
     /** @type {DetokError | undefined} */
     this.dead = undefined;
     this.worker = startWorker();
-    // The worker holds this lock for as long as it lives, and the page waits for it: whatever ends a worker, out of memory included, the page
-    // hears of it. (Pages that are not on https or localhost have no locks, and hear only of what the worker itself can still say.)
     const lock = `detok ${Math.random()}`;
     let noted = false;
     let step = "starting the worker";
@@ -103,7 +101,7 @@ export class DecoderWorker {
     this.calls = makeCalls(this.worker, (name, value) => {
       if (name === "batch") this.streams.get(value.stream)?.deref()?.take(value);
       else {
-        if (!noted) globalThis.navigator.locks?.request(lock, () => this.die(new DetokError("The decoding worker is gone.", { retry: true }))).catch(() => {});
+        if (!noted) whenGone(lock, () => this.die(new DetokError("The decoding worker is gone.", { retry: true })));
         noted = true;
         step = value.step;
         if (!this.booted) wait();

@@ -121,3 +121,21 @@ export function makeCalls(port, onNote = () => {}) {
 export function postNote(port, name, value) {
   port.postMessage({ note: name, value });
 }
+
+/**
+ * Hold a lock for as long as this worker lives, so that the page hears of its end. Resolves once it is held. A page that is neither on
+ * https nor on this machine has no locks: it hears only of what the worker itself can still say.
+ * @param {string} lock
+ */
+export async function holdWhileAlive(lock) {
+  if (navigator.locks) await new Promise((held) => navigator.locks.request(lock, () => (held(null), new Promise(() => {}))).catch(held));
+}
+
+/**
+ * Call `tell` when the worker that holds this lock is gone, whatever ended it: out of memory, or closed without a word.
+ * @param {string} lock
+ * @param {() => void} tell
+ */
+export function whenGone(lock, tell) {
+  globalThis.navigator.locks?.request(lock, tell).catch(() => {});
+}

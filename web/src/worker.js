@@ -4,7 +4,7 @@
  * Answers the calls of web/src/client.js: `boot`, `open`, `cancel`, `giveUp`, `pause`, `captureRows`, `captureText`. Posts the notes `progress` and `batch`.
  */
 
-import { answerCalls, postNote } from "./messages.js";
+import { answerCalls, holdWhileAlive, postNote } from "./messages.js";
 import { bootPython } from "./runtime.js";
 import { EngineSocket } from "./socket.js";
 
@@ -48,8 +48,7 @@ function fillInbox(browser, bytes) {
 answerCalls(scope, {
   /** @param {{runtimeUrl: string, lock: string}} options */
   async boot({ runtimeUrl, lock }) {
-    // Held for ever: it is free when this worker is gone.
-    if (navigator.locks) await new Promise((held) => navigator.locks.request(lock, () => (held(null), new Promise(() => {}))).catch(held));
+    await holdWhileAlive(lock);
     booted ??= bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress)).then((python) => ({
       python,
       browser: python.pyimport("detok_py.browser"),
