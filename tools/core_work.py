@@ -35,9 +35,9 @@ tokenizer = {
     "decoder": {"type": "ByteLevel"},
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
 }
-with open("/tmp/tokenizer.json", "w") as file:
+with open("tokenizer.json", "w") as file:
     json.dump(tokenizer, file)
-loaded_tokenizer = detok_py.load_tokenizer("/tmp/tokenizer.json")
+loaded_tokenizer = detok_py.load_tokenizer("tokenizer.json")
 assert loaded_tokenizer.decode(loaded_tokenizer.encode("abab")) == "abab"
 
 try:
