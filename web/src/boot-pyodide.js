@@ -2,7 +2,10 @@
  * Boots Pyodide in this worker with as little as detok_py needs: a standard library cut down to it, and no micropip.
  *
  * In: the runtime's folder, with Pyodide's own files and python_core.zip (tools/build_core.mjs). Out: as boot-micropython.js gives it.
+ * A first visit remembers Python's memory once it has started, and later ones begin with that (memory-snapshot.js).
  */
+
+import { MemorySnapshot } from "./memory-snapshot.js";
 
 /** @typedef {import("./messages.js").Progress} Progress */
 /** @typedef {import("./boot-micropython.js").Python} Python */
@@ -10,9 +13,11 @@
 /**
  * @param {string} runtimeUrl  Absolute, ending in "/".
  * @param {(progress: Progress) => void} onProgress
+ * @param {Record<string, string>} [files]  MicroPython's.
+ * @param {string | false} [cache]  Name of the cache in Cache Storage where Python's memory is kept.
  * @returns {Promise<Python>}
  */
-export async function bootPython(runtimeUrl, onProgress) {
+export async function bootPython(runtimeUrl, onProgress, files, cache = false) {
   onProgress({ step: "reading Pyodide", loaded: 0, total: 0 });
   /** @param {string} name */
   const url = (name) => new URL(name, runtimeUrl).href;
@@ -21,20 +26,61 @@ export async function bootPython(runtimeUrl, onProgress) {
     if (!answer.ok) throw new Error(`${address} could not be read (HTTP ${answer.status}).`);
     return answer;
   };
-  const [{ loadPyodide }, lock] = await Promise.all([
+  // All at once, what Pyodide asks for one after another.
+  import(/* webpackIgnore: true */ /* @vite-ignore */ url("pyodide.asm.mjs")).catch(() => {});
+  const wasm = read(url("pyodide.asm.wasm"));
+  const core = read(url("python_core.zip")).then((answer) => answer.arrayBuffer());
+  for (const early of [wasm, core]) early.catch(() => {}); // heard when its turn comes
+  // What is kept is a convenience: whatever goes wrong with it, Python starts.
+  const place = core.then((zip) => MemorySnapshot.of(cache, runtimeUrl, zip).catch(() => undefined));
+  const [{ loadPyodide }, lock, snapshot, kept] = await Promise.all([
     import(/* webpackIgnore: true */ /* @vite-ignore */ url("pyodide.mjs")),
     read(url("pyodide-lock.json")).then((answer) => answer.json()),
+    place,
+    place.then((snapshot) => snapshot?.recall().catch(() => undefined)),
   ]);
-  const python = await loadPyodide({
-    indexURL: runtimeUrl,
-    stdLibURL: url("python_core.zip"),
-    // What the lock says of this Pyodide, and none of its packages: nothing is loaded by name.
-    lockFileContents: { info: lock.info, packages: {} },
-    packageBaseUrl: runtimeUrl,
-    stdout: () => {},
-    stderr: () => {},
-  });
+  const given = new Map([[url("pyodide.asm.wasm"), wasm], [url("python_core.zip"), core.then((zip) => new Response(zip))]]);
+  /** @param {object} options */
+  const start = async (options) => {
+    // What Pyodide fetches itself is given to it, once, because it has been on its way since the beginning.
+    const plainFetch = globalThis.fetch;
+    globalThis.fetch = (input, init) => {
+      const answer = given.get(String(input));
+      given.delete(String(input));
+      return answer ?? plainFetch(input, init);
+    };
+    try {
+      return await loadPyodide({
+        indexURL: runtimeUrl,
+        stdLibURL: url("python_core.zip"),
+        // What the lock says of this Pyodide, and none of its packages: nothing is loaded by name.
+        lockFileContents: { info: lock.info, packages: {} },
+        packageBaseUrl: runtimeUrl,
+        stdout: () => {},
+        stderr: () => {},
+        ...options,
+      });
+    } finally {
+      globalThis.fetch = plainFetch;
+    }
+  };
+  /** @type {any} */
+  let python;
+  if (kept) {
+    try {
+      python = await start({ _loadSnapshot: kept.memory });
+    } catch {
+      // Damaged, or another Pyodide's: this visit is a first one.
+    }
+  }
   onProgress({ step: "starting Python", loaded: 0, total: 0 });
+  if (!python) {
+    python = await start({ _makeSnapshot: snapshot !== undefined });
+    python.runPython("import detok_embed, detok_py.browser");
+    // Now, before JavaScript holds anything of Python's, which would not be there the next time. Nobody waits until it is kept.
+    const remember = async () => snapshot?.remember(python.makeMemorySnapshot());
+    remember().catch(() => {});
+  }
   const embed = python.pyimport("detok_embed");
   const browser = python.pyimport("detok_py.browser");
   /** @type {{proxy: any, buffer: any} | undefined} */

@@ -48,12 +48,12 @@ function sessionOf(stream) {
 }
 
 answerCalls(scope, {
-  /** @param {{runtime: string, runtimeUrl: string, files?: Record<string, string>, lock: string}} options */
-  async boot({ runtime, runtimeUrl, files, lock }) {
+  /** @param {{runtime: string, runtimeUrl: string, files?: Record<string, string>, cache: string | false, lock: string}} options */
+  async boot({ runtime, runtimeUrl, files, cache, lock }) {
     const boot = runtime === "pyodide" ? import("./boot-pyodide.js") : import("./boot-micropython.js");
     boot.catch(() => {}); // on its way while the lock is asked for, and heard below
     await holdWhileAlive(lock);
-    booted ??= boot.then(({ bootPython }) => bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress), files));
+    booted ??= boot.then(({ bootPython }) => bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress), files, cache));
     python = await booted;
     return { runtime, ...JSON.parse(python.embed.about()) };
   },

@@ -11,6 +11,7 @@ import { makeCalls, whenGone } from "./messages.js";
  * @typedef {object} RuntimeOptions
  * @property {"micropython" | "pyodide"} [runtime]  Which Python decodes; MicroPython unless said otherwise. MicroPython is 0.3 MB, Pyodide 4 MB; they decode alike.
  * @property {string | URL} [runtimeUrl]  The folder of the runtime's files. Default: `../runtime/` beside this module.
+ * @property {string | false} [cache]  Name of the cache in Cache Storage where Pyodide's memory is kept for the next visit (12 MB), or false. Default "detok".
  * @property {number} [timeout]  Milliseconds without progress after which booting is given up. Default 30000.
  *
  * @typedef {import("./messages.js").Progress} Progress
@@ -73,7 +74,7 @@ const ownFiles = () => ({
 /** A worker with Python in it. */
 export class DecoderWorker {
   /** @param {RuntimeOptions} options */
-  constructor({ runtime = "micropython", runtimeUrl, timeout = 30_000 } = {}) {
+  constructor({ runtime = "micropython", runtimeUrl, cache = "detok", timeout = 30_000 } = {}) {
     if (typeof Worker === "undefined") throw new DetokError("detok decodes in a Worker, and there is none here: call it in a browser.");
     const files = runtimeUrl === undefined ? ownFiles() : undefined;
     const folder = files ? new URL("./", files["micropython.mjs"]) : new URL(String(runtimeUrl).replace(/\/*$/, "/"), base());
@@ -113,7 +114,7 @@ export class DecoderWorker {
     this.worker.addEventListener("messageerror", () => this.die(new DetokError("The decoding worker sent what cannot be read.", { retry: true })));
     wait();
     /** @type {Promise<RuntimeInfo>} */
-    this.ready = this.calls.call("boot", { runtime, runtimeUrl: folder.href, files, lock }).then(
+    this.ready = this.calls.call("boot", { runtime, runtimeUrl: folder.href, files, cache, lock }).then(
       (info) => {
         this.booted = true;
         clearTimeout(timer);

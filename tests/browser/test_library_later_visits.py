@@ -1,0 +1,203 @@
+"""A later visit: Pyodide begins with the memory that the first visit kept, and with nothing that is not that memory."""
+
+import pytest
+from bridge_rig import VOCABULARY
+
+# Python booted in the page itself, as the library's worker boots it. The hash of a text is another in each Python that has started anew.
+KIT = """async () => {
+  const { bootPython } = await import("/src/boot-pyodide.js");
+  window.visit = async (cache = "detok") => {
+    const { interpreter, embed } = await bootPython(location.origin + "/runtime/", () => {}, undefined, cache);
+    embed.open_text(1, "{}");
+    const steps = ["e2", "82", "ac21"].map((bytes) => JSON.parse(embed.feed_bytes(1, bytes))[0]);
+    embed.release(1);
+    return {
+      seed: interpreter.runPython("hash('é')"),
+      steps: steps.map((deltas) => deltas.map(([, text]) => text).join("")),
+      run: interpreter.runPython("import detok_py.session; detok_py.session.new_run_id()"),
+      lazy: interpreter.runPython("import detok_py.tokenizers; detok_py.tokenizers.load_tokenizer is not None"),
+    };
+  };
+  window.kept = async (cache = "detok") => {
+    const store = await caches.open(cache), found = [];
+    for (const { url } of await store.keys()) found.push([url, (await (await store.match(url))?.arrayBuffer())?.byteLength]);
+    return found;
+  };
+  window.keeping = async (cache = "detok") => {
+    for (let tries = 0; tries < 600 && !(await kept(cache)).length; tries++) await sleep(50);
+    return kept(cache);
+  };
+  window.snapshot = async (size) => {
+    const { MemorySnapshot } = await import("/src/memory-snapshot.js");
+    const memory = new Uint8Array(size);
+    for (let at = 100_000; at < size; at += 50_000) memory[at] = at % 251;
+    return [await MemorySnapshot.of("detok", "/runtime/", new TextEncoder().encode("a core").buffer), memory];
+  };
+}"""
+STEPS = ["", "", "€!"]
+
+
+@pytest.fixture
+def page(open_library):
+    page = open_library()
+    page.evaluate(KIT)
+    yield page
+    page.context.close()
+
+
+def test_a_later_visit_begins_with_the_memory_of_the_first_one(page):
+    first, found, later, third = page.evaluate("async () => [await visit(), await keeping(), await visit(), await visit()]")
+    assert first["steps"] == later["steps"] == third["steps"] == STEPS
+    assert first["seed"] == later["seed"] == third["seed"]
+    # Modules that nobody had imported by then are there as well.
+    assert first["lazy"] and later["lazy"]
+    # What has to differ from visit to visit does: a run's id is the key to its text.
+    assert len({visit["run"] for visit in (first, later, third)}) == 3
+    ((url, size),) = found
+    assert "/runtime/memory?" in url
+    assert 4 << 20 < size < 16 << 20
+    assert page.complaints == []
+
+
+def test_where_nothing_may_be_kept_each_visit_is_a_first_one(page):
+    first, later, found = page.evaluate("async () => [await visit(false), await visit(false), await kept()]")
+    assert first["steps"] == later["steps"] == STEPS
+    assert first["seed"] != later["seed"]
+    assert found == []
+
+
+# Of the size of a whole number of pages, and not; and one that is all zeros.
+@pytest.mark.parametrize("size", [655_360, 700_048, 65_536])
+def test_a_memory_comes_back_as_it_was_without_its_empty_pages(page, size):
+    seen = page.evaluate(
+        """async (size) => {
+          const [snapshot, memory] = await window.snapshot(size);
+          const nothing = await snapshot.recall();
+          await snapshot.remember(memory);
+          const back = await (await snapshot.recall()).memory;
+          const [[, packed]] = await kept();
+          return [nothing ?? null, back.length, back.every((byte, at) => byte === memory[at]), packed];
+        }""",
+        size,
+    )
+    assert seen[:3] == [None, size, True]
+    assert seen[3] < size
+
+
+DAMAGES = {
+    "flipped": "bytes.map((byte, at) => (at === 70_000 ? byte ^ 1 : byte))",
+    "its sum": "bytes.map((byte, at) => (at === 3 ? byte ^ 1 : byte))",
+    "its length": "bytes.map((byte, at) => (at === 33 ? byte ^ 1 : byte))",
+    "truncated": "bytes.slice(0, 70_000)",
+    "the head alone": "bytes.slice(0, 34)",
+    "longer": "new Blob([bytes, 'x'])",
+    "empty": "''",
+    "a page": "'<!doctype html><p>Sign in'",
+}
+
+
+def test_a_memory_that_is_damaged_does_not_come_back(page):
+    seen = page.evaluate(
+        "async () => { const damages = {" + ",".join(f'"{name}": (bytes) => {change}' for name, change in DAMAGES.items()) + "};"
+        """
+          const [snapshot, memory] = await window.snapshot(655_360), seen = {};
+          for (const [name, change] of Object.entries(damages)) {
+            await snapshot.remember(memory);
+            const bytes = new Uint8Array(await (await snapshot.store.match(snapshot.url)).arrayBuffer());
+            await snapshot.store.put(snapshot.url, new Response(change(bytes)));
+            seen[name] = (await outcome((await snapshot.recall()).memory)).startsWith("Error: ");
+          }
+          return seen;
+        }"""
+    )
+    assert seen == dict.fromkeys(DAMAGES, True)
+
+
+OLD = {
+    "damaged": "bytes[5_000_000] ^= 1;",
+    # As it was packed, but by another build: the build's name is in the first page, and the sum is right.
+    "of another Pyodide": """
+      const pages = new DataView(bytes.buffer).getUint32(36, true);
+      bytes[32 + 4 * (2 + pages) + 20] ^= 1;
+      bytes.set(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes.subarray(32))));""",
+}
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_a_visit_that_finds_a_memory_of_no_use_is_a_first_one_and_replaces_it(page, old):
+    first, found, second, third = page.evaluate(
+        "async () => { const change = async (bytes) => {" + OLD[old] + "return bytes; };"
+        """
+          const first = await visit(), [[url]] = await keeping(), store = await caches.open("detok");
+          const body = async () => new Uint8Array(await (await store.match(url))?.arrayBuffer() ?? []);
+          const changed = await change(await body());
+          await store.put(url, new Response(changed));
+          const second = await visit();
+          const same = async () => String((await body()).subarray(0, 32)) === String(changed.subarray(0, 32));
+          for (let tries = 0; tries < 600 && (await same()); tries++) await sleep(50);
+          return [first, await keeping(), second, await visit()];
+        }"""
+    )
+    assert first["steps"] == second["steps"] == third["steps"] == STEPS
+    assert first["seed"] != second["seed"] == third["seed"]
+    assert len(found) == 1
+    assert [text for text in page.complaints if "pageerror" in text] == []
+
+
+def test_a_memory_of_another_version_goes_when_this_one_is_kept(page):
+    found = page.evaluate(
+        """async () => {
+          const store = await caches.open("detok");
+          await store.put("/runtime/memory?0123", new Response("of last week"));
+          await store.put("/elsewhere/memory?0123", new Response("stays"));
+          await store.put("/vocabulary/of-somebody.detok", new Response("stays"));
+          const [snapshot, memory] = await window.snapshot(655_360);
+          await snapshot.remember(memory);
+          return kept();
+        }"""
+    )
+    left = sorted(url.split("/", 3)[3].partition("?")[0] for url, _ in found)
+    assert left == ["elsewhere/memory", "runtime/memory", "vocabulary/of-somebody.detok"]
+
+
+LACKS = {
+    "no Cache Storage": "Object.defineProperty(window, 'caches', { value: undefined })",
+    "no sums": "Object.defineProperty(crypto, 'subtle', { value: undefined })",
+    "one that refuses": "CacheStorage.prototype.open = () => Promise.reject(new DOMException('no', 'SecurityError'))",
+    "one that cannot be read": "Cache.prototype.match = () => Promise.reject(new DOMException('no', 'UnknownError'))",
+    "no room": "Cache.prototype.put = () => Promise.reject(new DOMException('full', 'QuotaExceededError'))",
+}
+
+
+@pytest.mark.parametrize("lack", LACKS)
+def test_where_nothing_can_be_kept_python_starts_all_the_same(page, lack):
+    assert page.evaluate(f"async () => {{ {LACKS[lack]}; return (await visit()).steps; }}") == STEPS
+    assert page.complaints == []
+
+
+def test_the_librarys_worker_decodes_bytes_ids_and_answers_in_a_memory_that_was_kept(page):
+    request = {"prompt": "", "params": {"engine": "scripted", "text": "naïve 👩‍🚀 你好", "pace": 2000}}
+    seen = page.evaluate(
+        """async ([sha256, request]) => {
+          const options = { runtime: "pyodide", cache: "the page's own" };
+          const run = async () => {
+            const { python } = await lib.warmUp(options);
+            const vocabulary = await lib.loadVocabulary(`/vocabulary/${sha256}.detok`, options);
+            const bytes = await partsOf(sourceOf(bytesOf("é👩‍🚀")).pipeThrough(new lib.DetokStream(options)));
+            const ids = await partsOf(sourceOf([[65, 66, 67, 68]]).pipeThrough(new lib.DetokStream({ ...options, vocabulary })));
+            const answer = await partsOf(lib.connect("/stream", { ...options, ...request }).text);
+            lib.shutDown();
+            return [python, bytes, ids.join(""), answer.join("")];
+          };
+          const first = await run();
+          const found = await keeping("the page's own");
+          return [first, await run(), found.map(([url]) => url).filter((url) => url.includes("memory?")).length];
+        }""",
+        [VOCABULARY.sha256, request],
+    )
+    first, later, memories = seen
+    assert first == later
+    assert first[1] == ["é", "👩", "\u200d", "🚀"]
+    assert first[3] == request["params"]["text"]
+    assert memories == 1
+    assert page.complaints == []
