@@ -58,6 +58,7 @@ def measure(url: str, runs: int) -> None:
                         seen.setdefault((runtime, visit), []).append(page.evaluate(FIRST, [INDEX, runtime]))
                         if runtime == "pyodide":
                             page.wait_for_function(KEPT)
+                            page.wait_for_timeout(1000)  # for the browser to write it down; a visit lasts longer than that
                         seen.setdefault(("a worker of one line", visit), []).append(page.evaluate(EMPTY))
                         context.close()
     for (what, visit), times in seen.items():

@@ -2,9 +2,10 @@
 // detok_py itself, and the worker's module in web/python/, all as bytecode. For pages that embed detok and nothing else: about a third of
 // the bytes, and no micropip.
 //
-// In: .build/runtime/ as build_runtime.mjs and browser_wheel.py leave it. Out: python_core.zip, its compressed forms, and its line in
-// manifest.json. Which modules are needed is found by running it: everything is imported and worked once, and what has been
-// loaded from the standard library by then goes in. Then a fresh Python starts from the new zip and does the same work again.
+// In: .build/runtime/ as build_runtime.mjs and browser_wheel.py leave it. Out: python_core.zip and python_core.json ({info, sha256}: what
+// Pyodide wants to know of itself, and the zip's sum), their compressed forms, and their lines in manifest.json. Which modules are needed is
+// found by running it: everything is imported and worked once, and what has been loaded from the standard library by then goes in. Then a
+// fresh Python starts from the new zip and does the same work again.
 
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -47,7 +48,9 @@ const manifestFile = join(out, "manifest.json");
 const line = await place(out, name, zip);
 const fresh = await loadPyodide({ indexURL: `${out}/`, stdLibURL: join(out, name) });
 fresh.runPython(work);
+const { info } = JSON.parse(await readFile(join(out, "pyodide-lock.json"), "utf8"));
+const about = await place(out, "python_core.json", Buffer.from(JSON.stringify({ info, sha256: line.sha256 })));
 const manifest = JSON.parse(await readFile(manifestFile, "utf8"));
-manifest[name] = line;
+Object.assign(manifest, { [name]: line, "python_core.json": about });
 await writeFile(manifestFile, JSON.stringify(manifest, null, 1) + "\n");
 process.exit(0);

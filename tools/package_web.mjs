@@ -17,7 +17,7 @@ const WORKER = "decoder-worker.js";
 // MicroPython first; Pyodide cut down, for those who ask for it and for reading tokenizer files.
 const RUNTIME = [
   "micropython.mjs", "micropython.wasm", "detok_micropython.bin",
-  "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json", "python_core.zip",
+  "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.zip", "python_core.json",
 ];
 
 /** @param {string} target  The folder of the package, new. */

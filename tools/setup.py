@@ -196,7 +196,7 @@ STEPS = {
     "core": Step(
         "the small runtime for embedding",
         (*CORE, "web/python/*.py", "tools/build_core.mjs", "tools/core_work.py", "tools/compile_stdlib.py", ".build/stamps/runtime"),
-        (".build/runtime/python_core.zip",),
+        (".build/runtime/python_core.zip", ".build/runtime/python_core.json"),
         build_core,
     ),
     "micropython": Step(

@@ -389,7 +389,7 @@ def _complaints_of_its_own(request: pytest.FixtureRequest) -> None:
 SOAK_IN_FIREFOX = {
     *("test_chat_ui.py", "test_examples.py", "test_installed_package.py", "test_runtimes.py"),
     *("test_glyphs_check.py", "test_glyphs_command.py", "test_glyphs_fields.py", "test_glyphs_plugin.py"),
-    *("test_library_vocabularies.py", "test_library_workers.py"),
+    *("test_library_later_visits.py", "test_library_vocabularies.py", "test_library_workers.py"),
 }
 DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
 

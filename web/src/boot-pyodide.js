@@ -5,7 +5,7 @@
  * A first visit remembers Python's memory once it has started, and later ones begin with that (memory-snapshot.js).
  */
 
-import { MemorySnapshot } from "./memory-snapshot.js";
+import { MemorySnapshot, sumOf } from "./memory-snapshot.js";
 
 /** @typedef {import("./messages.js").Progress} Progress */
 /** @typedef {import("./boot-micropython.js").Python} Python */
@@ -27,22 +27,23 @@ export async function bootPython(runtimeUrl, onProgress, files, cache = false) {
     return answer;
   };
   // All at once, what Pyodide asks for one after another.
-  import(/* webpackIgnore: true */ /* @vite-ignore */ url("pyodide.asm.mjs")).catch(() => {});
+  const about = read(url("python_core.json")).then((answer) => answer.json());
+  const loader = import(/* webpackIgnore: true */ /* @vite-ignore */ url("pyodide.mjs"));
+  const glue = import(/* webpackIgnore: true */ /* @vite-ignore */ url("pyodide.asm.mjs"));
   const wasm = read(url("pyodide.asm.wasm"));
   const core = read(url("python_core.zip")).then((answer) => answer.arrayBuffer());
-  for (const early of [wasm, core]) early.catch(() => {}); // heard when its turn comes
+  for (const early of [loader, glue, wasm, core]) early.catch(() => {}); // heard when its turn comes
+  const { info, sha256 } = await about;
   // What is kept is a convenience: whatever goes wrong with it, Python starts.
-  const place = core.then((zip) => MemorySnapshot.of(cache, runtimeUrl, zip).catch(() => undefined));
-  const [{ loadPyodide }, lock, snapshot, kept] = await Promise.all([
-    import(/* webpackIgnore: true */ /* @vite-ignore */ url("pyodide.mjs")),
-    read(url("pyodide-lock.json")).then((answer) => answer.json()),
-    place,
-    place.then((snapshot) => snapshot?.recall().catch(() => undefined)),
-  ]);
+  const snapshot = await MemorySnapshot.of(cache, runtimeUrl, sha256).catch(() => undefined);
+  const kept = await snapshot?.recall().catch(() => undefined);
+  /** Whether the zip that came is the one that a snapshot would be of: a site may be changing just now. */
+  const isSame = async () => (await sumOf(await core)) === sha256;
   const given = new Map([[url("pyodide.asm.wasm"), wasm], [url("python_core.zip"), core.then((zip) => new Response(zip))]]);
   /** @param {object} options */
   const start = async (options) => {
     // What Pyodide fetches itself is given to it, once, because it has been on its way since the beginning.
+    const { loadPyodide } = await loader;
     const plainFetch = globalThis.fetch;
     globalThis.fetch = (input, init) => {
       const answer = given.get(String(input));
@@ -53,8 +54,8 @@ export async function bootPython(runtimeUrl, onProgress, files, cache = false) {
       return await loadPyodide({
         indexURL: runtimeUrl,
         stdLibURL: url("python_core.zip"),
-        // What the lock says of this Pyodide, and none of its packages: nothing is loaded by name.
-        lockFileContents: { info: lock.info, packages: {} },
+        // None of Pyodide's packages: nothing is loaded by name.
+        lockFileContents: { info, packages: {} },
         packageBaseUrl: runtimeUrl,
         stdout: () => {},
         stderr: () => {},
@@ -68,7 +69,8 @@ export async function bootPython(runtimeUrl, onProgress, files, cache = false) {
   let python;
   if (kept) {
     try {
-      python = await start({ _loadSnapshot: kept.memory });
+      const [started, same] = await Promise.all([start({ _loadSnapshot: kept.memory }), isSame()]);
+      if (same) python = started;
     } catch {
       // Damaged, or another Pyodide's: this visit is a first one.
     }
@@ -77,9 +79,13 @@ export async function bootPython(runtimeUrl, onProgress, files, cache = false) {
   if (!python) {
     python = await start({ _makeSnapshot: snapshot !== undefined });
     python.runPython("import detok_embed, detok_py.browser");
-    // Now, before JavaScript holds anything of Python's, which would not be there the next time. Nobody waits until it is kept.
-    const remember = async () => snapshot?.remember(python.makeMemorySnapshot());
-    remember().catch(() => {});
+    const remember = async () => {
+      // Before JavaScript holds anything of Python's, which would not be there the next time.
+      const memory = snapshot && python.makeMemorySnapshot();
+      await new Promise((resolve) => setTimeout(resolve, 500)); // the first characters come first
+      if (memory && (await isSame())) await snapshot.remember(memory);
+    };
+    remember().catch(() => {}); // nobody waits for it
   }
   const embed = python.pyimport("detok_embed");
   const browser = python.pyimport("detok_py.browser");

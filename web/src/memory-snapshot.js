@@ -15,6 +15,9 @@ const DIGEST = 32;
 /** @param {BufferSource} bytes @returns {Promise<Uint8Array>} */
 const digest = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 
+/** The SHA-256 of these bytes, in hex. @param {BufferSource} bytes */
+export const sumOf = async (bytes) => Array.from(await digest(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
 /** The place of one runtime's snapshot. */
 export class MemorySnapshot {
   /** @param {Cache} store @param {string} url  Under which it is kept there. */
@@ -27,13 +30,11 @@ export class MemorySnapshot {
    * The place for this runtime; undefined where this page can keep nothing, or should not. Rejects where the browser refuses.
    * @param {string | false} cache  Name of the cache in Cache Storage.
    * @param {string} runtimeUrl  Absolute, ending in "/".
-   * @param {ArrayBuffer} core  What is in the snapshot: the standard library and detok_py, as a zip.
+   * @param {string} version  Names what is in the snapshot: the standard library and detok_py.
    */
-  static async of(cache, runtimeUrl, core) {
+  static async of(cache, runtimeUrl, version) {
     if (!cache || !globalThis.caches || !globalThis.crypto?.subtle) return undefined;
-    const [store, sum] = await Promise.all([caches.open(cache), digest(core)]);
-    const version = Array.from(sum, (byte) => byte.toString(16).padStart(2, "0")).join("");
-    return new MemorySnapshot(store, `${runtimeUrl}memory?${version}`);
+    return new MemorySnapshot(await caches.open(cache), `${runtimeUrl}memory?${version}`);
   }
 
   /**
@@ -48,7 +49,7 @@ export class MemorySnapshot {
     return { memory };
   }
 
-  /** Remember a memory here, in place of those of other versions. @param {Uint8Array<ArrayBuffer>} memory */
+  /** Remember a memory here, in place of those of other versions; a little at a time. @param {Uint8Array<ArrayBuffer>} memory */
   async remember(memory) {
     const packed = await pack(memory);
     await this.forget();
@@ -74,6 +75,8 @@ async function pack(memory) {
   };
   const pages = [];
   for (let at = 0; at < memory.length; at += PAGE) {
+    // What this worker is for comes first.
+    if (at % (64 * PAGE) === 0) await new Promise((resolve) => setTimeout(resolve));
     if (isUsed(at >> 2, Math.min(at + PAGE, memory.length) >> 2)) pages.push({ number: at / PAGE, page: memory.subarray(at, at + PAGE) });
   }
   const head = new Uint32Array([memory.length, pages.length, ...pages.map(({ number }) => number)]);
