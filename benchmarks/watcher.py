@@ -1,8 +1,12 @@
 """What the watcher costs a page: 20,000 appends with it and without, and its size.
 
-`python benchmarks/watcher.py` prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}.
-Milliseconds that the page's main thread computed, from the first append to the frame after the last (the debugger's ThreadTime:
-what else the machine does is not in it), medians of RUNS interleaved runs, one new page each. The size is of the file as it ships.
+`python benchmarks/watcher.py` prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio", "wall"}.
+Milliseconds that the page's main thread computed, from the first append until the last is laid out and painted (the debugger's
+ThreadTime: what else the machine does is not in it), and `wall`, the ratio of the times that passed; medians of RUNS interleaved runs,
+one new page each. The size is of the file as it ships.
+
+Where tasks follow each other without a pause, frames take what time they can get, and whatever makes a task longer is multiplied by the
+layout of ever more frames: those cases say how much the cost can be made to matter, the others what a page feels.
 """
 
 import gzip
@@ -19,19 +23,37 @@ from detok_py.glyphs.watch import GlyphWatch, script
 
 RUNS = 5
 ROOT = Path(__file__).resolve().parents[1]
+TEXT, ELEMENT = "log.append('token ')", "log.appendChild(document.createElement('span')).textContent = 'token '"
+GROW = "log.firstChild.appendData('tök ')"
+# How many appends follow each other, and what is waited for then.
 CASES = {
-    "20,000 text nodes, 20 a task": "for (let j = 0; j < 20; j++) log.append('token ');",
-    "20,000 elements, 20 a task": "for (let j = 0; j < 20; j++) log.appendChild(document.createElement('span')).textContent = 'token ';",
-    "20,000 appends to one text node, 20 a task": "for (let j = 0; j < 20; j++) log.firstChild.appendData('tök ');",
+    "text nodes, in one task": (TEXT, 20_000, "0"),
+    "elements, in one task": (ELEMENT, 20_000, "0"),
+    "to one text node, in one task": (GROW, 20_000, "0"),
+    "text nodes, a microtask each": (TEXT, 1, "0"),
+    "elements, a microtask each": (ELEMENT, 1, "0"),
+    "to one text node, a microtask each": (GROW, 1, "0"),
+    "text nodes, 100 a frame": (TEXT, 100, "new Promise(requestAnimationFrame)"),
+    "elements, 100 a frame": (ELEMENT, 100, "new Promise(requestAnimationFrame)"),
+    "to one text node, 100 a frame": (GROW, 100, "new Promise(requestAnimationFrame)"),
+    "text nodes, 20 a task without a pause": (TEXT, 20, "next()"),
+    "elements, 20 a task without a pause": (ELEMENT, 20, "next()"),
+    "to one text node, 20 a task without a pause": (GROW, 20, "next()"),
 }
 # Part of the cost is the browser's: it keeps records for anyone who observes, most of all for one long text node.
 IDLE = "new MutationObserver(() => {}).observe(document, { subtree: true, childList: true, characterData: true, attributes: true })"
-RUN = """async (step) => {
+RUN = """async ([append, together, pause]) => {
     document.body.innerHTML = '<div id=log> </div>';
-    const log = document.querySelector('#log'), act = new Function('log', step), channel = new MessageChannel();
+    const log = document.querySelector('#log'), channel = new MessageChannel();
     const next = () => new Promise((r) => { channel.port1.onmessage = r; channel.port2.postMessage(0); });
-    for (let i = 0; i < 1000; i++) { act(log); await next(); }
+    const act = new Function('log', 'next', `return async () => {
+      for (let i = 0; i < 20000; i += ${together}) { for (let j = 0; j < ${together}; j++) ${append}; await ${pause}; }
+    }`)(log, next);
+    const began = performance.now();
+    await act();
     await new Promise(requestAnimationFrame);
+    await next();
+    return performance.now() - began;
 }"""
 
 
@@ -58,7 +80,7 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**browser_options())
         for case, step in CASES.items():
-            times: dict[str, list[float]] = {"watched": [], "unwatched": [], "an observer that does nothing": []}
+            times: dict[str, list[tuple[float, float]]] = {"watched": [], "unwatched": [], "an observer that does nothing": []}
             for _ in range(RUNS):
                 for kind, samples in times.items():
                     context = browser.new_context()
@@ -71,14 +93,14 @@ def main() -> None:
                     debugger = context.new_cdp_session(page)
                     debugger.send("Performance.enable")
                     before = thread_time(debugger)
-                    page.evaluate(RUN, step)
-                    samples.append(thread_time(debugger) - before)
+                    wall = page.evaluate(RUN, list(step))
+                    samples.append((thread_time(debugger) - before, wall))
                     context.close()
-            ours = statistics.median(times.pop("watched"))
-            for name, samples in times.items():
-                peer = statistics.median(samples)
-                line = {"bench": "watcher", "case": case, "ours": round(ours, 1), "peer": round(peer, 1), "peer_name": name}
-                print(json.dumps({**line, "unit": "ms", "ratio": round(ours / peer, 2)}), flush=True)
+            medians = {kind: [statistics.median(column) for column in zip(*samples, strict=True)] for kind, samples in times.items()}
+            ours, our_wall = medians.pop("watched")
+            for name, (peer, wall) in medians.items():
+                line = {"bench": "watcher", "case": f"20,000 {case}", "ours": round(ours, 1), "peer": round(peer, 1), "peer_name": name}
+                print(json.dumps({**line, "unit": "ms", "ratio": round(ours / peer, 2), "wall": round(our_wall / wall, 2)}), flush=True)
         browser.close()
 
 

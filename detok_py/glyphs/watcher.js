@@ -3,7 +3,7 @@
 // the binding `__detokGlyphsPost`, each finding as it changes.
 //
 // Mutation observers run after every task and every animation callback, before anything is painted; a tick behind the
-// last animation callback therefore knows what this frame paints: `frames` is how many frames showed it.
+// last callback therefore knows what this frame paints: `frames` is how many showed it.
 (() => {
   "use strict";
   const KEY = "__detokGlyphs", MAX = 500, SETTLED = 600, LONG = 4000;
@@ -19,7 +19,7 @@
   const all = [], live = new Set(), byNode = new WeakMap(), roots = new Set(), rootOf = new WeakMap(), changed = new Set();
   let more = 0, last = clock(), mutations = 0, culprit = null, risky = false, dirty = true;
 
-  // Where the first broken character is, or -1; the search by expression is the slow way.
+  // Where the first broken character is, or -1.
   const brokenAt = (s) => {
     if (!s || (s.isWellFormed && s.indexOf("\uFFFD") < 0 && s.isWellFormed())) return -1;
     return s.search(BROKEN);
@@ -84,7 +84,7 @@
     const { node, chain, key, ...rest } = f;
     return rest;
   };
-  // As JSON: its \uD8xx escapes survive the way to the harness, lone surrogates do not.
+  // As JSON: its \uD8xx escapes survive the way, lone surrogates do not.
   const flush = () => {
     if (!changed.size) return;
     const out = JSON.stringify({ doc, url: location.href, findings: [...changed].map(plain) });
@@ -94,8 +94,7 @@
 
   const nameOf = (place, name) => place + (name ? ":" + name : "");
   const lookup = (node, place, name) => byNode.get(node)?.get(nameOf(place, name));
-  // `spots` is every U+FFFD this place has had, with the 12 characters before it: a harness that knows the true text can
-  // tell the ones that were sent.
+  // `spots`: every U+FFFD this place has had, with the 12 characters before it, for a harness that knows the true text.
   const describe = (f, value, at) => {
     f.kind = value[at] === "\uFFFD" ? "ufffd" : "surrogate";
     f.text = value.slice(Math.max(0, at - 40), at + 40);
@@ -109,7 +108,7 @@
   };
   const born = (node, element, place, name, value, at) => {
     const target = element ? selector(element) : "(not in the document)";
-    // A view that renders itself anew keeps the glyph on the screen: one finding.
+    // A view that renders anew keeps the glyph on the screen: one finding.
     const key = [place, name, target, value.slice(Math.max(0, at - 20), at + 1)].join("\n");
     let f = all.find((x) => x.key === key && x.gone !== null);
     if (!f) {
@@ -145,7 +144,7 @@
     describe(f, value, at);
     if (text !== f.text) send(f);
   };
-  // It came and went within one task, unseen.
+  // It came and went unseen.
   const brief = (node, parent, value) => {
     const at = brokenAt(value);
     if (at < 0 || !parent.isConnected || SKIP.test(node.localName) || SKIP.test(parent.localName) || lookup(node, "text", "")) return;
@@ -153,7 +152,8 @@
     if (f) die(f);
   };
 
-  const suspect = (node) => { const s = node.data; return brokenAt(s) >= 0 || s.indexOf("\\") >= 0 || byNode.has(node); };
+  const clean = (s) => brokenAt(s) < 0 && s.indexOf("\\") < 0;
+  const suspect = (node) => !clean(node.data) || byNode.has(node);
   const checkText = (node) => {
     const s = node.data, e = hostOf(node), tag = e && e.localName;
     if (tag === "style") { if (RISKY.test(s)) alarm(); return; }
@@ -175,7 +175,7 @@
     const root = rootOf.get(e) || e.shadowRoot;
     if (root) observe(root) || scan(root);
   };
-  // What changes without a mutation of its own: a half whose other half has come, a value.
+  // What changes without a mutation: a half whose other half has come, a value.
   const recheck = () => { for (const f of live) f.place === "text" ? checkText(f.node) : f.place === "value" && checkValue(f.node); };
   const scan = (node) => {
     const type = node.nodeType;
@@ -212,7 +212,7 @@
     if (!records.length) return;
     last = clock(); mutations += records.length; dirty = true;
     for (const f of live) if (!f.detached && !f.node.isConnected) die(f);
-    // Few calls for each record: a page makes thousands. What was added and is no longer there was never painted.
+    // What was added and is no longer there was never painted.
     for (const r of records) {
       const { type, target } = r;
       if (type === "childList") {
@@ -224,18 +224,12 @@
         }
       } else if (type === "characterData") {
         checkWritten(target);
-        if (target.length > LONG && document.readyState === "complete") written = new Set();
       } else {
         checkAttribute(target, r.attributeName);
         if (target.localName === "canvas") for (const f of live) if (f.place === "canvas" && f.node === target) die(f);
       }
     }
     if (risky) arm();
-    // Each record of the browser's keeps the old text: for a text that grows long, what writes it tells (see `patch`).
-    if (written && OPTIONS.characterData) {
-      OPTIONS.characterData = false;
-      for (const root of roots) observer.observe(root, OPTIONS);
-    }
   };
   const observe = (root) => {
     if (!root || roots.has(root)) return false;
@@ -304,14 +298,24 @@
   for (const type of [HTMLInputElement, HTMLTextAreaElement]) {
     for (const name of ["value", "setRangeText"]) patch(type.prototype, name, after(function () { last = clock(); checkValue(this); }));
   }
-  const wrote = after(function () {
-    if (!written || this.nodeType !== 3) return;
-    if (!written.size) queueMicrotask(takeWritten);
+  // A browser's record keeps the old text. Once a text is long, what writes it tells instead, and reads it only where it
+  // must: what anyone holds, the next append has to copy.
+  const trade = (node) => {
+    if (node.length < LONG || document.readyState !== "complete") return false;
+    OPTIONS.characterData = false;
+    for (const root of roots) observer.observe(root, OPTIONS);
+    return (written = new Set());
+  };
+  const wrote = (whole) => after(function (_, [text]) {
+    if (this.nodeType !== 3 || !(written || trade(this))) return;
     last = clock(); mutations++; dirty = true;
+    if (whole && !byNode.has(this) && clean(String(text))) return;
+    if (!written.size) queueMicrotask(takeWritten);
     written.add(this);
   });
-  for (const name of ["data", "appendData", "insertData", "replaceData", "deleteData"]) patch(CharacterData.prototype, name, wrote);
-  for (const name of ["nodeValue", "textContent"]) patch(Node.prototype, name, wrote);
+  for (const name of ["insertData", "replaceData", "deleteData"]) patch(CharacterData.prototype, name, wrote());
+  for (const name of ["data", "appendData"]) patch(CharacterData.prototype, name, wrote(true));
+  for (const name of ["nodeValue", "textContent"]) patch(Node.prototype, name, wrote(true));
   window.addEventListener("input", (e) => {
     const t = e.composedPath()[0];
     if (t instanceof HTMLInputElement || t instanceof HTMLTextAreaElement) checkValue(t);

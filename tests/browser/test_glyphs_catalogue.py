@@ -293,6 +293,28 @@ def test_a_glyph_of_one_frame_in_a_long_text_is_seen_however_it_is_written(page,
     assert one["id"] == "ufffd-painted" and one["frames"] >= 1 and one["cleared_ms"] > 0
 
 
+HALVES = """async (pause) => {
+    const main = document.querySelector("main"), node = main.firstChild, frame = () => new Promise(requestAnimationFrame);
+    for (let i = 0; i < 60; i++) node.appendData("tök".repeat(50));
+    node.appendData("\\ud83d");
+    if (pause) { await frame(); await frame(); }
+    node.appendData("\\ude80");
+    await frame();
+    node.appendData("done");
+    return node.data.slice(-6);
+}"""
+
+
+@pytest.mark.parametrize("pause", [False, True])
+def test_a_pair_that_comes_in_halves_to_a_long_text_is_a_fault_only_if_a_half_was_painted(page, server, pause):
+    watch = GlyphWatch.of(page)
+    page.goto(f"{server.url}/frame.html")
+    page.evaluate("() => { document.body.innerHTML = '<main>a</main>'; }")
+    assert page.evaluate(HALVES, pause) == "🚀done"
+    found = watch.result(tofu=False)["violations"]
+    assert [(one["id"], one["cleared_ms"] > 0) for one in found] == [("lone-surrogate", True)] * pause
+
+
 def test_the_cause_names_the_line_that_decodes(page, server):
     found = verdict(page, server, "01-fresh-decoder.faulty")["violations"]
     assert "01-fresh-decoder.faulty.html" in found[0]["cause_hint"] and "{stream: true}" in found[0]["cause_hint"]
