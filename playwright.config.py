@@ -6,9 +6,19 @@ inside the installed playwright package. Where the programs are is not data but 
 
 # What goes to `browser_type.launch` for every browser that was found. Firefox is driven over WebDriver BiDi, which an
 # installed Firefox ESR speaks; Playwright's patched build is not needed.
+#
+# Of several --disable-features Chromium takes the last one: Playwright's own list has to be said again. The second half is the browser's
+# toolbar, which is a page of its own in each window, headless or not: without it a window costs a third less.
+chromium_features_off = (
+    "AimEnabled,AutoDeElevate,AvoidCorsURLLoaderRestartOnRedirect,AvoidUnnecessaryBeforeUnloadCheckSync,"
+    "BlockOriginHeaderModificationOnRedirect,DestroyProfileOnBrowserClose,DialMediaRouteProvider,GlobalMediaControls,HttpsUpgrades,"
+    "LensOverlay,MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,PaintHolding,ThirdPartyStoragePartitioning,Translate,"
+    "InitialWebUI,PreloadTopChromeWebUI,WebUIBackForwardButton,WebUIHomeButton,WebUILocationBar,WebUIReloadButton,WebUIToolbar"
+)
 browsers = {
     "chromium": {
         "args": [
+            f"--disable-features={chromium_features_off}",
             "--disable-gpu",
             "--disable-quic",
             "--no-first-run",

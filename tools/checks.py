@@ -12,13 +12,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--continue-on-collection-errors"]
+IN_PYODIDE = ["node", "tests/pyodide/run.mjs"]
 COUNTED = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "error", "errors")
 
 
@@ -31,13 +33,17 @@ class Outcome(NamedTuple):
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> Outcome:
     """Run a command, pass on what it prints as it comes, and read the last pytest closing line in it."""
-    closing = ""
     process = subprocess.Popen(
         command, cwd=ROOT, env=dict(os.environ, **(environment or {})), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0
     )
     assert process.stdout is not None
+    return passed_on(process.stdout, process)
+
+
+def passed_on(output: IO[bytes], process: subprocess.Popen[bytes]) -> Outcome:
+    closing = ""
     line = b""
-    while chunk := process.stdout.read(4096):
+    while chunk := output.read(4096):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
         *ended, line = (line + chunk).split(b"\n")
@@ -45,6 +51,13 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> Outcom
             if re.search(rb"\b(\d+ \w+|no tests ran)[^\n]* in [\d.]+s", text):
                 closing = text.decode("utf-8", "replace")
     return Outcome(process.wait(), counts(closing))
+
+
+def both(first: Outcome, second: Outcome) -> Outcome:
+    """Return one outcome for two runs that share one check. What its marks leave out, each of them has left out."""
+    words = [*first.counts, *(word for word in second.counts if word not in first.counts)]
+    told = {word: first.counts.get(word, 0) + (second.counts.get(word, 0) if word != "deselected" else 0) for word in words}
+    return Outcome(first.code or second.code, told)
 
 
 def counts(closing: str) -> dict[str, int]:
@@ -88,12 +101,17 @@ def node(quick: bool) -> Outcome:
 
 
 def pyodide(quick: bool) -> Outcome:
-    return run(["node", "tests/pyodide/run.mjs"])
+    """In two processes as well: one Pyodide has one thread."""
+    with tempfile.TemporaryFile() as later, subprocess.Popen([*IN_PYODIDE, "--part=2/2"], cwd=ROOT, stdout=later, stderr=later) as second:
+        first = run([*IN_PYODIDE, "--part=1/2"])
+        second.wait()
+        later.seek(0)
+        return both(first, passed_on(later, second))
 
 
 def browser(name: str, *words: str, profile: str = "test") -> Callable[[bool], Outcome]:
-    # In two processes, like the unit tests.
-    words = words or ("tests/browser", "-m", "not soak", "-n", "2", "--dist", "loadfile")
+    # In two processes, like the unit tests; the one that is done first takes tests of the other.
+    words = words or ("tests/browser", "-m", "not soak", "-n", "2", "--dist", "worksteal")
 
     def check(quick: bool) -> Outcome:
         found = subprocess.run([sys.executable, "tools/browsers.py", "--install", name], cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -389,7 +389,8 @@ def _complaints_of_its_own(request: pytest.FixtureRequest) -> None:
 SOAK_IN_FIREFOX = {
     *("test_chat_ui.py", "test_examples.py", "test_installed_package.py", "test_runtimes.py"),
     *("test_glyphs_check.py", "test_glyphs_command.py", "test_glyphs_fields.py", "test_glyphs_plugin.py"),
-    *("test_library_later_visits.py", "test_library_vocabularies.py", "test_library_workers.py"),
+    *("test_library_later_visits.py", "test_library_vocabularies.py", "test_library_workers.py", "test_page_errors.py"),
+    "test_every_mended_twin_passes",
 }
 DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
 
@@ -398,6 +399,6 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
         browser = params.get("browser_name")
-        elsewhere = browser == "firefox" and item.path.name in SOAK_IN_FIREFOX
+        elsewhere = browser == "firefox" and not SOAK_IN_FIREFOX.isdisjoint((item.path.name, getattr(item, "originalname", item.name)))
         if elsewhere or params.get("either_page", DAILY_PAGES.get(browser)) != DAILY_PAGES.get(browser):
             item.add_marker(pytest.mark.soak)

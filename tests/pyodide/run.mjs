@@ -1,7 +1,7 @@
 // Run the unit tests inside Pyodide, in Node: the same files, the same assertions, the Python that a browser runs.
 //
 // In: .build/runtime/ (Pyodide, the compiled standard library, the browser's wheel), .build/pyodide-site/ (pytest), tests/, and pytest's own
-// arguments after the file name. detok_py comes from the wheel, not from the source tree, so a module that the wheel forgets is
+// arguments after the file name; `--part=1/2` runs every second test function, for two processes side by side. detok_py comes from the wheel, not from the source tree, so a module that the wheel forgets is
 // noticed. Out: pytest's output and its exit code. Test files that need what Pyodide lacks are named by tests/conftest.py.
 
 import { existsSync, writeSync } from "node:fs";
@@ -48,15 +48,29 @@ if (!wheel) throw new Error("there is no wheel of detok_py in .build/runtime; ru
 const where = python.runPython("import site; site.getsitepackages()[0]");
 python.unpackArchive(new Uint8Array(await readFile(join(runtime, wheel))), "wheel", { extractDir: where });
 
-python.globals.set("words", python.toPy(process.argv.slice(2)));
+const given = process.argv.slice(2);
+const [, part = "1", parts = "1"] = given.map((word) => /^--part=(\d+)\/(\d+)$/.exec(word)).find(Boolean) ?? [];
+python.globals.set("words", python.toPy(given.filter((word) => !word.startsWith("--part="))));
+python.globals.set("part", Number(part) - 1);
+python.globals.set("parts", Number(parts));
 const code = python.runPython(`
 import os, sys
 sys.path.insert(0, "/site")
 os.chdir("/project")
 import pytest
+
+class Part:
+    """Of the test functions every n-th, with all its cases: what they share is made once."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        functions = list(dict.fromkeys((item.path, getattr(item, "originalname", item.name)) for item in items))
+        ours = set(functions[part::parts])
+        items[:] = [item for item in items if (item.path, getattr(item, "originalname", item.name)) in ours]
+
 int(pytest.main([
     "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "_hypothesis_pytestplugin",
     "-q", "--continue-on-collection-errors", "--ignore=tests/browser", "--ignore=tests/pyodide", "-m", "not soak and not slow", *words,
-]))
+], plugins=[Part()]))
 `);
 process.exit(code);
