@@ -86,8 +86,8 @@ def types(quick: bool) -> Outcome:
 def unit(quick: bool) -> Outcome:
     marks = "not soak and not slow" if quick else "not soak"
     command = [*PYTEST, "tests", "detok_py", "--doctest-modules", "--ignore=tests/browser", "--ignore=tests/pyodide", "-m", marks]
-    # Every file in one of two processes: more would only wait for each other on the machines that this is meant for.
-    command += ["-n", "2", "--dist", "loadfile"]
+    # On two cores: servers and engines are waited for often enough that a third process finds time.
+    command += ["-n", "3", "--dist", "worksteal"]
     return run(command, {"DETOK_PROFILE": "check"} if quick else None)
 
 
@@ -110,7 +110,7 @@ def pyodide(quick: bool) -> Outcome:
 
 
 def browser(name: str, *words: str, profile: str = "test") -> Callable[[bool], Outcome]:
-    # In two processes, like the unit tests; the one that is done first takes tests of the other.
+    # A browser has processes of its own. The one of these two that is done first takes tests of the other.
     words = words or ("tests/browser", "-m", "not soak", "-n", "2", "--dist", "worksteal")
 
     def check(quick: bool) -> Outcome:
