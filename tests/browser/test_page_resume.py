@@ -52,8 +52,8 @@ def test_a_page_loaded_again_in_mid_answer_shows_the_whole_answer_of_one_generat
     assert demo.wait_for("ready") == "ready"
 
 
-# Not every day: an answer that the bridge has seen acknowledged, and the page has not yet painted to its end, is gone for a page that is
-# loaded again in that very frame. It is asked for again then, by hand. The model is so quick that this test meets it now and then.
+# Not every day: a page that is loaded again just when a quick answer ends may be told that the bridge no longer has it, and it has to be
+# asked for again by hand. The cause is not yet known for certain; the model is so quick that this test meets it now and then.
 @pytest.mark.soak
 def test_an_answer_of_the_model_is_taken_up_by_its_ids_when_the_page_is_loaded_again(page: Any, quiet: Any, new_demo: Any) -> None:
     demo = new_demo(quiet.url)
