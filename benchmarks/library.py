@@ -21,7 +21,7 @@ from typing import Any
 
 from playwright.sync_api import Page, Playwright, sync_playwright
 
-from benchmarks.package import KEPT
+from benchmarks.package import until_kept
 from benchmarks.page import ROOT, Wire, chromium, start_bridge, threads, worker_seconds
 
 BARS: dict[str, dict[str, float]] = {
@@ -149,8 +149,7 @@ def starts(playwright: Playwright, settings: dict[str, Any], port: int, runtime:
                     worker, everything = profile.cpu()
                     visit.append(((wire.received - before) / 1000, ready, first, worker, 1000 * (everything - rest)))
                     if runtime == "pyodide":
-                        page.wait_for_function(KEPT)
-                        page.wait_for_timeout(1000)  # for the browser to write it down; a visit lasts longer than that
+                        until_kept(page)
     bars = BARS[runtime]
     for name, visits in seen.items():
         on_the_wire, ready, first, cpu, everything = [statistics.median(column) for column in zip(*visits, strict=True)]

@@ -18,7 +18,7 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.page import ROOT, chromium
 
@@ -43,6 +43,12 @@ EMPTY = """async () => {
 }"""
 
 
+def until_kept(page: Page) -> None:
+    """Wait until this visit has kept what a later one begins with, and the browser has written it down: a visit lasts longer than that."""
+    page.wait_for_function(KEPT)
+    page.wait_for_timeout(1000)
+
+
 def measure(url: str, runs: int) -> None:
     settings = runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"]["chromium"]
     seen: dict[tuple[str, str], list[float]] = {}
@@ -57,8 +63,7 @@ def measure(url: str, runs: int) -> None:
                         page.wait_for_timeout(300)
                         seen.setdefault((runtime, visit), []).append(page.evaluate(FIRST, [INDEX, runtime]))
                         if runtime == "pyodide":
-                            page.wait_for_function(KEPT)
-                            page.wait_for_timeout(1000)  # for the browser to write it down; a visit lasts longer than that
+                            until_kept(page)
                         seen.setdefault(("a worker of one line", visit), []).append(page.evaluate(EMPTY))
                         context.close()
     for (what, visit), times in seen.items():

@@ -23,23 +23,19 @@ from detok_py.glyphs.watch import GlyphWatch, script
 
 RUNS = 5
 ROOT = Path(__file__).resolve().parents[1]
-TEXT, ELEMENT = "log.append('token ')", "log.appendChild(document.createElement('span')).textContent = 'token '"
-GROW = "log.firstChild.appendData('tök ')"
-# How many appends follow each other, and what is waited for then.
-CASES = {
-    "text nodes, in one task": (TEXT, 20_000, "0"),
-    "elements, in one task": (ELEMENT, 20_000, "0"),
-    "to one text node, in one task": (GROW, 20_000, "0"),
-    "text nodes, a microtask each": (TEXT, 1, "0"),
-    "elements, a microtask each": (ELEMENT, 1, "0"),
-    "to one text node, a microtask each": (GROW, 1, "0"),
-    "text nodes, 100 a frame": (TEXT, 100, "new Promise(requestAnimationFrame)"),
-    "elements, 100 a frame": (ELEMENT, 100, "new Promise(requestAnimationFrame)"),
-    "to one text node, 100 a frame": (GROW, 100, "new Promise(requestAnimationFrame)"),
-    "text nodes, 20 a task without a pause": (TEXT, 20, "next()"),
-    "elements, 20 a task without a pause": (ELEMENT, 20, "next()"),
-    "to one text node, 20 a task without a pause": (GROW, 20, "next()"),
+APPENDS = {
+    "text nodes": "log.append('token ')",
+    "elements": "log.appendChild(document.createElement('span')).textContent = 'token '",
+    "to one text node": "log.firstChild.appendData('tök ')",
 }
+# How many appends follow each other, and what is waited for then.
+PACES = {
+    "in one task": (20_000, "0"),
+    "a microtask each": (1, "0"),
+    "100 a frame": (100, "new Promise(requestAnimationFrame)"),
+    "20 a task without a pause": (20, "next()"),
+}
+CASES = {f"{what}, {pace}": (append, *how) for pace, how in PACES.items() for what, append in APPENDS.items()}
 # Part of the cost is the browser's: it keeps records for anyone who observes, most of all for one long text node.
 IDLE = "new MutationObserver(() => {}).observe(document, { subtree: true, childList: true, characterData: true, attributes: true })"
 RUN = """async ([append, together, pause]) => {

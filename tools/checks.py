@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
 
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> Outcome:
-    """Run a command, pass on what it prints as it comes, and read the last pytest closing line in it."""
+    """Run a command and pass on what it prints as it comes."""
     process = subprocess.Popen(
         command, cwd=ROOT, env=dict(os.environ, **(environment or {})), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0
     )
@@ -41,6 +41,7 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> Outcom
 
 
 def passed_on(output: IO[bytes], process: subprocess.Popen[bytes]) -> Outcome:
+    """Pass on what a command prints, or has printed, and read the last pytest closing line in it."""
     closing = ""
     line = b""
     while chunk := output.read(4096):
