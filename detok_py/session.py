@@ -363,7 +363,7 @@ class ClientSession:
         return [Finished(str(event.get("reason")), self.position, event.get("note"))]
 
     def _acknowledge_end(self) -> None:
-        """Tell the server that everything is here, so that it need not keep the run."""
+        """Tell the server that everything is here: where it has no room for all runs, this one may go first."""
         self._acked = self.position
         self._outbox.append(wire.message("ack", n=self.position, end=True))
 
@@ -385,7 +385,7 @@ class Run:
 
     `data` is what the log carries ("bytes", "ids", "both"). The rim lets the engine wait while `has_credit` is false, and so nothing is
     ever dropped for a slow client. `wake` is called when credit may have come back; `owner` is the session that reads the run, and its
-    `wake` is called when there is something to send. The rim sets both.
+    `wake` is called when there is something to send. The rim sets both. `done` says that the reader has heard all that it wants.
     """
 
     def __init__(self, run_id: str, request: dict[str, Any], *, window: dict[str, int] | None = None, max_log: int = MAX_LOG) -> None:
@@ -567,7 +567,8 @@ class Run:
 class RunStore:
     """The runs that a bridge keeps: those with a client, and for `keep_seconds` those that lost theirs.
 
-    Bounded: at most `max_runs`; beyond that the ones lost the longest ago go first.
+    A run that was heard to its end is kept as well: the page that heard it may be loaded again before it knows. Bounded: at most
+    `max_runs`, and of those heard to their end `max_log` bytes in all; beyond that these go first, and the ones lost the longest ago.
     """
 
     def __init__(
@@ -592,9 +593,15 @@ class RunStore:
     def expire(self, now: float) -> list[Run]:
         """Drop and return the runs whose client has been away too long; the rim stops their engines."""
         away = [run for run in self.runs.values() if run.detached_at is not None]
-        away.sort(key=lambda run: run.detached_at or 0.0)
+        away.sort(key=lambda run: (not run.done, run.detached_at or 0.0))
         too_many = len(self.runs) - self.max_runs
-        gone = [run for n, run in enumerate(away) if n < too_many or now - (run.detached_at or 0.0) >= self.keep_seconds]
+        done_bytes = sum([run.size for run in away if run.done])
+        gone: list[Run] = []
+        for run in away:
+            too_large = run.done and done_bytes > self.max_log
+            if len(gone) < too_many or too_large or now - (run.detached_at or 0.0) >= self.keep_seconds:
+                gone.append(run)
+                done_bytes -= run.size if run.done else 0
         for run in gone:
             self.forget(run)
         return gone
@@ -661,16 +668,18 @@ class ServerSession:
         return out
 
     def lost(self, code: int, now: float) -> list[tuple[str, Run]]:
-        """The socket is gone. 1000 and 4499 mean that the client wants no more; anything else, that it may come back."""
+        """The socket is gone. 1000 and 4499 mean that the client wants no more; anything else, that it may come back.
+
+        What was said is kept in either case: a client may be a worker, and its page may be loaded again before it has heard the end.
+        """
         run = self.run
         if run is None or run.owner is not self:
             return []
-        run.owner = None
-        run.detached_at = now
-        if run.done or code in (1000, wire.CANCELLED):
-            self.store.forget(run)
-            return [("cancel", run)]
-        return []
+        self._release(now)
+        if code not in (1000, wire.CANCELLED):
+            return []
+        run.done = True
+        return [("cancel", run)] if run.end is None else []
 
     def _close(self, code: int, sentence: str) -> None:
         self._outbox.append(wire.message("error", code=code, message=sentence, retry=False))
@@ -679,9 +688,9 @@ class ServerSession:
     def _receive_message(self, event: dict[str, Any], now: float) -> list[tuple[str, Run]]:
         kind = event["type"]
         if kind == "generate":
-            return self._generate(event)
+            return self._generate(event, now)
         if kind == "resume":
-            return self._resume(event)
+            return self._resume(event, now)
         if kind == "ack":
             return self._ack(event)
         if kind == "cancel":
@@ -700,7 +709,7 @@ class ServerSession:
         self._outbox.append(wire.message("error", code=wire.BAD_MESSAGE, message=sentence, retry=False))
         return []
 
-    def _generate(self, event: dict[str, Any]) -> list[tuple[str, Run]]:
+    def _generate(self, event: dict[str, Any], now: float) -> list[tuple[str, Run]]:
         run_id = event.get("id")
         run_id = new_run_id() if run_id is None else _checked_id(run_id)
         request = _checked_request(event, self.max_prompt)
@@ -709,16 +718,15 @@ class ServerSession:
             # The same request again: the client never heard that it had arrived. It runs once.
             if run.digest != _request_digest(request):
                 raise RemoteProtocolError("a run id that was used for another request; make a new one for every run")
-            self._take(run, 0)
+            self._take(run, 0, now)
             return []
         if self.run is not None and self.run.owner is self and self.run.end is None:
             raise RemoteProtocolError("a second generate while a run goes on; one generation a socket at a time")
-        self._release()
         run = self.store.create(run_id, request)
-        self._take(run, 0)
+        self._take(run, 0, now)
         return [("generate", run)]
 
-    def _resume(self, event: dict[str, Any]) -> list[tuple[str, Run]]:
+    def _resume(self, event: dict[str, Any], now: float) -> list[tuple[str, Run]]:
         run_id, after = _checked_id(event.get("id")), _checked_count(event.get("after"), "after")
         run = self.store.runs.get(run_id)
         if run is None or after < run.base:
@@ -729,7 +737,7 @@ class ServerSession:
             return []
         if after > run.position:
             raise RemoteProtocolError(f"a resume after {after} of a run that is only at {run.position}")
-        self._take(run, after)
+        self._take(run, after, now)
         return []
 
     def _ack(self, event: dict[str, Any]) -> list[tuple[str, Run]]:
@@ -745,26 +753,27 @@ class ServerSession:
             run.done = True
         return []
 
-    def _take(self, run: Run, after: int) -> None:
+    def _take(self, run: Run, after: int, now: float) -> None:
         """This socket reads the run from now on; a socket that did so before (half-open, most likely) is told to go."""
         before = run.owner
         if before is not None and before is not self:
             before.closing = (wire.CANCELLED, "another socket has taken up this run")
             before.wake()
         if self.run is not run:
-            self._release()
+            self._release(now)
         run.owner = self
         run.detached_at = None
+        run.done = False
         run.acknowledge(after)
         self.run = run
         self._sent = after
         self._announced = self._ended = False
 
-    def _release(self) -> None:
-        """The client has gone on to another run, so this one is of no more use to it."""
+    def _release(self, now: float) -> None:
+        """This socket reads its run no more: it is gone, or has gone on to another."""
         if self.run is not None and self.run.owner is self:
             self.run.owner = None
-            self.store.forget(self.run)
+            self.run.detached_at = now
         self.run = None
 
 

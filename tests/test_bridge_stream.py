@@ -195,7 +195,9 @@ async def test_a_client_that_leaves_on_purpose_stops_its_engine(code):
                 pass
             await ws.close(code)
         await eventually(lambda: engine.closed == 1)
-        assert bridge.bridge.store.runs == {}
+        [run] = bridge.bridge.store.runs.values()
+        assert run.end is not None
+        assert run.end["reason"] == "cancelled"
 
 
 async def test_a_client_that_is_lost_for_longer_than_the_bridge_keeps_a_run_stops_its_engine():

@@ -316,18 +316,43 @@ def test_a_run_with_a_client_is_never_expired():
 @pytest.mark.parametrize("code", [1000, 4499])
 def test_a_client_that_closes_on_purpose_stops_its_engine_at_once(code):
     link = Link(prompt="hi").settle()
-    run = link.run
-    assert link.server.lost(code, 0.0) == [("cancel", run)]
-    assert link.store.runs == {}
+    feed(link.run, reason=None)
+    link.settle()
+    assert link.server.lost(code, 0.0) == [("cancel", link.run)]
+    link.run.finish("cancelled")
+    assert taken_up(link.store).data() == TOKENS
 
 
-def test_a_run_whose_end_was_acknowledged_is_not_kept():
+def taken_up(store):
+    """Another client, as the page has after it was loaded again, that has the run from its beginning."""
+    again = Link(store, ClientSession())
+    again.client.attach(RUN)
+    return again.settle()
+
+
+@pytest.mark.parametrize("code", [1000, 1001, 1006])
+def test_a_run_that_was_heard_to_its_end_can_be_taken_up_like_any_other(code):
+    # The one that heard it may be a worker, and its page may be loaded again before it knows.
     link = Link(prompt="hi").settle()
     feed(link.run)
     link.settle()
     assert link.run.done
-    link.server.lost(1006, 0.0)
-    assert link.store.runs == {}
+    assert link.server.lost(code, 100.0) == []
+    again = taken_up(link.store)
+    assert again.data() == TOKENS
+    assert again.events[-1] == Finished("eos", 5, None)
+    assert link.tasks == [("generate", link.run)]
+    again.server.lost(1001, 101.0)
+    assert link.store.expire(160.9) == []
+    assert [run.id for run in link.store.expire(161.0)] == [RUN]
+
+
+def test_a_client_that_leaves_after_another_took_its_run_up_stops_nothing():
+    link = Link(prompt="hi").settle()
+    again = taken_up(link.store)
+    again.server.lost(1006, 0.0)
+    assert link.server.lost(1000, 0.0) == []
+    assert not link.run.done
 
 
 def test_an_end_that_was_lost_on_the_way_comes_again():
@@ -525,7 +550,18 @@ def test_one_socket_serves_one_generation_after_another():
     link.client.generate(prompt="again", run_id="another-run-id-1")
     link.settle()
     assert link.tasks[-1][0] == "generate"
-    assert RUN not in link.store.runs
+    assert link.server.run.id == "another-run-id-1"
+    assert taken_up(link.store).data() == TOKENS
+
+
+def test_a_run_that_its_socket_left_for_another_run_is_kept_as_if_its_client_was_lost():
+    link = Link(prompt="hi").settle()
+    link.store.create("another-run-id-1", {})
+    link.now = 100.0
+    link.server.receive('{"type":"resume","id":"another-run-id-1","after":0}', link.now)
+    assert link.store.expire(159.9) == []
+    # The rim stops the engines of those that are given back here, and of no others.
+    assert [run.id for run in link.store.expire(160.0)] == [RUN]
 
 
 def test_what_lost_says_follows_the_close_code():
@@ -562,6 +598,20 @@ def test_too_many_lost_runs_push_out_those_lost_the_longest_ago():
     for n in range(5):
         store.create(f"run-number-{n:06}", {}).detached_at = float(n)
     assert [run.id[-1] for run in store.expire(10.0)] == ["0", "1"]
+
+
+def test_runs_that_were_heard_to_their_end_go_first_and_take_no_more_room_than_one_log():
+    store = RunStore(max_runs=4, max_log=1000)
+    for n in range(6):
+        run = store.create(f"run-number-{n:06}", {})
+        run.start("bytes")
+        run.add_bytes(bytes(300))  # and 160 for its place in the log
+        run.detached_at, run.done = float(n), n % 2 == 1
+    assert [run.id[-1] for run in store.expire(10.0)] == ["1", "3"]
+    for run in store.runs.values():
+        run.done = True
+    assert [run.id[-1] for run in store.expire(10.0)] == ["0", "2"]
+    assert sum(run.size for run in store.runs.values()) <= 1000
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,8 @@ class Bridge:
         while True:
             await asyncio.sleep(1.0)
             for run in self.store.expire(time.monotonic()):
-                report("run_expired", positions=run.position)
+                if not run.done:
+                    report("run_expired", positions=run.position)
                 self._stop(run)
 
 

@@ -112,10 +112,13 @@ function ownText() {
 
 /**
  * The answer that is coming, in this tab at this address: a page that is loaded again, or has a new worker, takes it up from its beginning.
+ * Before the bridge was heard, nobody knows whether it was asked; then it is asked again under the same id, which makes one answer.
  * Where the browser keeps nothing for a page, it asks anew.
+ *
+ * @typedef {{request: import("../src/client.js").StreamRequest, lang: string, heard: boolean}} Coming
  */
 const unfinished = {
-  /** @param {{request: import("../src/client.js").StreamRequest, lang: string}} answer */
+  /** @param {Coming} answer */
   keep(answer) {
     try {
       sessionStorage.setItem("detok-answer", JSON.stringify({ ...answer, search: location.search }));
@@ -130,7 +133,7 @@ const unfinished = {
       // refused: nothing is kept
     }
   },
-  /** @returns {{request: import("../src/client.js").StreamRequest, lang: string} | undefined} */
+  /** @returns {Coming | undefined} */
   recall() {
     try {
       const kept = JSON.parse(sessionStorage.getItem("detok-answer") ?? "{}");
@@ -205,7 +208,7 @@ async function boot() {
   performance.mark("detok-ready");
   setState("ready");
   const coming = unfinished.recall();
-  if (coming) return run({ ...coming.request, resume: coming.request.id }, coming.lang);
+  if (coming) return run(coming.heard ? { ...coming.request, resume: coming.request.id } : coming.request, coming.lang);
   if (address.has("text") || address.has("prompt") || address.has("start")) {
     // `ready` stays for a moment, so that whoever waits for it sees it.
     ui.status.textContent = "Ready. The text of the address starts in a moment.";
@@ -301,7 +304,7 @@ function start() {
  */
 function run(request, lang) {
   if (!python) return;
-  unfinished.keep({ request, lang });
+  unfinished.keep({ request, lang, heard: request.resume !== undefined });
   hideAlert();
   const recording = new Recording();
   stopwatch.clear();
@@ -325,6 +328,7 @@ function run(request, lang) {
     hideAlert();
     described.header = { protocol: "detok.v1", engine, vocabulary };
   });
+  on("started", () => unfinished.keep({ request, lang, heard: true }));
   on("tokens", ({ rows, at }) => {
     begun ||= at;
     for (const row of rows) {
