@@ -125,6 +125,14 @@ async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0,
     return heard
 
 
+async def eventually(condition, seconds=10.0):
+    """Wait until a condition holds; fail when it never does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
 def message(frame):
     """A text frame as a dict."""
     return json.loads(frame)

@@ -1,10 +1,12 @@
 """Find the browsers that the tests drive, or install them, or say in one sentence why not.
 
 `python tools/browsers.py chromium firefox` prints one line a browser: its name, a tab, the program; or `Firefox: skipped,
-because …`. Exit 1 when Chromium is missing: that is a failure. Firefox missing is none. `--install` may change the machine:
-it first tries Playwright's own download, then, as root, the distribution's packages.
+because …`. Exit 1 when Chromium is missing: that is a failure. Firefox missing is none, nor is `chromium-shell`, which is Chromium
+without windows: what has no need of one takes a quarter less time in it. `--install` may change the machine: it first tries Playwright's
+own download, then, as root, the distribution's packages.
 
-The search: an environment variable (DETOK_CHROMIUM, DETOK_FIREFOX), a program on the PATH, what Playwright has downloaded before.
+The search: an environment variable (DETOK_CHROMIUM, DETOK_CHROMIUM_SHELL, DETOK_FIREFOX), a program on the PATH, what Playwright has
+downloaded before.
 """
 
 import os
@@ -15,16 +17,20 @@ from pathlib import Path
 
 NAMES = {
     "chromium": ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"),
+    "chromium-shell": ("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),
     "firefox": ("firefox-esr", "firefox"),
 }
-VARIABLES = {"chromium": "DETOK_CHROMIUM", "firefox": "DETOK_FIREFOX"}
+TITLES = {"chromium": "Chromium", "chromium-shell": "Chromium's headless shell", "firefox": "Firefox"}
+VARIABLES = {"chromium": "DETOK_CHROMIUM", "chromium-shell": "DETOK_CHROMIUM_SHELL", "firefox": "DETOK_FIREFOX"}
 APPLICATIONS = {
     "chromium": ("Chromium.app/Contents/MacOS/Chromium", "Google Chrome.app/Contents/MacOS/Google Chrome"),
+    "chromium-shell": (),
     "firefox": ("Firefox.app/Contents/MacOS/firefox",),
 }
 # Fonts only where the browser is installed too: tests that look at pixels need CJK, emoji and Indic glyphs.
 PACKAGES = {
     "chromium": ("chromium", "fonts-noto-core", "fonts-noto-cjk", "fonts-noto-color-emoji"),
+    "chromium-shell": ("chromium-headless-shell",),
     "firefox": ("firefox-esr",),
 }
 
@@ -34,7 +40,7 @@ class BrowserNotFound(Exception):
 
 
 def find(browser: str) -> str | None:
-    """Return the program of an installed `browser` ("chromium", "firefox"), or None.
+    """Return the program of an installed `browser` ("chromium", "chromium-shell", "firefox"), or None.
 
     An environment variable that names something that cannot run raises BrowserNotFound: the user meant it.
     """
@@ -59,21 +65,25 @@ def find(browser: str) -> str | None:
 def downloaded(browser: str) -> str | None:
     """Return the program that `playwright install` has left on this machine, or None.
 
-    Only Chromium: Playwright's Firefox is patched for its own protocol, and the tests speak WebDriver BiDi to a real one.
+    Only Chromium's: Playwright's Firefox is patched for its own protocol, and the tests speak WebDriver BiDi to a real one.
     """
-    if browser != "chromium":
+    if browser == "firefox":
         return None
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         return None
     with sync_playwright() as playwright:
-        program = playwright.chromium.executable_path
-    return program if Path(program).exists() else None
+        program = Path(playwright.chromium.executable_path)
+    if browser == "chromium-shell":
+        # It lies beside the other: …/chromium-1228/chrome-linux64/chrome, …/chromium_headless_shell-1228/…/chrome-headless-shell
+        shells = program.parent.parent.parent.glob("chromium_headless_shell-*/*/*headless*shell*")
+        program = next((shell for shell in shells if os.access(shell, os.X_OK)), program.parent / "no shell")
+    return str(program) if program.exists() else None
 
 
 def install(browser: str) -> str:
-    """Install `browser`: Playwright's download for Chromium, else the distribution's package when we are root.
+    """Install `browser`: Playwright's download for Chromium (its shell comes along), else the distribution's package when we are root.
 
     Returns the program; raises BrowserNotFound with what was tried and what to do.
     """
@@ -90,14 +100,18 @@ def install(browser: str) -> str:
         tried.append("apt-get needs root")
     else:
         environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-        run(["apt-get", "update", "-q"], seconds=300, environment=environment)
-        done = run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES[browser]], seconds=900, environment=environment)
+        asked = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES[browser]]
+        done = run(asked, seconds=900, environment=environment)
+        if not find(browser):
+            # A new machine has no lists of packages yet, an old one has old lists.
+            run(["apt-get", "update", "-q"], seconds=300, environment=environment)
+            done = run(asked, seconds=900, environment=environment)
         program = find(browser)
         if program:
             return program
         tried.append(f"apt-get install {PACKAGES[browser][0]} failed ({done})")
     raise BrowserNotFound(
-        f"no {browser.capitalize()} on the PATH and none could be installed: {'; '.join(tried)}. "
+        f"no {TITLES[browser]} on the PATH and none could be installed: {'; '.join(tried)}. "
         f"Install one, or set {VARIABLES[browser]} to its program"
     )
 
@@ -123,14 +137,11 @@ def main(words: list[str]) -> int:
         try:
             program = find(browser) or (install(browser) if "--install" in words else None)
             if program is None:
-                raise BrowserNotFound(f"no {browser.capitalize()} on the PATH; run with --install, or set {VARIABLES[browser]}")
+                raise BrowserNotFound(f"no {TITLES[browser]} on the PATH; run with --install, or set {VARIABLES[browser]}")
             print(f"{browser}\t{program}", flush=True)
         except BrowserNotFound as error:
-            if browser == "chromium":
-                code = 1
-                print(f"Chromium: {error}.", flush=True)
-            else:
-                print(f"Firefox: skipped, because {error}.", flush=True)
+            code = 1 if browser == "chromium" else code
+            print(f"{TITLES[browser]}: {'' if browser == 'chromium' else 'skipped, because '}{error}.", flush=True)
     return code
 
 

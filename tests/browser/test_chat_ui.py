@@ -368,6 +368,7 @@ def test_scrolling_follows_unless_the_reader_is_elsewhere(proxied: Any) -> None:
     assert chat.page.evaluate(at_end)
 
 
+@pytest.mark.window
 def test_copy_gives_the_text_of_the_answer(chat: Any) -> None:
     chat.open()
     answer = chat.ask("emoji")
@@ -440,6 +441,7 @@ def test_words_stand_out_from_what_is_behind_them(chat: Any, scheme: str) -> Non
 # ---------------------------------------------------------------- chats that stay
 
 
+@pytest.mark.window
 def test_chats_are_listed_opened_and_deleted_after_one_question(chat: Any) -> None:
     chat.open()
     chat.ask("flags")

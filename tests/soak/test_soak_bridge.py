@@ -6,8 +6,8 @@ import math
 import os
 
 import pytest
-from bridge_rig import running
-from test_bridge_stream import FakeEngine, eventually
+from bridge_rig import eventually, running
+from test_bridge_stream import FakeEngine
 from websockets.asyncio.client import connect
 
 from detok_py import wire
@@ -121,4 +121,4 @@ async def test_a_thousand_runs_that_nobody_takes_up_are_all_forgotten():
                 await ws.send(wire.message("generate", prompt=""))
                 await ws.recv()
                 ws.transport.abort()
-        await eventually(lambda: not bridge.bridge.store.runs and not bridge.bridge._jobs, 10)
+        await eventually(lambda: not bridge.bridge.store.runs and not bridge.bridge._jobs)
