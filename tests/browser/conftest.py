@@ -391,6 +391,11 @@ SOAK_IN_FIREFOX = {
     *("test_glyphs_check.py", "test_glyphs_command.py", "test_glyphs_fields.py", "test_glyphs_plugin.py"),
     *("test_library_later_visits.py", "test_library_vocabularies.py", "test_library_workers.py", "test_page_errors.py"),
     "test_every_mended_twin_passes",
+    # What happens to a page that is loaded again is the engine's, what is asked for then is the page's.
+    "test_a_page_loaded_again_before_it_heard_the_bridge_asks_again_and_there_is_one_answer",
+    "test_an_answer_of_the_model_is_taken_up_by_its_ids_when_the_page_is_loaded_again",
+    "test_an_answer_that_the_bridge_no_longer_keeps_is_said_and_can_be_asked_for_again",
+    "test_another_address_in_the_same_tab_is_another_question",
 }
 DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
 

@@ -14,7 +14,7 @@ TEXT = "日本語 and 👩‍🚀, ไทย; " * 16
 REMEMBER_WORKERS = "window.Worker = class extends Worker { constructor(...given) { super(...given); window.lastWorker = this; } };"
 
 
-def slow(pace: int = 100) -> str:
+def slow(pace: int = 200) -> str:
     return f"?text={quote(TEXT)}&cut=byte&pace={pace}"
 
 

@@ -104,7 +104,7 @@ def test_stops_tags_and_markers_together(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 200))
+@pytest.mark.parametrize("seed", [*range(100, 140), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(140, 300))])
 def test_more_stops_tags_and_markers_over_longer_texts(seed: int) -> None:
     check_channels(seed, 5)
 

@@ -30,7 +30,7 @@ UNTOLD = ("PageStream", "inbox", "keep_captured_vocabulary", "capture_rows", "ca
 # Tests that count what is asked of a vocabulary, that repeat another one over longer inputs, or whose input is too deep to be written down.
 NOT_RECORDED = ("does_not_walk_through", "longer_texts_with_one_stop", "by_byte_equal_the_text_decoders[b", "nested_without_end")
 # Of tests that differ in a seed, or in combinations of settings, every n-th is enough here.
-THINNED = {"any_schedule_of_cuts": 50, "more_stops_tags_and_markers": 16, "shows_what_is_certain[": 3}
+THINNED = {"any_schedule_of_cuts": 50, "a_server_with_a_small_window": 4, "more_stops_tags_and_markers": 16, "shows_what_is_certain[": 3}
 # Brute force costs more than it says after this: such a test ends when so much of it is on record.
 ENDED_EARLY = "test_law_decoders.py"
 MOST = 200
