@@ -568,7 +568,8 @@ class RunStore:
     """The runs that a bridge keeps: those with a client, and for `keep_seconds` those that lost theirs.
 
     A run that was heard to its end is kept as well: the page that heard it may be loaded again before it knows. Bounded: at most
-    `max_runs`, and of those heard to their end `max_log` bytes in all; beyond that these go first, and the ones lost the longest ago.
+    `max_runs` without a client, and of those heard to their end `max_log` bytes in all; beyond that these go first, and the ones lost the
+    longest ago.
     """
 
     def __init__(
@@ -594,7 +595,7 @@ class RunStore:
         """Drop and return the runs whose client has been away too long; the rim stops their engines."""
         away = [run for run in self.runs.values() if run.detached_at is not None]
         away.sort(key=lambda run: (not run.done, run.detached_at or 0.0))
-        too_many = len(self.runs) - self.max_runs
+        too_many = len(away) - self.max_runs
         done_bytes = sum([run.size for run in away if run.done])
         gone: list[Run] = []
         for run in away:

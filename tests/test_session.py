@@ -600,6 +600,13 @@ def test_too_many_lost_runs_push_out_those_lost_the_longest_ago():
     assert [run.id[-1] for run in store.expire(10.0)] == ["0", "1"]
 
 
+def test_runs_with_a_client_push_nobody_out():
+    store = RunStore(max_runs=3)
+    for n in range(8):
+        store.create(f"run-number-{n:06}", {}).detached_at = 0.0 if n < 3 else None
+    assert store.expire(10.0) == []
+
+
 def test_runs_that_were_heard_to_their_end_go_first_and_take_no_more_room_than_one_log():
     store = RunStore(max_runs=4, max_log=1000)
     for n in range(6):
