@@ -100,6 +100,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.path.name in SLOW_FILES:
                 item.add_marker(pytest.mark.slow)
+        # One test of it takes a minute: where it begins first, several processes end together.
+        items.sort(key=lambda item: item.path.name != "test_micropython.py")
     if IN_PYODIDE:
         for item in items:
             if item.get_closest_marker("native"):
