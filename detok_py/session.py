@@ -719,26 +719,16 @@ class ServerSession:
             # The same request again: the client never heard that it had arrived. It runs once.
             if run.digest != _request_digest(request):
                 raise RemoteProtocolError("a run id that was used for another request; make a new one for every run")
-            self._take(run, 0, now)
+            self._take(run_id, 0, now)
             return []
         if self.run is not None and self.run.owner is self and self.run.end is None:
             raise RemoteProtocolError("a second generate while a run goes on; one generation a socket at a time")
         run = self.store.create(run_id, request)
-        self._take(run, 0, now)
+        self._take(run_id, 0, now)
         return [("generate", run)]
 
     def _resume(self, event: dict[str, Any], now: float) -> list[tuple[str, Run]]:
-        run_id, after = _checked_id(event.get("id")), _checked_count(event.get("after"), "after")
-        run = self.store.runs.get(run_id)
-        if run is None or after < run.base:
-            kept = f"{self.store.keep_seconds:g} seconds or {self.store.max_log >> 20} MiB"
-            sentence = f"the bridge no longer has that run: it was restarted, or more than {kept} went by; start it again"
-            self._outbox.append(wire.message("error", id=run_id, code=wire.RESUME_EXPIRED, message=sentence, retry=False))
-            self.closing = (wire.RESUME_EXPIRED, "resume expired")
-            return []
-        if after > run.position:
-            raise RemoteProtocolError(f"a resume after {after} of a run that is only at {run.position}")
-        self._take(run, after, now)
+        self._take(_checked_id(event.get("id")), _checked_count(event.get("after"), "after"), now)
         return []
 
     def _ack(self, event: dict[str, Any]) -> list[tuple[str, Run]]:
@@ -754,8 +744,17 @@ class ServerSession:
             run.done = True
         return []
 
-    def _take(self, run: Run, after: int, now: float) -> None:
+    def _take(self, run_id: str, after: int, now: float) -> None:
         """This socket reads the run from now on; a socket that did so before (half-open, most likely) is told to go."""
+        run = self.store.runs.get(run_id)
+        if run is None or after < run.base:
+            kept = f"{self.store.keep_seconds:g} seconds or {self.store.max_log >> 20} MiB"
+            sentence = f"the bridge no longer has that run: it was restarted, or more than {kept} went by; start it again"
+            self._outbox.append(wire.message("error", id=run_id, code=wire.RESUME_EXPIRED, message=sentence, retry=False))
+            self.closing = (wire.RESUME_EXPIRED, "resume expired")
+            return
+        if after > run.position:
+            raise RemoteProtocolError(f"a resume after {after} of a run that is only at {run.position}")
         before = run.owner
         if before is not None and before is not self:
             before.closing = (wire.CANCELLED, "another socket has taken up this run")

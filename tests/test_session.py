@@ -383,10 +383,11 @@ def test_the_log_forgets_only_what_was_acknowledged_and_says_so_when_it_is_asked
     run.finish("length")
     link.settle()
     assert link.data() == [(i, None) for i in range(5000)]
-    again = Link(store, ClientSession())
-    again.client.attach(RUN)
-    again.settle()
+    assert taken_up(store).of(Failed)[0].code == 4410
+    # whoever asks for it once more, because it never heard that it was asked for, is told the same
+    again = Link(store, ClientSession(), prompt="hi", want="ids").settle()
     assert again.of(Failed)[0].code == 4410
+    assert again.tasks == []
 
 
 def test_an_engine_that_is_lost_ends_in_an_error_with_all_that_came_before():
