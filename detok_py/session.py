@@ -745,7 +745,10 @@ class ServerSession:
         return []
 
     def _take(self, run_id: str, after: int, now: float) -> None:
-        """This socket reads the run from now on; a socket that did so before (half-open, most likely) is told to go."""
+        """This socket reads the run from now on; a socket that did so before (half-open, most likely) is told to go.
+
+        A run that is gone, or whose log no longer reaches back to `after`, is said to be gone, and this socket is closed.
+        """
         run = self.store.runs.get(run_id)
         if run is None or after < run.base:
             kept = f"{self.store.keep_seconds:g} seconds or {self.store.max_log >> 20} MiB"

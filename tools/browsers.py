@@ -78,7 +78,7 @@ def downloaded(browser: str) -> str | None:
     if browser == "chromium-shell":
         # It lies beside the other: …/chromium-1228/chrome-linux64/chrome, …/chromium_headless_shell-1228/…/chrome-headless-shell
         shells = program.parent.parent.parent.glob("chromium_headless_shell-*/*/*headless*shell*")
-        program = next((shell for shell in shells if os.access(shell, os.X_OK)), program.parent / "no shell")
+        return next((str(shell) for shell in shells if os.access(shell, os.X_OK)), None)
     return str(program) if program.exists() else None
 
 

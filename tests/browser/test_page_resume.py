@@ -10,12 +10,9 @@ import pytest
 from playwright.sync_api import expect
 
 TEXT = "日本語 and 👩‍🚀, ไทย; " * 16
+SLOWLY = f"?text={quote(TEXT)}&cut=byte&pace=200"
 # So that a test can end the page's worker behind its back, as a browser that runs out of memory does: no event says so.
 REMEMBER_WORKERS = "window.Worker = class extends Worker { constructor(...given) { super(...given); window.lastWorker = this; } };"
-
-
-def slow(pace: int = 200) -> str:
-    return f"?text={quote(TEXT)}&cut=byte&pace={pace}"
 
 
 def fetched(url: str) -> str:
@@ -42,7 +39,7 @@ def quiet(start_bridge: Any) -> Any:
 
 def test_a_page_loaded_again_in_mid_answer_shows_the_whole_answer_of_one_generation(page: Any, quiet: Any, new_demo: Any) -> None:
     demo = new_demo(quiet.url)
-    demo.open(slow(), state="streaming")
+    demo.open(SLOWLY, state="streaming")
     before = some_of_it_is_there(demo)
     assert TEXT.startswith(before) and before != TEXT
     page.reload()
@@ -65,7 +62,7 @@ def test_an_answer_of_the_model_is_taken_up_by_its_ids_when_the_page_is_loaded_a
           Storage.prototype.removeItem = () => {};  // what this page still hears comes too late
           Storage.prototype.setItem = function (key, value) {
             setItem.call(this, key, value);
-            if (!JSON.parse(value).heard) return;
+            if (!JSON.parse(value).request.resume) return;
             setItem.call(this, "loaded-again", "yes");
             location.reload();
           };
@@ -107,7 +104,7 @@ def test_a_page_loaded_again_before_it_heard_the_bridge_asks_again_and_there_is_
     request = {"id": "0123456789abcdef", "prompt": "", "params": {"engine": "scripted", "text": TEXT, "cut": "byte", "pace": 500}}
     page.evaluate(
         """([request, arrived]) => {
-          const want = "both", coming = { request: { ...request, want, stop: [] }, lang: "", search: location.search, heard: false };
+          const want = "both", coming = { request: { ...request, want, stop: [] }, lang: "", search: location.search };
           sessionStorage.setItem("detok-answer", JSON.stringify(coming));
           if (!arrived) return;
           const socket = new WebSocket(location.origin.replace("http", "ws") + "/stream", "detok.v1");
@@ -130,7 +127,7 @@ def test_a_page_loaded_again_before_it_heard_the_bridge_asks_again_and_there_is_
 def test_a_killed_worker_keeps_what_came_and_a_new_one_takes_the_answer_up(page: Any, quiet: Any, new_demo: Any) -> None:
     page.add_init_script(REMEMBER_WORKERS)
     demo = new_demo(quiet.url)
-    demo.open(slow(), state="streaming")
+    demo.open(SLOWLY, state="streaming")
     before = some_of_it_is_there(demo)
     page.evaluate("() => lastWorker.terminate()")
     assert demo.wait_for("error", "finished") == "error"
@@ -145,8 +142,10 @@ def test_a_killed_worker_keeps_what_came_and_a_new_one_takes_the_answer_up(page:
 def test_an_answer_that_the_bridge_no_longer_keeps_is_said_and_can_be_asked_for_again(page: Any, demo: Any) -> None:
     demo.open()
     page.evaluate(
-        """() => sessionStorage.setItem("detok-answer", JSON.stringify(
-          { request: { id: "0123456789abcdef", want: "both", stop: [] }, lang: "", search: location.search, heard: true }))"""
+        """() => {
+          const request = { id: "0123456789abcdef", resume: "0123456789abcdef", want: "both", stop: [] };
+          sessionStorage.setItem("detok-answer", JSON.stringify({ request, lang: "", search: location.search }));
+        }"""
     )
     page.reload()
     assert demo.wait_for("error", "finished") == "error"
@@ -157,7 +156,7 @@ def test_an_answer_that_the_bridge_no_longer_keeps_is_said_and_can_be_asked_for_
 
 def test_another_address_in_the_same_tab_is_another_question(page: Any, quiet: Any, new_demo: Any) -> None:
     demo = new_demo(quiet.url)
-    demo.open(slow(), state="streaming")
+    demo.open(SLOWLY, state="streaming")
     some_of_it_is_there(demo)
     demo.open("?text=né", state="finished")
     assert demo.text("held") == "né"

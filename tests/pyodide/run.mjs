@@ -2,7 +2,8 @@
 //
 // In: .build/runtime/ (Pyodide, the compiled standard library, the browser's wheel), .build/pyodide-site/ (pytest), tests/, and pytest's own
 // arguments after the file name; `--part=1/2` runs every second test function, for two processes side by side. detok_py comes from the wheel,
-// not from the source tree, so a module that the wheel forgets is noticed. Out: pytest's output and its exit code. Test files that need what Pyodide lacks are named by tests/conftest.py.
+// not from the source tree, so a module that the wheel forgets is noticed. Out: pytest's output and its exit code. Test files that need what
+// Pyodide lacks are named by tests/conftest.py.
 
 import { existsSync, writeSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";

@@ -115,7 +115,7 @@ function ownText() {
  * Before the bridge was heard, nobody knows whether it was asked; then it is asked again under the same id, which makes one answer.
  * Where the browser keeps nothing for a page, it asks anew.
  *
- * @typedef {{request: import("../src/client.js").StreamRequest, lang: string, heard: boolean}} Coming
+ * @typedef {{request: import("../src/client.js").StreamRequest, lang: string}} Coming
  */
 const unfinished = {
   /** @param {Coming} answer */
@@ -208,7 +208,7 @@ async function boot() {
   performance.mark("detok-ready");
   setState("ready");
   const coming = unfinished.recall();
-  if (coming) return run(coming.heard ? { ...coming.request, resume: coming.request.id } : coming.request, coming.lang);
+  if (coming) return run(coming.request, coming.lang);
   if (address.has("text") || address.has("prompt") || address.has("start")) {
     // `ready` stays for a moment, so that whoever waits for it sees it.
     ui.status.textContent = "Ready. The text of the address starts in a moment.";
@@ -304,7 +304,7 @@ function start() {
  */
 function run(request, lang) {
   if (!python) return;
-  unfinished.keep({ request, lang, heard: request.resume !== undefined });
+  unfinished.keep({ request, lang });
   hideAlert();
   const recording = new Recording();
   stopwatch.clear();
@@ -328,7 +328,7 @@ function run(request, lang) {
     hideAlert();
     described.header = { protocol: "detok.v1", engine, vocabulary };
   });
-  on("started", () => unfinished.keep({ request, lang, heard: true }));
+  on("started", ({ id }) => unfinished.keep({ request: { ...request, resume: id }, lang }));
   on("tokens", ({ rows, at }) => {
     begun ||= at;
     for (const row of rows) {
