@@ -1,23 +1,34 @@
-# detok. Two commands: `make demo` and `make test`; each sets up what it needs into .venv/, node_modules/ and .build/.
-# Given: Python >= 3.11, Node >= 20, make, git.
+# detok. Two commands: `make demo` and `make test`. Each sets up what it needs, in .venv/, node_modules/
+# and .build/. Given: Python 3.11 or newer, make and git; where uv or Node is missing, the set-up
+# fetches it.
 
 PORT ?= 8765
 ENGINE ?=
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv/bin/python
+# Where the set-up puts a Node of its own if the machine has none that is new enough.
+export PATH := $(CURDIR)/.build/node/bin:$(PATH)
+# npm, uv and the browsers write to HOME.
+ifneq ($(shell test -w "$$HOME" && echo yes),yes)
+export HOME := $(CURDIR)/.build/home
+endif
 
-.PHONY: help demo test check soak bench real-uis package lock clean
+.PHONY: help demo test test-all check soak bench real-uis package fresh format lock clean
 
 help:
-	@echo "make demo    the page, on http://127.0.0.1:$(PORT)/   (PORT=…, ENGINE=http://127.0.0.1:8080)"
-	@echo "make test    everything: lint, types, unit tests in CPython and in Pyodide, Chromium, Firefox"
-	@echo "make check   the fast loop, without a browser"
-	@echo "make soak    the tests that take many minutes"
-	@echo "make bench   measurements against peers, one JSON object a line"
-	@echo "make real-uis tries the regression kit on other people's chat UIs: installs 800 MB, takes many minutes"
-	@echo "make package the wheel, the sdist and the npm package into dist/"
-	@echo "make clean   remove everything that was set up or built"
+	@echo "make demo      serves the page on http://127.0.0.1:$(PORT)/   (PORT=…, ENGINE=http://127.0.0.1:8080)"
+	@echo "make test      touches every part: lint, types, CPython, Pyodide, MicroPython, Chromium, Firefox"
+	@echo "make test-all  runs the rest of the tests"
+	@echo "make check     lint, types and the quick unit tests: the loop while writing"
+	@echo "make soak      runs the tests that take many minutes"
+	@echo "make fresh     runs make demo and make test as on a machine that nobody has touched"
+	@echo "make bench     measures beside peers, one JSON object a line"
+	@echo "make real-uis  tries the regression kit on other people's chat UIs: installs 800 MB"
+	@echo "make package   builds the wheel, the sdist and the npm package into dist/"
+	@echo "make format    formats Python and JavaScript"
+	@echo "make lock      pins requirements/*.txt again from pyproject.toml"
+	@echo "make clean     removes everything that was set up or built"
 
 # Every recipe that needs a set-up begins with it: when all is there it takes a tenth of a second.
 define setup
@@ -31,11 +42,15 @@ demo:
 
 test:
 	$(call setup,test)
-	@exec $(VENV) tools/checks.py all
+	@exec $(VENV) tools/checks.py test
+
+test-all:
+	$(call setup,test)
+	@exec $(VENV) tools/checks.py test-all
 
 check:
 	$(call setup,check)
-	@exec $(VENV) tools/checks.py lint types unit --quick
+	@exec $(VENV) tools/checks.py check
 
 soak:
 	$(call setup,test)
@@ -53,9 +68,15 @@ package:
 	$(call setup,test)
 	@exec $(VENV) tools/package.py
 
-lock:
+fresh:
+	@test -n "$(PYTHON)" && exec $(PYTHON) tests/fresh/run.py
+
+format:
 	$(call setup,check)
-	@exec $(VENV) tools/lock.py
+	@$(VENV) -m ruff format . && $(VENV) -m ruff check --fix . && node_modules/.bin/prettier --log-level warn --write .
+
+lock:
+	@exec $(PYTHON) tools/lock.py
 
 clean:
 	rm -rf .venv node_modules .build dist test-results .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,14 +1,16 @@
 """Which browsers, how they are started, and how long is too long: plain data.
 
-Loaded by path (`runpy.run_path`), by the browser tests and by the regression kit: `import playwright.config` would look
-inside the installed playwright package. Where the programs are is not data but a search: tools/browsers.py.
+Loaded by path (`runpy.run_path`), by the browser tests and by the regression kit: `import
+playwright.config` would look inside the installed playwright package. Where the programs are is not
+data but a search: tools/browsers.py.
 """
 
-# What goes to `browser_type.launch` for every browser that was found. Firefox is driven over WebDriver BiDi, which an
-# installed Firefox ESR speaks; Playwright's patched build is not needed.
+# What goes to `browser_type.launch` for every browser that was found. Firefox is driven over
+# WebDriver BiDi, which an installed Firefox ESR speaks; Playwright's patched build is not needed.
 #
-# Of several --disable-features Chromium takes the last one: Playwright's own list has to be said again. The second half is the browser's
-# toolbar, which is a page of its own in each window, headless or not: without it a window costs a third less.
+# Of several --disable-features Chromium takes the last one: Playwright's own list has to be said
+# again. The second half is the browser's toolbar, which is a page of its own in each window,
+# headless or not: without it a window costs a third less.
 chromium_features_off = (
     "AimEnabled,AutoDeElevate,AvoidCorsURLLoaderRestartOnRedirect,AvoidUnnecessaryBeforeUnloadCheckSync,"
     "BlockOriginHeaderModificationOnRedirect,DestroyProfileOnBrowserClose,DialMediaRouteProvider,GlobalMediaControls,HttpsUpgrades,"
@@ -27,12 +29,13 @@ browsers = {
             "--disable-sync",
             # Nothing may leave the machine: a name that is not 127.0.0.1 does not resolve.
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-        ],
+        ]
     },
     "firefox": {
         "channel": "moz-firefox",
         "firefox_user_prefs": {
-            # The same promise for Firefox: every name but localhost goes to a proxy that is not there.
+            # The same promise for Firefox: every name but localhost goes to a proxy that is not
+            # there.
             "network.proxy.type": 1,
             "network.proxy.http": "127.0.0.1",
             "network.proxy.http_port": 9,
@@ -44,7 +47,8 @@ browsers = {
     },
 }
 
-# Milliseconds. The first load of a page compiles 9.6 MB of WebAssembly, on a busy machine for the second time at once.
+# Milliseconds. The first load of a page compiles 9.6 MB of WebAssembly, on a busy machine for the
+# second time at once.
 launch_timeout = 60_000
 navigation_timeout = 60_000
 action_timeout = 15_000

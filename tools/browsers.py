@@ -1,55 +1,82 @@
-"""Find the browsers that the tests drive, or install them, or say in one sentence why not.
+"""Find the browsers that the tests drive, bring them up to date, or say in one sentence why not.
 
-`python tools/browsers.py chromium firefox` prints one line a browser: its name, a tab, the program; or `Firefox: skipped,
-because …`. Exit 1 when Chromium is missing: that is a failure. Firefox missing is none, nor is `chromium-shell`, which is Chromium
-without windows: what has no need of one takes a quarter less time in it. `--install` may change the machine: it first tries Playwright's
-own download, then, as root, the distribution's packages.
+`python tools/browsers.py chromium firefox` prints one line a browser: its name, a tab, the program;
+or `Firefox: skipped, because …`. Exit code 1 when Chromium is missing, which is a failure; a missing
+Firefox is a skip, and so is `chromium-shell`, Chromium without windows, in which a page costs a
+quarter less. `--install` may change the machine: as root it installs or upgrades Debian's packages,
+from lists that are refreshed first; otherwise it takes Playwright's own download of Chromium.
+`--launch` starts each of them once.
 
-The search: an environment variable (DETOK_CHROMIUM, DETOK_CHROMIUM_SHELL, DETOK_FIREFOX), a program on the PATH, what Playwright has
-downloaded before.
+The search: an environment variable (DETOK_CHROMIUM, DETOK_CHROMIUM_SHELL, DETOK_FIREFOX), a program
+on the PATH, what Playwright has downloaded before.
 """
 
 import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from toolchain import ROOT, SetupFailed, apt_install
+
+# The oldest major versions to expect of the pinned Playwright (1.64). Of Chromium 156 ran the whole
+# suite; 150 is what a stale Debian list installs, and older ones are untried. Firefox ESR 140 fails: it lacks network.addDataCollector of
+# WebDriver BiDi.
+OLDEST = {"chromium": 150, "chromium-shell": 150, "firefox": 153}
 NAMES = {
     "chromium": ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"),
     "chromium-shell": ("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),
     "firefox": ("firefox-esr", "firefox"),
 }
-TITLES = {"chromium": "Chromium", "chromium-shell": "Chromium's headless shell", "firefox": "Firefox"}
-VARIABLES = {"chromium": "DETOK_CHROMIUM", "chromium-shell": "DETOK_CHROMIUM_SHELL", "firefox": "DETOK_FIREFOX"}
+TITLES = {
+    "chromium": "Chromium",
+    "chromium-shell": "Chromium's headless shell",
+    "firefox": "Firefox",
+}
+VARIABLES = {
+    "chromium": "DETOK_CHROMIUM",
+    "chromium-shell": "DETOK_CHROMIUM_SHELL",
+    "firefox": "DETOK_FIREFOX",
+}
 APPLICATIONS = {
-    "chromium": ("Chromium.app/Contents/MacOS/Chromium", "Google Chrome.app/Contents/MacOS/Google Chrome"),
+    "chromium": (
+        "Chromium.app/Contents/MacOS/Chromium",
+        "Google Chrome.app/Contents/MacOS/Google Chrome",
+    ),
     "chromium-shell": (),
     "firefox": ("Firefox.app/Contents/MacOS/firefox",),
 }
-# Fonts only where the browser is installed too: tests that look at pixels need CJK, emoji and Indic glyphs.
+# Fonts come with the browser: tests that look at pixels need CJK, emoji and Indic glyphs.
 PACKAGES = {
-    "chromium": ("chromium", "fonts-noto-core", "fonts-noto-cjk", "fonts-noto-color-emoji"),
+    "chromium": (
+        "chromium",
+        "fonts-noto-core",
+        "fonts-noto-cjk",
+        "fonts-noto-color-emoji",
+    ),
     "chromium-shell": ("chromium-headless-shell",),
     "firefox": ("firefox-esr",),
 }
 
 
 class BrowserNotFound(Exception):
-    """No such browser: the sentence says what was tried and what to do."""
+    """No browser that can be used: the sentence says what was tried and what to do."""
 
 
 def find(browser: str) -> str | None:
-    """Return the program of an installed `browser` ("chromium", "chromium-shell", "firefox"), or None.
+    """Return the program of an installed `browser`, whatever its version, or None.
 
-    An environment variable that names something that cannot run raises BrowserNotFound: the user meant it.
+    Raises BrowserNotFound if the environment variable names something that cannot run.
     """
-    variable = VARIABLES[browser]
-    named = os.environ.get(variable)
+    named = os.environ.get(VARIABLES[browser])
     if named:
         program = shutil.which(named)
         if program is None:
-            raise BrowserNotFound(f"{variable}={named} is no program that can be run; correct it or unset it")
+            raise BrowserNotFound(
+                f"{VARIABLES[browser]}={named} is not a program that can be run; correct it or unset it"
+            )
         return program
     for name in NAMES[browser]:
         program = shutil.which(name)
@@ -63,9 +90,9 @@ def find(browser: str) -> str | None:
 
 
 def downloaded(browser: str) -> str | None:
-    """Return the program that `playwright install` has left on this machine, or None.
+    """Return the Chromium, or its shell, that `playwright install` has left here, or None.
 
-    Only Chromium's: Playwright's Firefox is patched for its own protocol, and the tests speak WebDriver BiDi to a real one.
+    Playwright's Firefox is patched for a protocol of its own; the tests speak WebDriver BiDi.
     """
     if browser == "firefox":
         return None
@@ -76,58 +103,89 @@ def downloaded(browser: str) -> str | None:
     with sync_playwright() as playwright:
         program = Path(playwright.chromium.executable_path)
     if browser == "chromium-shell":
-        # It lies beside the other: …/chromium-1228/chrome-linux64/chrome, …/chromium_headless_shell-1228/…/chrome-headless-shell
         shells = program.parent.parent.parent.glob("chromium_headless_shell-*/*/*headless*shell*")
         return next((str(shell) for shell in shells if os.access(shell, os.X_OK)), None)
     return str(program) if program.exists() else None
 
 
-def install(browser: str) -> str:
-    """Install `browser`: Playwright's download for Chromium (its shell comes along), else the distribution's package when we are root.
-
-    Returns the program; raises BrowserNotFound with what was tried and what to do.
-    """
-    tried = []
-    if browser == "chromium":
-        done = run([sys.executable, "-m", "playwright", "install", "chromium"], seconds=300)
-        program = find(browser)
-        if program:
-            return program
-        tried.append(f"Playwright's download failed ({done})")
-    if shutil.which("apt-get") is None:
-        tried.append("there is no apt-get")
-    elif hasattr(os, "geteuid") and os.geteuid() != 0:
-        tried.append("apt-get needs root")
-    else:
-        environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-        asked = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES[browser]]
-        done = run(asked, seconds=900, environment=environment)
-        if not find(browser):
-            # A new machine has no lists of packages yet, an old one has old lists.
-            run(["apt-get", "update", "-q"], seconds=300, environment=environment)
-            done = run(asked, seconds=900, environment=environment)
-        program = find(browser)
-        if program:
-            return program
-        tried.append(f"apt-get install {PACKAGES[browser][0]} failed ({done})")
-    raise BrowserNotFound(
-        f"no {TITLES[browser]} on the PATH and none could be installed: {'; '.join(tried)}. "
-        f"Install one, or set {VARIABLES[browser]} to its program"
-    )
-
-
-def run(command: list[str], seconds: int, environment: dict[str, str] | None = None) -> str:
-    """Run `command` quietly; return how it ended in a few words: its last line, or that it took too long."""
+def version(program: str) -> int:
+    """Return the major version that a browser tells. Raises BrowserNotFound if it tells none."""
     try:
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60
         )
-    except subprocess.TimeoutExpired:
-        return f"no answer within {seconds} s"
-    except OSError as error:
-        return str(error)
-    lines = [line.strip() for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1][:160] if lines else f"exit code {done.returncode}"
+        told = (done.stdout + done.stderr).decode("utf-8", "replace")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BrowserNotFound(f"{program} cannot be launched ({error})") from None
+    number = re.search(r"(\d+)\.\d", told)
+    if done.returncode or number is None:
+        last = (told.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise BrowserNotFound(f"{program} cannot be launched ({last[:160]})")
+    return int(number[1])
+
+
+def usable(browser: str) -> str:
+    """Return the program of a browser that is new enough.
+
+    Raises BrowserNotFound with what is missing and what to do.
+    """
+    program = find(browser)
+    if program is None:
+        raise BrowserNotFound(
+            f"there is no {TITLES[browser]}; install one, or set {VARIABLES[browser]} to its program"
+        )
+    found, oldest = version(program), OLDEST[browser]
+    if found < oldest:
+        raise BrowserNotFound(
+            f"{program} is version {found}, and the tests need {oldest} or newer; upgrade it, "
+            f"or set {VARIABLES[browser]} to a newer one"
+        )
+    return program
+
+
+def bring_up(browser: str) -> str:
+    """Return the program of a usable browser, after installing or upgrading it where we may.
+
+    Raises BrowserNotFound with what is missing, what was tried, and what to do.
+    """
+    try:
+        return usable(browser)
+    except BrowserNotFound as error:
+        if os.environ.get(VARIABLES[browser]):
+            raise
+        problem = str(error)
+    try:
+        apt_install(*PACKAGES[browser], trouble="")
+    except SetupFailed as error:
+        tried = " ".join(str(error).split())
+        if browser == "chromium":
+            command = [sys.executable, "-m", "playwright", "install", "chromium"]
+            done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL)
+            if done.returncode == 0:
+                return usable(browser)
+            tried += " Playwright's own download failed as well."
+        raise BrowserNotFound(f"{problem}. {tried}") from None
+    return usable(browser)
+
+
+def launch(browser: str, program: str) -> None:
+    """Start a browser once as the tests do. Raises BrowserNotFound if it does not start.
+
+    One sentence instead of an error for each test. Does nothing where Playwright is missing.
+    """
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        return
+    settings = runpy.run_path(str(ROOT / "playwright.config.py"))
+    kind = "firefox" if browser == "firefox" else "chromium"
+    options = {**settings["browsers"][kind], "timeout": settings["launch_timeout"]}
+    with sync_playwright() as playwright:
+        try:
+            getattr(playwright, kind).launch(executable_path=program, **options).close()
+        except Error as error:
+            reason = error.message.strip().splitlines()[0][:200]
+            raise BrowserNotFound(f"{program} cannot be launched ({reason})") from None
 
 
 def main(words: list[str]) -> int:
@@ -135,13 +193,18 @@ def main(words: list[str]) -> int:
     code = 0
     for browser in [word for word in words if word in NAMES] or list(NAMES):
         try:
-            program = find(browser) or (install(browser) if "--install" in words else None)
-            if program is None:
-                raise BrowserNotFound(f"no {TITLES[browser]} on the PATH; run with --install, or set {VARIABLES[browser]}")
+            program = bring_up(browser) if "--install" in words else usable(browser)
+            if "--launch" in words:
+                launch(browser, program)
             print(f"{browser}\t{program}", flush=True)
         except BrowserNotFound as error:
-            code = 1 if browser == "chromium" else code
-            print(f"{TITLES[browser]}: {'' if browser == 'chromium' else 'skipped, because '}{error}.", flush=True)
+            skipped = browser != "chromium"
+            code = code or int(not skipped)
+            sentence = str(error).rstrip(".")
+            print(
+                f"{TITLES[browser]}: {'skipped, because ' if skipped else ''}{sentence}.",
+                flush=True,
+            )
     return code
 
 

@@ -1,16 +1,17 @@
-// Build .build/runtime/python_core.zip: the standard library cut down to what Pyodide's start and detok_py's core import,
-// detok_py itself, and the worker's module in web/python/, all as bytecode. For pages that embed detok and nothing else: about a third of
-// the bytes, and no micropip.
+// Build .build/runtime/python_core.zip: the standard library cut down to what Pyodide's start and
+// detok_py's core import, and detok_py itself, all as bytecode. For pages that embed detok and nothing
+// else: about a third of the bytes, and no micropip.
 //
-// In: .build/runtime/ as build_runtime.mjs and browser_wheel.py leave it. Out: python_core.zip and python_core.json ({info, sha256}: what
-// Pyodide wants to know of itself, and the zip's sum), their compressed forms, and their lines in manifest.json. Which modules are needed is
-// found by running it: everything is imported and worked once, and what has been loaded from the standard library by then goes in. Then a
-// fresh Python starts from the new zip and does the same work again.
+// In: .build/runtime/ with Pyodide and the wheel for browsers. Out: python_core.zip, and
+// python_core.json: {info, sha256}, what Pyodide wants to know of itself, and the zip's hash. Which
+// modules are needed is found by running them: core_work.py imports and uses everything once, and what
+// has been loaded from the standard library by then goes in. Then a fresh Python starts from the new
+// zip and does the same work again.
 
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { place } from "./place.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const out = join(root, ".build", "runtime");
@@ -19,10 +20,15 @@ const { loadPyodide } = await import(pathToFileURL(join(out, "pyodide.mjs")).hre
 const compiler = await readFile(join(root, "tools", "compile_stdlib.py"));
 const work = await readFile(join(root, "tools", "core_work.py"), "utf8");
 
-const wheel = (await readdir(out)).find((file) => file.startsWith("detok_py-") && file.endsWith(".whl"));
+const wheel = (await readdir(out)).find(
+  (file) => file.startsWith("detok_py-") && file.endsWith(".whl"),
+);
 if (!wheel) throw new Error("there is no wheel of detok_py in .build/runtime/");
 
-const python = await loadPyodide({ indexURL: `${out}/`, stdLibURL: join(out, "python_stdlib.zip") });
+const python = await loadPyodide({
+  indexURL: `${out}/`,
+  stdLibURL: join(out, "python_stdlib.zip"),
+});
 python.FS.writeFile("/detok.zip", new Uint8Array(await readFile(join(out, wheel))));
 python.FS.writeFile("/stdlib.zip", new Uint8Array(await readFile(join(out, "python_stdlib.zip"))));
 python.runPython(`import sys; sys.path.insert(0, "/detok.zip")`);
@@ -33,24 +39,20 @@ import sys
 [(module.__spec__.origin or "") for module in list(sys.modules.values()) if getattr(module, "__spec__", None)]
 `);
 python.FS.writeFile("/compile_stdlib.py", compiler);
-python.FS.writeFile("/detok_embed.py", await readFile(join(root, "web", "python", "detok_embed.py")));
 python.globals.set("loaded", loaded);
 python.runPython(`
 sys.path.insert(0, "/")
-import compile_stdlib, zipfile
-with zipfile.ZipFile("/detok.zip", "a") as archive:
-    archive.write("/detok_embed.py", "detok_embed.py")
+import compile_stdlib
 compile_stdlib.select("/stdlib.zip", "/detok.zip", "/core.zip", loaded)
 `);
 const zip = python.FS.readFile("/core.zip");
 
-const manifestFile = join(out, "manifest.json");
-const line = await place(out, name, zip);
-const fresh = await loadPyodide({ indexURL: `${out}/`, stdLibURL: join(out, name) });
-fresh.runPython(work);
+const fresh = join(out, `${name}.new`);
+await writeFile(fresh, zip);
+const second = await loadPyodide({ indexURL: `${out}/`, stdLibURL: fresh });
+second.runPython(work);
+await rename(fresh, join(out, name));
+const sha256 = createHash("sha256").update(zip).digest("hex");
 const { info } = JSON.parse(await readFile(join(out, "pyodide-lock.json"), "utf8"));
-const about = await place(out, "python_core.json", Buffer.from(JSON.stringify({ info, sha256: line.sha256 })));
-const manifest = JSON.parse(await readFile(manifestFile, "utf8"));
-Object.assign(manifest, { [name]: line, "python_core.json": about });
-await writeFile(manifestFile, JSON.stringify(manifest, null, 1) + "\n");
+await writeFile(join(out, "python_core.json"), JSON.stringify({ info, sha256 }));
 process.exit(0);

@@ -1,8 +1,8 @@
 // Build .build/examples/: the examples that import packages by name, which a browser can't find without a bundler.
 //
-// In: web/examples/react.js and ai-sdk.js, as a reader copies them. Out: a module each; `detok-web/…` is taken from web/src/, and what it needs of the
-// library itself stays where it is served, because its worker is found beside it. `react.development.js` is React with its own checks. Named
-// files are built instead, for tests.
+// In: web/examples/react.jsx and ai-sdk.jsx, as a reader copies them. Out: one module each. `detok-web/…` comes from web/src/; the parts of the library
+// that start its worker stay external, because the worker is found beside them. `react.development.js` is built with React's development checks.
+// With arguments it builds those files instead, for tests.
 
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,10 +13,15 @@ const examples = join(root, "web", "examples");
 
 /** @type {import("esbuild").Plugin} */
 const library = {
-  name: "the library as it is served",
+  name: "the served library",
   setup({ onResolve }) {
-    onResolve({ filter: /^detok-web\// }, ({ path }) => ({ path: join(root, "web", "src", `${path.slice("detok-web/".length)}.js`) }));
-    onResolve({ filter: /^\.\/(connect|decoder)\.js$/ }, ({ path }) => ({ path: `/src/${path.slice(2)}`, external: true }));
+    onResolve({ filter: /^detok-web\// }, ({ path }) => ({
+      path: join(root, "web", "src", `${path.slice("detok-web/".length)}.js`),
+    }));
+    onResolve({ filter: /^\.\/(connect|decoder)\.js$/ }, ({ path }) => ({
+      path: `/src/${path.slice(2)}`,
+      external: true,
+    }));
   },
 };
 
@@ -25,6 +30,7 @@ const options = {
   minify: true,
   /** @type {"esm"} */ format: "esm",
   target: "es2022",
+  /** @type {"automatic"} */ jsx: "automatic",
   outdir: join(root, ".build", "examples"),
   plugins: [library],
   /** @type {"warning"} */ logLevel: "warning",
@@ -36,5 +42,13 @@ if (named.length) {
   await build({ ...options, entryPoints: named, define: production });
   process.exit(0);
 }
-await build({ ...options, entryPoints: [join(examples, "react.js"), join(examples, "ai-sdk.js")], define: production });
-await build({ ...options, entryPoints: { "react.development": join(examples, "react.js") }, define: { "process.env.NODE_ENV": '"development"' } });
+await build({
+  ...options,
+  entryPoints: [join(examples, "react.jsx"), join(examples, "ai-sdk.jsx")],
+  define: production,
+});
+await build({
+  ...options,
+  entryPoints: { "react.development": join(examples, "react.jsx") },
+  define: { "process.env.NODE_ENV": '"development"' },
+});

@@ -2,12 +2,14 @@
 
 Runs inside Pyodide, because only its own Python writes its bytecode.
 
-In: the path of Pyodide's python_stdlib.zip. Out: a zip with the same modules as `.pyc` next to where the `.py` were. The npm
-package ships sources, which every visitor's browser compiles again at every start: 3.5 s of CPU against 0.95 s.
+In: the path of Pyodide's python_stdlib.zip. Out: a zip with the same modules as `.pyc` next to
+where the `.py` were. The npm package ships sources, which every visitor's browser compiles again at
+every start: 3.5 s of CPU against 0.95 s.
 
-Docstrings and asserts of the standard library are dropped (nobody reads them in a worker); Pyodide's own packages keep theirs,
-because its C side looks some of them up. Entries are stored, not deflated: the transfer is compressed as a whole, which is
-smaller, and the start has nothing to inflate.
+Docstrings and asserts of the standard library are dropped (nobody reads them in a worker);
+Pyodide's own packages keep theirs, because its C side looks some of them up. Entries are stored,
+not deflated: the transfer is compressed as a whole, which is smaller, and the start has nothing to
+inflate.
 """
 
 import importlib.util
@@ -30,7 +32,8 @@ def bytecode(source: bytes, name: str) -> bytes:
 def compile_zip(source: str, target: str) -> int:
     """Compile every module in the zip `source` into the zip `target`; return how many there were.
 
-    A file that does not compile (a template, a deliberately broken example) and data files go over as they are.
+    A file that does not compile (a template, a deliberately broken example) and data files go over
+    as they are.
     """
     count = 0
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
@@ -45,22 +48,34 @@ def compile_zip(source: str, target: str) -> int:
                     count += 1
                 except SyntaxError:
                     pass
-            # A fixed date: the same input gives the same bytes, so the hash of the runtime means something.
+            # A fixed date: the same input gives the same bytes, so the hash of the runtime means
+            # something.
             new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
     return count
 
 
 def select(stdlib: str, package: str, target: str, loaded: list[str]) -> int:
-    """Write the zip `target`: the modules of the zip `stdlib` whose origins are in `loaded`, and the zip `package` compiled.
+    """Write the zip `target`: the modules of the zip `stdlib` whose origins are in `loaded`, and
+    the zip `package` compiled.
 
-    `loaded` has entries such as "/lib/python314.zip/json/decoder.pyc". Returns how many modules of the standard library went in.
+    `loaded` has entries such as "/lib/python314.zip/json/decoder.pyc". Returns how many modules of
+    the standard library went in.
     """
-    with zipfile.ZipFile(stdlib) as old, zipfile.ZipFile(package) as own, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
+    with (
+        zipfile.ZipFile(stdlib) as old,
+        zipfile.ZipFile(package) as own,
+        zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new,
+    ):
         names = set(old.namelist())
-        wanted = sorted({origin.split(".zip/", 1)[1] for origin in loaded if ".zip/" in origin} & names)
+        wanted = sorted(
+            {origin.split(".zip/", 1)[1] for origin in loaded if ".zip/" in origin} & names
+        )
         for name in wanted:
             new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), old.read(name))
         for name in sorted(own.namelist()):
             if name.endswith(".py"):
-                new.writestr(zipfile.ZipInfo(name + "c", (1980, 1, 1, 0, 0, 0)), bytecode(own.read(name), name))
+                new.writestr(
+                    zipfile.ZipInfo(name + "c", (1980, 1, 1, 0, 0, 0)),
+                    bytecode(own.read(name), name),
+                )
     return len(wanted)

@@ -1,7 +1,9 @@
-"""Everything that a page does with detok_py in Pyodide, once: what this imports is what python_core.zip holds (build_core.mjs).
+"""Everything that a page does with detok_py in Pyodide, once: what this imports is what
+python_core.zip holds (build_core.mjs).
 
-Runs inside Pyodide. Every module of the core is imported; bytes, ids, texts and failures go through it; values cross to JavaScript
-and back; an exception is raised to JavaScript, because Pyodide formats its traceback in Python.
+Runs inside Pyodide. Every module of the core is imported; bytes, ids, texts and failures go through
+it; values cross to JavaScript and back; an exception is raised to JavaScript, because Pyodide
+formats its traceback in Python.
 """
 
 import importlib
@@ -30,7 +32,12 @@ tokenizer = {
     "version": "1.0",
     "added_tokens": [],
     "normalizer": {"type": "NFC"},
-    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+    "pre_tokenizer": {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": True,
+    },
     "post_processor": None,
     "decoder": {"type": "ByteLevel"},
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
@@ -53,5 +60,7 @@ numbers = Uint8Array.new(to_js([1, 2, 3]))
 assert bytes(numbers.to_py()) == b"\x01\x02\x03"
 numbers.assign(bytearray(3))
 proxy = create_proxy(detok_py.StreamingDetokenizer())
-assert run_js("(stream) => { try { stream.feed(3); } catch (error) { return String(error); } }")(proxy)
+assert run_js("(stream) => { try { stream.feed(3); } catch (error) { return String(error); } }")(
+    proxy
+)
 proxy.destroy()

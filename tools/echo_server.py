@@ -1,7 +1,8 @@
-"""A WebSocket that says everything again, behind the protocols and limits of the bridge: what conformance suites talk to.
+"""A WebSocket that says everything again, behind the protocols and limits of the bridge: what
+conformance suites talk to.
 
-`python tools/echo_server.py [PORT]` prints its address and serves on 127.0.0.1 until it is ended. What was found by it is in
-docs/protocol.md.
+`python tools/echo_server.py [PORT]` prints its address and serves on 127.0.0.1 until it is ended.
+What was found by it is in docs/protocol.md.
 """
 
 import asyncio

@@ -1,10 +1,11 @@
-"""Fuzz the readers of tokenizer files: damage good files at random, for as long as it is told to, and keep what goes wrong.
+"""Fuzz the readers of tokenizer files: damage good files at random, for as long as it is told to,
+and keep what goes wrong.
 
     .venv/bin/python tools/fuzz_tokenizer_files.py --minutes 60 --finds .build/fuzz
 
-A find is an exception that isn't a DetokError, a second of CPU, or memory of more than four times the file (and 2 MB that any file may
-take). Each
-is written to the folder of finds, as the file that did it and what it did; the seed of a run is printed, so that it can be run again.
+A find is an exception that isn't a DetokError, a second of CPU, or memory of more than four times
+the file (and 2 MB that any file may take). Each is written to the folder of finds, as the file that
+did it and what it did; the seed of a run is printed, so that it can be run again.
 """
 
 import argparse
@@ -19,7 +20,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "tests")]
+sys.path[:0] = [
+    str(Path(__file__).resolve().parents[1]),
+    str(Path(__file__).resolve().parents[1] / "tests"),
+]
 
 import small_tokenizers as small  # noqa: E402
 from test_hostile_files import READERS, SMALL, survives  # noqa: E402
@@ -101,7 +105,9 @@ def damaged_document(rng: random.Random) -> tuple[str, bytes]:
             else:
                 parent.append(inner)
             break
-    return kind, json.dumps(document, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
+    return kind, json.dumps(document, ensure_ascii=rng.random() < 0.5).encode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def damaged_bytes(rng: random.Random) -> tuple[str, bytes]:
@@ -110,14 +116,18 @@ def damaged_bytes(rng: random.Random) -> tuple[str, bytes]:
     out = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         at, length = rng.randrange(len(out) + 1), rng.choice([0, 1, 1, 4, 8, 30])
-        fill = rng.choice([rng.randbytes(rng.randint(0, 8)), rng.choice(LIKELY), bytes(out[at : at + length]) * 2])
+        fill = rng.choice(
+            [rng.randbytes(rng.randint(0, 8)), rng.choice(LIKELY), bytes(out[at : at + length]) * 2]
+        )
         out[at : at + length] = fill
     return kind, bytes(out)
 
 
 def main() -> int:
     """Fuzz, and say what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     parser.add_argument("--finds", type=Path, default=Path(".build/fuzz"))

@@ -1,8 +1,10 @@
-"""What the build backend adds to the full wheel: the page, the client library, the examples and the browser's runtime, for `detok serve`.
+"""What the build backend adds to the full wheel: the page, the client library, the examples and the
+browser's runtime, for `detok serve`.
 
-In a clone the bridge serves them from web/ and .build/; in an installation they are package data in detok_py/bridge/static/. The sdist
-carries what is built in .build/, so that a wheel of it is whole without Node. A wheel that is built where `make` has not built the runtime
-leaves it out and says so; `make package` builds a whole one.
+In a clone the bridge serves them from web/ and .build/; in an installation they are package data in
+detok_py/bridge/static/. The sdist carries what is built in .build/, so that a wheel of it is whole
+without Node. A wheel that is built where `make` has not built the runtime leaves it out and says
+so; `make package` builds a whole one.
 """
 
 from pathlib import Path
@@ -19,20 +21,30 @@ class StaticFiles(BuildHookInterface):
             return
         root = Path(self.root)
         self.add(build_data, root / "web", "web")
-        runtime = root / ".build" / "runtime"
+        # `make package` puts there what it publishes; a plain build takes what a demo was set up with.
+        runtime = root / ".build" / "static"
+        if not runtime.exists():
+            runtime = root / ".build" / "runtime"
         if not (runtime / "manifest.json").exists():
-            self.app.display_warning("The browser's runtime is not built: this wheel has no page that works. `make package` builds it.")
+            self.app.display_warning(
+                "The browser's runtime is not built: this wheel has no page that works. `make package` builds it."
+            )
             return
         self.add(build_data, runtime, "runtime")
         for name in ("react.js", "ai-sdk.js"):  # the other files there are the tests'
             example = root / ".build" / "examples" / name
             if example.exists():
-                build_data["force_include"][str(example)] = f"detok_py/bridge/static/examples/{name}"
+                build_data["force_include"][str(example)] = (
+                    f"detok_py/bridge/static/examples/{name}"
+                )
 
     def add(self, build_data: dict[str, Any], folder: Path, name: str) -> None:
         """Take the files of a folder as detok_py/bridge/static/<name>/."""
         for path in sorted(folder.rglob("*")):
-            hidden = any(part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts)
-            # A client that takes no brotli gets the plain file: a third form would only make the wheel larger.
-            if path.is_file() and not hidden and path.suffix != ".gz":
-                build_data["force_include"][str(path)] = f"detok_py/bridge/static/{name}/{path.relative_to(folder).as_posix()}"
+            hidden = any(
+                part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts
+            )
+            if path.is_file() and not hidden:
+                build_data["force_include"][str(path)] = (
+                    f"detok_py/bridge/static/{name}/{path.relative_to(folder).as_posix()}"
+                )

@@ -1,34 +1,31 @@
-"""Pin: write requirements/*.txt and tests/real_uis/requirements.txt from their .in files, with the hash of every file of every version.
+"""Write requirements/<group>.txt for each dependency group of pyproject.toml: `make lock`.
 
-All platforms and Pythons from 3.11 on are in one file (`uv --universal`), so that a machine takes whichever wheel it can use. No
-line names where a package comes from. Run it after editing a .in file: `make lock`.
+Each file pins every version with the hash of every file, for all platforms and for Python from
+3.11 on, so that a machine takes whichever wheel it can use. A `uv.lock` would record the addresses
+of the index; these files name none.
 """
 
-import importlib.util
 import subprocess
 import sys
-from pathlib import Path
+import tomllib
 
-ROOT = Path(__file__).resolve().parents[1]
-FILES = {
-    **dict.fromkeys([f"requirements/{name}" for name in ("serve", "engine", "build", "dev")], "3.11"),
-    **dict.fromkeys(["requirements/runtime", "requirements/pyodide"], "3.14"),
-    "tests/real_uis/requirements": "3.11",
-}
+from toolchain import ROOT, uv
+
+# What runs in Pyodide, which is CPython 3.14.
+FOR_PYODIDE = {"micropip": ["--no-deps"], "pyodide": []}
 
 
 def main() -> int:
-    if importlib.util.find_spec("uv") is None:
-        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "uv==0.13.8"], check=True)
-    for name, python in FILES.items():
-        command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--python-version", python]
-        command += ["--generate-hashes", "--no-annotate", "--no-header", "--no-emit-index-url", "--no-emit-find-links"]
-        if name in ("requirements/engine", "requirements/runtime"):
-            command.append("--no-deps")
-        done = subprocess.run([*command, f"{name}.in", "-o", f"{name}.txt"], cwd=ROOT)
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    for group in groups:
+        command = [*uv(), "pip", "compile", "--quiet", "--universal", "--generate-hashes"]
+        command += ["--no-annotate", "--no-header", "--no-emit-index-url"]
+        command += ["--python-version", "3.14" if group in FOR_PYODIDE else "3.11"]
+        command += [*FOR_PYODIDE.get(group, []), "--group", group]
+        done = subprocess.run([*command, "-o", f"requirements/{group}.txt"], cwd=ROOT)
         if done.returncode:
             return done.returncode
-        print(f"{name}.txt")
+        print(f"requirements/{group}.txt")
     return 0
 
 

@@ -1,9 +1,12 @@
-"""Build what is published into dist/ (wheel, sdist, npm package), and prove that the wheel works where nothing else is.
+"""Build what is published into dist/ (wheel, sdist, npm package), and prove that the wheel works
+where nothing else is.
 
-The wheel is built from the sdist alone. The proof: into a new virtual environment `detok_py[serve]` is installed from wheels in a folder,
-without an index; in an empty folder `detok serve` starts; the page, the client library, the examples and the runtime come over HTTP as they
-are in the clone; and the model that came with it recites a text, letter for letter. The wheel that browsers download is another file of the
-same name, .build/runtime/detok_py-….whl; tests/ install and try the npm package.
+The wheel is built from the sdist alone. The proof: into a new virtual environment `detok_py[serve]`
+is installed from wheels in a folder, without an index; in an empty folder `detok serve` starts; the
+page, the client library, the examples and the runtime come over HTTP as they are in the clone; and
+the model that came with it recites a text, letter for letter. The wheel that browsers download is
+another file of the same name, .build/runtime/detok_py-….whl; tests/ install and try the npm
+package.
 """
 
 import hashlib
@@ -18,19 +21,22 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from setup import write_manifest
+
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 WHEELHOUSE = ROOT / ".build" / "wheelhouse"
+STATIC = ROOT / ".build" / "static"
 REQUIREMENTS = ("requirements/serve.txt", "requirements/engine.txt")
 # URL path → file of the clone that must come out of it.
 SERVED = {
     "/": "web/demo/index.html",
     "/src/index.js": "web/src/index.js",
     "/src/decoder-worker.js": "web/src/decoder-worker.js",
-    "/runtime/manifest.json": ".build/runtime/manifest.json",
-    "/runtime/pyodide.asm.wasm": ".build/runtime/pyodide.asm.wasm",
-    "/runtime/micropython.wasm": ".build/runtime/micropython.wasm",
-    "/runtime/detok_micropython.bin": ".build/runtime/detok_micropython.bin",
+    "/runtime/manifest.json": ".build/static/manifest.json",
+    "/runtime/pyodide.asm.wasm": ".build/static/pyodide.asm.wasm",
+    "/runtime/micropython.wasm": ".build/static/micropython.wasm",
+    "/runtime/detok_micropython.bin": ".build/static/detok_micropython.bin",
     "/examples/": "web/examples/index.html",
     "/examples/chat/": "web/examples/chat/index.html",
     "/examples/built/react.js": ".build/examples/react.js",
@@ -43,7 +49,9 @@ class NotProven(Exception):
 
 def run(command: list[str], trouble: str, **options: object) -> None:
     """Run a command; what it says is shown when it fails."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)  # type: ignore[call-overload]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )  # type: ignore[call-overload]
     if done.returncode:
         raise NotProven(f"{trouble}\n{done.stdout}")
 
@@ -51,9 +59,18 @@ def run(command: list[str], trouble: str, **options: object) -> None:
 def main() -> int:
     shutil.rmtree(DIST, ignore_errors=True)
     try:
+        stage()
         # First the sdist, then the wheel from what is in it.
-        run([sys.executable, "-m", "build", "--no-isolation", "."], "The wheel could not be built from the sdist.", cwd=ROOT)
-        run(["node", "tools/package_web.mjs", str(DIST)], "The npm package could not be built.", cwd=ROOT)
+        run(
+            [sys.executable, "-m", "build", "--no-isolation", "."],
+            "The wheel could not be built from the sdist.",
+            cwd=ROOT,
+        )
+        run(
+            ["node", "tools/package_web.mjs", str(DIST)],
+            "The npm package could not be built.",
+            cwd=ROOT,
+        )
         fill_wheelhouse()
         with tempfile.TemporaryDirectory() as folder:
             prove(Path(folder))
@@ -66,33 +83,82 @@ def main() -> int:
     return 0
 
 
+def stage() -> None:
+    """Fill .build/static/ with the runtime as it is published: the smallest wheel for browsers, and
+    brotli forms, which a demo on this machine does without.
+    """
+    shutil.rmtree(STATIC, ignore_errors=True)
+    shutil.copytree(ROOT / ".build" / "runtime", STATIC)
+    for command in (
+        [sys.executable, "tools/browser_wheel.py", str(STATIC)],
+        ["node", "tools/compress.mjs", str(STATIC)],
+    ):
+        run(command, f"{command[1]} failed.", cwd=ROOT)
+    write_manifest(STATIC)
+
+
 def fill_wheelhouse() -> None:
     """Download, once, what `detok serve` needs, by the hashes of the pinned files."""
-    digest = hashlib.sha256(b"".join([(ROOT / name).read_bytes() for name in REQUIREMENTS])).hexdigest()
+    digest = hashlib.sha256(
+        b"".join([(ROOT / name).read_bytes() for name in REQUIREMENTS])
+    ).hexdigest()
     stamp = WHEELHOUSE / "made-of"
     if stamp.exists() and stamp.read_text() == digest:
         return
     shutil.rmtree(WHEELHOUSE, ignore_errors=True)
     files = [word for name in REQUIREMENTS for word in ("-r", name)]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--no-deps", "--require-hashes", *files]
-    run([*command, "-d", str(WHEELHOUSE)], "pip could not download what detok serve needs; is a package index reachable?", cwd=ROOT)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--only-binary=:all:",
+        "--no-deps",
+        "--require-hashes",
+        *files,
+    ]
+    run(
+        [*command, "-d", str(WHEELHOUSE)],
+        "pip could not download what detok serve needs; is a package index reachable?",
+        cwd=ROOT,
+    )
     stamp.write_text(digest)
 
 
 def prove(folder: Path) -> None:
     """Install the wheel in `folder` and use it. Raises NotProven."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_", "VIRTUAL_ENV"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PIP_", "VIRTUAL_ENV"))
+    }
     empty = folder / "empty"
     empty.mkdir()
-    run([sys.executable, "-m", "venv", str(folder / "venv")], "No virtual environment could be made.", env=environment)
+    run(
+        [sys.executable, "-m", "venv", str(folder / "venv")],
+        "No virtual environment could be made.",
+        env=environment,
+    )
     python = str(folder / "venv" / "bin" / "python")
     (wheel,) = DIST.glob("*.whl")
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
-    command = [*pip, "install", "--no-index", "--find-links", str(WHEELHOUSE), f"detok_py[serve] @ {wheel.as_uri()}"]
+    command = [
+        *pip,
+        "install",
+        "--no-index",
+        "--find-links",
+        str(WHEELHOUSE),
+        f"detok_py[serve] @ {wheel.as_uri()}",
+    ]
     run(command, "The wheel could not be installed with what it needs.", cwd=empty, env=environment)
     run([*pip, "check"], "pip check: what is installed does not fit.", cwd=empty, env=environment)
     server = subprocess.Popen(
-        [str(folder / "venv" / "bin" / "detok"), "serve", "--port", "0"], cwd=empty, env=environment, stdout=subprocess.PIPE, text=True
+        [str(folder / "venv" / "bin" / "detok"), "serve", "--port", "0"],
+        cwd=empty,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert server.stdout is not None
@@ -104,7 +170,9 @@ def prove(folder: Path) -> None:
         for path, file in SERVED.items():
             if get(address + path) != (ROOT / file).read_bytes():
                 raise NotProven(f"{path} is not {file}.")
-        text = json.loads((ROOT / "detok_py" / "bridge" / "recite" / "texts.json").read_text("utf-8"))[0]
+        text = json.loads(
+            (ROOT / "detok_py" / "bridge" / "recite" / "texts.json").read_text("utf-8")
+        )[0]
         if recited(address, text["prompt"]) != text["text"].encode():
             raise NotProven(f"The model does not recite {text['id']!r}.")
     except OSError as error:
@@ -131,7 +199,9 @@ def recited(address: str, prompt: str) -> bytes:
     data = b""
     stream = address.replace("http", "ws", 1) + "/stream"
     with connect(stream, origin=address, subprotocols=["detok.v1"], open_timeout=30) as socket:  # type: ignore[list-item, arg-type]
-        socket.send(json.dumps({"type": "generate", "id": "p" * 16, "prompt": prompt, "want": "bytes"}))
+        socket.send(
+            json.dumps({"type": "generate", "id": "p" * 16, "prompt": prompt, "want": "bytes"})
+        )
         while True:
             frame = socket.recv(timeout=60)
             if isinstance(frame, bytes):

@@ -16,58 +16,99 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const WORKER = "decoder-worker.js";
 // MicroPython first; Pyodide cut down, for those who ask for it and for reading tokenizer files.
 const RUNTIME = [
-  "micropython.mjs", "micropython.wasm", "detok_micropython.bin",
-  "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.zip", "python_core.json",
+  "micropython.mjs",
+  "micropython.wasm",
+  "detok_micropython.bin",
+  "pyodide.mjs",
+  "pyodide.asm.mjs",
+  "pyodide.asm.wasm",
+  "python_core.zip",
+  "python_core.json",
 ];
 
 /** @param {string} target  The folder of the package, new. */
 async function stage(target) {
   const manifest = JSON.parse(await readFile(join(root, "web", "package.json"), "utf8"));
-  manifest.version = /^__version__ = "([^"]+)"/m.exec(await readFile(join(root, "detok_py", "__init__.py"), "utf8"))?.[1];
+  manifest.version = /^__version__ = "([^"]+)"/m.exec(
+    await readFile(join(root, "detok_py", "__init__.py"), "utf8"),
+  )?.[1];
   // Provenance wants the address of the repository that builds it, and only that repository knows it.
   const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository } = process.env;
-  if (server && repository) manifest.repository = { type: "git", url: `git+${server}/${repository}.git`, directory: "web" };
+  if (server && repository)
+    manifest.repository = { type: "git", url: `git+${server}/${repository}.git`, directory: "web" };
 
-  const files = Object.values(manifest.exports).map((entry) => entry.default ?? entry).filter((file) => file.startsWith("./dist/"));
-  const adapters = files.map((file) => basename(file)).filter((file) => file !== WORKER && file !== "index.js");
+  const files = Object.values(manifest.exports)
+    .map((entry) => entry.default ?? entry)
+    .filter((file) => file.startsWith("./dist/"));
+  const adapters = files
+    .map((file) => basename(file))
+    .filter((file) => file !== WORKER && file !== "index.js");
   await cp(join(root, "web", "src"), join(target, "src"), { recursive: true });
   const used = new Set();
   /** @param {import("esbuild").BuildOptions} entry */
   const bundle = async (entry) => {
     const { metafile } = await build({
-      absWorkingDir: target, outdir: "dist", bundle: true, minify: true, format: "esm", target: "es2022", sourcemap: true, metafile: true,
-      logLevel: "warning", ...entry,
+      absWorkingDir: target,
+      outdir: "dist",
+      bundle: true,
+      minify: true,
+      format: "esm",
+      target: "es2022",
+      sourcemap: true,
+      metafile: true,
+      logLevel: "warning",
+      ...entry,
     });
     for (const file of Object.keys(metafile.inputs)) if (file.startsWith("src/")) used.add(file);
   };
   // Beside the public names, what the sub-paths share with them.
-  await writeFile(join(target, "src", "package.js"), `export * from "./index.js";\nexport { asDetokError } from "./decoder.js";\n`);
+  await writeFile(
+    join(target, "src", "package.js"),
+    `export * from "./index.js";\nexport { asDetokError, base, decoderWorker } from "./decoder.js";\nexport { rowOf } from "./rows.js";\n`,
+  );
   await bundle({ entryPoints: [{ in: "src/package.js", out: "index" }] });
   const shared = new Set([...used].map((file) => `./${basename(file)}`));
   await bundle({
     entryPoints: adapters.map((file) => join("src", file)),
     external: Object.keys(manifest.peerDependencies ?? {}),
-    plugins: [{
-      name: "shared",
-      setup: ({ onResolve }) => onResolve({ filter: /^\.\// }, ({ path }) => (shared.has(path) ? { path: "./index.js", external: true } : undefined)),
-    }],
+    plugins: [
+      {
+        name: "shared",
+        setup: ({ onResolve }) =>
+          onResolve({ filter: /^\.\// }, ({ path }) =>
+            shared.has(path) ? { path: "./index.js", external: true } : undefined,
+          ),
+      },
+    ],
   });
   await bundle({ entryPoints: [join("src", WORKER)] });
-  // The demo's modules live in the same folder, and are the demo's.
-  for (const file of await readdir(join(target, "src"))) if (!used.has(`src/${file}`)) await rm(join(target, "src", file));
+  for (const file of await readdir(join(target, "src")))
+    if (!used.has(`src/${file}`)) await rm(join(target, "src", file));
 
   const settings = {
     extends: join(root, "tsconfig.json"),
     files: ["index.js", ...adapters].map((file) => join(root, "web", "src", file)),
     include: [],
-    compilerOptions: { noEmit: false, emitDeclarationOnly: true, declaration: true, rootDir: join(root, "web", "src"), outDir: join(target, "dist") },
+    compilerOptions: {
+      noEmit: false,
+      emitDeclarationOnly: true,
+      declaration: true,
+      rootDir: join(root, "web", "src"),
+      outDir: join(target, "dist"),
+    },
   };
   await writeFile(join(target, "types.json"), JSON.stringify(settings));
-  execFileSync("node", [join(root, "node_modules/typescript/bin/tsc"), "-p", join(target, "types.json")], { stdio: "inherit" });
+  execFileSync(
+    "node",
+    [join(root, "node_modules/typescript/bin/tsc"), "-p", join(target, "types.json")],
+    { stdio: "inherit" },
+  );
   await rm(join(target, "types.json"));
 
-  for (const name of RUNTIME) await cp(join(root, ".build", "runtime", name), join(target, "runtime", name));
-  for (const name of ["web/README.md", "web/THIRD-PARTY.md", "LICENSE"]) await cp(join(root, name), join(target, basename(name)));
+  for (const name of RUNTIME)
+    await cp(join(root, ".build", "runtime", name), join(target, "runtime", name));
+  for (const name of ["web/README.md", "web/THIRD-PARTY.md", "LICENSE"])
+    await cp(join(root, name), join(target, basename(name)));
   await writeFile(join(target, "package.json"), JSON.stringify(manifest, null, 2) + "\n");
 }
 
@@ -76,11 +117,23 @@ await mkdir(place, { recursive: true });
 const folder = await mkdtemp(join(tmpdir(), "detok-web-"));
 try {
   await stage(folder);
-  const packed = execFileSync("npm", ["pack", "--json", "--pack-destination", place], { cwd: folder, encoding: "utf8" });
+  const packed = execFileSync("npm", ["pack", "--json", "--pack-destination", place], {
+    cwd: folder,
+    encoding: "utf8",
+  });
   const [{ filename, size, unpackedSize }] = JSON.parse(packed);
-  const parts = await Promise.all(["index.js", WORKER].map((file) => readFile(join(folder, "dist", file))));
+  const parts = await Promise.all(
+    ["index.js", WORKER].map((file) => readFile(join(folder, "dist", file))),
+  );
   const bytes = parts.reduce((sum, part) => sum + gzipSync(part, { level: 9 }).length, 0);
-  console.log(JSON.stringify({ file: join(place, filename), bytes: size, unpacked: unpackedSize, javascript: bytes }));
+  console.log(
+    JSON.stringify({
+      file: join(place, filename),
+      bytes: size,
+      unpacked: unpackedSize,
+      javascript: bytes,
+    }),
+  );
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
