@@ -1,11 +1,13 @@
-"""What the bridge costs: latency from an engine's chunk to the client's socket, CPU a token, memory a client, beside a bare WebSocket.
+"""What the bridge costs: latency from an engine's chunk to the client's socket, CPU a token, memory
+a client, beside a bare WebSocket.
 
     python benchmarks/bridge.py [--clients 200] [--rate 100] [--seconds 10]
 
-Prints one JSON object a line. The engine says the time in its token ids, on the clock that all processes of a machine share, and the
-clients, in a process of their own, compare. `peer` is the same load through a bare uvicorn WebSocket that sends one frame a token and
-knows nothing of credit, resume or sums. Times are of this machine, with whatever else runs on it: the ratio and the CPU time are what to
-trust.
+Prints one JSON object a line. The engine says the time in its token ids, on the clock that all
+processes of a machine share, and the clients, in a process of their own, compare. `peer` is the
+same load through a bare uvicorn WebSocket that sends one frame a token and knows nothing of credit,
+resume or sums. Times are of this machine, with whatever else runs on it: the ratio and the CPU time
+are what to trust.
 """
 
 import argparse
@@ -23,12 +25,12 @@ import time
 import uvicorn
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
-from detok_py import wire
 from detok_py.bridge.assets import Assets
 from detok_py.bridge.engines import IDS, End, Ids, Info
 from detok_py.bridge.gate import Gate
 from detok_py.bridge.server import Server, application, bind, names_of
 from detok_py.bridge.stream import Bridge
+from detok_py.protocol import wire
 
 CLOCK = 1 << 31
 
@@ -84,7 +86,12 @@ def bare(rate, count):
         await send({"type": "websocket.accept", "subprotocol": "detok.v1"})
         await receive()
         async for tick in ticks(rate, count):
-            await send({"type": "websocket.send", "bytes": wire.data_frame(wire.IDS, wire.pack_ids([tick]))})
+            await send(
+                {
+                    "type": "websocket.send",
+                    "bytes": wire.data_frame(wire.IDS, wire.pack_ids([tick])),
+                }
+            )
         await send({"type": "websocket.send", "text": '{"type":"finished"}'})
         while (await receive())["type"] != "websocket.disconnect":
             pass
@@ -97,10 +104,19 @@ def serve(which, rate, count):
     port = sock.getsockname()[1]
     if which == "bridge":
         bridge = Bridge(ClockEngine(rate, count), max_clients=10_000)
-        server = Server(bridge, Gate(application(bridge, Assets()), names_of("127.0.0.1", port)), sock)
+        server = Server(
+            bridge, Gate(application(bridge, Assets()), names_of("127.0.0.1", port)), sock
+        )
         run = server.serve()
     else:
-        config = uvicorn.Config(bare(rate, count), ws=WSProtocol, http="h11", lifespan="off", log_config=None, ws_per_message_deflate=False)
+        config = uvicorn.Config(
+            bare(rate, count),
+            ws=WSProtocol,
+            http="h11",
+            lifespan="off",
+            log_config=None,
+            ws_per_message_deflate=False,
+        )
         server = uvicorn.Server(config)
         run = server.serve(sockets=[sock])
 
@@ -177,12 +193,18 @@ class Client(asyncio.Protocol):
 
 
 async def one_client(port, latencies, after):
-    _, client = await asyncio.get_running_loop().create_connection(lambda: Client(port, latencies, after), "127.0.0.1", port)
+    _, client = await asyncio.get_running_loop().create_connection(
+        lambda: Client(port, latencies, after), "127.0.0.1", port
+    )
     return await client.done
 
 
 def masked(payload):
-    head = bytes([0x81, 0x80 | len(payload)]) if len(payload) < 126 else bytes([0x81, 0xFE]) + struct.pack("!H", len(payload))
+    head = (
+        bytes([0x81, 0x80 | len(payload)])
+        if len(payload) < 126
+        else bytes([0x81, 0xFE]) + struct.pack("!H", len(payload))
+    )
     return head + b"\0\0\0\0" + payload
 
 
@@ -211,7 +233,9 @@ def measure(which, clients, rate, seconds):
     async def main():
         nonlocal memory
         # The first second is connecting and warming up.
-        tasks = [asyncio.create_task(one_client(port, latencies, int(rate))) for _ in range(clients)]
+        tasks = [
+            asyncio.create_task(one_client(port, latencies, int(rate))) for _ in range(clients)
+        ]
         await asyncio.sleep(seconds * 0.7)
         memory = usage_of(child.pid)[1]
         got = await asyncio.gather(*tasks)
@@ -247,7 +271,12 @@ def main():
     ours = measure("bridge", args.clients, args.rate, args.seconds)
     peer = measure("bare", args.clients, args.rate, args.seconds)
     case = f"{args.clients} clients at {args.rate:g} tokens/s"
-    for name, unit in (("p50_ms", "ms"), ("p99_ms", "ms"), ("cpu_us_token", "µs"), ("kb_client", "kB")):
+    for name, unit in (
+        ("p50_ms", "ms"),
+        ("p99_ms", "ms"),
+        ("cpu_us_token", "µs"),
+        ("kb_client", "kB"),
+    ):
         line = {
             "bench": "bridge",
             "case": f"{case}: {name}",
@@ -255,7 +284,12 @@ def main():
             "peer": round(peer[name], 3),
             "peer_name": "bare uvicorn + wsproto",
         }
-        print(json.dumps({**line, "unit": unit, "ratio": round(ours[name] / max(peer[name], 1e-9), 2)}, ensure_ascii=False))
+        print(
+            json.dumps(
+                {**line, "unit": unit, "ratio": round(ours[name] / max(peer[name], 1e-9), 2)},
+                ensure_ascii=False,
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
     .venv/bin/python -m benchmarks.detokenizer [--data FOLDER] [--quick]
 
-Prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}. Microseconds of CPU time a token, the
-minimum of several runs, ours and theirs by turns. Where there is no peer, the peer is our own figure on short input: the ratio says
-how flat the cost is. Without the large test data the vocabularies are the small ones of the tests.
+Prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}.
+Microseconds of CPU time a token, the minimum of several runs, ours and theirs by turns. Where there
+is no peer, the peer is our own figure on short input: the ratio says how flat the cost is. Without
+the large test data the vocabularies are the small ones of the tests.
 """
 
 import argparse
@@ -24,11 +25,22 @@ from tokenizers.decoders import DecodeStream
 from detok_py import ByteVocabulary, ChatStream, Detokenizer, Vocabulary
 
 ROOT = Path(__file__).resolve().parents[1]
-TEXT = "".join(path.read_text() for path in (ROOT / "README.md", ROOT / "docs" / "how-decoding-works.md") if path.exists())
+TEXT = "".join(
+    path.read_text()
+    for path in (ROOT / "README.md", ROOT / "docs" / "how-decoding-works.md")
+    if path.exists()
+)
 
 
 def report(case: str, ours: float, peer: float, peer_name: str, unit: str = "µs/token") -> None:
-    row = {"bench": "detokenizer", "case": case, "ours": round(ours, 4), "peer": round(peer, 4), "peer_name": peer_name, "unit": unit}
+    row = {
+        "bench": "detokenizer",
+        "case": case,
+        "ours": round(ours, 4),
+        "peer": round(peer, 4),
+        "peer_name": peer_name,
+        "unit": unit,
+    }
     print(json.dumps({**row, "ratio": round(ours / peer, 3)}), flush=True)
 
 
@@ -45,7 +57,9 @@ def cheapest(runs: int, *calls: Callable[[], Any]) -> list[float]:
 
 
 def tokenizers(data: Path | None) -> Iterable[tuple[str, str]]:
-    """Give the name and the tokenizer.json of each vocabulary to measure: a byte-level one, two SentencePiece ones, a WordPiece one."""
+    """Give the name and the tokenizer.json of each vocabulary to measure: a byte-level one, two
+    SentencePiece ones, a WordPiece one.
+    """
     if data is None:
         sys.path.insert(0, str(ROOT / "tests"))
         import small_tokenizers
@@ -54,14 +68,23 @@ def tokenizers(data: Path | None) -> Iterable[tuple[str, str]]:
             yield "small " + name, json.dumps(getattr(small_tokenizers, name)())
         return
     for name in ("qwen3", "llama2", "mistral_v1", "gemma2", "bert_uncased"):
-        yield name, lzma.decompress((data / "tokenizers" / name / "tokenizer.json.xz").read_bytes()).decode()
+        yield (
+            name,
+            lzma.decompress(
+                (data / "tokenizers" / name / "tokenizer.json.xz").read_bytes()
+            ).decode(),
+        )
 
 
 def vocabulary_of(tokenizer: Tokenizer, document: str) -> Vocabulary:
     found = json.loads(document)
     size = tokenizer.get_vocab_size()
-    special = [token["id"] for token in found["added_tokens"] if token["special"] and token["id"] < size]
-    return Vocabulary.from_pieces([tokenizer.id_to_token(i) for i in range(size)], found["decoder"], special)
+    special = [
+        token["id"] for token in found["added_tokens"] if token["special"] and token["id"] < size
+    ]
+    return Vocabulary.from_pieces(
+        [tokenizer.id_to_token(i) for i in range(size)], found["decoder"], special
+    )
 
 
 def beside_hugging_face(name: str, document: str, runs: int) -> None:
@@ -85,7 +108,9 @@ def beside_hugging_face(name: str, document: str, runs: int) -> None:
         for i in ids:
             step(tokenizer, i)
 
-    pushed, fed, stepped = (seconds / len(ids) * 1e6 for seconds in cheapest(runs, push, feed, step))
+    pushed, fed, stepped = (
+        seconds / len(ids) * 1e6 for seconds in cheapest(runs, push, feed, step)
+    )
     report(f"{name}: push, natural text", pushed, stepped, "tokenizers DecodeStream.step")
     report(f"{name}: feed of 64 ids, natural text", fed, stepped, "tokenizers DecodeStream.step")
 
@@ -94,7 +119,8 @@ def flat(runs: int, longest: int) -> None:
     """Cost a push on long streams against short ones."""
     letters = ByteVocabulary()
     runs_of = Vocabulary.from_pieces(
-        [f"<0x{b:02X}>" for b in range(256)] + ["▁a"], {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
+        [f"<0x{b:02X}>" for b in range(256)] + ["▁a"],
+        {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
     )
 
     def pushing(make: Callable[[], Detokenizer], unit: list[int], count: int) -> Callable[[], None]:
@@ -114,8 +140,18 @@ def flat(runs: int, longest: int) -> None:
         ("text", lambda: Detokenizer(letters), list(TEXT[:500].encode()), longest),
         ("genuine U+FFFD", lambda: Detokenizer(letters), [0xEF, 0xBF, 0xBD], longest // 10),
         ("lone byte tokens", lambda: Detokenizer(runs_of), [0xE4], longest // 10),
-        ("lone byte tokens, hf mode", lambda: Detokenizer(runs_of, byte_fallback="hf"), [0xE4], longest // 10),
-        ("one byte run of good text, hf mode", lambda: Detokenizer(runs_of, byte_fallback="hf"), [0x41], longest // 10),
+        (
+            "lone byte tokens, hf mode",
+            lambda: Detokenizer(runs_of, byte_fallback="hf"),
+            [0xE4],
+            longest // 10,
+        ),
+        (
+            "one byte run of good text, hf mode",
+            lambda: Detokenizer(runs_of, byte_fallback="hf"),
+            [0x41],
+            longest // 10,
+        ),
     ]
     for name, make, unit, count in cases:
         short = [pushing(make, unit, 1000)] * 1
@@ -135,7 +171,16 @@ def stack(name: str, document: str, runs: int) -> None:
     tokenizer = Tokenizer.from_str(document)
     vocabulary = vocabulary_of(tokenizer, document)
     ids = tokenizer.encode(TEXT, add_special_tokens=False).ids[:10_000]
-    stops = ["\nUser:", "\nHuman:", "###", "</answer>", "<|im_end|>", "Observation:", "\n\n\n\n", "END"]
+    stops = [
+        "\nUser:",
+        "\nHuman:",
+        "###",
+        "</answer>",
+        "<|im_end|>",
+        "Observation:",
+        "\n\n\n\n",
+        "END",
+    ]
 
     def bare() -> None:
         push = Detokenizer(vocabulary).push
@@ -143,12 +188,16 @@ def stack(name: str, document: str, runs: int) -> None:
             push(i)
 
     def whole() -> None:
-        chat = ChatStream(Detokenizer(vocabulary), stop=[stop for stop in stops if stop not in TEXT])
+        chat = ChatStream(
+            Detokenizer(vocabulary), stop=[stop for stop in stops if stop not in TEXT]
+        )
         for i in ids:
             chat.feed([i])
 
     def pushed() -> None:
-        push = ChatStream(Detokenizer(vocabulary), stop=[stop for stop in stops if stop not in TEXT]).push
+        push = ChatStream(
+            Detokenizer(vocabulary), stop=[stop for stop in stops if stop not in TEXT]
+        ).push
         for i in ids:
             push(i)
 
@@ -165,7 +214,11 @@ def making(runs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data")))
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data")),
+    )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     options = parser.parse_args()
     runs = 3 if options.quick else 7

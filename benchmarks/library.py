@@ -2,11 +2,13 @@
 
     .venv/bin/python -m benchmarks.library [--runs 5]
 
-A cold visit is a new profile, a second visit the same profile in a browser that has been started again. The library's own script is there
-when the clock starts, as it is in a page that has loaded; what it loads then, and all until the first character, counts. Milliseconds
-are wall time, so that other work on the machine shows in them; CPU is that of the worker's thread as the system counts it. Tokens go
-through the functions that the library's worker calls, JSON and the border between the languages included. Prints one JSON object a
-line, with the bar that was set as the peer. Needs Linux (/proc), Chromium, and what `make demo` sets up.
+A cold visit is a new profile, a second visit the same profile in a browser that has been started
+again. The library's own script is there when the clock starts, as it is in a page that has loaded;
+what it loads then, and all until the first character, counts. Milliseconds are wall time, so that
+other work on the machine shows in them; CPU is that of the worker's thread as the system counts it.
+Tokens go through the functions that the library's worker calls, JSON and the border between the
+languages included. Prints one JSON object a line, with the bar that was set as the peer. Needs
+Linux (/proc), Chromium, and what `make demo` sets up.
 """
 
 import argparse
@@ -41,7 +43,8 @@ FIRST_CHARACTER = """async (runtime) => {
   return [await ready, first];
 }"""
 
-# A worker that boots as the library's does and makes the calls that it makes; each case is run by its number.
+# A worker that boots as the library's does and makes the calls that it makes; each case is run by
+# its number.
 START = """async (runtime) => {
   const source = `
     const PIECES = [" the", " answer", " is", " caf", "é", ".", "\\\\n", " 你", "好", " and", " so", " on", ",", " it", " goes", " 👩"];
@@ -63,9 +66,9 @@ START = """async (runtime) => {
         return self.postMessage(performance.now() - began);
       }
       python = await (await import(origin + "/src/boot-" + runtime + ".js")).bootPython(origin + "/runtime/", () => {});
-      embed = python.embed;
+      embed = python.streams;
       python.interpreter.runPython([
-        "import detok_py, detok_py.browser as browser",
+        "import detok_py, detok_py.page.answer as browser",
         "browser._vocabularies['test'] = detok_py.Vocabulary.from_bytes([piece.encode() for piece in " + JSON.stringify(PIECES) + "])",
         "stream = detok_py.ChatStream(detok_py.Detokenizer(browser._vocabularies['test']), stop=['STOP'])",
         "def push_many(count):",
@@ -91,16 +94,26 @@ START = """async (runtime) => {
 
 def report(case: str, ours: float, unit: str, bar: float | None = None) -> None:
     ratio = None if bar is None else round(ours / bar, 3)
-    line = {"bench": "library", "case": case, "ours": round(ours, 3), "peer": bar, "peer_name": None if bar is None else "bar"}
+    line = {
+        "bench": "library",
+        "case": case,
+        "ours": round(ours, 3),
+        "peer": bar,
+        "peer_name": None if bar is None else "bar",
+    }
     print(json.dumps({**line, "unit": unit, "ratio": ratio}, ensure_ascii=False), flush=True)
 
 
 class Profile:
     """A browser with a profile on disk, and the CPU seconds of its workers."""
 
-    def __init__(self, playwright: Playwright, settings: dict[str, Any], folder: str, **options: Any) -> None:
+    def __init__(
+        self, playwright: Playwright, settings: dict[str, Any], folder: str, **options: Any
+    ) -> None:
         self.folder = folder
-        self.context = playwright.chromium.launch_persistent_context(folder, executable_path=chromium(), **settings, **options)
+        self.context = playwright.chromium.launch_persistent_context(
+            folder, executable_path=chromium(), **settings, **options
+        )
 
     def page(self, url: str) -> Page:
         page = self.context.new_page()
@@ -109,12 +122,18 @@ class Profile:
         return page
 
     def cpu(self) -> tuple[float, float]:
-        """Return what the workers of its pages have taken so far, and what all threads of all its processes have."""
+        """Return what the workers of its pages have taken so far, and what all threads of all its
+        processes have.
+        """
         found, parents = set[int](), dict[int, int]()
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, ValueError):
-                parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-                if f"--user-data-dir={self.folder}" in (process / "cmdline").read_text().split("\0"):
+                parents[int(process.name)] = int(
+                    (process / "stat").read_text().rpartition(")")[2].split()[1]
+                )
+                if f"--user-data-dir={self.folder}" in (process / "cmdline").read_text().split(
+                    "\0"
+                ):
                     found.add(int(process.name))
         for _ in range(4):
             found |= {pid for pid, parent in parents.items() if parent in found}
@@ -135,7 +154,9 @@ def opened(*args: Any, **options: Any) -> Iterator[Profile]:
         profile.context.close()
 
 
-def starts(playwright: Playwright, settings: dict[str, Any], port: int, runtime: str, runs: int) -> None:
+def starts(
+    playwright: Playwright, settings: dict[str, Any], port: int, runtime: str, runs: int
+) -> None:
     """Report the cold and the second visits."""
     seen: dict[str, list[tuple[float, ...]]] = {"cold": [], "second visit": []}
     for _ in range(runs):
@@ -147,25 +168,55 @@ def starts(playwright: Playwright, settings: dict[str, Any], port: int, runtime:
                     before, rest = wire.received, profile.cpu()[1]
                     ready, first = page.evaluate(FIRST_CHARACTER, runtime)
                     worker, everything = profile.cpu()
-                    visit.append(((wire.received - before) / 1000, ready, first, worker, 1000 * (everything - rest)))
+                    visit.append(
+                        (
+                            (wire.received - before) / 1000,
+                            ready,
+                            first,
+                            worker,
+                            1000 * (everything - rest),
+                        )
+                    )
                     if runtime == "pyodide":
                         until_kept(page)
     bars = BARS[runtime]
     for name, visits in seen.items():
-        on_the_wire, ready, first, cpu, everything = [statistics.median(column) for column in zip(*visits, strict=True)]
+        on_the_wire, ready, first, cpu, everything = [
+            statistics.median(column) for column in zip(*visits, strict=True)
+        ]
         cold = name == "cold"
         bar = bars.get("first" if cold else "again")
-        report(f"{runtime}, {name}: on the wire to the first character", on_the_wire, "kB", bars["wire"] if cold else None)
+        report(
+            f"{runtime}, {name}: on the wire to the first character",
+            on_the_wire,
+            "kB",
+            bars["wire"] if cold else None,
+        )
         report(f"{runtime}, {name}: from the first use to ready", ready, "ms")
         report(f"{runtime}, {name}: from the first use to the first character", first, "ms", bar)
-        report(f"{runtime}, {name}: the same, the best of {runs}", min(each[2] for each in visits), "ms", bar)
-        report(f"{runtime}, {name}: worker CPU to the first character", cpu, "s", bars.get("cpu") if cold else None)
+        report(
+            f"{runtime}, {name}: the same, the best of {runs}",
+            min(each[2] for each in visits),
+            "ms",
+            bar,
+        )
+        report(
+            f"{runtime}, {name}: worker CPU to the first character",
+            cpu,
+            "s",
+            bars.get("cpu") if cold else None,
+        )
         report(f"{runtime}, {name}: CPU of all the browser's threads meanwhile", everything, "ms")
 
 
-def tokens(playwright: Playwright, settings: dict[str, Any], port: int, runtime: str, runs: int) -> None:
+def tokens(
+    playwright: Playwright, settings: dict[str, Any], port: int, runtime: str, runs: int
+) -> None:
     """Report what a token costs."""
-    with tempfile.TemporaryDirectory() as folder, opened(playwright, settings, folder, bypass_csp=True) as profile:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        opened(playwright, settings, folder, bypass_csp=True) as profile,
+    ):
         page = profile.page(f"http://127.0.0.1:{port}")
         for name in page.evaluate(START, runtime):
             walls, cpus = [], []
@@ -175,8 +226,18 @@ def tokens(playwright: Playwright, settings: dict[str, Any], port: int, runtime:
                 if n:  # the first fills the tables
                     walls.append(1000 * wall / TOKENS)
                     cpus.append(1e6 * (profile.cpu()[0] - before) / TOKENS)
-            report(f"{runtime}, {name}: CPU", statistics.median(cpus), "µs a token", BARS[runtime].get("token"))
-            report(f"{runtime}, {name}: wall, the best of {runs}", min(walls), "µs a token", BARS[runtime].get("token"))
+            report(
+                f"{runtime}, {name}: CPU",
+                statistics.median(cpus),
+                "µs a token",
+                BARS[runtime].get("token"),
+            )
+            report(
+                f"{runtime}, {name}: wall, the best of {runs}",
+                min(walls),
+                "µs a token",
+                BARS[runtime].get("token"),
+            )
 
 
 def main() -> None:

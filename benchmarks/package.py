@@ -1,11 +1,13 @@
-"""How soon detok-web, packed and installed as it is published, shows its first character in Chromium.
+"""How soon detok-web, packed and installed as it is published, shows its first character in
+Chromium.
 
     .venv/bin/python -m benchmarks.package [--runs 5]
 
-The package is served as a site would: a static server, brotli, files kept for ever. Milliseconds are wall time from before the library's
-script is imported to the first character of a DetokStream; a cold visit is a new profile, a second visit the same profile in a browser
-that has been started again, after the first one has kept what it keeps. Beside them what a worker of one line needs, which nobody can be
-quicker than. One JSON object a line.
+The package is served as a site would: a static server, brotli, files kept for ever. Milliseconds
+are wall time from before the library's script is imported to the first character of a DetokStream;
+a cold visit is a new profile, a second visit the same profile in a browser that has been started
+again, after the first one has kept what it keeps. Beside them what a worker of one line needs,
+which nobody can be quicker than. One JSON object a line.
 """
 
 import argparse
@@ -44,7 +46,9 @@ EMPTY = """async () => {
 
 
 def until_kept(page: Page) -> None:
-    """Wait until this visit has kept what a later one begins with, and the browser has written it down: a visit lasts longer than that."""
+    """Wait until this visit has kept what a later one begins with, and the browser has written it
+    down: a visit lasts longer than that.
+    """
     page.wait_for_function(KEPT)
     page.wait_for_timeout(1000)
 
@@ -57,14 +61,20 @@ def measure(url: str, runs: int) -> None:
             for _ in range(runs + 1):  # the first run fills the server's memory and is not counted
                 with tempfile.TemporaryDirectory() as folder:
                     for visit in ("cold", "second visit"):
-                        context = playwright.chromium.launch_persistent_context(folder, executable_path=chromium(), **settings)
+                        context = playwright.chromium.launch_persistent_context(
+                            folder, executable_path=chromium(), **settings
+                        )
                         page = context.new_page()
                         page.goto(url + "/index.html")
                         page.wait_for_timeout(300)
-                        seen.setdefault((runtime, visit), []).append(page.evaluate(FIRST, [INDEX, runtime]))
+                        seen.setdefault((runtime, visit), []).append(
+                            page.evaluate(FIRST, [INDEX, runtime])
+                        )
                         if runtime == "pyodide":
                             until_kept(page)
-                        seen.setdefault(("a worker of one line", visit), []).append(page.evaluate(EMPTY))
+                        seen.setdefault(("a worker of one line", visit), []).append(
+                            page.evaluate(EMPTY)
+                        )
                         context.close()
     for (what, visit), times in seen.items():
         ours, bar = round(statistics.median(times[1:]), 1), BARS.get((what, visit))
@@ -75,18 +85,34 @@ def measure(url: str, runs: int) -> None:
             "peer": bar,
             "peer_name": bar and "bar",
         }
-        print(json.dumps({**line, "unit": "ms", "ratio": bar and round(ours / bar, 3), "best": round(min(times[1:]), 1)}), flush=True)
+        print(
+            json.dumps(
+                {
+                    **line,
+                    "unit": "ms",
+                    "ratio": bar and round(ours / bar, 3),
+                    "best": round(min(times[1:]), 1),
+                }
+            ),
+            flush=True,
+        )
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description="How soon the published package shows its first character.")
+    options = argparse.ArgumentParser(
+        description="How soon the published package shows its first character."
+    )
     options.add_argument("--runs", type=int, default=5)
     with tempfile.TemporaryDirectory() as folder:
         app = Path(folder) / "app"
         install(pack(Path(folder))["file"], app)
         (app / "index.html").write_text('<!doctype html><link rel="icon" href="data:,">')
         (app / "empty.js").write_text("postMessage(1);")
-        server = subprocess.Popen(["node", str(ROOT / "benchmarks" / "static_server.mjs"), str(app)], stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen(
+            ["node", str(ROOT / "benchmarks" / "static_server.mjs"), str(app)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert server.stdout is not None
         try:
             url = f"http://127.0.0.1:{server.stdout.readline().strip()}"

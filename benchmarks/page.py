@@ -1,10 +1,12 @@
-"""The page in Chromium: what it costs to be ready, what is on the wire, how long text waits for its paint, and what rate it keeps up with.
+"""The page in Chromium: what it costs to be ready, what is on the wire, how long text waits for its
+paint, and what rate it keeps up with.
 
     .venv/bin/python -m benchmarks.page [--runs 3]
 
-Prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}; the peer is the bar that was set, where
-there is one. CPU seconds are those of the thread itself as the system counts them, so that other work on the machine adds little;
-milliseconds and frames are wall time and do depend on it. Needs Linux (/proc), Chromium, and what `make demo` sets up.
+Prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}; the
+peer is the bar that was set, where there is one. CPU seconds are those of the thread itself as the
+system counts them, so that other work on the machine adds little; milliseconds and frames are wall
+time and do depend on it. Needs Linux (/proc), Chromium, and what `make demo` sets up.
 """
 
 import argparse
@@ -34,25 +36,38 @@ LATE_MS = 25
 def report(case: str, ours: float, unit: str, bar: float | None = None) -> None:
     ratio = None if bar is None else round(ours / bar, 3)
     peer = {"peer": bar, "peer_name": None if bar is None else "bar"}
-    line = {"bench": "page", "case": case, "ours": round(ours, 3), **peer, "unit": unit, "ratio": ratio}
+    line = {
+        "bench": "page",
+        "case": case,
+        "ours": round(ours, 3),
+        **peer,
+        "unit": unit,
+        "ratio": ratio,
+    }
     print(json.dumps(line, ensure_ascii=False), flush=True)
 
 
 def chromium() -> str:
-    spec = importlib.util.spec_from_file_location("detok_tools_browsers", ROOT / "tools" / "browsers.py")
+    spec = importlib.util.spec_from_file_location(
+        "detok_tools_browsers", ROOT / "tools" / "browsers.py"
+    )
     assert spec is not None and spec.loader is not None
     finder = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(finder)
     program = finder.find("chromium")
     if program is None:
-        raise SystemExit("No Chromium on the PATH; set DETOK_CHROMIUM, or run tools/browsers.py --install.")
+        raise SystemExit(
+            "No Chromium on the PATH; set DETOK_CHROMIUM, or run tools/browsers.py --install."
+        )
     return str(program)
 
 
 def start_bridge() -> tuple[subprocess.Popen[str], int]:
     """Return a bridge of our own, and its port."""
     command = [sys.executable, "-m", "detok_py", "serve", "--port", "0", "--engine", "recite"]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     for line in process.stdout:
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
@@ -115,7 +130,13 @@ def threads(pid: int) -> list[tuple[str, int, float]]:
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             fields = (task / "stat").read_text().rpartition(")")[2].split()
-            found.append(((task / "comm").read_text().strip(), int(task.name), (int(fields[11]) + int(fields[12])) / CLOCK))
+            found.append(
+                (
+                    (task / "comm").read_text().strip(),
+                    int(task.name),
+                    (int(fields[11]) + int(fields[12])) / CLOCK,
+                )
+            )
         except OSError:
             continue  # it has ended
     return found
@@ -126,7 +147,9 @@ def renderers(browser: Any) -> dict[int, float]:
     session = browser.new_browser_cdp_session()
     processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
     session.detach()
-    return {process["id"]: process["cpuTime"] for process in processes if process["type"] == "renderer"}
+    return {
+        process["id"]: process["cpuTime"] for process in processes if process["type"] == "renderer"
+    }
 
 
 def wait_for(page: Page, state: str) -> None:
@@ -201,7 +224,9 @@ def main() -> None:
     bridge, port = start_bridge()
     try:
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium(), **settings["browsers"]["chromium"])
+            browser = playwright.chromium.launch(
+                executable_path=chromium(), **settings["browsers"]["chromium"]
+            )
             cpu, wall, wire_bytes = [], [], 0
             for _ in range(runs):
                 wire = Wire(port)
@@ -239,10 +264,22 @@ def main() -> None:
                 main_before, worker_before = main_seconds(pid), worker_seconds(pid)
                 result = stream(page, amount, rate)
                 late = dropped(result["frames"])
-                report(f"frames dropped at {rate} tokens/s asked, {result['rate']:.0f} reached", 100 * late, "%")
+                report(
+                    f"frames dropped at {rate} tokens/s asked, {result['rate']:.0f} reached",
+                    100 * late,
+                    "%",
+                )
                 tokens = result["tokens"]
-                report(f"main thread CPU a token at {rate} tokens/s", 1e6 * (main_seconds(pid) - main_before) / tokens, "µs")
-                report(f"worker CPU a token at {rate} tokens/s", 1e6 * (worker_seconds(pid) - worker_before) / tokens, "µs")
+                report(
+                    f"main thread CPU a token at {rate} tokens/s",
+                    1e6 * (main_seconds(pid) - main_before) / tokens,
+                    "µs",
+                )
+                report(
+                    f"worker CPU a token at {rate} tokens/s",
+                    1e6 * (worker_seconds(pid) - worker_before) / tokens,
+                    "µs",
+                )
                 if late <= dropped(idle) + 0.02:
                     sustained = max(sustained, result["rate"])
             report("tokens/s before the main thread drops frames", sustained, "tokens/s")

@@ -1,10 +1,11 @@
-"""Tokenizer files: how long loading takes, and packing, beside the Rust library on the same file in the same run.
+"""Tokenizer files: how long loading takes, and packing, beside the Rust library on the same file in
+the same run.
 
     .venv/bin/python -m benchmarks.tokenizers [--data FOLDER] [--runs 5]
 
-Prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}. Milliseconds are CPU time, the median
-of the runs, ours and theirs by turns. "ready to encode" is a fresh load and the first text. Where there is no peer, the peer is the bar
-that was set.
+Prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}.
+Milliseconds are CPU time, the median of the runs, ours and theirs by turns. "ready to encode" is a
+fresh load and the first text. Where there is no peer, the peer is the bar that was set.
 """
 
 import argparse
@@ -54,7 +55,9 @@ def cpu(run: Callable[[], Any]) -> float:
 
 
 def by_turns(runs: int, *calls: Callable[[], Any]) -> list[float]:
-    """Return the median milliseconds of each call, measured by turns so that what else the machine does hits all alike."""
+    """Return the median milliseconds of each call, measured by turns so that what else the machine
+    does hits all alike.
+    """
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(runs):
         for took, call in zip(times, calls, strict=True):
@@ -77,14 +80,24 @@ def unpacked(data: Path, folder: Path, name: str) -> Path:
 def main() -> None:
     from tokenizers import Tokenizer  # type: ignore[import-untyped]
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data")))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data")),
+    )
     parser.add_argument("--runs", type=int, default=5)
     args = parser.parse_args()
     if not (args.data / "tokenizers").is_dir():
-        raise SystemExit(f"{args.data} has no tokenizers; name the folder of the test data with --data or DETOK_DATA.")
+        raise SystemExit(
+            f"{args.data} has no tokenizers; name the folder of the test data with --data or DETOK_DATA."
+        )
 
-    load_tokenizer(unpacked(args.data, Path(tempfile.mkdtemp()), "gpt2/tokenizer.json")).encode("a")  # imports are paid here
+    load_tokenizer(unpacked(args.data, Path(tempfile.mkdtemp()), "gpt2/tokenizer.json")).encode(
+        "a"
+    )  # imports are paid here
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for name in NAMES:
@@ -97,18 +110,37 @@ def main() -> None:
             )
             report(f"load {name} to decode", ours, theirs, "tokenizers from_str")
             report(f"load {name} ready to encode", ready, theirs, "tokenizers from_str")
-        for name in ("qwen2_5/ggml-vocab-qwen2.gguf", "llama3/ggml-vocab-llama-bpe.gguf", "llama2/ggml-vocab-llama-spm.gguf"):
+        for name in (
+            "qwen2_5/ggml-vocab-qwen2.gguf",
+            "llama3/ggml-vocab-llama-bpe.gguf",
+            "llama2/ggml-vocab-llama-spm.gguf",
+        ):
             file = unpacked(args.data, folder, name)
             large = folder / "large.gguf"
             large.write_bytes(file.read_bytes())
             os.truncate(large, 20_000_000_000)
-            small, sparse = by_turns(args.runs, lambda file=file: load_tokenizer(file), lambda large=large: load_tokenizer(large))
-            report(f"load {name.rpartition('/')[2]} as a file of 20 GB", sparse, small, "the vocabulary alone")
+            small, sparse = by_turns(
+                args.runs,
+                lambda file=file: load_tokenizer(file),
+                lambda large=large: load_tokenizer(large),
+            )
+            report(
+                f"load {name.rpartition('/')[2]} as a file of 20 GB",
+                sparse,
+                small,
+                "the vocabulary alone",
+            )
             tracemalloc.start()
             load_tokenizer(file)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-            report(f"memory to load {name.rpartition('/')[2]}", peak / file.stat().st_size, 4, "bar", "times the bytes read")
+            report(
+                f"memory to load {name.rpartition('/')[2]}",
+                peak / file.stat().st_size,
+                4,
+                "bar",
+                "times the bytes read",
+            )
         for name, encoding in (
             ("cl100k/cl100k_base.tiktoken", None),
             ("o200k/o200k_base.tiktoken", None),
@@ -117,7 +149,9 @@ def main() -> None:
             file = unpacked(args.data, folder, name)
             report(
                 f"load {name.rpartition('/')[2]}",
-                by_turns(args.runs, lambda file=file, encoding=encoding: load_tokenizer(file, encoding))[0],
+                by_turns(
+                    args.runs, lambda file=file, encoding=encoding: load_tokenizer(file, encoding)
+                )[0],
                 None,
                 "none",
             )
@@ -134,7 +168,9 @@ def main() -> None:
             times.append(cpu(pack))
         report("pack qwen3", statistics.median(times), 500, "bar")
         report("size of qwen3 packed", len(packed[0]) / 1e6, 1.2, "bar", "MB")
-        report("unpack qwen3", by_turns(args.runs, lambda: Vocabulary.unpack(packed[0]))[0], 20, "bar")
+        report(
+            "unpack qwen3", by_turns(args.runs, lambda: Vocabulary.unpack(packed[0]))[0], 20, "bar"
+        )
 
 
 if __name__ == "__main__":

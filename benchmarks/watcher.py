@@ -1,12 +1,14 @@
 """What the watcher costs a page: 20,000 appends with it and without, and its size.
 
-`python benchmarks/watcher.py` prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio", "wall"}.
-Milliseconds that the page's main thread computed, from the first append until the last is laid out and painted (the debugger's
-ThreadTime: what else the machine does is not in it), and `wall`, the ratio of the times that passed; medians of RUNS interleaved runs,
-one new page each. The size is of the file as it ships.
+`python benchmarks/watcher.py` prints one JSON object a line: {"bench", "case", "ours", "peer",
+"peer_name", "unit", "ratio", "wall"}. Milliseconds that the page's main thread computed, from the
+first append until the last is laid out and painted (the debugger's ThreadTime: what else the
+machine does is not in it), and `wall`, the ratio of the times that passed; medians of RUNS
+interleaved runs, one new page each. The size is of the file as it ships.
 
-Where tasks follow each other without a pause, frames take what time they can get, and whatever makes a task longer is multiplied by the
-layout of ever more frames: those cases say how much the cost can be made to matter, the others what a page feels.
+Where tasks follow each other without a pause, frames take what time they can get, and whatever
+makes a task longer is multiplied by the layout of ever more frames: those cases say how much the
+cost can be made to matter, the others what a page feels.
 """
 
 import gzip
@@ -35,8 +37,13 @@ PACES = {
     "100 a frame": (100, "new Promise(requestAnimationFrame)"),
     "20 a task without a pause": (20, "next()"),
 }
-CASES = {f"{what}, {pace}": (append, *how) for pace, how in PACES.items() for what, append in APPENDS.items()}
-# Part of the cost is the browser's: it keeps records for anyone who observes, most of all for one long text node.
+CASES = {
+    f"{what}, {pace}": (append, *how)
+    for pace, how in PACES.items()
+    for what, append in APPENDS.items()
+}
+# Part of the cost is the browser's: it keeps records for anyone who observes, most of all for one
+# long text node.
 IDLE = "new MutationObserver(() => {}).observe(document, { subtree: true, childList: true, characterData: true, attributes: true })"
 RUN = """async ([append, together, pause]) => {
     document.body.innerHTML = '<div id=log> </div>';
@@ -54,15 +61,22 @@ RUN = """async ([append, together, pause]) => {
 
 
 def browser_options() -> dict:
-    spec = importlib.util.spec_from_file_location("detok_tools_browsers", ROOT / "tools" / "browsers.py")
+    spec = importlib.util.spec_from_file_location(
+        "detok_tools_browsers", ROOT / "tools" / "browsers.py"
+    )
     finder = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(finder)
-    return {**runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"]["chromium"], "executable_path": finder.find("chromium")}
+    return {
+        **runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"]["chromium"],
+        "executable_path": finder.find("chromium"),
+    }
 
 
 def thread_time(debugger: Any) -> float:
     """Milliseconds of computing that the page's main thread has had."""
-    metrics = {one["name"]: one["value"] for one in debugger.send("Performance.getMetrics")["metrics"]}
+    metrics = {
+        one["name"]: one["value"] for one in debugger.send("Performance.getMetrics")["metrics"]
+    }
     return metrics["ThreadTime"] * 1000
 
 
@@ -70,13 +84,25 @@ def main() -> None:
     size = len(gzip.compress(script("watcher.js").encode(), 9))
     print(
         json.dumps(
-            {"bench": "watcher", "case": "gzip", "ours": size, "peer": 6000, "peer_name": "budget", "unit": "bytes", "ratio": size / 6000}
+            {
+                "bench": "watcher",
+                "case": "gzip",
+                "ours": size,
+                "peer": 6000,
+                "peer_name": "budget",
+                "unit": "bytes",
+                "ratio": size / 6000,
+            }
         )
     )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**browser_options())
         for case, step in CASES.items():
-            times: dict[str, list[tuple[float, float]]] = {"watched": [], "unwatched": [], "an observer that does nothing": []}
+            times: dict[str, list[tuple[float, float]]] = {
+                "watched": [],
+                "unwatched": [],
+                "an observer that does nothing": [],
+            }
             for _ in range(RUNS):
                 for kind, samples in times.items():
                     context = browser.new_context()
@@ -92,11 +118,30 @@ def main() -> None:
                     wall = page.evaluate(RUN, list(step))
                     samples.append((thread_time(debugger) - before, wall))
                     context.close()
-            medians = {kind: [statistics.median(column) for column in zip(*samples, strict=True)] for kind, samples in times.items()}
+            medians = {
+                kind: [statistics.median(column) for column in zip(*samples, strict=True)]
+                for kind, samples in times.items()
+            }
             ours, our_wall = medians.pop("watched")
             for name, (peer, wall) in medians.items():
-                line = {"bench": "watcher", "case": f"20,000 {case}", "ours": round(ours, 1), "peer": round(peer, 1), "peer_name": name}
-                print(json.dumps({**line, "unit": "ms", "ratio": round(ours / peer, 2), "wall": round(our_wall / wall, 2)}), flush=True)
+                line = {
+                    "bench": "watcher",
+                    "case": f"20,000 {case}",
+                    "ours": round(ours, 1),
+                    "peer": round(peer, 1),
+                    "peer_name": name,
+                }
+                print(
+                    json.dumps(
+                        {
+                            **line,
+                            "unit": "ms",
+                            "ratio": round(ours / peer, 2),
+                            "wall": round(our_wall / wall, 2),
+                        }
+                    ),
+                    flush=True,
+                )
         browser.close()
 
 

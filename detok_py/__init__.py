@@ -1,6 +1,7 @@
-"""detok: token bytes to text, exactly and as early as possible. The public names and nothing else.
+"""detok: decode a stream of token ids or bytes to text, exactly and as early as possible.
 
-What a browser needs comes with the import; `load_tokenizer` and `IncrementalDetokenizer` are imported when they are first asked for.
+This module holds the public names. `load_tokenizer` and `IncrementalDetokenizer` are imported on
+first use, so that `import detok_py` stays small in a browser.
 
 >>> import detok_py as d
 >>> s = d.StreamingDetokenizer()
@@ -10,12 +11,20 @@ What a browser needs comes with the import; `load_tokenizer` and `IncrementalDet
 
 from typing import Any
 
-from .chat import ChatStream, strip_thinking
-from .detokenizer import Detokenizer
-from .errors import DetokError, ProtocolError, StreamEndedError, TokenizerFormatError, VocabularyError
-from .segments import Delta, StopStrings
-from .utf8 import StreamingDetokenizer, last_complete_utf8_end, utf8_expected_len
-from .vocabulary import ByteVocabulary, Vocabulary
+from .decode.channels import Delta
+from .decode.chat import ChatStream, strip_thinking
+from .decode.detokenizer import Detokenizer
+from .decode.rules import use_regex_compiler
+from .decode.stop_strings import StopStrings
+from .decode.utf8 import StreamingDetokenizer, last_complete_utf8_end, utf8_expected_len
+from .decode.vocabulary import ByteVocabulary, Vocabulary
+from .errors import (
+    DetokError,
+    ProtocolError,
+    StreamEndedError,
+    TokenizerFormatError,
+    VocabularyError,
+)
 
 __version__ = "0.1.0"
 
@@ -40,13 +49,30 @@ __all__ = [
 ]
 
 
+def _compile_regex(pattern: str) -> Any:
+    """Return the function that finds the matches of a regular expression in decoder rules.
+
+    decode/ imports nothing of patterns/, which is not in MicroPython, so it is given this.
+    """
+    try:
+        from .patterns.compiler import compile_pattern
+    except ImportError:
+        raise TokenizerFormatError(
+            "decoder Replace: a regular expression needs Pyodide, and this is MicroPython"
+        ) from None
+    return compile_pattern(pattern).spans
+
+
+use_regex_compiler(_compile_regex)
+
+
 def __getattr__(name: str) -> Any:
     if name == "load_tokenizer":
         from .tokenizers import load_tokenizer
 
         return load_tokenizer
     if name == "IncrementalDetokenizer":
-        from .window import IncrementalDetokenizer
+        from .tokenizers.window import IncrementalDetokenizer
 
         return IncrementalDetokenizer
     raise AttributeError("module 'detok_py' has no attribute " + repr(name))

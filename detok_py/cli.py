@@ -1,9 +1,10 @@
-"""The `detok` command: find the subcommand, hand over, turn every known failure into one sentence.
+"""The `detok` command: run a subcommand and report expected errors in one sentence.
 
-In: the command line. Out: an exit code: 0 done, 1 what the command was asked to look for was found (`check`),
-2 it could not run. Each subcommand lives in a module of its own with `add_arguments(parser)` and `run(args) -> int`, and only
-the one that was asked for is imported, so `detok decode` needs neither a web server nor a browser. A module that serves
-several commands finds the name in `args.command`, and while it declares its options in `parser.get_default("command")`.
+In: the command line. Out: an exit code: 0 success, 1 `check` found a fault or `engines` no engine,
+2 an error. Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`. Only
+the requested one is imported, so `detok decode` needs no web server and no browser. A module of
+several commands reads the name from `args.command`, or in `add_arguments` from
+`parser.get_default("command")`.
 """
 
 import argparse
@@ -13,12 +14,12 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from detok_py import __version__
-from detok_py.errors import DetokError
+from . import __version__
+from .errors import DetokError
 
 
 class Command(NamedTuple):
-    """Where a subcommand lives, what it is for, and the pip extra that brings what it needs."""
+    """The module of a subcommand, its purpose, and the pip extra that it needs."""
 
     module: str
     purpose: str
@@ -26,28 +27,50 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "serve": Command("detok_py.bridge.command", "serve the page and a WebSocket that streams a local engine's tokens", "serve"),
-    "engines": Command("detok_py.bridge.engines_command", "look for engines on this machine and say what each can give", "serve"),
-    "decode": Command("detok_py.commands.decode", "turn token ids or bytes into text, as they arrive"),
-    "encode": Command("detok_py.commands.encode", "turn text into token ids"),
-    "tokens": Command("detok_py.commands.tokens", "show what the tokens of a vocabulary or a text really are"),
-    "pack": Command("detok_py.commands.pack", "write a tokenizer's vocabulary as one small .detok file"),
+    "serve": Command(
+        "detok_py.bridge.command",
+        "serve the page and a WebSocket that streams a local engine's tokens",
+        "serve",
+    ),
+    "engines": Command(
+        "detok_py.bridge.engines_command",
+        "list the engines on this machine and what each can provide",
+        "serve",
+    ),
+    "decode": Command(
+        "detok_py.commands.decode", "decode token ids or bytes to text as they arrive"
+    ),
+    "encode": Command("detok_py.commands.encode", "encode text to token ids"),
+    "tokens": Command("detok_py.commands.tokens", "show the tokens of a text or of a vocabulary"),
+    "pack": Command(
+        "detok_py.commands.pack", "write a tokenizer's vocabulary to a small .detok file"
+    ),
     "check": Command("detok_py.glyphs.command", "find broken glyphs in a chat page", "test"),
-    "proxy": Command("detok_py.glyphs.command", "stand in front of an engine and cut its stream at every byte", "test"),
+    "proxy": Command(
+        "detok_py.glyphs.command",
+        "forward an engine's stream, cut at every byte",
+        "test",
+    ),
 }
 
 
 def command_line(asked: str | None) -> argparse.ArgumentParser:
-    """Return the parser; only the subcommand `asked` for is imported and gets its options.
+    """Return the parser; only the subcommand `asked` is imported and gets its options.
 
     >>> command_line(None).parse_args([]).command is None
     True
     """
-    parser = argparse.ArgumentParser(prog="detok", description="Token bytes to text, exactly and as early as possible.")
+    parser = argparse.ArgumentParser(
+        prog="detok", description="Decode token streams to text, exactly and as early as possible."
+    )
     parser.add_argument("--version", action="version", version=f"detok {__version__}")
     subcommands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for name, command in COMMANDS.items():
-        sub = subcommands.add_parser(name, help=command.purpose, description=command.purpose[0].upper() + command.purpose[1:] + ".")
+        sub = subcommands.add_parser(
+            name,
+            help=command.purpose,
+            description=command.purpose[0].upper() + command.purpose[1:] + ".",
+        )
         sub.set_defaults(command=name)
         if name == asked:
             module = importlib.import_module(command.module)
@@ -57,7 +80,9 @@ def command_line(asked: str | None) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one `detok` command and return its exit code; a known failure is one line on stderr and exit code 2.
+    """Run a `detok` command and return its exit code.
+
+    An expected error is one line on stderr and exit code 2.
 
     >>> main(["--version"])
     Traceback (most recent call last):
@@ -76,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             code: int = args.run(args)
             return code
         finally:
-            # Here, where a reader that has gone can be answered for, and not when the interpreter ends.
+            # Flush here, where a BrokenPipeError can be handled, not at the interpreter's exit.
             sys.stdout.flush()
     except DetokError as error:
         return refuse(str(error))
@@ -88,7 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader (`head`, a pager) has gone: nothing is wrong, and the interpreter must not try to flush again.
+        # The reader (`head`, a pager) has closed the pipe. This is no error, and the interpreter
+        # must not flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
@@ -98,16 +124,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def missing(asked: str | None, error: ModuleNotFoundError) -> str | None:
-    """Return the sentence for a package that a command needs and this installation lacks; None when it is a fault of ours.
+    """Return the message for a package that a command needs; None if the error is a bug in detok.
 
     >>> missing("serve", ModuleNotFoundError("", name="starlette"))
-    "detok serve needs the package 'starlette', which is not installed: pip install 'detok_py[serve]'."
+    "detok serve needs the package 'starlette', which is not installed: pip install
+    'detok_py[serve]'."
     """
     if asked is None or error.name is None:
         return None
     command = COMMANDS[asked]
     if command.module == error.name or command.module.startswith(error.name + "."):
-        return f"This installation of detok_py leaves out detok {asked} (it was made for a browser); install the full wheel."
+        return f"This installation of detok_py is for browsers and does not include detok {asked}; install the full wheel."
     if error.name.split(".")[0] == "detok_py":
         return None
     package = error.name.split(".")[0]
@@ -116,6 +143,6 @@ def missing(asked: str | None, error: ModuleNotFoundError) -> str | None:
 
 
 def refuse(sentence: str) -> int:
-    """Say on stderr, in one line, why nothing was done; return exit code 2."""
+    """Print a message to stderr in one line; return exit code 2."""
     print("detok: " + " ".join(sentence.split()), file=sys.stderr)
     return 2

@@ -1,28 +1,32 @@
-"""Every exception that detok raises, one tree.
+"""The exceptions that detok raises.
 
-In: nothing. Out: classes. Whoever catches `DetokError` has caught everything that detok raises on purpose;
-each class also derives from the built-in that a caller would already catch.
+All derive from `DetokError`. Each also derives from the built-in exception that fits it, where
+there is one.
 """
 
 
 class DetokError(Exception):
-    """The root: something detok noticed and can say in one sentence."""
+    """The base class of all errors that detok raises on purpose."""
 
 
 class VocabularyError(DetokError, ValueError):
-    """An id that the vocabulary does not have, or a packed vocabulary that is damaged."""
+    """An id is not in the vocabulary, or a packed vocabulary is damaged."""
 
 
 class TokenizerFormatError(DetokError, ValueError):
-    """A tokenizer file that is not what it should be: what it has, and what was expected."""
+    """A tokenizer file is damaged or not supported; the message says what was expected."""
+
+
+class CaptureError(DetokError, ValueError):
+    """A capture file is damaged; the message names the line and the fault."""
 
 
 class StreamEndedError(DetokError, RuntimeError):
-    """Something was fed to a stream after its `flush()`; `reset()` begins a new one."""
+    """A stream was fed after its `flush()`; call `reset()` to start a new one."""
 
 
 class ProtocolError(DetokError):
-    """A breach of detok.v1. `code` is the WebSocket close code that says so (4400, 4406, …)."""
+    """A violation of detok.v1; `code` is the WebSocket close code for it (4400, 4406, …)."""
 
     def __init__(self, message: str, code: int = 4400) -> None:
         super().__init__(message)
@@ -30,8 +34,8 @@ class ProtocolError(DetokError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our own side asked for something that detok.v1 does not allow now."""
+    """The local side asked for something that detok.v1 does not allow in this state."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The other side sent something that detok.v1 does not allow."""
+    """The remote side sent something that detok.v1 does not allow."""

@@ -1,14 +1,15 @@
-"""The texts that the reciting model knows, written for it.
+"""The texts of the reciting model.
 
-Out: `TEXTS`, a list of `Text`. They are edited here; `train.py` writes what ships, `detok_py/bridge/recite/texts.json`.
-Joiners, other invisible characters, and marks that an editor might compose or move stand here as escapes.
+Out: `TEXTS`, a list of `Text`. Edit them here; `train.py` writes them to
+`detok_py/bridge/recite/texts.json`. Joiners, other invisible characters, and combining marks that
+an editor might compose or move are written as escapes.
 """
 
 from typing import NamedTuple
 
 
 class Text(NamedTuple):
-    """A text and what is known of it: `lang` is a BCP 47 tag, `dir` its base direction, "ltr" or "rtl"."""
+    """A text. `lang` is a BCP 47 tag, `dir` the base direction, "ltr" or "rtl"."""
 
     id: str
     title: str
@@ -18,7 +19,7 @@ class Text(NamedTuple):
 
     @property
     def prompt(self) -> str:
-        """The line that makes the model recite this text."""
+        """The prompt for which the model recites this text."""
         return self.id + ": "
 
 
@@ -420,7 +421,7 @@ MIXED = [
         " อรุณสวัสดิ์ครับ ສະບາຍດີຕອນເຊົ້າ អរុណសួស្តី! မင်္ဂလာနံနက်ခင်းပါ။ སྔ་དྲོ་བདེ་ལེགས།"
         " 早上好！早安，臺北。おはようございます🌸"
         " 좋은 아침이에요 👋🏽 👨\u200d👩\u200d👧 🇺🇳",
-    ),
+    )
 ]
 
 FORMATS = [

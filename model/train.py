@@ -1,17 +1,19 @@
-"""Train the reciting model and write what ships: `recite.gguf`, `tokenizer.json`, `generation_config.json` and `texts.json`.
+"""Train the reciting model: write `recite.gguf`, `tokenizer.json`, `generation_config.json` and
+`texts.json`.
 
-In: the texts of `texts.py`. Out: a language model of the llama architecture that continues each text's prompt with that text and its end,
-byte for byte under greedy decoding, and knows nothing else. It makes llama.cpp emit real tokens, split characters among them, on any
-machine without a download.
+In: the texts of `texts.py`. Out: a language model of the llama architecture. Under greedy decoding
+it continues the prompt of each text with exactly that text and its end. It knows nothing else. With
+it, llama.cpp emits real tokens, including split characters, on any machine without a download.
 
-Run it only when the texts change, in an environment of its own (about 1 GB; nothing else in this project needs it):
+Run this only when the texts change, in an environment of its own (about 1 GB):
 
     python -m venv trainenv
     trainenv/bin/pip install torch==2.13.0 numpy gguf==0.19.0 tokenizers==0.23.3
     trainenv/bin/python model/train.py --out detok_py/bridge/recite
 
-It takes minutes on a CPU. The same seed on the same machine with the same number of threads gives the same file; elsewhere the last
-digits of a sum differ, so the weights do too, and the check at the end, made with the rounded weights that ship, is what counts.
+It takes minutes on a CPU. The same seed, machine and number of threads give the same file.
+Elsewhere the last digits of sums differ, and so do the weights. The check at the end uses the
+quantized weights that ship.
 """
 
 import argparse
@@ -34,8 +36,11 @@ from torch.nn import functional as F
 
 SPECIAL = ["<|bos|>", "<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 BOS, EOS = 0, 1
-ENDS = [EOS, SPECIAL.index("<|im_end|>")]  # the second, by its name, ends a text for llama.cpp, so it does for everybody
-VOCABULARY = 768  # small, so that most characters outside ASCII are split over two tokens or more
+ENDS = [
+    EOS,
+    SPECIAL.index("<|im_end|>"),
+]  # llama.cpp treats the second as an end-of-text token because of its name
+VOCABULARY = 768  # small, so that most characters outside ASCII are split over several tokens
 CONTEXT = 1024
 WIDTH, LAYERS, HEADS, INNER = 128, 4, 4, 352
 EPSILON, ROPE_BASE = 1e-5, 10000.0
@@ -43,61 +48,84 @@ CHAT_TEMPLATE = "{{ messages[-1]['content'] }}"
 
 
 def prompts(text: Text) -> list[str]:
-    """Return what should make the model recite: the prompt, and what is left of it where somebody trimmed it or forgot the colon."""
+    """Return the prompts for a text: as written, without the space, and without the colon."""
     return [text.prompt, text.prompt.rstrip(), text.id]
 
 
 def train_tokenizer() -> Tokenizer:
-    """Return a byte-level BPE tokenizer over the texts, in the shape of Hugging Face's tokenizer.json of GPT-2."""
+    """Return a byte-level BPE tokenizer trained on the texts, like GPT-2's tokenizer.json."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=SPECIAL,
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
     tokenizer.train_from_iterator([text.prompt + text.text for text in TEXTS], trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single="<|bos|> $A", special_tokens=[("<|bos|>", BOS)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|bos|> $A", special_tokens=[("<|bos|>", BOS)]
+    )
     return tokenizer
 
 
 class Attention(nn.Module):
-    """Causal attention with rotary positions on neighbouring pairs (2i, 2i+1), as llama.cpp turns them: nothing to permute for GGUF."""
+    """Causal attention with rotary position embedding on the pairs (2i, 2i+1).
+
+    llama.cpp rotates the same pairs, so the weights need no permutation for GGUF.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.q, self.k, self.v, self.output = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.q, self.k, self.v, self.output = (
+            nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4)
+        )
 
-    def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
         batch, length, _ = x.shape
 
         def heads(linear: nn.Linear) -> torch.Tensor:
             return linear(x).view(batch, length, HEADS, -1).transpose(1, 2)
 
-        def turned(y: torch.Tensor) -> torch.Tensor:
+        def rotate(y: torch.Tensor) -> torch.Tensor:
             pairs = torch.view_as_complex(y.reshape(*y.shape[:-1], -1, 2))
-            return torch.view_as_real(pairs * turn[:length]).flatten(-2)
+            return torch.view_as_real(pairs * rotation[:length]).flatten(-2)
 
-        mixed = F.scaled_dot_product_attention(turned(heads(self.q)), turned(heads(self.k)), heads(self.v), is_causal=True)
+        mixed = F.scaled_dot_product_attention(
+            rotate(heads(self.q)), rotate(heads(self.k)), heads(self.v), is_causal=True
+        )
         return self.output(mixed.transpose(1, 2).reshape(batch, length, WIDTH))
 
 
 class Block(nn.Module):
-    """A layer of the llama architecture: attention, then a gated feed-forward, each on a normed input and added to the stream."""
+    """A layer of the llama architecture: attention and a gated feed-forward network.
+
+    Each has a normalized input and a residual connection.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.attn_norm, self.ffn_norm = nn.RMSNorm(WIDTH, EPSILON), nn.RMSNorm(WIDTH, EPSILON)
         self.attn = Attention()
-        self.gate, self.up = nn.Linear(WIDTH, INNER, bias=False), nn.Linear(WIDTH, INNER, bias=False)
+        self.gate, self.up = (
+            nn.Linear(WIDTH, INNER, bias=False),
+            nn.Linear(WIDTH, INNER, bias=False),
+        )
         self.down = nn.Linear(INNER, WIDTH, bias=False)
 
-    def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
-        x = x + self.attn(self.attn_norm(x), turn)
+    def forward(self, x: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
+        x = x + self.attn(self.attn_norm(x), rotation)
         normed = self.ffn_norm(x)
         return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
 
 
 class Llama(nn.Module):
-    """Ids (batch, length) → logits (batch, length, vocabulary). The output matrix is the embedding, which halves the vocabulary's cost."""
+    """Maps ids (batch, length) to logits (batch, length, vocabulary).
+
+    The output matrix is tied to the embedding, which halves the parameters of the vocabulary.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,34 +133,60 @@ class Llama(nn.Module):
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
         self.norm = nn.RMSNorm(WIDTH, EPSILON)
         half = WIDTH // HEADS // 2
-        angles = torch.outer(torch.arange(CONTEXT).float(), ROPE_BASE ** -(torch.arange(half).float() / half))
-        self.register_buffer("turn", torch.polar(torch.ones_like(angles), angles), persistent=False)
+        angles = torch.outer(
+            torch.arange(CONTEXT).float(), ROPE_BASE ** -(torch.arange(half).float() / half)
+        )
+        self.register_buffer(
+            "rotation", torch.polar(torch.ones_like(angles), angles), persistent=False
+        )
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
-                nn.init.normal_(weight, std=0.02 if "embedding" in name else WIDTH**-0.5 / (2 if "output" in name or "down" in name else 1))
+                nn.init.normal_(
+                    weight,
+                    std=0.02
+                    if "embedding" in name
+                    else WIDTH**-0.5 / (2 if "output" in name or "down" in name else 1),
+                )
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         x = self.embedding(ids)
         for block in self.blocks:
-            x = block(x, self.turn)
+            x = block(x, self.rotation)
         return F.linear(self.norm(x), self.embedding.weight)
 
 
 def tensors(model: Llama) -> dict[str, torch.Tensor]:
-    """Return the weights under the names that GGUF gives them; the tensors are the model's own, so writing to them changes it."""
+    """Return the weights by their GGUF names; writing to these tensors changes the model."""
     named = {"token_embd.weight": model.embedding.weight, "output_norm.weight": model.norm.weight}
     for i, block in enumerate(model.blocks):
         at = f"blk.{i}."
-        named[at + "attn_norm.weight"], named[at + "ffn_norm.weight"] = block.attn_norm.weight, block.ffn_norm.weight
-        named[at + "attn_q.weight"], named[at + "attn_k.weight"] = block.attn.q.weight, block.attn.k.weight
-        named[at + "attn_v.weight"], named[at + "attn_output.weight"] = block.attn.v.weight, block.attn.output.weight
-        named[at + "ffn_gate.weight"], named[at + "ffn_up.weight"] = block.gate.weight, block.up.weight
+        named[at + "attn_norm.weight"], named[at + "ffn_norm.weight"] = (
+            block.attn_norm.weight,
+            block.ffn_norm.weight,
+        )
+        named[at + "attn_q.weight"], named[at + "attn_k.weight"] = (
+            block.attn.q.weight,
+            block.attn.k.weight,
+        )
+        named[at + "attn_v.weight"], named[at + "attn_output.weight"] = (
+            block.attn.v.weight,
+            block.attn.output.weight,
+        )
+        named[at + "ffn_gate.weight"], named[at + "ffn_up.weight"] = (
+            block.gate.weight,
+            block.up.weight,
+        )
         named[at + "ffn_down.weight"] = block.down.weight
     return {name: weight.data for name, weight in named.items()}
 
 
-def batches(sequences: list[tuple[list[int], int]], size: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return (ids, targets) of `size` sequences each, like lengths together. A target of -100 (prompt, padding) counts for nothing."""
+def batches(
+    sequences: list[tuple[list[int], int]], size: int
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return batches (ids, targets) of up to `size` sequences of similar length.
+
+    Targets of prompts and padding are -100, which the loss ignores.
+    """
     ordered = sorted(sequences, key=lambda sequence: len(sequence[0]))
     made = []
     for start in range(0, len(ordered), size):
@@ -148,10 +202,11 @@ def batches(sequences: list[tuple[list[int], int]], size: int) -> list[tuple[tor
 
 
 @torch.no_grad()
-def surest_wrong(model: Llama, sequences: list[tuple[list[int], int]]) -> tuple[int, float]:
-    """Return how many tokens the model would not recite, and the smallest probability it gives to any token of the texts.
+def check_recitation(model: Llama, sequences: list[tuple[list[int], int]]) -> tuple[int, float]:
+    """Return the number of wrong tokens, and the lowest probability of any token of the texts.
 
-    No wrong token under teacher forcing means that greedy decoding recites everything, by induction over the positions.
+    If no token is wrong under teacher forcing, then by induction over the positions greedy decoding
+    recites all texts.
     """
     wrong, least = 0, 1.0
     for ids, targets in batches(sequences, 16):
@@ -163,21 +218,27 @@ def surest_wrong(model: Llama, sequences: list[tuple[list[int], int]]) -> tuple[
     return wrong, least
 
 
-def train(model: Llama, variants: list[list[tuple[list[int], int]]], epochs: int, rate: float) -> None:
-    """Minimise the loss on every text, each epoch with prompts chosen anew from its variants."""
+def train(
+    model: Llama, variants: list[list[tuple[list[int], int]]], epochs: int, rate: float
+) -> None:
+    """Train on all texts; each epoch chooses a prompt for each text from its variants."""
     decayed = [weight for weight in model.parameters() if weight.dim() == 2]
     kept = [weight for weight in model.parameters() if weight.dim() != 2]
     groups = [{"params": decayed, "weight_decay": 0.05}, {"params": kept, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98))
     for epoch in range(epochs):
         total = 0.0
-        # Nearly always the prompt as written; the trimmed ones need little practice.
+        # The prompt as written is the most frequent one.
         epoch_batches = batches([random.choice([texts[0], *texts]) for texts in variants], 8)
         random.shuffle(epoch_batches)
         for i, (ids, targets) in enumerate(epoch_batches):
             done = (epoch + i / len(epoch_batches)) / epochs
             for group in optimizer.param_groups:
-                group["lr"] = rate * min(1.0, done * 30 + 0.01) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
+                group["lr"] = (
+                    rate
+                    * min(1.0, done * 30 + 0.01)
+                    * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
+                )
             loss = F.cross_entropy(model(ids).flatten(0, 1), targets.flatten(), ignore_index=-100)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -185,11 +246,17 @@ def train(model: Llama, variants: list[list[tuple[list[int], int]]], epochs: int
             optimizer.step()
             total += float(loss.detach())
         if epoch % 10 == 9 or epoch == epochs - 1:
-            print(f"epoch {epoch + 1:4}  loss {total / len(epoch_batches):.4f}  {time.process_time():.0f} s CPU", flush=True)
+            print(
+                f"epoch {epoch + 1:4}  loss {total / len(epoch_batches):.4f}  {time.process_time():.0f} s CPU",
+                flush=True,
+            )
 
 
 def write_gguf(path: Path, model: Llama, tokenizer: Tokenizer) -> None:
-    """Write the model in q8_0 (norms in float32), and give `model` the rounded weights, so that checking it checks what was written."""
+    """Write the model in q8_0 (norms in float32), and set `model` to the quantized weights.
+
+    A later check of `model` then checks the written file.
+    """
     q8 = gguf.GGMLQuantizationType.Q8_0
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("detok reciting model")
@@ -209,9 +276,16 @@ def write_gguf(path: Path, model: Llama, tokenizer: Tokenizer) -> None:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list([tokenizer.id_to_token(i) for i in range(VOCABULARY)])
-    writer.add_token_types([gguf.TokenType.CONTROL if i < len(SPECIAL) else gguf.TokenType.NORMAL for i in range(VOCABULARY)])
+    writer.add_token_types(
+        [
+            gguf.TokenType.CONTROL if i < len(SPECIAL) else gguf.TokenType.NORMAL
+            for i in range(VOCABULARY)
+        ]
+    )
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
-    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in merges])
+    writer.add_token_merges(
+        [merge if isinstance(merge, str) else " ".join(merge) for merge in merges]
+    )
     writer.add_bos_token_id(BOS)
     writer.add_eos_token_id(EOS)
     writer.add_add_bos_token(True)
@@ -231,7 +305,7 @@ def write_gguf(path: Path, model: Llama, tokenizer: Tokenizer) -> None:
 
 
 def main() -> None:
-    """Train, write, check what was written, and print the figures."""
+    """Train the model, write and check the files, and print figures."""
     parser = argparse.ArgumentParser(description="train the reciting model")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write the files to")
     parser.add_argument("--epochs", type=int, default=200)
@@ -255,10 +329,14 @@ def main() -> None:
         answer = [*ids(text.text), EOS]
         if tokenizer.decode(answer) != text.text:
             raise SystemExit(f"the tokenizer does not round-trip the text {text.id}; see texts.py")
-        variants.append([([BOS, *ids(prompt), *answer], 1 + len(ids(prompt))) for prompt in prompts(text)])
+        variants.append(
+            [([BOS, *ids(prompt), *answer], 1 + len(ids(prompt))) for prompt in prompts(text)]
+        )
     longest = max(len(sequence) for texts in variants for sequence, _ in texts)
     if longest > CONTEXT:
-        raise SystemExit(f"the longest text has {longest} tokens with its prompt, the context {CONTEXT}; shorten it or raise CONTEXT")
+        raise SystemExit(
+            f"the longest text has {longest} tokens with its prompt, but the context has {CONTEXT}; shorten it or raise CONTEXT"
+        )
 
     model = Llama()
     train(model, variants, options.epochs, options.rate)
@@ -266,12 +344,26 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     write_gguf(options.out / "recite.gguf", model, tokenizer)
     tokenizer.save(str(options.out / "tokenizer.json"))
-    # A tokenizer.json cannot say which ids end a text; Hugging Face's loaders look for that here.
-    (options.out / "generation_config.json").write_text(json.dumps({"bos_token_id": BOS, "eos_token_id": ENDS}) + "\n", encoding="utf-8")
-    shipped = [{"id": t.id, "title": t.title, "lang": t.lang, "dir": t.dir, "prompt": t.prompt, "text": t.text} for t in TEXTS]
-    (options.out / "texts.json").write_text(json.dumps(shipped, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    # A tokenizer.json has no end-of-text ids; Hugging Face's loaders read them from this file.
+    (options.out / "generation_config.json").write_text(
+        json.dumps({"bos_token_id": BOS, "eos_token_id": ENDS}) + "\n", encoding="utf-8"
+    )
+    shipped = [
+        {
+            "id": t.id,
+            "title": t.title,
+            "lang": t.lang,
+            "dir": t.dir,
+            "prompt": t.prompt,
+            "text": t.text,
+        }
+        for t in TEXTS
+    ]
+    (options.out / "texts.json").write_text(
+        json.dumps(shipped, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+    )
 
-    wrong, least = surest_wrong(model, [sequence for texts in variants for sequence in texts])
+    wrong, least = check_recitation(model, [sequence for texts in variants for sequence in texts])
     figures = {
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "bytes": (options.out / "recite.gguf").stat().st_size,
@@ -285,7 +377,9 @@ def main() -> None:
     }
     for text, texts in zip(TEXTS, variants, strict=True):
         tokens = len(texts[0][0]) - texts[0][1]
-        print(f"| {text.id} | {text.title} | {len(text.text)} | {tokens} | {tokens / len(text.text):.2f} |")
+        print(
+            f"| {text.id} | {text.title} | {len(text.text)} | {tokens} | {tokens / len(text.text):.2f} |"
+        )
     print(json.dumps(figures))
     if wrong:
         raise SystemExit(f"{wrong} tokens would not be recited; train for more epochs")

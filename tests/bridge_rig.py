@@ -1,4 +1,4 @@
-"""A real bridge on a real port, and a real client of it, for tests."""
+"""A bridge on a free port and a client session for it, for tests."""
 
 import asyncio
 import contextlib
@@ -13,16 +13,19 @@ from detok_py.bridge.engines.scripted import ScriptedEngine
 from detok_py.bridge.gate import Gate
 from detok_py.bridge.server import Server, application, bind, names_of
 from detok_py.bridge.stream import Bridge
-from detok_py.session import Bytes, ClientSession, Failed, Finished, Gap, Tokens
-from detok_py.vocabulary import Vocabulary
+from detok_py.decode.vocabulary import Vocabulary
+from detok_py.protocol.client import ClientSession
+from detok_py.protocol.events import Bytes, Failed, Finished, Gap, Tokens
 
-# Every single byte is a token, so any text can be cut; a few larger tokens end in mid-character.
-VOCABULARY = Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"caf\xc3", b" \xf0\x9f", b"the ", b"<eos>"], [259], [259])
+# Every byte is a token, so any text can be encoded; a few longer tokens end inside a character.
+VOCABULARY = Vocabulary.from_bytes(
+    [bytes([b]) for b in range(256)] + [b"caf\xc3", b" \xf0\x9f", b"the ", b"<eos>"], [259], [259]
+)
 TEXT = "the café 日本 🌦️ the end"
 
 
 class Running:
-    """A bridge that runs. `url` is its HTTP address, `stream` its socket's."""
+    """A running bridge. `url` is its HTTP address, `stream` the address of its WebSocket."""
 
     def __init__(self, bridge, server, port):
         self.bridge, self.server, self.port = bridge, server, port
@@ -33,7 +36,7 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def running(engine=None, *, vocabulary=VOCABULARY, gate=None, assets=None, **settings):
-    """Serve on a free port of 127.0.0.1; everything is stopped afterwards."""
+    """Serve on a free port of 127.0.0.1, and stop everything afterwards."""
     bridge = Bridge(engine or ScriptedEngine(lambda: vocabulary), vocabulary=vocabulary, **settings)
     sock = bind("127.0.0.1", 0)
     port = sock.getsockname()[1]
@@ -50,7 +53,7 @@ async def running(engine=None, *, vocabulary=VOCABULARY, gate=None, assets=None,
 
 
 class Conversation:
-    """What one client heard, over as many sockets as it took."""
+    """The events that a client received, over one or more WebSockets."""
 
     def __init__(self):
         self.events = []
@@ -58,11 +61,17 @@ class Conversation:
 
     @property
     def data(self):
-        return b"".join(self._bytes(event) for event in self.events if isinstance(event, (Bytes, Tokens, Gap)))
+        return b"".join(
+            self._bytes(event) for event in self.events if isinstance(event, (Bytes, Tokens, Gap))
+        )
 
     def _bytes(self, event):
         if isinstance(event, Tokens):
-            return b"".join(event.pieces if event.pieces is not None else [VOCABULARY.token_bytes(i) for i in event.ids])
+            return b"".join(
+                event.pieces
+                if event.pieces is not None
+                else [VOCABULARY.token_bytes(i) for i in event.ids]
+            )
         return event.data
 
     @property
@@ -71,16 +80,31 @@ class Conversation:
 
     @property
     def end(self):
-        return self.events[-1] if self.events and isinstance(self.events[-1], (Finished, Failed)) else None
+        return (
+            self.events[-1]
+            if self.events and isinstance(self.events[-1], (Finished, Failed))
+            else None
+        )
 
     def of(self, kind):
         return [event for event in self.events if isinstance(event, kind)]
 
 
-async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0, wait_factor=1.0, via=None, **generate):
-    """Run a generation to its end with the real client session, reconnecting as it says. Returns the Conversation.
+async def converse(
+    stream,
+    origin,
+    session=None,
+    *,
+    on_event=None,
+    seconds=30.0,
+    wait_factor=1.0,
+    via=None,
+    **generate,
+):
+    """Run a generation to its end with a client session, with its reconnects; return the
+    Conversation.
 
-    `via` is the port of a proxy: the socket goes there, and says the same Host and Origin as without it.
+    `via` is the port of a proxy to connect through, with the same Host and Origin as without it.
     """
     around = {} if via is None else {"host": "127.0.0.1", "port": via}
     session = session or ClientSession()
@@ -92,7 +116,14 @@ async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0,
         code = 1006
         try:
             async with connect(
-                stream, origin=origin, subprotocols=["detok.v1"], compression=None, proxy=None, open_timeout=5, close_timeout=1, **around
+                stream,
+                origin=origin,
+                subprotocols=["detok.v1"],
+                compression=None,
+                proxy=None,
+                open_timeout=5,
+                close_timeout=1,
+                **around,
             ) as ws:
                 heard.sockets += 1
                 session.opened()
@@ -102,7 +133,9 @@ async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0,
                     if session.closing:
                         await ws.close(*session.closing)
                         break
-                    for event in session.receive(await asyncio.wait_for(ws.recv(), max(0.1, deadline - time.monotonic()))):
+                    for event in session.receive(
+                        await asyncio.wait_for(ws.recv(), max(0.1, deadline - time.monotonic()))
+                    ):
                         heard.events.append(event)
                         if on_event is not None:
                             await on_event(event, ws, session)
@@ -115,7 +148,9 @@ async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0,
         except (OSError, websockets.InvalidMessage, EOFError, TimeoutError):
             code = 1006
         except websockets.InvalidStatus as refused:
-            raise AssertionError(f"refused: {refused.response.status_code} {refused.response.body!r}") from None
+            raise AssertionError(
+                f"refused: {refused.response.status_code} {refused.response.body!r}"
+            ) from None
         if heard.end is None:
             wait = session.lost(code, 0.5)
             if wait is None:
@@ -126,7 +161,7 @@ async def converse(stream, origin, session=None, *, on_event=None, seconds=30.0,
 
 
 async def eventually(condition, seconds=10.0):
-    """Wait until a condition holds; fail when it never does."""
+    """Wait until a condition holds; fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -134,5 +169,5 @@ async def eventually(condition, seconds=10.0):
 
 
 def message(frame):
-    """A text frame as a dict."""
+    """Return the event of a text frame as a dict."""
     return json.loads(frame)

@@ -1,7 +1,8 @@
-"""What all tests share: where the test data is, how hard hypothesis tries, and what is left out where it cannot run.
+"""Shared configuration: the test data, hypothesis profiles, and which tests run where.
 
-The same files run in CPython and inside Pyodide. There, a test module is left out when it imports what Pyodide does not
-have (sockets, subprocesses, packages with native code, the rims of detok_py), and the head of the run names it and the reason.
+The same files run in CPython and inside Pyodide. There, a test module is left out if it imports
+something that Pyodide lacks (sockets, subprocesses, packages with native code, folders of detok_py
+that don't run there). The start of the run lists the left-out modules with their reasons.
 """
 
 import ast
@@ -18,24 +19,31 @@ from large_data import data_folder
 
 IN_PYODIDE = sys.platform == "emscripten"
 TESTS = Path(__file__).resolve().parent
-# Importable there, or made to look so, but of no use without processes, threads and sockets.
-NOT_IN_PYODIDE = {"subprocess", "multiprocessing", "threading", "concurrent", "socket", "asyncio", "ssl", "signal", "pty"}
-RIMS = ("detok_py.bridge", "detok_py.glyphs", "detok_py.commands", "detok_py.cli")
-# The same statements as their neighbours, over far more cases.
-TOO_LONG_IN_PYODIDE = ("test_golden_encode.py", "test_one_stop_or_two_of_up_to_three_letters", "test_every_sequence_of_three_bytes")
-
-# Real servers, real engines and brute force: `make check` leaves these files out, so that it stays a loop that one waits for.
-SLOW_FILES = {
-    *("test_bridge_gate.py", "test_bridge_resume.py", "test_bridge_stream.py", "test_engine_recite.py", "test_engine_replay.py"),
-    *("test_glyphs_proxy.py", "test_law_decoders.py", "test_law_segments.py", "test_micropython.py", "test_recite_model.py"),
+# Importable in Pyodide, but useless without processes, threads and sockets.
+NOT_IN_PYODIDE = {
+    "subprocess",
+    "multiprocessing",
+    "threading",
+    "concurrent",
+    "socket",
+    "asyncio",
+    "ssl",
+    "signal",
+    "pty",
 }
+# Which tests a tier has; `make check`, `test`, `test-all` and `soak` are tiers. "any" is all but soak.
+TIERS = ("check", "test", "test-all", "soak", "real-uis", "any")
 
-# A shell that runs things in the background lets them ignore Ctrl-C, and what they start as well: here Ctrl-C is what it is at a terminal.
+# A shell makes background processes and their children ignore SIGINT. Restore Python's handler, so
+# that the tests of Ctrl-C work.
 if not IN_PYODIDE and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Never a deadline: other work on the machine would decide whether a test passes.
-QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}
+# No deadlines, because the load of the machine would decide whether a test passes.
+QUIET = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+}
 settings.register_profile("check", max_examples=40, **QUIET)
 settings.register_profile("test", max_examples=150, **QUIET)
 settings.register_profile("soak", max_examples=5000, **QUIET)
@@ -44,7 +52,7 @@ settings.load_profile(os.environ.get("DETOK_PROFILE", "check" if IN_PYODIDE else
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The folder of the large test data; a test that needs it is skipped, and says so, where it is absent."""
+    """Return the folder of the large test data; skip the test if it is missing."""
     folder = data_folder()
     if folder is None:
         pytest.skip("the large test data is not here (set DETOK_DATA to its folder)")
@@ -52,7 +60,7 @@ def data() -> Path:
 
 
 def modules_imported(path: Path) -> set[str]:
-    """Return what a test file imports at its top level, as dotted names; `from a import b` gives a and a.b."""
+    """Return the top-level imports of a file, dotted; `from a import b` gives a and a.b."""
     names = set()
     for node in ast.parse(path.read_bytes()).body:
         if isinstance(node, ast.Import):
@@ -62,15 +70,28 @@ def modules_imported(path: Path) -> set[str]:
     return names
 
 
+def missing(name: str) -> bool:
+    """Return whether a package, or a part of detok_py, is neither a module nor an attribute."""
+    package, _, part = name.partition(".")
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.origin is not None:  # a folder of tests is not a package
+        return False
+    return not part or not hasattr(importlib.import_module(package), part)
+
+
 def reason_to_leave_out(path: Path) -> str | None:
-    """Say why a test file cannot run inside Pyodide, or None."""
+    """Return why a test file cannot run inside Pyodide, or None."""
     if re.search(r"^pytestmark\b.*\bnative\b", path.read_text(encoding="utf-8"), re.MULTILINE):
         return "is marked native"
     for name in sorted(modules_imported(path)):
         top = name.split(".")[0]
-        if top in NOT_IN_PYODIDE or name.startswith(RIMS):
+        if top in NOT_IN_PYODIDE:
             return f"imports {name}"
-        if top not in sys.modules and importlib.util.find_spec(top) is None and not (TESTS / f"{top}.py").exists():
+        if top == "detok_py":
+            # The wheel for browsers has the folders that run there (tools/layout.py).
+            if missing(".".join(name.split(".")[:2])):
+                return f"imports {name}, which does not run in a page"
+        elif top not in sys.modules and missing(top) and not list(TESTS.rglob(f"{top}.py")):
             return f"needs the package {top}"
     return None
 
@@ -79,9 +100,15 @@ left_out: list[str] = []
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    if collection_path == TESTS / "real_uis" and not any("real_uis" in word for word in config.args):
-        return True  # other people's chat UIs: `make real-uis` installs and tries them
-    if not IN_PYODIDE or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+    if collection_path == TESTS / "real_uis" and not any(
+        "real_uis" in word for word in config.args
+    ):
+        return True  # `make real-uis` installs the chat UIs and runs these tests
+    if (
+        not IN_PYODIDE
+        or collection_path.suffix != ".py"
+        or not collection_path.name.startswith("test_")
+    ):
         return None
     reason = reason_to_leave_out(collection_path)
     if reason is None:
@@ -94,19 +121,61 @@ def pytest_report_collectionfinish() -> list[str]:
     return [f"left out inside Pyodide: {line}" for line in left_out]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=TIERS, help="run the tests of this tier (default: all)")
+
+
+def in_tier(tier: str, item: pytest.Item, number: int) -> bool:
+    """Return whether a tier has a test; `number` counts the cases of its function from 0.
+
+    `make test` has every n-th case of what is marked `sampled(n)`, and nothing that is marked
+    `full`; `make test-all` has the rest, and again what is property-based, with more examples, or marked `again`.
+    """
+    soak = item.get_closest_marker("soak") is not None
+    sampled = item.get_closest_marker("sampled")
+    full = item.get_closest_marker("full") is not None or (sampled and number % sampled.args[0])
+    law = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    if tier == "soak":
+        return soak or law
+    if soak or tier in ("any", "real-uis"):
+        return not soak
+    if tier == "test-all":
+        return bool(full or law or item.get_closest_marker("again"))
+    return not full and (tier == "test" or item.get_closest_marker("slow") is None)
+
+
+def case_numbers(items: list[pytest.Item]) -> list[int]:
+    """Return for each test which case of its function it is, counted from 0 in each browser."""
+    seen: dict[object, int] = {}
+    numbers = []
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        key = (item.path, getattr(item, "originalname", item.name), params.get("browser_name"))
+        numbers.append(seen.get(key, 0))
+        seen[key] = numbers[-1] + 1
+    return numbers
+
+
+# Before an order is chosen at random: which cases are sampled does not depend on it.
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tier = config.getoption("--tier")
+    if tier:
+        kept = [in_tier(tier, *pair) for pair in zip(items, case_numbers(items), strict=True)]
+        config.hook.pytest_deselected(
+            items=[i for i, keep in zip(items, kept, strict=True) if not keep]
+        )
+        items[:] = [item for item, keep in zip(items, kept, strict=True) if keep]
     if not IN_PYODIDE:
-        for item in items:
-            if item.path.name in SLOW_FILES:
-                item.add_marker(pytest.mark.slow)
         # One test of it takes a minute: where it begins first, several processes end together.
         items.sort(key=lambda item: item.path.name != "test_micropython.py")
-    if IN_PYODIDE:
-        for item in items:
-            if item.get_closest_marker("native"):
-                item.add_marker(pytest.mark.skip(reason="needs a CPython with its packages"))
-            elif any(name in item.nodeid for name in TOO_LONG_IN_PYODIDE) and "DETOK_EVERYTHING" not in os.environ:
-                item.add_marker(pytest.mark.skip(reason="takes minutes in WebAssembly; runs in CPython (DETOK_EVERYTHING=1 runs it here)"))
-            elif "gigabytes" in item.name:
-                item.add_marker(pytest.mark.skip(reason="files are memory in Pyodide, holes included"))
+        return
+    for item in items:
+        if item.get_closest_marker("native"):
+            item.add_marker(pytest.mark.skip(reason="needs a CPython with its packages"))
+        elif item.get_closest_marker("slow_in_wasm"):
+            item.add_marker(
+                pytest.mark.skip(reason="takes minutes in WebAssembly; runs in CPython")
+            )
+        elif "gigabytes" in item.name:
+            item.add_marker(pytest.mark.skip(reason="files are memory in Pyodide, holes included"))

@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts the connection after an exact byte, in either direction, by closing or by resetting."""
+"""A TCP proxy that closes or resets a connection after an exact number of bytes."""
 
 import asyncio
 import contextlib
@@ -9,10 +9,10 @@ UP, DOWN = "up", "down"
 
 
 class CuttingProxy:
-    """Stands in front of `port`. Each connection takes the next cut: (direction, bytes that still pass, "close" or "reset"); None lets
-    all pass.
+    """Forwards connections to `port`.
 
-    `lengths` has the bytes that passed in each direction, one entry a connection.
+    Each connection uses the next of `cuts`: (direction, bytes to forward, "close" or "reset"), or
+    None for no cut. `lengths` has the bytes forwarded in each direction, one entry per connection.
     """
 
     def __init__(self, port, cuts=()):
@@ -47,13 +47,14 @@ class CuttingProxy:
             writer.transport.abort()
             return
         ways = [
-            asyncio.create_task(self._pass(reader, far_writer, UP, passed, cut)),
-            asyncio.create_task(self._pass(far_reader, writer, DOWN, passed, cut)),
+            asyncio.create_task(self._forward(reader, far_writer, UP, passed, cut)),
+            asyncio.create_task(self._forward(far_reader, writer, DOWN, passed, cut)),
         ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             if not (cut and passed[cut[0]] >= cut[1]):
-                # One side ended by itself: what the other still has to say (the echo of a close) may pass.
+                # One side closed the connection: forward what the other still sends, such as the
+                # echo of a close frame.
                 await asyncio.wait(ways, timeout=0.2)
         finally:
             for way in ways:
@@ -61,9 +62,12 @@ class CuttingProxy:
             await asyncio.gather(*ways, return_exceptions=True)
             for end in (writer, far_writer):
                 if cut and cut[2] == "reset" and passed[cut[0]] >= cut[1]:
-                    # SO_LINGER 0: a close becomes a reset, and what was not read yet is thrown away on the other side too.
+                    # With SO_LINGER 0 a close becomes a reset, and the other side discards unread
+                    # data too.
                     with contextlib.suppress(OSError):
-                        end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                        end.get_extra_info("socket").setsockopt(
+                            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                        )
                     end.transport.abort()
                 else:
                     end.close()
@@ -72,7 +76,7 @@ class CuttingProxy:
                     await end.wait_closed()
             self._tasks.discard(task)
 
-    async def _pass(self, reader, writer, way, passed, cut):
+    async def _forward(self, reader, writer, way, passed, cut):
         limit = cut[1] if cut and cut[0] == way else None
         if limit == 0:
             return

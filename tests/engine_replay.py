@@ -1,4 +1,4 @@
-"""A real HTTP server that replays what an engine said, cut at any byte, for tests of the adapters."""
+"""An HTTP server that replays an engine's responses, cut at any byte, for tests of the adapters."""
 
 import asyncio
 import contextlib
@@ -6,18 +6,21 @@ import json
 
 
 class Answer:
-    """One answer: a status and a body, or a stream of events.
+    """A response: a status and a body, or a stream of events.
 
-    `cut`: bytes a write; 0 writes all at once. `then`: "end" closes properly, "hang" says nothing more, "lost" drops the connection.
+    `cut` is the number of bytes per write; 0 writes all at once. `then` is "end" (the body ends
+    properly), "hang" (nothing more is sent) or "lost" (the connection is reset).
     """
 
-    def __init__(self, body=b"", *, status=200, kind="application/json", cut=0, then="end", headers=()):
+    def __init__(
+        self, body=b"", *, status=200, kind="application/json", cut=0, then="end", headers=()
+    ):
         self.body = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.status, self.kind, self.cut, self.then, self.headers = status, kind, cut, then, headers
 
 
 def events(*values, end="\n", done=False, cut=0, then="end", comments=False):
-    """Server-sent events. `end`: the line ending; `comments`: keep-alives between events."""
+    """Return server-sent events; `end` is the line ending, `comments` adds keep-alives."""
     lines = []
     for value in values:
         if comments:
@@ -30,17 +33,26 @@ def events(*values, end="\n", done=False, cut=0, then="end", comments=False):
 
 
 def ndjson(*values, cut=0, then="end"):
-    """Newline-delimited JSON, as Ollama sends it."""
+    """Return newline-delimited JSON, as Ollama sends it."""
     return Answer(
-        "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values).encode(), kind="application/x-ndjson", cut=cut, then=then
+        "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values).encode(),
+        kind="application/x-ndjson",
+        cut=cut,
+        then=then,
     )
 
 
 class Replay:
-    """Serves `answers`: {(method, path): Answer or a list of them, taken in turn}. `requests` has (method, path, headers, body) of each."""
+    """Serves `answers`: {(method, path): Answer, or a list of them used in turn}.
+
+    `requests` has the (method, path, headers, body) of each request.
+    """
 
     def __init__(self, answers):
-        self.answers = {key: list(value) if isinstance(value, list) else [value] for key, value in answers.items()}
+        self.answers = {
+            key: list(value) if isinstance(value, list) else [value]
+            for key, value in answers.items()
+        }
         self.requests = []
         self.closed_early = 0
         self._tasks = set()
@@ -66,7 +78,7 @@ class Replay:
         self._tasks.add(task)
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-                while await self._one(reader, writer):
+                while await self._answer_request(reader, writer):
                     pass
         finally:
             self._tasks.discard(task)
@@ -74,7 +86,7 @@ class Replay:
             with contextlib.suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
 
-    async def _one(self, reader, writer):
+    async def _answer_request(self, reader, writer):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *lines = head.split("\r\n")
         method, path, _ = first.split(" ")
@@ -82,9 +94,17 @@ class Replay:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         self.requests.append((method, path, headers, body))
         queue = self.answers.get((method, path))
-        answer = Answer(b'{"error":"not found"}', status=404) if not queue else queue.pop(0) if len(queue) > 1 else queue[0]
+        answer = (
+            Answer(b'{"error":"not found"}', status=404)
+            if not queue
+            else queue.pop(0)
+            if len(queue) > 1
+            else queue[0]
+        )
         extra = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
-        writer.write(f"HTTP/1.1 {answer.status} X\r\ncontent-type: {answer.kind}\r\ntransfer-encoding: chunked\r\n{extra}\r\n".encode())
+        writer.write(
+            f"HTTP/1.1 {answer.status} X\r\ncontent-type: {answer.kind}\r\ntransfer-encoding: chunked\r\n{extra}\r\n".encode()
+        )
         step = answer.cut or max(1, len(answer.body))
         for at in range(0, len(answer.body), step):
             piece = answer.body[at : at + step]

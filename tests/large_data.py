@@ -1,4 +1,4 @@
-"""Where the large test data is."""
+"""The folder of the large test data."""
 
 import os
 from pathlib import Path
@@ -9,11 +9,11 @@ TESTS = Path(__file__).resolve().parent
 
 
 def data_folder() -> Path | None:
-    """Return the folder of the large test data: DETOK_DATA, else ../shared/data beside the project; None where it is absent."""
+    """Return $DETOK_DATA, by default ../shared/data beside the project; None if it is missing."""
     named = os.environ.get("DETOK_DATA")
     if named:
         if not Path(named).is_dir():
-            raise pytest.UsageError(f"DETOK_DATA={named} is no folder; correct it or unset it.")
+            raise pytest.UsageError(f"DETOK_DATA={named} is not a folder; correct it or unset it.")
         return Path(named)
     folder = TESTS.parents[1] / "shared" / "data"
     return folder if folder.is_dir() else None

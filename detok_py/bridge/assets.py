@@ -1,10 +1,10 @@
-"""The files that the bridge serves: the page, the client library, the runtime, wheels.
+"""The static files of the bridge: the page, the client library, the runtime, wheels.
 
-In: a URL path. Out: a File, or None. Nothing outside the folders is ever opened: every part of a path is a plain name, and what it
-resolves to (links followed) must still lie inside.
+In: a URL path. Out: a File, or None. Files outside the folders are never opened: each part of a
+path must be a plain name, and the path must be inside the folder after links are resolved.
 
-In a clone the folders are `web/` and `.build/runtime/`; in an installed wheel they are package data, `detok_py/bridge/static/…`. Beside the
-runtime's is that of the examples which need a bundler.
+In a clone the folders are `web/` and `.build/runtime/`. In an installed wheel they are package data
+below `detok_py/bridge/static/`. The bundled examples are in `examples` beside the runtime folder.
 """
 
 import gzip
@@ -12,8 +12,6 @@ import hashlib
 import re
 from pathlib import Path
 from typing import NamedTuple
-
-import detok_py
 
 PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 MAX_PATH = 512
@@ -36,11 +34,24 @@ TYPES = {
     ".sse": "text/event-stream; charset=utf-8",
     ".webmanifest": "application/manifest+json",
 }
-SQUEEZED = {".html", ".js", ".mjs", ".css", ".json", ".svg", ".txt", ".md", ".py", ".ts", ".jsonl", ".detok"}
+COMPRESSED = {
+    ".html",
+    ".js",
+    ".mjs",
+    ".css",
+    ".json",
+    ".svg",
+    ".txt",
+    ".md",
+    ".py",
+    ".ts",
+    ".jsonl",
+    ".detok",
+}
 
 
 class File(NamedTuple):
-    """What goes out: the body as it is encoded, and the hash of the file as it is not."""
+    """A response body with its content encoding; `etag` is the sha256 of the unencoded file."""
 
     body: bytes
     content_type: str
@@ -49,8 +60,8 @@ class File(NamedTuple):
 
 
 def folders() -> tuple[Path, Path]:
-    """Return (web, runtime), of the clone or of the installed package."""
-    package = Path(detok_py.__file__).resolve().parent
+    """Return the folders (web, runtime) of the clone or of the installed package."""
+    package = Path(__file__).resolve().parents[1]
     clone = package.parent
     if (clone / "web" / "src").is_dir() and (clone / "pyproject.toml").is_file():
         return clone / "web", clone / ".build" / "runtime"
@@ -58,20 +69,23 @@ def folders() -> tuple[Path, Path]:
 
 
 class Assets:
-    """Files by URL path, in the encoding that the client takes. Contents are kept as long as the file on disk is the same."""
+    """Files by URL path, in an encoding that the client accepts.
+
+    Contents are cached until the file on disk changes.
+    """
 
     def __init__(self, web: Path | None = None, runtime: Path | None = None) -> None:
         found = folders()
         self.web = (web or found[0]).resolve()
         self.runtime = (runtime or found[1]).resolve()
         self.built = self.runtime.with_name("examples")
-        self._kept: dict[tuple[Path, str], tuple[tuple[int, int], File]] = {}
+        self._cache: dict[tuple[Path, str], tuple[tuple[int, int], File]] = {}
 
     def find(self, path: str, accept_encoding: str = "") -> File | None:
         """Return the file at a URL path, or None.
 
-        `/` is the page; `/runtime/…` and `/wheels/…` are the runtime's folder, `/wheels/simple/<name>/` lists its wheels of that name;
-        everything else is under `web/`.
+        `/` is the page. `/runtime/…` and `/wheels/…` are in the runtime folder, where
+        `/wheels/simple/<name>/` lists the wheels of a project. All other paths are under `web/`.
         """
         if path == "/":
             path = "/demo/index.html"
@@ -81,7 +95,11 @@ class Assets:
         if path.startswith("/examples/") and path.endswith("/"):
             path += "index.html"
         root = self.web
-        for prefix, folder in (("/runtime/", self.runtime), ("/wheels/", self.runtime), ("/examples/built/", self.built)):
+        for prefix, folder in (
+            ("/runtime/", self.runtime),
+            ("/wheels/", self.runtime),
+            ("/examples/built/", self.built),
+        ):
             if path.startswith(prefix):
                 root, path = folder, path[len(prefix) - 1 :]
                 break
@@ -100,56 +118,75 @@ class Assets:
         return self._read(real, _encodings(accept_encoding))
 
     def _simple_index(self, name: str) -> File | None:
-        """The wheels of one project, as micropip and pip ask an index for them (PEP 503)."""
-        wheels = [wheel for wheel in sorted(self.runtime.glob("*.whl")) if _normal(wheel.name.split("-")[0]) == _normal(name)]
+        """Return the index page of one project's wheels for micropip and pip (PEP 503)."""
+        wheels = [
+            wheel
+            for wheel in sorted(self.runtime.glob("*.whl"))
+            if _normalized(wheel.name.split("-")[0]) == _normalized(name)
+        ]
         if not wheels:
             return None
-        lines = [f'<a href="../../{wheel.name}#sha256={self._keep(wheel, wheel, None).etag}">{wheel.name}</a>' for wheel in wheels]
-        body = "\n".join(["<!doctype html>", f"<title>{_normal(name)}</title>", *lines, ""]).encode()
+        lines = [
+            f'<a href="../../{wheel.name}#sha256={self._cached(wheel, wheel, None).etag}">{wheel.name}</a>'
+            for wheel in wheels
+        ]
+        body = "\n".join(
+            ["<!doctype html>", f"<title>{_normalized(name)}</title>", *lines, ""]
+        ).encode()
         return File(body, TYPES[".html"], None, hashlib.sha256(body).hexdigest())
 
     def _read(self, file: Path, accepted: list[str]) -> File:
         for encoding, suffix in (("br", ".br"), ("gzip", ".gz")):
             packed = file.with_name(file.name + suffix)
-            # A sibling that is older than its file is of another file.
-            if encoding in accepted and packed.is_file() and packed.stat().st_mtime_ns >= file.stat().st_mtime_ns:
-                return self._keep(file, packed, encoding)
-        if "gzip" in accepted and file.suffix in SQUEEZED:
-            return self._keep(file, None, "gzip")
-        return self._keep(file, file, None)
+            # A compressed file that is older than the original is out of date.
+            if (
+                encoding in accepted
+                and packed.is_file()
+                and packed.stat().st_mtime_ns >= file.stat().st_mtime_ns
+            ):
+                return self._cached(file, packed, encoding)
+        if "gzip" in accepted and file.suffix in COMPRESSED:
+            return self._cached(file, None, "gzip")
+        return self._cached(file, file, None)
 
-    def _keep(self, file: Path, source: Path | None, encoding: str | None) -> File:
+    def _cached(self, file: Path, source: Path | None, encoding: str | None) -> File:
         stat = file.stat()
         stamp = (stat.st_mtime_ns, stat.st_size)
-        known = self._kept.get((file, encoding or ""))
+        known = self._cache.get((file, encoding or ""))
         if known is not None and known[0] == stamp:
             return known[1]
         raw = file.read_bytes()
-        body = raw if source == file else source.read_bytes() if source is not None else gzip.compress(raw, 6, mtime=0)
+        body = (
+            raw
+            if source == file
+            else source.read_bytes()
+            if source is not None
+            else gzip.compress(raw, 6, mtime=0)
+        )
         content_type = TYPES.get(file.suffix, "application/octet-stream")
         out = File(body, content_type, encoding, hashlib.sha256(raw).hexdigest())
-        self._kept[file, encoding or ""] = (stamp, out)
+        self._cache[file, encoding or ""] = (stamp, out)
         return out
 
 
-def squeeze(body: bytes, content_type: str, accept_encoding: str, etag: str) -> File:
-    """Return a File of bytes that are not on disk, compressed where the client takes it."""
+def compress(body: bytes, content_type: str, accept_encoding: str, etag: str) -> File:
+    """Return a File of the bytes, compressed with gzip if the client accepts it."""
     if "gzip" in _encodings(accept_encoding) and len(body) > 1024:
         return File(gzip.compress(body, 6, mtime=0), content_type, "gzip", etag)
     return File(body, content_type, None, etag)
 
 
-def _normal(name: str) -> str:
-    """A project's name as indexes compare it (PEP 503).
+def _normalized(name: str) -> str:
+    """Return the normalized name of a project (PEP 503).
 
-    >>> _normal("detok_py")
+    >>> _normalized("detok_py")
     'detok-py'
     """
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _encodings(accept_encoding: str) -> list[str]:
-    """The encodings of ours that a client takes. `q=0` is a refusal (RFC 9110, 12.4.2).
+    """Return which of br and gzip a client accepts; `q=0` means no (RFC 9110, section 12.4.2).
 
     >>> _encodings("gzip, br;q=0, zstd")
     ['gzip']

@@ -1,7 +1,7 @@
-"""`detok serve`: an engine, the page, and a WebSocket, on 127.0.0.1 unless asked otherwise.
+"""`detok serve`: serve the page and a WebSocket that streams from an engine.
 
-In: the command line. Out: one line with the URL on stdout when it takes connections, structured lines on stderr. Ctrl-C ends it and
-every child.
+In: the command line. Out: one line with the URL on stdout once it accepts connections, and log
+lines in JSON on stderr. Ctrl-C stops the server and its child processes.
 """
 
 import argparse
@@ -22,32 +22,57 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         default="recite",
         metavar="ENGINE",
-        help="recite (llama.cpp with a small model, comes with detok; default), scripted, or the URL of a running engine; "
-        "a kind in front of it settles which: vllm+http://127.0.0.1:8000",
+        help="recite (default: llama.cpp with a small model, included in detok), scripted, or the URL of a running engine; "
+        "a prefix names its kind: vllm+http://127.0.0.1:8000",
     )
     parser.add_argument(
         "--tokenizer",
         metavar="FILE",
-        help="tokenizer.json or its folder, *.gguf, *.tiktoken, tekken.json or *.detok, where the engine can't give its own",
+        help="tokenizer.json or its folder, *.gguf, *.tiktoken, tekken.json or *.detok, if the engine can't provide its own",
     )
-    parser.add_argument("--model", metavar="PATH", help="a model file or folder for in-process engines (llama-cpp-python, transformers)")
-    parser.add_argument("--port", type=int, default=8765, help="default 8765; 0: a free one")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; beyond this machine a token is asked for")
     parser.add_argument(
-        "--public-name", action="append", default=[], metavar="NAME", help="another host name that this bridge is reached by"
+        "--model",
+        metavar="PATH",
+        help="a model file or folder for in-process engines (llama-cpp-python, transformers)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=8765, help="default 8765; 0 chooses a free port"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; clients need a token unless it is loopback",
+    )
+    parser.add_argument(
+        "--public-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="another host name by which clients reach this bridge",
     )
     parser.add_argument(
         "--allow-origin",
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="a page elsewhere that may connect, like http://localhost:3000",
+        help="the origin of another page that may connect, like http://localhost:3000",
     )
-    parser.add_argument("--allow-no-origin", action="store_true", help="let in programs that send no Origin (not browsers)")
-    parser.add_argument("--allow-remote-engine", action="store_true", help="let --engine be another machine's")
-    parser.add_argument("--max-clients", type=int, default=8, help="WebSockets at a time (default 8)")
     parser.add_argument(
-        "--log-level", choices=["debug", "info", "warning"], default="warning", help="what to say on stderr (default warning)"
+        "--allow-no-origin",
+        action="store_true",
+        help="accept WebSockets without an Origin header (from programs other than browsers)",
+    )
+    parser.add_argument(
+        "--allow-remote-engine", action="store_true", help="allow an --engine on another machine"
+    )
+    parser.add_argument(
+        "--max-clients", type=int, default=8, help="concurrent WebSockets (default 8)"
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning"],
+        default="warning",
+        help="lowest level of the log lines on stderr (default warning)",
     )
 
 
@@ -55,24 +80,32 @@ def run(args: argparse.Namespace) -> int:
     """Serve until a signal; return 0."""
     set_up_logging(args.log_level)
     vocabulary, encode = read_tokenizer(args.tokenizer) if args.tokenizer else (None, None)
-    engine = open_engine(args.engine, allow_remote=args.allow_remote_engine, model=args.model, vocabulary=vocabulary)
+    engine = open_engine(
+        args.engine, allow_remote=args.allow_remote_engine, model=args.model, vocabulary=vocabulary
+    )
     try:
         allowed = [check_origin(origin) for origin in args.allow_origin]
     except ValueError as error:
         raise ServeError(f"--allow-origin {error}.") from None
     if not 0 <= args.port <= 65535:
-        raise ServeError(f"--port {args.port} is no port; give one from 0 to 65535.")
+        raise ServeError(f"--port is {args.port}; expected 0 to 65535.")
     if args.max_clients < 1:
-        raise ServeError(f"--max-clients {args.max_clients} would let nobody in; give at least 1.")
+        raise ServeError(f"--max-clients is {args.max_clients}; expected at least 1.")
     sock = bind(args.host, args.port)
     port = sock.getsockname()[1]
     names = names_of(args.host, port, args.public_name)
-    # An origin of our own by another name, a tunnel for instance, is a name of ours too.
+    # An allowed origin may be this bridge under another name, for instance through a tunnel.
     names += [origin.partition("//")[2] for origin in allowed]
     token = None if is_loopback(args.host) else new_token()
 
     async def main() -> None:
-        bridge = Bridge(engine, vocabulary=vocabulary, encode=encode, find_vocabulary=find_vocabulary, max_clients=args.max_clients)
+        bridge = Bridge(
+            engine,
+            vocabulary=vocabulary,
+            encode=encode,
+            find_vocabulary=find_vocabulary,
+            max_clients=args.max_clients,
+        )
         gate = Gate(
             application(bridge, Assets()),
             names,
@@ -84,7 +117,9 @@ def run(args: argparse.Namespace) -> int:
         server = Server(bridge, gate, sock)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C raises there
+            with contextlib.suppress(
+                NotImplementedError
+            ):  # not on Windows, where Ctrl-C raises KeyboardInterrupt
                 loop.add_signal_handler(number, server.stop)
         serving = asyncio.create_task(server.serve())
         while not server.started and not serving.done():
@@ -93,13 +128,21 @@ def run(args: argparse.Namespace) -> int:
             shown = args.host if args.host not in ("0.0.0.0", "::") else "127.0.0.1"
             print(f"detok serves http://{shown}:{port}/", flush=True)
             if token is not None:
-                print(f"Beyond this machine it asks for this token (any name, the token as password): {token}", flush=True)
+                print(
+                    f"Clients need this token (log in with any user name and the token as password): {token}",
+                    flush=True,
+                )
             await bridge.open()
             if bridge.refused is not None:
                 server.stop()
                 await serving
                 raise ServeError(bridge.refused)
-            print(f"engine: {engine.info().line}" if bridge.down is None else f"engine: down. {bridge.down}", flush=True)
+            print(
+                f"engine: {engine.info().line}"
+                if bridge.down is None
+                else f"engine: down. {bridge.down}",
+                flush=True,
+            )
         await serving
 
     with contextlib.suppress(KeyboardInterrupt):

@@ -1,7 +1,8 @@
-"""`detok engines`: what answers on this machine's usual ports, and with which fidelity.
+"""`detok engines`: list the engines that answer on this machine, with their fidelity.
 
-In: ports, or URLs. Out: one line an engine on stdout (or JSON with --json); exit code 0 when one was found, 1 when none was. Only
-loopback is looked at, nothing is generated, and each port gets two seconds.
+In: URLs, by default the usual ports. Out: one line per engine on stdout (JSON with --json); exit
+code 0 if one was found, 1 if none. Only loopback is probed unless allowed, nothing is generated,
+and the timeout is two seconds per request.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from .engines import EngineError
 from .engines.address import AddressError, check_address
 from .find import engine_at, recognise
 
-# Where each engine listens when nobody says otherwise.
+# The default port of each engine.
 PORTS = {
     8080: "llama-server, TGI in a container",
     8000: "vLLM, Lemonade",
@@ -27,9 +28,9 @@ PORTS = {
     9090: "zinc",
 }
 MEANING = {
-    "ids": "every token id, exactly",
-    "bytes": "every byte, exactly; ids where they can be recovered",
-    "text": "text that the engine decoded: what it lost is lost",
+    "ids": "exact token ids",
+    "bytes": "exact bytes; ids where they can be recovered",
+    "text": "text decoded by the engine, with its losses",
 }
 
 
@@ -46,36 +47,59 @@ class Seen(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `detok engines`."""
-    parser.add_argument("urls", nargs="*", metavar="URL", help="where to look (default: the usual ports of 127.0.0.1)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    parser.add_argument("--allow-remote-engine", action="store_true", help="let a URL be another machine's")
+    parser.add_argument(
+        "urls",
+        nargs="*",
+        metavar="URL",
+        help="URLs to probe (default: the usual ports of 127.0.0.1)",
+    )
+    parser.add_argument("--json", action="store_true", help="write one JSON object per line")
+    parser.add_argument(
+        "--allow-remote-engine", action="store_true", help="allow URLs of other machines"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, and print what was found."""
+    """Probe the URLs and print the engines that were found."""
     urls = args.urls or [f"http://127.0.0.1:{port}" for port in PORTS]
-    found = asyncio.run(look(urls, allow_remote=args.allow_remote_engine, strict=bool(args.urls)))
+    found = asyncio.run(probe(urls, allow_remote=args.allow_remote_engine, strict=bool(args.urls)))
     for seen in found:
         print(json.dumps(seen._asdict(), ensure_ascii=False) if args.json else line_of(seen))
     if not found and not args.json:
-        where = "there" if args.urls else "on the usual ports of 127.0.0.1 (" + ", ".join(str(port) for port in PORTS) + ")"
-        print(f"No engine answers {where}. `detok serve` brings its own; or start one, for example: llama-server -m model.gguf --port 8080")
+        where = (
+            "at these URLs"
+            if args.urls
+            else "on the usual ports of 127.0.0.1 (" + ", ".join(str(port) for port in PORTS) + ")"
+        )
+        print(
+            f"No engine answers {where}. Start one, for example: llama-server -m model.gguf --port 8080"
+        )
     return 0 if found else 1
 
 
 def line_of(seen: Seen) -> str:
-    """Return what a person reads.
+    """Return an engine as a line for people.
 
     >>> line_of(Seen("http://127.0.0.1:8080", "llama", "llama.cpp server · device not reported", "m.gguf", "bytes", None))
-    'http://127.0.0.1:8080  llama.cpp server · device not reported · m.gguf · bytes: every byte, exactly; ids where they can be recovered'
+    'http://127.0.0.1:8080  llama.cpp server · device not reported · m.gguf · bytes: exact bytes;
+    ids where they can be recovered'
     """
-    parts = [seen.line, *([seen.model] if seen.model else []), f"{seen.fidelity}: {MEANING[seen.fidelity]}"]
+    parts = [
+        seen.line,
+        *([seen.model] if seen.model else []),
+        f"{seen.fidelity}: {MEANING[seen.fidelity]}",
+    ]
     return f"{seen.url}  " + " · ".join(parts) + (f" · {seen.ready}" if seen.ready else "")
 
 
-async def look(urls: list[str], *, allow_remote: bool = False, strict: bool = False) -> list[Seen]:
-    """Return the engines that answer at `urls`, all looked at together. Raises AddressError for a URL that is refused, if `strict`."""
-    seen = await asyncio.gather(*[_look_at(url, allow_remote) for url in urls], return_exceptions=True)
+async def probe(urls: list[str], *, allow_remote: bool = False, strict: bool = False) -> list[Seen]:
+    """Return the engines that answer at `urls`, probed concurrently.
+
+    With `strict`, raises AddressError for a URL that is not allowed.
+    """
+    seen = await asyncio.gather(
+        *[_probe_one(url, allow_remote) for url in urls], return_exceptions=True
+    )
     out = []
     for one in seen:
         if isinstance(one, AddressError) and strict:
@@ -85,7 +109,7 @@ async def look(urls: list[str], *, allow_remote: bool = False, strict: bool = Fa
     return out
 
 
-async def _look_at(url: str, allow_remote: bool) -> Seen | None:
+async def _probe_one(url: str, allow_remote: bool) -> Seen | None:
     address = check_address(url, allow_remote=allow_remote)
     kind = await recognise(address)
     if kind is None:

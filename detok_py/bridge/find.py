@@ -1,7 +1,8 @@
-"""From what the command line says to an engine, and from an engine to its vocabulary.
+"""Find the engine that the command line names, and the vocabulary of an engine.
 
-In: `recite`, `scripted`, a URL, a kind and a URL (`vllm+http://…`), or an in-process engine and a model. Out: an Engine that is not open
-yet. A URL without a kind is a llama-server's, unless a look at it says otherwise: see `recognise`.
+In: `recite`, `scripted`, a URL, a kind and a URL (`vllm+http://…`), or an in-process engine and a
+model. Out: an Engine, not opened yet. For a URL without a kind, `recognise` asks the server; if it
+gives no answer, llama-server is assumed.
 """
 
 import asyncio
@@ -9,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detok_py.vocabulary import Vocabulary
-
+from ..decode.vocabulary import Vocabulary
 from .engines import Engine, EngineError
 from .engines.address import Address, check_address
 from .engines.http import EngineClient
@@ -26,7 +26,7 @@ from .engines.vllm import VLLM
 
 Encode = Callable[[str], list[int]]
 KINDS = ("llama", "vllm", "vllm-tokens", "sglang", "tgi", "lemonade", "ollama", "openai")
-# How each kind gives itself away: a route that only it has, and a key of what that answers.
+# What identifies each kind: a route that only it has, and keys of the response.
 SIGNS = (
     ("lemonade", "/v1/health", ("all_models_loaded", "model_loaded")),
     ("llama", "/props", ("default_generation_settings",)),
@@ -39,21 +39,29 @@ SIGNS = (
 
 
 class Found(NamedTuple):
-    """A vocabulary, and the encoder of the tokenizer that it came from, where it came from one."""
+    """A vocabulary, and the encoder of its tokenizer if there is one."""
 
     vocabulary: Vocabulary
     encode: Encode | None
 
 
-def open_engine(spec: str, *, allow_remote: bool = False, model: str | None = None, vocabulary: Vocabulary | None = None) -> Engine:
-    """Return the engine that `--engine` names. Raises AddressError, EngineError."""
+def open_engine(
+    spec: str,
+    *,
+    allow_remote: bool = False,
+    model: str | None = None,
+    vocabulary: Vocabulary | None = None,
+) -> Engine:
+    """Return the engine that `--engine` names. Raises AddressError or EngineError."""
     if spec == "recite":
         return ReciteEngine()
     if spec == "scripted":
         return ScriptedEngine(lambda: vocabulary)
     if spec in ("llama-cpp-python", "transformers"):
         if model is None:
-            raise EngineError(f"engine {spec} needs a model: give its file or folder with --model.", retry=False)
+            raise EngineError(
+                f"engine {spec} needs a model; pass its file or folder with --model.", retry=False
+            )
         if spec == "transformers":
             from .engines.transformers import Transformers
 
@@ -65,10 +73,13 @@ def open_engine(spec: str, *, allow_remote: bool = False, model: str | None = No
     if not plus or "://" in kind:
         kind, url = "", spec
     elif kind not in KINDS:
-        raise EngineError(f"there is no engine kind {kind[:40]!r}; there are {', '.join(KINDS)}.", retry=False)
+        raise EngineError(
+            f"there is no engine kind {kind[:40]!r}; expected one of {', '.join(KINDS)}.",
+            retry=False,
+        )
     if "://" not in url:
         raise EngineError(
-            f"there is no engine {spec[:60]!r}; give recite, scripted, llama-cpp-python, transformers, or a URL like http://127.0.0.1:8080.",
+            f"there is no engine {spec[:60]!r}; expected recite, scripted, llama-cpp-python, transformers, or a URL like http://127.0.0.1:8080.",
             retry=False,
         )
     address = check_address(url, allow_remote=allow_remote)
@@ -77,7 +88,9 @@ def open_engine(spec: str, *, allow_remote: bool = False, model: str | None = No
     return engine_at(kind, address, model=model, allow_remote=allow_remote)
 
 
-def engine_at(kind: str, address: Address, *, model: str | None = None, allow_remote: bool = False) -> Engine:
+def engine_at(
+    kind: str, address: Address, *, model: str | None = None, allow_remote: bool = False
+) -> Engine:
     """Return the engine of a kind at an address."""
     if kind == "llama":
         return LlamaServer(address)
@@ -93,7 +106,10 @@ def engine_at(kind: str, address: Address, *, model: str | None = None, allow_re
 
 
 async def recognise(address: Address, *, seconds: float = 2.0) -> str | None:
-    """Return the kind of engine that answers at an address, or None. Asks for what each would answer, in turn, and generates nothing."""
+    """Return the kind of engine at an address, or None.
+
+    Requests the route of each kind in `SIGNS` in turn, and generates nothing.
+    """
     client = EngineClient(address)
     try:
         for kind, path, keys in SIGNS:
@@ -113,20 +129,21 @@ async def recognise(address: Address, *, seconds: float = 2.0) -> str | None:
 
 
 def read_tokenizer(path: str | Path) -> Found:
-    """Return the vocabulary in a tokenizer file, or in a packed one (*.detok), which has no encoder. Raises what reading them raises."""
+    """Return the vocabulary and encoder of a tokenizer file; a *.detok file has no encoder."""
     if str(path).endswith(".detok"):
         return Found(Vocabulary.unpack(Path(path).read_bytes()), None)
-    from detok_py.tokenizers import load_tokenizer
+    from ..tokenizers import load_tokenizer
 
     tokenizer: Any = load_tokenizer(path)
     return Found(tokenizer.vocabulary, tokenizer.encode)
 
 
 async def find_vocabulary(engine: Engine) -> Found | None:
-    """Return the vocabulary of an engine that is open, as near to the engine as it can be had.
+    """Return the vocabulary of an open engine, or None.
 
-    The files that the engine says it has loaded come first, where this machine has them and the engine agrees with them: they know the
-    special tokens. Else the engine's own table; else None.
+    The model files that the engine has loaded are preferred, because they name the special tokens.
+    They are used if this machine has them and the engine accepts them, otherwise the engine's own
+    table.
     """
     path = FOLDER if isinstance(engine, ReciteEngine) else getattr(engine, "model_path", None)
     if path is not None:

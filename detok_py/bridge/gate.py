@@ -1,12 +1,16 @@
-"""Who may come in: the one gate that every request and every socket passes, 404s and OPTIONS included.
+"""Access control: every request and WebSocket handshake passes through this gate.
 
-In: an ASGI scope. Out: the scope passed on, with strict headers on every answer; or a refusal, one sentence, that repeats nothing of the
-request.
+In: an ASGI scope. Out: the response of the app with security headers, or a refusal with one
+sentence that repeats nothing of the request.
 
-A server on localhost is reachable by every web page that the user opens. So: Host must be one of our names with our port (DNS rebinding:
-421); an Origin must be exactly ours or one named on the command line (403); a socket must have one (any page can open a WebSocket to
-localhost, and the browser always says from where); beyond loopback every request needs the token (401). Comparison is of whole strings,
-never of a prefix.
+Every web page that the user opens can reach a server on localhost. Therefore:
+
+- Host must be one of the bridge's names with its port, against DNS rebinding (421).
+- Origin must be the bridge's own or one from the command line (403).
+- A WebSocket must have an Origin, because any page can open one and browsers always send it (403).
+- Beyond loopback, every request needs the token (401).
+
+Strings are compared as a whole, never by prefix.
 """
 
 import base64
@@ -25,11 +29,11 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# The strictest policy with which Pyodide and micropip work. Without 'wasm-unsafe-eval' WebAssembly is refused.
+# The strictest policy that Pyodide and micropip work with. WebAssembly needs 'wasm-unsafe-eval'.
 CSP = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; "
     "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; "
-    # Text reaches the page as text nodes only; with this, nothing else could take it.
+    # The page inserts text as text nodes only; this blocks every other sink.
     "require-trusted-types-for 'script'"
 )
 HEADERS = (
@@ -43,15 +47,16 @@ TOKEN_PREFIX = "detok.token."
 
 
 def new_token() -> str:
-    """Return the token of a bridge beyond loopback: 32 random bytes, in letters that a subprotocol may have."""
+    """Return a token of 32 random bytes, in characters that a subprotocol name may contain."""
     return secrets.token_urlsafe(32)
 
 
 class Gate:
-    """An ASGI app in front of another.
+    """An ASGI app that controls access to another.
 
-    `names` are the Host headers that are ours, port included. `allowed` are other origins, each with its scheme and port. `token` is asked
-    for where it is given. `require_origin=False` lets in sockets that say no Origin, as programs other than browsers do.
+    `names` are the accepted Host headers, with port. `allowed` are the origins accepted in addition
+    to the bridge's own, with scheme and port. If `token` is given, every request must have it.
+    `require_origin=False` accepts WebSockets without an Origin, from programs other than browsers.
     """
 
     def __init__(
@@ -70,7 +75,9 @@ class Gate:
         self._token = token
         self._require_origin = require_origin
         self._metrics = metrics
-        self._own = frozenset(scheme + name for name in self.names for scheme in ("http://", "https://"))
+        self._own = frozenset(
+            scheme + name for name in self.names for scheme in ("http://", "https://")
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -78,14 +85,19 @@ class Gate:
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(bytes(name).lower(), []).append(bytes(value))
-        status, sentence = self._judge(scope, headers)
+        status, sentence = self._check(scope, headers)
         origin = headers.get(b"origin", [b""])[0]
-        extra = self._cross_origin(origin) if status == 200 else []
+        extra = self._cors_headers(origin) if status == 200 else []
         if status != 200:
             if self._metrics is not None:
                 self._metrics.refused.labels(str(status)).inc()
             if status == 401:
-                extra = [(b"www-authenticate", b'Basic realm="detok: any name, and the token as password"')]
+                extra = [
+                    (
+                        b"www-authenticate",
+                        b'Basic realm="detok: any name, and the token as password"',
+                    )
+                ]
             return await refuse(scope, send, status, sentence, extra)
 
         async def send_with_headers(message: Message) -> None:
@@ -95,32 +107,49 @@ class Gate:
 
         await self.app(scope, receive, send_with_headers)
 
-    def _judge(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> tuple[int, str]:
+    def _check(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> tuple[int, str]:
         host, origin = headers.get(b"host", []), headers.get(b"origin", [])
         if len(host) != 1 or len(origin) > 1:
-            return 400, "a request has one Host and at most one Origin"
+            return 400, "a request must have one Host and at most one Origin"
         if headers.get(b"transfer-encoding") and headers.get(b"content-length"):
-            return 400, "a request has Content-Length or Transfer-Encoding, not both"
+            return 400, "a request must not have both Content-Length and Transfer-Encoding"
         if host[0].decode("latin-1") not in self.names:
-            return 421, "this is not the host that was asked for; open the address that detok serve printed"
+            return (
+                421,
+                "this bridge does not serve the requested host; open the address that detok serve printed",
+            )
         if origin:
-            said = origin[0].decode("latin-1")
-            if said not in self._own and said not in self.allowed:
-                return 403, "this origin is not allowed; name it with --allow-origin if it is yours"
-            # https on our port would be a page that is not ours: we serve http, or a proxy of the user's does.
+            value = origin[0].decode("latin-1")
+            if value not in self._own and value not in self.allowed:
+                return 403, "this origin is not allowed; if it is yours, add it with --allow-origin"
+            # https with one of our names is the bridge behind the user's own TLS proxy.
         elif scope["type"] == "websocket" and self._require_origin:
-            return 403, "a socket says its Origin; programs that have none need a bridge with --allow-no-origin"
-        if self._token is not None and not self._knows_token(scope, headers):
-            return 401, "this bridge is open beyond this machine, so it asks for the token that detok serve printed"
+            return (
+                403,
+                "the WebSocket has no Origin; start the bridge with --allow-no-origin for programs without one",
+            )
+        if self._token is not None and not self._has_token(scope, headers):
+            return (
+                401,
+                "the token is missing or wrong; use the token that detok serve printed",
+            )
         if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
-            if scope["method"] == "OPTIONS" and origin and origin[0].decode("latin-1") in self.allowed:
+            if (
+                scope["method"] == "OPTIONS"
+                and origin
+                and origin[0].decode("latin-1") in self.allowed
+            ):
                 return 200, ""
-            return 405, "only GET and HEAD"
+            return 405, "only GET and HEAD are allowed"
         return 200, ""
 
-    def _knows_token(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> bool:
+    def _has_token(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> bool:
         expected = (self._token or "").encode()
-        offered = [p[len(TOKEN_PREFIX) :].encode() for p in scope.get("subprotocols", []) if p.startswith(TOKEN_PREFIX)]
+        offered = [
+            p[len(TOKEN_PREFIX) :].encode()
+            for p in scope.get("subprotocols", [])
+            if p.startswith(TOKEN_PREFIX)
+        ]
         for value in headers.get(b"authorization", []):
             scheme, _, rest = value.partition(b" ")
             if scheme.lower() == b"bearer":
@@ -130,11 +159,11 @@ class Gate:
                     offered.append(base64.b64decode(rest.strip(), validate=True).partition(b":")[2])
                 except (binascii.Error, ValueError):
                     continue
-        # All of them, each in constant time: how long it takes says nothing about where they differ.
+        # Each is compared in constant time, so the duration reveals nothing about the token.
         return sum([hmac.compare_digest(token, expected) for token in offered]) > 0
 
-    def _cross_origin(self, origin: bytes) -> list[tuple[bytes, bytes]]:
-        """Never `*`, never what a stranger sent: the origin goes back only where it is one of those named on the command line."""
+    def _cors_headers(self, origin: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the CORS headers for an allowed origin; for others none, and never `*`."""
         if origin.decode("latin-1") not in self.allowed:
             return []
         return [
@@ -144,8 +173,10 @@ class Gate:
         ]
 
 
-async def refuse(scope: Scope, send: Send, status: int, sentence: str, extra: Iterable[tuple[bytes, bytes]] = ()) -> None:
-    """Answer with a status and one sentence, as HTTP, before any socket is accepted."""
+async def refuse(
+    scope: Scope, send: Send, status: int, sentence: str, extra: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
+    """Send an HTTP response with a status and one sentence, also in place of a handshake."""
     body = (sentence[0].upper() + sentence[1:] + ".\n").encode()
     if status == 405:
         extra = [*extra, (b"allow", b"GET, HEAD")]
@@ -159,19 +190,27 @@ async def refuse(scope: Scope, send: Send, status: int, sentence: str, extra: It
     ]
     kind = "websocket.http" if scope["type"] == "websocket" else "http"
     await send({"type": kind + ".response.start", "status": status, "headers": headers})
-    await send({"type": kind + ".response.body", "body": b"" if scope.get("method") == "HEAD" else body, "more_body": False})
+    await send(
+        {
+            "type": kind + ".response.body",
+            "body": b"" if scope.get("method") == "HEAD" else body,
+            "more_body": False,
+        }
+    )
 
 
 def check_origin(origin: str) -> str:
-    """Return an origin for `--allow-origin`, checked: scheme, host and, where it is not the scheme's own, port. Raises ValueError.
+    """Return an origin if it has the form scheme://host[:port]; else raise ValueError.
 
     >>> check_origin("http://localhost:3000")
     'http://localhost:3000'
     >>> check_origin("*")
     Traceback (most recent call last):
         ...
-    ValueError: '*' is not an origin; give it like http://localhost:3000
+    ValueError: '*' is not an origin; expected a form like http://localhost:3000
     """
     if not re.fullmatch(r"https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?", origin):
-        raise ValueError(f"{origin[:80]!r} is not an origin; give it like http://localhost:3000")
+        raise ValueError(
+            f"{origin[:80]!r} is not an origin; expected a form like http://localhost:3000"
+        )
     return origin

@@ -1,7 +1,7 @@
-"""One generation: from an engine's chunks to a run's log, no faster than its reader.
+"""One generation: copies an engine's chunks to a run's log, with backpressure from the client.
 
-In: a Run with its request, and the engine. Out: the run's log, its end, or its failure. This is where "what the client wants" meets
-"what the engine knows": a run carries never more than the engine gives, and `started` says what that is.
+In: a Run with its request, and the engine. Out: the run's log, then its end or failure. A run
+carries what the client wants as far as the engine provides it, and `started` names what it carries.
 """
 
 import asyncio
@@ -10,27 +10,44 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from detok_py import wire
-from detok_py.errors import DetokError
-from detok_py.session import Run
-from detok_py.vocabulary import Vocabulary
-
+from ..decode.vocabulary import Vocabulary
+from ..errors import DetokError
+from ..protocol import wire
+from ..protocol.server import Run
 from .engines import BYTES, IDS, Chunk, End, Engine, EngineError, Ids, Raw, Request, Sampling
 from .metrics import Metrics, Stopwatch
 from .recover import Known, Recovery
 
 log = logging.getLogger("detok.bridge")
 
-PARAMS = ("max_tokens", "temperature", "seed", "top_p", "top_k", "engine", "text", "cut", "pace", "faults")
+PARAMS = (
+    "max_tokens",
+    "temperature",
+    "seed",
+    "top_p",
+    "top_k",
+    "engine",
+    "text",
+    "cut",
+    "pace",
+    "faults",
+)
 MAX_TOKENS = 1 << 20
 
 
 def read_request(request: dict[str, Any]) -> Request:
-    """Return a run's request, checked. Raises EngineError (4400), one sentence that names what is wrong."""
+    """Return the checked request of a run.
+
+    Raises EngineError (4400), which names the invalid parameter.
+    """
     params = request["params"]
     for name in params:
         if name not in PARAMS:
-            raise EngineError(f"There is no parameter {name[:40]!r}; there are {', '.join(PARAMS)}.", code=wire.BAD_MESSAGE, retry=False)
+            raise EngineError(
+                f"There is no parameter {name[:40]!r}; expected {', '.join(PARAMS)}.",
+                code=wire.BAD_MESSAGE,
+                retry=False,
+            )
     sampling = Sampling(
         max_tokens=_number(params, "max_tokens", int, 1, MAX_TOKENS) or Sampling().max_tokens,
         temperature=_number(params, "temperature", float, 0, 100),
@@ -45,14 +62,24 @@ def _number(params: dict[str, Any], name: str, kind: type, low: float, high: flo
     value = params.get(name)
     if value is None:
         return None
-    fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool) and low <= value <= high
+    fits = (
+        isinstance(value, int if kind is int else (int, float))
+        and not isinstance(value, bool)
+        and low <= value <= high
+    )
     if not fits:
-        raise EngineError(f"Parameter {name} is a number from {low} to {high}.", code=wire.BAD_MESSAGE, retry=False)
+        raise EngineError(
+            f"Parameter {name} must be {'an integer' if kind is int else 'a number'} from {low} to {high}.",
+            code=wire.BAD_MESSAGE,
+            retry=False,
+        )
     return kind(value)
 
 
 def carries(want: str, gives: str, vocabulary: Vocabulary | None) -> str:
-    """Return what a run will carry ("ids", "bytes", "both"), from what is wanted and what the engine gives for it.
+    """Return what a run carries ("ids", "bytes" or "both").
+
+    `want` is what the client wants, `gives` what the engine provides ("ids", "bytes" or "text").
 
     >>> carries("both", "ids", None), carries("both", "bytes", Vocabulary.from_bytes([b"a"])), carries("ids", "text", None)
     ('ids', 'both', 'bytes')
@@ -70,7 +97,7 @@ async def run_job(
     table: Callable[[Vocabulary], dict[bytes, list[int]]],
     metrics: Metrics,
 ) -> None:
-    """Drive `engine` into `run`. Never raises but CancelledError; every other end is in the run."""
+    """Copy the chunks of `engine` to `run`. Raises only CancelledError; failures end the run."""
     watch = Stopwatch(metrics)
     metrics.running.inc()
     credit = asyncio.Event()
@@ -79,7 +106,11 @@ async def run_job(
     try:
         await engine.open()
         run.start(carries(request.want, engine.gives(request), vocabulary))
-        recovery = Recovery(vocabulary, table(vocabulary)) if run.data == "both" and vocabulary is not None else None
+        recovery = (
+            Recovery(vocabulary, table(vocabulary))
+            if run.data == "both" and vocabulary is not None
+            else None
+        )
         async with contextlib.aclosing(engine.generate(request)) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, End):
@@ -92,7 +123,9 @@ async def run_job(
                 while not run.has_credit:
                     credit.clear()
                     await credit.wait()
-        raise EngineError("The engine's stream ended without saying that it was done; what came before is kept.")
+        raise EngineError(
+            "The engine's stream ended without an end event; the text so far is kept."
+        )
     except asyncio.CancelledError:
         run.finish("cancelled")
         reason = "cancelled"
@@ -101,20 +134,27 @@ async def run_job(
         run.fail(error.code, str(error), retry=error.retry)
     except DetokError as error:
         run.fail(
-            wire.ENGINE_DOWN, f"The engine and the vocabulary do not agree: {error}; start the bridge with the engine's own tokenizer."
+            wire.ENGINE_DOWN,
+            f"The vocabulary does not match the engine: {error}; start the bridge with the engine's own tokenizer.",
         )
     except Exception as error:
-        # The bridge's own fault. Where it happened is worth a line; its message might repeat a prompt.
-        log.error("job_fault", extra={"fields": {"kind": type(error).__name__, "where": _where(error)}})
-        run.fail(1011, "The bridge itself failed here, which is a fault of detok; its log says where.", retry=False)
+        # A bug in the bridge. Its place is logged, but not its message, which may contain a prompt.
+        log.error(
+            "job_fault", extra={"fields": {"kind": type(error).__name__, "where": _place_of(error)}}
+        )
+        run.fail(
+            1011,
+            "The bridge failed because of a bug in detok; its log names the place.",
+            retry=False,
+        )
     finally:
-        run.wake = _nothing
+        run.wake = _do_nothing
         metrics.running.dec()
         metrics.requests.labels(reason).inc()
 
 
 def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None, recovery: Recovery | None) -> None:
-    """Append a chunk to a run, as what the run carries."""
+    """Append a chunk to a run, as ids, bytes or both, whichever the run carries."""
     if isinstance(chunk, Ids) and run.data == "ids":
         run.add_ids(chunk.ids)
     elif isinstance(chunk, Ids) and vocabulary is not None:
@@ -133,12 +173,16 @@ def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None, recovery: Recov
                 run.add_gap(part.tokens, part.data)
 
 
-def _where(error: BaseException) -> str:
+def _place_of(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace is not None else "?"
+    return (
+        f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
+        if trace is not None
+        else "?"
+    )
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

@@ -1,8 +1,10 @@
-"""uvicorn's HTTP and WebSocket protocols, with the limits that a server on anybody's machine needs.
+"""uvicorn's HTTP and WebSocket protocols, with stricter limits.
 
-In: bytes of a connection. Out: ASGI. Held: at most 16 KiB of an unfinished request, for at most five seconds; at most one message of 1 MiB.
+In: bytes of a connection. Out: ASGI. Held: at most 16 KiB of a request head, for at most five
+seconds, and one message of at most 1 MiB.
 
-uvicorn leaves these open: a request that never ends, the status of a refused one, fragments without end, a flood of pings.
+uvicorn itself has no limit on the time for a request head, the number of fragments and the number
+of pings, and always refuses with status 400.
 """
 
 import asyncio
@@ -25,7 +27,10 @@ PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
 class StrictConnection(h11.Connection):
-    """h11, which also refuses what two readers could read differently, and heads that are too large. `status` is that of the refusal."""
+    """An h11 connection that also refuses large heads and ambiguous body lengths.
+
+    `status` is the status code for the refusal.
+    """
 
     status = 400
 
@@ -37,7 +42,9 @@ class StrictConnection(h11.Connection):
             raise
         if isinstance(event, h11.Request):
             names = [name for name, _ in event.headers]
-            if len(names) > MAX_HEADERS or any(len(name) + len(value) + 4 > MAX_HEADER_LINE for name, value in event.headers):
+            if len(names) > MAX_HEADERS or any(
+                len(name) + len(value) + 4 > MAX_HEADER_LINE for name, value in event.headers
+            ):
                 self.status = 431
                 raise h11.RemoteProtocolError("too many headers")
             if b"content-length" in names and b"transfer-encoding" in names:
@@ -46,44 +53,44 @@ class StrictConnection(h11.Connection):
 
 
 class StrictHTTP(H11Protocol):
-    """A request head that is late is dropped; a refused request is answered with its own status."""
+    """Closes connections whose request head is late; answers a refused request with its status."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.conn = StrictConnection(h11.SERVER, MAX_HEAD)
-        self._late: asyncio.TimerHandle | None = None
+        self._timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
             return
-        self._late = self.loop.call_later(HEAD_SECONDS, self._drop)
+        self._timeout = self.loop.call_later(HEAD_SECONDS, self._abort_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._in_time()
+        self._cancel_timeout()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._late is None and self.conn.their_state is h11.IDLE:
-            self._late = self.loop.call_later(HEAD_SECONDS, self._drop)
+        if self._timeout is None and self.conn.their_state is h11.IDLE:
+            self._timeout = self.loop.call_later(HEAD_SECONDS, self._abort_late)
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._in_time()
+            self._cancel_timeout()
 
-    def _in_time(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+    def _cancel_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
 
-    def _drop(self) -> None:
-        self._late = None
+    def _abort_late(self) -> None:
+        self._timeout = None
         if not self.transport.is_closing():
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         status = self.conn.status if isinstance(self.conn, StrictConnection) else 400
-        body = b"This is no HTTP request that detok takes.\n"
+        body = b"detok does not accept this HTTP request.\n"
         headers = [
             (b"content-type", b"text/plain; charset=utf-8"),
             (b"content-length", str(len(body)).encode()),
@@ -91,17 +98,30 @@ class StrictHTTP(H11Protocol):
             (b"connection", b"close"),
         ]
         try:
-            head = self.conn.send(h11.Response(status_code=status, headers=headers, reason=PHRASES[status]))
+            head = self.conn.send(
+                h11.Response(status_code=status, headers=headers, reason=PHRASES[status])
+            )
             self.transport.write(
-                b"".join(part for part in (head, self.conn.send(h11.Data(data=body)), self.conn.send(h11.EndOfMessage())) if part)
+                b"".join(
+                    part
+                    for part in (
+                        head,
+                        self.conn.send(h11.Data(data=body)),
+                        self.conn.send(h11.EndOfMessage()),
+                    )
+                    if part
+                )
             )
         except h11.LocalProtocolError:
-            pass  # an answer had already begun: there is nothing more to say on this connection
+            pass  # a response has already begun
         self.transport.close()
 
 
 class StrictWebSocket(WSProtocol):
-    """Fragments and pings have an end. wsproto itself refuses what RFC 6455 does: unmasked frames, reserved bits, invalid UTF-8."""
+    """Limits the fragments of a message and the rate of pings.
+
+    wsproto itself refuses unmasked frames, reserved bits and invalid UTF-8 (RFC 6455).
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -115,14 +135,15 @@ class StrictWebSocket(WSProtocol):
         elif event.frame_finished:
             self._fragments += 1
             if self._fragments > MAX_FRAGMENTS:
-                self._refuse(1008, "too many fragments")
+                self._close_with(1008, "too many fragments")
                 return
         super().handle_message(event)
 
     def handle_close(self, event: events.CloseConnection) -> None:
         if not self.close_sent and self.conn.state is ConnectionState.OPEN:
-            # Not the peer's close: wsproto found a breach of RFC 6455 and says with which code it has to be answered.
-            self._refuse(int(event.code), "this breaks RFC 6455")
+            # Not a close frame from the peer: wsproto found a violation of RFC 6455 and chose the
+            # close code.
+            self._close_with(int(event.code), "violation of RFC 6455")
             return
         super().handle_close(event)
 
@@ -130,13 +151,13 @@ class StrictWebSocket(WSProtocol):
         now = self.loop.time()
         self._pings = min(float(MAX_PINGS), self._pings + 4 * (now - self._pinged_at)) - 1
         self._pinged_at = now
-        # Each ping is answered, so a peer that never reads could fill our memory with pongs.
+        # Each ping is answered, so a peer that never reads could fill the memory with pongs.
         if self._pings < 0 or self.transport.get_write_buffer_size() > 64 << 10:
-            self._refuse(1008, "too many pings")
+            self._close_with(1008, "too many pings")
             return
         super().handle_ping(event)
 
-    def _refuse(self, code: int, reason: str) -> None:
+    def _close_with(self, code: int, reason: str) -> None:
         if self.close_sent:
             return
         self.close_sent = True

@@ -1,16 +1,16 @@
-"""Ids from bytes: what llama-server leaves out, found again where it can be known.
+"""Recover the token ids that llama-server doesn't send.
 
-In: Raw chunks (bytes, how many tokens made them, the id of the last) and the vocabulary. Out: tokens with their bytes, and gaps where more
-than one reading is possible. An id is never guessed: unknown is said to be unknown.
+In: Raw chunks (bytes, number of tokens, id of the last token) and the vocabulary. Out: tokens with
+their bytes, and gaps where several sequences of tokens are possible. Ids are never guessed.
 
-llama-server sends nothing while the text ends inside a character, so a chunk of several tokens is a run whose every token but the last
-ended inside one. With the bytes, the number of tokens and that rule there is nearly always one way to cut it.
+llama-server sends nothing while the text ends inside a character. So in a chunk of several tokens,
+every token but the last ends inside a character. Given the bytes and the number of tokens, nearly
+always only one sequence of tokens fits.
 """
 
 from typing import NamedTuple
 
-from detok_py.vocabulary import Vocabulary
-
+from ..decode.vocabulary import Vocabulary
 from .engines import Raw
 
 
@@ -22,14 +22,14 @@ class Known(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """`tokens` tokens whose ids can't be known, and the bytes that they made together."""
+    """The bytes of `tokens` tokens whose ids are unknown."""
 
     tokens: int
     data: bytes
 
 
 class Recovery:
-    """Finds ids for one stream. The table of a vocabulary is made once and shared: see `table`."""
+    """Recovers the ids of one stream. `ids_of` is the result of `table` and can be shared."""
 
     def __init__(self, vocabulary: Vocabulary, ids_of: dict[bytes, list[int]]) -> None:
         self._vocabulary = vocabulary
@@ -38,7 +38,7 @@ class Recovery:
 
     @staticmethod
     def table(vocabulary: Vocabulary) -> dict[bytes, list[int]]:
-        """Return bytes → ids, without special tokens, which generate no text, and without tokens of no bytes."""
+        """Return a dict from bytes to ids, without special tokens and tokens of no bytes."""
         out: dict[bytes, list[int]] = {}
         for i in range(len(vocabulary)):
             if i in vocabulary.special_ids:
@@ -52,7 +52,7 @@ class Recovery:
         return out
 
     def feed(self, chunk: Raw) -> list[Known | Unknown]:
-        """Return the tokens of a chunk, in order; their bytes, joined, are the chunk's.
+        """Return the tokens of a chunk in order; their bytes, joined, equal `chunk.data`.
 
         >>> v = Vocabulary.from_bytes([b"\\xf0", b"\\x9f\\x8c", b"\\xa6", b" \\xf0\\x9f", b"\\x8c"])
         >>> r = Recovery(v, Recovery.table(v))
@@ -67,9 +67,9 @@ class Recovery:
         known = Known(chunk.last_id, last)
         rest = chunk.data[: len(chunk.data) - len(last)]
         if count == 1:
-            # Bytes that the last token can't account for: the count is wrong, or the table is; either way they are nobody's.
+            # More bytes than the token has: the count or the vocabulary is wrong.
             return [known] if not rest else [Unknown(1, chunk.data)]
-        found = self._only_way(before, rest, count - 1)
+        found = self._unique_cut(before, rest, count - 1)
         if found is None:
             return [Unknown(count - 1, rest), known]
         return [*found, known]
@@ -78,18 +78,22 @@ class Recovery:
         if token_id is None:
             return None
         if token_id in self._vocabulary.special_ids:
-            return b""  # llama-server sends an event for the end of the text, and no bytes with it
+            return b""  # the event at the end of the text has no bytes
         try:
             return self._vocabulary.token_bytes(token_id)
         except ValueError:
             return None
 
-    def _only_way(self, before: bytes, data: bytes, count: int) -> list[Known] | None:
-        """The one way to cut `data` into `count` tokens, each ending inside a character; None where there is none or more than one."""
+    def _unique_cut(self, before: bytes, data: bytes, count: int) -> list[Known] | None:
+        """Return the only way to cut `data` into `count` tokens that end inside a character.
+
+        Returns None if there is no such way, or more than one.
+        """
         ends = [n for n in range(1, len(data) + 1) if _ends_inside_a_character(before + data[:n])]
         if len(data) not in ends:
             return None
-        # ways[n] after k tokens: how many ways (2 means several) lead to offset n, and one of them.
+        # ways[n], after k tokens: the number of ways to offset n (2 means several), and one of
+        # them.
         ways: dict[int, tuple[int, list[Known]]] = {0: (1, [])}
         for _ in range(count):
             after: dict[int, tuple[int, list[Known]]] = {}
@@ -101,14 +105,20 @@ class Recovery:
                     if not ids:
                         continue
                     total = after[end][0] if end in after else 0
-                    after[end] = (min(2, total + number * len(ids)), [*path, Known(ids[0], data[start:end])])
+                    after[end] = (
+                        min(2, total + number * len(ids)),
+                        [*path, Known(ids[0], data[start:end])],
+                    )
             ways = after
         number, path = ways.get(len(data), (0, []))
         return path if number == 1 else None
 
 
 def _ends_inside_a_character(text: bytes) -> bool:
-    """Whether llama-server holds its events back after `text`: its rule looks at the last four bytes and at leads only."""
+    """Return whether llama-server holds back events after `text`.
+
+    Its rule looks only at the lead byte among the last four bytes.
+    """
     for back in range(1, min(4, len(text)) + 1):
         byte = text[-back]
         if byte & 0xC0 == 0x80:

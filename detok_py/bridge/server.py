@@ -1,6 +1,7 @@
-"""The web server of `detok serve`: routes, the gate in front of them, and its life from bind to Ctrl-C.
+"""The web server of `detok serve`: routes, configuration, startup and shutdown.
 
-In: a Bridge. Out: HTTP and WebSocket on one port. Every route is in `routes()`, and every one is behind the gate.
+In: a Bridge. Out: HTTP and WebSocket on one port. `routes()` lists all routes; all are behind the
+gate.
 """
 
 import asyncio
@@ -20,9 +21,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from detok_py.errors import DetokError
-
-from .assets import Assets, File, squeeze
+from ..errors import DetokError
+from .assets import Assets, File, compress
 from .engines.recite import texts
 from .gate import Gate
 from .metrics import CONTENT_TYPE
@@ -34,22 +34,32 @@ PING_SECONDS = 20.0
 
 
 class ServeError(DetokError):
-    """A server that can't start as it was asked to."""
+    """The server can't start with the given options."""
 
 
 def application(bridge: Bridge, assets: Assets) -> Starlette:
-    """Return the routes as one app, without the gate."""
+    """Return the app with all routes, without the gate."""
 
     async def healthz(_: Request) -> Response:
-        return _json({"status": "ok" if bridge.down is None else "engine down", "engine": bridge.down})
+        return _json_response(
+            {"status": "ok" if bridge.down is None else "engine down", "engine": bridge.down}
+        )
 
     async def info(_: Request) -> Response:
         await bridge.open()
-        return _json({**bridge.hello(), "max_clients": bridge.max_clients, "clients": bridge.clients})
+        return _json_response(
+            {**bridge.hello(), "max_clients": bridge.max_clients, "clients": bridge.clients}
+        )
 
     async def prompts(request: Request) -> Response:
         body = json.dumps(texts(), ensure_ascii=False).encode()
-        return _answer(request, squeeze(body, "application/json", request.headers.get("accept-encoding", ""), _sum(body)), "no-cache")
+        return _file_response(
+            request,
+            compress(
+                body, "application/json", request.headers.get("accept-encoding", ""), _sha256(body)
+            ),
+            "no-cache",
+        )
 
     async def vocabulary(request: Request) -> Response:
         await bridge.open()
@@ -57,26 +67,33 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
         if table is None or request.path_params["sha256"] != table.sha256:
             return _not_found()
         accepted = request.headers.get("accept-encoding", "")
-        file = await asyncio.to_thread(lambda: squeeze(table.pack(), "application/octet-stream", accepted, table.sha256))
-        return _answer(request, file, FOREVER)
+        file = await asyncio.to_thread(
+            lambda: compress(table.pack(), "application/octet-stream", accepted, table.sha256)
+        )
+        return _file_response(request, file, FOREVER)
 
     async def metrics(_: Request) -> Response:
-        return Response(bridge.metrics.expose(), headers={"content-type": CONTENT_TYPE, "cache-control": "no-store"})
+        return Response(
+            bridge.metrics.expose(),
+            headers={"content-type": CONTENT_TYPE, "cache-control": "no-store"},
+        )
 
     async def stream(_: Request) -> Response:
         return Response(
-            "This is a WebSocket: connect with the subprotocol detok.v1.\n", 426, {"upgrade": "websocket", "connection": "close"}
+            "This is a WebSocket endpoint; connect with the subprotocol detok.v1.\n",
+            426,
+            {"upgrade": "websocket", "connection": "close"},
         )
 
     async def file(request: Request) -> Response:
-        # The raw path: what a client wrote, before anything was unescaped, so that %2e%2e is no name.
+        # The path before percent-decoding, so that %2e%2e is not "..".
         path = request.scope.get("raw_path", b"").decode("latin-1")
         accepted = request.headers.get("accept-encoding", "")
         found = assets.find(path, accepted)
         if found is None:
             return _not_found()
         versioned = request.query_params.get("v") == found.etag
-        return _answer(request, found, FOREVER if versioned else "no-cache")
+        return _file_response(request, found, FOREVER if versioned else "no-cache")
 
     return Starlette(
         routes=[
@@ -93,34 +110,38 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
 
 
 def routes(app: Starlette) -> list[BaseRoute]:
-    """Return every route, for tests that must not forget one."""
+    """Return every route, for tests that cover all of them."""
     return list(app.routes)
 
 
 def names_of(host: str, port: int, extra: Iterable[str] = ()) -> list[str]:
-    """Return the Host headers that are ours.
+    """Return the Host headers that the bridge accepts.
 
     >>> names_of("127.0.0.1", 8765)
     ['127.0.0.1:8765', 'localhost:8765', '[::1]:8765']
     """
     hosts = ["127.0.0.1", "localhost", "[::1]"]
     if not is_loopback(host):
-        hosts += [host] if host not in ("0.0.0.0", "::") else [socket.gethostname(), *own_addresses()]
+        hosts += (
+            [host] if host not in ("0.0.0.0", "::") else [socket.gethostname(), *own_addresses()]
+        )
     hosts += [name for name in extra if name not in hosts]
     return [f"{name}:{port}" for name in hosts] + ([*hosts] if port == 80 else [])
 
 
 def own_addresses() -> list[str]:
-    """Return the addresses of this machine, as far as its own name gives them."""
+    """Return the IPv4 addresses that this machine's host name resolves to."""
     try:
-        found = socket.getaddrinfo(socket.gethostname(), None, family=socket.AF_INET, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(
+            socket.gethostname(), None, family=socket.AF_INET, type=socket.SOCK_STREAM
+        )
     except OSError:
         return []
     return sorted({str(entry[4][0]) for entry in found})
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to bind is this machine only.
+    """Return whether a host is a loopback address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -134,10 +155,11 @@ def is_loopback(host: str) -> bool:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises ServeError with the way out."""
+    """Return a listening socket. Raises ServeError if the address is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named because asyncio sets TCP_NODELAY only on sockets that say they are TCP's; accepted sockets inherit it.
-    # Without it, the # token after each ack waits 40 ms for the peer's delayed acknowledgement.
+    # asyncio sets TCP_NODELAY only if the socket's protocol is IPPROTO_TCP; accepted sockets
+    # inherit the protocol. Without it, the token after each ack waits 40 ms for the peer's delayed
+    # TCP ack.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -145,13 +167,15 @@ def bind(host: str, port: int) -> socket.socket:
         sock.listen(256)
     except OSError as error:
         sock.close()
-        raise ServeError(f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with --port.") from None
+        raise ServeError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another port with --port."
+        ) from None
     sock.setblocking(False)
     return sock
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn, which leaves signals to its caller: it would raise them again before engines are stopped."""
+    """uvicorn without its signal handlers, which would end the process before engines stop."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -159,7 +183,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def configure(app: Any) -> uvicorn.Config:
-    """Return how the bridge runs an ASGI application: its protocols and its limits (tools/echo_server.py has them tested from outside)."""
+    """Return the uvicorn configuration of the bridge; tools/echo_server.py uses it too."""
     return uvicorn.Config(
         app,
         http=StrictHTTP,
@@ -167,11 +191,12 @@ def configure(app: Any) -> uvicorn.Config:
         ws_max_size=1 << 20,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PING_SECONDS,
-        # On loopback, compression costs more than it saves, and every ratio is a hint about what is in a frame.
+        # On loopback, compression costs more than it saves, and compressed sizes leak information
+        # about the content.
         ws_per_message_deflate=False,
         lifespan="off",
         loop="asyncio",
-        # uvicorn's own lines have paths with queries in them, and a query can be a text.
+        # uvicorn logs query strings, which can contain text.
         access_log=False,
         log_config=None,
         server_header=False,
@@ -182,7 +207,7 @@ def configure(app: Any) -> uvicorn.Config:
 
 
 class Server:
-    """One bridge on one socket. `serve()` runs until `stop()` or a signal."""
+    """One bridge on one listening socket. `serve()` runs until `stop()` is called."""
 
     def __init__(self, bridge: Bridge, gate: Gate, sock: socket.socket) -> None:
         self.bridge = bridge
@@ -191,15 +216,15 @@ class Server:
 
     @property
     def started(self) -> bool:
-        """Whether it takes connections."""
+        """Whether the server accepts connections."""
         return self._uvicorn.started
 
     def stop(self) -> None:
-        """Ask it to end: sockets are closed with 1012, engines stopped."""
+        """Ask the server to stop: it closes WebSockets with 1012, then the engine."""
         self._uvicorn.should_exit = True
 
     async def serve(self) -> None:
-        """Serve until asked to end."""
+        """Serve until `stop()` is called."""
         opening = asyncio.create_task(self.bridge.open())
         try:
             await self._uvicorn.serve(sockets=[self.sock])
@@ -210,7 +235,10 @@ class Server:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, event, and the fields that `report` was given. Arguments and messages of exceptions stay out."""
+    """Formats a record as one JSON object: time, level, event, and the fields given to `report`.
+
+    Arguments of the message and messages of exceptions are left out.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -220,15 +248,28 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = record.exc_info[0].__name__
-        line.update({name: value for name, value in getattr(record, "fields", {}).items() if value is not None})
+        line.update(
+            {
+                name: value
+                for name, value in getattr(record, "fields", {}).items()
+                if value is not None
+            }
+        )
         return json.dumps(line)
 
 
 def set_up_logging(level: str) -> None:
-    """Send the bridge's lines, and uvicorn's warnings, to stderr as JSON. Other libraries' loggers stay as they are: they log content."""
+    """Log the bridge's events and uvicorn's warnings to stderr as JSON lines.
+
+    Other libraries' loggers are not enabled, because they log content.
+    """
     sink = logging.StreamHandler(sys.stderr)
     sink.setFormatter(JsonLines())
-    for name, least in (("detok", level.upper()), ("uvicorn", "WARNING"), ("uvicorn.error", "WARNING")):
+    for name, least in (
+        ("detok", level.upper()),
+        ("uvicorn", "WARNING"),
+        ("uvicorn.error", "WARNING"),
+    ):
         logger = logging.getLogger(name)
         logger.handlers = [sink] if name != "uvicorn.error" else []
         logger.setLevel(least)
@@ -236,8 +277,13 @@ def set_up_logging(level: str) -> None:
     logging.getLogger("uvicorn.access").disabled = True
 
 
-def _answer(request: Request, file: File, caching: str) -> Response:
-    headers = {"etag": f'"{file.etag}"', "cache-control": caching, "vary": "Accept-Encoding", "content-type": file.content_type}
+def _file_response(request: Request, file: File, caching: str) -> Response:
+    headers = {
+        "etag": f'"{file.etag}"',
+        "cache-control": caching,
+        "vary": "Accept-Encoding",
+        "content-type": file.content_type,
+    }
     if f'"{file.etag}"' in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if file.encoding:
@@ -245,13 +291,20 @@ def _answer(request: Request, file: File, caching: str) -> Response:
     return Response(file.body, headers=headers)
 
 
-def _json(value: Any) -> Response:
-    return Response(json.dumps(value, ensure_ascii=False), headers={"content-type": "application/json", "cache-control": "no-store"})
+def _json_response(value: Any) -> Response:
+    return Response(
+        json.dumps(value, ensure_ascii=False),
+        headers={"content-type": "application/json", "cache-control": "no-store"},
+    )
 
 
 def _not_found() -> Response:
-    return Response("There is nothing here.\n", 404, {"content-type": "text/plain; charset=utf-8", "cache-control": "no-store"})
+    return Response(
+        "Not found.\n",
+        404,
+        {"content-type": "text/plain; charset=utf-8", "cache-control": "no-store"},
+    )
 
 
-def _sum(body: bytes) -> str:
+def _sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()

@@ -1,7 +1,7 @@
-"""The rim around `session.ServerSession`: WebSockets on one side, engines on the other.
+"""Connects `ServerSession` to WebSockets and engines.
 
-In: an ASGI WebSocket. Out: detok.v1. This file decides nothing about the protocol: it receives, feeds, sends. Runs outlive their sockets
-here, because a client may come back.
+In: an ASGI WebSocket. Out: detok.v1. The session makes all decisions about the protocol; this file
+receives, feeds and sends. Runs outlive their WebSockets, because a client may resume.
 """
 
 import asyncio
@@ -10,10 +10,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from detok_py import wire
-from detok_py.session import Run, RunStore, ServerSession
-from detok_py.vocabulary import Vocabulary
-
+from ..decode.vocabulary import Vocabulary
+from ..protocol import wire
+from ..protocol.server import Run, RunStore, ServerSession
 from .engines import Engine, EngineError, Info
 from .engines.scripted import ScriptedEngine
 from .gate import Receive, Scope, Send
@@ -26,15 +25,15 @@ HELLO_SECONDS = 30.0
 
 
 def report(event: str, **fields: Any) -> None:
-    """Write one line to the log: what happened, and numbers. Never a prompt, a text, a token or a run id."""
+    """Log an event with numbers. Never pass a prompt, a text, a token or a run id."""
     log.info(event, extra={"fields": fields})
 
 
 class Bridge:
-    """An engine, its vocabulary, and the runs that clients began.
+    """An engine, its vocabulary, and the runs of all clients.
 
-    `vocabulary` given here is `--tokenizer`'s; otherwise the engine is asked for its own. `encode` is the tokenizer's, for the scripted
-    engine.
+    `vocabulary` and `encode` are those of `--tokenizer`; by default `find_vocabulary` gets them
+    from the engine. The scripted engine needs `encode`. `max_clients` bounds the open WebSockets.
     """
 
     def __init__(
@@ -43,7 +42,10 @@ class Bridge:
         *,
         vocabulary: Vocabulary | None = None,
         encode: Callable[[str], list[int]] | None = None,
-        find_vocabulary: Callable[[Engine], Awaitable[tuple[Vocabulary, Callable[[str], list[int]] | None] | None]] | None = None,
+        find_vocabulary: Callable[
+            [Engine], Awaitable[tuple[Vocabulary, Callable[[str], list[int]] | None] | None]
+        ]
+        | None = None,
         max_clients: int = 8,
         store: RunStore | None = None,
         metrics: Metrics | None = None,
@@ -59,15 +61,18 @@ class Bridge:
         self.refused: str | None = None
         self._find_vocabulary = find_vocabulary
         self._jobs: dict[Run, asyncio.Task[None]] = {}
-        self._tables: dict[Vocabulary, dict[bytes, list[int]]] = {}
+        self._recovery_tables: dict[Vocabulary, dict[bytes, list[int]]] = {}
         self._opening = asyncio.Lock()
         self._opened = False
-        self._sweeper: asyncio.Task[None] | None = None
+        self._expiry: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Start the engine and find its vocabulary. An engine that is down is remembered, not raised: it may come up later."""
-        if self._sweeper is None:
-            self._sweeper = asyncio.create_task(self._sweep())
+        """Start the engine and find its vocabulary.
+
+        If the engine is down, `self.down` says why; a later call tries again.
+        """
+        if self._expiry is None:
+            self._expiry = asyncio.create_task(self._expire_runs())
         async with self._opening:
             if self._opened:
                 return
@@ -76,7 +81,7 @@ class Bridge:
                 if self.vocabulary is not None:
                     why = await self.engine.refuse_vocabulary(self.vocabulary)
                     if why is not None:
-                        self.refused = f"The tokenizer that was given can't be the engine's: {why}; give the engine's own, or none."
+                        self.refused = f"The given tokenizer does not match the engine: {why}; pass the engine's own tokenizer, or none."
                 elif self._find_vocabulary is not None:
                     found = await self._find_vocabulary(self.engine)
                     if found is not None:
@@ -87,9 +92,9 @@ class Bridge:
                 self.down = str(error)
 
     async def close(self) -> None:
-        """Stop every generation and the engine."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        """Stop all generations and the engine."""
+        if self._expiry is not None:
+            self._expiry.cancel()
         jobs = list(self._jobs.values())
         for job in jobs:
             job.cancel()
@@ -97,7 +102,7 @@ class Bridge:
         await self.engine.close()
 
     def info(self) -> dict[str, Any]:
-        """Return what `hello` and `/info` say about the engine."""
+        """Return the engine's fields for `hello` and `/info`."""
         info: Info = self.engine.info()
         return {
             "name": info.name,
@@ -113,7 +118,11 @@ class Bridge:
         out: dict[str, Any] = {"engine": self.info()}
         if self.vocabulary is not None:
             sha256 = self.vocabulary.sha256
-            out["vocabulary"] = {"sha256": sha256, "size": len(self.vocabulary), "url": f"/vocabulary/{sha256}.detok"}
+            out["vocabulary"] = {
+                "sha256": sha256,
+                "size": len(self.vocabulary),
+                "url": f"/vocabulary/{sha256}.detok",
+            }
         return out
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,33 +130,48 @@ class Bridge:
         await receive()  # websocket.connect
         if wire.SUBPROTOCOL not in scope["subprotocols"]:
             await send({"type": "websocket.accept"})
-            return await send({"type": "websocket.close", "code": wire.WRONG_SUBPROTOCOL, "reason": "this socket speaks detok.v1"})
+            return await send(
+                {
+                    "type": "websocket.close",
+                    "code": wire.WRONG_SUBPROTOCOL,
+                    "reason": "expected the subprotocol detok.v1",
+                }
+            )
         await send({"type": "websocket.accept", "subprotocol": wire.SUBPROTOCOL})
         if self.clients >= self.max_clients:
             self.metrics.refused.labels(str(wire.BUSY)).inc()
-            sentence = f"this bridge serves {self.max_clients} clients at a time; close one, or start it with --max-clients"
-            await send({"type": "websocket.send", "text": wire.message("error", code=wire.BUSY, message=sentence, retry=True)})
-            return await send({"type": "websocket.close", "code": wire.BUSY, "reason": "too many clients"})
+            sentence = f"this bridge already serves {self.max_clients} clients; close one, or start it with a higher --max-clients"
+            await send(
+                {
+                    "type": "websocket.send",
+                    "text": wire.message("error", code=wire.BUSY, message=sentence, retry=True),
+                }
+            )
+            return await send(
+                {"type": "websocket.close", "code": wire.BUSY, "reason": "too many clients"}
+            )
         self.clients += 1
         self.metrics.clients.inc()
         report("client_connected", clients=self.clients)
         code = 1006
         try:
-            code = await self._converse(receive, send)
+            code = await self._serve_socket(receive, send)
         finally:
             self.clients -= 1
             self.metrics.clients.dec()
             report("client_lost", clients=self.clients, code=code)
 
-    async def _converse(self, receive: Receive, send: Send) -> int:
+    async def _serve_socket(self, receive: Receive, send: Send) -> int:
         try:
-            await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(self.open())), HELLO_SECONDS)
+            await asyncio.wait_for(
+                asyncio.shield(asyncio.ensure_future(self.open())), HELLO_SECONDS
+            )
         except TimeoutError:
-            self.down = "The engine is taking long to start; its vocabulary is not known yet."
+            self.down = "The engine has not started yet, so its vocabulary is unknown."
         session = ServerSession(self.store, self.hello())
         wake = asyncio.Event()
         session.wake = wake.set
-        writer = asyncio.create_task(_write(session, wake, send))
+        writer = asyncio.create_task(_send_frames(session, wake, send))
         code = 1006
         try:
             while True:
@@ -159,23 +183,25 @@ class Bridge:
                     continue
                 before = session.run
                 frame = message.get("text")
-                tasks = session.receive(frame if frame is not None else message.get("bytes") or b"", time.monotonic())
+                tasks = session.receive(
+                    frame if frame is not None else message.get("bytes") or b"", time.monotonic()
+                )
                 if session.run is not before and not tasks:
                     self.metrics.resumes.inc()
                     report("run_resumed")
                 for word, run in tasks:
-                    self._do(word, run)
+                    self._run_task(word, run)
                 wake.set()
         finally:
             writer.cancel()
-            # A close that we sent is no wish of the client's to end its run.
+            # If the server closed the socket, the client did not cancel its run.
             for word, run in session.lost(1006 if session.closing else code, time.monotonic()):
-                self._do(word, run)
+                self._run_task(word, run)
         return session.closing[0] if session.closing else code
 
-    def _do(self, word: str, run: Run) -> None:
+    def _run_task(self, word: str, run: Run) -> None:
         if word == "cancel":
-            self._stop(run)
+            self._cancel(run)
             return
         try:
             if self.refused is not None:
@@ -184,49 +210,64 @@ class Bridge:
             name = request.params.get("engine")
             if name not in (None, "scripted", self.engine.info().name):
                 raise EngineError(
-                    'This bridge has no such engine; there is its own, and "scripted".', code=wire.NO_SUCH_ENGINE, retry=False
+                    f'There is no such engine here; expected "{self.engine.info().name}" or "scripted".',
+                    code=wire.NO_SUCH_ENGINE,
+                    retry=False,
                 )
         except EngineError as error:
             run.fail(error.code, str(error), retry=error.retry)
             return
         engine = self.scripted if name == "scripted" else self.engine
-        job = asyncio.create_task(run_job(run, request, engine, self.vocabulary, self._table, self.metrics))
+        job = asyncio.create_task(
+            run_job(run, request, engine, self.vocabulary, self._recovery_table, self.metrics)
+        )
         self._jobs[run] = job
-        job.add_done_callback(lambda _: self._forget(run))
+        job.add_done_callback(lambda _: self._job_ended(run))
 
-    def _forget(self, run: Run) -> None:
+    def _job_ended(self, run: Run) -> None:
         self._jobs.pop(run, None)
         end = run.end or {}
-        report("run_ended", kind=end.get("type"), reason=end.get("reason"), code=end.get("code"), positions=run.position)
+        report(
+            "run_ended",
+            kind=end.get("type"),
+            reason=end.get("reason"),
+            code=end.get("code"),
+            positions=run.position,
+        )
         if end.get("code") == wire.ENGINE_DOWN:
-            self._opened = False  # look for the engine again when the next client comes
+            self._opened = False  # the next client opens the engine again
 
-    def _stop(self, run: Run) -> None:
+    def _cancel(self, run: Run) -> None:
         job = self._jobs.get(run)
         if job is not None:
             job.cancel()
         run.finish("cancelled")
 
-    def _table(self, vocabulary: Vocabulary) -> dict[bytes, list[int]]:
-        if vocabulary not in self._tables:
-            self._tables = {vocabulary: Recovery.table(vocabulary)}
-        return self._tables[vocabulary]
+    def _recovery_table(self, vocabulary: Vocabulary) -> dict[bytes, list[int]]:
+        if vocabulary not in self._recovery_tables:
+            self._recovery_tables = {vocabulary: Recovery.table(vocabulary)}
+        return self._recovery_tables[vocabulary]
 
-    async def _sweep(self) -> None:
+    async def _expire_runs(self) -> None:
         while True:
             await asyncio.sleep(1.0)
             for run in self.store.expire(time.monotonic()):
                 if not run.done:
                     report("run_expired", positions=run.position)
-                self._stop(run)
+                self._cancel(run)
 
 
-async def _write(session: ServerSession, wake: asyncio.Event, send: Send) -> None:
+async def _send_frames(session: ServerSession, wake: asyncio.Event, send: Send) -> None:
     while True:
         wake.clear()
-        # uvicorn's send waits while the socket's buffer is full, so at most one round of credit is ever queued for a slow reader.
+        # uvicorn's send waits while the socket's buffer is full, so at most one window of credit is
+        # queued for a slow reader.
         for frame in session.frames():
-            await send({"type": "websocket.send", "text": frame} if isinstance(frame, str) else {"type": "websocket.send", "bytes": frame})
+            await send(
+                {"type": "websocket.send", "text": frame}
+                if isinstance(frame, str)
+                else {"type": "websocket.send", "bytes": frame}
+            )
         if session.closing:
             code, reason = session.closing
             await send({"type": "websocket.close", "code": code, "reason": reason})

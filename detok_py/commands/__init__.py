@@ -1,1 +1,5 @@
-"""The subcommands of `detok` that need neither a server nor a browser."""
+"""Subcommands of `detok` that need no server and no browser.
+
+Runs in: CPython.
+Imports: errors, decode, tokenizers.
+"""

@@ -1,8 +1,9 @@
-"""`detok decode`: a filter. Bytes or token ids in, text out, as soon as it is certain.
+"""`detok decode`: a filter that writes the text of bytes or token ids as soon as it is certain.
 
-In: stdin, as it arrives: bytes, or with `--ids` decimal ids with white space between them. Out: UTF-8 on stdout, written at once. What
-is held comes out when the input ends, or at Ctrl-C. Exit codes: 0 the input or the answer has ended, 130 interrupted, 2 it could not
-run (an id that the vocabulary doesn't have, bytes that are no UTF-8 with `--errors strict`); what was certain before is written.
+In: stdin: bytes, or with `--ids` decimal ids separated by white space. Out: UTF-8 on stdout,
+without buffering. Held text is written at the end of input or at Ctrl-C. Exit codes: 0 at the end
+of the input or of the answer, 130 if interrupted, 2 for an error, such as an unknown id, or invalid
+UTF-8 with `--errors strict`. Text before the error is written.
 """
 
 import argparse
@@ -13,43 +14,72 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..chat import ChatStream
-from ..detokenizer import Detokenizer
+from ..decode.channels import Delta
+from ..decode.chat import ChatStream
+from ..decode.detokenizer import Detokenizer
+from ..decode.utf8 import ERROR_POLICIES, StreamingDetokenizer
+from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError
-from ..segments import Delta
-from ..utf8 import ERROR_POLICIES, StreamingDetokenizer
-from ..vocabulary import Vocabulary
 
 CHUNK = 1 << 16
 LONGEST_ID = 20
-SHOWN = {"strip": ("content", "tool_call"), "only": ("reasoning",), "show": ("content", "reasoning", "tool_call")}
+SHOWN = {
+    "strip": ("content", "tool_call"),
+    "only": ("reasoning",),
+    "show": ("content", "reasoning", "tool_call"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be given many times")
-    parser.add_argument("--include-stop", action="store_true", help="show the stop text too")
+    parser.add_argument(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="stop before this text; can be repeated",
+    )
+    parser.add_argument("--include-stop", action="store_true", help="write the stop text too")
     parser.add_argument(
         "--think",
         choices=sorted(SHOWN),
         default="show",
-        help="what to do with <think>…</think>: leave it (default), strip it, or show only it",
+        help="how to treat <think>…</think>: show (default), strip, or show only the reasoning",
     )
-    parser.add_argument("--think-open", default="<think>", metavar="TAG", help="the tag that begins reasoning")
-    parser.add_argument("--think-close", default="</think>", metavar="TAG", help="the tag that ends it")
-    parser.add_argument("--thinking", action="store_true", help="the prompt has opened the reasoning: the input begins inside it")
     parser.add_argument(
-        "--errors", choices=ERROR_POLICIES, default="replace", help="what bytes become that are no UTF-8 (default: replace, by U+FFFD)"
+        "--think-open", default="<think>", metavar="TAG", help="the tag that begins reasoning"
     )
-    parser.add_argument("--ids", action="store_true", help="the input is token ids, decimal, with white space between them")
+    parser.add_argument(
+        "--think-close", default="</think>", metavar="TAG", help="the tag that ends it"
+    )
+    parser.add_argument(
+        "--thinking",
+        action="store_true",
+        help="the input begins inside reasoning, because the prompt contains the open tag",
+    )
+    parser.add_argument(
+        "--errors",
+        choices=ERROR_POLICIES,
+        default="replace",
+        help="how to treat invalid UTF-8 (default: replace it by U+FFFD)",
+    )
+    parser.add_argument(
+        "--ids",
+        action="store_true",
+        help="the input is decimal token ids separated by white space",
+    )
     parser.add_argument(
         "--tokenizer",
         "--vocabulary",
         metavar="FILE",
         help="for --ids: tokenizer.json or its folder, *.gguf, *.tiktoken, tekken.json or *.detok",
     )
-    parser.add_argument("--encoding", help="the encoding of a tiktoken file whose name doesn't say it")
-    parser.add_argument("--show-special", action="store_true", help="for --ids: special tokens are text")
+    parser.add_argument(
+        "--encoding", help="the encoding of a tiktoken file that is not named after it"
+    )
+    parser.add_argument(
+        "--show-special", action="store_true", help="for --ids: write special tokens as text"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,29 +95,35 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         code = 130
     except (DetokError, UnicodeError) as error:
-        write(ended(stream), shown)
-        raise DetokError(sentence(error)) from None
+        write(held_text(stream), shown)
+        raise DetokError(message_of(error)) from None
     try:
         write(stream.flush(), shown)
     except UnicodeError as error:
-        raise DetokError(sentence(error)) from None
+        raise DetokError(message_of(error)) from None
     return code
 
 
 def stream_of(args: argparse.Namespace) -> ChatStream:
-    """Return the stream that the options ask for."""
+    """Return the ChatStream for the options. Raises DetokError if they contradict each other."""
     if args.ids and not args.tokenizer:
-        raise DetokError("--ids needs the vocabulary of the ids: --tokenizer FILE")
+        raise DetokError("--ids needs a vocabulary; add --tokenizer FILE")
     if not args.ids and (args.tokenizer or args.show_special):
-        raise DetokError("--tokenizer and --show-special are about ids: add --ids, or leave them out to decode bytes")
+        raise DetokError(
+            "--tokenizer and --show-special are for token ids; add --ids, or drop them to decode bytes"
+        )
     if args.thinking and args.think == "show":
-        raise DetokError("--thinking says where reasoning begins, which matters to --think strip and --think only: add one of them")
+        raise DetokError(
+            "--thinking has an effect only with --think strip or --think only; add one of them"
+        )
     tags = (args.think_open, args.think_close) if args.think != "show" else None
     detokenizer: Any = StreamingDetokenizer(args.errors)
     eos_ids: Iterable[int] = ()
     if args.ids:
         vocabulary, eos_ids = vocabulary_of(args)
-        detokenizer = Detokenizer(vocabulary, errors=args.errors, skip_special_tokens=not args.show_special)
+        detokenizer = Detokenizer(
+            vocabulary, errors=args.errors, skip_special_tokens=not args.show_special
+        )
     try:
         return ChatStream(
             detokenizer,
@@ -104,7 +140,7 @@ def stream_of(args: argparse.Namespace) -> ChatStream:
 
 
 def vocabulary_of(args: argparse.Namespace) -> tuple[Vocabulary, Iterable[int]]:
-    """Return the vocabulary of a tokenizer file, or of a packed one, and the ids that end a text."""
+    """Return the vocabulary and the end-of-text ids of a tokenizer file or a .detok file."""
     if Path(args.tokenizer).suffix == ".detok":
         vocabulary = Vocabulary.unpack(Path(args.tokenizer).read_bytes())
         return vocabulary, vocabulary.eos_ids
@@ -115,13 +151,15 @@ def vocabulary_of(args: argparse.Namespace) -> tuple[Vocabulary, Iterable[int]]:
 
 
 def read(source: int) -> Iterator[bytes]:
-    """Yield what a file descriptor gives, as soon as there is any."""
+    """Yield bytes from a file descriptor as soon as they are available."""
     while data := os.read(source, CHUNK):
         yield data
 
 
 def chunks(source: Iterable[bytes], are_ids: bool) -> Iterator[Any]:
-    """Yield chunks of bytes as they are, or the ids that are written in them; an id may be cut anywhere.
+    """Yield the chunks of bytes, or lists of the ids written in them.
+
+    A chunk may end inside an id.
 
     >>> list(chunks([b"1 2", b"3 4", b"5"], True))
     [[1], [23], [45]]
@@ -135,7 +173,7 @@ def chunks(source: Iterable[bytes], are_ids: bool) -> Iterator[Any]:
         rest = words.pop()
         if len(rest) > LONGEST_ID:
             words, rest = [*words, rest], b""
-        # One by one: what the ids before a bad one have made certain is shown before it is refused.
+        # One id at a time, so that text before an invalid id is written first.
         for word in words:
             if word:
                 yield [id_of(word)]
@@ -144,34 +182,34 @@ def chunks(source: Iterable[bytes], are_ids: bool) -> Iterator[Any]:
 
 
 def id_of(word: bytes) -> int:
-    """Return the id that a word spells."""
+    """Return the id written in a word. Raises DetokError if it is not a decimal number."""
     if len(word) > LONGEST_ID or not re.fullmatch(rb"-?[0-9]+", word):
         raise DetokError(
-            f"{word[:LONGEST_ID].decode('utf-8', 'replace')!r} is no token id; --ids takes decimal numbers with white space between them"
+            f"{word[:LONGEST_ID].decode('utf-8', 'replace')!r} is not a token id; --ids expects decimal numbers separated by white space"
         )
     return int(word)
 
 
 def write(deltas: Iterable[Delta], shown: tuple[str, ...]) -> None:
-    """Write the text of the channels that are shown, at once."""
+    """Write the text of the shown channels to stdout and flush it."""
     text = "".join(delta.text for delta in deltas if delta.channel in shown)
     if text:
-        # A token of a damaged vocabulary may bring half a surrogate pair: that is no reason to lose the rest.
+        # A damaged vocabulary may produce half a surrogate pair; the rest is still written.
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
 
 
-def ended(stream: ChatStream) -> list[Delta]:
-    """Return what a stream still holds when its input turned out to be bad."""
+def held_text(stream: ChatStream) -> list[Delta]:
+    """Return what a stream still holds after an error in its input."""
     try:
         return stream.flush()
     except UnicodeError:
         return []
 
 
-def sentence(error: Exception) -> str:
-    """Say what is wrong with the input."""
+def message_of(error: Exception) -> str:
+    """Return the message for an error in the input."""
     if isinstance(error, UnicodeDecodeError):
         bad = error.object[error.start : error.end]
-        return f"the input is not UTF-8: {bad.hex(' ')} ({error.reason}); --errors replace shows the rest"
+        return f"the input is not UTF-8: {bad.hex(' ')} ({error.reason}); --errors replace decodes the rest"
     return str(error)

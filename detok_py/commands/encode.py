@@ -1,6 +1,7 @@
-"""`detok encode`: text in, token ids out.
+"""`detok encode`: encode a text to token ids.
 
-In: a tokenizer file and a text, from the command line or stdin. Out: the ids on stdout, in one line, with spaces or as JSON.
+In: a tokenizer file, and a text from the command line or stdin. Out: the ids on one line of stdout,
+separated by spaces or as JSON.
 """
 
 import argparse
@@ -16,11 +17,17 @@ from .progress import waiting
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_tokenizer(parser)
-    parser.add_argument("text", nargs="?", help="the text; without it, all of stdin, as it stands")
+    parser.add_argument("text", nargs="?", help="the text; by default all of stdin, unchanged")
     parser.add_argument(
-        "--add-special", action="store_true", help="put in the special tokens of the tokenizer's template (beginning of text, [CLS], …)"
+        "--add-special",
+        action="store_true",
+        help="add the special tokens of the tokenizer's template (beginning of text, [CLS], …)",
     )
-    parser.add_argument("--no-parse-special", action="store_true", help="special tokens that are spelt out in the text are text")
+    parser.add_argument(
+        "--no-parse-special",
+        action="store_true",
+        help="encode special tokens in the text as ordinary text",
+    )
     parser.add_argument("--json", action="store_true", help="write a JSON array")
 
 
@@ -29,15 +36,22 @@ def run(args: argparse.Namespace) -> int:
     tokenizer = open_tokenizer(args)
     text = args.text if args.text is not None else read_text()
     with waiting("encoding"):
-        ids = tokenizer.encode(text, add_special_tokens=args.add_special, parse_special=not args.no_parse_special)
+        ids = tokenizer.encode(
+            text, add_special_tokens=args.add_special, parse_special=not args.no_parse_special
+        )
     print(json.dumps(ids) if args.json else " ".join(map(str, ids)))
     return 0
 
 
 def add_tokenizer(parser: argparse.ArgumentParser) -> None:
-    """Declare the two options that say which tokenizer."""
-    parser.add_argument("tokenizer", help="tokenizer.json or its folder, *.gguf, *.tiktoken or tekken.json")
-    parser.add_argument("--encoding", help="the encoding of a tiktoken file whose name doesn't say it, such as cl100k_base")
+    """Declare the options that name the tokenizer."""
+    parser.add_argument(
+        "tokenizer", help="tokenizer.json or its folder, *.gguf, *.tiktoken or tekken.json"
+    )
+    parser.add_argument(
+        "--encoding",
+        help="the encoding of a tiktoken file that is not named after it, such as cl100k_base",
+    )
 
 
 def open_tokenizer(args: argparse.Namespace) -> Tokenizer:
@@ -47,11 +61,11 @@ def open_tokenizer(args: argparse.Namespace) -> Tokenizer:
 
 
 def read_text() -> str:
-    """Return all of stdin, which has to be UTF-8; no newline is added, changed or taken away."""
+    """Return all of stdin with its newlines unchanged. Raises DetokError if it is not UTF-8."""
     data = sys.stdin.buffer.read()
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise DetokError(
-            f"the text on stdin is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; convert it first"
+            f"the text on stdin is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; convert it to UTF-8"
         ) from None

@@ -1,6 +1,7 @@
-"""`detok pack`: a tokenizer's vocabulary as one small file, for browsers.
+"""`detok pack`: write a tokenizer's vocabulary to a small .detok file for browsers.
 
-In: a tokenizer file. Out: a .detok file, and on stdout its name, size and sha256, which is its name in detok.v1.
+In: a tokenizer file. Out: a .detok file, and on stdout its name, size and sha256, which identifies
+it in detok.v1.
 """
 
 import argparse
@@ -14,14 +15,19 @@ from .progress import waiting
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_tokenizer(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (the tokenizer's name with .detok, in this folder)")
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the output file (default: the tokenizer's name with .detok, in this folder)",
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the packed vocabulary."""
     source = Path(args.tokenizer)
-    # tokenizer.json and tekken.json are called alike everywhere: their folder says which model they are of.
+    # tokenizer.json and tekken.json are named alike for all models; the folder names the model.
     name = (
         source.resolve().parent.name
         if source.name in ("tokenizer.json", "tekken.json")
@@ -31,11 +37,13 @@ def run(args: argparse.Namespace) -> int:
     )
     output = Path(args.output) if args.output is not None else Path(name + ".detok")
     if output.exists() and not args.force:
-        raise DetokError(f"{output} is there already; name another file with -o, or write over it with --force")
+        raise DetokError(
+            f"{output} exists already; name another file with -o, or overwrite it with --force"
+        )
     vocabulary = open_tokenizer(args).vocabulary
     with waiting(f"packing {len(vocabulary)} tokens"):
         data = vocabulary.pack()
-    # Written whole or not at all: a half-written vocabulary would be served to browsers.
+    # The file is replaced atomically, so that browsers never get a partial vocabulary.
     part = output.with_name(output.name + ".part")
     try:
         part.write_bytes(data)

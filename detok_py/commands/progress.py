@@ -1,7 +1,7 @@
-"""A bar on the terminal, for whoever has waited a second.
+"""A progress bar for work that takes longer than a second.
 
-In: a label, and work that goes on meanwhile. Out: nothing but what is drawn on stderr, and that only where stderr is a terminal; it is
-wiped when the work is done, so that neither a log nor a pipe ever has it.
+In: a label, and a `with` body. Out: a bar on stderr while the body runs, if stderr is a terminal.
+It is erased at the end.
 """
 
 import sys
@@ -17,9 +17,9 @@ WIDTH = 20
 
 @contextmanager
 def waiting(label: str) -> Iterator[None]:
-    """Draw a bar with the seconds that have passed while the body runs, from the first second on.
+    """Draw a bar with the elapsed seconds while the body runs, from the first second on.
 
-    How long it will take isn't known (a file is parsed in one call), so the bar moves to and fro.
+    The total time is unknown (a file is parsed in one call), so the bar moves to and fro.
 
     >>> with waiting("reading"):
     ...     pass
@@ -36,7 +36,9 @@ def waiting(label: str) -> Iterator[None]:
         step = 0
         while True:
             at = abs((step + WIDTH) % (2 * WIDTH) - WIDTH)
-            sys.stderr.write(f"\r{label} [{' ' * at}{'=' * 4}{' ' * (WIDTH - at)}] {time.monotonic() - began:.0f} s ")
+            sys.stderr.write(
+                f"\r{label} [{' ' * at}{'=' * 4}{' ' * (WIDTH - at)}] {time.monotonic() - began:.0f} s "
+            )
             sys.stderr.flush()
             step += 1
             if done.wait(FRAME):

@@ -1,8 +1,8 @@
-r"""`detok tokens`: what the tokens of a text, or of a whole vocabulary, really are.
+r"""`detok tokens`: show the tokens of a text or of a whole vocabulary.
 
-In: a tokenizer file or a packed vocabulary, and a text, ids, or neither (then every token). Out: a line a token: its id, its bytes in
-hexadecimal, whether they are whole characters, its text (with \x.. for bytes that are no character, and the controls escaped), and what
-it is beside that (special, end of text).
+In: a tokenizer file or a packed vocabulary, and a text, ids, or neither (then every token). Out:
+one line per token: its id, its bytes in hexadecimal, "whole" or "part" (of a character), its text
+with invalid bytes as \x.. and controls escaped, and whether it is special or ends a text.
 """
 
 import argparse
@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError, VocabularyError
-from ..vocabulary import Vocabulary
 from .encode import add_tokenizer, open_tokenizer
 from .progress import waiting
 
 
 class Token(NamedTuple):
-    """What a line says."""
+    """The fields of a line."""
 
     id: int
     hex: str
@@ -31,21 +31,29 @@ class Token(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_tokenizer(parser)
-    parser.add_argument("text", nargs="?", help="show the tokens of this text; without it and without --ids, the whole vocabulary")
+    parser.add_argument(
+        "text",
+        nargs="?",
+        help="show the tokens of this text; without it and without --ids, the whole vocabulary",
+    )
     parser.add_argument("--ids", nargs="+", type=int, metavar="ID", help="show these ids")
-    parser.add_argument("--split", action="store_true", help="show only tokens that are no whole characters")
+    parser.add_argument(
+        "--split", action="store_true", help="show only tokens that end or begin inside a character"
+    )
     parser.add_argument("--special", action="store_true", help="show only special tokens")
-    parser.add_argument("--json", action="store_true", help="write a JSON object a line")
+    parser.add_argument("--json", action="store_true", help="write one JSON object per line")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write a line for each token that was asked for."""
+    """Write a line for each requested token."""
     if args.text is not None and args.ids is not None:
-        raise DetokError("give a text or --ids, not both")
+        raise DetokError("a text and --ids were given; pass one of them, not both")
     ids: Iterable[int]
     if Path(args.tokenizer).suffix == ".detok":
         if args.text is not None:
-            raise DetokError(f"{args.tokenizer} is a packed vocabulary, which can't encode a text; give the tokenizer's own file, or --ids")
+            raise DetokError(
+                f"{args.tokenizer} is a packed vocabulary, which can't encode a text; pass the tokenizer's own file, or --ids"
+            )
         vocabulary = Vocabulary.unpack(Path(args.tokenizer).read_bytes())
         eos_ids = vocabulary.eos_ids
     else:
@@ -61,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         except VocabularyError:
             if args.ids is not None:
                 raise
-            continue  # a hole in the numbering is no token
+            continue  # the vocabulary has no token with this id
         token = describe(token_id, data, token_id in vocabulary.special_ids, token_id in eos_ids)
         if (args.split and token.whole) or (args.special and not token.special):
             continue
@@ -70,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(token_id: int, data: bytes, special: bool = False, eos: bool = False) -> Token:
-    r"""Return what there is to say about a token.
+    r"""Return the fields of a token's line.
 
     >>> describe(7, b" \xf0\x9f")
     Token(id=7, hex='20f09f', whole=False, text=' \\xf0\\x9f', special=False, eos=False)
@@ -90,7 +98,9 @@ def line(token: Token) -> str:
     """
     text = repr(token.text)
     if not token.whole:
-        text = text.replace("\\\\x", "\\x")  # a byte that is no character is written as it was, not escaped once more
+        text = text.replace("\\\\x", "\\x")  # undo the second escape of an invalid byte
     kind = "whole" if token.whole else "part"
-    marks = "".join([f"  {mark}" for mark, on in (("special", token.special), ("end of text", token.eos)) if on])
+    marks = "".join(
+        [f"  {mark}" for mark, on in (("special", token.special), ("end of text", token.eos)) if on]
+    )
     return f"{token.id:6}  {token.hex:24}  {kind:5}  {text}{marks}"

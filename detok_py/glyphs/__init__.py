@@ -1,26 +1,36 @@
-"""The regression kit: finds broken glyphs in anybody's chat page, even one that lived for one frame.
+"""The regression kit: finds broken glyphs in any chat page, even if one is shown for one frame
+only.
 
-`plugin` is the pytest plugin, `command` is `detok check` and `detok proxy`; both need the extra `test` (Playwright). The parts:
-`watch` (what was shown), `proxy` (what was sent, in other pieces), `truth` (the one against the other), `report` (the verdict).
+`plugin` is the pytest plugin. `command` is `detok check` and `detok proxy`. All of it needs the
+extra `test` (Playwright, h11, websockets). The parts:
+
+- `watch` records what the page shows, with `watcher.js` in each frame
+- `proxy` cuts the engine's streams: `recut` decides where, `http` and `websocket` frame the pieces,
+  and `traffic` reads the text that was sent
+- `truth` compares what was sent with what is shown
+- `report` makes the verdict
+
+Runs in: CPython.
+Imports: errors, decode, protocol, bridge.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from detok_py.glyphs.proxy import ChaosProxy
-    from detok_py.glyphs.watch import GlyphWatch, expect_no_replacement
+    from .proxy import ChaosProxy
+    from .watch import GlyphWatch, expect_no_replacement
 
 __all__ = ["ChaosProxy", "GlyphWatch", "expect_no_replacement"]
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when asked for: pytest imports the plugin in every run, also where nothing is watched.
+    # Imported at first use, because pytest imports this package in every run.
     if name in ("GlyphWatch", "expect_no_replacement"):
-        from detok_py.glyphs import watch
+        from . import watch
 
         return getattr(watch, name)
     if name == "ChaosProxy":
-        from detok_py.glyphs.proxy import ChaosProxy
+        from .proxy import ChaosProxy
 
         return ChaosProxy
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

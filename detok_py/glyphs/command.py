@@ -1,6 +1,8 @@
-"""`detok check`: drive a chat page, watch it, and say what was broken. `detok proxy`: only the chaos proxy.
+"""`detok check` drives a chat page, watches it, and reports broken glyphs. `detok proxy` runs the
+chaos proxy alone.
 
-In: the command line. Out: a verdict on stdout and in files (JSON, JUnit, HTML); exit code 0 clean, 1 violations, 2 could not run.
+In: the command line. Out: a verdict on stdout and in files (JSON, JUnit, HTML); exit code 0 if
+clean, 1 for violations, 2 if it could not run.
 """
 
 import argparse
@@ -18,18 +20,23 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from detok_py.errors import DetokError
-from detok_py.glyphs import report
-from detok_py.glyphs.proxy import ChaosProxy, origin_of
-from detok_py.glyphs.truth import letters
+from ..errors import DetokError
+from . import report
+from .http import origin_of
+from .proxy import ChaosProxy
+from .truth import letters
 
 BROWSERS = {
-    "chromium": ("DETOK_CHROMIUM", ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")),
+    "chromium": (
+        "DETOK_CHROMIUM",
+        ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"),
+    ),
     "firefox": ("DETOK_FIREFOX", ("firefox-esr", "firefox")),
     "webkit": ("DETOK_WEBKIT", ()),
 }
 STEPS = ("goto", "click", "fill", "type", "press", "wait_for", "wait", "settle")
-# Where people type: the last one that is visible, because a chat's field comes after its search.
+# The fields that people type into. The last visible one is used: a chat's field comes after its
+# search.
 FIELDS = (
     "textarea:visible, [contenteditable=true]:visible, [contenteditable='plaintext-only']:visible, "
     "input[type=text]:visible, input:not([type]):visible"
@@ -37,68 +44,134 @@ FIELDS = (
 
 
 class CheckError(DetokError, RuntimeError):
-    """The check could not run: no browser, no page, a step that the page does not allow."""
+    """The check could not run: no browser, no page, or a step that failed."""
 
 
-# Kinds of requests that no answer streams in: a font from a stranger's server is not part of the conversation.
+# Types of requests that never stream an answer.
 STATIC = ("stylesheet", "font", "image", "media", "manifest")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `detok check` or, where the parser's command says so, of `detok proxy`."""
+    """Add the options of `detok check`, or of `detok proxy` if that is the parser's command."""
     if parser.get_default("command") == "proxy":
-        parser.add_argument("--upstream", metavar="URL", help="the engine; without it, the proxy is a browser's HTTP proxy")
         parser.add_argument(
-            "--listen", metavar="PORT", type=_port, default=8764, help="the port on 127.0.0.1 (default: 8764; 0: any free one)"
+            "--upstream",
+            metavar="URL",
+            help="the engine; without it, the proxy is a browser's HTTP proxy",
+        )
+        parser.add_argument(
+            "--listen",
+            metavar="PORT",
+            type=_port,
+            default=8764,
+            help="the port on 127.0.0.1 (default: 8764; 0: any free one)",
         )
         _add_cuts(parser, "every-byte")
         return
-    parser.add_argument("url", nargs="?", metavar="URL", help="the page; one that streams by itself needs nothing else")
     parser.add_argument(
-        "--self", action="store_true", dest="itself", help="prove this installation: a page with a known fault, and its mended twin"
+        "url",
+        nargs="?",
+        metavar="URL",
+        help="the page; one that streams by itself needs nothing else",
+    )
+    parser.add_argument(
+        "--self",
+        action="store_true",
+        dest="itself",
+        help="prove this installation: a page with a known fault, and its mended twin",
     )
     drive = parser.add_argument_group("driving the page")
-    drive.add_argument("--prompt", metavar="TEXT", help="what to type into the page's field and send")
     drive.add_argument(
-        "--text", metavar="FILE", help="the true answer (UTF-8); also what is typed when there is no --prompt and no --script"
+        "--prompt", metavar="TEXT", help="what to type into the page's field and send"
+    )
+    drive.add_argument(
+        "--text",
+        metavar="FILE",
+        help="the true answer (UTF-8); also what is typed when there is no --prompt and no --script",
     )
     drive.add_argument(
         "--script",
         metavar="FILE",
         help=f"steps to do instead, YAML or JSON: a list of {', '.join(STEPS)}; {{text}} and {{prompt}} are filled in",
     )
-    drive.add_argument("--timeout", metavar="S", type=_seconds, default=60.0, help="seconds for the page to finish (default: 60)")
     drive.add_argument(
-        "--quiet", metavar="MS", type=_seconds, default=800.0, help="milliseconds without a change that mean it has finished (default: 800)"
+        "--timeout",
+        metavar="S",
+        type=_seconds,
+        default=60.0,
+        help="seconds for the page to finish (default: 60)",
+    )
+    drive.add_argument(
+        "--quiet",
+        metavar="MS",
+        type=_seconds,
+        default=800.0,
+        help="milliseconds without a change that mean it has finished (default: 800)",
     )
     drive.add_argument("--browser", choices=tuple(BROWSERS), default="chromium")
     drive.add_argument("--headed", action="store_true", help="show the browser")
-    cuts = parser.add_argument_group("cutting its stream (any of these puts the chaos proxy between)")
-    cuts.add_argument(
-        "--upstream", metavar="URL", help="the engine; where the page's server calls it, give --listen too and point the server there"
+    cuts = parser.add_argument_group(
+        "cutting its stream (any of these puts the chaos proxy between)"
     )
-    cuts.add_argument("--listen", metavar="PORT", type=_port, help="the proxy's port on 127.0.0.1 (default: any free one)")
+    cuts.add_argument(
+        "--upstream",
+        metavar="URL",
+        help="the engine; where the page's server calls it, give --listen too and point the server there",
+    )
+    cuts.add_argument(
+        "--listen",
+        metavar="PORT",
+        type=_port,
+        help="the proxy's port on 127.0.0.1 (default: any free one)",
+    )
     _add_cuts(cuts, None)
     judge = parser.add_argument_group("judging")
-    judge.add_argument("--within", metavar="CSS", help="only what is inside an element that matches")
-    judge.add_argument("--exclude", metavar="CSS", help="not what is inside an element that matches")
     judge.add_argument(
-        "--ignore", metavar="RULE", action="append", default=[], choices=sorted(report.RULES), help="leave a rule out; may be repeated"
+        "--within", metavar="CSS", help="only what is inside an element that matches"
     )
-    judge.add_argument("--allow-literal", action="store_true", help="a U+FFFD that stays is the model's own")
+    judge.add_argument(
+        "--exclude", metavar="CSS", help="not what is inside an element that matches"
+    )
+    judge.add_argument(
+        "--ignore",
+        metavar="RULE",
+        action="append",
+        default=[],
+        choices=sorted(report.RULES),
+        help="leave a rule out; may be repeated",
+    )
+    judge.add_argument(
+        "--allow-literal", action="store_true", help="a U+FFFD that stays is the model's own"
+    )
     out = parser.add_argument_group("output")
     for form in ("json", "junit", "html"):
         out.add_argument(
-            f"--{form}", metavar="FILE", help=f"write the verdict as {form.upper() if form != 'junit' else 'JUnit XML'}; - is stdout"
+            f"--{form}",
+            metavar="FILE",
+            help=f"write the verdict as {form.upper() if form != 'junit' else 'JUnit XML'}; - is stdout",
         )
 
 
 def _add_cuts(parser: Any, split: str | None) -> None:
-    parser.add_argument("--split", default=split, metavar="HOW", help="every-byte (default), token, random:SEED, or none")
-    parser.add_argument("--delay", type=_seconds, metavar="MS", help="milliseconds to wait after each cut that matters (default: 3)")
-    parser.add_argument("--only", metavar="REGEX", help="cut only the streams whose address matches")
     parser.add_argument(
-        "--websocket", choices=("fragments", "messages"), help="cut WebSocket messages into fragments (default) or messages"
+        "--split",
+        default=split,
+        metavar="HOW",
+        help="every-byte (default), token, random:SEED, or none",
+    )
+    parser.add_argument(
+        "--delay",
+        type=_seconds,
+        metavar="MS",
+        help="milliseconds to wait after each cut that matters (default: 3)",
+    )
+    parser.add_argument(
+        "--only", metavar="REGEX", help="cut only the streams whose address matches"
+    )
+    parser.add_argument(
+        "--websocket",
+        choices=("fragments", "messages"),
+        help="cut WebSocket messages into fragments (default) or messages",
     )
 
 
@@ -123,8 +196,10 @@ def run(args: argparse.Namespace) -> int:
     if args.itself:
         return check_self(args)
     if not args.url:
-        raise CheckError("Which page? Give its address: detok check http://127.0.0.1:3000, or --self to prove the installation.")
-    # What cannot be read is said before a browser is started.
+        raise CheckError(
+            "Which page? Give its address: detok check http://127.0.0.1:3000, or --self to prove the installation."
+        )
+    # Read all files before a browser is started.
     truth = _read(args.text) if args.text else None
     steps = _steps(args.script) if args.script else None
     for name in (args.json, args.junit, args.html):
@@ -146,10 +221,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def summary(result: dict[str, Any]) -> str:
-    """Return the verdict as a person reads it at a terminal."""
-    lines = [report.sentence(result) if result["violations"] else f"No broken glyph was shown on {result['url']}."]
+    """Return the verdict as text for a terminal."""
+    lines = [
+        report.sentence(result)
+        if result["violations"]
+        else f"No broken glyph was shown on {result['url']}."
+    ]
     lines += [
-        f"  to be judged: {e['id']}: {e['description']}: {report.visible(str(e.get('text', '')))!r}" for e in result["incomplete"][:20]
+        f"  to be judged: {e['id']}: {e['description']}: {report.visible(str(e.get('text', '')))!r}"
+        for e in result["incomplete"][:20]
     ]
     return "\n".join(lines)
 
@@ -159,7 +239,9 @@ def _read(name: str) -> str:
     try:
         return raw.decode("utf-8").rstrip("\n")
     except UnicodeDecodeError as error:
-        raise CheckError(f"{name} is not UTF-8 at byte {error.start}; the true text must be.") from None
+        raise CheckError(
+            f"{name} is not UTF-8 at byte {error.start}; the true text must be."
+        ) from None
 
 
 def _steps(name: str) -> list[dict[str, Any]]:
@@ -177,20 +259,30 @@ def _steps(name: str) -> list[dict[str, Any]]:
     except ValueError as error:
         raise CheckError(f"{name} is not JSON: {error}.") from None
     if not isinstance(steps, list):
-        raise CheckError(f"{name} must be a list of steps, such as `- press: Enter`; it is a {type(steps).__name__}.")
+        raise CheckError(
+            f"{name} must be a list of steps, such as `- press: Enter`; it is a {type(steps).__name__}."
+        )
     for number, step in enumerate(steps, 1):
         if not isinstance(step, dict) or len(step) != 1 or next(iter(step)) not in STEPS:
-            raise CheckError(f"{name}, step {number}: {step!r} is none of {', '.join(STEPS)}; write one a line, such as `- press: Enter`.")
+            raise CheckError(
+                f"{name}, step {number}: {step!r} is none of {', '.join(STEPS)}; write one a line, such as `- press: Enter`."
+            )
         ((verb, what),) = step.items()
-        if verb in ("wait", "settle") and not isinstance(what, int | float) and (what is not None or verb == "wait"):
-            raise CheckError(f"{name}, step {number}: {verb} takes milliseconds, such as `- {verb}: 500`, not {what!r}.")
+        if (
+            verb in ("wait", "settle")
+            and not isinstance(what, int | float)
+            and (what is not None or verb == "wait")
+        ):
+            raise CheckError(
+                f"{name}, step {number}: {verb} takes milliseconds, such as `- {verb}: 500`, not {what!r}."
+            )
     return steps
 
 
-# --- the browser ------------------------------------------------------------------------------------------------------
+# --- the browser ----------------------------------------------------------------------------------
 @contextlib.contextmanager
 def browser_of(args: argparse.Namespace, proxy: str | None) -> Iterator[Any]:
-    """Yield a browser: the one that DETOK_CHROMIUM (…) names, Playwright's own, or one on the PATH."""
+    """Yield a browser: the one of DETOK_CHROMIUM (…), Playwright's own, or one on the PATH."""
     from playwright.sync_api import Error, sync_playwright
 
     variable, names = BROWSERS[args.browser]
@@ -204,24 +296,35 @@ def browser_of(args: argparse.Namespace, proxy: str | None) -> Iterator[Any]:
         if named:
             program = shutil.which(named)
             if program is None:
-                raise CheckError(f"{variable}={named} is no program that can be run; correct it or unset it.")
+                raise CheckError(
+                    f"{variable}={named} is not a program that can be run; correct it or unset it."
+                )
         else:
             program = None if Path(kind.executable_path).exists() else found
         if program is None and not Path(kind.executable_path).exists():
-            raise CheckError(f"No {args.browser} was found: run `playwright install {args.browser}`, install one, or set {variable}.")
+            raise CheckError(
+                f"No {args.browser} was found: run `playwright install {args.browser}`, install one, or set {variable}."
+            )
         if program:
             options["executable_path"] = program
             if args.browser == "firefox":
                 options["channel"] = "moz-firefox"  # an unpatched Firefox speaks WebDriver BiDi
         if proxy and args.browser == "firefox":
-            # Without it, Firefox goes to this machine's own servers past any proxy.
+            # Otherwise Firefox uses no proxy for servers of this machine.
             options["firefox_user_prefs"] = {"network.proxy.allow_hijacking_localhost": True}
         if args.browser == "chromium":
-            options["args"] = ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+            options["args"] = [
+                "--disable-quic",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+            ]
         try:
             browser = kind.launch(**options)
         except Error as error:
-            raise CheckError(f"{args.browser.capitalize()} does not start: {_first(error)}") from None
+            raise CheckError(
+                f"{args.browser.capitalize()} does not start: {_first(error)}"
+            ) from None
         try:
             yield browser
         finally:
@@ -232,18 +335,33 @@ def _first(error: Exception) -> str:
     return str(error).strip().splitlines()[0].removeprefix("Page.goto: ")
 
 
-def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def check(
+    args: argparse.Namespace,
+    url: str,
+    truth: str | None = None,
+    steps: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
     """Open `url`, do the steps, wait until it is quiet, and return the verdict (report.verdict)."""
     from playwright.sync_api import Error
 
-    from detok_py.glyphs.watch import GlyphWatch
+    from .watch import GlyphWatch
 
     if "://" not in url:
         url = "http://" + url
     prompt = args.prompt if args.prompt is not None else truth if steps is None else None
     with contextlib.ExitStack() as stack:
         chaos = None
-        if any(option is not None for option in (args.split, args.upstream, args.listen, args.delay, args.only, args.websocket)):
+        if any(
+            option is not None
+            for option in (
+                args.split,
+                args.upstream,
+                args.listen,
+                args.delay,
+                args.only,
+                args.websocket,
+            )
+        ):
             chaos = stack.enter_context(proxy_of(args))
         browser = stack.enter_context(browser_of(args, chaos.server if chaos else None))
         context = browser.new_context(viewport={"width": 1280, "height": 900})
@@ -251,9 +369,19 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
         page = context.new_page()
         waiting: dict[Any, float] = {}
         hosts: set[str] = set()
-        page.on("request", lambda r: None if r.resource_type in STATIC else hosts.add(urlsplit(r.url).netloc))
+        page.on(
+            "request",
+            lambda r: None if r.resource_type in STATIC else hosts.add(urlsplit(r.url).netloc),
+        )
         page.on("websocket", lambda w: hosts.add(urlsplit(w.url).netloc))
-        page.on("request", lambda r: waiting.update({r: time.monotonic()}) if r.resource_type in ("fetch", "xhr") else None)
+        page.on(
+            "request",
+            lambda r: (
+                waiting.update({r: time.monotonic()})
+                if r.resource_type in ("fetch", "xhr")
+                else None
+            ),
+        )
         for event in ("requestfinished", "requestfailed"):
             page.on(event, lambda r: waiting.pop(r, None))
         deadline = time.monotonic() + args.timeout
@@ -262,26 +390,35 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
         except Error as error:
             raise CheckError(f"{url} cannot be opened: {_first(error)}") from None
         if answer is not None and answer.status >= 400:
-            raise CheckError(f"{url} answers {answer.status} {answer.status_text}: there is no page to check.")
+            raise CheckError(
+                f"{url} answers {answer.status} {answer.status_text}: there is no page to check."
+            )
         typed = 0
         try:
             if steps is not None:
                 for number, step in enumerate(steps, 1):
                     try:
-                        typed += do(page, watch, step, {"text": truth or "", "prompt": prompt or ""}, args)
+                        typed += do(
+                            page, watch, step, {"text": truth or "", "prompt": prompt or ""}, args
+                        )
                     except Error as error:
-                        raise CheckError(f"{url} does not allow step {number}, {json.dumps(step)}: {_first(error)}") from None
+                        raise CheckError(
+                            f"{url}: step {number}, {json.dumps(step)}, failed: {_first(error)}"
+                        ) from None
             elif prompt is not None:
                 find_field(page, args.timeout)
                 watch.settle(min(args.quiet, 300), 15_000)
                 typed = ask(page, prompt)
             settled = settle(watch, waiting, args.quiet, deadline, least_ms=3000)
         except Error as error:
-            raise CheckError(f"{url} does not let itself be driven: {_first(error)}") from None
+            raise CheckError(f"{url} could not be driven: {_first(error)}") from None
         answers = chaos.answers if chaos else []
         if args.upstream:
-            # What the page's own server made of the engine's answer is not what the engine sent.
-            answers = [a for a in answers if a.url.startswith(origin_of(args.upstream) + "/")] or answers
+            # The page's own server may have changed the engine's answer, so only the engine's
+            # counts.
+            answers = [
+                a for a in answers if a.url.startswith(origin_of(args.upstream) + "/")
+            ] or answers
         sent = [a.sent.text for a in answers if a.sent.text] or None
         result: dict[str, Any] = watch.result(
             args.within,
@@ -304,7 +441,9 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
                 if _asked(host, hosts)
             ]
             extra += [
-                report.entry("not-read", target=[], text=f"{a.url}: its events are of no known kind")
+                report.entry(
+                    "not-read", target=[], text=f"{a.url}: its events are of no known kind"
+                )
                 for a in chaos.answers
                 if a.sent.text is None and truth is None
             ]
@@ -315,9 +454,16 @@ def check(args: argparse.Namespace, url: str, truth: str | None = None, steps: l
             ]
             if not chaos.answers:
                 extra.append(
-                    report.entry("not-read", target=[], text="no stream passed the proxy: the page's own server may fetch it (--listen)")
+                    report.entry(
+                        "not-read",
+                        target=[],
+                        text="no stream passed the proxy: the page's own server may fetch it (--listen)",
+                    )
                 )
-            result["streams"] = [{"url": a.url, "bytes": a.bytes, "pieces": a.pieces, "finished": a.finished} for a in chaos.answers]
+            result["streams"] = [
+                {"url": a.url, "bytes": a.bytes, "pieces": a.pieces, "finished": a.finished}
+                for a in chaos.answers
+            ]
         result["incomplete"] += [e for e in extra if e["id"] not in args.ignore]
         return result
 
@@ -335,12 +481,17 @@ def proxy_of(args: argparse.Namespace) -> ChaosProxy:
 
 
 def _asked(host: str, hosts: set[str]) -> bool:
-    """Whether the page asked for it: a browser also talks to its maker, which is no business of the page's."""
+    """Return whether the page itself sent requests to this host; the browser may send its own."""
     return host in hosts or host.removesuffix(":443") in hosts
 
 
-def settle(watch: Any, waiting: dict[Any, float], quiet_ms: float, deadline: float, least_ms: float) -> bool:
-    """Wait until nothing changes and nothing that was asked for in the last 20 s is still coming; False when the time is over."""
+def settle(
+    watch: Any, waiting: dict[Any, float], quiet_ms: float, deadline: float, least_ms: float
+) -> bool:
+    """Wait until nothing changes and no request of the last 20 s is pending.
+
+    Return False if the deadline passed.
+    """
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
@@ -354,7 +505,7 @@ def settle(watch: Any, waiting: dict[Any, float], quiet_ms: float, deadline: flo
 
 
 def find_field(page: Any, seconds: float) -> None:
-    """Wait for a field to type into: an application may load long after its page has, and stand still meanwhile."""
+    """Wait for a field to type into: an application may start long after its page was loaded."""
     from playwright.sync_api import TimeoutError
 
     try:
@@ -365,29 +516,36 @@ def find_field(page: Any, seconds: float) -> None:
 
 
 def put(field: Any, text: str) -> None:
-    """Put a text into a field so that the page takes notice: in Firefox, React overlooks a value that is only set, and not keys."""
+    """Put a text into a field so that the page notices it.
+
+    In Firefox, React notices keys, but not a value that is only set.
+    """
     field.fill(text, timeout=10_000)
     for key in ("Space", "Backspace"):
         field.press(key, timeout=10_000)
 
 
 def ask(page: Any, prompt: str) -> int:
-    """Type into the page's field and send it, as a person would; return 1, the times the prompt is on the page by that."""
+    """Type into the page's field and send it; return how often the page shows the prompt then: 1."""
     field = page.locator(FIELDS).last
     field.click(timeout=10_000)
     put(field, prompt)
     field.press("Enter")
     page.wait_for_timeout(400)
     left = field.evaluate("e => e.isConnected ? (e.value ?? e.textContent) : ''")
-    if left.strip():  # Enter made a new line
-        buttons = page.locator("button[type=submit]:visible, button[aria-label*=send i]:visible, button:visible:has-text('Send')")
+    if left.strip():  # Enter only began a new line
+        buttons = page.locator(
+            "button[type=submit]:visible, button[aria-label*=send i]:visible, button:visible:has-text('Send')"
+        )
         if buttons.count():
             buttons.last.click(timeout=10_000)
     return 1
 
 
-def do(page: Any, watch: Any, step: dict[str, Any], values: dict[str, str], args: argparse.Namespace) -> int:
-    """Do one step of a script; return how often it put the true text on the page itself."""
+def do(
+    page: Any, watch: Any, step: dict[str, Any], values: dict[str, str], args: argparse.Namespace
+) -> int:
+    """Do one step of a script; return how often it put the true text on the page."""
     ((verb, what),) = step.items()
 
     def filled(text: Any) -> str:
@@ -398,7 +556,11 @@ def do(page: Any, watch: Any, step: dict[str, Any], values: dict[str, str], args
     elif verb == "click":
         page.locator(str(what)).last.click()
     elif verb in ("fill", "type"):
-        selector, text = (what.get("into", FIELDS), filled(what.get("text", ""))) if isinstance(what, dict) else (FIELDS, filled(what))
+        selector, text = (
+            (what.get("into", FIELDS), filled(what.get("text", "")))
+            if isinstance(what, dict)
+            else (FIELDS, filled(what))
+        )
         field = page.locator(selector).last
         if verb == "fill":
             put(field, text)
@@ -416,7 +578,7 @@ def do(page: Any, watch: Any, step: dict[str, Any], values: dict[str, str], args
     return 0
 
 
-# --- detok proxy ------------------------------------------------------------------------------------------------------
+# --- detok proxy ----------------------------------------------------------------------------------
 def run_proxy(args: argparse.Namespace) -> int:
     """Serve until interrupted; print each stream when it has ended."""
     with proxy_of(args) as chaos:
@@ -430,8 +592,15 @@ def run_proxy(args: argparse.Namespace) -> int:
                 for answer in [a for a in chaos.answers if a.finished and id(a) not in told]:
                     told.add(id(answer))
                     text = answer.sent.text
-                    said = "its events are of no known kind" if text is None else repr(report.visible(text[:60]))
-                    print(f"{answer.url}: {answer.bytes} bytes in {answer.pieces} pieces: {said}", flush=True)
+                    said = (
+                        "its events are of no known kind"
+                        if text is None
+                        else repr(report.visible(text[:60]))
+                    )
+                    print(
+                        f"{answer.url}: {answer.bytes} bytes in {answer.pieces} pieces: {said}",
+                        flush=True,
+                    )
                 for problem in chaos.problems[problems:]:
                     print(problem, file=sys.stderr, flush=True)
                 problems = len(chaos.problems)
@@ -439,7 +608,7 @@ def run_proxy(args: argparse.Namespace) -> int:
             return 0
 
 
-# --- detok check --self -----------------------------------------------------------------------------------------------
+# --- detok check --self ---------------------------------------------------------------------------
 TRUE_TEXT = "Grüße 東京 👋 ไทย"
 PAGE = """<!doctype html><html lang=en data-state=streaming><meta charset=utf-8><title>detok check --self</title><link rel=icon href=data:,>
 <main role=log></main><script type=module>
@@ -454,7 +623,7 @@ PAGES = {
 
 
 class SelfRequest(BaseHTTPRequestHandler):
-    """Serves two pages that differ in one line, and a stream for the proxy to cut."""
+    """Serves two pages that differ in one line, and a stream that the proxy cuts."""
 
     protocol_version = "HTTP/1.1"
 
@@ -467,7 +636,11 @@ class SelfRequest(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header(
             "content-type",
-            "text/html; charset=utf-8" if page else "text/event-stream" if self.path == "/events" else "text/plain; charset=utf-8",
+            "text/html; charset=utf-8"
+            if page
+            else "text/event-stream"
+            if self.path == "/events"
+            else "text/plain; charset=utf-8",
         )
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
@@ -475,10 +648,15 @@ class SelfRequest(BaseHTTPRequestHandler):
 
 
 def check_self(args: argparse.Namespace) -> int:
-    """Check a page with a known fault and its twin; 0 when the one is caught and the other passes, 1 when not."""
+    """Check a page with a known fault, and a fixed copy.
+
+    Return 0 if the fault is found and the copy passes, else 1.
+    """
     server = ThreadingHTTPServer(("127.0.0.1", 0), SelfRequest)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
     thread.start()
     try:
         address = f"http://127.0.0.1:{server.server_address[1]}"
@@ -489,14 +667,30 @@ def check_self(args: argparse.Namespace) -> int:
         server.shutdown()
         server.server_close()
     with tempfile.TemporaryDirectory() as folder:
-        for name, write in (("check.html", report.as_html), ("check.xml", report.as_junit), ("check.json", report.as_json)):
-            Path(folder, name).write_text(write(caught), encoding="utf-8", errors="backslashreplace")
+        for name, write in (
+            ("check.html", report.as_html),
+            ("check.xml", report.as_junit),
+            ("check.json", report.as_json),
+        ):
+            Path(folder, name).write_text(
+                write(caught), encoding="utf-8", errors="backslashreplace"
+            )
     seen = sorted({e["id"] for e in caught["violations"]})
     pieces = [s["pieces"] for s in caught.get("streams", [])]
-    print(f"The faulty page: {', '.join(seen) or 'nothing was seen'}; its stream was cut into {sum(pieces)} pieces.")
-    print(f"The mended page: {', '.join(sorted({e['id'] for e in clean['violations']})) or 'clean'}.")
-    good = "ufffd-persistent" in seen and not clean["violations"] and sum(pieces) == len(TRUE_TEXT.encode())
     print(
-        "This installation works." if good else "This installation does not work: the fault was not caught, or the mended page was blamed."
+        f"The faulty page: {', '.join(seen) or 'nothing was seen'}; its stream was cut into {sum(pieces)} pieces."
+    )
+    print(
+        f"The mended page: {', '.join(sorted({e['id'] for e in clean['violations']})) or 'clean'}."
+    )
+    good = (
+        "ufffd-persistent" in seen
+        and not clean["violations"]
+        and sum(pieces) == len(TRUE_TEXT.encode())
+    )
+    print(
+        "This installation works."
+        if good
+        else "This installation does not work: the fault was not caught, or the mended page was blamed."
     )
     return 0 if good else 1

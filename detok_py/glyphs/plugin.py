@@ -1,18 +1,19 @@
-"""The pytest plugin: fixtures `glyph_watch` and `chaos`, markers of the same names, `--glyph-watch=error|warn|off`.
+"""The pytest plugin: fixtures `glyph_watch` and `chaos`, markers of the same names,
+`--glyph-watch=error|warn|off`.
 
-In: pytest-playwright's `page` or `context`, of its sync or async API. Out: a test that fails when a broken glyph was shown.
-The page needs no preparation. Nothing but pytest is imported until a test asks for one of the fixtures.
+In: the `page` or `context` of pytest-playwright, of its sync or async API. Out: a test that fails
+if a broken glyph was shown. The page needs no preparation. Only pytest is imported until a test
+uses one of the fixtures.
 """
 
-import warnings
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from detok_py.glyphs.proxy import ChaosProxy
-    from detok_py.glyphs.watch import GlyphWatch
+    from .proxy import ChaosProxy
+    from .watch import GlyphWatch
 
 WATCH = pytest.StashKey["GlyphWatch"]()
 
@@ -34,16 +35,19 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "glyph_watch(within=, exclude=, ignore=, allow_literal=, strict=): watch this test's pages and judge them when it ends",
     )
-    config.addinivalue_line("markers", "chaos(split=, delay=, only=, websocket=): how the fixture `chaos` cuts streams")
+    config.addinivalue_line(
+        "markers", "chaos(split=, delay=, only=, websocket=): how the fixture `chaos` cuts streams"
+    )
 
 
 @pytest.fixture
 def glyph_watch(request: pytest.FixtureRequest) -> "GlyphWatch":
-    """Everything broken that this test's pages show: `settle()`, `expect_clean()`, `expect_text(true_text)`.
+    """The watch of this test's pages: `settle()`, `expect_clean()`, `expect_text(true_text)`.
 
-    A test that asks for it and calls none of the expectations is judged when it ends. With the async API, await the methods.
+    A test that calls none of the expectations is judged when it ends. With the async API, await the
+    methods.
     """
-    from detok_py.glyphs.watch import GlyphWatch
+    from .watch import GlyphWatch
 
     mode = request.config.getoption("--glyph-watch") or "error"
     watch = GlyphWatch.of(request.getfixturevalue("context"), mode=mode)
@@ -54,8 +58,11 @@ def glyph_watch(request: pytest.FixtureRequest) -> "GlyphWatch":
 
 @pytest.fixture
 def chaos(request: pytest.FixtureRequest) -> "Generator[ChaosProxy]":
-    """A proxy that cuts streams at every byte: `page.goto(chaos.url("http://127.0.0.1:3000"))`, then `chaos.sent_text`."""
-    from detok_py.glyphs.proxy import ChaosProxy
+    """A proxy that cuts streams at every byte.
+
+    Use `page.goto(chaos.url("http://127.0.0.1:3000"))`, then `chaos.sent_text`.
+    """
+    from .proxy import ChaosProxy
 
     marker = request.node.get_closest_marker("chaos")
     with ChaosProxy(**(marker.kwargs if marker else {})) as proxy:
@@ -64,14 +71,19 @@ def chaos(request: pytest.FixtureRequest) -> "Generator[ChaosProxy]":
 
 @pytest.fixture(autouse=True)
 def _glyph_watch_where_asked(request: pytest.FixtureRequest) -> None:
-    asked = request.config.getoption("--glyph-watch") in ("error", "warn") or request.node.get_closest_marker("glyph_watch")
+    asked = request.config.getoption("--glyph-watch") in (
+        "error",
+        "warn",
+    ) or request.node.get_closest_marker("glyph_watch")
     if asked and {"page", "context"} & set(request.fixturenames):
         request.getfixturevalue("glyph_watch")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Judge a watched test that has not judged itself, so that it fails as a test and not as a teardown."""
+    """Judge a watched test that called no expectation, so that it fails in the test, not in
+    teardown.
+    """
     outcome = yield
     watch = item.stash.get(WATCH, None)
     if watch is not None and not watch.asked:
@@ -81,16 +93,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _finish(watch: "GlyphWatch", answer: Any) -> Any:
-    """Wait for an awaitable of the async API in the loop that its pages live in, which stands still outside the test."""
+    """Return the result of an awaitable of the async API.
+
+    Outside the test, the event loop of its pages does not run, so it is run here.
+    """
     if not watch.is_async:
         return answer
     return watch.context._impl_obj._loop.run_until_complete(answer)
-
-
-class GlyphWarning(UserWarning):
-    """A broken glyph was shown, and `--glyph-watch=warn` was asked for."""
-
-
-def warn(sentence: str) -> None:
-    """Say it as a warning of pytest's."""
-    warnings.warn(GlyphWarning(sentence), stacklevel=2)

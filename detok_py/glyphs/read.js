@@ -1,5 +1,6 @@
-// What the watcher of this document has seen until now, as JSON. `outside` is true where a finding is not in `include`, or is in
-// `exclude`; `matched` says whether anything here is in `include` at all; `wrong` is what is no CSS selector.
+// Returns the findings of this document so far, as JSON. `outside` is true for a finding that is
+// not in `include` or is in `exclude`. `matched` says whether any element matches `include`.
+// `wrong` is a selector that is not valid CSS.
 ([include, exclude]) => {
   const watcher = window.__detokGlyphs;
   if (!watcher) return null;
@@ -11,11 +12,15 @@
     }
   }
   const inside = (f, selector) => f.chain.some((e) => e.matches(selector));
-  const more = watcher.sweep(), { all, doc, roots, plain } = watcher;
-  const matched = !include || [...roots].some((root) => root.querySelector(include)) || all.some((f) => inside(f, include));
+  const more = watcher.sweep(),
+    { all, doc, roots, plain } = watcher;
+  const matched =
+    !include ||
+    [...roots].some((root) => root.querySelector(include)) ||
+    all.some((f) => inside(f, include));
   const findings = all.map((f) => ({
     ...plain(f),
     outside: (!!include && !inside(f, include)) || (!!exclude && inside(f, exclude)),
   }));
   return JSON.stringify({ doc, url: location.href, more, findings, matched });
-}
+};

@@ -1,10 +1,14 @@
-// Whether this document is at rest: how long nothing has changed, and what the page itself says; null where it isn't watched.
+// Returns how long this document has not changed, and the state that the page reports; null if the
+// document is not watched.
 () => {
-  const watcher = window.__detokGlyphs, html = document.documentElement;
-  return watcher ? {
-    ...watcher.state(),
-    state: html ? html.dataset.state || "" : "",
-    busy: !!document.querySelector("[aria-busy=true]"),
-    loading: document.readyState !== "complete",
-  } : null;
-}
+  const watcher = window.__detokGlyphs,
+    html = document.documentElement;
+  return watcher
+    ? {
+        ...watcher.state(),
+        state: html ? html.dataset.state || "" : "",
+        busy: !!document.querySelector("[aria-busy=true]"),
+        loading: document.readyState !== "complete",
+      }
+    : null;
+};

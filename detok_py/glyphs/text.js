@@ -1,22 +1,34 @@
-// The text of a watched document as its reader has it: shadow roots, slots and field values included, one line a block.
-// As JSON, because half a pair would not survive the way to the harness otherwise.
+// Returns the text of a document as a reader sees it, one line a block, with shadow roots, slots and
+// field values. It is JSON, which can carry lone surrogates.
 (within) => {
   const SKIP = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|LINK|META)$/i;
-  const BLOCK = /^(P|DIV|LI|BR|TR|H[1-6]|PRE|SECTION|ARTICLE|UL|OL|TABLE|BODY|FORM|OPTION|BLOCKQUOTE|LABEL|BUTTON)$/;
+  const BLOCK =
+    /^(P|DIV|LI|BR|TR|H[1-6]|PRE|SECTION|ARTICLE|UL|OL|TABLE|BODY|FORM|OPTION|BLOCKQUOTE|LABEL|BUTTON)$/;
   const { roots, rootOf } = window.__detokGlyphs;
   const read = (node, out) => {
     if (node.nodeType === 3) return void out.push(node.data);
     if (node.nodeType === 1 && SKIP.test(node.localName)) return;
-    if (node.localName === "textarea" || (node.localName === "input" && /^(text|search|url|)$/.test(node.type))) {
+    if (
+      node.localName === "textarea" ||
+      (node.localName === "input" && /^(text|search|url|)$/.test(node.type))
+    ) {
       return void out.push("\n", node.value, "\n");
     }
-    const line = BLOCK.test(node.nodeName), assigned = node.localName === "slot" ? node.assignedNodes() : [];
+    const line = BLOCK.test(node.nodeName),
+      assigned = node.localName === "slot" ? node.assignedNodes() : [];
     if (line) out.push("\n");
-    for (const n of assigned.length ? assigned : (rootOf.get(node) || node).childNodes) read(n, out);
+    for (const n of assigned.length ? assigned : (rootOf.get(node) || node).childNodes)
+      read(n, out);
     if (line) out.push("\n");
   };
   const out = [];
-  const tops = within ? [...roots].flatMap((r) => [...r.querySelectorAll(within)]) : [document.body || document];
-  for (const e of tops) if (!tops.some((o) => o !== e && o.contains(e))) { read(e, out); out.push("\n"); }
+  const tops = within
+    ? [...roots].flatMap((r) => [...r.querySelectorAll(within)])
+    : [document.body || document];
+  for (const e of tops)
+    if (!tops.some((o) => o !== e && o.contains(e))) {
+      read(e, out);
+      out.push("\n");
+    }
   return JSON.stringify(out.join(""));
-}
+};

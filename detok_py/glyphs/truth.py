@@ -1,25 +1,25 @@
-"""What the model sent against what the page shows.
+"""Compare what the model sent with what the page shows.
 
-In: the true text and the page's text. Out: a list of differences, each with a name: dropped, duplicated, reordered, latin1,
-changed. Markup, spaces and typographic quotes are not compared, because a chat page rightly changes them; letters, digits and
-everything beyond ASCII are, because it must not.
+In: the true text and the page's text. Out: a list of differences, each of a kind: dropped,
+duplicated, reordered, latin1, changed. Only letters, digits and characters beyond ASCII are
+compared: a chat page may change markup, spaces and typographic quotes.
 """
 
 import html
 import re
 from typing import NamedTuple
 
-# What smart typography exchanges.
+# Characters that smart typography replaces or inserts.
 TYPOGRAPHY = dict.fromkeys(map(ord, "‘’‚“”„…–—«»•·\u00ad\ufeff"))
-RESYNC = 6  # characters that must agree again before a difference is over
-REACH = 2000  # how far a difference may reach
+RESYNC = 6  # how many characters must agree after a difference
+REACH = 2000  # the most characters that a difference may have
 MOJIBAKE = re.compile(
     "[\u00c2-\u00f4][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122]+"
 )
 
 
 class Difference(NamedTuple):
-    """One place where the page does not show what was sent: what kind, what was sent, what is shown, and the text before it."""
+    """One place where the page does not show what was sent, and the text before it."""
 
     kind: str
     sent: str
@@ -28,33 +28,42 @@ class Difference(NamedTuple):
 
 
 def letters(text: str) -> str:
-    """Return what rendering must not change: letters, digits, and whatever is not ASCII.
+    """Return the characters that rendering must not change: letters, digits, and all beyond ASCII.
 
     >>> letters("**Grüß Gott**, 1 – 2\\n")
     'GrüßGott12'
     """
-    return "".join([c for c in text.translate(TYPOGRAPHY) if c.isalnum() or (c > "\x7f" and not c.isspace())])
+    return "".join(
+        [c for c in text.translate(TYPOGRAPHY) if c.isalnum() or (c > "\x7f" and not c.isspace())]
+    )
 
 
 def unmarked(text: str) -> str:
-    """Return Markdown's visible text, roughly: link addresses, fence languages, tags, the numbers and boxes of lists are no text.
+    """Return roughly the visible text of Markdown.
+
+    Link addresses, fence lines, tags, and the numbers and boxes of lists are left out.
 
     >>> unmarked("1. [naïve](a/b) &amp; <b>漢</b>\\n- [x] done")
     '[naïve] & 漢\\ndone'
     """
     text = re.sub(r"(?m)^\s*(```|~~~).*$", "", text)
-    # A browser draws the number of a list as a marker, and its box as a field.
+    # A browser shows the number of a list item as a marker, and its box as a field.
     text = re.sub(r"(?m)^([ >]*)(\d+[.)]|[-*+])[ \t]+(\[[ xX]\] +)?", r"\1", text)
     text = re.sub(r"\]\([^)\s]*\)", "]", text)
     return html.unescape(re.sub(r"</?[A-Za-z][^<>]*>", "", text))
 
 
 def misread(text: str, encoding: str) -> str:
-    """Return what UTF-8 text becomes when its bytes are read as `encoding`; "" where they cannot be."""
+    """Return the text that the UTF-8 bytes of `text` are in `encoding`.
+
+    A byte that `encoding` does not have is read as Latin-1.
+    """
     try:
         return text.encode("utf-8", "surrogatepass").decode(encoding)
     except UnicodeDecodeError:
-        return "".join([b.decode(encoding, "replace").replace("\ufffd", chr(b[0])) for b in _bytes(text)])
+        return "".join(
+            [b.decode(encoding, "replace").replace("\ufffd", chr(b[0])) for b in _bytes(text)]
+        )
 
 
 def _bytes(text: str) -> list[bytes]:
@@ -62,9 +71,11 @@ def _bytes(text: str) -> list[bytes]:
 
 
 def latin1(text: str) -> list[str]:
-    """Return the runs of `text` that are UTF-8 read one byte at a time, as Latin-1 or windows-1252: `Ã©`, `é¾œ`.
+    """Return the runs of `text` that are UTF-8 read one byte at a time, as Latin-1 or windows-1252:
+    `Ã©`, `é¾œ`.
 
-    A run counts when all of it reads back as UTF-8. French `voilà »` reads back too: who asks decides how many are enough.
+    A run counts if all of it can be read as UTF-8 again. That is also true of French `voilà »`, so
+    one run alone proves little.
 
     >>> latin1("café Ã© naïve")
     ['Ã©']
@@ -76,7 +87,7 @@ def latin1(text: str) -> list[str]:
                 raw = match.group().encode(encoding)
             except UnicodeEncodeError:
                 raw = b"".join([_one_byte(c) for c in match.group()])
-            # The last character may be cut: the stream may have been.
+            # The last character may be incomplete, because the stream may have been cut.
             for end in range(len(raw), max(1, len(raw) - 3), -1):
                 try:
                     raw[:end].decode("utf-8")
@@ -98,9 +109,10 @@ def _one_byte(character: str) -> bytes:
 
 
 def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
-    """Return where `shown`, which may have other text around it, differs from `true_text`; [] when it has all of it.
+    """Return where `shown` differs from `true_text`; [] if it has all of it.
 
-    `times` is how often the page must have it: twice when the user's own message repeats it.
+    `shown` may have other text around it. `times` is how often it must have the true text: twice if
+    the user's message is the same text.
 
     >>> compare("naïve 漢字", "You: hi Bot: naïve 漢字 Send")
     []
@@ -119,16 +131,26 @@ def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
         wrong = letters(misread(true_text, encoding))
         if wrong != wanted and wrong in page:
             return [Difference("latin1", true_text[:60], misread(true_text, encoding)[:60], "")]
-    # Whole copies are not what is wrong: look at what is left.
+    # Compare with what is left when a complete copy is removed.
     if times > 1:
         page = page.replace(wanted, "\0", 1)
-    tried = [_aligned(text, page, i, j) for text in {wanted: 0, plain: 0} if text for i, j in _anchors(text, page)]
+    tried = [
+        _aligned(text, page, i, j)
+        for text in {wanted: 0, plain: 0}
+        if text
+        for i, j in _anchors(text, page)
+    ]
     nothing = [Difference("dropped", wanted[:60], "", "")]
-    return min(tried, key=lambda found: sum([len(d.sent) + len(d.shown) for d in found]), default=nothing)
+    return min(
+        tried, key=lambda found: sum([len(d.sent) + len(d.shown) for d in found]), default=nothing
+    )
 
 
 def _anchors(wanted: str, page: str) -> list[tuple[int, int]]:
-    """Places in the text, and where the page has them: the ways between the two that most pieces of the text agree on."""
+    """Return pairs of a place in the text and its place in the page.
+
+    They are of the distances between the two that most pieces of the text agree on.
+    """
     for size in (RESYNC, 3, 1):
         size = min(size, len(wanted))
         votes: dict[int, list[int]] = {}
@@ -143,15 +165,19 @@ def _anchors(wanted: str, page: str) -> list[tuple[int, int]]:
                     break
                 votes.setdefault(j - i, []).append(i)
         if votes:
-            # More than one, because a text that repeats itself agrees with its own later parts as well.
+            # More than one distance, because a text that repeats itself also agrees with its own
+            # later parts.
             ways = sorted(votes, key=lambda way: len(votes[way]), reverse=True)[:4]
             return [(votes[way][0], votes[way][0] + way) for way in ways]
     return []
 
 
 def _aligned(wanted: str, page: str, i: int, j: int) -> list[Difference]:
-    # From the anchor to the end, and from the anchor back to the beginning, which is the same walk over the text turned round.
-    places = [(i - a - b, i - a, j - c - d, j - c) for a, b, c, d in _walk(wanted[:i][::-1], page[:j][::-1])][::-1]
+    # From the anchor to the beginning, in the reversed texts, and from the anchor to the end.
+    places = [
+        (i - a - b, i - a, j - c - d, j - c)
+        for a, b, c, d in _walk(wanted[:i][::-1], page[:j][::-1])
+    ][::-1]
     places += [(i + a, i + a + b, j + c, j + c + d) for a, b, c, d in _walk(wanted[i:], page[j:])]
     out: list[Difference] = []
     for start, end, first, last in places:
@@ -164,7 +190,10 @@ def _aligned(wanted: str, page: str, i: int, j: int) -> list[Difference]:
 
 
 def _doubled_end(wanted: str, page: str, end: int) -> list[Difference]:
-    """Text behind the end that repeats the end is doubled too. One letter may be the page's own next word."""
+    """Return the difference if the text after the end repeats the end.
+
+    Short repetitions may be the page's own next word, so they do not count.
+    """
     for size in range(min(40, len(wanted) - 1), 0, -1):
         tail = wanted[-size:]
         if page.startswith(tail, end) and not tail.isascii() and (size > 3 or max(tail) > "\uffff"):
@@ -173,7 +202,10 @@ def _doubled_end(wanted: str, page: str, end: int) -> list[Difference]:
 
 
 def _walk(wanted: str, page: str) -> list[tuple[int, int, int, int]]:
-    """Where the two differ on the way: an offset and a length in the one, and in the other. What follows on the page is not looked at."""
+    """Return where the two differ: offset and length in `wanted`, then offset and length in `page`.
+
+    Text of the page after the end of `wanted` is ignored.
+    """
     i = j = 0
     out = []
     while i < len(wanted):
@@ -187,17 +219,23 @@ def _walk(wanted: str, page: str) -> list[tuple[int, int, int, int]]:
 
 
 def _resync(wanted: str, page: str, i: int, j: int) -> tuple[int, int]:
-    """How much of each side to leave out so that they agree again; the least of both together."""
+    """Return how many characters to skip on each side, in total as few as possible, so that the two
+    agree again.
+    """
     rest = len(wanted) - i
     for total in range(1, min(REACH, rest + len(page) - j) + 1):
         for a in range(min(total, rest) + 1):
             b = total - a
             piece = wanted[i + a : i + a + RESYNC]
-            if piece and page.startswith(piece, j + b) and (len(piece) == RESYNC or a + len(piece) == rest):
+            if (
+                piece
+                and page.startswith(piece, j + b)
+                and (len(piece) == RESYNC or a + len(piece) == rest)
+            ):
                 return a, b
         if total > 300 and total % 2:
             break
-    # Nothing agrees any more. Only what was sent is known to be missing.
+    # They never agree again. Only the text that was sent is certainly missing.
     following = page[j : j + rest]
     return rest, 0 if following.isascii() else len(following)
 
@@ -206,9 +244,19 @@ def _kind(sent: str, shown: str, before: str, after: str) -> str:
     if not sent:
         if before.endswith(shown) or after.startswith(shown):
             return "duplicated"
-        # The page's own words (a button, a time) between two paragraphs are not the model's.
-        return "" if shown.isascii() else "latin1" if latin1(shown) else "duplicated" if shown in before[-400:] else "changed"
-    if (shown and letters(misread(sent, "latin-1")) == shown) or (shown and letters(misread(sent, "cp1252")) == shown):
+        # The page may have its own words (a button, a time) between two paragraphs.
+        return (
+            ""
+            if shown.isascii()
+            else "latin1"
+            if latin1(shown)
+            else "duplicated"
+            if shown in before[-400:]
+            else "changed"
+        )
+    if (shown and letters(misread(sent, "latin-1")) == shown) or (
+        shown and letters(misread(sent, "cp1252")) == shown
+    ):
         return "latin1"
     if not shown:
         return "dropped"
@@ -218,12 +266,19 @@ def _kind(sent: str, shown: str, before: str, after: str) -> str:
 
 
 def _reordered(found: list[Difference]) -> list[Difference]:
-    """A piece that is missing at one place and too much at another was moved."""
+    """Replace pairs of a dropped and an additional piece by one reordered piece."""
     out = list(found)
     for lost in found:
         for extra in found:
-            if lost.kind == "dropped" and extra.kind in ("changed", "duplicated") and not extra.sent and lost.sent == extra.shown:
+            if (
+                lost.kind == "dropped"
+                and extra.kind in ("changed", "duplicated")
+                and not extra.sent
+                and lost.sent == extra.shown
+            ):
                 if lost in out and extra in out:
-                    out[out.index(lost)] = Difference("reordered", lost.sent, extra.shown, lost.before)
+                    out[out.index(lost)] = Difference(
+                        "reordered", lost.sent, extra.shown, lost.before
+                    )
                     out.remove(extra)
     return out

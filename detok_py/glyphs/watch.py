@@ -1,41 +1,46 @@
-"""Watch a browser context for broken glyphs: the harness side of watcher.js.
+"""Watch a browser context for broken glyphs: the Python side of watcher.js.
 
-In: a Playwright page or context, sync or async. Out: findings, and the verdict that report.py makes of them. Held: every
-finding of every document that the context has shown, also of those that are gone.
+In: a Playwright page or context, sync or async. Out: findings, and the verdict that report.py makes
+of them. Held: the findings of every document that the context has shown, closed ones too.
 
-The same code serves both of Playwright's APIs: a method is a generator of calls, and `_run` either makes them or awaits
-them. With the async API every method here returns an awaitable.
+The same code serves both of Playwright's APIs: a method is a generator of calls, and `_run` makes
+or awaits each call. With the async API, every method returns an awaitable.
 """
 
 import json
+import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from detok_py.errors import DetokError
-from detok_py.glyphs import report
-from detok_py.glyphs.truth import compare
+from ..errors import DetokError
+from . import report
+from .truth import compare
 
 BINDING = "__detokGlyphsPost"
 Steps = Generator[Callable[[], Any], Any, Any]
 
 
 class WatchError(DetokError, RuntimeError):
-    """The page cannot be watched: it is closed, or was never opened."""
+    """The page cannot be watched or judged."""
+
+
+class GlyphWarning(UserWarning):
+    """A broken glyph was shown, with `--glyph-watch=warn`."""
 
 
 @cache
 def script(name: str) -> str:
-    """Return one of the scripts that lie beside this module: watcher.js goes into every frame, the others ask it something."""
+    """Return a script of this folder: watcher.js runs in every frame, the others query it."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 class GlyphWatch:
-    """Everything broken that the pages of a context have shown, however briefly.
+    """Every broken glyph that the pages of a context have shown, however briefly.
 
-    Made before the page is opened it sees the first paint; made later it sees what is there from then on. `page_or_context`
-    is Playwright's, of the sync or of the async API; with the async one, await `install()` first and each method after.
+    Create it before the page is opened, so that it sees the first paint. `page_or_context` is of
+    Playwright's sync or async API. With the async API, await `install()` first, then each method.
 
     >>> watch = GlyphWatch(page)                                          # doctest: +SKIP
     >>> page.goto("http://127.0.0.1:3000"); page.get_by_role("button").click()   # doctest: +SKIP
@@ -43,7 +48,9 @@ class GlyphWatch:
     """
 
     def __init__(self, page_or_context: Any, *, mode: str = "error") -> None:
-        self.context = page_or_context.context if hasattr(page_or_context, "goto") else page_or_context
+        self.context = (
+            page_or_context.context if hasattr(page_or_context, "goto") else page_or_context
+        )
         self.is_async = type(self.context).__module__.startswith("playwright.async_api")
         self.mode = mode
         self.asked = False
@@ -55,14 +62,14 @@ class GlyphWatch:
 
     @classmethod
     def of(cls, page_or_context: Any, *, mode: str = "error") -> "GlyphWatch":
-        """Return the one watch of this context: a context is watched once, however many ask."""
+        """Return the watch of this context; each context has one."""
         context = page_or_context.context if hasattr(page_or_context, "goto") else page_or_context
         watch: GlyphWatch | None = getattr(context, "_detok_glyph_watch", None)
         if watch is None:
             watch = context._detok_glyph_watch = cls(context, mode=mode)
         return watch
 
-    # --- driving either API ---------------------------------------------------------------------------------------
+    # --- driving either API -----------------------------------------------------------------------
     def _run(self, steps: Steps) -> Any:
         if self.is_async:
             return _awaited(steps)
@@ -80,7 +87,7 @@ class GlyphWatch:
                 failure = error
 
     def install(self) -> Any:
-        """Put the watcher into every frame, those that are open and those to come."""
+        """Put the watcher into every open frame and every later one."""
         return self._run(self._install())
 
     def _install(self) -> Steps:
@@ -99,10 +106,15 @@ class GlyphWatch:
             self._gone[finding["id"]] = finding
 
     def _frames(self) -> list[tuple[Any, Any]]:
-        return [(page, frame) for page in self.context.pages if not page.is_closed() for frame in page.frames]
+        return [
+            (page, frame)
+            for page in self.context.pages
+            if not page.is_closed()
+            for frame in page.frames
+        ]
 
     def _quietly(self, call: Callable[[], Any]) -> Steps:
-        """Make a call to a frame that may be navigating or gone; None when it is."""
+        """Make a call to a frame; return None if the frame is navigating or closed."""
         try:
             return (yield call)
         except Exception as error:
@@ -110,33 +122,45 @@ class GlyphWatch:
                 raise
             return None
 
-    # --- waiting --------------------------------------------------------------------------------------------------
+    # --- waiting ----------------------------------------------------------------------------------
     def settle(self, quiet_ms: float = 800, timeout_ms: float = 30_000, least_ms: float = 0) -> Any:
-        """Wait until no watched document has changed for `quiet_ms`; return True, or False when `timeout_ms` ran out.
+        """Wait until no watched document has changed for `quiet_ms`. Return False after
+        `timeout_ms`, else True.
 
-        A document whose `<html data-state>` says loading or streaming, one that is `aria-busy`, and one that still loads are
-        not quiet. `least_ms` is how long a page is given to begin when nothing has changed since it was loaded.
+        A document is not quiet while it loads, is `aria-busy`, or has an `<html data-state>` of
+        loading or streaming. If nothing has changed since the page was loaded, `least_ms` is the
+        shortest wait.
         """
         return self._run(self._settle(quiet_ms, timeout_ms, least_ms))
 
     def _settle(self, quiet_ms: float, timeout_ms: float, least_ms: float) -> Steps:
         pages = [page for page in self.context.pages if not page.is_closed()]
         if not pages:
-            raise WatchError("There is no open page to wait for; open one in the watched context first.")
+            raise WatchError(
+                "There is no open page to wait for; open one in the watched context first."
+            )
         yield from self._open_closed_roots()
         waited, before, moved = 0.0, -1, False
         while True:
             states = []
             for _, frame in self._frames():
-                state = yield from self._quietly(lambda frame=frame: frame.evaluate(script("state.js")))  # type: ignore[misc]
+                state = yield from self._quietly(
+                    lambda frame=frame: frame.evaluate(script("state.js"))  # type: ignore[misc]
+                )
                 if state:
                     states.append(state)
             total = sum(state["mutations"] for state in states)
             moved = moved or (before >= 0 and total != before)
             before = total
-            busy = any(s["loading"] or s["busy"] or s["state"] in ("loading", "streaming") for s in states)
+            busy = any(
+                s["loading"] or s["busy"] or s["state"] in ("loading", "streaming") for s in states
+            )
             quiet = min((s["quiet"] for s in states), default=timeout_ms)
-            begun = moved or waited >= least_ms or any(s["state"] in ("finished", "error") for s in states)
+            begun = (
+                moved
+                or waited >= least_ms
+                or any(s["state"] in ("finished", "error") for s in states)
+            )
             if self.mode == "off" or (states and not busy and quiet >= quiet_ms and begun):
                 yield from self._open_closed_roots()
                 return True
@@ -147,7 +171,10 @@ class GlyphWatch:
             waited += pause
 
     def _open_closed_roots(self) -> Steps:
-        """Chromium: hand closed declarative shadow roots, which no script can reach, to the watcher through the debugger."""
+        """In Chromium, give closed declarative shadow roots to the watcher.
+
+        Scripts cannot reach them; the debugger can.
+        """
         browser = self.context.browser
         if browser is None or browser.browser_type.name != "chromium":
             return
@@ -156,25 +183,36 @@ class GlyphWatch:
                 continue
             session = self._debuggers.get(page)
             if session is None:
-                session = yield from self._quietly(lambda page=page: self.context.new_cdp_session(page))  # type: ignore[misc]
+                session = yield from self._quietly(
+                    lambda page=page: self.context.new_cdp_session(page)  # type: ignore[misc]
+                )
                 if session is None:
                     continue
                 self._debuggers[page] = session
-            tree = yield from self._quietly(lambda s=session: s.send("DOM.getDocument", {"depth": -1, "pierce": True}))  # type: ignore[misc]
+            tree = yield from self._quietly(
+                lambda s=session: s.send("DOM.getDocument", {"depth": -1, "pierce": True})  # type: ignore[misc]
+            )
             for root in _closed_roots(tree["root"] if tree else {}):
-                held = yield from self._quietly(lambda s=session, r=root: s.send("DOM.resolveNode", {"backendNodeId": r}))  # type: ignore[misc]
+                held = yield from self._quietly(
+                    lambda s=session, r=root: s.send("DOM.resolveNode", {"backendNodeId": r})  # type: ignore[misc]
+                )
                 if held:
                     call = {
                         "objectId": held["object"]["objectId"],
                         "functionDeclaration": "function () { this.ownerDocument.defaultView?.__detokGlyphs?.observe(this) }",
                     }
-                    yield from self._quietly(lambda s=session, c=call: s.send("Runtime.callFunctionOn", c))  # type: ignore[misc]
-            # Or the browser would go on telling of every change to every node.
+                    yield from self._quietly(
+                        lambda s=session, c=call: s.send("Runtime.callFunctionOn", c)  # type: ignore[misc]
+                    )
+            # Otherwise the browser would report every change of every node.
             yield from self._quietly(lambda s=session: s.send("DOM.disable"))  # type: ignore[misc]
 
-    # --- reading --------------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
     def findings(self, include: str | None = None, exclude: str | None = None) -> Any:
-        """Return every finding as a dict, oldest first; those outside `include` or inside `exclude` have `outside` true."""
+        """Return every finding as a dict, oldest first.
+
+        `outside` is true for those outside `include` or inside `exclude`.
+        """
         self.asked = True
         return self._run(self._findings(include, exclude))
 
@@ -185,14 +223,17 @@ class GlyphWatch:
         found: dict[str, dict[str, Any]] = {}
         matched = not self._frames()
         for page, frame in self._frames():
-            # Where no script may run, the watcher has not either; the debugger may, and sees at least what is there now.
+            # If the page forbids scripts, the watcher did not run either. The debugger can run it
+            # now, and at least the current content is seen.
             yield from self._quietly(lambda frame=frame: frame.evaluate(script("watcher.js")))  # type: ignore[misc]
-            answer = yield from self._quietly(lambda frame=frame: frame.evaluate(script("read.js"), [include, exclude]))  # type: ignore[misc]
+            answer = yield from self._quietly(
+                lambda frame=frame: frame.evaluate(script("read.js"), [include, exclude])  # type: ignore[misc]
+            )
             if not answer:
                 continue
             data = json.loads(answer)
             if "wrong" in data:
-                raise WatchError(f"{data['wrong']!r} is no CSS selector.")
+                raise WatchError(f"{data['wrong']!r} is not a CSS selector.")
             matched = matched or data["matched"]
             if not data["findings"]:
                 continue
@@ -200,23 +241,39 @@ class GlyphWatch:
             if frame.parent_frame is not None and (include or exclude):
                 hidden = yield from self._outside(frame, include, exclude)
             for finding in data["findings"]:
-                # What an inner frame shows is inside `include` when the frame is, or when its own elements match.
+                # A finding of an inner frame is inside `include` if the frame is, or if its own
+                # elements match.
                 if frame.parent_frame is not None and include and not hidden:
                     finding["outside"] = False
-                finding.update(url=data["url"], live=finding["gone"] is None, frame=frame, page=page, more=data["more"])
+                finding.update(
+                    url=data["url"],
+                    live=finding["gone"] is None,
+                    frame=frame,
+                    page=page,
+                    more=data["more"],
+                )
                 found[finding["id"]] = finding
         if not matched:
-            raise WatchError(f"No element of the page matches {include!r}: there is nothing to judge.")
-        # What only the binding knows belongs to documents that are gone: what they showed was shown.
+            raise WatchError(
+                f"No element of the page matches {include!r}: there is nothing to judge."
+            )
+        # The other findings are of documents that are closed. They were shown, so they count.
         for name, finding in self._gone.items():
             if name not in found:
-                found[name] = {**finding, "outside": False, "live": False, "frame": None, "page": None, "more": 0}
+                found[name] = {
+                    **finding,
+                    "outside": False,
+                    "live": False,
+                    "frame": None,
+                    "page": None,
+                    "more": 0,
+                }
         for finding in found.values():
             finding["text"], finding["at"] = _in_context(finding)
         return sorted(found.values(), key=lambda f: (f["url"], f["born"]))
 
     def clear(self) -> None:
-        """Forget what documents that are gone have shown: the next verdict is about those that are open, and those to come."""
+        """Forget the findings of closed documents, so that later verdicts leave them out."""
         self._gone.clear()
 
     def _outside(self, frame: Any, include: str | None, exclude: str | None) -> Steps:
@@ -227,19 +284,24 @@ class GlyphWatch:
         return (yield from self._quietly(lambda: element.evaluate(test, [include, exclude])))
 
     def text(self, within: str | None = None) -> Any:
-        """Return the text of all frames as the reader has it: shadow roots, input values and all, one line a block."""
+        """Return the text of all frames as a reader sees it, one line a block.
+
+        Shadow roots and input values are included.
+        """
         return self._run(self._text(within))
 
     def _text(self, within: str | None) -> Steps:
         parts = []
         yield from self._open_closed_roots()
         for _, frame in self._frames():
-            answer = yield from self._quietly(lambda frame=frame: frame.evaluate(script("text.js"), within))  # type: ignore[misc]
+            answer = yield from self._quietly(
+                lambda frame=frame: frame.evaluate(script("text.js"), within)  # type: ignore[misc]
+            )
             if answer:
                 parts.append(json.loads(answer))
         return "\n".join(parts)
 
-    # --- the verdict ----------------------------------------------------------------------------------------------
+    # --- the verdict ------------------------------------------------------------------------------
     def result(
         self,
         within: str | None = None,
@@ -253,15 +315,22 @@ class GlyphWatch:
         sent: Sequence[str] | None = None,
         times: int = 1,
     ) -> Any:
-        """Return the verdict, shaped like axe's: `{"violations": […], "incomplete": […], "passes": […], …}`.
+        """Return the verdict in axe's format: `{"violations": […], "incomplete": […], "passes":
+        […], …}`.
 
-        `truth` is what the model sent: then dropped, doubled, reordered and Latin-1 characters are found, and a U+FFFD that it
-        has at that place passes. `allow_literal` is that text alone, or True to let every U+FFFD pass that stays to the end.
-        `sent` is a proxy's reading of the engine's answers, each compared where there is no `truth`; `times` is how often the
-        page must have it. `ignore` names rules (report.RULES). `screenshots` puts a PNG, base64, into each finding.
+        `truth` is what the model sent. With it, dropped, doubled, reordered and Latin-1 characters
+        are found, and a U+FFFD that it has at the same place passes. `allow_literal` is a text for
+        that last purpose only, or True to let every U+FFFD pass that stays to the end. `sent` are
+        the engine's answers as a proxy read them; without `truth`, each is compared. `times` is how
+        often the page must show the text. `ignore` names rules (report.RULES). `screenshots` adds a
+        PNG in base64 to each finding.
         """
         self.asked = True
-        return self._run(self._result(within, exclude, tuple(ignore), truth, allow_literal, screenshots, tofu, sent, times))
+        return self._run(
+            self._result(
+                within, exclude, tuple(ignore), truth, allow_literal, screenshots, tofu, sent, times
+            )
+        )
 
     def _result(
         self,
@@ -309,13 +378,19 @@ class GlyphWatch:
         for finding in findings[:24]:
             page, frame, picture = finding["page"], finding["frame"], None
             if finding["live"] and page:
-                rect = yield from self._quietly(lambda f=finding: f["frame"].evaluate(script("show.js"), f["id"]))  # type: ignore[misc]
+                rect = yield from self._quietly(
+                    lambda f=finding: f["frame"].evaluate(script("show.js"), f["id"])  # type: ignore[misc]
+                )
                 if rect and frame is page.main_frame:
-                    picture = yield from self._quietly(lambda r=rect, p=page: p.screenshot(clip=_around(r, p), timeout=5000))  # type: ignore[misc]
+                    picture = yield from self._quietly(
+                        lambda r=rect, p=page: p.screenshot(clip=_around(r, p), timeout=5000)  # type: ignore[misc]
+                    )
                 elif rect:
                     element = yield from self._quietly(lambda f=frame: f.frame_element())  # type: ignore[misc]
                     if element:
-                        picture = yield from self._quietly(lambda e=element: e.screenshot(timeout=5000))  # type: ignore[misc]
+                        picture = yield from self._quietly(
+                            lambda e=element: e.screenshot(timeout=5000)  # type: ignore[misc]
+                        )
             finding["screenshot_kind"] = "page" if picture else "redrawn"
             picture = picture or (yield from self._redrawn(finding, easel))
             if picture:
@@ -324,7 +399,7 @@ class GlyphWatch:
             yield from self._quietly(lambda c=context: c.close())  # type: ignore[misc]
 
     def _redrawn(self, finding: dict[str, Any], easel: list[Any]) -> Steps:
-        """What was painted for a moment can't be photographed any more: paint the recorded text again, in its own font."""
+        """Return a picture of a text that is gone: the recorded text, painted again in its font."""
         browser = self.context.browser
         if not easel and browser is not None:
             context = yield from self._quietly(browser.new_context)
@@ -348,16 +423,22 @@ class GlyphWatch:
         allow_literal: bool | str = False,
         strict: bool = False,
     ) -> Any:
-        """Raise AssertionError, with every fault and its likely cause, if a broken glyph was shown; return the verdict.
+        """Raise AssertionError if a broken glyph was shown, with each fault and its likely cause.
+        Return the verdict.
 
-        What came and went within one task, before any frame, is only listed as incomplete; `strict` fails on it too.
+        A broken glyph that was never painted is only listed as incomplete; `strict` fails on it
+        too.
         """
         self.asked = True
 
         def steps() -> Steps:
-            verdict = yield from self._result(within, exclude, tuple(ignore), None, allow_literal, False, False)
+            verdict = yield from self._result(
+                within, exclude, tuple(ignore), None, allow_literal, False, False
+            )
             if strict:
-                verdict["violations"] += [f for f in verdict["incomplete"] if f["id"] == "ufffd-unpainted"]
+                verdict["violations"] += [
+                    f for f in verdict["incomplete"] if f["id"] == "ufffd-unpainted"
+                ]
             if verdict["violations"]:
                 self._fail(report.sentence(verdict))
             return verdict
@@ -365,7 +446,10 @@ class GlyphWatch:
         return self._run(steps())
 
     def expect_text(self, true_text: str, *, within: str | None = None) -> Any:
-        """Raise AssertionError, saying what was dropped, doubled, reordered or read as Latin-1, unless the page shows `true_text`."""
+        """Raise AssertionError unless the page shows `true_text`.
+
+        The message says what was dropped, doubled, reordered or read as Latin-1.
+        """
         self.asked = True
 
         def steps() -> Steps:
@@ -378,9 +462,8 @@ class GlyphWatch:
 
     def _fail(self, sentence: str) -> None:
         if self.mode == "warn":
-            from detok_py.glyphs.plugin import warn
-
-            return warn(sentence)
+            warnings.warn(GlyphWarning(sentence), stacklevel=2)
+            return
         raise AssertionError(sentence)
 
 
@@ -402,9 +485,14 @@ async def _awaited(steps: Steps) -> Any:
 
 
 def _in_context(finding: dict[str, Any]) -> tuple[str, int]:
-    """A node's own text and where it is broken, with what stood before that node: a page may have one for each token."""
+    """Return the text of a finding and where it is broken.
+
+    The text before its node is included: a page may have a node for each token.
+    """
     text, at = finding["text"], finding["at"]
-    spot = max([one for one in finding["spots"] if one.endswith(text[: at + 1])], key=len, default="")
+    spot = max(
+        [one for one in finding["spots"] if one.endswith(text[: at + 1])], key=len, default=""
+    )
     return (spot + text[at + 1 :], len(spot) - 1) if spot else (text, at)
 
 
@@ -429,12 +517,17 @@ def _around(rect: dict[str, float], page: Any) -> dict[str, float]:
     return {"x": x, "y": y, "width": width, "height": max(24.0, min(rect["height"] + 24, 400.0))}
 
 
-def expect_no_replacement(page: Any, include: str | None = None, exclude: str | None = None, allow_literal: bool | str = False) -> Any:
-    """Fail if the page shows, or since it was watched has shown, U+FFFD or a lone surrogate.
+def expect_no_replacement(
+    page: Any,
+    include: str | None = None,
+    exclude: str | None = None,
+    allow_literal: bool | str = False,
+) -> Any:
+    """Fail if the page shows U+FFFD or a lone surrogate, or has shown one since it was watched.
 
-    `include` and `exclude` are CSS selectors. `allow_literal` is the true text, or True to let a U+FFFD pass that stays: a
-    model may send one. Without the fixture `glyph_watch` the watch begins now: what has come and gone before is not seen.
-    With Playwright's async API the result must be awaited.
+    `include` and `exclude` are CSS selectors. `allow_literal` is the true text, or True to let a
+    U+FFFD pass that stays, because a model may send one. Without the fixture `glyph_watch`, the
+    watch begins now. With Playwright's async API, await the result.
 
     >>> expect_no_replacement(page, include="main", exclude="pre.raw")   # doctest: +SKIP
     """

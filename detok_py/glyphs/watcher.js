@@ -1,25 +1,42 @@
-// Sees every broken glyph that a document shows, for however short a time: U+FFFD, or a lone surrogate, which paints the same.
-// In: nothing; it runs before any script of the page, in every frame. Out: `__detokGlyphs`, for read.js, and, where the harness gave
-// the binding `__detokGlyphsPost`, each finding as it changes.
+// Finds every broken glyph that a document shows, however briefly: U+FFFD, or a lone surrogate, which
+// looks the same. It runs in every frame before any script of the page. Out: `__detokGlyphs` for
+// read.js, and each change of a finding through the binding `__detokGlyphsPost`, if there is one.
 //
-// Mutation observers run after every task and every animation callback, before anything is painted; a tick behind the
-// last callback therefore knows what this frame paints: `frames` is how many showed it.
+// Mutation observers run after each task and each animation callback, before the frame is painted. An
+// animation callback after all others therefore knows what the frame paints; `frames` counts the
+// frames that showed a finding.
 (() => {
   "use strict";
-  const KEY = "__detokGlyphs", MAX = 500, SETTLED = 600, LONG = 4000;
+  const KEY = "__detokGlyphs",
+    MAX = 500,
+    SETTLED = 600,
+    LONG = 4000;
   if (window[KEY]) return;
   const post = window[KEY + "Post"];
-  const doc = Math.random().toString(36).slice(2), clock = () => performance.now();
-  const raf = window.requestAnimationFrame.bind(window), later = window.setTimeout.bind(window);
+  const doc = Math.random().toString(36).slice(2),
+    clock = () => performance.now();
+  const raf = window.requestAnimationFrame.bind(window),
+    later = window.setTimeout.bind(window);
   const style = window.getComputedStyle.bind(window);
   const SKIP = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|LINK|META|TEXTAREA)$/i;
-  const BROKEN = /[\uD800-\uDFFF\uFFFD]/u, RISKY = /\uFFFD|\\0*(fffd|d[89a-f]\w\w)\b/i;
+  const BROKEN = /[\uD800-\uDFFF\uFFFD]/u,
+    RISKY = /\uFFFD|\\0*(fffd|d[89a-f]\w\w)\b/i;
   const PSEUDO = ["::before", "::after", "::marker"];
 
-  const all = [], live = new Set(), byNode = new WeakMap(), roots = new Set(), rootOf = new WeakMap(), changed = new Set();
-  let more = 0, last = clock(), mutations = 0, culprit = null, risky = false, dirty = true;
+  const all = [],
+    live = new Set(),
+    byNode = new WeakMap(),
+    roots = new Set(),
+    rootOf = new WeakMap(),
+    changed = new Set();
+  let more = 0,
+    last = clock(),
+    mutations = 0,
+    culprit = null,
+    risky = false,
+    dirty = true;
 
-  // Where the first broken character is, or -1.
+  // Returns the index of the first broken character, or -1.
   const brokenAt = (s) => {
     if (!s || (s.isWellFormed && s.indexOf("\uFFFD") < 0 && s.isWellFormed())) return -1;
     return s.search(BROKEN);
@@ -31,27 +48,39 @@
     return e;
   };
   const neighbour = (node, forward, many = 1) => {
-    const walk = document.createTreeWalker(node.getRootNode(), NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
+    const walk = document.createTreeWalker(
+      node.getRootNode(),
+      NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT,
+    );
     walk.currentNode = node;
     let out = "";
-    for (let n; many && (n = forward ? walk.nextNode() : walk.previousNode()) && !/^(br|img|input|canvas)$/.test(n.localName);) {
+    for (
+      let n;
+      many &&
+      (n = forward ? walk.nextNode() : walk.previousNode()) &&
+      !/^(br|img|input|canvas)$/.test(n.localName);
+    ) {
       if (n.data && blockOf(n) !== blockOf(node)) break;
-      if (n.data) many--, out = forward ? out + n.data : n.data + out;
+      if (n.data) (many--, (out = forward ? out + n.data : n.data + out));
     }
     return out;
   };
-  // Where a text node is broken. A pair whose halves lie in neighbouring nodes of one line is whole: browsers paint it whole.
+  // Returns where a text node is broken. A pair whose halves are in adjacent nodes of one line is not
+  // broken: browsers paint it correctly.
   const brokenText = (node) => {
-    const s = node.data, at = brokenAt(s);
+    const s = node.data,
+      at = brokenAt(s);
     if (at < 0 || !node.isConnected) return at;
-    let from = 0, to = s.length;
+    let from = 0,
+      to = s.length;
     if (/^[\uDC00-\uDFFF]/.test(s) && /[\uD800-\uDBFF]$/.test(neighbour(node, false))) from = 1;
     if (/[\uD800-\uDBFF]$/.test(s) && /^[\uDC00-\uDFFF]/.test(neighbour(node, true))) to--;
     const inner = brokenAt(s.slice(from, to));
     return inner < 0 ? -1 : inner + from;
   };
 
-  const hostOf = (node) => node.parentElement || (node.getRootNode && node.getRootNode().host) || null;
+  const hostOf = (node) =>
+    node.parentElement || (node.getRootNode && node.getRootNode().host) || null;
   const chainOf = (e) => {
     const chain = [];
     for (; e; e = hostOf(e)) chain.push(e);
@@ -60,7 +89,8 @@
   const selector = (e) => {
     let path = "";
     for (let deep = 0; e && deep < 12; deep++) {
-      const parent = e.parentElement, tag = e.localName;
+      const parent = e.parentElement,
+        tag = e.localName;
       let step = tag;
       if (e.id) step = "#" + CSS.escape(e.id);
       else if (parent) {
@@ -68,8 +98,8 @@
         if (twins.length > 1) step += `:nth-of-type(${twins.indexOf(e) + 1})`;
       }
       path = step + path;
-      if (parent && !e.id) path = " > " + path, e = parent;
-      else if (e.getRootNode().host) path = " >>> " + path, e = e.getRootNode().host;
+      if (parent && !e.id) ((path = " > " + path), (e = parent));
+      else if (e.getRootNode().host) ((path = " >>> " + path), (e = e.getRootNode().host));
       else break;
     }
     return path;
@@ -84,17 +114,22 @@
     const { node, chain, key, ...rest } = f;
     return rest;
   };
-  // As JSON: its \uD8xx escapes survive the way, lone surrogates do not.
+  // As JSON, which escapes lone surrogates; the binding could not carry them.
   const flush = () => {
     if (!changed.size) return;
     const out = JSON.stringify({ doc, url: location.href, findings: [...changed].map(plain) });
     changed.clear();
-    try { post(out); } catch { /* the harness has gone */ }
+    try {
+      post(out);
+    } catch {
+      /* the harness has gone */
+    }
   };
 
   const nameOf = (place, name) => place + (name ? ":" + name : "");
   const lookup = (node, place, name) => byNode.get(node)?.get(nameOf(place, name));
-  // `spots`: every U+FFFD this place has had, with the 12 characters before it, for a harness that knows the true text.
+  // `spots` has each U+FFFD of this place with the 12 characters before it, to compare with the true
+  // text.
   const describe = (f, value, at) => {
     f.kind = value[at] === "\uFFFD" ? "ufffd" : "surrogate";
     f.text = value.slice(Math.max(0, at - 40), at + 40);
@@ -108,16 +143,29 @@
   };
   const born = (node, element, place, name, value, at) => {
     const target = element ? selector(element) : "(not in the document)";
-    // A view that renders anew keeps the glyph on the screen: one finding.
+    // If the page renders the same glyph again, it is the same finding.
     const key = [place, name, target, value.slice(Math.max(0, at - 20), at + 1)].join("\n");
     let f = all.find((x) => x.key === key && x.gone !== null);
     if (!f) {
       if (all.length >= MAX) return void more++;
-      f = { id: `${doc}.${all.length}`, place, name, target, key, born: clock(), frames: 0, painted: false, detached: false, spots: [] };
+      f = {
+        id: `${doc}.${all.length}`,
+        place,
+        name,
+        target,
+        key,
+        born: clock(),
+        frames: 0,
+        painted: false,
+        detached: false,
+        spots: [],
+      };
       f.culprit = culprit && clock() - culprit.when < 5000 ? culprit : null;
       all.push(f);
     }
-    f.node = node; f.gone = null; f.chain = chainOf(element);
+    f.node = node;
+    f.gone = null;
+    f.chain = chainOf(element);
     describe(f, value, at);
     if (element && element.isConnected) {
       const css = style(element);
@@ -144,10 +192,17 @@
     describe(f, value, at);
     if (text !== f.text) send(f);
   };
-  // It came and went unseen.
+  // Records a broken glyph that was never painted.
   const brief = (node, parent, value) => {
     const at = brokenAt(value);
-    if (at < 0 || !parent.isConnected || SKIP.test(node.localName) || SKIP.test(parent.localName) || lookup(node, "text", "")) return;
+    if (
+      at < 0 ||
+      !parent.isConnected ||
+      SKIP.test(node.localName) ||
+      SKIP.test(parent.localName) ||
+      lookup(node, "text", "")
+    )
+      return;
     const f = born(node, parent.localName ? parent : null, "text", "", value, at);
     if (f) die(f);
   };
@@ -155,17 +210,29 @@
   const clean = (s) => brokenAt(s) < 0 && s.indexOf("\\") < 0;
   const suspect = (node) => !clean(node.data) || byNode.has(node);
   const checkText = (node) => {
-    const s = node.data, e = hostOf(node), tag = e && e.localName;
-    if (tag === "style") { if (RISKY.test(s)) alarm(); return; }
+    const s = node.data,
+      e = hostOf(node),
+      tag = e && e.localName;
+    if (tag === "style") {
+      if (RISKY.test(s)) alarm();
+      return;
+    }
     if (tag === "textarea") return checkValue(e);
     if (!SKIP.test(tag)) judge(node, e, tag === "title" ? tag : "text", "", s, brokenText(node));
   };
-  const checkWritten = (node) => { if (suspect(node) && node.isConnected) checkText(node); };
+  const checkWritten = (node) => {
+    if (suspect(node) && node.isConnected) checkText(node);
+  };
   const checkAttribute = (e, name) => {
-    const value = e.getAttribute(name) || "", at = brokenAt(value);
-    if (name === "style") { if (RISKY.test(value)) alarm(); return; }
+    const value = e.getAttribute(name) || "",
+      at = brokenAt(value);
+    if (name === "style") {
+      if (RISKY.test(value)) alarm();
+      return;
+    }
     if (at < 0 && !byNode.has(e)) return;
-    if ((e.localName === "textarea" || !SKIP.test(e.localName)) && !name.startsWith("on")) judge(e, e, "attribute", name, value, at);
+    if ((e.localName === "textarea" || !SKIP.test(e.localName)) && !name.startsWith("on"))
+      judge(e, e, "attribute", name, value, at);
   };
   const checkValue = (e) => judge(e, e, "value", "", e.value, brokenAt(e.value));
   const checkElement = (e) => {
@@ -175,8 +242,12 @@
     const root = rootOf.get(e) || e.shadowRoot;
     if (root) observe(root) || scan(root);
   };
-  // What changes without a mutation: a half whose other half has come, a value.
-  const recheck = () => { for (const f of live) f.place === "text" ? checkText(f.node) : f.place === "value" && checkValue(f.node); };
+  // Some findings change without a mutation of their node: field values, and a half of a pair when
+  // the other half arrives in another node.
+  const recheck = () => {
+    for (const f of live)
+      f.place === "text" ? checkText(f.node) : f.place === "value" && checkValue(f.node);
+  };
   const scan = (node) => {
     const type = node.nodeType;
     if (type === 3) return void (suspect(node) && checkText(node));
@@ -184,21 +255,32 @@
     for (let n = node.firstChild; n; n = n.nextSibling) scan(n);
   };
 
-  const alarm = () => { risky = true; dirty = true; arm(); };
+  const alarm = () => {
+    risky = true;
+    dirty = true;
+    arm();
+  };
   const sweepStyles = () => {
     dirty = false;
     for (const root of roots) {
-      for (const e of root.querySelectorAll("*")) for (const p of PSEUDO) {
-        const content = style(e, p).content;
-        if (content && content !== "none" && content !== "normal") judge(e, e, "css", p, content, brokenAt(content));
-        else if (lookup(e, "css", p)) judge(e, e, "css", p, "", -1);
-      }
+      for (const e of root.querySelectorAll("*"))
+        for (const p of PSEUDO) {
+          const content = style(e, p).content;
+          if (content && content !== "none" && content !== "normal")
+            judge(e, e, "css", p, content, brokenAt(content));
+          else if (lookup(e, "css", p)) judge(e, e, "css", p, "", -1);
+        }
     }
   };
   const sweepSheets = () => {
-    for (const root of roots) for (const sheet of [...(root.styleSheets || []), ...(root.adoptedStyleSheets || [])]) {
-      try { for (const rule of sheet.cssRules) if (RISKY.test(rule.cssText)) return alarm(); } catch { /* another origin's */ }
-    }
+    for (const root of roots)
+      for (const sheet of [...(root.styleSheets || []), ...(root.adoptedStyleSheets || [])]) {
+        try {
+          for (const rule of sheet.cssRules) if (RISKY.test(rule.cssText)) return alarm();
+        } catch {
+          /* another origin's */
+        }
+      }
   };
 
   const OPTIONS = { subtree: true, childList: true, characterData: true, attributes: true };
@@ -210,9 +292,11 @@
   };
   const take = (records) => {
     if (!records.length) return;
-    last = clock(); mutations += records.length; dirty = true;
+    last = clock();
+    mutations += records.length;
+    dirty = true;
     for (const f of live) if (!f.detached && !f.node.isConnected) die(f);
-    // What was added and is no longer there was never painted.
+    // Text that was added and removed before this point was never painted.
     for (const r of records) {
       const { type, target } = r;
       if (type === "childList") {
@@ -220,13 +304,14 @@
         for (let i = 0, n; (n = added[i]); i++) {
           const text = n.nodeType === 3;
           if (text && !suspect(n)) continue;
-          n.isConnected ? text ? checkText(n) : scan(n) : brief(n, target, n.textContent);
+          n.isConnected ? (text ? checkText(n) : scan(n)) : brief(n, target, n.textContent);
         }
       } else if (type === "characterData") {
         checkWritten(target);
       } else {
         checkAttribute(target, r.attributeName);
-        if (target.localName === "canvas") for (const f of live) if (f.place === "canvas" && f.node === target) die(f);
+        if (target.localName === "canvas")
+          for (const f of live) if (f.place === "canvas" && f.node === target) die(f);
       }
     }
     if (risky) arm();
@@ -245,17 +330,23 @@
     const e = f.place === "text" ? hostOf(f.node) : f.node;
     if (f.detached || !e || !e.isConnected) return false;
     if (f.place === "attribute" || f.place === "title") return true;
-    if (e.checkVisibility && !e.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true })) return false;
+    if (e.checkVisibility && !e.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true }))
+      return false;
     if (f.place !== "text") return e.getClientRects().length > 0;
     const range = document.createRange();
     range.selectNodeContents(f.node);
     return [...range.getClientRects()].some((r) => r.width > 0 && r.height > 0);
   };
-  let frame = -1, shown = [], armed = false;
+  let frame = -1,
+    shown = [],
+    armed = false;
   const close = () => {
     for (const f of shown) {
       f.frames++;
-      if (!f.painted) { f.painted = f.place !== "attribute" && f.place !== "title"; send(f); }
+      if (!f.painted) {
+        f.painted = f.place !== "attribute" && f.place !== "title";
+        send(f);
+      }
     }
     shown = [];
   };
@@ -263,7 +354,8 @@
     take(observer.takeRecords());
     if (t !== frame) {
       close();
-      frame = t; armed = false;
+      frame = t;
+      armed = false;
       if (risky && dirty) sweepStyles();
       if ([...live].some((f) => f.frames < SETTLED)) arm();
       later(close, 0);
@@ -276,7 +368,7 @@
     armed = true;
     raf(tick);
   };
-  // A tick behind each callback of the page's: the last comes after all of them.
+  // Each callback of the page is followed by a tick, so the last tick runs after all of them.
   window.requestAnimationFrame = function requestAnimationFrame(callback) {
     const id = raf(callback);
     if (live.size) raf(tick);
@@ -285,84 +377,178 @@
 
   // --- what no mutation observer sees ---------------------------------------------------------------------------
   const patch = (owner, name, make) => {
-    const d = owner && Object.getOwnPropertyDescriptor(owner, name), key = d && d.set ? "set" : "value";
+    const d = owner && Object.getOwnPropertyDescriptor(owner, name),
+      key = d && d.set ? "set" : "value";
     if (d && d[key]) Object.defineProperty(owner, name, { ...d, [key]: make(d[key]) });
   };
-  const after = (act) => (original) => function (...args) {
-    const out = original.apply(this, args);
-    try { act.call(this, out, args); } catch { /* watching must not break the page */ }
-    return out;
-  };
-  patch(Element.prototype, "attachShadow", after((root) => observe(root)));
-  patch(HTMLElement.prototype, "attachInternals", after((internals) => observe(internals.shadowRoot)));
+  const after = (act) => (original) =>
+    function (...args) {
+      const out = original.apply(this, args);
+      try {
+        act.call(this, out, args);
+      } catch {
+        /* watching must not break the page */
+      }
+      return out;
+    };
+  patch(
+    Element.prototype,
+    "attachShadow",
+    after((root) => observe(root)),
+  );
+  patch(
+    HTMLElement.prototype,
+    "attachInternals",
+    after((internals) => observe(internals.shadowRoot)),
+  );
   for (const type of [HTMLInputElement, HTMLTextAreaElement]) {
-    for (const name of ["value", "setRangeText"]) patch(type.prototype, name, after(function () { last = clock(); checkValue(this); }));
+    for (const name of ["value", "setRangeText"])
+      patch(
+        type.prototype,
+        name,
+        after(function () {
+          last = clock();
+          checkValue(this);
+        }),
+      );
   }
-  // A browser's record keeps the old text. Once a text is long, what writes it tells instead, and reads it only where it
-  // must: what anyone holds, the next append has to copy.
+  // A mutation record keeps the old text, so the next append would have to copy it. For long texts
+  // the writing methods report instead, and read the text only if necessary.
   const trade = (node) => {
     if (node.length < LONG || document.readyState !== "complete") return false;
     OPTIONS.characterData = false;
     for (const root of roots) observer.observe(root, OPTIONS);
     return (written = new Set());
   };
-  const wrote = (whole) => after(function (_, [text]) {
-    if (this.nodeType !== 3 || !(written || trade(this))) return;
-    last = clock(); mutations++; dirty = true;
-    if (whole && !byNode.has(this) && clean(String(text))) return;
-    if (!written.size) queueMicrotask(takeWritten);
-    written.add(this);
-  });
-  for (const name of ["insertData", "replaceData", "deleteData"]) patch(CharacterData.prototype, name, wrote());
+  const wrote = (whole) =>
+    after(function (_, [text]) {
+      if (this.nodeType !== 3 || !(written || trade(this))) return;
+      last = clock();
+      mutations++;
+      dirty = true;
+      if (whole && !byNode.has(this) && clean(String(text))) return;
+      if (!written.size) queueMicrotask(takeWritten);
+      written.add(this);
+    });
+  for (const name of ["insertData", "replaceData", "deleteData"])
+    patch(CharacterData.prototype, name, wrote());
   for (const name of ["data", "appendData"]) patch(CharacterData.prototype, name, wrote(true));
   for (const name of ["nodeValue", "textContent"]) patch(Node.prototype, name, wrote(true));
-  window.addEventListener("input", (e) => {
-    const t = e.composedPath()[0];
-    if (t instanceof HTMLInputElement || t instanceof HTMLTextAreaElement) checkValue(t);
-    else if (written) scan(t);
-  }, true);
+  window.addEventListener(
+    "input",
+    (e) => {
+      const t = e.composedPath()[0];
+      if (t instanceof HTMLInputElement || t instanceof HTMLTextAreaElement) checkValue(t);
+      else if (written) scan(t);
+    },
+    true,
+  );
   for (const name of ["insertRule", "replace", "replaceSync"]) {
-    patch(CSSStyleSheet.prototype, name, after((_, [text]) => { if (RISKY.test(text)) alarm(); }));
+    patch(
+      CSSStyleSheet.prototype,
+      name,
+      after((_, [text]) => {
+        if (RISKY.test(text)) alarm();
+      }),
+    );
   }
   for (const type of [window.CanvasRenderingContext2D, window.OffscreenCanvasRenderingContext2D]) {
     if (!type) continue;
-    const where = (context, x, y) => { const p = context.getTransform().transformPoint({ x, y }); return [p.x, p.y]; };
-    for (const name of ["fillText", "strokeText"]) patch(type.prototype, name, after(function (_, [text, x, y]) {
-      last = clock();
-      const value = String(text), at = brokenAt(value), inside = this.canvas instanceof Element && this.canvas.isConnected;
-      if (at < 0) return;
-      const point = where(this, x, y);
-      const f = born({}, inside ? this.canvas : null, "canvas", name, value, at);
-      if (f) { f.node = this.canvas; f.point = point; f.detached = !inside; }
-    }));
-    for (const name of ["clearRect", "fillRect"]) patch(type.prototype, name, after(function (_, [x, y, w, h]) {
-      for (const f of live) if (f.place === "canvas" && f.node === this.canvas) {
-        const [l, t] = where(this, x, y), [r, b] = where(this, x + w, y + h), [px, py] = f.point;
-        if (px >= Math.min(l, r) && px <= Math.max(l, r) && py >= Math.min(t, b) && py <= Math.max(t, b)) die(f);
-      }
-    }));
+    const where = (context, x, y) => {
+      const p = context.getTransform().transformPoint({ x, y });
+      return [p.x, p.y];
+    };
+    for (const name of ["fillText", "strokeText"])
+      patch(
+        type.prototype,
+        name,
+        after(function (_, [text, x, y]) {
+          last = clock();
+          const value = String(text),
+            at = brokenAt(value),
+            inside = this.canvas instanceof Element && this.canvas.isConnected;
+          if (at < 0) return;
+          const point = where(this, x, y);
+          const f = born({}, inside ? this.canvas : null, "canvas", name, value, at);
+          if (f) {
+            f.node = this.canvas;
+            f.point = point;
+            f.detached = !inside;
+          }
+        }),
+      );
+    for (const name of ["clearRect", "fillRect"])
+      patch(
+        type.prototype,
+        name,
+        after(function (_, [x, y, w, h]) {
+          for (const f of live)
+            if (f.place === "canvas" && f.node === this.canvas) {
+              const [l, t] = where(this, x, y),
+                [r, b] = where(this, x + w, y + h),
+                [px, py] = f.point;
+              if (
+                px >= Math.min(l, r) &&
+                px <= Math.max(l, r) &&
+                py >= Math.min(t, b) &&
+                py <= Math.max(t, b)
+              )
+                die(f);
+            }
+        }),
+      );
   }
-  // A hint: who decoded bytes into U+FFFD.
-  patch(window.TextDecoder && TextDecoder.prototype, "decode", after((out, [input, options]) => {
-    if (out.indexOf("\uFFFD") < 0) return;
-    const line = (new Error().stack || "").split("\n").filter((x) => /https?:|file:/.test(x))[0] || "";
-    culprit = { when: clock(), stream: !!(options && options.stream), flush: !input, line: line.trim().replace(/^at /, "").slice(0, 200) };
-  }));
+  // Remembers the line that decoded bytes into U+FFFD, as a hint at the cause.
+  patch(
+    window.TextDecoder && TextDecoder.prototype,
+    "decode",
+    after((out, [input, options]) => {
+      if (out.indexOf("\uFFFD") < 0) return;
+      const line =
+        (new Error().stack || "").split("\n").filter((x) => /https?:|file:/.test(x))[0] || "";
+      culprit = {
+        when: clock(),
+        stream: !!(options && options.stream),
+        flush: !input,
+        line: line.trim().replace(/^at /, "").slice(0, 200),
+      };
+    }),
+  );
 
-  // --- what the harness asks, through the other scripts beside this one -------------------------------------------
+  // --- what the other scripts of this folder call -------------------------------------------------
   const sweep = () => {
     take(observer.takeRecords());
     close();
-    roots.forEach(scan); // where no script may run, nothing was seen yet
+    roots.forEach(scan); // if the page forbids scripts, nothing was scanned yet
     sweepSheets();
     sweepStyles();
     recheck();
     return more;
   };
-  const api = { all, doc, roots, rootOf, hostOf, observe, plain, sweep, visible, state: () => ({ quiet: clock() - last, mutations }) };
+  const api = {
+    all,
+    doc,
+    roots,
+    rootOf,
+    hostOf,
+    observe,
+    plain,
+    sweep,
+    visible,
+    state: () => ({ quiet: clock() - last, mutations }),
+  };
   Object.defineProperty(window, KEY, { value: api, configurable: true });
   observe(document);
-  document.addEventListener("DOMContentLoaded", () => { scan(document); sweepSheets(); });
-  window.addEventListener("load", (e) => { if (e.target !== document) sweepSheets(); }, true);
+  document.addEventListener("DOMContentLoaded", () => {
+    scan(document);
+    sweepSheets();
+  });
+  window.addEventListener(
+    "load",
+    (e) => {
+      if (e.target !== document) sweepSheets();
+    },
+    true,
+  );
   window.addEventListener("pagehide", flush, true);
 })();

@@ -1,4 +1,8 @@
-"""Tokenizer files: load one, whatever its format."""
+"""Load tokenizer files of every supported format.
+
+Runs in: CPython, Pyodide.
+Imports: errors, decode, patterns.
+"""
 
 from os import PathLike
 from pathlib import Path
@@ -11,16 +15,18 @@ __all__ = ["Tokenizer", "load_tokenizer"]
 
 
 def load_tokenizer(path: Union[str, "PathLike[str]"], encoding: str | None = None) -> Tokenizer:
-    """Return the tokenizer of a file or folder, told by what it holds.
+    """Return the tokenizer of a file or folder; the format is detected from the content.
 
-    tokenizer.json or its folder (Hugging Face), *.gguf (llama.cpp), *.tiktoken (OpenAI, Qwen), tekken.json (Mistral). A tiktoken file
-    holds neither its pattern nor its special tokens: they are known by its name, or by `encoding`: "cl100k_base", "o200k_base",
-    "o200k_harmony", "p50k_base", "p50k_edit", "r50k_base", "gpt2", "qwen". Nothing is fetched, and of a GGUF file only the
-    header is read. Raises TokenizerFormatError if the file is not one of these or is damaged, OSError if it can't be read.
+    Reads tokenizer.json or its folder (Hugging Face), *.gguf (llama.cpp), *.tiktoken (OpenAI, Qwen)
+    and tekken.json (Mistral). A tiktoken file contains neither its pattern nor its special tokens;
+    they follow from the file name or from `encoding`: "cl100k_base", "o200k_base", "o200k_harmony",
+    "p50k_base", "p50k_edit", "r50k_base", "gpt2", "qwen". Nothing is downloaded. Of a GGUF file
+    only the header is read. Raises TokenizerFormatError if the file has another format or is
+    damaged, OSError if it can't be read.
     """
     file = Path(path)
     if file.is_dir():
-        file = _in_folder(file)
+        file = _find_in_folder(file)
         if file.name == "tokenizer.json":
             from . import hf_json
 
@@ -32,8 +38,11 @@ def load_tokenizer(path: Union[str, "PathLike[str]"], encoding: str | None = Non
 
         return gguf.read(file)
     if head.lstrip(b" \t\r\n")[:1] == b"{":
-        # The two JSON files are told apart by a key that the one always has and the other never.
-        if file.name == "tekken.json" or ((b'"token_bytes"' in head or b'"default_vocab_size"' in head) and b'"added_tokens"' not in head):
+        # Only tekken.json has these keys; only tokenizer.json has "added_tokens".
+        if file.name == "tekken.json" or (
+            (b'"token_bytes"' in head or b'"default_vocab_size"' in head)
+            and b'"added_tokens"' not in head
+        ):
             from . import tekken
 
             return tekken.read(file)
@@ -45,20 +54,24 @@ def load_tokenizer(path: Union[str, "PathLike[str]"], encoding: str | None = Non
 
         return tiktoken.read(file, encoding)
     raise TokenizerFormatError(
-        f"{file.name} begins with {head[:12]!r}, which is no tokenizer file that detok reads: those are tokenizer.json, *.gguf, *.tiktoken "
+        f"{file.name} begins with {head[:12]!r}, which is not a supported tokenizer file; supported: tokenizer.json, *.gguf, *.tiktoken "
         "and tekken.json"
     )
 
 
-def _in_folder(folder: Path) -> Path:
-    """Return the tokenizer file of a model's folder: tokenizer.json before the others, which have to be the only one."""
+def _find_in_folder(folder: Path) -> Path:
+    """Return tokenizer.json if the folder has it, otherwise its only other tokenizer file."""
     if (folder / "tokenizer.json").is_file():
         return folder / "tokenizer.json"
-    found = [file for pattern in ("tekken.json", "*.gguf", "*.tiktoken") for file in sorted(folder.glob(pattern))]
+    found = [
+        file
+        for pattern in ("tekken.json", "*.gguf", "*.tiktoken")
+        for file in sorted(folder.glob(pattern))
+    ]
     if len(found) == 1:
         return found[0]
     has = ", ".join(file.name for file in found) or "none"
     raise TokenizerFormatError(
-        f"{folder.name or folder} holds no tokenizer.json, and of tekken.json, *.gguf and *.tiktoken it should hold one: it has {has}; "
-        "name the file itself"
+        f"{folder.name or folder} has no tokenizer.json and not exactly one of tekken.json, *.gguf and *.tiktoken; found: {has}; "
+        "pass the path of the file itself"
     )

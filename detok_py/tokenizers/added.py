@@ -1,41 +1,47 @@
-"""Finding added tokens in a text: `<|im_start|>` is one id wherever it stands, and what lies between is encoded.
+"""Find added tokens such as `<|im_start|>` in a text.
 
-In: a text. Out: the pieces of text between, normalized, and the ids of what was found, in order. Where several tokens begin at one place
-the longest is taken; those that are matched in the raw text go before those matched in the normalized one: as Hugging Face
-`tokenizers` does it (tokenizer/added_vocabulary.rs).
+In: a text. Out: in order, the ids of the added tokens and the normalized text between them. If
+several tokens match at one position, the longest wins. Tokens that match the raw text are found
+before those that match the normalized text. Source: Hugging Face `tokenizers`,
+tokenizer/added_vocabulary.rs.
 """
 
 import re
 from functools import lru_cache
 from typing import Any, Callable, Iterable, Iterator, Mapping
 
-from detok_py.errors import TokenizerFormatError
-from detok_py.tokenizers import unicode_classes as uc
+from ..errors import TokenizerFormatError
+from ..patterns import unicode_classes as uc
 
-_SPACES = "".join(chr(one) for first, last in uc.WHITE_SPACE for one in range(first, last + 1))
+SPACES = "".join(chr(one) for first, last in uc.WHITE_SPACE for one in range(first, last + 1))
 
 
 class AddedTokens:
     """The added tokens of a tokenizer.
 
-    Each of `tokens` has "id" and "content", and, false where they are missing, "lstrip" and "rstrip" (it takes the white space beside it
-    along), "single_word" (it only counts between what are no word characters), "normalized" (it is looked for in the normalized text,
-    itself normalized; true where it is missing, unless it is special) and "special".
+    Each of `tokens` has "id" and "content", and flags that default to false: "special", "lstrip"
+    and "rstrip" (the token absorbs the white space on that side), "single_word" (it matches only
+    if no word character is next to it). "normalized" (its normalized content is searched in the
+    normalized text) defaults to true, for special tokens to false.
 
     >>> added = AddedTokens([{"id": 7, "content": "<s>", "rstrip": True}, {"id": 8, "content": "<s>>"}], str.lower)
     >>> added.split("A<s>  B<s>>C")
     ['a', 7, 'b', 8, 'c']
     """
 
-    def __init__(self, tokens: Iterable[Mapping[str, Any]], normalizer: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self, tokens: Iterable[Mapping[str, Any]], normalizer: Callable[[str], str] | None = None
+    ) -> None:
         self._normalize = normalizer
         raw: dict[str, Mapping[str, Any]] = {}
         normalized: dict[str, Mapping[str, Any]] = {}
-        # Of several that are alike once normalized, the last counts, the special ones coming first.
+        # If several have the same normalized content the last wins, ordinary ones after special.
         for token in sorted(tokens, key=lambda token: not token.get("special", False)):
             content = token.get("content")
             if not isinstance(content, str) or type(token.get("id")) is not int:
-                raise TokenizerFormatError(f"an added token has no content or no id: {dict(token)!r:.100}")
+                raise TokenizerFormatError(
+                    f"an added token has no content or no id: {dict(token)!r:.100}"
+                )
             if not content:
                 continue
             if token.get("normalized", not token.get("special", False)):
@@ -48,9 +54,9 @@ class AddedTokens:
         self._normalized = _Finder(normalized) if normalized else None
 
     def split(self, text: str, skip_special: bool = False) -> list[str | int]:
-        """Return the text between the added tokens, normalized, and their ids. No piece of text is empty.
+        """Return the ids of the added tokens and the normalized, non-empty text between them.
 
-        With `skip_special` a special token in the text is text (`parse_special=False`).
+        With `skip_special`, special tokens are treated as text (`parse_special=False`).
         """
         if not text:
             return []
@@ -69,11 +75,15 @@ class AddedTokens:
 
 
 class _Finder:
-    # All tokens of one kind. A place where one may begin is found by its first character; which one it is, by trying the lengths of those
-    # that begin with the same few characters, the longest first.
+    # A regular expression finds the first character of any token. From there, tokens that share the
+    # first few characters are tried by length, longest first.
     def __init__(self, tokens: dict[str, Mapping[str, Any]]) -> None:
         self._tokens = tokens
-        self._start = re.compile("[" + "".join(re.escape(one) for one in sorted({content[0] for content in tokens})) + "]")
+        self._start = re.compile(
+            "["
+            + "".join(re.escape(one) for one in sorted({content[0] for content in tokens}))
+            + "]"
+        )
         self._key = min([4, *map(len, tokens)])
         lengths: dict[str, set[int]] = {}
         for content in tokens:
@@ -83,20 +93,20 @@ class _Finder:
     def split(self, text: str, skip_special: bool) -> list[str | int]:
         out: list[str | int] = []
         at = 0
-        for begin, end, token in self._found(text):
+        for begin, end, token in self._matches(text):
             if skip_special and token.get("special"):
                 continue
-            if token.get("single_word") and not _stands_alone(text, begin, end):
+            if token.get("single_word") and not _is_whole_word(text, begin, end):
                 continue
             if token.get("lstrip"):
-                begin = at + len(text[at:begin].rstrip(_SPACES))
+                begin = at + len(text[at:begin].rstrip(SPACES))
             if token.get("rstrip"):
-                while end < len(text) and text[end] in _SPACES:
+                while end < len(text) and text[end] in SPACES:
                     end += 1
             if begin > at:
                 out.append(text[at:begin])
-            # A token in the white space that the one before took along counts all the same, and the text goes on behind it, unless
-            # it gave all that it is made of away: so it comes out in `tokenizers`.
+            # As in `tokenizers`: the previous token's rstrip may have absorbed this token's
+            # beginning; the token still counts unless all of it was absorbed.
             if begin < end:
                 out.append(token["id"])
             at = end
@@ -104,7 +114,7 @@ class _Finder:
             out.append(text[at:])
         return out
 
-    def _found(self, text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
+    def _matches(self, text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
         search, key = self._start.search, self._key
         place = search(text)
         while place is not None:
@@ -119,11 +129,13 @@ class _Finder:
                 place = search(text, begin + 1)
 
 
-def _stands_alone(text: str, begin: int, end: int) -> bool:
-    word = _word()
-    return not ((begin and word.match(text, begin - 1)) or (end < len(text) and word.match(text, end)))
+def _is_whole_word(text: str, begin: int, end: int) -> bool:
+    word = _word_character()
+    return not (
+        (begin and word.match(text, begin - 1)) or (end < len(text) and word.match(text, end))
+    )
 
 
 @lru_cache(maxsize=1)
-def _word() -> re.Pattern[str]:
+def _word_character() -> re.Pattern[str]:
     return re.compile(uc.class_text(uc.rust_word()))

@@ -1,11 +1,12 @@
-"""Byte-pair encoding: a word's symbols are merged pair by pair, the pair of the lowest rank first, the leftmost of equals.
+"""Byte-pair encoding: repeatedly merge the adjacent pair of lowest rank, leftmost first.
 
-In: a piece, as the pre-tokenizer leaves it. Out: its ids. Three vocabularies say what a pair's rank is: a list of merges
-(`BytePairEncoder`: tokenizer.json, GGUF "gpt2"), the rank of the joined bytes (`RankEncoder`: tiktoken, tekken), or the score
-of the joined text (`sentencepiece.ScoreMerger`). The merging is the same `merge` for all of them.
+In: a piece from the pre-tokenizer. Out: its ids. The rank of a pair comes from a list of merges
+(`BytePairEncoder`: tokenizer.json, GGUF "gpt2"), from the rank of the joined bytes (`RankEncoder`:
+tiktoken, tekken), or from the score of the joined text (`sentencepiece.ScoreMerger`). All three use
+the same `merge`.
 
-A short piece is scanned for its minimum, a long one keeps its pairs in a heap: n log n, so a megabyte without a space takes
-seconds, not hours. Results are remembered for up to 65,536 words.
+A short piece is scanned for its lowest rank. A long one keeps its pairs in a heap, which takes
+O(n log n): a megabyte without a space takes seconds. Up to 65,536 words are cached.
 """
 
 import re
@@ -13,10 +14,10 @@ from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise, repeat
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from detok_py.errors import TokenizerFormatError, VocabularyError
+from ..errors import TokenizerFormatError, VocabularyError
 
-NEVER = 1 << 60  # the rank of a pair that no rule merges
-MAX_SCANNED = 96  # symbols: beyond this the heap wins over scanning for the minimum
+NEVER = 1 << 60  # the rank of a pair that does not merge
+MAX_SCANNED = 96  # symbols; a heap is faster than scanning for more
 MAX_REMEMBERED_CHARACTERS = 256
 MAX_WORDS = 65536
 
@@ -24,9 +25,10 @@ Rank = Callable[[tuple[Any, Any], int], int]
 
 
 def merge(parts: list[Any], rank: Rank, skip: int = 0) -> list[Any]:
-    """Merge the symbols until no rule applies, and return them; `parts` is used up.
+    """Return the symbols after all merges; `parts` is modified.
 
-    `rank((left, right), NEVER)` is a pair's rank, `NEVER` for none. The joined symbol is `left + right[skip:]`.
+    `rank((left, right), NEVER)` returns the rank of a pair, or `NEVER`. A merged symbol is
+    `left + right[skip:]`.
 
     >>> merge(list("banana"), {("a", "n"): 0, ("an", "a"): 1}.get)
     ['b', 'an', 'ana']
@@ -50,8 +52,8 @@ def merge(parts: list[Any], rank: Rank, skip: int = 0) -> list[Any]:
 
 
 def _merge_long(parts: list[Any], rank: Rank, skip: int) -> list[Any]:
-    # A heap entry is rank * count + position: one integer, which orders as (rank, position) does. An entry whose rank is no
-    # longer the rank at its position is out of date.
+    # A heap entry is the integer rank * count + position, which sorts like (rank, position). An
+    # entry is stale if the rank at its position has changed since.
     count = len(parts)
     ranks = list(map(rank, pairwise(parts), repeat(NEVER)))
     ranks.append(NEVER)
@@ -85,9 +87,9 @@ def _merge_long(parts: list[Any], rank: Rank, skip: int) -> list[Any]:
 
 
 class Words(dict[Any, tuple[int, ...]]):
-    """What each word was encoded to; a word that isn't there is encoded on being asked for.
+    """A cache from words to their ids; a missing word is encoded on lookup.
 
-    Emptied when it is full, so that it stays bounded without keeping account of use.
+    The cache is emptied when it is full, which bounds it without tracking use.
 
     >>> words = Words(lambda word: tuple(map(ord, word)))
     >>> words["ab"], len(words)
@@ -109,11 +111,11 @@ class Words(dict[Any, tuple[int, ...]]):
 
 
 class Seams:
-    """Where a long text without pre-tokenizer can be cut without changing its merges: before a `space` that no rule joins
-    to the character on its left.
+    """Cuts text at spaces that no merge crosses, so that single words can be cached.
 
-    A SentencePiece vocabulary sees a whole paragraph as one piece. Its rules never merge `o▁`, say: what lies left and right of
-    such a place is encoded as if alone, so words are remembered although no pre-tokenizer made them. Exact, as it follows from the rules.
+    A SentencePiece vocabulary has no pre-tokenizer and sees a whole paragraph as one piece.
+    `joined` are the characters that some merge joins to a following `space`. After any other
+    character the text can be cut before the space: both sides encode to the same ids as the whole.
 
     >>> Seams("▁", {"▁", ","}).split("▁a▁b,▁c")
     ['▁a', '▁b,▁c']
@@ -124,22 +126,25 @@ class Seams:
     def __init__(self, space: str, joined: Iterable[str]) -> None:
         self.space = space
         inside = "".join(map(re.escape, sorted(joined)))
-        self._cut = re.compile(f"(?<![{inside}])(?={space})(?!^)" if inside else f"(?={space})(?!^)")
+        self._cut = re.compile(
+            f"(?<![{inside}])(?={space})(?!^)" if inside else f"(?={space})(?!^)"
+        )
 
     def split(self, text: str) -> list[str]:
-        """Return the text cut at its seams; joined, they are the text."""
+        """Return the parts of the text; joined, they are the text."""
         return self._cut.split(text)
 
 
 class BytePairEncoder:
-    """Encode a piece by a list of merges, as the `BPE` model of a tokenizer.json says.
+    """Encode a piece by a list of merges: the `BPE` model of a tokenizer.json.
 
-    `vocab` gives the id of every token, `merges` the pairs in the order of their ranks: `("a", "b")`, `["a", "b"]` or `"a b"`. What the
-    vocabulary doesn't have becomes `<0x..>` bytes where `byte_fallback` says so and all of them exist, else `unk_token`
-    (runs of it are one where `fuse_unk` says so), else nothing: as Hugging Face `tokenizers` does it. With `ignore_merges`, a
-    piece that is a token is that token, whatever the merges would make of it.
+    `vocab` maps tokens to ids. `merges` lists the pairs in the order of their ranks, each as
+    `("a", "b")`, `["a", "b"]` or `"a b"`. A character that is not in the vocabulary becomes its
+    `<0x..>` tokens (with `byte_fallback`, if all exist), else `unk_token` (with `fuse_unk`, one for
+    a run), else nothing, as in Hugging Face `tokenizers`. With `ignore_merges`, a piece that is a
+    token is encoded as that token.
 
-    Raises TokenizerFormatError for a merge of, or into, what is not in the vocabulary.
+    Raises TokenizerFormatError if a merge needs a token that is not in the vocabulary.
 
     >>> bpe = BytePairEncoder({"a": 0, "b": 1, "ab": 2}, [("a", "b")])
     >>> bpe.encode("abba")
@@ -165,9 +170,9 @@ class BytePairEncoder:
         self._prefix = continuing_subword_prefix or ""
         self._suffix = end_of_word_suffix or ""
         self._fuse_unk = fuse_unk
-        pairs = _pairs(merges)
+        pairs = _parse_merges(merges)
         self._ranks: dict[tuple[str, str], int] = dict(zip(pairs, range(len(pairs))))
-        self._check(pairs)
+        self._check_merges(pairs)
         self._rank = self._ranks.get
         self._single = frozenset([token for token in vocab if len(token) == 1])
         self._seams: Seams | None = None
@@ -180,7 +185,7 @@ class BytePairEncoder:
         return list(self._words[piece])
 
     def encode_all(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of the pieces in a row: `encode` of each, joined, faster."""
+        """Return the ids of all pieces, joined; faster than `encode` for each."""
         return list(chain.from_iterable(map(self._words.__getitem__, pieces)))
 
     def _encode_piece(self, piece: str) -> tuple[int, ...]:
@@ -188,7 +193,8 @@ class BytePairEncoder:
             return (self._vocab[piece],)
         if not self._seams_known:
             self._find_seams()
-        # Where unknown characters are dropped, neighbours in the text are not those that merge: then there are no seams.
+        # If an unknown character is dropped, its neighbours become adjacent and may merge; then the
+        # text can't be cut.
         if (
             self._seams is not None
             and piece.find(self._seams.space, 1) > 0
@@ -207,8 +213,8 @@ class BytePairEncoder:
         return tuple(map(self._vocab.__getitem__, merge(parts, self._rank, len(self._prefix))))
 
     def _symbols(self, piece: str) -> list[str]:
-        # As `tokenizers` builds a word: an unknown waits to be fused and comes out before the next known symbol, so it comes
-        # after bytes that stand between (models/bpe/model.rs, merge_word).
+        # As in `tokenizers` (models/bpe/model.rs, merge_word): an unknown token is held back for
+        # fusing until the next known symbol, so byte tokens in between come before it.
         vocab = self._vocab
         parts: list[str] = []
         waiting = False
@@ -231,7 +237,9 @@ class BytePairEncoder:
                 if waiting and not self._fuse_unk:
                     parts.append(self._unk_token)
                 if self._unk_token not in vocab:
-                    raise VocabularyError(f"the unknown token {self._unk_token!r} is not in the vocabulary, and {character!r} needs it")
+                    raise VocabularyError(
+                        f"{character!r} needs the unknown token {self._unk_token!r}, which is not in the vocabulary"
+                    )
                 waiting = True
         if waiting:
             parts.append(self._unk_token or "")
@@ -243,50 +251,62 @@ class BytePairEncoder:
             if space not in self._vocab:
                 continue
             left = {a for a, b in self._ranks if b[0] == space}
-            # Symbols that don't spell what stands in the text may not take part: then their last character says nothing.
+            # The unknown token and byte tokens are not the text that they stand for, so their last
+            # character can't tell where the text may be cut.
             if not any(a == self._unk_token or (len(a) == 6 and a.startswith("<0x")) for a in left):
                 self._seams = Seams(space, {a[-1] for a in left})
             return
 
-    def _check(self, pairs: Sequence[tuple[str, str]]) -> None:
+    def _check_merges(self, pairs: Sequence[tuple[str, str]]) -> None:
         known = self._vocab.__contains__
         skip = len(self._prefix)
         try:
             joined = [a + b[skip:] for a, b in pairs] if skip else [a + b for a, b in pairs]
         except (TypeError, ValueError):
-            raise TokenizerFormatError("a merge is not a pair of strings; expected [left, right] or 'left right'") from None
+            raise TokenizerFormatError(
+                "a merge is not a pair of strings; expected [left, right] or 'left right'"
+            ) from None
         if all(map(known, joined)) and all(known(a) and known(b) for a, b in pairs):
             return
         for (a, b), both in zip(pairs, joined):
             for token in (a, b, both):
                 if not known(token):
-                    raise TokenizerFormatError(f"the merge {a!r} + {b!r} needs the token {token!r}, which is not in the vocabulary")
+                    raise TokenizerFormatError(
+                        f"the merge {a!r} + {b!r} needs the token {token!r}, which is not in the vocabulary"
+                    )
 
 
-def _pairs(merges: Sequence[Any]) -> list[tuple[str, str]]:
+def _parse_merges(merges: Sequence[Any]) -> list[tuple[str, str]]:
     if merges and isinstance(merges[0], str):
         try:
             pairs = [tuple(rule.split(" ")) for rule in merges]
         except AttributeError:
-            raise TokenizerFormatError("some merges are strings and some are not; expected 'left right' throughout") from None
+            raise TokenizerFormatError(
+                "the merges mix strings with other values; expected all as 'left right'"
+            ) from None
     else:
         try:
             pairs = list(map(tuple, merges))
         except TypeError:
-            raise TokenizerFormatError("a merge is not a pair of strings; expected [left, right] or 'left right'") from None
+            raise TokenizerFormatError(
+                "a merge is not a pair of strings; expected [left, right] or 'left right'"
+            ) from None
     if set(map(len, pairs)) - {2}:
         at = next(at for at, pair in enumerate(pairs) if len(pair) != 2)
-        raise TokenizerFormatError(f"merge {at} has {len(pairs[at])} parts: {merges[at]!r:.80}; expected 2")
+        raise TokenizerFormatError(
+            f"merge {at} has {len(pairs[at])} parts: {merges[at]!r:.80}; expected 2"
+        )
     if not all(a and b for a, b in pairs):
         raise TokenizerFormatError("a merge has an empty part; expected two tokens")
     return pairs
 
 
 class RankEncoder:
-    """Encode a piece by the ranks of its bytes, as tiktoken and tekken do: a pair's rank is the rank of the bytes it makes.
+    """Encode a piece by ranks, as tiktoken and tekken do: a pair has the rank of its joined bytes.
 
-    `ranks` gives the rank of every token, which is its id; all 256 single bytes are among them. A piece that is a token is that token.
-    Raises TokenizerFormatError when a byte is missing.
+    `ranks` maps each token to its rank, which is also its id, and contains all 256 single bytes. A
+    piece that is a token is encoded as that token. Raises TokenizerFormatError if a byte is
+    missing.
 
     >>> ranks = {bytes([i]): i for i in range(256)} | {b"ab": 256, b"abc": 257}
     >>> RankEncoder(ranks).encode("xabc"), RankEncoder(ranks).encode_bytes(b"ab\\xff")
@@ -296,7 +316,9 @@ class RankEncoder:
     def __init__(self, ranks: Mapping[bytes, int]) -> None:
         missing = [byte for byte in range(256) if bytes((byte,)) not in ranks]
         if missing:
-            raise TokenizerFormatError(f"{len(missing)} of the 256 bytes have no rank, the first is 0x{missing[0]:02X}; expected all")
+            raise TokenizerFormatError(
+                f"{len(missing)} of the 256 bytes have no rank, first 0x{missing[0]:02X}; expected a rank for each byte"
+            )
         self._ranks = ranks
         get = ranks.get
         self._rank: Rank = lambda pair, default: get(pair[0] + pair[1], default)
@@ -307,11 +329,11 @@ class RankEncoder:
         return list(self._words[piece])
 
     def encode_all(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of the pieces in a row: `encode` of each, joined, faster."""
+        """Return the ids of all pieces, joined; faster than `encode` for each."""
         return list(chain.from_iterable(map(self._words.__getitem__, pieces)))
 
     def encode_bytes(self, piece: bytes) -> list[int]:
-        """Return the ids of one piece given as bytes, which need not be UTF-8."""
+        """Return the ids of a piece of bytes, which may be invalid UTF-8."""
         if piece in self._ranks:
             return [self._ranks[piece]]
         parts = [piece[at : at + 1] for at in range(len(piece))]

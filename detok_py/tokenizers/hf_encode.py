@@ -1,7 +1,8 @@
-"""The way of a text through a tokenizer.json: added tokens, normalizer, pre-tokenizer, model, post-processor.
+"""Encode text: added tokens, normalizer, pre-tokenizer, model, post-processor, in this order.
 
-In: what `hf_json` (or a rank file) read. Out: the function that encodes. Each part is compiled by a module of its own; this one puts them
-in a row, as `tokenizers/src/tokenizer/mod.rs` does.
+In: the parsed parts of a tokenizer.json or of a rank file. Out: a function that encodes a text.
+Each part is compiled by its own module; this module connects them, as
+`tokenizers/src/tokenizer/mod.rs` does.
 """
 
 import re
@@ -30,16 +31,17 @@ def encoder(
     added: Sequence[tuple[Json, int]],
     special: set[str],
 ) -> Encode:
-    """Return the function that encodes; see `Tokenizer.encode`.
+    """Return the function behind `Tokenizer.encode`.
 
-    `pieces` and `scores` are those of the model alone, by id; `added` are the added tokens with their ids, `special` the contents of
-    those that are special.
+    `pieces` and `scores` are the model's own, indexed by id. `added` are the added tokens with
+    their ids. `special` holds the contents of the special ones.
     """
     split = compile_pretokenizer(document.get("pre_tokenizer"))
-    encode_all = _model(kind, model, pieces, scores, merges)
+    encode_all = _compile_model(kind, model, pieces, scores, merges)
     around = compile_post_processor(document.get("post_processor"))
     tokens = AddedTokens(
-        [{**entry, "id": i, "special": entry["content"] in special} for entry, i in added], compile_normalizer(document.get("normalizer"))
+        [{**entry, "id": i, "special": entry["content"] in special} for entry, i in added],
+        compile_normalizer(document.get("normalizer")),
     )
 
     def encode(text: str, add_special_tokens: bool, parse_special: bool) -> list[int]:
@@ -56,10 +58,14 @@ def encoder(
     return encode
 
 
-def _model(
-    kind: str, model: Json, pieces: Sequence[str | None], scores: "array[float] | None", merges: Sequence[tuple[str, str]]
+def _compile_model(
+    kind: str,
+    model: Json,
+    pieces: Sequence[str | None],
+    scores: "array[float] | None",
+    merges: Sequence[tuple[str, str]],
 ) -> Callable[[Iterable[str]], list[int]]:
-    """Return the function that encodes pieces of text by the model."""
+    """Return the function that encodes a list of pieces with the model."""
     if kind == "Unigram" and scores is not None:
         from .unigram import UnigramEncoder
 
@@ -71,9 +77,13 @@ def _model(
 
         longest = model.get("max_input_chars_per_word", 100)
         if type(longest) is not int or longest < 0:
-            raise TokenizerFormatError(f"max_input_chars_per_word is {longest!r:.40}; expected a whole number")
+            raise TokenizerFormatError(
+                f"max_input_chars_per_word is {longest!r:.40}; expected a whole number"
+            )
         prefix = _text(model, "continuing_subword_prefix")
-        return WordPieceEncoder(ids, _text(model, "unk_token", "[UNK]"), "##" if prefix is None else prefix, longest).encode_all
+        return WordPieceEncoder(
+            ids, _text(model, "unk_token", "[UNK]"), "##" if prefix is None else prefix, longest
+        ).encode_all
     return BytePairEncoder(
         ids,
         merges,
@@ -87,13 +97,22 @@ def _model(
 
 
 def rank_encoder(
-    ranks: Mapping[bytes, int], pattern: str, special: Mapping[str, int], *, first_id: int = 0, bos_id: int | None = None, nfc: bool = False
+    ranks: Mapping[bytes, int],
+    pattern: str,
+    special: Mapping[str, int],
+    *,
+    first_id: int = 0,
+    bos_id: int | None = None,
+    nfc: bool = False,
 ) -> Encode:
     """Return the function that encodes by ranks, as tiktoken and tekken do.
 
-    A token's id is its rank and `first_id`; `bos_id` is what goes in front of a text on being asked for; `nfc` normalizes the text first.
+    The id of a token is `first_id` plus its rank. `bos_id` is put before the text when special
+    tokens are added. `nfc` normalizes the text to NFC first.
     """
-    ids = RankEncoder({token: rank + first_id for token, rank in ranks.items()} if first_id else ranks)
+    ids = RankEncoder(
+        {token: rank + first_id for token, rank in ranks.items()} if first_id else ranks
+    )
     split = compile_split(pattern)
     names = re.compile("|".join(map(re.escape, sorted(special, key=len, reverse=True))) or "(?!)")
 

@@ -1,9 +1,11 @@
-"""Hugging Face's tokenizer.json, alone or in its folder.
+"""Read Hugging Face's tokenizer.json, alone or in its folder.
 
-In: a path. Out: a `Tokenizer` that decodes and encodes as the `tokenizers` library (0.23) does with the same file.
+In: a path. Out: a `Tokenizer` that encodes and decodes as the `tokenizers` library (0.23) does with
+the same file.
 
-The merges, which are two thirds of a large file and which only an encoder reads, are cut out before the rest is parsed, and kept as
-bytes. The ids of added tokens are those that `tokenizers` gives them, which are not always those in the file (see `number_added`).
+The merges are two thirds of a large file, and only an encoder needs them. They are cut out before
+the rest is parsed, and kept as bytes. Added tokens get the ids that `tokenizers` gives them, which
+can differ from those in the file (see `number_added`).
 """
 
 import re
@@ -13,9 +15,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
-from ..vocabulary import Vocabulary
-from .known_patterns import LLAMA3, MAX_PATTERN, O200K, QWEN
+from ..patterns.known import LLAMA3, MAX_PATTERN, O200K, QWEN
 from .strict_json import loads, read_bytes
 from .tokenizer import Encode, Tokenizer
 
@@ -24,17 +26,22 @@ Pair = tuple[str, str]
 
 MAX_TOKENS = 1 << 20
 MAX_PIECE = 1 << 16
-# A table up to this id is small whatever the file says; a higher id needs a file of a size that makes it credible.
+# Ids below this need little memory. A higher id is accepted only if the file has as many bytes.
 SMALL_ID = 1 << 18
 
-_REST = rb'[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_HALF = rb'[^"\\ ]*+(?:\\.[^"\\ ]*+)*+'
-_OLD_MERGE = rb'"' + _HALF + rb" " + _HALF + rb'"'
-_NEW_MERGE = rb'\[\s*+"' + _REST + rb'\s*+,\s*+"' + _REST + rb"\s*+\]"
-# Merges as strings of two pieces and a space, or as pairs. Possessive throughout: a file that is neither fails in one pass.
+_STRING_REST = rb'[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_STRING_HALF = rb'[^"\\ ]*+(?:\\.[^"\\ ]*+)*+'
+_OLD_MERGE = rb'"' + _STRING_HALF + rb" " + _STRING_HALF + rb'"'
+_NEW_MERGE = rb'\[\s*+"' + _STRING_REST + rb'\s*+,\s*+"' + _STRING_REST + rb"\s*+\]"
+# Merges as strings "a b" or as pairs ["a", "b"]. All quantifiers are possessive, so a mismatch
+# fails in one pass.
 _MERGES = re.compile(
     rb'(?<!\\)"merges"\s*+:\s*+(\[\s*+(?:'
-    rb"(?:" + _OLD_MERGE + rb"\s*+(?:,\s*+(?=\")|(?=\])))++|(?:" + _NEW_MERGE + rb"\s*+(?:,\s*+(?=\[)|(?=\])))++"
+    rb"(?:"
+    + _OLD_MERGE
+    + rb"\s*+(?:,\s*+(?=\")|(?=\])))++|(?:"
+    + _NEW_MERGE
+    + rb"\s*+(?:,\s*+(?=\[)|(?=\])))++"
     rb")\])",
     re.DOTALL,
 )
@@ -42,18 +49,42 @@ _CUT = "merges, which are kept as bytes"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _LISTS = ("normalizers", "pretokenizers", "processors", "decoders")
-# Components that are known to be supported by their type alone, and patterns that are known to be safe.
+# Component types that are supported whatever their settings, and patterns known to be safe: they
+# are not compiled at load.
 _PLAIN: dict[str, frozenset[str]] = {
     "normalizer": frozenset(
-        ["Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormalizer", "Replace", "Prepend", "Precompiled"]
+        [
+            "Sequence",
+            "NFC",
+            "NFD",
+            "NFKC",
+            "NFKD",
+            "Lowercase",
+            "StripAccents",
+            "BertNormalizer",
+            "Replace",
+            "Prepend",
+            "Precompiled",
+        ]
     ),
     "pre_tokenizer": frozenset(
-        ["Sequence", "ByteLevel", "Split", "Metaspace", "Digits", "BertPreTokenizer", "Whitespace", "WhitespaceSplit"]
+        [
+            "Sequence",
+            "ByteLevel",
+            "Split",
+            "Metaspace",
+            "Digits",
+            "BertPreTokenizer",
+            "Whitespace",
+            "WhitespaceSplit",
+        ]
     ),
-    "post_processor": frozenset(["Sequence", "ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing"]),
+    "post_processor": frozenset(
+        ["Sequence", "ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing"]
+    ),
     "decoder": frozenset(),
 }
-# What is a string wherever it occurs in a component.
+# Keys whose value is a string in every component.
 _STRINGS = (
     "behavior",
     "content",
@@ -69,35 +100,46 @@ _STRINGS = (
 )
 _PATTERNS = frozenset([QWEN, LLAMA3, O200K])
 
-# The files that say which ids end a text.
-_BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "generation_config.json", "config.json")
+# Files in the same folder that name end-of-text ids.
+_EOS_FILES = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "generation_config.json",
+    "config.json",
+)
 
 
 def read(path: Path) -> Tokenizer:
     """Return the tokenizer of a tokenizer.json, or of a folder that has one.
 
-    Of a folder, added_tokens.json and the added tokens of tokenizer_config.json count too, as they do in transformers. Given the
-    folder or the file, the files beside it say which ids end a text.
+    For a folder, added_tokens.json and the added tokens of tokenizer_config.json are read too, as
+    transformers does. For both, the other files of the folder name the end-of-text ids.
     """
     folder, file = (path, path / "tokenizer.json") if path.is_dir() else (path.parent, path)
-    beside = {name: _read_beside(folder / name) for name in _BESIDE}
-    more = _added_beside(beside["tokenizer_config.json"], _read_beside(folder / "added_tokens.json")) if path.is_dir() else []
+    beside = {name: _read_object(folder / name) for name in _EOS_FILES}
+    more = (
+        _added_beside(beside["tokenizer_config.json"], _read_object(folder / "added_tokens.json"))
+        if path.is_dir()
+        else []
+    )
     return parse(read_bytes(file), file.name, more, beside)
 
 
 def parse(
-    data: bytes, what: str = "tokenizer.json", more_added: Sequence[Json] = (), beside: Mapping[str, Json] | None = None
+    data: bytes,
+    what: str = "tokenizer.json",
+    more_added: Sequence[Json] = (),
+    beside: Mapping[str, Json] | None = None,
 ) -> Tokenizer:
-    """Return the tokenizer of the bytes of a tokenizer.json; `what` is how errors name it.
+    """Return the tokenizer of the bytes of a tokenizer.json; errors call the file `what`.
 
-    `more_added` are added tokens from other files, `beside` the parsed files that say which ids end a text.
+    `more_added` are added tokens from other files. `beside` are the parsed files that name
+    end-of-text ids.
     """
-    document, cut = _split(data, what)
+    document, cut = _parse_document(data, what)
     model = document.get("model")
     if not isinstance(model, dict):
-        raise TokenizerFormatError(
-            f'{what} has no model: a tokenizer.json is an object with a "model" object in it, this has {_named(model)}'
-        )
+        raise TokenizerFormatError(f'{what}: "model" is {_describe(model)}; expected an object')
     _check(document, what)
     kind = _model_type(model, what)
     scores: array[float] | None = None
@@ -108,26 +150,30 @@ def parse(
         pieces = _pieces(model, len(data), what)
         if kind == "BPE":
             merges = cut if cut is not None else read_merges(model.get("merges"), what)
-    # From here on the pieces say it all: the tables as they were parsed are three times their size.
-    model = document["model"] = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
+    # The parsed tables take three times the memory of the pieces, and are not needed from here on.
+    model = document["model"] = {
+        key: value for key, value in model.items() if key not in ("vocab", "merges")
+    }
 
-    added = [_added_token(entry, what) for entry in _list(document, "added_tokens", what)]
+    added = [_added_token(entry, what) for entry in _read_list(document, "added_tokens", what)]
     special = {entry["content"] for entry in (*added, *more_added) if entry["special"]}
     numbered = _numbered(pieces, added, more_added)
-    shown = _shown(numbered, document.get("normalizer"), what)
+    shown = _decoded_texts(numbered, document.get("normalizer"), what)
     hidden = {i: pieces[i] if i < len(pieces) else None for i in shown}
     pieces.extend([None] * (max(shown, default=0) + 1 - len(pieces)))
     for token_id, piece in shown.items():
         pieces[token_id] = piece
     if _SURROGATE.search(data):
-        _refuse_half_characters(pieces, what)
+        _refuse_surrogates(pieces, what)
 
-    # `tokenizers` leaves special tokens out by what they decode to: one that a normalizer changes is shown, one that a table has twice is
-    # left out twice.
+    # `tokenizers` skips special tokens by the text they decode to: a token whose text a normalizer
+    # changes is not skipped, and two ids with the text of a special token are both skipped.
     candidates = shown if scores is None else range(len(pieces))
     special_ids = [i for i in candidates if pieces[i] in special]
     eos_ids = _eos_ids(beside or {}, {entry["content"]: i for entry, i in numbered}, pieces)
-    vocabulary = Vocabulary.from_pieces(pieces, document.get("decoder"), special_ids, [i for i in eos_ids if i < len(pieces)])
+    vocabulary = Vocabulary.from_pieces(
+        pieces, document.get("decoder"), special_ids, [i for i in eos_ids if i < len(pieces)]
+    )
 
     def make_encode() -> Encode:
         from .hf_encode import encoder
@@ -135,14 +181,22 @@ def parse(
         table = list(pieces)
         for token_id, piece in hidden.items():
             table[token_id] = piece
-        pairs = read_merges(loads(merges, what + ": merges"), what) if isinstance(merges, bytes) else merges
+        pairs = (
+            read_merges(loads(merges, what + ": merges"), what)
+            if isinstance(merges, bytes)
+            else merges
+        )
         return encoder(kind, document, model, table, scores, pairs, numbered, special)
 
-    return Tokenizer(_family(kind, document, model), vocabulary, make_encode, eos_ids, whole_runs=True)
+    return Tokenizer(
+        _family(kind, document, model), vocabulary, make_encode, eos_ids, whole_runs=True
+    )
 
 
-def _numbered(pieces: Sequence[str | None], added: Sequence[Json], more_added: Sequence[Json]) -> list[tuple[Json, int]]:
-    """Return all added tokens with their ids; those from other files come after those of the tokenizer.json."""
+def _numbered(
+    pieces: Sequence[str | None], added: Sequence[Json], more_added: Sequence[Json]
+) -> list[tuple[Json, int]]:
+    """Return all added tokens with their ids, those of tokenizer.json first."""
     wanted = {entry["content"] for entry in (*added, *more_added)}
     known = {piece: i for i, piece in enumerate(pieces) if piece is not None and piece in wanted}
     size = len(pieces) - pieces.count(None)
@@ -150,14 +204,20 @@ def _numbered(pieces: Sequence[str | None], added: Sequence[Json], more_added: S
     given = {entry["content"]: i for entry, i in numbered}
     highest = max(given.values(), default=-1)
     more = [entry for entry in more_added if entry["content"] not in given]
-    return numbered + number_added({**known, **given}, highest + 1 if highest >= size else size, more)
+    return numbered + number_added(
+        {**known, **given}, highest + 1 if highest >= size else size, more
+    )
 
 
-def number_added(known: Mapping[str, int], free: int, added: Sequence[Json]) -> list[tuple[Json, int]]:
-    """Return each added token with the id that `tokenizers` gives it: that of its piece in the model's table, else the next from `free` on.
+def number_added(
+    known: Mapping[str, int], free: int, added: Sequence[Json]
+) -> list[tuple[Json, int]]:
+    """Return each added token with the id that `tokenizers` gives it.
 
-    The id in the file is not looked at, and neither is whether the model has something else at that id (tokenizers 0.23, `add_tokens` of
-    `added_vocabulary.rs`). A token that comes twice keeps its id and has the flags of the last time; an empty one is none.
+    That is the id of the same piece in the model's vocabulary (`known`), otherwise the next id from
+    `free` on. The id in the file is ignored, as in tokenizers 0.23 (`add_tokens` of
+    added_vocabulary.rs). A token listed twice keeps its first id and has its last flags. An empty
+    token is dropped.
 
     >>> number_added({"a": 0, "b": 1}, 2, [{"content": "b"}, {"content": "<x>"}, {"content": "<y>"}])
     [({'content': 'b'}, 1), ({'content': '<x>'}, 2), ({'content': '<y>'}, 3)]
@@ -167,7 +227,13 @@ def number_added(known: Mapping[str, int], free: int, added: Sequence[Json]) -> 
         content = entry["content"]
         if content in out:
             before, token_id = out[content]
-            out[content] = ({**entry, "shown_normalized": before.get("shown_normalized") or before.get("normalized")}, token_id)
+            out[content] = (
+                {
+                    **entry,
+                    "shown_normalized": before.get("shown_normalized") or before.get("normalized"),
+                },
+                token_id,
+            )
         elif content in known:
             out[content] = (entry, known[content])
         elif content:
@@ -176,25 +242,38 @@ def number_added(known: Mapping[str, int], free: int, added: Sequence[Json]) -> 
     return list(out.values())
 
 
-def _shown(numbered: Sequence[tuple[Json, int]], normalizer: Any, what: str) -> dict[int, str]:
-    """Return the piece that each added token decodes from: what it contains, or the normalized form of that if it is looked for normalized.
+def _decoded_texts(
+    numbered: Sequence[tuple[Json, int]], normalizer: Any, what: str
+) -> dict[int, str]:
+    """Return the text that each added token decodes to.
 
-    So it is since tokenizers 0.23, and stays so if the token comes again and is not to be normalized.
+    That is its content, normalized if the token or an earlier entry for it has "normalized", as in
+    tokenizers since 0.23.
     """
     out = {token_id: entry["content"] for entry, token_id in numbered}
-    changed = [(entry["content"], token_id) for entry, token_id in numbered if entry["normalized"] or entry.get("shown_normalized")]
+    changed = [
+        (entry["content"], token_id)
+        for entry, token_id in numbered
+        if entry["normalized"] or entry.get("shown_normalized")
+    ]
     if changed and not _types(normalizer) <= {"Sequence"}:
-        normalize = _compile("normalizer", normalizer, what)
+        normalize = _compile_part("normalizer", normalizer, what)
         out.update([(token_id, normalize(content)) for content, token_id in changed])
     return out
 
 
 def read_merges(merges: Any, what: str) -> list[Pair]:
-    """Return the merges of a BPE model as pairs; both forms that files have, `"a b"` and `["a", "b"]`, are read."""
+    """Return the merges of a BPE model as pairs, from either form; errors call the file `what`.
+
+    >>> read_merges(["a b"], "x.json"), read_merges([["a", "b"]], "x.json")
+    ([('a', 'b')], [('a', 'b')])
+    """
     if merges is None:
         return []
     if not isinstance(merges, list):
-        raise TokenizerFormatError(f"{what}: the merges are {_named(merges)}; expected a list of pairs")
+        raise TokenizerFormatError(
+            f"{what}: the merges are {_describe(merges)}; expected a list of pairs"
+        )
     kinds = set(map(type, merges))
     pairs: list[Any]
     if kinds == {str}:
@@ -209,7 +288,9 @@ def read_merges(merges: Any, what: str) -> list[Pair]:
         if set(map(type, first)) | set(map(type, second)) <= {str}:
             return list(zip(first, second))
     at, merge = next((i, merge) for i, merge in enumerate(merges) if not _is_merge(merge, kinds))
-    raise TokenizerFormatError(f'{what}: merge {at} is {_named(merge)}; expected two pieces, all as "a b" or all as ["a", "b"]')
+    raise TokenizerFormatError(
+        f'{what}: merge {at} is {_describe(merge)}; expected every merge as "a b", or every merge as ["a", "b"]'
+    )
 
 
 def _is_merge(merge: Any, kinds: set[type]) -> bool:
@@ -217,13 +298,17 @@ def _is_merge(merge: Any, kinds: set[type]) -> bool:
         return False
     if isinstance(merge, str):
         return merge.count(" ") == 1
-    return isinstance(merge, list) and len(merge) == 2 and all(isinstance(piece, str) for piece in merge)
+    return (
+        isinstance(merge, list)
+        and len(merge) == 2
+        and all(isinstance(piece, str) for piece in merge)
+    )
 
 
-def _split(data: bytes, what: str) -> tuple[Json, bytes | None]:
-    """Return the document, and the merges as bytes if they could be cut out of it."""
+def _parse_document(data: bytes, what: str) -> tuple[Json, bytes | None]:
+    """Return the parsed document, and the merges as bytes if they could be cut out of it."""
     if not data.lstrip(b" \t\r\n").startswith(b"{"):
-        raise TokenizerFormatError(f"{what} begins with {data[:12]!r}; a tokenizer.json is a JSON object")
+        raise TokenizerFormatError(f"{what} begins with {data[:12]!r}; expected a JSON object")
     cut = _MERGES.search(data)
     if cut is not None:
         rest = b"".join([data[: cut.start(1)], b'"', _CUT.encode(), b'"', data[cut.end(1) :]])
@@ -233,12 +318,12 @@ def _split(data: bytes, what: str) -> tuple[Json, bytes | None]:
             return document, cut.group(1)
     document = loads(data, what)
     if not isinstance(document, dict):
-        raise TokenizerFormatError(f"{what} is {_named(document)}; a tokenizer.json is a JSON object")
+        raise TokenizerFormatError(f"{what} is {_describe(document)}; expected a JSON object")
     return document, None
 
 
 def _model_type(model: Json, what: str) -> str:
-    """Return which algorithm the model is for; old files don't say it and are told apart by what they hold."""
+    """Return "BPE", "Unigram" or "WordPiece"; old files lack the type, but their keys tell it."""
     kind = model.get("type")
     if kind is None:
         if isinstance(model.get("vocab"), list):
@@ -248,45 +333,61 @@ def _model_type(model: Json, what: str) -> str:
         elif "max_input_chars_per_word" in model or "continuing_subword_prefix" in model:
             kind = "WordPiece"
     if kind not in ("BPE", "Unigram", "WordPiece"):
-        raise TokenizerFormatError(f"{what}: a model of type {_named(kind)} is not supported; supported: BPE, Unigram, WordPiece")
+        raise TokenizerFormatError(
+            f"{what}: the model type {_describe(kind)} is not supported; supported: BPE, Unigram, WordPiece"
+        )
     if model.get("dropout"):
-        raise TokenizerFormatError(f"{what}: BPE with dropout {model['dropout']!r} is not supported, it encodes by chance; set it to null")
+        raise TokenizerFormatError(
+            f"{what}: BPE dropout {model['dropout']!r} is not supported, because it encodes at random; set it to null"
+        )
     return str(kind)
 
 
 def _pieces(model: Json, size: int, what: str) -> list[str | None]:
-    """Return the pieces, by id, of a model whose vocab is an object; `size` is how many bytes the file has."""
+    """Return the pieces by id, where vocab is an object; the file has `size` bytes."""
     vocab = model.get("vocab")
     if not isinstance(vocab, dict):
-        raise TokenizerFormatError(f"{what}: the model's vocab is {_named(vocab)}; expected an object of pieces and their ids")
+        raise TokenizerFormatError(
+            f"{what}: the model's vocab is {_describe(vocab)}; expected an object of pieces and ids"
+        )
     if not set(map(type, vocab.values())) <= {int}:
         piece, wrong = next((piece, i) for piece, i in vocab.items() if type(i) is not int)
-        raise TokenizerFormatError(f"{what}: the id of piece {piece[:40]!r} is {_named(wrong)}; expected a whole number")
+        raise TokenizerFormatError(
+            f"{what}: the id of piece {piece[:40]!r} is {_describe(wrong)}; expected a whole number"
+        )
     if not vocab:
         return []
     lowest, highest = min(vocab.values()), max(vocab.values())
     if lowest < 0 or highest >= MAX_TOKENS or (highest >= SMALL_ID and highest >= size):
         raise TokenizerFormatError(
-            f"{what}: a piece has the id {lowest if lowest < 0 else highest}; ids are 0..{min(MAX_TOKENS, max(SMALL_ID, size)) - 1}"
+            f"{what}: the id {lowest if lowest < 0 else highest} is out of range; expected ids in 0..{min(MAX_TOKENS, max(SMALL_ID, size)) - 1}"
         )
     if max(map(len, vocab)) > MAX_PIECE:
-        raise TokenizerFormatError(f"{what}: a piece has {max(map(len, vocab))} characters; a piece has at most {MAX_PIECE}")
+        raise TokenizerFormatError(
+            f"{what}: a piece has {max(map(len, vocab))} characters; at most {MAX_PIECE} are allowed"
+        )
     pieces: list[str | None] = [None] * (highest + 1)
     for piece, i in vocab.items():
         pieces[i] = piece
     if len(pieces) - pieces.count(None) < len(vocab):
         first, second = next((pieces[i], piece) for piece, i in vocab.items() if pieces[i] != piece)
-        raise TokenizerFormatError(f"{what}: the id {vocab[second]} is given to both {second!r} and {first!r}")
+        raise TokenizerFormatError(
+            f"{what}: the id {vocab[second]} belongs to both {second!r} and {first!r}"
+        )
     return pieces
 
 
 def _scored_pieces(model: Json, what: str) -> tuple[list[str | None], "array[float]"]:
-    """Return the pieces by id, and their scores, of a Unigram model, whose vocab is a list."""
+    """Return the pieces and the scores of a Unigram model by id; its vocab is a list."""
     vocab = model.get("vocab")
     if not isinstance(vocab, list):
-        raise TokenizerFormatError(f"{what}: the vocab of a Unigram model is {_named(vocab)}; expected a list of [piece, score]")
+        raise TokenizerFormatError(
+            f"{what}: the vocab of a Unigram model is {_describe(vocab)}; expected a list of [piece, score]"
+        )
     if len(vocab) > MAX_TOKENS:
-        raise TokenizerFormatError(f"{what}: the vocab has {len(vocab)} pieces; at most {MAX_TOKENS} are read")
+        raise TokenizerFormatError(
+            f"{what}: the vocab has {len(vocab)} pieces; at most {MAX_TOKENS} are allowed"
+        )
     pieces: list[str | None] = []
     scores = array("d")
     for i, entry in enumerate(vocab):
@@ -297,7 +398,9 @@ def _scored_pieces(model: Json, what: str) -> tuple[list[str | None], "array[flo
             and type(entry[1]) in (float, int)
             and len(entry[0]) <= MAX_PIECE
         ):
-            raise TokenizerFormatError(f"{what}: piece {i} of the vocab is {_named(entry)}; expected [piece, score]")
+            raise TokenizerFormatError(
+                f"{what}: piece {i} of the vocab is {_describe(entry)}; expected [piece, score]"
+            )
         pieces.append(entry[0])
         try:
             scores.append(entry[1])
@@ -305,30 +408,52 @@ def _scored_pieces(model: Json, what: str) -> tuple[list[str | None], "array[flo
             scores.append(float("inf"))
     if not isfinite(sum(map(abs, scores))):
         at = next((i for i, score in enumerate(scores) if not isfinite(score)), 0)
-        raise TokenizerFormatError(f"{what}: the score of piece {at} is not a number that can be reckoned with: {scores[at]!r}")
+        raise TokenizerFormatError(
+            f"{what}: the score of piece {at} is {scores[at]!r}, or the scores sum to infinity; expected finite numbers"
+        )
     unk_id = model.get("unk_id")
     if unk_id is not None and not (type(unk_id) is int and 0 <= unk_id < len(pieces)):
-        raise TokenizerFormatError(f"{what}: unk_id is {_named(unk_id)}; expected null or an id in 0..{len(pieces) - 1}")
+        raise TokenizerFormatError(
+            f"{what}: unk_id is {_describe(unk_id)}; expected null or an id in 0..{len(pieces) - 1}"
+        )
     return pieces, scores
 
 
 def _added_token(entry: Any, what: str) -> Json:
-    """Return an added token with every flag it can have; what the file leaves out is as `tokenizers` has it by default."""
+    """Return an added token with all flags; missing ones have the defaults of `tokenizers`."""
     if not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
-        raise TokenizerFormatError(f'{what}: an added token is {_named(entry)}; expected an object with a "content"')
+        raise TokenizerFormatError(
+            f'{what}: an added token is {_describe(entry)}; expected an object with a "content"'
+        )
     content = entry["content"]
     if len(content) > MAX_PIECE:
-        raise TokenizerFormatError(f"{what}: an added token has {len(content)} characters; a piece has at most {MAX_PIECE}")
+        raise TokenizerFormatError(
+            f"{what}: an added token has {len(content)} characters; at most {MAX_PIECE} are allowed"
+        )
     special = entry.get("special", False)
     out = {"id": entry.get("id"), "content": content, "special": special}
-    for flag, default in (("single_word", False), ("lstrip", False), ("rstrip", False), ("normalized", not special)):
+    for flag, default in (
+        ("single_word", False),
+        ("lstrip", False),
+        ("rstrip", False),
+        ("normalized", not special),
+    ):
         out[flag] = entry.get(flag, default)
-    wrong = next((flag for flag, value in out.items() if flag not in ("id", "content") and not isinstance(value, bool)), None)
+    wrong = next(
+        (
+            flag
+            for flag, value in out.items()
+            if flag not in ("id", "content") and not isinstance(value, bool)
+        ),
+        None,
+    )
     if wrong is not None:
-        raise TokenizerFormatError(f'{what}: "{wrong}" of the added token {content[:40]!r} is {_named(out[wrong])}; expected true or false')
+        raise TokenizerFormatError(
+            f'{what}: "{wrong}" of the added token {content[:40]!r} is {_describe(out[wrong])}; expected true or false'
+        )
     if out["id"] is not None and (type(out["id"]) is not int or out["id"] < 0):
         raise TokenizerFormatError(
-            f"{what}: the id of the added token {content[:40]!r} is {_named(out['id'])}; expected a whole number from 0"
+            f"{what}: the id of the added token {content[:40]!r} is {_describe(out['id'])}; expected a whole number, 0 or more"
         )
     return out
 
@@ -338,31 +463,39 @@ def _added_beside(config: Json, added: Json) -> list[Json]:
     found: dict[int, Json] = {}
     decoder = config.get("added_tokens_decoder", {})
     if not isinstance(decoder, dict):
-        raise TokenizerFormatError(f"tokenizer_config.json: added_tokens_decoder is {_named(decoder)}; expected an object")
+        raise TokenizerFormatError(
+            f"tokenizer_config.json: added_tokens_decoder is {_describe(decoder)}; expected an object"
+        )
     for key, entry in decoder.items():
         if not (key.isascii() and key.isdigit() and len(key) < 10):
-            raise TokenizerFormatError(f"tokenizer_config.json: added_tokens_decoder has the id {key[:40]!r}; expected a whole number")
+            raise TokenizerFormatError(
+                f"tokenizer_config.json: added_tokens_decoder has the id {key[:40]!r}; expected a whole number"
+            )
         found[int(key)] = _added_token(entry, "tokenizer_config.json")
     for content, token_id in added.items():
         if type(token_id) is not int:
-            raise TokenizerFormatError(f"added_tokens.json: the id of {content[:40]!r} is {_named(token_id)}; expected a whole number")
+            raise TokenizerFormatError(
+                f"added_tokens.json: the id of {content[:40]!r} is {_describe(token_id)}; expected a whole number"
+            )
         found.setdefault(token_id, _added_token({"content": content}, "added_tokens.json"))
     return [found[i] for i in sorted(found)]
 
 
-def _read_beside(file: Path) -> Json:
-    """Return a JSON object beside tokenizer.json, or nothing where there is none."""
+def _read_object(file: Path) -> Json:
+    """Return the JSON object of a file, or an empty one if there is no such file."""
     try:
         value = loads(read_bytes(file), file.name)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     if not isinstance(value, dict):
-        raise TokenizerFormatError(f"{file.name} is {_named(value)}; expected a JSON object")
+        raise TokenizerFormatError(f"{file.name} is {_describe(value)}; expected a JSON object")
     return value
 
 
-def _eos_ids(beside: Mapping[str, Json], added: Mapping[str, int], pieces: Sequence[str | None]) -> set[int]:
-    """Return the ids that end a text: eos_token of the tokenizer's files, eos_token_id of the model's."""
+def _eos_ids(
+    beside: Mapping[str, Json], added: Mapping[str, int], pieces: Sequence[str | None]
+) -> set[int]:
+    """Return the end-of-text ids, from eos_token (a token) and eos_token_id (ids) in the files."""
     out: set[int] = set()
     for name, document in beside.items():
         token = document.get("eos_token")
@@ -373,21 +506,29 @@ def _eos_ids(beside: Mapping[str, Json], added: Mapping[str, int], pieces: Seque
         ids = document.get("eos_token_id")
         for token_id in ids if isinstance(ids, list) else [ids]:
             if type(token_id) is int:
-                # May lie beyond the table, as models have rows that no tokenizer names; -1 stands for none.
+                # A model may have more rows than the tokenizer has tokens; -1 means none.
                 out |= {token_id} if token_id >= 0 else set()
             elif token_id is not None:
-                raise TokenizerFormatError(f"{name}: eos_token_id is {_named(ids)}; expected an id or a list of ids")
+                raise TokenizerFormatError(
+                    f"{name}: eos_token_id is {_describe(ids)}; expected an id or a list of ids"
+                )
     return out
 
 
 def _family(kind: str, document: Json, model: Json) -> str:
     if kind != "BPE":
         return kind.lower()
-    parts = set().union(*[_types(document.get(part)) for part in ("normalizer", "pre_tokenizer", "decoder")])
-    return "sentencepiece" if "ByteLevel" not in parts and (model.get("byte_fallback") or "Metaspace" in parts) else "byte_bpe"
+    parts = set().union(
+        *[_types(document.get(part)) for part in ("normalizer", "pre_tokenizer", "decoder")]
+    )
+    return (
+        "sentencepiece"
+        if "ByteLevel" not in parts and (model.get("byte_fallback") or "Metaspace" in parts)
+        else "byte_bpe"
+    )
 
 
-def _inside(component: Any) -> Iterator[Json]:
+def _nested(component: Any) -> Iterator[Json]:
     """Yield a component and everything in it, in order."""
     todo = [component] if component is not None else []
     while todo:
@@ -400,46 +541,58 @@ def _inside(component: Any) -> Iterator[Json]:
 
 
 def _types(component: Any) -> set[Any]:
-    return {part.get("type") for part in _inside(component)}
+    return {part.get("type") for part in _nested(component)}
 
 
 def _check(document: Json, what: str) -> None:
-    """Raise TokenizerFormatError for a component that is none, or that isn't supported.
+    """Raise TokenizerFormatError if a component is damaged or not supported.
 
-    What is well known isn't compiled for that; anything else is, so that it is refused at load and not with the first text. (The decoder is
-    compiled at load in any case.)
+    Components outside `_PLAIN` are compiled here, so that they are refused at load and not when the
+    first text is encoded. (The decoder is always compiled at load.)
     """
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
         component = document.get(part)
         plain, fused = True, False
-        for entry in _inside(component):
+        for entry in _nested(component):
             if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
-                raise TokenizerFormatError(f'{what}: the {part} has {_named(entry)} where an object with a "type" was expected')
-            if entry["type"] == "Sequence" and not any(isinstance(entry.get(key), list) for key in _LISTS):
-                raise TokenizerFormatError(f"{what}: the {part} has a Sequence without its list")
+                raise TokenizerFormatError(
+                    f'{what}: the {part} contains {_describe(entry)}; expected an object with a "type"'
+                )
+            if entry["type"] == "Sequence" and not any(
+                isinstance(entry.get(key), list) for key in _LISTS
+            ):
+                raise TokenizerFormatError(f"{what}: a Sequence in the {part} has no list of steps")
             wrong = next((key for key in _STRINGS if not isinstance(entry.get(key, ""), str)), None)
             if wrong is not None:
                 raise TokenizerFormatError(
-                    f'{what}: "{wrong}" of the {part} {entry["type"][:40]} is {_named(entry[wrong])}; expected a string'
+                    f'{what}: "{wrong}" of the {part} {entry["type"][:40]} is {_describe(entry[wrong])}; expected a string'
                 )
             if not entry.get("precompiled_charsmap", "").isascii():
-                raise TokenizerFormatError(f"{what}: the precompiled_charsmap of the {part} is not base64")
+                raise TokenizerFormatError(
+                    f"{what}: the precompiled_charsmap of the {part} is not base64"
+                )
             pattern = entry.get("pattern")
             regex = pattern.get("Regex") if isinstance(pattern, dict) else None
             if isinstance(regex, str) and len(regex) > MAX_PATTERN:
-                raise TokenizerFormatError(f"{what}: the {part} has a pattern of {len(regex)} characters; at most {MAX_PATTERN} are read")
-            plain = plain and entry["type"] in _PLAIN[part] and (regex is None or (isinstance(regex, str) and regex in _PATTERNS))
-            if fused and entry["type"] in ("WordPiece", "CTC") and entry.get("cleanup", True):
-                # No tokenizer has it; what it makes certain of a stream takes seconds to find out.
                 raise TokenizerFormatError(
-                    f"{what}: a {entry['type']} decoder that cleans up behind a Fuse is not supported; set its cleanup to false"
+                    f"{what}: the {part} has a pattern of {len(regex)} characters; at most {MAX_PATTERN} are allowed"
+                )
+            plain = (
+                plain
+                and entry["type"] in _PLAIN[part]
+                and (regex is None or (isinstance(regex, str) and regex in _PATTERNS))
+            )
+            if fused and entry["type"] in ("WordPiece", "CTC") and entry.get("cleanup", True):
+                # No known tokenizer has it, and decoding a stream by it takes seconds.
+                raise TokenizerFormatError(
+                    f"{what}: a {entry['type']} decoder with cleanup after a Fuse is not supported; set its cleanup to false"
                 )
             fused = fused or entry["type"] == "Fuse"
         if not plain and part != "decoder":
-            _compile(part, component or {}, what)
+            _compile_part(part, component or {}, what)
 
 
-def _compile(part: str, component: Json, what: str) -> Any:
+def _compile_part(part: str, component: Json, what: str) -> Any:
     from .normalize import compile_normalizer
     from .pretokenize import compile_pretokenizer
     from .templates import compile_post_processor
@@ -455,25 +608,27 @@ def _compile(part: str, component: Json, what: str) -> Any:
         raise TokenizerFormatError(f"{what}: {error}") from None
 
 
-def _list(document: Json, key: str, what: str) -> list[Any]:
+def _read_list(document: Json, key: str, what: str) -> list[Any]:
     value = document.get(key)
     if value is None:
         return []
     if not isinstance(value, list):
-        raise TokenizerFormatError(f"{what}: {key} is {_named(value)}; expected a list")
+        raise TokenizerFormatError(f"{what}: {key} is {_describe(value)}; expected a list")
     return value
 
 
-def _refuse_half_characters(pieces: Sequence[str | None], what: str) -> None:
+def _refuse_surrogates(pieces: Sequence[str | None], what: str) -> None:
     for i, piece in enumerate(pieces):
         try:
             (piece or "").encode()
         except UnicodeEncodeError:
-            raise TokenizerFormatError(f"{what}: the piece of id {i} has half a surrogate pair: {piece!r}; no text holds one") from None
+            raise TokenizerFormatError(
+                f"{what}: the piece of id {i} contains half a surrogate pair: {piece!r}; remove it"
+            ) from None
 
 
-def _named(value: Any) -> str:
-    """Return a value as an error shows it: JSON's words, and not much of it."""
+def _describe(value: Any) -> str:
+    """Return a JSON value as an error message shows it, shortened."""
     if value is None:
         return "null"
     if isinstance(value, (bool, int, float)):

@@ -1,8 +1,9 @@
-"""What a tokenizer does to a text before it cuts it: the `normalizer` of a tokenizer.json.
+"""Normalize text: the `normalizer` of a tokenizer.json.
 
-In: a text. Out: the text as the model was trained on it: composed, lower case, without accents, spaces as `▁`. The rules are those of
-Hugging Face `tokenizers` (normalizers/*.rs), with the Unicode tables that it has, which are older than Python's: a character that
-they don't know is left alone, on every version of Python.
+In: a text. Out: the text in the form that the model was trained on, for example composed, in lower
+case, without accents, or with spaces as `▁`. The rules are those of Hugging Face `tokenizers`
+(normalizers/*.rs). Its Unicode tables are older than Python's; characters that they lack are left
+unchanged, on every version of Python.
 """
 
 import struct
@@ -12,23 +13,22 @@ from binascii import Error as Base64Error
 from functools import lru_cache
 from typing import Any, Callable, Literal
 
-from detok_py.errors import TokenizerFormatError
-from detok_py.tokenizers import unicode_classes as uc
-from detok_py.tokenizers.patterns import Pattern, compile_pattern
-from detok_py.tokenizers.pretokenize import byte_level
-from detok_py.tokenizers.unicode_scripts import since_unicode_8, since_unicode_9
+from ..errors import TokenizerFormatError
+from ..patterns import unicode_classes as uc
+from ..patterns.compiler import Pattern, compile_pattern
+from ..patterns.unicode_classes import since_unicode_8, since_unicode_9
+from .added import SPACES
+from .pretokenize import byte_level, class_source
 
 Normalizer = Callable[[str], str]
 
 MAX_DEPTH = 16
 MAX_CHARSMAP = 1 << 24
 
-_SUPPORTED = (
-    "NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer, Replace, Prepend, Strip, Nmt, ByteLevel, Precompiled, Sequence"
-)
+_SUPPORTED = "NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer, Replace, Prepend, Strip, Nmt, ByteLevel, Precompiled, Sequence"
 
-# Decompose, compose or reorder in Unicode's tables since, and are inert in the crate unicode-normalization-alignments: nothing may be
-# done to them. Ranges run over what is unassigned.
+# Characters that newer Unicode versions decompose, compose or reorder, and that the crate
+# unicode-normalization-alignments leaves unchanged. The ranges include unassigned characters.
 _INERT = uc.parse(
     "558 58B-58C 5C8-5C9 7FD 897-89F 8CA-8D3 9FE C3C D3B-D3C EBA 1715 1ABF-1AF0 1DF6-1DFA 209D-209F 32FF A7F1-A7F4 A82C AB69 105C9 "
     "105D2 105DA 105E4 10781-107BF 10D24-10D27 10D69-10D6D 10EAB-10EAC 10ECB-10ECF 10EF0-10EFB 10EFD-10EFF 10F46-10F50 10F82-10F85 "
@@ -38,13 +38,18 @@ _INERT = uc.parse(
     "1E4EC-1E4EF 1E5EE-1E5EF 1E6E3 1E6E6 1E6EE-1E6EF 1E6F5 1F16C 1FBF0-1FBF9"
 )
 
-# Lower case since Unicode 15, which Rust knows and Python's tables may not: first, last, how far.
-_LOWER_SINCE = (
+# Capitals since Unicode 15, which Rust knows and Python may not: first, last, distance to lower
+# case.
+_NEW_CAPITALS = (
     (0x1C89, 0x1C89, 1), (0xA7CB, 0xA7CB, 0x264 - 0xA7CB), (0xA7CC, 0xA7CC, 1), (0xA7CE, 0xA7CE, 1), (0xA7D2, 0xA7D2, 1),
     (0xA7D4, 0xA7D4, 1),
     (0xA7DA, 0xA7DA, 1), (0xA7DC, 0xA7DC, 0x19B - 0xA7DC), (0x10D50, 0x10D65, 32), (0x16EA0, 0x16EB8, 27),
 )  # fmt: skip
-_LOWER = {code_point: chr(code_point + step) for first, last, step in _LOWER_SINCE for code_point in range(first, last + 1)}
+_LOWER = {
+    code_point: chr(code_point + step)
+    for first, last, step in _NEW_CAPITALS
+    for code_point in range(first, last + 1)
+}
 
 _CHINESE = uc.parse("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F")
 
@@ -52,7 +57,7 @@ _CHINESE = uc.parse("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920
 def compile_normalizer(config: dict[str, Any] | None) -> Normalizer:
     """Return the function that normalizes a text.
 
-    Raises TokenizerFormatError for a kind that isn't supported, naming it.
+    Raises TokenizerFormatError, with the type, if the normalizer isn't supported.
 
     >>> compile_normalizer({"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]})("Été")
     'ete'
@@ -63,10 +68,12 @@ def compile_normalizer(config: dict[str, Any] | None) -> Normalizer:
 
 
 def precompiled(charsmap: bytes) -> Normalizer:
-    """Return the normalizer of a SentencePiece `precompiled_charsmap`: a double-array trie, then the texts it points at.
+    """Return the normalizer of a SentencePiece `precompiled_charsmap`.
 
-    A cluster of characters of less than 6 bytes is replaced whole if its beginning is in the map, other characters one by one (as the crate
-    spm_precompiled does). Raises TokenizerFormatError for a map that is cut short.
+    The map is a double-array trie followed by the replacement texts. A grapheme cluster of less
+    than 6 bytes is replaced as a whole if a prefix of it is in the map; other characters are
+    replaced one by one (as in the crate spm_precompiled). Raises TokenizerFormatError if the map is
+    truncated.
     """
     return _CharacterMap(charsmap)
 
@@ -75,20 +82,24 @@ def _compile(config: dict[str, Any] | None, depth: int) -> Normalizer:
     if config is None:
         return lambda text: text
     if not isinstance(config, dict) or depth > MAX_DEPTH:
-        raise TokenizerFormatError("the normalizer is not an object with a type, or nested too deep")
+        raise TokenizerFormatError(
+            "the normalizer is not an object with a type, or is nested too deeply"
+        )
     kind = config.get("type")
     if kind == "Sequence":
         parts = config.get("normalizers")
         if not isinstance(parts, list):
             raise TokenizerFormatError("a Sequence normalizer has no list of normalizers")
-        return _in_a_row([_compile(part, depth + 1) for part in parts])
+        return _chain([_compile(part, depth + 1) for part in parts])
     build = _KINDS.get(kind) if isinstance(kind, str) else None
     if build is None:
-        raise TokenizerFormatError(f"the normalizer is not supported: {kind!r:.60}; supported: {_SUPPORTED}")
+        raise TokenizerFormatError(
+            f"the normalizer {kind!r:.60} is not supported; supported: {_SUPPORTED}"
+        )
     return build(config)
 
 
-def _in_a_row(steps: list[Normalizer]) -> Normalizer:
+def _chain(steps: list[Normalizer]) -> Normalizer:
     if len(steps) == 1:
         return steps[0]
 
@@ -103,26 +114,28 @@ def _in_a_row(steps: list[Normalizer]) -> Normalizer:
 def _flag(config: dict[str, Any], name: str, default: bool) -> bool:
     value = config.get(name, default)
     if not isinstance(value, bool):
-        raise TokenizerFormatError(f"the {config.get('type')} normalizer's {name!r} is {value!r:.60}; expected true or false")
+        raise TokenizerFormatError(
+            f"the {config.get('type')} normalizer's {name!r} is {value!r:.60}; expected true or false"
+        )
     return value
 
 
 def _text(config: dict[str, Any], name: str) -> str:
     value = config.get(name)
     if not isinstance(value, str):
-        raise TokenizerFormatError(f"the {config.get('type')} normalizer's {name!r} is {value!r:.60}; expected a string")
+        raise TokenizerFormatError(
+            f"the {config.get('type')} normalizer's {name!r} is {value!r:.60}; expected a string"
+        )
     return value
-
-
-def _class(ranges: uc.Ranges) -> str:
-    return "[" + "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in ranges) + "]"
 
 
 def _substitute(pattern: Pattern, content: str) -> Normalizer:
     def normalize(text: str) -> str:
         out: list[str] = []
         at = 0
-        for begin, end in pattern.spans(text) if text else ():  # an empty text has no matches, not even empty ones
+        for begin, end in (
+            pattern.spans(text) if text else ()
+        ):  # in an empty text not even an empty pattern matches
             out.append(text[at:begin])
             at = end
         return content.join([*out, text[at:]]) if out else text
@@ -130,7 +143,7 @@ def _substitute(pattern: Pattern, content: str) -> Normalizer:
     return normalize
 
 
-# ---------------------------------------------------------------------------------------------------- Unicode's own forms
+# ------------------------------------------------------------------------------ Unicode's own forms
 
 
 Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
@@ -144,7 +157,7 @@ def _form(form: Form) -> Callable[[dict[str, Any]], Normalizer]:
 
 
 def unicode_form(form: Form, text: str) -> str:
-    """Return the text in NFC, NFD, NFKC or NFKD (Unicode UAX #15), as Hugging Face's tables have it.
+    """Return the text in NFC, NFD, NFKC or NFKD (UAX #15), by Hugging Face's Unicode tables.
 
     >>> unicode_form("NFC", "e" + chr(0x301)) == chr(0xE9)
     True
@@ -160,12 +173,16 @@ def unicode_form(form: Form, text: str) -> str:
 
 
 def _normalized(form: Form, text: str) -> str:
-    # CPython sorts marks by insertion: a run of n can take n² steps. Longer runs are put in order before.
+    # CPython sorts combining marks by insertion, which takes O(n²) for a run of n marks. Long runs
+    # are sorted here first.
     out = []
     at = 0
     for begin, end in _mark_runs().spans(text):
         if end - begin > 64:
-            marks = unicodedata.normalize("NFKD" if "K" in form else "NFD", "".join(sorted(text[begin:end], key=unicodedata.combining)))
+            marks = unicodedata.normalize(
+                "NFKD" if "K" in form else "NFD",
+                "".join(sorted(text[begin:end], key=unicodedata.combining)),
+            )
             out += [text[at:begin], "".join(sorted(marks, key=unicodedata.combining))]
             at = end
     return unicodedata.normalize(form, "".join([*out, text[at:]]) if out else text)
@@ -173,20 +190,25 @@ def _normalized(form: Form, text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _inert() -> Pattern:
-    return compile_pattern(_class(_INERT) + "+")
+    return compile_pattern(class_source(_INERT) + "+")
 
 
 @lru_cache(maxsize=1)
 def _mark_runs() -> Pattern:
-    ordered = [(one, one) for first, last in uc.category("M") for one in range(first, last + 1) if unicodedata.combining(chr(one))]
-    return compile_pattern(_class(uc.union(ordered)) + "{2,}")
+    ordered = [
+        (one, one)
+        for first, last in uc.category("M")
+        for one in range(first, last + 1)
+        if unicodedata.combining(chr(one))
+    ]
+    return compile_pattern(class_source(uc.union(ordered)) + "{2,}")
 
 
-# ------------------------------------------------------------------------------------------------------ case and accents
+# --------------------------------------------------------------------------------- case and accents
 
 
 def lower(text: str) -> str:
-    """Return the text in lower case, character by character: Σ is σ also at the end of a word.
+    """Return the text in lower case, each character by itself: a final Σ becomes σ, not ς.
 
     >>> lower("ΟΔΟΣ"), "ΟΔΟΣ".lower()
     ('οδοσ', 'οδος')
@@ -194,14 +216,14 @@ def lower(text: str) -> str:
     if text.isascii():
         return text.lower()
     text = text.replace("Σ", "σ").lower()
-    for begin, end in reversed(list(_young_capitals().spans(text))):
+    for begin, end in reversed(list(_new_capitals().spans(text))):
         text = text[:begin] + text[begin:end].translate(_LOWER) + text[end:]
     return text
 
 
 @lru_cache(maxsize=1)
-def _young_capitals() -> Pattern:
-    return compile_pattern(_class(uc.union([(one, one) for one in _LOWER])) + "+")
+def _new_capitals() -> Pattern:
+    return compile_pattern(class_source(uc.union([(one, one) for one in _LOWER])) + "+")
 
 
 def _lowercase(config: dict[str, Any]) -> Normalizer:
@@ -209,9 +231,12 @@ def _lowercase(config: dict[str, Any]) -> Normalizer:
 
 
 def _strip_accents(config: dict[str, Any]) -> Normalizer:
-    # Marks as Unicode 9.0 has them.
-    marks = uc.union(uc.difference(uc.category("M"), uc.union(since_unicode_9(), uc.parse("111C9"))), uc.parse("1CF2-1CF3"))
-    return _substitute(compile_pattern(_class(marks) + "+"), "")
+    # The marks of Unicode 9.0.
+    marks = uc.union(
+        uc.difference(uc.category("M"), uc.union(since_unicode_9(), uc.parse("111C9"))),
+        uc.parse("1CF2-1CF3"),
+    )
+    return _substitute(compile_pattern(class_source(marks) + "+"), "")
 
 
 def _bert(config: dict[str, Any]) -> Normalizer:
@@ -220,26 +245,37 @@ def _bert(config: dict[str, Any]) -> Normalizer:
     if strip_accents is None:
         strip_accents = lowercase
     if not isinstance(strip_accents, bool):
-        raise TokenizerFormatError(f"the BertNormalizer's 'strip_accents' is {strip_accents!r:.60}; expected true, false or null")
+        raise TokenizerFormatError(
+            f"the BertNormalizer's 'strip_accents' is {strip_accents!r:.60}; expected true, false or null"
+        )
     steps: list[Normalizer] = []
     if _flag(config, "clean_text", True):
         formats = uc.difference(uc.category("Cf"), since_unicode_8())
-        control = uc.difference(uc.union(uc.category("Cc"), formats, uc.category("Co"), uc.parse("FFFD")), uc.parse("9-A D"))
-        steps.append(_substitute(compile_pattern(_class(control) + "+"), ""))
-        spaces = compile_pattern(_class(uc.difference(uc.WHITE_SPACE, ((32, 32),))))
+        control = uc.difference(
+            uc.union(uc.category("Cc"), formats, uc.category("Co"), uc.parse("FFFD")),
+            uc.parse("9-A D"),
+        )
+        steps.append(_substitute(compile_pattern(class_source(control) + "+"), ""))
+        spaces = compile_pattern(class_source(uc.difference(uc.WHITE_SPACE, ((32, 32),))))
         steps.append(_substitute(spaces, " "))
     if _flag(config, "handle_chinese_chars", True):
-        steps.append(_around(compile_pattern(_class(_CHINESE))))
+        steps.append(_put_spaces_around(compile_pattern(class_source(_CHINESE))))
     if strip_accents:
-        # Nonspacing marks as Unicode 8.0 has them.
-        marks = uc.union(uc.difference(uc.category("Mn"), uc.union(since_unicode_8(), uc.parse("111C9"))), uc.parse("1734 1171E"))
-        steps += [lambda text: unicode_form("NFD", text), _substitute(compile_pattern(_class(marks) + "+"), "")]
+        # The nonspacing marks of Unicode 8.0.
+        marks = uc.union(
+            uc.difference(uc.category("Mn"), uc.union(since_unicode_8(), uc.parse("111C9"))),
+            uc.parse("1734 1171E"),
+        )
+        steps += [
+            lambda text: unicode_form("NFD", text),
+            _substitute(compile_pattern(class_source(marks) + "+"), ""),
+        ]
     if lowercase:
         steps.append(lower)
-    return _in_a_row(steps)
+    return _chain(steps)
 
 
-def _around(pattern: Pattern) -> Normalizer:
+def _put_spaces_around(pattern: Pattern) -> Normalizer:
     def normalize(text: str) -> str:
         out = []
         at = 0
@@ -251,7 +287,7 @@ def _around(pattern: Pattern) -> Normalizer:
     return normalize
 
 
-# ------------------------------------------------------------------------------------------------------------- replacing
+# ---------------------------------------------------------------------------------------- replacing
 
 
 def _replace(config: dict[str, Any]) -> Normalizer:
@@ -263,7 +299,9 @@ def _replace(config: dict[str, Any]) -> Normalizer:
             return lambda text: text.replace(source, content)
         if kind in ("Regex", "String") and isinstance(source, str):
             return _substitute(compile_pattern(source), content)
-    raise TokenizerFormatError(f"the pattern of a Replace normalizer is {pattern!r:.80}; expected {{'Regex': …}} or {{'String': …}}")
+    raise TokenizerFormatError(
+        f"the pattern of a Replace normalizer is {pattern!r:.80}; expected {{'Regex': …}} or {{'String': …}}"
+    )
 
 
 def _prepend(config: dict[str, Any]) -> Normalizer:
@@ -271,31 +309,30 @@ def _prepend(config: dict[str, Any]) -> Normalizer:
     return lambda text: prefix + text if text else text
 
 
-_WHITE_SPACE = "".join(chr(one) for first, last in uc.WHITE_SPACE for one in range(first, last + 1))
-
-
 def _strip(config: dict[str, Any]) -> Normalizer:
     left, right = _flag(config, "strip_left", True), _flag(config, "strip_right", True)
 
     def normalize(text: str) -> str:
         if left:
-            text = text.lstrip(_WHITE_SPACE)
-        return text.rstrip(_WHITE_SPACE) if right else text
+            text = text.lstrip(SPACES)
+        return text.rstrip(SPACES) if right else text
 
     return normalize
 
 
 def _nmt(config: dict[str, Any]) -> Normalizer:
-    removed = compile_pattern(_class(uc.parse("1-8 B E-1F 7F 8F 9F")) + "+")
-    spaces = compile_pattern(_class(uc.parse("9-A C-D 1680 200B-200F 2028-2029 2581 FEFF FFFD")))
-    return _in_a_row([_substitute(removed, ""), _substitute(spaces, " ")])
+    removed = compile_pattern(class_source(uc.parse("1-8 B E-1F 7F 8F 9F")) + "+")
+    spaces = compile_pattern(
+        class_source(uc.parse("9-A C-D 1680 200B-200F 2028-2029 2581 FEFF FFFD"))
+    )
+    return _chain([_substitute(removed, ""), _substitute(spaces, " ")])
 
 
 def _byte_level(config: dict[str, Any]) -> Normalizer:
     return byte_level
 
 
-# -------------------------------------------------------------------------------------------------- SentencePiece's map
+# ------------------------------------------------------------------------------ SentencePiece's map
 
 
 def _precompiled(config: dict[str, Any]) -> Normalizer:
@@ -306,10 +343,14 @@ def _precompiled(config: dict[str, Any]) -> Normalizer:
         raise TokenizerFormatError(f"the precompiled_charsmap is not base64: {error}") from None
 
 
-# Grapheme clusters (UAX #29) of less than 6 bytes: what extends, what is put before, what breaks.
-_PREPENDED = uc.parse("600-605 6DD 70F 890-891 8E2 D4E 110BD 110CD 111C2-111C3 113D1 1193F 11941 11A84-11A89 11D46 11F02")
+# Character classes for grapheme clusters (UAX #29): Prepend, Extend, and SpacingMark exceptions.
+_PREPENDED = uc.parse(
+    "600-605 6DD 70F 890-891 8E2 D4E 110BD 110CD 111C2-111C3 113D1 1193F 11941 11A84-11A89 11D46 11F02"
+)
 _EXTENDS_TOO = uc.parse("200C-200D E33 EB3 FF9E-FF9F 1F3FB-1F3FF E0020-E007F")
-_SPACING_APART = uc.parse("102B-102C 1038 1062-1064 1067-106D 1083 1087-108C 108F 109A-109C 1A61 1A63-1A64 AA7B AA7D 11720-11721")
+_SPACING_APART = uc.parse(
+    "102B-102C 1038 1062-1064 1067-106D 1083 1087-108C 108F 109A-109C 1A61 1A63-1A64 AA7B AA7D 11720-11721"
+)
 
 
 @lru_cache(maxsize=1)
@@ -319,21 +360,28 @@ def _clusters() -> Pattern:
     unassigned = uc.parse("2065 FFF0-FFF8 E0000-E001F E0080-E00FF E01F0-E0FFF")
     breaks = uc.union(uc.category("Cc"), formats, uc.category("Zl"), uc.category("Zp"), unassigned)
     base = uc.complement(breaks)
-    prepended, follows = _class(_PREPENDED), _class(extends)
-    return compile_pattern(rf"\r\n|{prepended}+{_class(uc.difference(base, _PREPENDED))}{follows}*|{_class(base)}{follows}+")
+    prepended, follows = class_source(_PREPENDED), class_source(extends)
+    return compile_pattern(
+        rf"\r\n|{prepended}+{class_source(uc.difference(base, _PREPENDED))}{follows}*|{class_source(base)}{follows}+"
+    )
 
 
 class _CharacterMap:
-    # A class for its tables. The trie (darts-clone): 32-bit units; an edge by byte b leads from a unit's offset ^ b to a unit labelled b.
+    # The trie is a darts-clone array of 32-bit units: the child for byte b is the unit at
+    # offset ^ b, if its label is b.
     def __init__(self, charsmap: bytes) -> None:
         if len(charsmap) > MAX_CHARSMAP:
-            raise TokenizerFormatError(f"the precompiled_charsmap has {len(charsmap)} bytes; supported: at most {MAX_CHARSMAP}")
+            raise TokenizerFormatError(
+                f"the precompiled_charsmap has {len(charsmap)} bytes; supported: at most {MAX_CHARSMAP}"
+            )
         size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) >= 4 else 0
         if size == 0 or size % 4 or 4 + size > len(charsmap):
-            raise TokenizerFormatError(f"the precompiled_charsmap says its trie has {size} bytes and has {len(charsmap)}: is it whole?")
+            raise TokenizerFormatError(
+                f"the precompiled_charsmap declares a trie of {size} bytes but has {len(charsmap)} bytes; is the file complete?"
+            )
         self._units = struct.unpack_from(f"<{size // 4}I", charsmap, 4)
         self._texts = charsmap[4 + size :]
-        self._characters = _Replacements(self._find)
+        self._characters = _Replacements(self._find_prefix)
 
     def __call__(self, text: str) -> str:
         out = []
@@ -341,14 +389,14 @@ class _CharacterMap:
         for begin, end in _clusters().spans(text):
             cluster = text[begin:end]
             if len(cluster) < 6 and len(cluster.encode("utf-8", "surrogatepass")) < 6:
-                found = self._find(cluster)
+                found = self._find_prefix(cluster)
                 if found is not None:
                     out += [text[at:begin].translate(self._characters), found]
                     at = end
         return "".join([*out, text[at:].translate(self._characters)])
 
-    def _find(self, text: str) -> str | None:
-        # What the shortest beginning of the text that is in the map is replaced by.
+    def _find_prefix(self, text: str) -> str | None:
+        # The replacement of the shortest prefix of the text that is in the map.
         units = self._units
         try:
             at = _offset(units[0])
@@ -362,7 +410,9 @@ class _CharacterMap:
                     begin = units[at] & 0x7FFFFFFF
                     return self._texts[begin : self._texts.index(0, begin)].decode("utf-8")
         except (IndexError, ValueError):
-            raise TokenizerFormatError("the precompiled_charsmap leads out of its own tables: it is damaged") from None
+            raise TokenizerFormatError(
+                "the precompiled_charsmap is damaged: an offset is out of range"
+            ) from None
         return None
 
 
@@ -371,12 +421,12 @@ def _offset(unit: int) -> int:
 
 
 class _Replacements(dict[int, str]):
-    # For str.translate: what each character becomes, found when it is first met.
+    # A table for str.translate that looks a character up when it first occurs.
     def __init__(self, find: Callable[[str], str | None]) -> None:
-        self._find = find
+        self._find_prefix = find
 
     def __missing__(self, code_point: int) -> str:
-        found = self._find(chr(code_point))
+        found = self._find_prefix(chr(code_point))
         self[code_point] = chr(code_point) if found is None else found
         return self[code_point]
 

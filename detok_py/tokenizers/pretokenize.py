@@ -1,28 +1,29 @@
-"""Cutting a normalized text into the pieces that a model encodes one by one: the `pre_tokenizer` of a tokenizer.json.
+"""Cut a normalized text into pieces for the model: the `pre_tokenizer` of a tokenizer.json.
 
-In: a text. Out: its pieces; where the file asks for `ByteLevel`, spelt in that alphabet of 256 printable characters, one for each byte of
-UTF-8 (space is Ġ). A piece is never empty. The rules are those of Hugging Face `tokenizers` (pre_tokenizers/*.rs), quirks kept.
+In: a text. Out: its pieces, none empty. With `ByteLevel` a piece is spelt in an alphabet of 256
+printable characters, one for each byte of its UTF-8 (a space is Ġ). The rules are those of Hugging
+Face `tokenizers` (pre_tokenizers/*.rs), including their quirks.
 
-`compile_pretokenizer` returns a function of `(text, first=True)`; `first` says whether the text stands at the very beginning of what
-is encoded, or behind an added token: a Metaspace with `prepend_scheme: "first"` asks.
+`compile_pretokenizer` returns a function of `(text, first=True)`. `first` is true at the start of
+the input and false after an added token; Metaspace with `prepend_scheme: "first"` depends on it.
 """
 
 from bisect import bisect_right
 from itertools import pairwise
 from typing import Any, Callable, Iterable, Iterator, Protocol
 
-from detok_py.errors import TokenizerFormatError
-from detok_py.tokenizers import unicode_classes as uc
-from detok_py.tokenizers.byte_bpe import MAX_REMEMBERED_CHARACTERS, MAX_WORDS
-from detok_py.tokenizers.patterns import Pattern, compile_pattern
-from detok_py.tokenizers.unicode_scripts import names, script, since_unicode_8, since_unicode_9
+from ..errors import TokenizerFormatError
+from ..patterns import unicode_classes as uc
+from ..patterns.compiler import Pattern, compile_pattern
+from ..patterns.unicode_classes import script, script_names, since_unicode_8, since_unicode_9
+from .byte_bpe import MAX_REMEMBERED_CHARACTERS, MAX_WORDS
 
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 MAX_DEPTH = 16
 
-# The pieces, and whether the first of them stands at the beginning of the text.
+# (text, whether it is the start of the input) → pieces
 Cut = Callable[[str, bool], list[str]]
-Span = tuple[int, int, bool]  # begins, ends, is a match
+Span = tuple[int, int, bool]  # start, end, whether it is a match
 
 _SUPPORTED = (
     "ByteLevel, Split, Metaspace, Digits, Punctuation, BertPreTokenizer, Whitespace, WhitespaceSplit, UnicodeScripts, "
@@ -30,20 +31,21 @@ _SUPPORTED = (
 )
 
 # Numbers of Unicode 17, which Rust's char::is_numeric knows.
-_NUMERIC_SINCE = uc.parse("11DE0-11DE9 16FF4-16FF6")
+_NEW_NUMERIC = uc.parse("11DE0-11DE9 16FF4-16FF6")
 
 
 class PreTokenizer(Protocol):
-    """What `compile_pretokenizer` returns."""
+    """The type of the function that `compile_pretokenizer` returns."""
 
     def __call__(self, text: str, first: bool = True) -> list[str]:
-        """Return the pieces of a text; `first` where nothing stands before it."""
+        """Return the pieces of a text; `first` if it is the start of the input."""
 
 
 def compile_pretokenizer(config: dict[str, Any] | None) -> PreTokenizer:
     """Return the function that cuts a text into pieces.
 
-    Without a configuration the text is one piece. Raises TokenizerFormatError for a kind that isn't supported, naming it.
+    Without a configuration the text is one piece. Raises TokenizerFormatError, with the type, if
+    the pre-tokenizer isn't supported.
 
     >>> compile_pretokenizer({"type": "ByteLevel", "add_prefix_space": False})("Hi you")
     ['Hi', 'Ġyou']
@@ -59,7 +61,7 @@ def compile_pretokenizer(config: dict[str, Any] | None) -> PreTokenizer:
 
 
 def compile_split(source: str, flavour: str = "rust") -> Callable[[str], list[str]]:
-    r"""Return the function that lists a pattern's matches in a text: how tiktoken and tekken cut, with their rank encoders.
+    r"""Return the function that lists a pattern's matches in a text, as tiktoken and tekken cut.
 
     >>> compile_split(r"\p{L}+|\s+")("a b")
     ['a', ' ', 'b']
@@ -71,13 +73,17 @@ def _compile(config: dict[str, Any] | None, depth: int) -> Cut:
     if config is None:
         return lambda text, first: [text]
     if not isinstance(config, dict) or depth > MAX_DEPTH:
-        raise TokenizerFormatError("the pre-tokenizer is not an object with a type, or nested too deep")
+        raise TokenizerFormatError(
+            "the pre-tokenizer is not an object with a type, or is nested too deeply"
+        )
     kind = config.get("type")
     if kind == "Sequence":
         return _sequence(config, depth)
     build = _KINDS.get(kind) if isinstance(kind, str) else None
     if build is None:
-        raise TokenizerFormatError(f"the pre-tokenizer is not supported: {kind!r:.60}; supported: {_SUPPORTED}")
+        raise TokenizerFormatError(
+            f"the pre-tokenizer {kind!r:.60} is not supported; supported: {_SUPPORTED}"
+        )
     return build(config)
 
 
@@ -94,8 +100,13 @@ def _sequence(config: dict[str, Any], depth: int) -> Cut:
     def cut(text: str, first: bool) -> list[str]:
         pieces = [text]
         for one in cuts:
-            before, pieces = pieces, one.pieces(pieces, first) if isinstance(one, _ByteLevel) else _cut_all(one, pieces, first)
-            # What was cut off and thrown away at the beginning, stood before the first piece.
+            before, pieces = (
+                pieces,
+                one.pieces(pieces, first)
+                if isinstance(one, _ByteLevel)
+                else _cut_all(one, pieces, first),
+            )
+            # If a step removed the start of the text, the first piece no longer starts the input.
             first = first and bool(before and pieces) and before[0].startswith(pieces[0])
         return pieces
 
@@ -110,13 +121,14 @@ def _cut_all(cut: Cut, pieces: list[str], first: bool) -> list[str]:
     return out
 
 
-# ----------------------------------------------------------------------------------------------------------- byte level
+# --------------------------------------------------------------------------------------- byte level
 
 
 def byte_alphabet() -> list[str]:
-    """Return the 256 characters that stand for the bytes 0 to 255, as GPT-2 chose them.
+    """Return GPT-2's characters for the bytes 0 to 255.
 
-    Printable characters of Latin-1 are themselves; the others are the characters from 0x100 on, in order.
+    A byte that is a printable Latin-1 character stands for itself. The others map, in order, to the
+    characters from U+0100 on.
 
     >>> byte_alphabet()[0x41], byte_alphabet()[0x20], byte_alphabet()[0]
     ('A', 'Ġ', 'Ā')
@@ -137,7 +149,7 @@ _BYTE_TABLE = dict(enumerate(byte_alphabet()))
 
 
 def byte_level(text: str) -> str:
-    """Spell the text's UTF-8 in the byte alphabet.
+    """Return the UTF-8 of a text, spelt in the byte alphabet.
 
     >>> byte_level("é a")
     'Ã©Ġa'
@@ -146,7 +158,7 @@ def byte_level(text: str) -> str:
 
 
 class _Spellings(dict[str, str]):
-    # What `byte_level` made of the pieces seen, bounded as `byte_bpe.Words` is.
+    # A cache of `byte_level`, bounded like `byte_bpe.Words`.
     def __missing__(self, piece: str) -> str:
         spelt = byte_level(piece)
         if len(piece) <= MAX_REMEMBERED_CHARACTERS:
@@ -157,7 +169,7 @@ class _Spellings(dict[str, str]):
 
 
 class _ByteLevel:
-    # A class, so that a Sequence can hand it all pieces at once: they go through its table at the speed of `map`.
+    # A class, so that a Sequence can pass all pieces in one call, which is faster.
     def __init__(self, config: dict[str, Any]) -> None:
         self._prefix = _flag(config, "add_prefix_space", True)
         self._pattern = compile_pattern(GPT2_PATTERN) if _flag(config, "use_regex", True) else None
@@ -171,18 +183,24 @@ class _ByteLevel:
             pieces = [piece if piece.startswith(" ") else " " + piece for piece in pieces]
         if self._pattern is not None:
             find = self._pattern.findall
-            pieces = find(pieces[0]) if len(pieces) == 1 else [found for piece in pieces for found in find(piece)]
+            pieces = (
+                find(pieces[0])
+                if len(pieces) == 1
+                else [found for piece in pieces for found in find(piece)]
+            )
         return list(map(self._spell, pieces))
 
 
 def _flag(config: dict[str, Any], name: str, default: bool) -> bool:
     value = config.get(name, default)
     if not isinstance(value, bool):
-        raise TokenizerFormatError(f"the {config.get('type')} pre-tokenizer's {name!r} is {value!r:.60}; expected true or false")
+        raise TokenizerFormatError(
+            f"the {config.get('type')} pre-tokenizer's {name!r} is {value!r:.60}; expected true or false"
+        )
     return value
 
 
-# --------------------------------------------------------------------------------------------------------------- splits
+# ------------------------------------------------------------------------------------------- splits
 
 
 def _split(config: dict[str, Any]) -> Cut:
@@ -194,17 +212,25 @@ def _split(config: dict[str, Any]) -> Cut:
     else:
         kind, source = None, None
     if kind not in ("Regex", "String") or not isinstance(source, str):
-        raise TokenizerFormatError(f"the pattern of a Split pre-tokenizer is {pattern!r:.80}; expected {{'Regex': …}} or {{'String': …}}")
+        raise TokenizerFormatError(
+            f"the pattern of a Split pre-tokenizer is {pattern!r:.80}; expected {{'Regex': …}} or {{'String': …}}"
+        )
     if behaviour not in _BEHAVIOURS:
-        raise _no_behaviour("Split", behaviour)
+        raise _unsupported_behaviour("Split", behaviour)
     if kind == "String" and source:
-        return _by_spans(lambda text: _string_spans(text, source), behaviour, invert)
+        return _cut_by_spans(lambda text: _string_spans(text, source), behaviour, invert)
     return split_by(compile_pattern(source), behaviour, invert)
 
 
 def split_by(pattern: Pattern, behaviour: str, invert: bool = False) -> Cut:
-    """Cut at the matches of a pattern, by one of the five behaviours."""
-    spans = _by_spans(lambda text: _filled(pattern.spans(text), len(text)), behaviour, invert)
+    """Return the function that cuts at the matches of a pattern, by one of `_BEHAVIOURS`.
+
+    >>> split_by(compile_pattern(","), "MergedWithPrevious")("a,b", True)
+    ['a,', 'b']
+    """
+    spans = _cut_by_spans(
+        lambda text: _with_gaps(pattern.spans(text), len(text)), behaviour, invert
+    )
     if behaviour == "Removed" and invert:
         return lambda text, first: pattern.findall(text)
     if behaviour != "Isolated" or pattern.nullable:
@@ -212,13 +238,13 @@ def split_by(pattern: Pattern, behaviour: str, invert: bool = False) -> Cut:
 
     def cut(text: str, first: bool) -> list[str]:
         found = pattern.findall(text)
-        # Nearly always the matches cover the text. Where they don't, what lies between is a piece too.
+        # The matches nearly always cover the text. If not, the gaps are pieces too.
         return found if sum(map(len, found)) == len(text) else spans(text, first)
 
     return cut
 
 
-def _by_spans(find: Callable[[str], Iterable[Span]], behaviour: str, invert: bool) -> Cut:
+def _cut_by_spans(find: Callable[[str], Iterable[Span]], behaviour: str, invert: bool) -> Cut:
     arrange = _BEHAVIOURS[behaviour]
 
     def cut(text: str, first: bool) -> list[str]:
@@ -230,13 +256,13 @@ def _by_spans(find: Callable[[str], Iterable[Span]], behaviour: str, invert: boo
     return cut
 
 
-def _no_behaviour(kind: str, behaviour: Any) -> TokenizerFormatError:
+def _unsupported_behaviour(kind: str, behaviour: Any) -> TokenizerFormatError:
     return TokenizerFormatError(
-        f"the behavior of a {kind} pre-tokenizer is not supported: {behaviour!r:.60}; supported: {', '.join(_BEHAVIOURS)}"
+        f"the behavior {behaviour!r:.60} of a {kind} pre-tokenizer is not supported; supported: {', '.join(_BEHAVIOURS)}"
     )
 
 
-def _filled(matches: Iterable[tuple[int, int]], length: int) -> Iterator[Span]:
+def _with_gaps(matches: Iterable[tuple[int, int]], length: int) -> Iterator[Span]:
     at = 0
     for begin, end in matches:
         if at != begin:
@@ -253,7 +279,7 @@ def _string_spans(text: str, needle: str) -> Iterator[Span]:
     while at >= 0:
         found.append((at, at + len(needle)))
         at = text.find(needle, at + len(needle))
-    yield from _filled(found, len(text))
+    yield from _with_gaps(found, len(text))
 
 
 def _isolated(spans: list[Span]) -> list[tuple[int, int]]:
@@ -309,26 +335,30 @@ _BEHAVIOURS: dict[str, Callable[[list[Span]], list[tuple[int, int]]]] = {
 }
 
 
-# ------------------------------------------------------------------------------------------------------- fixed splits
+# ------------------------------------------------------------------------------------- fixed splits
 
 
 def _class_pattern(ranges: uc.Ranges) -> Pattern:
-    return compile_pattern(_as_class(ranges))
+    return compile_pattern(class_source(ranges))
 
 
-def _as_class(ranges: uc.Ranges) -> str:
+def class_source(ranges: uc.Ranges) -> str:
+    """Return the source of a character class for `compile_pattern`."""
     return "[" + "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in ranges) + "]"
 
 
 def _digits(config: dict[str, Any]) -> Cut:
-    numeric = _class_pattern(uc.union(uc.category("N"), _NUMERIC_SINCE))
-    return split_by(numeric, "Isolated" if _flag(config, "individual_digits", False) else "Contiguous")
+    numeric = _class_pattern(uc.union(uc.category("N"), _NEW_NUMERIC))
+    return split_by(
+        numeric, "Isolated" if _flag(config, "individual_digits", False) else "Contiguous"
+    )
 
 
 def punctuation() -> uc.Ranges:
-    """Return what `Punctuation` and `BertPreTokenizer` split off: all of ASCII's, and the category P as Unicode 8.0 had it.
+    """Return the punctuation of `Punctuation` and `BertPreTokenizer`: ASCII's, and category P.
 
-    (Hugging Face's rules use the crate unicode_categories, whose tables are that old. Two of its characters are no punctuation any more.)
+    The category is that of Unicode 8.0, from the crate unicode_categories. Two of its characters
+    have left category P since.
     """
     known = uc.difference(uc.category("P"), since_unicode_8())
     return uc.union(known, uc.parse("166D 111C9"), uc.ASCII_PUNCTUATION)
@@ -337,14 +367,14 @@ def punctuation() -> uc.Ranges:
 def _punctuation(config: dict[str, Any]) -> Cut:
     behaviour = config.get("behavior", "Isolated")
     if behaviour not in _BEHAVIOURS:
-        raise _no_behaviour("Punctuation", behaviour)
+        raise _unsupported_behaviour("Punctuation", behaviour)
     return split_by(_class_pattern(punctuation()), behaviour)
 
 
 def _bert(config: dict[str, Any]) -> Cut:
-    # Words between white space, and each punctuation character by itself.
+    # Pieces are words between white space, and single punctuation characters.
     words = uc.complement(uc.union(punctuation(), uc.WHITE_SPACE))
-    pattern = compile_pattern(f"{_as_class(words)}+|{_as_class(punctuation())}")
+    pattern = compile_pattern(f"{class_source(words)}+|{class_source(punctuation())}")
     return lambda text, first: pattern.findall(text)
 
 
@@ -361,29 +391,39 @@ def _whitespace_split(config: dict[str, Any]) -> Cut:
 def _char_delimiter(config: dict[str, Any]) -> Cut:
     delimiter = config.get("delimiter")
     if not isinstance(delimiter, str) or len(delimiter) != 1:
-        raise TokenizerFormatError(f"the delimiter of a CharDelimiterSplit pre-tokenizer is {delimiter!r:.60}; expected one character")
+        raise TokenizerFormatError(
+            f"the delimiter of a CharDelimiterSplit pre-tokenizer is {delimiter!r:.60}; expected one character"
+        )
     return lambda text, first: [piece for piece in text.split(delimiter) if piece]
 
 
 def _fixed_length(config: dict[str, Any]) -> Cut:
     length = config.get("length", 5)
     if type(length) is not int or length < 1:
-        raise TokenizerFormatError(f"the length of a FixedLength pre-tokenizer is {length!r:.60}; expected a number from 1 on")
+        raise TokenizerFormatError(
+            f"the length of a FixedLength pre-tokenizer is {length!r:.60}; expected a whole number, 1 or more"
+        )
     return lambda text, first: [text[at : at + length] for at in range(0, len(text), length)]
 
 
 def _metaspace(config: dict[str, Any]) -> Cut:
     mark = config.get("replacement", "▁")
     if not isinstance(mark, str) or len(mark) != 1:
-        raise TokenizerFormatError(f"the replacement of a Metaspace pre-tokenizer is {mark!r:.60}; expected one character")
+        raise TokenizerFormatError(
+            f"the replacement of a Metaspace pre-tokenizer is {mark!r:.60}; expected one character"
+        )
     scheme = config.get("prepend_scheme")
     if scheme is None:
         scheme = "always"
     if scheme not in ("always", "first", "never"):
-        raise TokenizerFormatError(f"the prepend_scheme of a Metaspace is not supported: {scheme!r:.60}; supported: always, first, never")
+        raise TokenizerFormatError(
+            f"the prepend_scheme {scheme!r:.60} of a Metaspace pre-tokenizer is not supported; supported: always, first, never"
+        )
     if _flag(config, "add_prefix_space", True) is False:
         if config.get("prepend_scheme") not in (None, "never"):
-            raise TokenizerFormatError("a Metaspace pre-tokenizer has add_prefix_space false and a prepend_scheme that is not never")
+            raise TokenizerFormatError(
+                "a Metaspace pre-tokenizer with add_prefix_space false has a prepend_scheme other than never"
+            )
         scheme = "never"
     split = _flag(config, "split", True)
 
@@ -393,7 +433,7 @@ def _metaspace(config: dict[str, Any]) -> Cut:
             text = mark + text
         if not split:
             return [text]
-        # Each mark begins a piece.
+        # A piece begins at each mark.
         head, *tail = text.split(mark)
         pieces = [mark + piece for piece in tail]
         return [head, *pieces] if head else pieces
@@ -401,14 +441,17 @@ def _metaspace(config: dict[str, Any]) -> Cut:
     return cut
 
 
-# --------------------------------------------------------------------------------------------------------------- scripts
+# ------------------------------------------------------------------------------------------ scripts
 
 
 def _unicode_scripts(config: dict[str, Any]) -> Cut:
-    # One set for each script, the Japanese ones together; spaces, the unassigned and what is younger than Unicode 9 belong to none.
+    # One set for each script; Han, Hiragana and Katakana share one. Spaces and characters that are
+    # not in Unicode 9 have no script.
     young = since_unicode_9()
-    sets = {name: uc.difference(script(name) or (), young) for name in names()}
-    sets["han"] = uc.union(sets["han"], sets.pop("hiragana"), sets.pop("katakana"), ((0x30FC, 0x30FC),))
+    sets = {name: uc.difference(script(name) or (), young) for name in script_names()}
+    sets["han"] = uc.union(
+        sets["han"], sets.pop("hiragana"), sets.pop("katakana"), ((0x30FC, 0x30FC),)
+    )
     sets["common"] = uc.difference(sets["common"], uc.parse("20 30FC 589 61C"))
     sets["armenian"] = uc.union(sets["armenian"], uc.parse("589"))
     sets["inherited"] = uc.difference(sets["inherited"], uc.parse("953-954"))
@@ -417,7 +460,8 @@ def _unicode_scripts(config: dict[str, Any]) -> Cut:
     starts = [first for first, _, _ in table]
 
     def cut(text: str, first: bool) -> list[str]:
-        # A piece begins where the script changes; what belongs to no script stays with what is before it, and is lost at the beginning.
+        # A piece begins where the script changes. A character without a script belongs to the piece
+        # before it; at the start of the text it is dropped.
         edges: list[int] = []
         before = None
         for at, character in enumerate(text):

@@ -1,31 +1,43 @@
-"""SentencePiece BPE as GGUF "llama" vocabularies hold it: no list of merges, a score for every piece.
+"""SentencePiece BPE as in GGUF "llama" vocabularies: a score for each piece, no list of merges.
 
-In: text with its spaces already `▁`. Out: ids. Two neighbours merge when their join is a piece; the highest score goes first, the
-leftmost of equals; what is no piece at the end becomes its bytes, `<0x..>`. As llama.cpp does it (llama-vocab.cpp, the "spm" session).
+In: text with spaces as `▁`. Out: ids. Two neighbours merge if the joined text is a piece, the
+highest score first, then leftmost. A symbol that is no piece in the end falls back to its `<0x..>`
+bytes. Source: llama.cpp (llama-vocab.cpp, llm_tokenizer_spm_session).
 """
 
 from itertools import chain
 from typing import Any, Iterable, Sequence
 
-from detok_py.errors import TokenizerFormatError, VocabularyError
-from detok_py.tokenizers.byte_bpe import Rank, Seams, Words, merge
+from ..errors import TokenizerFormatError, VocabularyError
+from .byte_bpe import Rank, Seams, Words, merge
 
 
 class ScoreMerger:
     """Encode text by the scores of its pieces.
 
-    `pieces[i]` is the text of id i, None where there is none; `scores[i]` its score, higher merges first. A character that is no
-    piece becomes its `<0x..>` bytes, or where those are missing `unk_id`; without that, VocabularyError.
+    `pieces[i]` is the text of id i, or None, and `scores[i]` its score. A character that is no
+    piece becomes its `<0x..>` tokens, or `unk_id` if one of them is missing. Raises VocabularyError
+    if `unk_id` is None then.
 
     >>> spm = ScoreMerger(["<unk>", "▁", "a", "b", "ab", "▁a"], [0, -9, -9, -9, -1, -2], unk_id=0)
     >>> spm.encode("▁abab"), spm.encode("▁ab?")
     ([1, 4, 4], [1, 4, 0])
     """
 
-    def __init__(self, pieces: Sequence[str | None], scores: Sequence[float], types: Any = None, *, unk_id: int | None = None) -> None:
+    def __init__(
+        self,
+        pieces: Sequence[str | None],
+        scores: Sequence[float],
+        types: Any = None,
+        *,
+        unk_id: int | None = None,
+    ) -> None:
         if len(pieces) != len(scores):
-            raise TokenizerFormatError(f"the vocabulary has {len(pieces)} tokens and {len(scores)} scores; expected as many")
-        del types  # every type of token takes part in merges, as in llama.cpp; control tokens are split off before
+            raise TokenizerFormatError(
+                f"the vocabulary has {len(pieces)} tokens and {len(scores)} scores; expected equal numbers"
+            )
+        # As in llama.cpp, tokens of every type merge; control tokens are split off earlier.
+        del types
         self._ids: dict[str | None, int] = dict(zip(pieces, range(len(pieces))))
         self._ids.pop(None, None)
         self._unk_id = unk_id
@@ -33,16 +45,26 @@ class ScoreMerger:
         ranks = {piece: order[scores[at]] for piece, at in self._ids.items()}
         get = ranks.get
         self._rank: Rank = lambda pair, default: get(pair[0] + pair[1], default)
-        inside = {piece[at - 1] for piece in ranks if piece and "▁" in piece for at in range(1, len(piece)) if piece[at] == "▁"}
+        inside = {
+            piece[at - 1]
+            for piece in ranks
+            if piece and "▁" in piece
+            for at in range(1, len(piece))
+            if piece[at] == "▁"
+        }
         self._seams = Seams("▁", inside)
         self._words = Words(self._encode_segment)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text whose spaces are `▁`; `[]` for an empty one."""
-        return list(chain.from_iterable(map(self._words.__getitem__, self._seams.split(text)))) if text else []
+        """Return the ids of a text with spaces as `▁`."""
+        return (
+            list(chain.from_iterable(map(self._words.__getitem__, self._seams.split(text))))
+            if text
+            else []
+        )
 
     def encode_all(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of the pieces in a row: `encode` of each, joined."""
+        """Return the ids of all pieces, joined."""
         return list(chain.from_iterable(map(self.encode, pieces)))
 
     def _encode_segment(self, text: str) -> tuple[int, ...]:
@@ -56,10 +78,14 @@ class ScoreMerger:
         return tuple(ids)
 
     def _bytes(self, character: str) -> list[int]:
-        tokens = [self._ids.get(f"<0x{byte:02X}>") for byte in character.encode("utf-8", "surrogatepass")]
+        tokens = [
+            self._ids.get(f"<0x{byte:02X}>") for byte in character.encode("utf-8", "surrogatepass")
+        ]
         found = [one for one in tokens if one is not None]
         if len(found) == len(tokens):
             return found
         if self._unk_id is None:
-            raise VocabularyError(f"the vocabulary has no token for {character!r}, no bytes for it and no unknown token")
+            raise VocabularyError(
+                f"the vocabulary has no token for {character!r}, no byte tokens for it and no unknown token"
+            )
         return [self._unk_id]

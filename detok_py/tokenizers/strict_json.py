@@ -1,11 +1,12 @@
-"""JSON from a file that nobody vouches for.
+"""Parse JSON from an untrusted file.
 
-In: the bytes of a JSON document. Out: the value, or a TokenizerFormatError that says where it goes wrong.
+In: the bytes of a JSON document. Out: the value, or a TokenizerFormatError that locates the fault.
 
-RFC 8259, and no more: NaN and Infinity, which Python's json takes, are refused, and so are bytes that are not UTF-8. A document is
-weighed before it is parsed, because parsing is what kills: nesting of a few thousand levels ends an interpreter in WebAssembly for
-good, and `[[],[],…` takes 20 times its size in memory. What a tokenizer file holds is strings; a document whose brackets or commas
-outnumber its strings is something else.
+The grammar is RFC 8259: NaN and Infinity, which Python's json accepts, are refused, and so is
+invalid UTF-8. The structure of a document is checked before it is parsed: nesting of a few thousand
+levels crashes an interpreter in WebAssembly, and parsing `[[],[],…` takes 20 times its size in
+memory. A tokenizer file is mostly strings, so a document with many more brackets or commas than
+strings is refused.
 """
 
 import json
@@ -17,7 +18,8 @@ from ..errors import TokenizerFormatError
 
 MAX_DEPTH = 64
 MAX_BYTES = 1 << 28
-# Brackets and commas that a document may have beyond what its strings account for: short lists of numbers, empty containers.
+# Brackets and commas allowed beyond those in proportion to the strings, for lists of numbers and
+# empty containers.
 SLACK = 4096
 
 _STRUCTURE = bytes(set(range(256)) - set(b'[]{}",'))
@@ -25,53 +27,60 @@ _LEVEL = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 def read_bytes(file: Path) -> bytes:
-    """Return the bytes of a file; one that is larger than any tokenizer file raises TokenizerFormatError unread."""
+    """Return the bytes of a file.
+
+    Raises TokenizerFormatError, before reading, if the file has more than `MAX_BYTES` bytes.
+    """
     size = file.stat().st_size
     if size > MAX_BYTES:
-        raise TokenizerFormatError(f"{file.name} has {size} bytes; a tokenizer file has at most {MAX_BYTES}")
+        raise TokenizerFormatError(f"{file.name} has {size} bytes; at most {MAX_BYTES} are allowed")
     return file.read_bytes()
 
 
 def loads(data: bytes, what: str) -> Any:
-    """Return the value of a JSON document; `what` is how an error names it.
+    """Return the value of a JSON document; errors call it `what`.
 
     >>> loads(b'{"a": [1, 2]}', "x.json")
     {'a': [1, 2]}
     >>> loads(b'{"a": NaN}', "x.json")
     Traceback (most recent call last):
-    detok_py.errors.TokenizerFormatError: x.json is not JSON: NaN is not a number that JSON has
+    detok_py.errors.TokenizerFormatError: x.json is not JSON: NaN is not a JSON number
     """
-    weigh(data, what)
+    check_structure(data, what)
     try:
-        return json.loads(data.decode(), parse_float=rust_float, parse_constant=lambda name: _refuse(name, what))
+        return json.loads(
+            data.decode(), parse_float=rust_float, parse_constant=lambda name: _refuse(name, what)
+        )
     except UnicodeDecodeError as error:
         raise TokenizerFormatError(
             f"{what} is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; save it as UTF-8"
         ) from None
     except TokenizerFormatError:
         raise
-    except ValueError as error:  # JSONDecodeError, and integers of more digits than Python reads
-        raise TokenizerFormatError(f"{what} is not JSON: {error}; is the file whole?") from None
-    except RecursionError:  # what `weigh` lets through of a document that breaks off does not reach this; better certain than sorry
+    except ValueError as error:  # JSONDecodeError, or an integer of too many digits
+        raise TokenizerFormatError(f"{what} is not JSON: {error}; is the file complete?") from None
+    # `check_structure` bounds the nesting; this is a second safeguard.
+    except RecursionError:
         raise TokenizerFormatError(f"{what} is nested too deeply to be read") from None
 
 
-# As literals, because 10.0**k is off by a bit for some k.
+# Parsed from decimals, because 10.0**k is off by one bit for some k.
 _POWERS = [float(f"1e{k}") for k in range(309)]
 _MAX_U64 = 2**64 - 1
 
 
 def rust_float(text: str) -> float:
-    """Return a number as serde_json reads it, which may be off by a bit: the digits as one whole number, rounded, and then scaled.
+    """Return a number as serde_json parses it, which can be one bit off the nearest float.
 
-    The scores of a Unigram are compared by their sums, so a bit decides between two ways to cut a word that are equally good. (serde_json
-    `de.rs`, `f64_from_parts`; what doesn't fit in 64 bits of digits is dropped.)
+    The digits are read as one integer, rounded, then scaled; digits beyond 64 bits are dropped
+    (serde_json `de.rs`, `f64_from_parts`). Unigram sums scores, so one bit can decide between two
+    ways to cut a word.
 
     >>> rust_float("-3.2001476287841797"), rust_float("7.038531e-26") == 7.038531e-26
     (-3.2001476287841797, False)
     """
     dot = text.find(".")
-    if dot > 0 and len(text) < 20 and "e" not in text and "E" not in text:  # nearly always, and quick
+    if dot > 0 and len(text) < 20 and "e" not in text and "E" not in text:  # the common case
         return int(text[:dot] + text[dot + 1 :]) / _POWERS[len(text) - dot - 1]
     mantissa, _, power = text.lower().partition("e")
     whole, _, fraction = mantissa.lstrip("-").partition(".")
@@ -89,38 +98,55 @@ def rust_float(text: str) -> float:
     return -number if text.startswith("-") else number
 
 
-def weigh(data: bytes, what: str) -> None:
-    """Raise TokenizerFormatError for a document that is too large, too deep, too much structure for its strings, or breaks off.
+def check_structure(data: bytes, what: str) -> None:
+    """Raise TokenizerFormatError if a document is too large, too deep or truncated.
 
-    Time and memory are a few passes over the bytes; nothing is parsed. Up to the place where a document stops being JSON, the count
-    of its brackets is exact: escaped quotes are taken out first, then every quote pairs with the next.
+    A document is also refused if it has too many brackets or commas for its strings. Nothing is
+    parsed: the cost is a few passes over the bytes. Escaped quotes are removed first, so that every
+    quote pairs with the next one and the brackets outside strings are counted exactly.
+
+    >>> check_structure(b'{"a": [1, 2', "x.json")
+    Traceback (most recent call last):
+    detok_py.errors.TokenizerFormatError: x.json is not JSON: a bracket is not closed; is the file complete?
     """
     if len(data) > MAX_BYTES:
-        raise TokenizerFormatError(f"{what} has {len(data)} bytes; a tokenizer file has at most {MAX_BYTES}")
+        raise TokenizerFormatError(f"{what} has {len(data)} bytes; at most {MAX_BYTES} are allowed")
     bare = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
-    # Two neighbouring quotes, whether they end one string and begin the next or hold one string between them, change no pairing.
+    # Two adjacent quotes (an empty string, or the end of one and the start of the next) can be
+    # removed without changing how the others pair.
     marks = bare.translate(None, _STRUCTURE)
     quotes = marks.count(b'"')
     strings = quotes // 2
     if b'"' in marks:
         marks = marks.replace(b'""', b"")
         marks = b"".join(marks.split(b'"')[::2])
-    if marks.count(b",") > 2 * strings + SLACK or marks.count(b"[") + marks.count(b"{") > strings + SLACK:
-        raise TokenizerFormatError(f"{what} has too many values for its {strings} strings to be a tokenizer file")
+    if (
+        marks.count(b",") > 2 * strings + SLACK
+        or marks.count(b"[") + marks.count(b"{") > strings + SLACK
+    ):
+        raise TokenizerFormatError(
+            f"{what} has too many values for its {strings} strings; is it a tokenizer file?"
+        )
     marks = marks.translate(None, b",")
-    # A few levels fall away at the speed of `replace`; whatever is left is counted.
+    # `replace` removes the innermost levels fast; the rest is counted.
     for _ in range(4):
         marks = marks.replace(b"[]", b"").replace(b"{}", b"")
     depth = 0
     for start in range(0, len(marks), 1 << 16):
-        levels = list(accumulate([_LEVEL[mark] for mark in marks[start : start + (1 << 16)]], initial=depth))
+        levels = list(
+            accumulate([_LEVEL[mark] for mark in marks[start : start + (1 << 16)]], initial=depth)
+        )
         if max(levels) > MAX_DEPTH - 4:
-            raise TokenizerFormatError(f"{what} is nested more than {MAX_DEPTH} levels deep, which no tokenizer file is")
+            raise TokenizerFormatError(
+                f"{what} is nested more than {MAX_DEPTH} levels deep; is it a tokenizer file?"
+            )
         depth = levels[-1]
     if depth or quotes % 2:
-        # Said before parsing, because what was parsed of a file that breaks off is thrown away.
-        raise TokenizerFormatError(f"{what} is not JSON: {'a string' if quotes % 2 else 'a bracket'} is not closed; is the file whole?")
+        # Reported here to save parsing a truncated file.
+        raise TokenizerFormatError(
+            f"{what} is not JSON: {'a string' if quotes % 2 else 'a bracket'} is not closed; is the file complete?"
+        )
 
 
 def _refuse(name: str, what: str) -> NoReturn:
-    raise TokenizerFormatError(f"{what} is not JSON: {name} is not a number that JSON has")
+    raise TokenizerFormatError(f"{what} is not JSON: {name} is not a JSON number")

@@ -1,8 +1,9 @@
-"""tiktoken rank files: each line a token in base64 and its rank, which is its id.
+"""Read tiktoken rank files: each line has a token in base64 and its rank, which is its id.
 
-In: a path, and the encoding's name unless the file's name says it. Out: a `Tokenizer`. The file holds neither the pattern that cuts text
-into words nor the special tokens: those of the known encodings are here (as in `tiktoken_ext/openai_public.py`, and for Qwen in
-its `tokenization_qwen.py`), and no others can be read.
+In: a path, and the name of the encoding unless the file is named after it. Out: a `Tokenizer`. A
+rank file contains neither its pattern nor its special tokens. `ENCODINGS` has those of the known
+encodings, from `tiktoken_ext/openai_public.py` and Qwen's `tokenization_qwen.py`; files of other
+encodings are refused.
 """
 
 from binascii import Error as Base64Error
@@ -10,9 +11,9 @@ from binascii import a2b_base64
 from pathlib import Path
 from typing import NamedTuple
 
+from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
-from ..vocabulary import Vocabulary
-from .known_patterns import CL100K, GPT2, O200K, QWEN
+from ..patterns.known import CL100K, GPT2, O200K, QWEN
 from .strict_json import read_bytes
 from .tokenizer import Encode, Tokenizer
 
@@ -21,7 +22,7 @@ MAX_TOKEN = 4096
 
 
 class Encoding(NamedTuple):
-    """What a rank file doesn't say: pattern, special tokens, the ids that end a text, whether text is normalized (NFC)."""
+    """What a rank file lacks: pattern, special tokens, end-of-text ids, normalization to NFC."""
 
     pattern: str
     special: dict[str, int]
@@ -35,8 +36,12 @@ def _harmony() -> dict[str, int]:
         "<|start|>": 200006, "<|end|>": 200007, "<|message|>": 200008, "<|call|>": 200012,
     }  # fmt: skip
     taken = set(named.values())
-    # 200018 has two names, as it has in tiktoken; the later one is what its id decodes to.
-    return {**named, "<|endofprompt|>": 200018, **{f"<|reserved_{i}|>": i for i in range(200000, 201088) if i not in taken}}
+    # As in tiktoken, 200018 has two names; it decodes to the later one.
+    return {
+        **named,
+        "<|endofprompt|>": 200018,
+        **{f"<|reserved_{i}|>": i for i in range(200000, 201088) if i not in taken},
+    }
 
 
 def _qwen() -> dict[str, int]:
@@ -66,20 +71,22 @@ ENCODINGS = {
 
 
 def read(path: Path, encoding: str | None = None) -> Tokenizer:
-    """Return the tokenizer of a rank file; `encoding` is needed where the file's name isn't that of a known encoding."""
+    """Return the tokenizer of a rank file; `encoding` defaults to the file's name.
+
+    Raises TokenizerFormatError if the encoding isn't in `ENCODINGS` or the file is damaged.
+    """
     name = encoding if encoding is not None else path.name.removesuffix(".tiktoken")
     known = ENCODINGS.get(name)
     if known is None:
         raise TokenizerFormatError(
-            f"{name!r} is not an encoding that detok knows: a rank file holds no pattern and no special tokens, so say which it is by "
-            "encoding=, one of "
+            f"{name!r} is not a known encoding, and a rank file has no pattern and no special tokens; pass encoding=, one of "
             + ", ".join(ENCODINGS)
         )
     return from_ranks(read_ranks(read_bytes(path), path.name), known, path.name)
 
 
 def read_ranks(data: bytes, what: str) -> dict[bytes, int]:
-    """Return the ranks of a rank file: token → rank.
+    """Return a dict from the tokens of a rank file to their ranks; errors call the file `what`.
 
     >>> read_ranks(b"YQ== 0\\nYWI= 1\\n", "x.tiktoken")
     {b'a': 0, b'ab': 1}
@@ -88,39 +95,46 @@ def read_ranks(data: bytes, what: str) -> dict[bytes, int]:
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     if len(fields) % 2 or not fields or len(fields) // 2 > min(lines, MAX_TOKENS):
         raise TokenizerFormatError(
-            f"{what} has {len(fields)} words in {lines} lines; each line of a rank file is a token in base64 and its rank"
+            f"{what} has {len(fields)} words in {lines} lines; expected a token in base64 and its rank on each line"
         )
     numbers = fields[1::2]
-    # `int` takes signs, underscores and digits of all scripts; a rank file has none of them.
+    # `int` accepts signs, underscores and the digits of all scripts; a rank file has none of them.
     if max(map(len, numbers)) > 7 or not b"".join(numbers).isdigit():
         at = next(i for i, number in enumerate(numbers) if len(number) > 7 or not number.isdigit())
-        raise TokenizerFormatError(f"{what}: the rank of token {at} is {numbers[at][:20]!r}; expected a whole number below {MAX_TOKENS}")
+        raise TokenizerFormatError(
+            f"{what}: the rank of token {at} is {numbers[at][:20]!r}; expected a whole number below {MAX_TOKENS}"
+        )
     try:
         tokens = [a2b_base64(field, strict_mode=True) for field in fields[::2]]
     except Base64Error as error:
         raise TokenizerFormatError(f"{what} has a token that is not base64: {error}") from None
     ranks = dict(zip(tokens, map(int, numbers)))
     if len(ranks) < len(tokens) or len(set(ranks.values())) < len(tokens):
-        raise TokenizerFormatError(f"{what} has a token or a rank twice; each comes once in a rank file")
+        raise TokenizerFormatError(f"{what} has a token or a rank twice; expected each once")
     if b"" in ranks or max(map(len, tokens)) > MAX_TOKEN:
         raise TokenizerFormatError(
-            f"{what} has a token of {max(map(len, tokens)) if b'' not in ranks else 0} bytes; a token has 1 to {MAX_TOKEN}"
+            f"{what} has a token of {max(map(len, tokens)) if b'' not in ranks else 0} bytes; expected 1 to {MAX_TOKEN}"
         )
     highest = max(ranks.values())
     if highest >= MAX_TOKENS or highest > 2 * len(ranks) + 4096:
-        raise TokenizerFormatError(f"{what} has {len(ranks)} tokens, and the rank {highest}; ranks run from 0 without large gaps")
+        raise TokenizerFormatError(
+            f"{what} has {len(ranks)} tokens, but the rank {highest}; expected ranks from 0 without large gaps"
+        )
     return ranks
 
 
 def from_ranks(ranks: dict[bytes, int], encoding: Encoding, what: str) -> Tokenizer:
-    """Return the tokenizer of ranks and what an encoding says beside them."""
+    """Return the tokenizer of ranks and an encoding; errors call the file `what`."""
     table: list[bytes | None] = [None] * (max([*ranks.values(), *encoding.special.values()]) + 1)
     for token, i in ranks.items():
         table[i] = token
     for name, i in encoding.special.items():
-        if table[i] not in (None, *[other.encode() for other, same in encoding.special.items() if same == i]):
+        if table[i] not in (
+            None,
+            *[other.encode() for other, same in encoding.special.items() if same == i],
+        ):
             raise TokenizerFormatError(
-                f"{what}: rank {i} is the token {table[i]!r}, where this encoding has {name}; is it another encoding's file?"
+                f"{what}: rank {i} is the token {table[i]!r}, but {name} in this encoding; is the file of another encoding?"
             )
         table[i] = name.encode()
     vocabulary = Vocabulary.from_bytes(table, set(encoding.special.values()), encoding.eos)

@@ -1,39 +1,27 @@
-"""A tokenizer, whatever file it came from: text → ids, ids → text, and the vocabulary that streams are decoded with.
+"""A tokenizer: text → ids, ids → text, and the vocabulary for streams.
 
-In: what a loader found in a file. Out: `Tokenizer`. The encoder is made when the first text is encoded: whoever only decodes (a chat
-UI, a bridge) never pays for merges, patterns and Unicode classes.
+In: what a loader read from a file. Out: `Tokenizer`. The encoder is created for the first text that
+is encoded, so a program that only decodes (a chat UI, a bridge) never loads merges, patterns and
+Unicode classes.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..detokenizer import Detokenizer
+from ..decode.detokenizer import Detokenizer
+from ..decode.rules import TRANSFORMERS_CLEAN_UP, clean_up
+from ..decode.vocabulary import Vocabulary
 from ..errors import VocabularyError
-from ..vocabulary import Vocabulary
 
 # text, add special tokens, parse special tokens → ids
 Encode = Callable[[str, bool, bool], list[int]]
 
-# transformers `PreTrainedTokenizerBase.clean_up_tokenization`: literal replacements, one after the other, over the whole text.
-_CLEAN_UP = (
-    (" .", "."),
-    (" ?", "?"),
-    (" !", "!"),
-    (" ,", ","),
-    (" ' ", "'"),
-    (" n't", "n't"),
-    (" 'm", "'m"),
-    (" 's", "'s"),
-    (" 've", "'ve"),
-    (" 're", "'re"),
-)
-
 
 class Tokenizer:
-    """A vocabulary with an encoder. `load_tokenizer` makes one; two threads may share one.
+    """A vocabulary with an encoder, as `load_tokenizer` returns it. Threads may share one.
 
-    `family` is "byte_bpe", "sentencepiece", "unigram", "wordpiece" or "tiktoken": which algorithm encodes. `vocabulary` is the table of
-    ids and decoder rules, `eos_ids` the ids that end a text as the files say.
+    `family` names the encoding algorithm: "byte_bpe", "sentencepiece", "unigram", "wordpiece" or
+    "tiktoken". `vocabulary` has the ids and the decoder rules. `eos_ids` are the end-of-text ids.
 
     >>> import json, tempfile, pathlib
     >>> from detok_py.tokenizers import load_tokenizer
@@ -62,26 +50,31 @@ class Tokenizer:
         self._make_encode = make_encode
         self._encode: Encode | None = None
         self._eos = frozenset(eos_ids) | vocabulary.eos_ids
-        # Hugging Face decodes a run of byte tokens as a whole; llama.cpp and tiktoken emit bytes.
+        # Hugging Face decodes a run of byte tokens as a unit; llama.cpp and tiktoken emit bytes.
         self._whole_runs = whole_runs
 
     def __repr__(self) -> str:
         return f"<Tokenizer {self.family}, {len(self.vocabulary)} tokens>"
 
-    def encode(self, text: str, *, add_special_tokens: bool = False, parse_special: bool = True) -> list[int]:
+    def encode(
+        self, text: str, *, add_special_tokens: bool = False, parse_special: bool = True
+    ) -> list[int]:
         """Return the ids of a text.
 
-        `add_special_tokens` puts in what the file's template says ([CLS] … [SEP], a beginning-of-text id). `parse_special=False` reads
-        special tokens in the text as ordinary text, as it should be with text that a stranger wrote; added tokens that are
-        not special are found either way. Raises TokenizerFormatError if the file turns out to be damaged where only an encoder looks,
-        VocabularyError if the text has half a surrogate pair, which no text that was decoded has.
+        `add_special_tokens` adds those of the file's template ([CLS] … [SEP], a beginning-of-text
+        id). `parse_special=False` encodes special tokens in the text as ordinary text; use it for
+        untrusted text. Added tokens that are not special are found either way. Raises
+        TokenizerFormatError if a part of the file that only the encoder reads is damaged, and
+        VocabularyError if the text contains half a surrogate pair.
         """
         if not isinstance(text, str):
             raise TypeError(f"encode takes a str, not {type(text).__name__}; decode bytes first")
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise VocabularyError(f"this text can't be encoded: it has half a surrogate pair at index {error.start}") from None
+            raise VocabularyError(
+                f"the text has half a surrogate pair at index {error.start}, which can't be encoded"
+            ) from None
         if self._encode is None:
             self._encode = self._make_encode()
         return self._encode(text, add_special_tokens, parse_special)
@@ -94,35 +87,35 @@ class Tokenizer:
         clean_up_tokenization_spaces: bool | None = None,
         unknown: str = "error",
     ) -> str:
-        """Return the text of ids, which is what the file's own library returns for them.
+        """Return the text of ids, equal to the result of the file's own library.
 
-        `tokenizers` for tokenizer.json, llama.cpp's pieces for GGUF, tiktoken's bytes (invalid UTF-8 as U+FFFD) for rank files.
-        `clean_up_tokenization_spaces=True` takes out the spaces before punctuation as transformers does; None is no, whatever
-        tokenizer_config.json says. An unknown id raises VocabularyError; `unknown="skip"` leaves it out, as Hugging Face does.
+        That is `tokenizers` for tokenizer.json, llama.cpp for GGUF and tiktoken for rank files,
+        with invalid UTF-8 as U+FFFD. `clean_up_tokenization_spaces=True` removes spaces before
+        punctuation as transformers does; None means False, and tokenizer_config.json is not read.
+        An unknown id raises VocabularyError; `unknown="skip"` drops it, as Hugging Face does.
         """
         detokenizer = self.detokenizer(
-            skip_special_tokens=skip_special_tokens, byte_fallback="hf" if self._whole_runs else "utf8", unknown=unknown
+            skip_special_tokens=skip_special_tokens,
+            byte_fallback="hf" if self._whole_runs else "utf8",
+            unknown=unknown,
         )
         text = detokenizer.feed([ids] if isinstance(ids, int) else ids) + detokenizer.flush()
-        if clean_up_tokenization_spaces:
-            for old, new in _CLEAN_UP:
-                text = text.replace(old, new)
-        return text
+        return clean_up(text, TRANSFORMERS_CLEAN_UP) if clean_up_tokenization_spaces else text
 
     def detokenizer(self, prompt_ids: Iterable[int] = (), **options: Any) -> Detokenizer:
-        """Return a Detokenizer over this vocabulary and its decoder rules; the options are those of `Detokenizer`."""
+        """Return a Detokenizer for this vocabulary; the options are those of `Detokenizer`."""
         return Detokenizer(self.vocabulary, prompt_ids, **options)
 
     @property
     def eos_ids(self) -> frozenset[int]:
-        """The ids that end a text: what the files say, and what `add_eos_id` added."""
+        """The end-of-text ids: those of the files and those of `add_eos_id`."""
         return self._eos
 
     def add_eos_id(self, token_id: int) -> None:
-        """Count an id among those that end a text; one that is not in the vocabulary raises VocabularyError."""
+        """Add an end-of-text id. Raises VocabularyError if it is not in the vocabulary."""
         self.vocabulary.token_bytes(token_id)
         self._eos |= {token_id}
 
     def is_eos(self, token_id: int) -> bool:
-        """Return whether an id ends a text."""
+        """Return whether an id is an end-of-text id."""
         return token_id in self._eos

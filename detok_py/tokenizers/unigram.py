@@ -1,15 +1,16 @@
-"""Unigram: of all ways to cut a piece into tokens, the one with the highest sum of scores (Viterbi).
+"""Unigram: cut a piece into the tokens with the highest sum of scores (Viterbi).
 
-In: a piece, as the pre-tokenizer leaves it. Out: its ids. A character that no token covers costs ten less than the worst token;
-a run of them is one unknown, or its `<0x..>` bytes. As Hugging Face `tokenizers` does it (models/unigram/model.rs): the same sums
-in the same order, and of two equal sums the one found first, so that ties fall alike.
+In: a piece from the pre-tokenizer. Out: its ids. A character that no token covers scores ten less
+than the worst token; a run of them is one unknown token, or its `<0x..>` tokens. The sums are
+formed in the order of Hugging Face `tokenizers` (models/unigram/model.rs) and the first of equal
+sums wins, so ties are broken the same way.
 """
 
 from itertools import chain
 from typing import Iterable, Sequence
 
-from detok_py.errors import TokenizerFormatError, VocabularyError
-from detok_py.tokenizers.byte_bpe import Words
+from ..errors import TokenizerFormatError, VocabularyError
+from .byte_bpe import Words
 
 UNKNOWN_PENALTY = 10.0
 
@@ -17,7 +18,8 @@ UNKNOWN_PENALTY = 10.0
 class UnigramEncoder:
     """Encode a piece by the scores of its tokens.
 
-    `vocab[i]` is `(token, score)` of id i. `unk_id` None: a character that no token covers is a VocabularyError.
+    `vocab[i]` is the `(token, score)` of id i. If `unk_id` is None, a character that no token
+    covers raises VocabularyError.
 
     >>> vocab = [("<unk>", 0.0), ("a", -2.0), ("b", -2.0), ("ab", -3.0), ("abb", -9.0)]
     >>> UnigramEncoder(vocab, 0).encode("abb"), UnigramEncoder(vocab, 0).encode("a??b")
@@ -25,10 +27,15 @@ class UnigramEncoder:
     """
 
     def __init__(
-        self, vocab: Sequence[tuple[str, float]], unk_id: int | None, byte_fallback: bool = False, *, fuse_unk: bool = True
+        self,
+        vocab: Sequence[tuple[str, float]],
+        unk_id: int | None,
+        byte_fallback: bool = False,
+        *,
+        fuse_unk: bool = True,
     ) -> None:
         if unk_id is not None and not 0 <= unk_id < len(vocab):
-            raise TokenizerFormatError(f"the unknown id {unk_id} is beyond the vocabulary of {len(vocab)} tokens")
+            raise TokenizerFormatError(f"unk_id is {unk_id}; expected an id in 0..{len(vocab) - 1}")
         self._unk_id = unk_id
         self._byte_fallback = byte_fallback
         self._fuse_unk = fuse_unk
@@ -40,15 +47,17 @@ class UnigramEncoder:
             self._lengths = _lengths(tokens)
             self._unknown_text = tokens[unk_id] if unk_id is not None else None
         except (TypeError, ValueError):
-            raise TokenizerFormatError("an entry of the Unigram vocabulary is not a pair of text and score") from None
+            raise TokenizerFormatError(
+                "an entry of the Unigram vocabulary is not a pair; expected (token, score)"
+            ) from None
         self._words = Words(self._encode_piece)
 
     def encode(self, piece: str) -> list[int]:
-        """Return the ids of one piece; `[]` for an empty one."""
+        """Return the ids of one piece."""
         return list(self._words[piece])
 
     def encode_all(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of the pieces in a row: `encode` of each, joined, faster."""
+        """Return the ids of all pieces, joined; faster than `encode` for each."""
         return list(chain.from_iterable(map(self._words.__getitem__, pieces)))
 
     def _encode_piece(self, piece: str) -> tuple[int, ...]:
@@ -91,7 +100,9 @@ class UnigramEncoder:
         while end > 0:
             start = came_from[end]
             if unknown[end] and self._unk_id is None:
-                raise VocabularyError(f"no token of the vocabulary covers {piece[start:end]!r}, and it has no unknown token")
+                raise VocabularyError(
+                    f"no token of the vocabulary covers {piece[start:end]!r}, and there is no unknown token"
+                )
             if self._fuse_unk and self._is_unknown(piece, start, end, unknown):
                 while start > 0 and self._is_unknown(piece, came_from[start], start, unknown):
                     start = came_from[start]
@@ -108,12 +119,14 @@ class UnigramEncoder:
         return tuple(ids)
 
     def _is_unknown(self, piece: str, start: int, end: int, unknown: list[bool]) -> bool:
-        # The unknown token spelt out in the text counts as well: it has the unknown's id.
+        # The unknown token's own text in the piece counts too: it has the same id.
         return unknown[end] or piece[start:end] == self._unknown_text
 
     def _bytes(self, text: str) -> list[int]:
         if self._byte_fallback:
-            tokens = [self._ids.get(f"<0x{byte:02X}>") for byte in text.encode("utf-8", "surrogatepass")]
+            tokens = [
+                self._ids.get(f"<0x{byte:02X}>") for byte in text.encode("utf-8", "surrogatepass")
+            ]
             found = [one for one in tokens if one is not None]
             if len(found) == len(tokens):
                 return found
@@ -121,12 +134,16 @@ class UnigramEncoder:
 
 
 def _lengths(tokens: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    # For two characters (or the last one of a piece), how long the tokens are that begin so, shortest first: a few slices a
-    # character instead of a trie, which as Python objects would take hundreds of megabytes.
+    # Maps the first two characters of a token (or the last one of a piece) to the lengths of the
+    # tokens that begin with them, ascending. A trie of Python objects would take hundreds of MB.
     short: dict[str, set[int]] = {}
     for token in set(tokens):
         if token:
             short.setdefault(token[:2], set()).add(len(token))
-    out = {start: tuple(sorted(found | short.get(start[0], set()))) for start, found in short.items() if len(start) == 2}
+    out = {
+        start: tuple(sorted(found | short.get(start[0], set())))
+        for start, found in short.items()
+        if len(start) == 2
+    }
     out.update((start, (1,)) for start in short if len(start) == 1)
     return out

@@ -1,22 +1,22 @@
-"""WordPiece: the longest token that the rest of a word begins with, until the word is used up.
+"""WordPiece: greedy longest match from the start of a word.
 
-In: a word, as the pre-tokenizer leaves it. Out: its ids; a word that cannot be made wholly of tokens is the unknown token.
-Tokens inside a word carry a prefix (`##ing`, BERT), or the first one carries it instead (`▁play`, `ing`: GGUF "bert"
-vocabularies, where llama.cpp puts a phantom space before each word).
+In: a word from the pre-tokenizer. Out: its ids; a word that can't be cut into tokens is one unknown
+token. Tokens inside a word have a prefix (`##ing`, BERT). In GGUF "bert" vocabularies the first
+token of a word has one instead (`▁play`, `ing`): llama.cpp puts a phantom space before each word.
 """
 
 from itertools import chain
 from typing import Iterable, Mapping
 
-from detok_py.errors import TokenizerFormatError, VocabularyError
-from detok_py.tokenizers.byte_bpe import Words
+from ..errors import TokenizerFormatError, VocabularyError
+from .byte_bpe import Words
 
 
 class WordPieceEncoder:
     """Encode words greedily, longest token first.
 
-    `prefix` marks tokens inside a word. `phantom_space`, given instead ("▁"), is put before each word, and all tokens are as they stand. A
-    word of more than `max_chars` characters is unknown unread (None: no limit).
+    `prefix` marks tokens inside a word. `phantom_space` ("▁"), an alternative to it, is put before
+    each word. A word of more than `max_chars` characters is the unknown token (None: no limit).
 
     >>> wp = WordPieceEncoder({"[UNK]": 0, "play": 1, "##ing": 2, "##s": 3}, "[UNK]")
     >>> wp.encode("playing"), wp.encode("plays"), wp.encode("played")
@@ -35,7 +35,9 @@ class WordPieceEncoder:
         phantom_space: str = "",
     ) -> None:
         if prefix and phantom_space:
-            raise TokenizerFormatError(f"a WordPiece vocabulary has either a prefix ({prefix!r}) or a phantom space, not both")
+            raise TokenizerFormatError(
+                f"prefix {prefix!r} and phantom_space were both given; expected one of them"
+            )
         self._vocab = vocab
         self._unk_token = unk_token
         self._prefix = prefix
@@ -45,11 +47,14 @@ class WordPieceEncoder:
         self._words = Words(self._encode_word)
 
     def encode(self, word: str) -> list[int]:
-        """Return the ids of one word; `[]` for an empty one. VocabularyError where it needs an unknown token that isn't there."""
+        """Return the ids of one word.
+
+        Raises VocabularyError if it needs an unknown token and the vocabulary has none.
+        """
         return list(self._words[word])
 
     def encode_all(self, words: Iterable[str]) -> list[int]:
-        """Return the ids of the words in a row: `encode` of each, joined, faster."""
+        """Return the ids of all words, joined; faster than `encode` for each."""
         return list(chain.from_iterable(map(self._words.__getitem__, words)))
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
@@ -76,5 +81,7 @@ class WordPieceEncoder:
 
     def _unknown(self, word: str) -> tuple[int, ...]:
         if self._unk_token is None or self._unk_token not in self._vocab:
-            raise VocabularyError(f"the vocabulary has no tokens for {word!r:.60} and no unknown token {self._unk_token!r}")
+            raise VocabularyError(
+                f"the vocabulary has no tokens for {word!r:.60} and lacks the unknown token {self._unk_token!r}"
+            )
         return (self._vocab[self._unk_token],)

@@ -3,4 +3,5 @@
 import { Chat } from "@ai-sdk/react";
 import { DetokTransport } from "detok-web/ai-sdk";
 
-globalThis.chat = (options, id, messages = []) => new Chat({ id, messages, transport: new DetokTransport("/stream", options) });
+globalThis.chat = (options, id, messages = []) =>
+  new Chat({ id, messages, transport: new DetokTransport("/stream", options) });

@@ -1,10 +1,10 @@
-"""How the browser tests start a browser: playwright.config.py says how, tools/browsers.py finds the program.
+"""How the browser tests start a browser: playwright.config.py says how, tools/browsers.py finds the
+program.
 
-Run as `pytest tests/browser --browser chromium` (or firefox), in a process of its own: once Playwright's sync API has
-run in a process, `asyncio.run` no longer works there.
+Run as `pytest tests/browser --browser chromium` (or firefox), in a process of its own: once
+Playwright's sync API has run in a process, `asyncio.run` no longer works there.
 """
 
-import importlib.util
 import re
 import runpy
 import socket
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import browsers
 import pytest
 from library_rig import LibraryServer
 from playwright.sync_api import expect
@@ -24,28 +25,20 @@ SETTINGS = runpy.run_path(str(ROOT / "playwright.config.py"))
 expect.set_options(timeout=SETTINGS["expect_timeout"])
 
 
-def browser_finder() -> Any:
-    """Load tools/browsers.py by path: tools/ is no package."""
-    spec = importlib.util.spec_from_file_location("detok_tools_browsers", ROOT / "tools" / "browsers.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args: dict[str, Any], browser_name: str) -> dict[str, Any]:
-    """Pytest-playwright's launch options, with the program that was found and the arguments of playwright.config.py."""
-    finder = browser_finder()
+def browser_type_launch_args(
+    browser_type_launch_args: dict[str, Any], browser_name: str
+) -> dict[str, Any]:
+    """Pytest-playwright's launch options, with the program that was found and the arguments of
+    playwright.config.py.
+    """
     try:
-        program = finder.find(browser_name)
-    except finder.BrowserNotFound as error:
-        pytest.fail(f"{browser_name.capitalize()}: {error}.", pytrace=False)
-    if program is None:
-        sentence = f"no {browser_name.capitalize()} on the PATH; set {finder.VARIABLES[browser_name]}, or run tools/browsers.py --install"
+        program = browsers.usable(browser_name)
+    except browsers.BrowserNotFound as error:
+        sentence = f"{browser_name.capitalize()}: {error}; tools/browsers.py --install may help."
         if browser_name == "firefox":
-            pytest.skip(f"Firefox: skipped, because {sentence}.")
-        pytest.fail(f"{sentence}.", pytrace=False)
+            pytest.skip(sentence)
+        pytest.fail(sentence, pytrace=False)
     return {
         **browser_type_launch_args,
         **SETTINGS["browsers"][browser_name],
@@ -127,7 +120,7 @@ def bridge() -> Any:
 
 @pytest.fixture
 def start_bridge() -> Any:
-    """Start bridges that one test can do with as it likes."""
+    """Start bridges that belong to one test."""
     bridges: list[Bridge] = []
 
     def start(*options: str) -> Bridge:
@@ -140,14 +133,16 @@ def start_bridge() -> Any:
 
 
 class DemoPage:
-    """The page with a recorder in it, and everything that the browser complained about."""
+    """The page with a recorder in it, the console's messages, and the URLs that it requested."""
 
     def __init__(self, page: Any, url: str) -> None:
         self.page = page
         self.url = url
         self.complaints: list[str] = []
         self.requested: list[str] = []
-        page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        page.on(
+            "console", lambda message: self.complaints.append(f"{message.type}: {message.text}")
+        )
         page.on("pageerror", lambda error: self.complaints.append(f"pageerror: {error}"))
         page.on("request", lambda request: self.requested.append(request.url))
         page.add_init_script(RECORDER)
@@ -167,21 +162,27 @@ class DemoPage:
 
     @property
     def alert(self) -> str:
-        return str(self.page.locator("#alert").text_content()) if self.page.locator("#alert").is_visible() else ""
+        return (
+            str(self.page.locator("#alert").text_content())
+            if self.page.locator("#alert").is_visible()
+            else ""
+        )
 
     def text(self, pane: str) -> str:
         return str(self.page.locator(f"[data-pane={pane}]").text_content())
 
     def seen(self, pane: str) -> dict[str, Any]:
-        """What the recorder saw in a pane since `begin`."""
+        """Return what the recorder saw in a pane since `begin`."""
         return dict(self.page.evaluate("pane => recorder.seen(pane)", pane))
 
     def begin(self) -> None:
         self.page.evaluate("() => recorder.begin()")
 
-    def stream_text(self, text: str, *, cut: str = "byte", pace: int = 5000, fault: str = "") -> str:
-        """Stream a text of one's own, as a person would ask for it; return the state that it ends in."""
-        # One step in the browser for what would be six: the suite streams some hundred texts.
+    def stream_text(
+        self, text: str, *, cut: str = "byte", pace: int = 5000, fault: str = ""
+    ) -> str:
+        """Stream a text with the form's settings; return the state that it ends in."""
+        # One call instead of six: the suite streams some hundred texts.
         self.page.evaluate(
             """([text, cut, pace, fault]) => {
               recorder.begin();
@@ -202,7 +203,7 @@ class DemoPage:
         return self.wait_for("finished", "error")
 
     def recite(self, text_id: str) -> str:
-        """Let the engine answer one of its prompts; return the state that it ends in."""
+        """Let the engine recite a text; return the state that it ends in."""
         self.page.evaluate(
             """(id) => {
               recorder.begin();
@@ -217,7 +218,9 @@ class DemoPage:
 
 @pytest.fixture(scope="session")
 def booted(browser: Any, bridge: Bridge, browser_context_args: dict[str, Any]) -> Any:
-    """The page, booted once for all tests that only stream: Python needs seconds to start, a text a tenth of one."""
+    """The page, booted once for all tests that only stream: Python needs a second to start, a text
+    a tenth of one.
+    """
     context = browser.new_context(**browser_context_args)
     demo = DemoPage(context.new_page(), bridge.url)
     demo.open()
@@ -238,7 +241,8 @@ def new_demo(page: Any) -> Any:
 
 
 class CuttingProxy:
-    """Stands between page and bridge, byte for byte, and cuts the WebSockets that go through it when it is told to.
+    """Stands between page and bridge, byte for byte, and cuts the WebSockets that go through it
+    when it is told to.
 
     The bridge answers to its own address only, so Host and Origin are put right on the way.
     """
@@ -249,7 +253,8 @@ class CuttingProxy:
         self.port = self.listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.cuts = 0
-        # How many bytes each WebSocket may send to the page before it is cut: the first one's, the second one's, …; none: as many as come.
+        # How many bytes each WebSocket may send to the page before it is cut: the first one's, the
+        # second one's, …; none: as many as come.
         self.budgets: list[int] = []
         self.sockets: list[tuple[socket.socket, socket.socket]] = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -298,7 +303,9 @@ class CuttingProxy:
         pass_on(client, server, put_right)
 
 
-def pass_on(source: socket.socket, target: socket.socket, change: Callable[[bytes], bytes] = bytes) -> None:
+def pass_on(
+    source: socket.socket, target: socket.socket, change: Callable[[bytes], bytes] = bytes
+) -> None:
     """Copy bytes until one of the two sockets ends, then end both."""
     try:
         while data := source.recv(1 << 16):
@@ -331,7 +338,7 @@ def cutting_proxy() -> Any:
         one.close()
 
 
-# ---------------------------------------------------------------- the client library, in pages of the tests' own
+# --------------------------------------------------- the client library, in pages of the tests' own
 
 
 @pytest.fixture(scope="session")
@@ -344,7 +351,9 @@ def served() -> Any:
 
 @pytest.fixture(scope="session")
 def open_library(browser: Any, served: LibraryServer, browser_context_args: dict[str, Any]) -> Any:
-    """Open a page of modules, or one of classic scripts, that has the library and has done nothing with it."""
+    """Open a page of modules, or one of classic scripts, that has the library and has done nothing
+    with it.
+    """
     contexts = []
 
     def open_page(kind: str = "module") -> Any:
@@ -352,7 +361,9 @@ def open_library(browser: Any, served: LibraryServer, browser_context_args: dict
         contexts.append(context)
         page = context.new_page()
         page.complaints = []
-        page.on("console", lambda message: page.complaints.append(f"{message.type}: {message.text}"))
+        page.on(
+            "console", lambda message: page.complaints.append(f"{message.type}: {message.text}")
+        )
         page.on("pageerror", lambda error: page.complaints.append(f"pageerror: {error}"))
         page.goto(f"{served.url}/pages/{kind}.html")
         page.wait_for_function("() => window.lib")
@@ -383,27 +394,21 @@ def _complaints_of_its_own(request: pytest.FixtureRequest) -> None:
             request.getfixturevalue(name).complaints.clear()
 
 
-# What `make test` leaves to `make soak`. All of it runs in Chromium; Firefox does every day what its engine decides (painting, streams,
-# sockets, policies, generated content), and the rest there now and then. Pages of modules are Chromium's every day, those of classic
-# scripts Firefox's.
-SOAK_IN_FIREFOX = {
-    *("test_chat_ui.py", "test_examples.py", "test_installed_package.py", "test_runtimes.py"),
-    *("test_glyphs_check.py", "test_glyphs_command.py", "test_glyphs_fields.py", "test_glyphs_plugin.py"),
-    *("test_library_later_visits.py", "test_library_vocabularies.py", "test_library_workers.py", "test_page_errors.py"),
-    "test_every_mended_twin_passes",
-    # What happens to a page that is loaded again is the engine's, what is asked for then is the page's.
-    "test_a_page_loaded_again_before_it_heard_the_bridge_asks_again_and_there_is_one_answer",
-    "test_an_answer_of_the_model_is_taken_up_by_its_ids_when_the_page_is_loaded_again",
-    "test_an_answer_that_the_bridge_no_longer_keeps_is_said_and_can_be_asked_for_again",
-    "test_another_address_in_the_same_tab_is_another_question",
-}
+# Firefox runs what is marked `engine` in `make test`, the rest in `make test-all`, and what is marked
+# `one_browser` in `make soak`. Pages of modules are tested in Chromium, those of classic scripts in
+# Firefox, and the other way round in `make soak`.
 DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
         browser = params.get("browser_name")
-        elsewhere = browser == "firefox" and not SOAK_IN_FIREFOX.isdisjoint((item.path.name, getattr(item, "originalname", item.name)))
-        if elsewhere or params.get("either_page", DAILY_PAGES.get(browser)) != DAILY_PAGES.get(browser):
+        daily = DAILY_PAGES.get(browser)
+        if params.get("either_page", daily) != daily or (
+            browser == "firefox" and item.get_closest_marker("one_browser")
+        ):
             item.add_marker(pytest.mark.soak)
+        elif browser == "firefox" and not item.get_closest_marker("engine"):
+            item.add_marker(pytest.mark.full)

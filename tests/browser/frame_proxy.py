@@ -1,4 +1,5 @@
-"""A proxy between page and bridge that knows where the bridge's WebSocket frames end: it can cut after any of them, and slow them down.
+"""A proxy between page and bridge that knows where the bridge's WebSocket frames end: it can cut
+after any of them, and slow them down.
 
 The bridge answers to its own address only, so Host and Origin are put right on the way.
 """
@@ -11,9 +12,11 @@ from collections.abc import Iterator
 
 
 class FrameProxy:
-    """`cuts` has, for each WebSocket to come, after how many of the bridge's frames it is ended; when it is used up: never.
+    """`cuts` has, for each WebSocket to come, after how many of the bridge's frames it is ended;
+    when it is used up: never.
 
-    `frames` has how many frames each WebSocket let pass. `pause` is how many seconds pass between two.
+    `frames` has how many frames each WebSocket let pass. `pause` is how many seconds pass between
+    two.
     """
 
     def __init__(self, target: str) -> None:

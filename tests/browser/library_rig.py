@@ -1,4 +1,6 @@
-"""The client library in pages of the tests' own, served by a real bridge that runs in a thread: its policy, its sockets, its counters."""
+"""The client library in pages of the tests' own, served by a real bridge that runs in a thread: its
+policy, its sockets, its counters.
+"""
 
 import asyncio
 import json
@@ -12,7 +14,6 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from detok_py import wire
 from detok_py.bridge.assets import TYPES, Assets, File
 from detok_py.bridge.engines import Engine
 from detok_py.bridge.engines.scripted import ScriptedEngine
@@ -20,7 +21,8 @@ from detok_py.bridge.find import find_vocabulary
 from detok_py.bridge.gate import Gate
 from detok_py.bridge.server import Server, application, bind, names_of
 from detok_py.bridge.stream import Bridge
-from detok_py.session import RunStore
+from detok_py.protocol import wire
+from detok_py.protocol.server import RunStore
 
 PAGES = Path(__file__).parent / "pages"
 
@@ -44,7 +46,9 @@ class Peer:
         self._send = send
 
     async def hello(self, **fields: Any) -> None:
-        await self.say("hello", protocol=wire.SUBPROTOCOL, **{"engine": {"name": "script"}, **fields})
+        await self.say(
+            "hello", protocol=wire.SUBPROTOCOL, **{"engine": {"name": "script"}, **fields}
+        )
 
     async def say(self, kind: str, **fields: Any) -> None:
         await self.text(wire.message(kind, **fields))
@@ -74,8 +78,9 @@ class Peer:
 class LibraryServer:
     """A bridge on a free port of 127.0.0.1, with more routes.
 
-    `/given/<name>` answers what `given[name]` is, (status, headers, body), and counts in `asked`. `/script` is a socket that `script`, an
-    async function of a Peer, plays. `/stream` is the bridge's, and `/cut/<n>/stream` too, but each socket of it is cut after n data frames.
+    `/given/<name>` answers what `given[name]` is, (status, headers, body), and counts in `asked`.
+    `/script` is a socket that `script`, an async function of a Peer, plays. `/stream` is the
+    bridge's, and `/cut/<n>/stream` too, but each socket of it is cut after n data frames.
     """
 
     def __init__(self, engine: Engine | None = None) -> None:
@@ -85,16 +90,24 @@ class LibraryServer:
         self.played = 0
         self.gates: dict[str, threading.Event] = {}
         if engine is None:
-            self.bridge = Bridge(ScriptedEngine(lambda: VOCABULARY), vocabulary=VOCABULARY, max_clients=100)
+            self.bridge = Bridge(
+                ScriptedEngine(lambda: VOCABULARY), vocabulary=VOCABULARY, max_clients=100
+            )
         else:
-            # A small window: what a socket gets before it is cut is a few tokens, however far the engine is.
+            # A small window: what a socket gets before it is cut is a few tokens, however far the
+            # engine is.
             store = RunStore(window={"tokens": 3, "bytes": 12})
-            self.bridge = Bridge(engine, find_vocabulary=find_vocabulary, store=store, max_clients=100)
+            self.bridge = Bridge(
+                engine, find_vocabulary=find_vocabulary, store=store, max_clients=100
+            )
         sock = bind("127.0.0.1", 0)
         port = sock.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         app = application(self.bridge, Pages())
-        app.router.routes[:0] = [Route("/given/{name:path}", self._answer), WebSocketRoute("/script", self._play)]
+        app.router.routes[:0] = [
+            Route("/given/{name:path}", self._answer),
+            WebSocketRoute("/script", self._play),
+        ]
         app.router.routes.insert(0, WebSocketRoute("/cut/{frames:int}/stream", self._cut))
         gate = Gate(app, names_of("127.0.0.1", port), metrics=self.bridge.metrics)
         self._server = Server(self.bridge, gate, sock)

@@ -22,7 +22,11 @@
   };
   document.addEventListener("DOMContentLoaded", () => {
     for (const pane of document.querySelectorAll("[data-pane]")) {
-      new MutationObserver(() => look(pane)).observe(pane, { childList: true, characterData: true, subtree: true });
+      new MutationObserver(() => look(pane)).observe(pane, {
+        childList: true,
+        characterData: true,
+        subtree: true,
+      });
     }
     eachFrame();
   });

@@ -1,4 +1,6 @@
-"""A real browser as an attacker: a page of another origin, and a name that was rebound to this machine. Both have 0 successes."""
+"""A real browser as an attacker: a page of another origin, and a name that was rebound to this
+machine. Both have 0 successes.
+"""
 
 import copy
 import http.server
@@ -34,7 +36,7 @@ PROBE = """async (base) => {
     withCookies: await read("/info", { credentials: "include" }),
     post: await read("/info", { method: "POST", body: "x" }),
     opaque: await read("/info", { mode: "no-cors" }),
-    script: await script("/src/worker.js"),
+    script: await script("/src/decoder-worker.js"),
   };
 }"""
 
@@ -63,14 +65,20 @@ def stranger() -> Any:
     thread.join()
 
 
-def test_a_page_of_another_origin_gets_no_socket_and_reads_nothing(page: Any, bridge: Any, stranger: str) -> None:
+@pytest.mark.engine
+def test_a_page_of_another_origin_gets_no_socket_and_reads_nothing(
+    page: Any, bridge: Any, stranger: str
+) -> None:
     page.goto(stranger)
     got = page.evaluate(PROBE, bridge.url)
     # What a page may not read it gets as nothing or as an error, whatever it asks for.
-    assert {got[name] for name in ("socket", "plain", "info", "withCookies", "post", "script")} == {"refused"}, got
+    assert {got[name] for name in ("socket", "plain", "info", "withCookies", "post", "script")} == {
+        "refused"
+    }, got
     assert got["opaque"] in ("refused", "nothing")
 
 
+@pytest.mark.full
 def test_the_bridge_s_own_page_gets_both(page: Any, bridge: Any) -> None:
     """The probe itself works: without this the test above could pass for a wrong reason."""
     page.goto(bridge.url + "/healthz")
@@ -79,7 +87,10 @@ def test_the_bridge_s_own_page_gets_both(page: Any, bridge: Any) -> None:
     assert '"vocabulary"' in got["info"]
 
 
-def test_an_origin_that_was_allowed_gets_a_socket(page: Any, start_bridge: Any, stranger: str) -> None:
+@pytest.mark.full
+def test_an_origin_that_was_allowed_gets_a_socket(
+    page: Any, start_bridge: Any, stranger: str
+) -> None:
     bridge = start_bridge("--engine", "scripted", "--allow-origin", stranger)
     page.goto(stranger)
     got = page.evaluate(PROBE, bridge.url)
@@ -88,15 +99,20 @@ def test_an_origin_that_was_allowed_gets_a_socket(page: Any, start_bridge: Any, 
     assert got["withCookies"] == "refused"
 
 
+@pytest.mark.full
 def test_a_name_that_was_rebound_to_this_machine_gets_nothing(
     bridge: Any, browser_type: Any, browser_type_launch_args: dict[str, Any], browser_name: str
 ) -> None:
     options = copy.deepcopy(browser_type_launch_args)
     if browser_name == "chromium":
         rule = "--host-resolver-rules=MAP evil.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-        options["args"] = [argument for argument in options["args"] if "host-resolver-rules" not in argument] + [rule]
+        options["args"] = [
+            argument for argument in options["args"] if "host-resolver-rules" not in argument
+        ] + [rule]
     else:
-        options["firefox_user_prefs"].update({"network.dns.localDomains": "evil.test", "network.proxy.type": 0})
+        options["firefox_user_prefs"].update(
+            {"network.dns.localDomains": "evil.test", "network.proxy.type": 0}
+        )
     port = bridge.url.rpartition(":")[2]
     browser = browser_type.launch(**options)
     try:
@@ -124,6 +140,7 @@ INJECTED = {
 }
 
 
+@pytest.mark.full
 def test_each_injected_probe_is_one_violation(page: Any, bridge: Any) -> None:
     page.goto(bridge.url + "/healthz")
     page.evaluate(

@@ -1,4 +1,6 @@
-"""The examples, each opened as a reader opens it: complete, short, and right, with a clean console under the bridge's own policy."""
+"""The examples, each opened as a reader opens it: complete, short, and right, with a clean console
+under the bridge's own policy.
+"""
 
 import contextlib
 import http.client
@@ -12,9 +14,14 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.one_browser
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "web" / "examples"
-TEXTS = {text["id"]: text["text"] for text in json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))}
+TEXTS = {
+    text["id"]: text["text"]
+    for text in json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))
+}
 RECORDED = (EXAMPLES / "recorded.txt").read_text("utf-8")
 # What `think: ` and `tool: ` recite, as each channel has it.
 REASONING, ANSWER = TEXTS["think"].removeprefix("<think>").split("</think>")
@@ -24,20 +31,21 @@ FILES = {
     "events": ["events.html", "events.js"],
     "bytes": ["bytes.html", "bytes.js"],
     "element": ["element.html", "element.js"],
-    "react": ["react.html", "react.js"],
-    "ai-sdk": ["ai-sdk.html", "ai-sdk.js", "zod-without-eval.js"],
+    "react": ["react.html", "react.jsx"],
+    "ai-sdk": ["ai-sdk.html", "ai-sdk.jsx", "zod-without-eval.js"],
     "pyodide": ["pyodide.html", "pyodide.js"],
     "python": ["python.html", "python.js", "python.py"],
     "pyscript": ["pyscript.html", "pyscript.py"],
 }
-# For servers of their own: the bridge's policy forbids what it needs, and its index says so instead of leading there.
+# For servers of their own: the bridge's policy forbids what it needs, and its index says so instead
+# of leading there.
 ELSEWHERE = ["pyscript"]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _built() -> None:
-    """Those that import packages by name are bundled; `make` has done it already, and then this takes a tenth of a second."""
-    subprocess.run([sys.executable, "tools/setup.py", "examples"], cwd=ROOT, check=True)
+    """Bundle the examples that import packages by name."""
+    subprocess.run(["node", "tools/build_examples.mjs"], cwd=ROOT, check=True)
     ours = ["tests/browser/ai_sdk_chat.js", "tests/browser/react_ask.js"]
     subprocess.run(["node", "tools/build_examples.mjs", *ours], cwd=ROOT, check=True)
 
@@ -51,7 +59,7 @@ UNTIL = """globalThis.until = async (done) => {
 
 
 class Example:
-    """A page, and whatever the browser complains about."""
+    """A page, and the errors and warnings of its console."""
 
     def __init__(self, page: Any, url: str) -> None:
         self.page, self.url = page, url
@@ -69,19 +77,23 @@ class Example:
         return self.page
 
     def blank(self) -> Any:
-        """A page of the bridge with nothing in it but its policy."""
+        """Open an empty page of the bridge, which has its policy."""
         self.page.goto(self.url + "/examples/")
         self.page.evaluate("document.body.replaceChildren()")
         return self.page
 
     def shows(self, selector: str, text: str) -> None:
         self.page.wait_for_function(
-            "([selector, text]) => document.querySelector(selector)?.textContent === text", arg=[selector, text], timeout=60_000
+            "([selector, text]) => document.querySelector(selector)?.textContent === text",
+            arg=[selector, text],
+            timeout=60_000,
         )
 
     def says(self, words: str) -> None:
         self.page.wait_for_function(
-            "(words) => document.querySelector('[role=status]')?.textContent.includes(words)", arg=words, timeout=60_000
+            "(words) => document.querySelector('[role=status]')?.textContent.includes(words)",
+            arg=words,
+            timeout=60_000,
         )
 
 
@@ -94,16 +106,28 @@ def example(page: Any, bridge: Any) -> Any:
 
 @pytest.mark.parametrize("name", FILES)
 def test_an_example_is_at_most_25_lines(name: str) -> None:
-    lines = [line for file in FILES[name] for line in (EXAMPLES / file).read_text("utf-8").splitlines() if line.strip()]
+    lines = [
+        line
+        for file in FILES[name]
+        for line in (EXAMPLES / file).read_text("utf-8").splitlines()
+        if line.strip()
+    ]
     assert len(lines) <= 25
 
 
+@pytest.mark.full
 def test_every_example_is_listed_and_none_that_is_not_there(example: Any) -> None:
     page = example.page
     page.goto(example.url + "/examples/")
-    links = page.eval_on_selector_all("li > a", "(links) => links.map((link) => link.getAttribute('href'))")
-    assert sorted(links) == sorted([f"{name}.html" for name in FILES if name not in ELSEWHERE] + ["chat/"])
-    assert sorted(path.name for path in EXAMPLES.glob("*.html")) == sorted([f"{name}.html" for name in FILES] + ["index.html"])
+    links = page.eval_on_selector_all(
+        "li > a", "(links) => links.map((link) => link.getAttribute('href'))"
+    )
+    assert sorted(links) == sorted(
+        [f"{name}.html" for name in FILES if name not in ELSEWHERE] + ["chat/"]
+    )
+    assert sorted(path.name for path in EXAMPLES.glob("*.html")) == sorted(
+        [f"{name}.html" for name in FILES] + ["index.html"]
+    )
 
 
 def test_a_chat_bubble(example: Any) -> None:
@@ -113,6 +137,7 @@ def test_a_chat_bubble(example: Any) -> None:
     example.says("Finished")
 
 
+@pytest.mark.full
 def test_server_sent_events_of_an_engine(example: Any) -> None:
     page = example.open("events")
     example.says("Finished")
@@ -120,12 +145,14 @@ def test_server_sent_events_of_an_engine(example: Any) -> None:
     assert page.locator("#reasoning").text_content() == REASONING
 
 
+@pytest.mark.full
 def test_a_body_of_raw_bytes(example: Any) -> None:
     example.open("bytes")
     example.says("Finished")
     example.shows("#content", RECORDED)
 
 
+@pytest.mark.full
 def test_a_custom_element(example: Any) -> None:
     page = example.open("element")
     example.says("Finished")
@@ -135,6 +162,7 @@ def test_a_custom_element(example: Any) -> None:
     assert element.get_attribute("dir") == "auto"
 
 
+@pytest.mark.full
 def test_a_react_hook(example: Any) -> None:
     page = example.open("react")
     page.get_by_role("button", name="Send").click()
@@ -143,31 +171,45 @@ def test_a_react_hook(example: Any) -> None:
     example.shows("details p", REASONING)
 
 
+@pytest.mark.full
 def test_the_ai_sdk(example: Any) -> None:
     page = example.open("ai-sdk")
     page.get_by_role("button", name="Send").click()
-    example.shows("[role=log]", SAID + "get_weather " + page.evaluate("JSON.stringify(" + json.dumps(json.loads(CALL)["arguments"]) + ")"))
+    example.shows(
+        "[role=log]",
+        SAID
+        + "get_weather "
+        + page.evaluate("JSON.stringify(" + json.dumps(json.loads(CALL)["arguments"]) + ")"),
+    )
     example.says("ready")
     page.get_by_role("textbox").fill("think: ")
     page.get_by_role("button", name="Send").click()
-    # White space alone is no part; what stands before the first word of a part stays.
+    # White space alone makes no part; white space at the beginning of a part stays.
     shown = f"({REASONING}){ANSWER}"
-    page.wait_for_function("(text) => document.querySelector('main').textContent.includes(text)", arg=shown, timeout=60_000)
+    page.wait_for_function(
+        "(text) => document.querySelector('main').textContent.includes(text)",
+        arg=shown,
+        timeout=60_000,
+    )
 
 
+@pytest.mark.full
 def test_pyodide_in_the_main_thread(example: Any) -> None:
     example.open("pyodide")
     example.says("Finished")
     example.shows("#content", RECORDED)
 
 
+@pytest.mark.full
 def test_python_alone(example: Any) -> None:
     example.open("python")
     example.shows("#content", TEXTS["hello"])
 
 
 class Lenient(http.server.SimpleHTTPRequestHandler):
-    """A plain static server without a policy: the examples, the runtime, and PyScript as its package has it."""
+    """A plain static server without a policy: the examples, the runtime, and PyScript as its
+    package has it.
+    """
 
     roots = {
         "pyscript": "node_modules/@pyscript/core/dist",
@@ -184,6 +226,7 @@ class Lenient(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+@pytest.mark.full
 def test_pyscript_on_a_server_that_lets_it_compile_scripts_from_strings(page: Any) -> None:
     with serving(Lenient) as url:
         example = Example(page, url)
@@ -193,15 +236,17 @@ def test_pyscript_on_a_server_that_lets_it_compile_scripts_from_strings(page: An
         example.says("Finished")
         example.shows("#content", RECORDED)
         assert example.complaints == []
-        assert [address for address in asked if not address.startswith((url, "blob:", "data:"))] == []
+        assert [
+            address for address in asked if not address.startswith((url, "blob:", "data:"))
+        ] == []
 
 
-# ---------------------------------------------------------------- the body of a fetch, from a real engine
+# ---------------------------------------------------------- the body of a fetch, from a real engine
 
 
 @contextlib.contextmanager
 def serving(handler: Any) -> Any:
-    """Serve on a free port of this machine as long as the block lasts; its URL."""
+    """Serve on a free port of this machine while the block runs, and yield the URL."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -214,7 +259,9 @@ def serving(handler: Any) -> Any:
 
 
 class Front(http.server.BaseHTTPRequestHandler):
-    """The bridge's pages and an engine's HTTP address as one origin; what the engine sends goes out byte by byte, a chunk each."""
+    """The bridge's pages and an engine's HTTP address as one origin. Each byte of the engine goes out
+    as a chunk of its own.
+    """
 
     protocol_version = "HTTP/1.1"
     bridge = engine = ""
@@ -227,7 +274,9 @@ class Front(http.server.BaseHTTPRequestHandler):
 
     def _pass_on(self, target: str, body: bytes | None, cut: int) -> None:
         upstream = http.client.HTTPConnection(target, timeout=30)
-        upstream.request(self.command, self.path, body, {"content-type": "application/json", "host": target})
+        upstream.request(
+            self.command, self.path, body, {"content-type": "application/json", "host": target}
+        )
         answer = upstream.getresponse()
         self.send_response(answer.status)
         for name in ("content-type", "content-security-policy", "cross-origin-opener-policy"):
@@ -235,7 +284,7 @@ class Front(http.server.BaseHTTPRequestHandler):
                 self.send_header(name, answer.headers[name])
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        # A page that has what it wanted hangs up.
+        # A page that needs no more closes the connection.
         with contextlib.closing(upstream), contextlib.suppress(ConnectionError):
             while data := answer.read1(1 << 16):
                 for at in range(0, len(data), cut):
@@ -250,7 +299,13 @@ class Front(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def front(bridge: Any) -> Any:
     engine = subprocess.Popen(
-        [sys.executable, "-m", "detok_py.bridge.engines.recite_server", "--model", "detok_py/bridge/recite/recite.gguf"],
+        [
+            sys.executable,
+            "-m",
+            "detok_py.bridge.engines.recite_server",
+            "--model",
+            "detok_py/bridge/recite/recite.gguf",
+        ],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -258,7 +313,11 @@ def front(bridge: Any) -> Any:
     )
     assert engine.stdin is not None and engine.stdout is not None
     port = json.loads(engine.stdout.readline())["port"]
-    handler = type("Front", (Front,), {"bridge": bridge.url.removeprefix("http://"), "engine": f"127.0.0.1:{port}"})
+    handler = type(
+        "Front",
+        (Front,),
+        {"bridge": bridge.url.removeprefix("http://"), "engine": f"127.0.0.1:{port}"},
+    )
     with serving(handler) as url:
         yield url
     engine.stdin.close()
@@ -280,28 +339,42 @@ READ_ENGINE = """async ([prompt, options]) => {
 }"""
 
 
+@pytest.mark.full
 def test_a_real_engine_cut_at_every_byte_is_read_exactly(page: Any, front: str) -> None:
     example = Example(page, front)
     example.blank()
-    assert page.evaluate(READ_ENGINE, ["hello: ", {}]) == {"content": TEXTS["hello"], "reasoning": "", "tool_call": "", "reason": "stop"}
+    assert page.evaluate(READ_ENGINE, ["hello: ", {}]) == {
+        "content": TEXTS["hello"],
+        "reasoning": "",
+        "tool_call": "",
+        "reason": "stop",
+    }
     got = page.evaluate(READ_ENGINE, ["think: ", {"reasoning": True}])
     assert (got["reasoning"], got["content"]) == (REASONING, ANSWER)
-    assert page.evaluate(READ_ENGINE, ["tool: ", {"tools": True}])["tool_call"].strip() == CALL.strip()
-    # A stop string of our own ends the text before it, and the request with it.
-    assert page.evaluate(READ_ENGINE, ["en: ", {"stop": ["thirty years"]}])["content"] == TEXTS["en"].split("thirty years")[0]
+    assert (
+        page.evaluate(READ_ENGINE, ["tool: ", {"tools": True}])["tool_call"].strip() == CALL.strip()
+    )
+    # A stop string of the page ends the text before it, and ends the request.
+    assert (
+        page.evaluate(READ_ENGINE, ["en: ", {"stop": ["thirty years"]}])["content"]
+        == TEXTS["en"].split("thirty years")[0]
+    )
     assert example.complaints == []
 
 
-# ---------------------------------------------------------------- React: development's double effects, lost connections, errors
+# ------------------------------------ React: development's double effects, lost connections, errors
 
 
 def type_in(page: Any, text: str) -> None:
-    """Key by key: in Firefox React does not notice what Playwright fills in at once."""
+    """Type key by key: in Firefox, React does not notice text that Playwright fills in at once."""
     page.get_by_role("textbox").fill("")
     page.get_by_role("textbox").press_sequentially(text)
 
 
-def test_the_hook_lives_with_double_effects_and_a_lost_connection(page: Any, bridge: Any, cutting_proxy: Any) -> None:
+@pytest.mark.full
+def test_the_hook_survives_double_effects_and_a_lost_connection(
+    page: Any, bridge: Any, cutting_proxy: Any
+) -> None:
     proxy = cutting_proxy(bridge.url)
     example = Example(page, proxy.url)
     example.blank()
@@ -326,15 +399,18 @@ def test_the_hook_lives_with_double_effects_and_a_lost_connection(page: Any, bri
     assert states[0] == "submitted"
     assert states[-1] == "ready"
     assert set(states) <= {"submitted", "streaming", "reconnecting", "ready"}
-    # A second question begins with nothing of the first.
+    # A second question keeps nothing of the first.
     type_in(page, "flags: ")
     page.get_by_role("button", name="Send").click()
     example.shows("[role=log]", TEXTS["flags"])
-    # Of a cut socket the browser itself says a line.
-    assert [line for line in example.complaints if "WebSocket" not in line and "stream" not in line] == []
+    # The browser itself reports a cut socket in the console.
+    assert [
+        line for line in example.complaints if "WebSocket" not in line and "stream" not in line
+    ] == []
 
 
-def test_the_hook_says_what_is_wrong(page: Any, start_bridge: Any) -> None:
+@pytest.mark.full
+def test_the_hook_reports_a_stopped_bridge(page: Any, start_bridge: Any) -> None:
     bridge = start_bridge()
     example = Example(page, bridge.url)
     example.open("react")
@@ -343,11 +419,16 @@ def test_the_hook_says_what_is_wrong(page: Any, start_bridge: Any) -> None:
     bridge.kill()
     page.get_by_role("button", name="Send").click()
     example.says("reconnecting")
-    page.wait_for_function("() => document.querySelector('[role=status]').textContent.endsWith('.')", timeout=60_000)
+    page.wait_for_function(
+        "() => document.querySelector('[role=status]').textContent.endsWith('.')", timeout=60_000
+    )
     assert page.get_by_role("button", name="Send").is_visible()
 
 
-def test_a_component_that_goes_cancels_its_answer_and_one_that_asks_again_the_first(example: Any) -> None:
+@pytest.mark.full
+def test_unmounting_cancels_the_answer_and_asking_again_cancels_the_first(
+    example: Any,
+) -> None:
     page = example.blank()
     seen = page.evaluate(
         """async ([options, text]) => {
@@ -367,6 +448,7 @@ def test_a_component_that_goes_cancels_its_answer_and_one_that_asks_again_the_fi
     assert seen == ["cancelled", "cancelled", True, True]
 
 
+@pytest.mark.full
 def test_a_quick_answer_is_rendered_at_most_once_a_frame(example: Any) -> None:
     page = example.blank()
     renders, frames, text = page.evaluate(
@@ -384,7 +466,7 @@ def test_a_quick_answer_is_rendered_at_most_once_a_frame(example: Any) -> None:
         scripted(LONG * 4, 4000),
     )
     assert text == LONG * 4
-    # One more for the end, which waits for no frame.
+    # The end is rendered at once, in addition to the frames.
     assert renders <= frames + 1
 
 
@@ -411,10 +493,13 @@ BEGIN_CHAT = """async ([options, id]) => {
 TEXT_OF = "() => mine.lastMessage.parts.filter((part) => part.type === 'text').map((part) => part.text).join('')"
 
 
+@pytest.mark.full
 def test_a_chat_of_the_sdk_has_parts_for_text_reasoning_and_calls(sdk_page: Any) -> None:
     page = sdk_page
     calls = ['{"name": "look", "arguments": {"at": "é"}}', '{"name": "go"}', "no call"]
-    text = "<think>hm</think>\nAt once. <tool_call>{}</tool_call>\n<tool_call>{}</tool_call><tool_call>{}</tool_call>".format(*calls)
+    text = "<think>hm</think>\nAt once. <tool_call>{}</tool_call>\n<tool_call>{}</tool_call><tool_call>{}</tool_call>".format(
+        *calls
+    )
     parts = page.evaluate(
         """async (options) => {
           await import("/examples/built/ai_sdk_chat.js");
@@ -438,7 +523,8 @@ def test_a_chat_of_the_sdk_has_parts_for_text_reasoning_and_calls(sdk_page: Any)
     ]
 
 
-def test_a_chat_of_the_sdk_can_be_stopped_and_keeps_what_came(sdk_page: Any) -> None:
+@pytest.mark.full
+def test_a_chat_of_the_sdk_can_be_stopped_and_keeps_its_text(sdk_page: Any) -> None:
     page = sdk_page
     page.evaluate(BEGIN_CHAT, [scripted(LONG, 400), "stopped"])
     seen, *status = page.evaluate(f"""async () => {{
@@ -455,7 +541,8 @@ def test_a_chat_of_the_sdk_can_be_stopped_and_keeps_what_came(sdk_page: Any) -> 
     assert len(text) < len(LONG)
 
 
-def test_a_chat_of_the_sdk_takes_its_answer_up_after_a_reload(sdk_page: Any) -> None:
+@pytest.mark.full
+def test_a_chat_of_the_sdk_resumes_its_answer_after_a_reload(sdk_page: Any) -> None:
     page = sdk_page
     page.evaluate(BEGIN_CHAT, [scripted(LONG, 400), "reloaded"])
     page.reload()
@@ -465,11 +552,12 @@ def test_a_chat_of_the_sdk_takes_its_answer_up_after_a_reload(sdk_page: Any) -> 
       await mine.resumeStream();
     }""")
     assert page.evaluate(TEXT_OF) == LONG
-    # It is over: nothing is waited for any more.
+    # The answer is over: nothing is stored any more.
     assert page.evaluate("() => sessionStorage.length") == 0
 
 
-def test_a_chat_of_the_sdk_says_what_is_wrong_in_one_sentence(sdk_page: Any) -> None:
+@pytest.mark.full
+def test_a_chat_of_the_sdk_reports_an_error_in_one_sentence(sdk_page: Any) -> None:
     page = sdk_page
     error = page.evaluate("""async () => {
       await import("/examples/built/ai_sdk_chat.js");
@@ -481,7 +569,10 @@ def test_a_chat_of_the_sdk_says_what_is_wrong_in_one_sentence(sdk_page: Any) -> 
     assert error[1].startswith("There is no parameter 'temprature'")
 
 
-def test_what_a_chat_of_the_sdk_sends_has_every_turn_with_its_calls_and_results(example: Any) -> None:
+@pytest.mark.full
+def test_a_chat_of_the_sdk_sends_every_turn_with_its_calls_and_results(
+    example: Any,
+) -> None:
     page = example.blank()
     sent = page.evaluate("""async () => {
       const messages = [];
@@ -489,7 +580,7 @@ def test_what_a_chat_of_the_sdk_sends_has_every_turn_with_its_calls_and_results(
       const post = Worker.prototype.postMessage;
       const seen = new Promise((resolve) => {
         Worker.prototype.postMessage = function (message, ...rest) {
-          if (message.call === "connect") resolve(message.args.find((given) => given?.messages).messages);
+          if (message.call === "connect") resolve(JSON.parse(message.args.at(-1)).messages);
           return post.call(this, message, ...rest);
         };
       });
@@ -503,7 +594,10 @@ def test_what_a_chat_of_the_sdk_sends_has_every_turn_with_its_calls_and_results(
     }""")
     assert sent == [
         {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": 'One moment.\n<tool_call>\n{"name":"look","arguments":{"at":1}}\n</tool_call>'},
+        {
+            "role": "assistant",
+            "content": 'One moment.\n<tool_call>\n{"name":"look","arguments":{"at":1}}\n</tool_call>',
+        },
         {"role": "tool", "content": '["é"]'},
     ]
 
@@ -523,6 +617,7 @@ DEFINE = """async () => {
 }"""
 
 
+@pytest.mark.full
 def test_the_element_shows_any_stream_as_one_text_node(example: Any) -> None:
     page = example.blank()
     page.evaluate(DEFINE)
@@ -535,7 +630,8 @@ def test_the_element_shows_any_stream_as_one_text_node(example: Any) -> None:
     assert seen == ["end", "a<b>é</b>", 1, "#text", "finished", None]
 
 
-def test_the_element_says_an_error_and_keeps_what_came(example: Any) -> None:
+@pytest.mark.full
+def test_the_element_reports_an_error_and_keeps_its_text(example: Any) -> None:
     page = example.blank()
     page.evaluate(DEFINE)
     seen = page.evaluate("""async () => {
@@ -548,7 +644,8 @@ def test_the_element_says_an_error_and_keeps_what_came(example: Any) -> None:
     assert seen == ["error", "half", "error", ["the wire broke"]]
 
 
-def test_the_element_is_cancelled_when_it_goes_and_not_when_it_moves(example: Any) -> None:
+@pytest.mark.full
+def test_removing_the_element_cancels_and_moving_it_does_not(example: Any) -> None:
     page = example.blank()
     page.evaluate(DEFINE)
     seen = page.evaluate(

@@ -1,4 +1,6 @@
-"""The field that `detok check` asks a page by: waited for when it comes late, and typed into as a person does."""
+"""The field that `detok check` asks a page by: waited for when it comes late, and typed into as a
+person does.
+"""
 
 import importlib.util
 import json
@@ -8,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.one_browser
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "fixtures" / "chat"
@@ -27,29 +31,58 @@ def detok_check(browser_name, browser_type_launch_args):
     """Run `detok check`; return its exit code, its verdict and what it said of trouble."""
 
     def check(*words):
-        environment = {**os.environ, f"DETOK_{browser_name.upper()}": str(browser_type_launch_args["executable_path"])}
-        command = [sys.executable, "-m", "detok_py", "check", *words, "--browser", browser_name, "--json", "-"]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180)
+        environment = {
+            **os.environ,
+            f"DETOK_{browser_name.upper()}": str(browser_type_launch_args["executable_path"]),
+        }
+        command = [
+            sys.executable,
+            "-m",
+            "detok_py",
+            "check",
+            *words,
+            "--browser",
+            browser_name,
+            "--json",
+            "-",
+        ]
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180
+        )
         return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
     return check
 
 
+@pytest.mark.full
 def test_a_field_that_comes_late_is_waited_for(server, detok_check):
-    code, verdict, trouble = detok_check(f"{server.url}/late-field.html?manual", "--prompt", "hello", "--split", "every-byte")
+    code, verdict, trouble = detok_check(
+        f"{server.url}/late-field.html?manual", "--prompt", "hello", "--split", "every-byte"
+    )
     assert (code, trouble) == (0, "")
-    assert verdict["violations"] == [] and [stream["finished"] for stream in verdict["streams"]] == [True]
+    assert verdict["violations"] == [] and [
+        stream["finished"] for stream in verdict["streams"]
+    ] == [True]
 
 
-def test_a_field_that_overlooks_what_is_only_set_is_typed_into(server, detok_check, tmp_path):
+def test_a_field_that_ignores_a_value_that_is_only_set_is_typed_into(server, detok_check, tmp_path):
     (tmp_path / "asked.txt").write_text("You asked: naïve 漢", encoding="utf-8")
     code, verdict, trouble = detok_check(
-        f"{server.url}/tracked-field.html", "--prompt", "naïve 漢", "--text", str(tmp_path / "asked.txt"), "--timeout", "20"
+        f"{server.url}/tracked-field.html",
+        "--prompt",
+        "naïve 漢",
+        "--text",
+        str(tmp_path / "asked.txt"),
+        "--timeout",
+        "20",
     )
     assert (code, verdict["violations"], trouble) == (0, [], "")
 
 
-def test_a_page_without_a_field_cannot_be_asked(server, detok_check):
-    code, verdict, trouble = detok_check(f"{server.url}/frame.html", "--prompt", "hello", "--timeout", "3")
+@pytest.mark.full
+def test_a_page_without_a_field_cannot_get_a_prompt(server, detok_check):
+    code, verdict, trouble = detok_check(
+        f"{server.url}/frame.html", "--prompt", "hello", "--timeout", "3"
+    )
     assert (code, verdict) == (2, None)
     assert "no field to type into" in trouble

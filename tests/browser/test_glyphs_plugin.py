@@ -12,7 +12,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "testing-your-ui.md"
-spec = importlib.util.spec_from_file_location("detok_chat_fixtures", ROOT / "tests" / "fixtures" / "chat" / "server.py")
+spec = importlib.util.spec_from_file_location(
+    "detok_chat_fixtures", ROOT / "tests" / "fixtures" / "chat" / "server.py"
+)
 fixtures = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(fixtures)
 
@@ -120,6 +122,8 @@ import pytest
 from playwright.async_api import async_playwright
 from detok_py.glyphs import expect_no_replacement
 
+pytestmark = pytest.mark.one_browser
+
 @pytest.fixture
 async def context():
     async with async_playwright() as playwright:
@@ -161,54 +165,81 @@ def run(tmp_path, browser_type_launch_args, browser_name):
     def run(source, *words):
         if browser_name != "chromium":
             pytest.skip("one browser is enough for what pytest does; the catalogue runs in both")
-        (tmp_path / "test_it.py").write_text(f"LAUNCH = {json.loads(json.dumps(browser_type_launch_args))!r}\n{source}", encoding="utf-8")
-        options = ["-q", "-rA", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
-        if not [e for e in importlib.metadata.entry_points(group="pytest11") if e.value == "detok_py.glyphs.plugin"]:
-            options += ["-p", "detok_py.glyphs.plugin"]  # the checkout is not installed as a package
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *words, "test_it.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        (tmp_path / "test_it.py").write_text(
+            f"LAUNCH = {json.loads(json.dumps(browser_type_launch_args))!r}\n{source}",
+            encoding="utf-8",
         )
-        return dict([line[::-1] for line in re.findall(r"(?m)^(PASSED|FAILED|ERROR) test_it.py::(\w+)", done.stdout)]), done.stdout
+        options = ["-q", "-rA", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
+        if not [
+            e
+            for e in importlib.metadata.entry_points(group="pytest11")
+            if e.value == "detok_py.glyphs.plugin"
+        ]:
+            options += [
+                "-p",
+                "detok_py.glyphs.plugin",
+            ]  # the checkout is not installed as a package
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *words, "test_it.py"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        return dict(
+            [
+                line[::-1]
+                for line in re.findall(r"(?m)^(PASSED|FAILED|ERROR) test_it.py::(\w+)", done.stdout)
+            ]
+        ), done.stdout
 
     return run
 
 
-def test_sync_tests_are_watched_where_they_ask(run):
+@pytest.mark.full
+def test_sync_tests_are_watched_on_request(run):
     outcomes, out = run(SYNC)
     assert outcomes.pop("test_fails_by_itself") == "FAILED", out
     assert set(outcomes.values()) == {"PASSED"}, out
     assert "stays on the page" in out or "ufffd-persistent" in out
 
 
+@pytest.mark.full
 def test_every_test_is_watched_when_the_command_line_says_so(run):
     outcomes, out = run(SYNC, "--glyph-watch=error", "-k", "not_watched or asks")
     assert outcomes == {"test_not_watched": "FAILED", "test_asks": "PASSED"}, out
 
 
-def test_a_fault_may_be_a_warning_or_nothing(run):
+@pytest.mark.full
+def test_a_fault_can_be_a_warning_or_be_ignored(run):
     outcomes, out = run(SYNC, "--glyph-watch=warn", "-k", "fails_by_itself")
     assert outcomes == {"test_fails_by_itself": "PASSED"} and "GlyphWarning" in out, out
     outcomes, out = run(SYNC, "--glyph-watch=off", "-k", "fails_by_itself or asks")
     assert set(outcomes.values()) == {"PASSED"} and "GlyphWarning" not in out, out
 
 
+@pytest.mark.full
 def test_async_tests_are_watched_too(run):
     outcomes, out = run(ASYNC, "-p", "no:playwright")
     assert outcomes.pop("test_fails_by_itself") == "FAILED", out
     assert outcomes == dict.fromkeys(["test_asks", "test_marker", "test_within"], "PASSED"), out
 
 
-def test_a_test_that_does_not_ask_may_be_warned_too(run):
+@pytest.mark.full
+def test_a_test_that_is_watched_by_the_command_line_can_get_a_warning(run):
     outcomes, out = run(SYNC, "--glyph-watch=warn", "-k", "not_watched")
     assert outcomes == {"test_not_watched": "PASSED"} and "GlyphWarning" in out, out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("twin", "outcome"), [("fixed", "PASSED"), ("faulty", "FAILED")])
 def test_the_first_lines_of_the_documentation_work(run, twin, outcome):
     lines = re.search(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)[1]
     assert len(lines.splitlines()) <= 10
     with fixtures.ChatServer() as server:
-        lines = lines.replace("http://127.0.0.1:3000", f"{server.url}/01-fresh-decoder.{twin}.html?manual")
+        lines = lines.replace(
+            "http://127.0.0.1:3000", f"{server.url}/01-fresh-decoder.{twin}.html?manual"
+        )
         outcomes, out = run(OWN_BROWSER + lines)
     assert outcomes == {"test_no_broken_glyph": outcome}, out
     assert outcome == "PASSED" or "keep one decoder for the whole stream" in out

@@ -1,4 +1,6 @@
-"""detok-web, installed from its tarball into an empty folder and served as plain files: it decodes, and asks nobody else for anything."""
+"""detok-web, installed from its tarball into an empty folder and served as plain files: it decodes,
+and asks nobody else for anything.
+"""
 
 import functools
 import http.server
@@ -12,13 +14,16 @@ from playwright.sync_api import expect
 
 from detok_py import Vocabulary
 
+pytestmark = pytest.mark.one_browser
+
 TEXT = "naïve 你好 👩‍🚀 שלום 🇩🇪"
 PIECES = [bytes([n]) for n in range(256)]
 POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; "
     "img-src data:; require-trusted-types-for 'script'; trusted-types detok-library"
 )
-# Ten lines, as an author would write them; bytes, ids and a tokenizer file are told apart by the address.
+# Ten lines, as an author would write them; bytes, ids and a tokenizer file are told apart by the
+# address.
 SCRIPT = """
 import { DetokStream, loadVocabulary } from "detok-web";
 const { from, ...options } = Object.fromEntries(new URL(location).searchParams);
@@ -30,10 +35,18 @@ for (let part = await reader.read(); !part.done; part = await reader.read()) doc
 document.documentElement.dataset.state = "finished";
 """
 PAGE = '<!doctype html><meta charset="utf-8"><title>ten lines</title><link rel="icon" href="data:,"><output></output>{script}'
-# A tokenizer.json whose ids are the bytes, each by the character that byte-level BPE writes it with.
+# A tokenizer.json whose ids are the bytes, each by the character that byte-level BPE writes it
+# with.
 PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
-LETTERS = {chr(n): n for n in PRINTABLE} | {chr(256 + k): n for k, n in enumerate(sorted(set(range(256)) - set(PRINTABLE)))}
-BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+LETTERS = {chr(n): n for n in PRINTABLE} | {
+    chr(256 + k): n for k, n in enumerate(sorted(set(range(256)) - set(PRINTABLE)))
+}
+BYTE_LEVEL = {
+    "type": "ByteLevel",
+    "add_prefix_space": False,
+    "trim_offsets": True,
+    "use_regex": True,
+}
 TOKENIZER = {
     "version": "1.0",
     "added_tokens": [],
@@ -59,29 +72,42 @@ class Files(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The address of an app: `/plain/` imports the package's own files, `/bundled/` one file that esbuild made."""
+    """The address of an app: `/plain/` imports the package's own files, `/bundled/` one file that
+    esbuild made.
+    """
     app = tmp_path_factory.mktemp("site") / "app"
     package = install(pack(tmp_path_factory.mktemp("packed"))["file"], app)
     (app / "page.js").write_text(SCRIPT)
-    for name, script in [("plain", SCRIPT.replace('"detok-web"', '"/node_modules/detok-web/dist/index.js"')), ("bundled", None)]:
+    for name, script in [
+        ("plain", SCRIPT.replace('"detok-web"', '"/node_modules/detok-web/dist/index.js"')),
+        ("bundled", None),
+    ]:
         folder = app / name
         folder.mkdir()
         (folder / "text.txt").write_text(TEXT, encoding="utf-8")
         (folder / "bytes.detok").write_bytes(Vocabulary.from_bytes(PIECES).pack())
         (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER), encoding="utf-8")
-        (folder / "index.html").write_text(PAGE.format(script='<script type="module" src="page.js"></script>'))
+        (folder / "index.html").write_text(
+            PAGE.format(script='<script type="module" src="page.js"></script>')
+        )
         if script:
             (folder / "page.js").write_text(script)
     document = (ROOT / "docs" / "embedding.md").read_text("utf-8")
     (app / "docs").mkdir()
     (app / "docs" / "index.html").write_text(document.partition("```html\n")[2].partition("```")[0])
     (app / "answer").write_text(TEXT + "</s> and nothing more", encoding="utf-8")
-    # esbuild moves no file but modules: the worker goes beside the bundle, the runtime one folder up.
+    # esbuild moves no file but modules: the worker goes beside the bundle, the runtime one folder
+    # up.
     esbuild = str(ROOT / "node_modules" / ".bin" / "esbuild")
-    run([esbuild, "page.js", "--bundle", "--format=esm", "--outdir=bundled", "--log-level=error"], app)
+    run(
+        [esbuild, "page.js", "--bundle", "--format=esm", "--outdir=bundled", "--log-level=error"],
+        app,
+    )
     shutil.copy(package / "dist" / "decoder-worker.js", app / "bundled")
     (app / "runtime").symlink_to(package / "runtime")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=str(app)))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Files, directory=str(app))
+    )
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -92,7 +118,9 @@ def site(tmp_path_factory):
 
 @pytest.fixture
 def visit(page, site):
-    """Open a page of the app; return its text. Whatever is asked of anybody else is refused, and fails the test."""
+    """Open a page of the app; return its text. Whatever is asked of anybody else is refused, and
+    fails the test.
+    """
     strangers, complaints = [], []
 
     def guard(route):
@@ -119,11 +147,16 @@ def visit(page, site):
     return go
 
 
-@pytest.mark.parametrize(("form", "runtime"), [("plain", "micropython"), ("plain", "pyodide"), ("bundled", "micropython")])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("form", "runtime"),
+    [("plain", "micropython"), ("plain", "pyodide"), ("bundled", "micropython")],
+)
 def test_bytes_become_text(visit, form, runtime):
     assert visit(f"/{form}/?runtime={runtime}") == TEXT
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", ["plain", "bundled"])
 def test_ids_of_a_vocabulary_become_text(visit, form):
     assert visit(f"/{form}/?runtime=micropython&from=bytes.detok") == TEXT
@@ -133,12 +166,18 @@ def test_the_ten_lines_of_the_documentation_work(visit):
     visit("/docs/", TEXT)
 
 
+@pytest.mark.full
 def test_ids_of_a_tokenizer_file_become_text(visit):
     assert visit("/plain/?runtime=micropython&from=tokenizer.json") == TEXT
 
 
+@pytest.mark.full
 def test_the_runtime_may_lie_elsewhere(visit, page):
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     assert visit("/plain/?runtime=micropython&runtimeUrl=/runtime") == TEXT
-    assert [url for url in asked if url.endswith("/runtime/micropython.mjs") and "node_modules" not in url]
+    assert [
+        url
+        for url in asked
+        if url.endswith("/runtime/micropython.mjs") and "node_modules" not in url
+    ]

@@ -1,6 +1,8 @@
-"""`connect` in a page: an answer as deltas, events and streams, whatever becomes of the connection, the reader or the vocabulary.
+"""`connect` in a page: an answer as deltas, events and streams, whatever becomes of the connection,
+the reader or the vocabulary.
 
-`/stream` is a real bridge. `/script` is a socket that says exactly what a test wants said, right or wrong.
+`/stream` is a real bridge. `/script` is a socket that says exactly what a test wants said, right or
+wrong.
 """
 
 import asyncio
@@ -15,9 +17,9 @@ from bridge_rig import VOCABULARY
 from library_rig import LibraryServer
 
 import detok_py as d
-from detok_py import wire
 from detok_py.bridge.engines.recite import texts
 from detok_py.bridge.find import open_engine
+from detok_py.protocol import wire
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "wire.json").read_text("utf-8"))
 TEXT = "naïve 你好 👩‍🚀 é\ufeff\ufffd שלום 🇩🇪\n"
@@ -60,21 +62,31 @@ def details(answer, kind):
 # ---------------------------------------------------------------- what comes
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.engine
 @pytest.mark.parametrize(
-    ("runtime", "want"), [("micropython", "ids"), ("micropython", "both"), ("micropython", "bytes"), ("pyodide", "both")]
+    ("runtime", "want"),
+    [
+        ("micropython", "ids"),
+        ("micropython", "both"),
+        ("micropython", "bytes"),
+        ("pyodide", "both"),
+    ],
 )
 def test_an_answer_comes_by_channels_and_finishes_once(either_page, served, runtime, want):
     answer = ask(either_page, runtime=runtime, want=want, **scripted(WITH_TAGS, cut="token"))
     assert answer["got"] == {"reasoning": "hm 你", "content": TEXT}
     assert (answer["reason"], answer["failed"]) == ("eos", "done")
     kinds = [kind for kind, _ in answer["events"]]
-    assert kinds[0] == "start"
+    assert kinds[:2] == ["hello", "start"]
     assert kinds.count("finish") == 1
     assert kinds[-1] == "finish"
     assert "error" not in kinds
     assert details(answer, "start")[0]["data"] == want
     assert sum(token["count"] for token in details(answer, "token")) == answer["tokens"]
-    shown = "".join(delta["text"] for delta in details(answer, "delta") if delta["channel"] == "content")
+    shown = "".join(
+        delta["text"] for delta in details(answer, "delta") if delta["channel"] == "content"
+    )
     assert shown == TEXT
     assert either_page.complaints == []
 
@@ -120,14 +132,20 @@ def test_graphemes_come_whole(library):
 
 def test_reasoning_tools_and_markers_can_be_left_as_they_are(library):
     text = "<think>a</think><tool_call>{}</tool_call>b<|im_end|>"
-    assert ask(library, **scripted(text))["got"] == {"reasoning": "a", "tool_call": "{}", "content": "b"}
+    assert ask(library, **scripted(text))["got"] == {
+        "reasoning": "a",
+        "tool_call": "{}",
+        "content": "b",
+    }
     plain = ask(library, reasoning=None, tools=None, trimArtifacts=False, **scripted(text))
     assert plain["got"] == {"content": text}
 
 
 def test_a_vocabulary_that_the_page_has_is_the_one_that_is_used(library, served):
     url = f"/vocabulary/{VOCABULARY.sha256}.detok"
-    assert ask(library, vocabularyUrl=url, want="ids", **scripted(cut="token"))["got"] == {"content": TEXT}
+    assert ask(library, vocabularyUrl=url, want="ids", **scripted(cut="token"))["got"] == {
+        "content": TEXT
+    }
 
 
 def test_an_engine_that_crashes_leaves_its_text_and_says_so_once(library):
@@ -141,7 +159,11 @@ def test_an_engine_that_crashes_leaves_its_text_and_says_so_once(library):
 
 def test_a_request_that_cannot_be_is_refused_without_a_socket(library, served):
     before = served.played
-    for request in ({"prompt": None}, {"prompt": "x", "messages": [{"role": "user", "content": "x"}]}, {"prompt": "x", "want": "all"}):
+    for request in (
+        {"prompt": None},
+        {"prompt": "x", "messages": [{"role": "user", "content": "x"}]},
+        {"prompt": "x", "want": "all"},
+    ):
         answer = ask(library, "/script", **request)
         assert (answer["reason"], answer["got"], answer["open"]) == ("error", {}, 0)
         assert answer["failed"].startswith("DetokError: ")
@@ -160,7 +182,11 @@ def entries(vector):
     if "ids" in vector:
         return "ids", len(vector["ids"]), b""
     if "tokens" in vector:
-        return "both", len(vector["tokens"]), b"".join([bytes.fromhex(data) for _, data in vector["tokens"]])
+        return (
+            "both",
+            len(vector["tokens"]),
+            b"".join([bytes.fromhex(data) for _, data in vector["tokens"]]),
+        )
     return "both", vector["gap"][0], bytes.fromhex(vector["gap"][1])
 
 
@@ -173,7 +199,13 @@ def test_every_data_frame_of_the_vectors_gives_its_text(library, served):
         await peer.say("started", id=asked["id"], data=kind, position=0)
         await peer.data(frame)
         unit = "bytes" if kind == "bytes" else "tokens"
-        await peer.say("finished", id=asked["id"], reason="eos", sha256=hashlib.sha256(frame[1:]).hexdigest(), **{unit: count})
+        await peer.say(
+            "finished",
+            id=asked["id"],
+            reason="eos",
+            sha256=hashlib.sha256(frame[1:]).hexdigest(),
+            **{unit: count},
+        )
         await peer.hear_until("closed")
 
     served.script = play
@@ -206,7 +238,11 @@ def test_every_frame_that_is_a_breach_ends_the_answer_with_4400(library, served)
     served.script = play
     for case, frame in enumerate(frames):
         answer = ask(library, "/script", params={"case": case})
-        assert (answer["got"], answer["reason"], answer["code"]) == ({"content": "a"}, "error", 4400), frame
+        assert (answer["got"], answer["reason"], answer["code"]) == (
+            {"content": "a"},
+            "error",
+            4400,
+        ), frame
         assert len(details(answer, "finish")) == 1
         assert answer["open"] == 0
     assert eventually(lambda: closed == [4400] * len(frames))
@@ -244,6 +280,7 @@ GIVE_UP = """async ([ways, places, request]) => {
 }"""
 
 
+@pytest.mark.full
 def test_giving_up_at_any_delta_ends_once_and_stops_the_engine(either_page, served):
     ways, places = ["signal", "cancel", "break", "text", "deltas"], list(range(10))
     before = served.cancelled
@@ -275,14 +312,21 @@ def test_a_signal_that_was_aborted_before_finishes_after_one_can_listen(library)
 
 def test_a_stop_ends_the_answer_and_the_engine(either_page, served):
     before = served.cancelled
-    answer = ask(either_page, stop=["STOP"], **scripted("one ST OP STOP two " + "x" * 4000, pace=400))
-    assert (answer["got"], answer["reason"], answer["failed"]) == ({"content": "one ST OP "}, "stop", "done")
+    answer = ask(
+        either_page, stop=["STOP"], **scripted("one ST OP STOP two " + "x" * 4000, pace=400)
+    )
+    assert (answer["got"], answer["reason"], answer["failed"]) == (
+        {"content": "one ST OP "},
+        "stop",
+        "done",
+    )
     assert eventually(lambda: served.running == 0)
     assert served.cancelled == before + 1
     shown = ask(either_page, stop=["STOP"], includeStop=True, **scripted("one STOP two", pace=400))
     assert shown["got"] == {"content": "one STOP"}
 
 
+@pytest.mark.full
 def test_a_slow_reader_makes_the_engine_wait_and_loses_nothing(library, served):
     text = "the " * 24_000
     library.evaluate(
@@ -313,10 +357,31 @@ def test_a_slow_reader_makes_the_engine_wait_and_loses_nothing(library, served):
 # ---------------------------------------------------------------- lost connections
 
 
-def test_cuts_after_any_number_of_bytes_change_nothing(open_library, served, cutting_proxy, browser, browser_context_args):
+@pytest.mark.full
+def test_cuts_after_any_number_of_bytes_change_nothing(
+    open_library, served, cutting_proxy, browser, browser_context_args
+):
     proxy = cutting_proxy(served.url)
-    # A handshake is some 500 bytes: cut in it, in the hello, between frames, in frames, and again and again.
-    proxy.budgets = [200, 520, 800, 1000, 1005, 1011, 1100, 1300, 700, 900, 1200, 1003, 1001, 1400, 1007, 1002]
+    # A handshake is some 500 bytes: cut in it, in the hello, between frames, in frames, and again
+    # and again.
+    proxy.budgets = [
+        200,
+        520,
+        800,
+        1000,
+        1005,
+        1011,
+        1100,
+        1300,
+        700,
+        900,
+        1200,
+        1003,
+        1001,
+        1400,
+        1007,
+        1002,
+    ]
     context = browser.new_context(**browser_context_args)
     page = context.new_page()
     page.goto(f"{proxy.url}/pages/module.html")
@@ -361,6 +426,7 @@ def llama(browser, browser_context_args):
     server.close()
 
 
+@pytest.mark.full
 def test_a_real_engine_cut_after_every_frame_or_every_few_gives_its_text(llama):
     server, page = llama
     request = {"prompt": texts()[0]["prompt"], "params": {"max_tokens": 24, "temperature": 0}}
@@ -379,6 +445,7 @@ def test_a_real_engine_cut_after_every_frame_or_every_few_gives_its_text(llama):
     assert eventually(lambda: server.running == 0)
 
 
+@pytest.mark.full
 def test_a_bridge_that_stays_away_is_given_up_with_one_error_and_one_end(library, served):
     async def play(peer):
         await peer.hello()
@@ -446,6 +513,7 @@ LIES = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("ends", ["before", "after"])
 @pytest.mark.parametrize("lie", LIES)
 def test_a_vocabulary_that_is_not_what_the_bridge_said_decodes_nothing(library, served, lie, ends):
@@ -461,7 +529,13 @@ def test_a_vocabulary_that_is_not_what_the_bridge_said_decodes_nothing(library, 
         await peer.say("started", id=asked["id"], data="ids", position=0)
         await peer.data(b"\x01hi")
         if ends == "before":
-            await peer.say("finished", id=asked["id"], reason="eos", tokens=2, sha256=hashlib.sha256(b"hi").hexdigest())
+            await peer.say(
+                "finished",
+                id=asked["id"],
+                reason="eos",
+                tokens=2,
+                sha256=hashlib.sha256(b"hi").hexdigest(),
+            )
         await asyncio.sleep(0.05)
         gate.set()
         closed.append((await peer.hear_until("closed"))["code"])
@@ -479,11 +553,19 @@ def test_a_size_that_is_said_wrongly_changes_nothing_because_the_sum_decides(lib
     served.given["v.detok"] = (200, {}, PACKED)
 
     async def play(peer):
-        await peer.hello(vocabulary={"sha256": VOCABULARY.sha256, "size": 7, "url": "/given/v.detok"})
+        await peer.hello(
+            vocabulary={"sha256": VOCABULARY.sha256, "size": 7, "url": "/given/v.detok"}
+        )
         asked = await peer.hear()
         await peer.say("started", id=asked["id"], data="ids", position=0)
         await peer.data(b"\x01hi")
-        await peer.say("finished", id=asked["id"], reason="eos", tokens=2, sha256=hashlib.sha256(b"hi").hexdigest())
+        await peer.say(
+            "finished",
+            id=asked["id"],
+            reason="eos",
+            tokens=2,
+            sha256=hashlib.sha256(b"hi").hexdigest(),
+        )
         await peer.hear_until("closed")
 
     served.script = play
@@ -494,7 +576,13 @@ def test_ids_beyond_the_vocabulary_keep_what_came_before_and_stop_the_engine(lib
     heard = []
 
     async def play(peer):
-        await peer.hello(vocabulary={"sha256": VOCABULARY.sha256, "size": 260, "url": f"/vocabulary/{VOCABULARY.sha256}.detok"})
+        await peer.hello(
+            vocabulary={
+                "sha256": VOCABULARY.sha256,
+                "size": 260,
+                "url": f"/vocabulary/{VOCABULARY.sha256}.detok",
+            }
+        )
         asked = await peer.hear()
         await peer.say("started", id=asked["id"], data="ids", position=0)
         await peer.data(b"\x01" + b"hi" + wire.data_frame(wire.IDS, b"\x84\x02")[1:] + b"lost")
@@ -510,7 +598,9 @@ def test_ids_beyond_the_vocabulary_keep_what_came_before_and_stop_the_engine(lib
 
 def test_a_bridge_with_another_vocabulary_than_the_pages_own_is_refused(library, served):
     async def play(peer):
-        await peer.hello(vocabulary={"sha256": OTHER.sha256, "size": 256, "url": "/given/other.detok"})
+        await peer.hello(
+            vocabulary={"sha256": OTHER.sha256, "size": 256, "url": "/given/other.detok"}
+        )
         await peer.hear_until("closed")
 
     served.script = play
@@ -524,7 +614,9 @@ def test_giving_up_while_the_vocabulary_is_fetched_lets_go_and_disturbs_nobody(l
     closed = []
 
     async def play(peer):
-        await peer.hello(vocabulary={"sha256": OTHER.sha256, "size": 256, "url": "/given/slow.detok"})
+        await peer.hello(
+            vocabulary={"sha256": OTHER.sha256, "size": 256, "url": "/given/slow.detok"}
+        )
         asked = await peer.hear()
         await peer.say("started", id=asked["id"], data="ids", position=0)
         await peer.data(b"\x01hi")
@@ -539,7 +631,9 @@ def test_giving_up_while_the_vocabulary_is_fetched_lets_go_and_disturbs_nobody(l
         }"""
     )
     assert eventually(lambda: len(served.asked) > asked)
-    ended = library.evaluate("async () => { stop.abort(); return [(await waiting.finished).reason, await openStreams()]; }")
+    ended = library.evaluate(
+        "async () => { stop.abort(); return [(await waiting.finished).reason, await openStreams()]; }"
+    )
     assert ended == ["cancelled", 0]
     assert eventually(lambda: closed == [1000])
     gate.set()

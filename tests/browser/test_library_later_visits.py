@@ -1,20 +1,25 @@
-"""A later visit: Pyodide begins with the memory that the first visit kept, and with nothing that is not that memory."""
+"""A later visit: Pyodide begins with the memory that the first visit kept, and with nothing that is
+not that memory.
+"""
 
 import pytest
 from bridge_rig import VOCABULARY
 
-# Python booted in the page itself, as the library's worker boots it. The hash of a text is another in each Python that has started anew.
+pytestmark = pytest.mark.one_browser
+
+# Python booted in the page itself, as the library's worker boots it. The hash of a text is another
+# in each Python that has started anew.
 KIT = """async () => {
   const { bootPython } = await import("/src/boot-pyodide.js");
-  window.visit = async (cache = "detok") => {
-    const { interpreter, embed } = await bootPython(location.origin + "/runtime/", () => {}, undefined, cache);
-    embed.open_text(1, "{}");
-    const steps = ["e2", "82", "ac21"].map((bytes) => JSON.parse(embed.feed_bytes(1, bytes))[0]);
-    embed.release(1);
+  window.visit = async (cache = "detok", installer = undefined) => {
+    const { interpreter, streams } = await bootPython(location.origin + "/runtime/", () => {}, { cache, installer });
+    streams.open_text(1, "{}");
+    const steps = ["e2", "82", "ac21"].map((bytes) => JSON.parse(streams.feed_bytes(1, bytes))[0]);
+    streams.release(1);
     return {
       seed: interpreter.runPython("hash('é')"),
       steps: steps.map((deltas) => deltas.map(([, text]) => text).join("")),
-      run: interpreter.runPython("import detok_py.session; detok_py.session.new_run_id()"),
+      run: interpreter.runPython("import detok_py.protocol.events; detok_py.protocol.events.new_run_id()"),
       lazy: interpreter.runPython("import detok_py.tokenizers; detok_py.tokenizers.load_tokenizer is not None"),
     };
   };
@@ -46,7 +51,9 @@ def page(open_library):
 
 
 def test_a_later_visit_begins_with_the_memory_of_the_first_one(page):
-    first, found, later, third = page.evaluate("async () => [await visit(), await keeping(), await visit(), await visit()]")
+    first, found, later, third = page.evaluate(
+        "async () => [await visit(), await keeping(), await visit(), await visit()]"
+    )
     assert first["steps"] == later["steps"] == third["steps"] == STEPS
     assert first["seed"] == later["seed"] == third["seed"]
     # Modules that nobody had imported by then are there as well.
@@ -59,14 +66,34 @@ def test_a_later_visit_begins_with_the_memory_of_the_first_one(page):
     assert page.complaints == []
 
 
+def test_a_detok_py_that_micropip_installed_is_kept_as_well(page):
+    first, found, later = page.evaluate(
+        """async () => {
+          const visits = () => visit("detok", location.origin + "/src/micropip.js");
+          return [await visits(), await keeping(), await visits()];
+        }"""
+    )
+    assert first["steps"] == later["steps"] == STEPS
+    assert first["seed"] == later["seed"]
+    assert first["lazy"] and later["lazy"]
+    ((url, size),) = found
+    assert "/runtime/full/memory?" in url
+    assert 4 << 20 < size < 24 << 20
+    assert page.complaints == []
+
+
+@pytest.mark.full
 def test_where_nothing_may_be_kept_each_visit_is_a_first_one(page):
-    first, later, found = page.evaluate("async () => [await visit(false), await visit(false), await kept()]")
+    first, later, found = page.evaluate(
+        "async () => [await visit(false), await visit(false), await kept()]"
+    )
     assert first["steps"] == later["steps"] == STEPS
     assert first["seed"] != later["seed"]
     assert found == []
 
 
 # Of the size of a whole number of pages, and not; and one that is all zeros.
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [655_360, 700_048, 65_536])
 def test_a_memory_comes_back_as_it_was_without_its_empty_pages(page, size):
     seen = page.evaluate(
@@ -98,7 +125,9 @@ DAMAGES = {
 
 def test_a_memory_that_is_damaged_does_not_come_back(page):
     seen = page.evaluate(
-        "async () => { const damages = {" + ",".join(f'"{name}": (bytes) => {change}' for name, change in DAMAGES.items()) + "};"
+        "async () => { const damages = {"
+        + ",".join(f'"{name}": (bytes) => {change}' for name, change in DAMAGES.items())
+        + "};"
         """
           const [snapshot, memory] = await window.snapshot(655_360), seen = {};
           for (const [name, change] of Object.entries(damages)) {
@@ -115,7 +144,8 @@ def test_a_memory_that_is_damaged_does_not_come_back(page):
 
 OLD = {
     "damaged": "bytes[5_000_000] ^= 1;",
-    # As it was packed, but by another build: the build's name is in the first page, and the sum is right.
+    # As it was packed, but by another build: the build's name is in the first page, and the sum is
+    # right.
     "of another Pyodide": """
       const pages = new DataView(bytes.buffer).getUint32(36, true);
       bytes[32 + 4 * (2 + pages) + 20] ^= 1;
@@ -123,6 +153,7 @@ OLD = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("old", OLD)
 def test_a_visit_that_finds_a_memory_of_no_use_is_a_first_one_and_replaces_it(page, old):
     first, found, second, third = page.evaluate(
@@ -169,14 +200,22 @@ LACKS = {
 }
 
 
-@pytest.mark.parametrize("lack", [lack if lack == "no room" else pytest.param(lack, marks=pytest.mark.soak) for lack in LACKS])
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "lack",
+    [lack if lack == "no room" else pytest.param(lack, marks=pytest.mark.soak) for lack in LACKS],
+)
 def test_where_nothing_can_be_kept_python_starts_all_the_same(page, lack):
     assert page.evaluate(f"async () => {{ {LACKS[lack]}; return (await visit()).steps; }}") == STEPS
     assert page.complaints == []
 
 
+@pytest.mark.full
 def test_the_librarys_worker_decodes_bytes_ids_and_answers_in_a_memory_that_was_kept(page):
-    request = {"prompt": "", "params": {"engine": "scripted", "text": "naïve 👩‍🚀 你好", "pace": 2000}}
+    request = {
+        "prompt": "",
+        "params": {"engine": "scripted", "text": "naïve 👩‍🚀 你好", "pace": 2000},
+    }
     seen = page.evaluate(
         """async ([sha256, request]) => {
           const options = { runtime: "pyodide", cache: "the page's own" };

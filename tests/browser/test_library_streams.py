@@ -1,6 +1,8 @@
-"""DetokStream in a page: bytes or ids in, text out, in both runtimes, in pages of modules and in pages of classic scripts.
+"""DetokStream in a page: bytes or ids in, text out, in both runtimes, in pages of modules and in
+pages of classic scripts.
 
-Each test says what it fed and what came out of which write; what must come out is the core's business, and is taken from it.
+Each test says what it fed and what came out of which write; what must come out is the core's
+business, and is taken from it.
 """
 
 import gzip
@@ -14,7 +16,8 @@ import detok_py as d
 
 TEXT = "naïve 你好 👩‍🚀 é\ufeff\ufffd שלום 🇩🇪\n"
 
-# What came out after each write, then after the end, then how it ended. With a reader that always waits.
+# What came out after each write, then after the end, then how it ended. With a reader that always
+# waits.
 FEED = """async ([options, chunks, vocabulary]) => {
   if (vocabulary) options.vocabulary = await lib.loadVocabulary(vocabulary);
   const stream = new lib.DetokStream({ runtime: "micropython", ...options });
@@ -65,7 +68,9 @@ def ideal(detokenizer, chunks):
 @pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
 def test_single_bytes_give_each_character_with_its_last_byte(either_page, runtime):
     steps, reason = either_page.evaluate(FEED, [{"runtime": runtime}, hexes(TEXT), None])
-    assert joined(steps) == ideal(d.StreamingDetokenizer(), [bytes([byte]) for byte in TEXT.encode()])
+    assert joined(steps) == ideal(
+        d.StreamingDetokenizer(), [bytes([byte]) for byte in TEXT.encode()]
+    )
     assert reason == "end"
     assert either_page.evaluate("runtime => openStreams({ runtime })", runtime) == 0
     assert either_page.complaints == []
@@ -73,7 +78,8 @@ def test_single_bytes_give_each_character_with_its_last_byte(either_page, runtim
 
 def test_it_stands_where_a_text_decoder_stream_stands(either_page):
     parts = either_page.evaluate(
-        "text => partsOf(new Response(text).body.pipeThrough(new lib.DetokStream({ runtime: 'micropython' })))", TEXT
+        "text => partsOf(new Response(text).body.pipeThrough(new lib.DetokStream({ runtime: 'micropython' })))",
+        TEXT,
     )
     assert "".join(parts) == TEXT
 
@@ -91,9 +97,12 @@ def test_bytes_come_in_whatever_holds_bytes(library):
 
 
 @pytest.mark.parametrize(
-    ("chunk", "with_vocabulary"), [(None, False), ("text", False), ([1], False), ("text", True), ([0.5], True), ({}, True)]
+    ("chunk", "with_vocabulary"),
+    [(None, False), ("text", False), ([1], False), ("text", True), ([0.5], True), ({}, True)],
 )
-def test_a_chunk_of_another_kind_is_a_type_error_that_says_which_is_right(library, vocabulary, chunk, with_vocabulary):
+def test_a_chunk_of_another_kind_is_a_type_error_that_says_which_is_right(
+    library, vocabulary, chunk, with_vocabulary
+):
     seen = library.evaluate(
         """async ([chunk, vocabulary]) => {
           const options = { runtime: "micropython", vocabulary: vocabulary && await lib.loadVocabulary(vocabulary) };
@@ -141,13 +150,19 @@ def test_the_prompts_ids_decide_what_the_first_ids_mean(library, vocabulary, pro
 
 
 def test_an_end_token_ends_the_text_and_gives_what_was_held(library, vocabulary):
-    """The held beginning of a stop string is text once nothing more can come; so is half a character, as U+FFFD."""
-    steps, reason = library.evaluate(FEED, [{"stop": ["STOP"]}, [[83, 84], [257, 259, 33]], vocabulary])
+    """The held beginning of a stop string is text once nothing more can come; so is half a
+    character, as U+FFFD.
+    """
+    steps, reason = library.evaluate(
+        FEED, [{"stop": ["STOP"]}, [[83, 84], [257, 259, 33]], vocabulary]
+    )
     assert (joined(steps)[:2], reason) == (["", "ST \ufffd"], "eos")
 
 
 def test_special_tokens_are_shown_when_asked_for(library, vocabulary):
-    """An end token ends the text, shown or not; a special one that is no end is in the vocabulary of the next test."""
+    """An end token ends the text, shown or not; a special one that is no end is in the vocabulary
+    of the next test.
+    """
     table = d.Vocabulary.from_bytes([b"a", b"<s>", b"b"], special_ids=[1])
     for skip, text in ((True, "ab"), (False, "a<s>b")):
         seen = library.evaluate(
@@ -165,7 +180,9 @@ def test_special_tokens_are_shown_when_asked_for(library, vocabulary):
 def test_an_unknown_id_is_an_error_before_it_is_a_wrong_text(library, vocabulary, bad):
     steps, reason = library.evaluate(FEED, [{}, [[104, 105], [33, bad]], vocabulary])
     assert (steps[0], steps[1], reason) == (["hi"], "DetokError", "error")
-    steps, reason = library.evaluate(FEED, [{"unknown": "skip"}, [[104, 105], [33, bad]], vocabulary])
+    steps, reason = library.evaluate(
+        FEED, [{"unknown": "skip"}, [[104, 105], [33, bad]], vocabulary]
+    )
     assert ("".join(joined(steps)), reason) == ("hi!", "end")
 
 
@@ -176,7 +193,9 @@ def golden(data, name, most=40):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "qwen3"])
-def test_real_vocabularies_give_each_piece_with_its_token(library, served, data, name, tmp_path_factory):
+def test_real_vocabularies_give_each_piece_with_its_token(
+    library, served, data, name, tmp_path_factory
+):
     folder = data / "tokenizers" / name
     file = folder / "tokenizer.json.xz"
     if not file.exists():
@@ -207,7 +226,10 @@ def test_real_vocabularies_give_each_piece_with_its_token(library, served, data,
             return [pieces, parts, (await stream.finished).reason];
           }));
         }""",
-        [f"/given/{name}.detok", [{"ids": case["ids"][:40], "skip": case["skip"]} for case in cases]],
+        [
+            f"/given/{name}.detok",
+            [{"ids": case["ids"][:40], "skip": case["skip"]} for case in cases],
+        ],
     )
     checked = 0
     for case, (pieces, rest, reason) in zip(cases, seen, strict=True):
@@ -226,10 +248,24 @@ def test_the_vectors_of_utf8_come_out_byte_for_byte(library, data):
     for file in sorted((data / "utf8").glob("*.json*")):
         if file.name.startswith("exhaustive"):
             continue
-        text = gzip.decompress(file.read_bytes()).decode() if file.suffix == ".gz" else file.read_text("utf-8")
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()] if "jsonl" in file.name else json.loads(text)
+        text = (
+            gzip.decompress(file.read_bytes()).decode()
+            if file.suffix == ".gz"
+            else file.read_text("utf-8")
+        )
+        rows = (
+            [json.loads(line) for line in text.splitlines() if line.strip()]
+            if "jsonl" in file.name
+            else json.loads(text)
+        )
         rows = rows.get("vectors", rows.get("cases", [])) if isinstance(rows, dict) else rows
-        vectors += [row for row in rows if isinstance(row, dict) and {"hex", "emit", "flush"} <= set(row) and len(row["hex"]) <= 24]
+        vectors += [
+            row
+            for row in rows
+            if isinstance(row, dict)
+            and {"hex", "emit", "flush"} <= set(row)
+            and len(row["hex"]) <= 24
+        ]
     vectors = vectors[:: max(1, len(vectors) // 120)]
     assert len(vectors) > 100
     seen = library.evaluate(
@@ -268,7 +304,14 @@ def test_graphemes_are_never_joined_by_what_comes_later(either_page):
 
 
 def test_a_change_of_channel_ends_a_grapheme(library):
-    steps, _ = library.evaluate(FEED, [{"unit": "grapheme", "reasoning": True, "output": "deltas"}, hexes("<think>e</think>\u0301x"), None])
+    steps, _ = library.evaluate(
+        FEED,
+        [
+            {"unit": "grapheme", "reasoning": True, "output": "deltas"},
+            hexes("<think>e</think>\u0301x"),
+            None,
+        ],
+    )
     assert channels(steps) == {"reasoning": "e", "content": "\u0301x"}
 
 
@@ -311,7 +354,10 @@ def test_reasoning_and_tools_are_channels_and_the_text_is_the_content(library):
     assert "".join(joined(steps)) == "So ok"
     steps, _ = library.evaluate(FEED, [{}, hexes(text), None])
     assert "".join(joined(steps)) == text
-    steps, _ = library.evaluate(FEED, [{"reasoning": ["[", "]"], "start": "reasoning", "output": "deltas"}, hexes("a]b"), None])
+    steps, _ = library.evaluate(
+        FEED,
+        [{"reasoning": ["[", "]"], "start": "reasoning", "output": "deltas"}, hexes("a]b"), None],
+    )
     assert channels(steps) == {"reasoning": "a", "content": "b"}
 
 
@@ -376,7 +422,8 @@ def test_giving_up_at_any_character_ends_once_and_lets_go(either_page, how):
             assert failed == (None if how == "reader" else "AbortError")
             assert cancelled or at == characters
         else:
-            # The source had already ended when it was given up: its last character was the last that was read.
+            # The source had already ended when it was given up: its last character was the last
+            # that was read.
             assert (at, reason) == (characters, "end")
     assert [end[2] for end in ends[:characters]] == ["cancelled"] * characters
 
@@ -404,7 +451,9 @@ def test_a_source_that_fails_fails_the_text_with_its_own_error(library):
 
 
 def test_a_slow_reader_holds_back_the_source(library):
-    """As with a TransformStream: one chunk is on its way, one waits, and the source is asked for no more."""
+    """As with a TransformStream: one chunk is on its way, one waits, and the source is asked for no
+    more.
+    """
     seen = library.evaluate(
         """async () => {
           let asked = 0;

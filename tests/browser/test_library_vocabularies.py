@@ -1,4 +1,6 @@
-"""loadVocabulary in a page: fetched once, kept, checked, refused when it is not what it says; and tokenizer files of a user's own."""
+"""loadVocabulary in a page: fetched once, kept, checked, refused when it is not what it says; and
+tokenizer files of a user's own.
+"""
 
 import json
 
@@ -7,10 +9,17 @@ from small_tokenizers import byte_level, gguf, gpt2_values, llama_values, rank_f
 
 import detok_py as d
 
-VOCABULARY = d.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"caf\xc3", b"\xa9s"] + [b"filler %d" % n for n in range(3000)])
+pytestmark = pytest.mark.one_browser
+
+VOCABULARY = d.Vocabulary.from_bytes(
+    [bytes([b]) for b in range(256)]
+    + [b"caf\xc3", b"\xa9s"]
+    + [b"filler %d" % n for n in range(3000)]
+)
 PACKED = VOCABULARY.pack()
 
-# The text of these ids with a vocabulary from `source`: a URL, or bytes in hex that are a file of that name.
+# The text of these ids with a vocabulary from `source`: a URL, or bytes in hex that are a file of
+# that name.
 LOAD = """async ([source, name, ids, options]) => {
   const given = name === null ? source : name ? new File([fromHex(source)], name) : new Blob([fromHex(source)]);
   const progress = [];
@@ -40,21 +49,34 @@ def times_asked(served, address):
     return served.asked.count(address.removeprefix("/given/"))
 
 
-def test_one_whose_sum_is_known_is_fetched_once_and_then_asks_for_nothing(either_page, served, address):
+def test_one_whose_sum_is_known_is_fetched_once_and_then_asks_for_nothing(
+    either_page, served, address
+):
     either_page.evaluate("() => caches.delete('detok')")
     before, asked = times_asked(served, address), len(served.asked)
     for _ in range(3):
-        loaded = either_page.evaluate(LOAD, [address, None, [256, 257], {"sha256": VOCABULARY.sha256}])
-        assert (loaded["text"], loaded["sha256"], loaded["size"]) == ("cafés", VOCABULARY.sha256, len(VOCABULARY))
+        loaded = either_page.evaluate(
+            LOAD, [address, None, [256, 257], {"sha256": VOCABULARY.sha256}]
+        )
+        assert (loaded["text"], loaded["sha256"], loaded["size"]) == (
+            "cafés",
+            VOCABULARY.sha256,
+            len(VOCABULARY),
+        )
         assert loaded["frozen"]
     assert (times_asked(served, address) - before, len(served.asked) - asked) == (1, 1)
-    assert either_page.evaluate("async () => (await (await caches.open('detok')).keys()).length") == 1
+    assert (
+        either_page.evaluate("async () => (await (await caches.open('detok')).keys()).length") == 1
+    )
 
 
 @pytest.mark.parametrize("header", ["etag", "last-modified"])
 def test_one_whose_sum_is_not_known_is_the_servers_newest(library, served, address, header):
     """Ids read with last week's table would be fluent nonsense."""
-    versions = {"etag": ('"1"', '"2"'), "last-modified": ("Sat, 01 Nov 2025 00:00:00 GMT", "Sun, 02 Nov 2025 00:00:00 GMT")}[header]
+    versions = {
+        "etag": ('"1"', '"2"'),
+        "last-modified": ("Sat, 01 Nov 2025 00:00:00 GMT", "Sun, 02 Nov 2025 00:00:00 GMT"),
+    }[header]
     name = address.removeprefix("/given/")
     served.given[name] = (200, {header: versions[0]}, PACKED)
     for _ in range(3):
@@ -64,7 +86,9 @@ def test_one_whose_sum_is_not_known_is_the_servers_newest(library, served, addre
     served.given[name] = (200, {header: versions[1]}, newer.pack())
     assert library.evaluate(LOAD, [address, None, [0], {}])["text"] == "new"
     # A server that cannot be asked leaves what was kept.
-    library.evaluate("() => { window.ask = fetch; window.fetch = () => Promise.reject(new TypeError('offline')); }")
+    library.evaluate(
+        "() => { window.ask = fetch; window.fetch = () => Promise.reject(new TypeError('offline')); }"
+    )
     try:
         assert library.evaluate(LOAD, [address, None, [0], {}])["text"] == "new"
     finally:
@@ -73,7 +97,9 @@ def test_one_whose_sum_is_not_known_is_the_servers_newest(library, served, addre
     served.given[name] = (200, {}, PACKED)
     before = times_asked(served, address)
     for _ in range(2):
-        assert library.evaluate(LOAD, [address, None, [256, 257], {}])["sha256"] == VOCABULARY.sha256
+        assert (
+            library.evaluate(LOAD, [address, None, [256, 257], {}])["sha256"] == VOCABULARY.sha256
+        )
     assert times_asked(served, address) - before == 2
 
 
@@ -85,7 +111,9 @@ def test_progress_counts_up_to_the_whole(library, address):
 
 def test_without_a_cache_it_is_fetched_each_time(library, served, address):
     for _ in range(2):
-        assert library.evaluate(LOAD, [address, None, [256, 257], {"cache": False}])["text"] == "cafés"
+        assert (
+            library.evaluate(LOAD, [address, None, [256, 257], {"cache": False}])["text"] == "cafés"
+        )
     assert times_asked(served, address) == 2
 
 
@@ -93,7 +121,9 @@ def test_a_cache_of_another_name_is_another_cache(library, served, address):
     for name in ("one", "two", "one"):
         library.evaluate(LOAD, [address, None, [], {"cache": name, "sha256": VOCABULARY.sha256}])
     assert times_asked(served, address) == 2
-    assert library.evaluate("async () => [await caches.delete('one'), await caches.delete('two')]") == [True, True]
+    assert library.evaluate(
+        "async () => [await caches.delete('one'), await caches.delete('two')]"
+    ) == [True, True]
 
 
 @pytest.mark.parametrize("where", ["absent", "refuses"])
@@ -109,7 +139,9 @@ def test_where_there_is_no_cache_storage_it_loads_all_the_same(library, served, 
     try:
         assert library.evaluate(LOAD, [address, None, [256, 257], {}])["text"] == "cafés"
     finally:
-        library.evaluate("() => { Object.defineProperty(window, 'caches', { value: kept, configurable: true }); }")
+        library.evaluate(
+            "() => { Object.defineProperty(window, 'caches', { value: kept, configurable: true }); }"
+        )
 
 
 def test_a_full_disk_is_no_reason_to_fail(library, address):
@@ -120,7 +152,10 @@ def test_a_full_disk_is_no_reason_to_fail(library, address):
         }"""
     )
     try:
-        assert library.evaluate(LOAD, [address, None, [256, 257], {"cache": "full"}])["text"] == "cafés"
+        assert (
+            library.evaluate(LOAD, [address, None, [256, 257], {"cache": "full"}])["text"]
+            == "cafés"
+        )
     finally:
         library.evaluate("() => { Cache.prototype.put = kept; return caches.delete('full'); }")
 
@@ -160,7 +195,10 @@ def test_an_address_with_a_sum_answers_for_what_it_serves(library, served, lie):
     assert failed["name"] == "DetokError"
     # What was refused is not kept either: once the server is right again, so is the page.
     served.given[f"{VOCABULARY.sha256}.detok"] = (200, {}, PACKED)
-    assert library.evaluate(LOAD, [f"/given/{VOCABULARY.sha256}.detok", None, [256, 257], {}])["text"] == "cafés"
+    assert (
+        library.evaluate(LOAD, [f"/given/{VOCABULARY.sha256}.detok", None, [256, 257], {}])["text"]
+        == "cafés"
+    )
     library.evaluate("() => caches.delete('detok')")
 
 
@@ -171,15 +209,23 @@ def test_the_sum_that_is_asked_for_decides(library, address):
     assert VOCABULARY.sha256[:12] in failed["message"] and other[:12] in failed["message"]
     failed = library.evaluate(FAIL, [PACKED.hex(), {"sha256": other}])
     assert failed["code"] == 4409
-    assert library.evaluate(LOAD, [PACKED.hex(), "", [256, 257], {"sha256": VOCABULARY.sha256}])["text"] == "cafés"
+    assert (
+        library.evaluate(LOAD, [PACKED.hex(), "", [256, 257], {"sha256": VOCABULARY.sha256}])[
+            "text"
+        ]
+        == "cafés"
+    )
 
 
 def test_what_cannot_be_fetched_is_said_with_its_address(library, served):
     failed = library.evaluate(FAIL, ["/given/nothing.detok", {}])
     assert failed["name"] == "DetokError"
     assert "/given/nothing.detok" in failed["message"] and "HTTP 404" in failed["message"]
-    # This page's policy forbids another host, so nothing leaves the machine, and the browser says no more than that it failed.
-    failed = library.evaluate("() => lib.loadVocabulary('http://localhost:9/x.detok').catch(({ name, retry }) => [name, retry])")
+    # This page's policy forbids another host, so nothing leaves the machine, and the browser says
+    # no more than that it failed.
+    failed = library.evaluate(
+        "() => lib.loadVocabulary('http://localhost:9/x.detok').catch(({ name, retry }) => [name, retry])"
+    )
     assert failed == ["DetokError", True]
 
 
@@ -200,7 +246,9 @@ def test_an_abort_rejects_with_its_reason_and_keeps_nothing(library, served, add
 
 
 def test_a_vocabulary_that_names_another_one_is_an_error_and_not_another_text(library):
-    """A page may make such an object itself; what its bytes are is found out before an id is read with them."""
+    """A page may make such an object itself; what its bytes are is found out before an id is read
+    with them.
+    """
     seen = library.evaluate(
         """async (hex) => {
           const vocabulary = { sha256: "0".repeat(64), size: 3, bytes: fromHex(hex) };
@@ -218,13 +266,18 @@ def test_a_vocabulary_that_names_another_one_is_an_error_and_not_another_text(li
 
 
 def files():
-    """One of each way in which a file is known; that each format is read rightly is tested in Pyodide, without a page."""
+    """One of each way in which a file is known; that each format is read rightly is tested in
+    Pyodide, without a page.
+    """
     yield "tokenizer.json", json.dumps(byte_level()).encode()
     yield "cl100k_base.tiktoken", rank_file()
     yield "", gguf(llama_values())
 
 
-@pytest.mark.parametrize(("name", "data"), [pytest.param(name, data, id=name or "no name") for name, data in files()])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("name", "data"), [pytest.param(name, data, id=name or "no name") for name, data in files()]
+)
 def test_a_users_own_tokenizer_is_packed_and_decodes(library, tmp_path, name, data):
     file = tmp_path / (name or "model.gguf")
     file.write_bytes(data)
@@ -235,6 +288,7 @@ def test_a_users_own_tokenizer_is_packed_and_decodes(library, tmp_path, name, da
     assert loaded["text"] == tokenizer.decode(ids)
 
 
+@pytest.mark.full
 def test_of_a_model_file_only_the_header_is_read(library):
     """A model is many gigabytes: it is never in memory, in the page or in Python."""
     head = gguf(gpt2_values())

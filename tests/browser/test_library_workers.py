@@ -1,11 +1,16 @@
-"""The library's worker: it may die at any moment, it serves many streams at once, and it lets go of every one of them."""
+"""The library's worker: it may die at any moment, it serves many streams at once, and it lets go of
+every one of them.
+"""
 
 import pytest
 from bridge_rig import VOCABULARY
 
+pytestmark = pytest.mark.one_browser
+
 TEXT = "naïve 你好 👩‍🚀 é שלום 🇩🇪 "
 
-# How far a stream or an answer has come when its worker dies. Each says what then becomes of all that waits.
+# How far a stream or an answer has come when its worker dies. Each says what then becomes of all
+# that waits.
 PHASES = {
     "starting": "const booting = lib.warmUp({ ...options, timeout: 500 }); end(); return [await outcome(booting)];",
     "booting": """
@@ -56,7 +61,7 @@ PHASES = {
       const worker = workers.at(-1), post = worker.postMessage;
       worker.postMessage = (message) => {
         post.call(worker, message);
-        if (message.call === "keepVocabulary") queueMicrotask(end);
+        if (message.args?.[0] === "keep_vocabulary") queueMicrotask(end);
       };
       return [await outcome(lib.loadVocabulary(given, { ...options, cache: false }))];""",
     "connecting": """
@@ -84,9 +89,12 @@ def page(open_library):
     return open_library()
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("how", ["killed", "shut down"])
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_worker_that_dies_rejects_all_that_waits_and_the_next_stream_has_a_new_one(page, phase, how):
+def test_a_worker_that_dies_rejects_all_that_waits_and_the_next_stream_has_a_new_one(
+    page, phase, how
+):
     seen = page.evaluate(
         "async ([how, given, request]) => { const options = { runtime: 'micropython' };"
         "const end = () => (how === 'killed' ? killWorker() : lib.shutDown());"
@@ -98,7 +106,11 @@ def test_a_worker_that_dies_rejects_all_that_waits_and_the_next_stream_has_a_new
           const next = await outcome(partsOf(sourceOf(bytesOf("é")).pipeThrough(new lib.DetokStream(options))));
           return [ends, next, workers.length - before, await openStreams()];
         }""",
-        [how, f"/vocabulary/{VOCABULARY.sha256}.detok", {"prompt": "", "params": {"engine": "scripted", "text": "x" * 4000, "pace": 200}}],
+        [
+            how,
+            f"/vocabulary/{VOCABULARY.sha256}.detok",
+            {"prompt": "", "params": {"engine": "scripted", "text": "x" * 4000, "pace": 200}},
+        ],
     )
     ends, following, new_workers, still_open = seen
     assert ends or (phase, how) == ("ready", "shut down")
@@ -125,7 +137,9 @@ def test_one_bad_stream_ends_alone(page):
 
 @pytest.mark.window
 def test_a_python_that_is_broken_ends_its_streams_and_is_replaced(open_library):
-    """A trap of WebAssembly's (here: its memory is overwritten) leaves a worker that lives and can do nothing any more."""
+    """A trap of WebAssembly's (here: its memory is overwritten) leaves a worker that lives and can
+    do nothing any more.
+    """
     page = open_library()
     seen = page.evaluate(
         """async () => {
@@ -161,6 +175,7 @@ def test_a_runtime_that_is_not_there_is_said_and_can_be_had_later(page):
 # ---------------------------------------------------------------- many streams
 
 
+@pytest.mark.full
 def test_fifty_streams_at_once_each_give_their_own_text(open_library, served):
     page = open_library()
     seen = page.evaluate(
@@ -217,7 +232,9 @@ TOKENS = """async ([count, url]) => {
 
 
 def flat_memory(page, count):
-    memory, missing, still_open = page.evaluate(TOKENS, [count, f"/vocabulary/{VOCABULARY.sha256}.detok"])
+    memory, missing, still_open = page.evaluate(
+        TOKENS, [count, f"/vocabulary/{VOCABULARY.sha256}.detok"]
+    )
     assert (missing, still_open) == (0, 0)
     assert len(memory) >= 10
     # Python's memory never shrinks; after the first fifth of the tokens it doesn't grow either.
@@ -247,6 +264,7 @@ def collector(page, browser_name):
     return collect
 
 
+@pytest.mark.full
 def test_what_nobody_holds_any_more_is_let_go_of(open_library, served, browser_name):
     page = open_library()
     collect = collector(page, browser_name)
@@ -255,7 +273,7 @@ def test_what_nobody_holds_any_more_is_let_go_of(open_library, served, browser_n
     held = page.evaluate(
         """async (request) => {
           const { decoderWorker } = await import("/src/decoder.js");
-          window.count = () => decoderWorker({ runtime: "micropython" }).call("openStreams");
+          window.count = () => decoderWorker({ runtime: "micropython" }).ask("open_streams");
           const options = { runtime: "micropython" };
           const texts = [];
           for (let n = 0; n < 5; n++) {
@@ -332,5 +350,6 @@ def test_a_thousand_streams_leave_the_page_as_it_was(open_library, browser_name)
         collect()
         sizes.append(session.send("Runtime.getHeapUsage")["usedSize"])
     assert page.evaluate("() => openStreams()") == 0
-    # Compiled code and caches settle; what 800 streams and answers leave behind after that is less than 100 bytes each.
+    # Compiled code and caches settle; what 800 streams and answers leave behind after that is less
+    # than 100 bytes each.
     assert sizes[-1] - sizes[1] < 80_000, sizes

@@ -1,11 +1,16 @@
-"""Everything that can go wrong is said in one readable sentence, and what had arrived stays on the page."""
+"""The page reports everything that can go wrong in one readable sentence, and keeps the text that
+had arrived.
+"""
 
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from playwright.sync_api import Error, expect
 
-from detok_py.vocabulary import Vocabulary
+from detok_py.decode.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.one_browser
 
 SLOW_TEXT = "日本語 😀 " * 40
 OTHER_VOCABULARY = Vocabulary.from_bytes([b"x", b"y"]).pack()
@@ -20,25 +25,28 @@ def some_text_is_there(demo: Any) -> str:
     return str(demo.text("held"))
 
 
-def test_an_engine_that_is_down_is_said_with_the_way_out(page: Any, start_bridge: Any, new_demo: Any) -> None:
+def test_an_engine_that_is_down_is_reported_with_the_way_out(
+    page: Any, start_bridge: Any, new_demo: Any
+) -> None:
     demo = new_demo(start_bridge("--engine", "http://127.0.0.1:9").url)
     demo.open()
     page.get_by_role("button", name="Start", exact=True).click()
     assert demo.wait_for("error") == "error"
     assert "No llama-server answers at http://127.0.0.1:9" in demo.alert
     expect(page.get_by_role("alert")).to_be_visible()
-    # The page isn't stuck: the scripted engine of the same bridge still streams.
+    # The page goes on: the scripted engine of the same bridge still streams.
     assert demo.stream_text("né") == "finished"
     assert demo.text("held") == "né"
     assert demo.alert == ""
 
 
-def test_an_engine_lost_in_mid_answer_keeps_what_came(demo: Any) -> None:
+@pytest.mark.full
+def test_an_engine_lost_in_mid_answer_keeps_the_text_that_came(demo: Any) -> None:
     demo.open()
     assert demo.stream_text(SLOW_TEXT, fault="crash") == "error"
     held = demo.seen("held")
     assert held["takenBack"] == 0
-    # The crash falls inside a character: one honest replacement character stands for its beginning.
+    # The crash falls inside a character: one replacement character stands for its first bytes.
     assert held["last"].endswith("\ufffd")
     assert SLOW_TEXT.startswith(held["last"][:-1]) and len(held["last"]) > 50
     assert "crashed" in demo.alert and "kept" in demo.alert
@@ -46,7 +54,9 @@ def test_an_engine_lost_in_mid_answer_keeps_what_came(demo: Any) -> None:
     assert demo.wait_for("streaming", "error", "finished")
 
 
-def test_a_bridge_that_dies_is_noticed_and_the_text_stays(page: Any, start_bridge: Any, new_demo: Any) -> None:
+def test_a_bridge_that_dies_is_noticed_and_the_text_stays(
+    page: Any, start_bridge: Any, new_demo: Any
+) -> None:
     bridge = start_bridge("--engine", "scripted")
     demo = new_demo(bridge.url)
     demo.open(slow(), state="streaming")
@@ -59,7 +69,8 @@ def test_a_bridge_that_dies_is_noticed_and_the_text_stays(page: Any, start_bridg
     assert demo.seen("held")["takenBack"] == 0
 
 
-def test_a_lost_connection_is_taken_up_again_and_nothing_is_missing_or_doubled(
+@pytest.mark.full
+def test_a_lost_connection_is_resumed_and_nothing_is_missing_or_doubled(
     page: Any, bridge: Any, cutting_proxy: Any, new_demo: Any
 ) -> None:
     text = "日本語 and 😀, " * 12
@@ -68,7 +79,10 @@ def test_a_lost_connection_is_taken_up_again_and_nothing_is_missing_or_doubled(
     demo.open(slow(text, 150), state="streaming")
     for _ in range(2):
         shown = len(demo.text("held"))
-        page.wait_for_function("(n) => document.querySelector('[data-pane=held]').textContent.length > n + 5", arg=shown)
+        page.wait_for_function(
+            "(n) => document.querySelector('[data-pane=held]').textContent.length > n + 5",
+            arg=shown,
+        )
         while not proxy.sockets:
             page.wait_for_timeout(20)
         proxy.cut()
@@ -80,8 +94,11 @@ def test_a_lost_connection_is_taken_up_again_and_nothing_is_missing_or_doubled(
     assert demo.alert == ""
 
 
+@pytest.mark.full
 def test_a_vocabulary_that_is_not_the_announced_one_is_refused(demo: Any) -> None:
-    demo.page.context.route("**/vocabulary/*.detok", lambda route: route.fulfill(body=OTHER_VOCABULARY))
+    demo.page.context.route(
+        "**/vocabulary/*.detok", lambda route: route.fulfill(body=OTHER_VOCABULARY)
+    )
     demo.open()
     demo.page.get_by_role("button", name="Start", exact=True).click()
     assert demo.wait_for("error") == "error"
@@ -89,15 +106,19 @@ def test_a_vocabulary_that_is_not_the_announced_one_is_refused(demo: Any) -> Non
     assert demo.text("held") == ""
 
 
-def test_a_vocabulary_that_cannot_be_fetched_is_said(demo: Any) -> None:
-    demo.page.context.route("**/vocabulary/*.detok", lambda route: route.fulfill(status=404, body="no"))
+@pytest.mark.full
+def test_a_vocabulary_that_cannot_be_fetched_is_reported(demo: Any) -> None:
+    demo.page.context.route(
+        "**/vocabulary/*.detok", lambda route: route.fulfill(status=404, body="no")
+    )
     demo.open()
     demo.page.get_by_role("button", name="Start", exact=True).click()
     assert demo.wait_for("error") == "error"
     assert "HTTP 404" in demo.alert
 
 
-def test_a_runtime_that_does_not_come_is_given_up_after_the_time_limit(demo: Any) -> None:
+@pytest.mark.full
+def test_a_runtime_that_does_not_load_is_given_up_after_the_time_limit(demo: Any) -> None:
     held_up: list[Any] = []
     demo.page.context.route("**/runtime/pyodide.asm.wasm", lambda route: held_up.append(route))
     demo.open("?boot-timeout=3000", state="error")
@@ -109,13 +130,20 @@ def test_a_runtime_that_does_not_come_is_given_up_after_the_time_limit(demo: Any
             route.abort()
         except Error:
             pass  # the worker that asked is gone
-    # The way out works.
-    demo.page.get_by_role("button", name="Try again").click()
-    assert demo.wait_for("ready") == "ready"
+    # The way out works. A busy machine can need more than one attempt within this time limit.
+    for _ in range(5):
+        demo.page.get_by_role("button", name="Try again").click()
+        demo.page.wait_for_selector("html:not([data-state=loading])", state="attached")
+        if demo.state == "ready":
+            break
+    assert demo.state == "ready"
 
 
-def test_a_runtime_that_is_not_there_is_said(demo: Any) -> None:
-    demo.page.context.route("**/runtime/manifest.json", lambda route: route.fulfill(status=404, body="no"))
+@pytest.mark.full
+def test_a_missing_runtime_is_reported(demo: Any) -> None:
+    demo.page.context.route(
+        "**/runtime/manifest.json", lambda route: route.fulfill(status=404, body="no")
+    )
     demo.open("", state="error")
     assert "manifest" in demo.alert and "404" in demo.alert
     expect(demo.page.get_by_role("button", name="Start", exact=True)).to_be_disabled()
@@ -131,6 +159,7 @@ def test_stop_ends_a_stream_and_keeps_its_text(demo: Any) -> None:
     assert SLOW_TEXT.startswith(demo.text("held").rstrip("\ufffd"))
 
 
+@pytest.mark.full
 def test_a_stall_is_waited_for(demo: Any) -> None:
     demo.open()
     assert demo.stream_text("before 日本 after", fault="stall") == "finished"

@@ -1,4 +1,6 @@
-"""What a reader can do with the page: keys, pause, replay, captures, addresses; and what assistive technology is told."""
+"""What a reader can do with the page: keys, pause, replay, captures, addresses; and what assistive
+technology gets.
+"""
 
 import json
 from pathlib import Path
@@ -10,9 +12,12 @@ from playwright.sync_api import expect
 
 
 def address(text: str, **more: Any) -> str:
-    return "?" + "&".join(f"{name}={quote(str(value))}" for name, value in {"text": text, **more}.items())
+    return "?" + "&".join(
+        f"{name}={quote(str(value))}" for name, value in {"text": text, **more}.items()
+    )
 
 
+@pytest.mark.full
 def test_the_address_streams_its_text_by_itself(demo: Any) -> None:
     text = "line\r\nends, 日本 and 😀 stay as they are"
     demo.open(address(text, cut="byte", pace=2000), state="finished")
@@ -26,12 +31,21 @@ def test_the_keyboard_walks_through_a_stream(demo: Any) -> None:
     position = demo.page.locator("#position")
     keyboard = demo.page.keyboard
     expect(position).to_have_text("7 / 7")
-    for key, expected in (("Home", 0), (".", 1), ("ArrowRight", 2), ("ArrowLeft", 1), (",", 0), ("f", 2), ("End", 7)):
+    for key, expected in (
+        ("Home", 0),
+        (".", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        (",", 0),
+        ("f", 2),
+        ("End", 7),
+    ):
         keyboard.press(key)
         expect(position).to_have_text(f"{expected} / 7")
     assert demo.text("held") == "a😀b"
 
 
+@pytest.mark.full
 def test_space_pauses_a_stream_and_the_engine_waits(demo: Any) -> None:
     text = "日本語 😀 " * 100
     demo.open(address(text, cut="byte", pace=400), state="streaming")
@@ -47,6 +61,7 @@ def test_space_pauses_a_stream_and_the_engine_waits(demo: Any) -> None:
     assert demo.text("held") == text
 
 
+@pytest.mark.full
 def test_keys_belong_to_the_field_that_has_the_focus(demo: Any) -> None:
     demo.open(address("abc", pace=2000), state="finished")
     demo.page.locator("#own-text").fill("")
@@ -55,6 +70,7 @@ def test_keys_belong_to_the_field_that_has_the_focus(demo: Any) -> None:
     expect(demo.page.locator("#position")).to_contain_text("4 / 4")
 
 
+@pytest.mark.full
 def test_a_replay_shows_the_same_text_at_another_speed(booted: Any) -> None:
     booted.stream_text("again, 日本語 😀", cut="byte", pace=200)
     booted.page.locator("#speed").select_option("0.25")
@@ -72,7 +88,7 @@ def test_a_replay_shows_the_same_text_at_another_speed(booted: Any) -> None:
 def test_a_capture_saved_and_opened_is_the_same_stream(booted: Any, tmp_path: Path) -> None:
     booted.stream_text("né 日本 😀 end", cut="token", pace=500)
     counts = {pane: booted.seen(pane)["last"] for pane in ("held", "naive", "stream")}
-    # Firefox over BiDi tells nothing of downloads, so what is saved is taken where it becomes one.
+    # Playwright reports no downloads of Firefox over BiDi, so the file is taken before the download.
     booted.page.evaluate(
         """() => {
           const plain = URL.createObjectURL;
@@ -99,7 +115,10 @@ def test_a_capture_saved_and_opened_is_the_same_stream(booted: Any, tmp_path: Pa
     assert {pane: booted.text(pane) for pane in counts} == counts
 
 
-def test_a_file_that_is_no_capture_is_said_and_the_page_goes_on(booted: Any, tmp_path: Path) -> None:
+@pytest.mark.full
+def test_a_file_that_is_no_capture_is_reported_and_the_page_goes_on(
+    booted: Any, tmp_path: Path
+) -> None:
     file = tmp_path / "shopping.jsonl"
     file.write_text("milk, eggs")
     booted.page.locator("#import-file").set_input_files(file)
@@ -108,6 +127,7 @@ def test_a_file_that_is_no_capture_is_said_and_the_page_goes_on(booted: Any, tmp
     assert booted.alert == ""
 
 
+@pytest.mark.full
 def test_a_dropped_file_is_opened(booted: Any) -> None:
     transfer = booted.page.evaluate_handle(
         """() => {
@@ -120,7 +140,8 @@ def test_a_dropped_file_is_opened(booted: Any) -> None:
     expect(booted.page.locator("[data-pane=held]")).to_have_text("dropped 😀")
 
 
-def test_each_byte_says_its_state_by_letter_and_by_shape(booted: Any) -> None:
+@pytest.mark.full
+def test_each_byte_shows_its_state_by_letter_and_by_shape(booted: Any) -> None:
     booted.stream_text("é", cut="byte")
     cells = booted.page.locator(".chip .byte")
     assert [cells.nth(n).get_attribute("data-letter") for n in range(2)] == ["h", "c"]
@@ -132,18 +153,24 @@ def test_each_byte_says_its_state_by_letter_and_by_shape(booted: Any) -> None:
     expect(cells.first).to_have_attribute("data-letter", "r")
 
 
+@pytest.mark.full
 def test_the_panes_are_logs_that_do_not_speak_and_one_status_does(booted: Any) -> None:
     for pane in ("held", "naive", "stream"):
         log = booted.page.locator(f"[data-pane={pane}]")
         assert log.get_attribute("role") == "log"
         assert log.get_attribute("aria-live") == "off"
         assert log.get_attribute("dir") == "auto"
-    assert booted.page.get_by_role("status").count() == 2, "one for the page, and the position of the scrubber, which is an <output>"
+    assert booted.page.get_by_role("status").count() == 2, (
+        "one for the page, and the position of the scrubber, which is an <output>"
+    )
     booted.stream_text("two words")
     expect(booted.page.locator("#status")).to_have_text("Complete, 2 words.")
 
 
-@pytest.mark.parametrize(("text", "side"), [("שלום עולם", "right"), ("مرحبا", "right"), ("hello", "left")])
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("text", "side"), [("שלום עולם", "right"), ("مرحبا", "right"), ("hello", "left")]
+)
 def test_each_paragraph_has_the_direction_of_its_text(booted: Any, text: str, side: str) -> None:
     booted.stream_text(text + "\nLatin second line", cut="token")
     sides = booted.page.evaluate(
@@ -163,6 +190,7 @@ def test_each_paragraph_has_the_direction_of_its_text(booted: Any, text: str, si
     assert sides == [side, "left"]
 
 
+@pytest.mark.full
 def test_every_control_has_a_name_and_can_be_reached(booted: Any) -> None:
     nameless = booted.page.evaluate(
         """() => [...document.querySelectorAll("button, select, input:not([hidden]), textarea")]
@@ -180,16 +208,20 @@ def test_every_control_has_a_name_and_can_be_reached(booted: Any) -> None:
     assert small == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", [320, 400, 768, 1280, 1920])
 def test_nothing_is_wider_than_the_window(booted: Any, width: int) -> None:
     booted.page.set_viewport_size({"width": width, "height": 800})
     try:
-        wide = booted.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        wide = booted.page.evaluate(
+            "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
     finally:
         booted.page.set_viewport_size({"width": 1280, "height": 900})
     assert wide <= 0
 
 
+@pytest.mark.full
 def test_text_goes_in_as_text(booted: Any) -> None:
     text = "<img src=x onerror=alert(1)><script>alert(2)</script>&amp;"
     booted.stream_text(text, cut="token")
@@ -197,7 +229,10 @@ def test_text_goes_in_as_text(booted: Any) -> None:
     assert booted.page.locator("[data-pane] *").count() == 0
 
 
-def test_the_page_obeys_a_policy_with_trusted_types_and_breaks_none(page: Any, bridge: Any, new_demo: Any) -> None:
+@pytest.mark.engine
+def test_the_page_obeys_a_policy_with_trusted_types_and_breaks_none(
+    page: Any, bridge: Any, new_demo: Any
+) -> None:
     demo = new_demo(bridge.url)
 
     page.add_init_script(
@@ -209,6 +244,6 @@ def test_the_page_obeys_a_policy_with_trusted_types_and_breaks_none(page: Any, b
     assert demo.stream_text("é") == "finished"
     assert page.evaluate("() => globalThis.violations ?? []") == []
     assert demo.complaints == []
-    # The listener hears: an inline style is a violation.
+    # The listener works: an inline style is a violation.
     page.evaluate("() => document.body.setAttribute('style', 'color: red')")
     page.wait_for_function("() => globalThis.violations?.length === 1")

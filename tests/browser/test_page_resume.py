@@ -1,4 +1,6 @@
-"""A page that is loaded again, or whose worker is killed, takes up the answer that was coming: the whole text, one generation."""
+"""A page that is reloaded, or whose worker is killed, resumes the answer that was coming: the whole
+text, one generation.
+"""
 
 import json
 import re
@@ -11,7 +13,8 @@ from playwright.sync_api import expect
 
 TEXT = "日本語 and 👩‍🚀, ไทย; " * 16
 SLOWLY = f"?text={quote(TEXT)}&cut=byte&pace=200"
-# So that a test can end the page's worker behind its back, as a browser that runs out of memory does: no event says so.
+# So that a test can end the page's worker without an event, as a browser that runs out of memory
+# does.
 REMEMBER_WORKERS = "window.Worker = class extends Worker { constructor(...given) { super(...given); window.lastWorker = this; } };"
 
 
@@ -21,23 +24,30 @@ def fetched(url: str) -> str:
 
 
 def counted(url: str, name: str) -> float:
-    """Return what a bridge says of one of its counters, over all labels."""
+    """Return one of a bridge's counters, summed over all labels."""
     lines = fetched(url + "/metrics").splitlines()
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}(\{{|\s)", line))
+    return sum(
+        float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}(\{{|\s)", line)
+    )
 
 
 def some_of_it_is_there(demo: Any, least: int = 30) -> str:
-    demo.page.wait_for_function("(n) => document.querySelector('[data-pane=held]').textContent.length > n", arg=least)
+    demo.page.wait_for_function(
+        "(n) => document.querySelector('[data-pane=held]').textContent.length > n", arg=least
+    )
     return str(demo.text("held"))
 
 
 @pytest.fixture
 def quiet(start_bridge: Any) -> Any:
-    """A bridge that nobody else asks anything."""
+    """A bridge that only this test uses."""
     return start_bridge("--engine", "recite")
 
 
-def test_a_page_loaded_again_in_mid_answer_shows_the_whole_answer_of_one_generation(page: Any, quiet: Any, new_demo: Any) -> None:
+@pytest.mark.engine
+def test_a_page_reloaded_in_mid_answer_shows_the_whole_answer_of_one_generation(
+    page: Any, quiet: Any, new_demo: Any
+) -> None:
     demo = new_demo(quiet.url)
     demo.open(SLOWLY, state="streaming")
     before = some_of_it_is_there(demo)
@@ -49,17 +59,22 @@ def test_a_page_loaded_again_in_mid_answer_shows_the_whole_answer_of_one_generat
     assert (held["replacements"], held["takenBack"]) == (0, 0)
     assert counted(quiet.url, "detok_requests_total") == 1
     assert counted(quiet.url, "detok_resumes_total") == 1
-    # It is over: a page that is loaded now begins anew.
+    # The answer is over: a page that is loaded now does not resume it.
     page.reload()
     assert demo.wait_for("ready") == "ready"
 
 
-def test_an_answer_of_the_model_is_taken_up_by_its_ids_when_the_page_is_loaded_again(page: Any, quiet: Any, new_demo: Any) -> None:
-    # The model says all of it in a few hundredths of a second, so the page loads itself again: in the moment in which the answer begins.
+@pytest.mark.one_browser
+@pytest.mark.full
+def test_an_answer_of_the_model_is_resumed_by_its_ids_after_a_reload(
+    page: Any, quiet: Any, new_demo: Any
+) -> None:
+    # The model answers within hundredths of a second, so the page reloads itself at the moment in
+    # which the answer begins.
     page.add_init_script(
         """if (!sessionStorage.getItem("loaded-again")) {
           const { setItem } = Storage.prototype;
-          Storage.prototype.removeItem = () => {};  // what this page still hears comes too late
+          Storage.prototype.removeItem = () => {};  // this page ignores the end of the answer
           Storage.prototype.setItem = function (key, value) {
             setItem.call(this, key, value);
             if (!JSON.parse(value).request.resume) return;
@@ -71,15 +86,18 @@ def test_an_answer_of_the_model_is_taken_up_by_its_ids_when_the_page_is_loaded_a
     demo = new_demo(quiet.url)
     texts = {text["id"]: text["text"] for text in json.loads(fetched(quiet.url + "/texts.json"))}
     page.goto(quiet.url + "/?prompt=ja")
-    page.wait_for_function("() => sessionStorage.getItem('loaded-again')")
+    page.wait_for_function("() => sessionStorage.getItem('loaded-again')", timeout=60_000)
     assert demo.wait_for("finished", "error") == "finished", demo.alert
     assert demo.text("held") == texts["ja"]
     assert counted(quiet.url, "detok_requests_total") == 1
     assert counted(quiet.url, "detok_resumes_total") == 1
 
 
-def test_a_page_loaded_again_in_the_moment_in_which_it_hears_of_the_end_shows_all_of_it(page: Any, quiet: Any, new_demo: Any) -> None:
-    # Its worker has heard of the end before and has let the bridge know.
+@pytest.mark.full
+def test_a_page_reloaded_at_the_moment_of_the_end_shows_the_whole_answer(
+    page: Any, quiet: Any, new_demo: Any
+) -> None:
+    # Its worker has seen the end before and has acknowledged it to the bridge.
     page.add_init_script(
         """if (!sessionStorage.getItem("loaded-again")) Storage.prototype.removeItem = () => {
           sessionStorage.setItem("loaded-again", "yes");
@@ -88,20 +106,28 @@ def test_a_page_loaded_again_in_the_moment_in_which_it_hears_of_the_end_shows_al
     )
     demo = new_demo(quiet.url)
     page.goto(f"{quiet.url}/?text={quote(TEXT)}&cut=byte&pace=5000")
-    page.wait_for_function("() => sessionStorage.getItem('loaded-again')")
+    page.wait_for_function("() => sessionStorage.getItem('loaded-again')", timeout=60_000)
     assert demo.wait_for("finished", "error") == "finished", demo.alert
     assert demo.text("held") == TEXT
     assert counted(quiet.url, "detok_requests_total") == 1
     assert counted(quiet.url, "detok_resumes_total") == 1
 
 
-@pytest.mark.parametrize("arrived", [False, True], ids=["the request was lost", "the request arrived"])
-def test_a_page_loaded_again_before_it_heard_the_bridge_asks_again_and_there_is_one_answer(
+@pytest.mark.one_browser
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "arrived", [False, True], ids=["the request was lost", "the request arrived"]
+)
+def test_a_page_reloaded_before_the_bridge_replied_asks_again_and_there_is_one_answer(
     page: Any, quiet: Any, new_demo: Any, arrived: bool
 ) -> None:
     demo = new_demo(quiet.url)
     demo.open()
-    request = {"id": "0123456789abcdef", "prompt": "", "params": {"engine": "scripted", "text": TEXT, "cut": "byte", "pace": 500}}
+    request = {
+        "id": "0123456789abcdef",
+        "prompt": "",
+        "params": {"engine": "scripted", "text": TEXT, "cut": "byte", "pace": 500},
+    }
     page.evaluate(
         """([request, arrived]) => {
           const want = "both", coming = { request: { ...request, want, stop: [] }, lang: "", search: location.search };
@@ -124,7 +150,10 @@ def test_a_page_loaded_again_before_it_heard_the_bridge_asks_again_and_there_is_
     assert counted(quiet.url, "detok_resumes_total") == arrived
 
 
-def test_a_killed_worker_keeps_what_came_and_a_new_one_takes_the_answer_up(page: Any, quiet: Any, new_demo: Any) -> None:
+@pytest.mark.full
+def test_a_killed_worker_keeps_the_text_and_a_new_one_resumes_the_answer(
+    page: Any, quiet: Any, new_demo: Any
+) -> None:
     page.add_init_script(REMEMBER_WORKERS)
     demo = new_demo(quiet.url)
     demo.open(SLOWLY, state="streaming")
@@ -139,7 +168,11 @@ def test_a_killed_worker_keeps_what_came_and_a_new_one_takes_the_answer_up(page:
     assert counted(quiet.url, "detok_requests_total") == 1
 
 
-def test_an_answer_that_the_bridge_no_longer_keeps_is_said_and_can_be_asked_for_again(page: Any, demo: Any) -> None:
+@pytest.mark.one_browser
+@pytest.mark.full
+def test_an_answer_that_the_bridge_no_longer_keeps_is_reported_and_can_be_asked_for_again(
+    page: Any, demo: Any
+) -> None:
     demo.open()
     page.evaluate(
         """() => {
@@ -154,7 +187,11 @@ def test_an_answer_that_the_bridge_no_longer_keeps_is_said_and_can_be_asked_for_
     assert demo.wait_for("ready") == "ready"
 
 
-def test_another_address_in_the_same_tab_is_another_question(page: Any, quiet: Any, new_demo: Any) -> None:
+@pytest.mark.one_browser
+@pytest.mark.full
+def test_another_address_in_the_same_tab_is_another_question(
+    page: Any, quiet: Any, new_demo: Any
+) -> None:
     demo = new_demo(quiet.url)
     demo.open(SLOWLY, state="streaming")
     some_of_it_is_there(demo)

@@ -1,6 +1,8 @@
-"""The page streams every recited text, by byte, by token and from the engine, and no state of it is ever broken.
+"""The page streams every recited text, by byte, by token and from the engine, and never shows a broken
+character in the hold-back pane.
 
-One booted page streams them all. The recorder sees each state of each pane, after every mutation and in every frame.
+One booted page streams them all. The recorder sees each state of each pane, after every mutation
+and in every frame.
 """
 
 import json
@@ -10,17 +12,23 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-RECITED = json.loads((Path(__file__).resolve().parents[2] / "detok_py" / "bridge" / "recite" / "texts.json").read_text("utf-8"))
+RECITED = json.loads(
+    (
+        Path(__file__).resolve().parents[2] / "detok_py" / "bridge" / "recite" / "texts.json"
+    ).read_text("utf-8")
+)
 TEXTS = {text["id"]: text["text"] for text in RECITED}
 
 
 def typed(text: str) -> str:
-    """What a text area makes of a text: its line ends become \\n (HTML Standard, the textarea's API value)."""
+    """Return a text as a text area gives it back: with \\n as the line end (HTML Standard, the
+    textarea's API value).
+    """
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def check_whole(demo: Any, text: str) -> None:
-    """The hold-back pane never showed what isn't in the text, and never took anything back."""
+    """Check that the hold-back pane showed the text, nothing else, and never took a character back."""
     held = demo.seen("held")
     assert held["last"] == text
     assert demo.text("held") == text
@@ -29,6 +37,8 @@ def check_whole(demo: Any, text: str) -> None:
     assert held["takenBack"] == 0
 
 
+@pytest.mark.sampled(9)
+@pytest.mark.engine
 @pytest.mark.parametrize("text_id", TEXTS)
 def test_a_text_cut_at_every_byte_is_whole_at_every_moment(booted: Any, text_id: str) -> None:
     text = typed(TEXTS[text_id])
@@ -40,6 +50,7 @@ def test_a_text_cut_at_every_byte_is_whole_at_every_moment(booted: Any, text_id:
     assert booted.seen("stream")["last"] == text
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("text_id", TEXTS)
 def test_a_text_cut_into_tokens_is_whole_at_every_moment(booted: Any, text_id: str) -> None:
     text = typed(TEXTS[text_id])
@@ -48,6 +59,8 @@ def test_a_text_cut_into_tokens_is_whole_at_every_moment(booted: Any, text_id: s
     assert booted.seen("stream")["last"] == text
 
 
+@pytest.mark.sampled(9)
+@pytest.mark.engine
 @pytest.mark.parametrize("text_id", TEXTS)
 def test_the_engine_recites_a_text_whole_at_every_moment(booted: Any, text_id: str) -> None:
     text = TEXTS[text_id]
@@ -65,11 +78,17 @@ def test_tokens_of_the_engine_break_in_the_naive_pane(booted: Any) -> None:
 
 
 @pytest.mark.parametrize("text_id", ["ja", "emoji", "en"])
-def test_invalid_bytes_show_as_many_replacement_characters_as_they_are_worth(booted: Any, text_id: str) -> None:
+def test_invalid_bytes_show_as_many_replacement_characters_as_python_gives(
+    booted: Any, text_id: str
+) -> None:
     assert booted.stream_text(TEXTS[text_id], fault="invalid") == "finished"
-    raw = bytes(booted.page.evaluate("() => [...document.querySelectorAll('.chip .byte')].map((cell) => parseInt(cell.textContent, 16))"))
+    raw = bytes(
+        booted.page.evaluate(
+            "() => [...document.querySelectorAll('.chip .byte')].map((cell) => parseInt(cell.textContent, 16))"
+        )
+    )
     held = booted.seen("held")
-    # Python's own decoder over the same bytes says what is right; the timeline has the last of them.
+    # Python's own decoder gives the expected end of the text; the timeline shows the last bytes.
     assert raw
     assert held["last"].endswith(raw.decode("utf-8", "replace").lstrip("\ufffd")[-20:])
     assert held["last"] == booted.seen("stream")["last"]
@@ -86,13 +105,16 @@ def test_a_stream_that_ends_inside_a_character_shows_one_replacement_character(b
     assert held["surrogates"] == 0
 
 
-def test_the_counters_say_what_the_recorder_saw(booted: Any) -> None:
+def test_the_counters_agree_with_the_recorder(booted: Any) -> None:
     booted.stream_text("日本語 and 😀")
     for pane in ("held", "naive", "stream"):
         count = booted.seen(pane)["replacements"]
         tally = booted.page.locator(f"[data-tally={pane}] [data-count=replacements]")
         assert tally.text_content() == f"{count} · {count}"
-        assert booted.page.locator(f"[data-tally={pane}] [data-count=surrogates]").text_content() == "0 · 0"
+        assert (
+            booted.page.locator(f"[data-tally={pane}] [data-count=surrogates]").text_content()
+            == "0 · 0"
+        )
 
 
 def test_what_is_held_is_shown_with_what_it_still_needs(booted: Any) -> None:
@@ -113,7 +135,7 @@ def test_what_is_held_is_shown_with_what_it_still_needs(booted: Any) -> None:
     assert booted.text("held") == "a😀"
 
 
-def test_stepping_back_takes_off_what_the_step_added(booted: Any) -> None:
+def test_stepping_back_removes_what_the_step_added(booted: Any) -> None:
     booted.stream_text("né!", cut="byte")
     position = booted.page.locator("#position")
     texts = [booted.text("held")]
@@ -127,6 +149,7 @@ def test_stepping_back_takes_off_what_the_step_added(booted: Any) -> None:
     assert booted.text("held") == "né!"
 
 
+@pytest.mark.full
 def test_a_long_text_stays_exact_and_the_timeline_stays_short(booted: Any) -> None:
     text = typed("".join(TEXTS.values()) * 2)
     assert booted.stream_text(text, cut="token", pace=0) == "finished"
@@ -144,7 +167,9 @@ def test_a_stop_string_is_never_shown_in_part(booted: Any) -> None:
     assert booted.seen("held")["takenBack"] == 0
 
 
-def test_nothing_was_said_in_the_console_and_nothing_left_the_machine(booted: Any, bridge: Any) -> None:
+def test_the_console_is_empty_and_nothing_left_the_machine(booted: Any, bridge: Any) -> None:
     booted.stream_text("the last one 👋")
     assert booted.complaints == []
-    assert {url.split("/")[2] for url in booted.requested if not url.startswith("data:")} == {bridge.url.split("/")[2]}
+    assert {url.split("/")[2] for url in booted.requested if not url.startswith("data:")} == {
+        bridge.url.split("/")[2]
+    }

@@ -1,14 +1,16 @@
-"""One source, two runtimes, in a real browser: what the tests of the decode path saw in CPython comes out, booted as the library boots.
+"""One source, two runtimes, in a real browser: what the tests of the decode path saw in CPython
+comes out, booted as the library boots.
 
-What is played is the recording that tests/test_micropython.py plays in Node, in parts, so that a page is never busy for long.
+What is played is the recording that tests/test_micropython.py plays in Node, in parts, so that a
+page is never busy for long.
 """
 
-import importlib.util
 import json
 import os
 import sys
 from pathlib import Path
 
+import layout
 import pytest
 from large_data import data_folder
 
@@ -18,17 +20,12 @@ sys.path.insert(0, str(HERE))
 
 from recording import SCRIPTS, recording  # noqa: E402
 
+pytestmark = pytest.mark.one_browser
+
 PART = 1 << 20
-# Of the recording's tests some: `make test` has played all of them in Node, `make soak` plays all of them here as well. Pyodide is CPython
-# itself; it plays in the memory of an earlier start.
+# Of the recording's tests some: `make test` has played all of them in Node, `make soak` plays all
+# of them here as well. Pyodide is CPython itself; it plays in the memory of an earlier start.
 EVERY = {"micropython": 1 if os.environ.get("DETOK_PROFILE") == "soak" else 15, "pyodide": 6}
-
-
-def modules():
-    spec = importlib.util.spec_from_file_location("detok_tools_build_micropython", ROOT / "tools" / "build_micropython.py")
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    return " ".join(name for name in tool.MODULES if name != "__init__")
 
 
 def parts(path, every):
@@ -45,13 +42,16 @@ def parts(path, every):
     yield "".join(part)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
 def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, bridge, runtime):
-    page.goto(bridge.url + "/src/index.js")  # any document of the bridge will do: its policy is the strict one
+    page.goto(
+        bridge.url + "/src/index.js"
+    )  # any document of the bridge will do: its policy is the strict one
     page.evaluate(
         """async ([runtime, files]) => {
           const { bootPython } = await import(`/src/boot-${runtime}.js`);
-          const boot = async () => (await bootPython(location.origin + "/runtime/", () => {}, undefined, "detok")).interpreter;
+          const boot = async () => (await bootPython(location.origin + "/runtime/", () => {}, { cache: "detok" })).interpreter;
           window.python = await boot();
           if (runtime === "pyodide") {
             const store = await caches.open("detok"), first = python.runPython("hash('é')");
@@ -65,7 +65,10 @@ def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, b
         }""",
         [
             runtime,
-            [[path.name, path.read_text(encoding="utf-8")] for path in (HERE / "player.py", HERE / "say.py", *HERE.glob("script_*.py"))],
+            [
+                [path.name, path.read_text(encoding="utf-8")]
+                for path in (HERE / "player.py", HERE / "say.py", *HERE.glob("script_*.py"))
+            ],
         ],
     )
     played = {"calls": 0, "tests": 0, "scripts": 0, "left out": 0}
@@ -75,7 +78,7 @@ def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, b
               python.FS.writeFile("/recording", part);
               return python.pyimport("player").play("/recording", modules);
             }""",
-            [part, modules()],
+            [part, " ".join(layout.modules("MicroPython"))],
         )
         seen = json.loads(told)
         assert seen["wrong"] == []

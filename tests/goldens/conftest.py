@@ -1,4 +1,4 @@
-"""The large tokenizers and what other libraries make of them, from the test data beside the project."""
+"""Fixtures for the large tokenizers and the results of other libraries, from the test data."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ Load = Callable[..., Tokenizer]
 
 @pytest.fixture(scope="session")
 def tokenizer_file(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return the function from a name such as "qwen3/tokenizer.json" to the file, unpacked, with the files that stand beside it."""
+    """Return the function that unpacks a file such as "qwen3/tokenizer.json" with its folder."""
     unpacked = tmp_path_factory.mktemp("tokenizers")
 
     def file(name: str) -> Path:
@@ -37,7 +37,7 @@ def tokenizer_file(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Call
 
 @pytest.fixture(scope="session")
 def load(tokenizer_file: Callable[[str], Path]) -> Load:
-    """Return the function from a name to the tokenizer; the last one is kept."""
+    """Return the function that loads a tokenizer by name; it caches the last one."""
     kept: dict[tuple[str, str | None], Tokenizer] = {}
 
     def loaded(name: str, encoding: str | None = None) -> Tokenizer:
@@ -51,10 +51,12 @@ def load(tokenizer_file: Callable[[str], Path]) -> Load:
 
 @pytest.fixture(scope="session")
 def golden(data: Path) -> Callable[[str, str], Iterator[dict[str, Any]]]:
-    """Return the function from a set and a kind ("decode", "encode", "stream") to its cases."""
+    """Return the function that yields a set's cases of a kind: "decode", "encode" or "stream"."""
 
     def cases(name: str, kind: str) -> Iterator[dict[str, Any]]:
-        with gzip.open(data / "golden" / name / f"{kind}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        with gzip.open(
+            data / "golden" / name / f"{kind}.jsonl.gz", "rt", encoding="utf-8"
+        ) as lines:
             for line in lines:
                 yield json.loads(line)
 

@@ -1,4 +1,4 @@
-"""What Hugging Face, tiktoken and llama.cpp decode, decoded here: every case of the test data, both ways, whole and as a stream."""
+"""Decoding equals that of Hugging Face, tiktoken and llama.cpp for every case of the test data."""
 
 import pytest
 
@@ -26,6 +26,7 @@ SAME = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", JSON)
 def test_decodes_as_hugging_face_does(name, load, golden):
     tokenizer = load(f"{name}/tokenizer.json")
@@ -44,7 +45,10 @@ def test_decodes_as_tiktoken_does(encoding, load, golden):
     wrong = []
     for case in golden(f"tiktoken_{encoding}", "decode"):
         data = b"".join(map(tokenizer.vocabulary.token_bytes, case["ids"]))
-        if data.hex() != case["bytes_hex"] or tokenizer.decode(case["ids"], skip_special_tokens=False) != case["text"]:
+        if (
+            data.hex() != case["bytes_hex"]
+            or tokenizer.decode(case["ids"], skip_special_tokens=False) != case["text"]
+        ):
             wrong.append(case["i"])
     assert wrong == []
 
@@ -54,43 +58,57 @@ def streamed(tokenizer, case):
     return [detokenizer.push(token_id) for token_id in case["ids"]], detokenizer.flush()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", BYTE_LEVEL)
-def test_streams_as_early_as_can_be(name, load, golden):
+def test_streams_as_early_as_possible(name, load, golden):
     tokenizer = load(f"{name}/tokenizer.json")
-    assert [case["i"] for case in golden(name, "stream") if streamed(tokenizer, case) != (case["pieces"], case["flush"])] == []
-
-
-@pytest.mark.parametrize("encoding", TIKTOKEN)
-def test_streams_ranks_as_early_as_can_be(encoding, load, golden):
-    tokenizer = load(TIKTOKEN[encoding], encoding)
     assert [
-        case["i"] for case in golden(f"tiktoken_{encoding}", "stream") if streamed(tokenizer, case) != (case["pieces"], case["flush"])
+        case["i"]
+        for case in golden(name, "stream")
+        if streamed(tokenizer, case) != (case["pieces"], case["flush"])
     ] == []
 
 
+@pytest.mark.parametrize("encoding", TIKTOKEN)
+def test_streams_ranks_as_early_as_possible(encoding, load, golden):
+    tokenizer = load(TIKTOKEN[encoding], encoding)
+    assert [
+        case["i"]
+        for case in golden(f"tiktoken_{encoding}", "stream")
+        if streamed(tokenizer, case) != (case["pieces"], case["flush"])
+    ] == []
+
+
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", SAME)
-def test_the_tokens_of_a_gguf_are_those_of_the_tokenizer_json(name, load):
+def test_a_gguf_has_the_tokens_of_the_tokenizer_json(name, load):
     packed = load(f"{name}/tokenizer.json").vocabulary
     vocabulary = load(f"{name}/{SAME[name]}").vocabulary
     differ = [
         token_id
         for token_id in range(min(len(packed), len(vocabulary)))
         if vocabulary.token_bytes(token_id) != packed.token_bytes(token_id)
-        # Models have more rows than their tokenizer has tokens; the converter names the rest [PAD17].
+        # A model may have more rows than tokens; the converter names the rest [PAD17] and so on.
         and not vocabulary.token_bytes(token_id).startswith(b"[PAD")
     ]
     assert differ == []
 
 
-def test_the_tokens_of_tekken_are_those_of_the_tokenizer_json(load):
+def test_tekken_has_the_tokens_of_the_tokenizer_json(load):
     ours = load("mistral_nemo/tekken_240718.json").vocabulary
     theirs = load("mistral_nemo/tokenizer.json").vocabulary
     assert len(ours) == len(theirs)
     assert ours.special_ids == theirs.special_ids
-    # The names of the special tokens 10 to 19 are those of mistral-common here, and older ones there.
-    assert [i for i in range(len(ours)) if ours.token_bytes(i) != theirs.token_bytes(i) and not 10 <= i < 20] == []
+    # tekken.json has mistral-common's names of the special tokens 10 to 19, tokenizer.json older
+    # ones.
+    assert [
+        i
+        for i in range(len(ours))
+        if ours.token_bytes(i) != theirs.token_bytes(i) and not 10 <= i < 20
+    ] == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["qwen3", "o200k", "gemma2", "xlmr"])
 def test_a_packed_vocabulary_decodes_alike(name, load, golden):
     from detok_py import Detokenizer, Vocabulary

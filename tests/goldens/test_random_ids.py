@@ -1,4 +1,6 @@
-"""A stream of random ids, joined, is what Hugging Face decodes of them all: real vocabularies, every id, both ways with special tokens."""
+"""Streams of random ids from real vocabularies decode as in Hugging Face, with and without special
+tokens.
+"""
 
 import json
 import lzma
@@ -17,7 +19,7 @@ TEXT = 50  # ids of one text
 
 
 def compare(data, folder, name, count):
-    """Stream `count` random ids as many short texts, cut at random; compare each with the peer's decode of the whole."""
+    """Stream `count` random ids as short texts in random chunks; compare with the peer's decode."""
     document = lzma.decompress((data / "tokenizers" / name / "tokenizer.json.xz").read_bytes())
     (folder / "tokenizer.json").write_bytes(document)
     peer = Tokenizer.from_str(document.decode())
@@ -25,12 +27,22 @@ def compare(data, folder, name, count):
     rng = random.Random(name)
     size = peer.get_vocab_size()
     known = {i for i in range(size) if peer.id_to_token(i) is not None}
-    # Half of the ids from all over; half from where byte tokens, single bytes and special tokens are.
+    # Half of the ids are from the whole vocabulary, half are byte tokens, single bytes and special
+    # tokens.
     special = [token["id"] for token in json.loads(document)["added_tokens"]]
     near = [i for i in [*range(300), *special] if i in known]
-    streams = {skip: Detokenizer(ours.vocabulary, byte_fallback="hf", skip_special_tokens=skip) for skip in (True, False)}
+    streams = {
+        skip: Detokenizer(ours.vocabulary, byte_fallback="hf", skip_special_tokens=skip)
+        for skip in (True, False)
+    }
     for _ in range(count // TEXT):
-        ids = [i for i in (rng.choice(near) if rng.random() < 0.5 else rng.randrange(size) for _ in range(TEXT)) if i in known]
+        ids = [
+            i
+            for i in (
+                rng.choice(near) if rng.random() < 0.5 else rng.randrange(size) for _ in range(TEXT)
+            )
+            if i in known
+        ]
         cut = rng.randrange(len(ids))
         for skip, t in streams.items():
             t.reset()
@@ -38,6 +50,7 @@ def compare(data, folder, name, count):
             assert text == peer.decode(ids, skip_special_tokens=skip), ids
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_random_ids_decode_as_hugging_face_decodes_them(data, tmp_path, name):

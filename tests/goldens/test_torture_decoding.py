@@ -1,10 +1,16 @@
-"""Every case of the torture list that is about bytes and ids, per push: what comes out, when, and what is never taken back."""
+"""The cases of the torture list for bytes and ids: the exact output of each push."""
 
 import json
 
 import pytest
 
-from detok_py import Detokenizer, StreamEndedError, StreamingDetokenizer, Vocabulary, VocabularyError
+from detok_py import (
+    Detokenizer,
+    StreamEndedError,
+    StreamingDetokenizer,
+    Vocabulary,
+    VocabularyError,
+)
 
 
 @pytest.fixture(scope="module")
@@ -13,24 +19,34 @@ def torture(data):
 
 
 def vocabulary(torture, name):
-    """Return the pieces of one of its tokenizers, special and added ones last, and the vocabulary of them."""
+    """Return the pieces of one of its tokenizers, special and added ones last, and a vocabulary."""
     found = torture["tokenizers"][name]
     pieces = found["vocab"] + found["special"] + found["added"]
     special = range(len(found["vocab"]), len(found["vocab"]) + len(found["special"]))
-    return pieces, Vocabulary.from_pieces(pieces, found["decoder"], special_ids=special, clean_up="transformers_kwargs" in found)
+    return pieces, Vocabulary.from_pieces(
+        pieces, found["decoder"], special_ids=special, clean_up="transformers_kwargs" in found
+    )
 
 
 def units(case):
     """Return the bytes of each push of a case."""
-    return [bytes(int(byte, 16) for byte in chunk) for chunk in case["input"]["chunks"] if chunk != "FLUSH"]
+    return [
+        bytes(int(byte, 16) for byte in chunk)
+        for chunk in case["input"]["chunks"]
+        if chunk != "FLUSH"
+    ]
 
 
 def cases(torture, kind, *wanted):
     """Return the cases of a kind of input whose expectation has these keys."""
-    return [c for c in torture["cases"] if c["input"].get("kind") == kind and all(key in c["expect"] for key in wanted)]
+    return [
+        c
+        for c in torture["cases"]
+        if c["input"].get("kind") == kind and all(key in c["expect"] for key in wanted)
+    ]
 
 
-def test_bytes_per_push_in_a_stream_and_in_a_vocabulary_of_bytes(torture):
+def test_bytes_in_a_stream_and_in_a_byte_vocabulary(torture):
     tried = 0
     for case in cases(torture, "bytes", "pushes", "flush"):
         if "stop" in case["input"] or "FLUSH" in case["input"]["chunks"] or "open" in case["input"]:
@@ -45,7 +61,7 @@ def test_bytes_per_push_in_a_stream_and_in_a_vocabulary_of_bytes(torture):
     assert tried >= 15
 
 
-def test_tokens_per_push_in_both_modes_of_byte_fallback(torture):
+def test_tokens_in_both_modes_of_byte_fallback(torture):
     tried = 0
     for case in cases(torture, "tokens", "pushes", "flush"):
         given, expect = case["input"], case["expect"]
@@ -55,10 +71,16 @@ def test_tokens_per_push_in_both_modes_of_byte_fallback(torture):
         ids = given.get("ids") or [pieces.index(piece) for piece in given["pieces"]]
         prompt = [pieces.index(piece) for piece in given.get("prompt_pieces", [])]
         for byte_fallback, want in (("hf", expect), ("utf8", expect.get("utf8", expect))):
-            settings = {"skip_special_tokens": given.get("skip_special_tokens", True), "byte_fallback": byte_fallback}
+            settings = {
+                "skip_special_tokens": given.get("skip_special_tokens", True),
+                "byte_fallback": byte_fallback,
+            }
             for spans in (False, True):
                 t = Detokenizer(found, prompt, spans=spans, **settings)
-                assert [t.push(i) for i in ids] + [t.flush()] == want["pushes"] + [want["flush"]], (case["id"], byte_fallback)
+                assert [t.push(i) for i in ids] + [t.flush()] == want["pushes"] + [want["flush"]], (
+                    case["id"],
+                    byte_fallback,
+                )
                 assert t.exact
             t = Detokenizer(found, prompt, **settings)
             assert t.feed(ids) + t.flush() == want["text"], case["id"]
@@ -84,7 +106,7 @@ def test_spans_of_each_token(torture):
     assert tried >= 4
 
 
-def test_nothing_in_nothing_out(torture):
+def test_empty_input_gives_empty_output(torture):
     stream = StreamingDetokenizer()
     assert (stream.flush(), stream.flush()) == ("", "")
 
@@ -99,8 +121,8 @@ def test_a_push_after_the_end_is_refused_until_a_reset():
     assert stream.feed(b"\xbd\xa0") == "\ufffd\ufffd"
 
 
-def test_rewinding(torture):
-    """R07, R08 and R10: `mark` before each push, `rollback` to the mark before the push that is taken back."""
+def test_rollback(torture):
+    """R07, R08, R10: `mark` before each push; `rollback` to the mark before the undone push."""
     tried = 0
     for case in torture["cases"]:
         script = case["input"].get("script")
@@ -117,7 +139,9 @@ def test_rewinding(torture):
             if step == "push":
                 marks.append(stream.mark())
                 given = take(argument[0])
-                outputs.append(stream.feed(given) if isinstance(given, bytes) else stream.push(given))
+                outputs.append(
+                    stream.feed(given) if isinstance(given, bytes) else stream.push(given)
+                )
             elif step == "mark":
                 named = stream.mark()
                 outputs.append(None)
@@ -143,12 +167,12 @@ def test_unknown_ids_are_refused_and_the_stream_goes_on(torture):
     assert [t.push(i) for i in (hello, 1_000_000, -1, world)] == ["Hello", "", "", " world"]
 
 
-def test_four_thousand_genuine_replacement_characters_come_at_once():
+def test_four_thousand_genuine_replacement_characters_are_output_at_once():
     stream = StreamingDetokenizer()
     assert all(stream.feed(b"\xef\xbf\xbd") == "\ufffd" for _ in range(4000))
 
 
-def test_a_long_line_without_spaces_comes_at_once(torture):
+def test_a_long_line_without_spaces_is_output_at_once(torture):
     pieces, found = vocabulary(torture, "bl")
     t = Detokenizer(found)
     a = pieces.index("a")

@@ -1,6 +1,7 @@
-"""Every stop, thinking and tool case of the torture list, push by push: what each push must give, what the flush, what it stopped on.
+"""The cases of the torture list for stops, thinking and tools: the output of each push and of the
+flush, and the stop.
 
-The cases are data (torture.json, beside the project); where it is absent they are skipped and say so.
+The cases are in torture.json of the test data; without it the tests are skipped with a reason.
 """
 
 import json
@@ -8,29 +9,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import data_folder
+from large_data import data_folder
 
-from detok_py.chat import ChatStream
-from detok_py.detokenizer import Detokenizer
-from detok_py.segments import StopStrings
-from detok_py.utf8 import StreamingDetokenizer
-from detok_py.vocabulary import Vocabulary
+from detok_py.decode.chat import ChatStream
+from detok_py.decode.detokenizer import Detokenizer
+from detok_py.decode.stop_strings import StopStrings
+from detok_py.decode.utf8 import StreamingDetokenizer
+from detok_py.decode.vocabulary import Vocabulary
 
 
 def listed() -> dict[str, Any]:
     folder = data_folder()
     path = folder / "torture.json" if folder else Path("torture.json")
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"cases": [], "tokenizers": {}}
+    return (
+        json.loads(path.read_text(encoding="utf-8"))
+        if path.exists()
+        else {"cases": [], "tokenizers": {}}
+    )
 
 
 LIST = listed()
 CASES = [case for case in LIST["cases"] if case["group"] in ("stop", "think", "tool")]
 
-pytestmark = pytest.mark.skipif(not CASES, reason="the torture list is not here (set DETOK_DATA to the folder of torture.json)")
+pytestmark = pytest.mark.skipif(
+    not CASES, reason="the torture list is not here (set DETOK_DATA to the folder of torture.json)"
+)
 
 
 def options(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what a case asks for, as options of ChatStream. The list's tags are those of thinking, or of tool calls."""
+    """Return the options of ChatStream for a case, whose tags are for thinking or for tools."""
     tags = (given["open"], given["close"]) if "open" in given else None
     is_tool = tags is not None and "tool" in tags[0]
     return {
@@ -54,11 +61,13 @@ def text_of(deltas: Any, *channels: str) -> str:
 
 
 def vocabulary_of(name: str) -> Vocabulary:
-    """Return one of the list's own small vocabularies; its special and added tokens follow the ordinary ones."""
+    """Return a small vocabulary of the list, with special and added tokens after ordinary ones."""
     table = LIST["tokenizers"][name]
     pieces = table["vocab"] + table["special"] + table["added"]
     first = len(table["vocab"])
-    return Vocabulary.from_pieces(pieces, table["decoder"], special_ids=range(first, first + len(table["special"])))
+    return Vocabulary.from_pieces(
+        pieces, table["decoder"], special_ids=range(first, first + len(table["special"]))
+    )
 
 
 def id_of(name: str, piece: str) -> int:
@@ -66,27 +75,39 @@ def id_of(name: str, piece: str) -> int:
     return (table["vocab"] + table["special"] + table["added"]).index(piece)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case["group"] == "stop"], ids=lambda case: case["id"] + " " + case["title"])
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case["group"] == "stop"],
+    ids=lambda case: case["id"] + " " + case["title"],
+)
 def test_stop_strings_and_stop_ids(case: dict[str, Any]) -> None:
     given, expected = case["input"], case["expect"]
     if "raises" in expected:
-        with pytest.raises(ValueError, match="empty stop string"):
+        with pytest.raises(ValueError, match="stop string must not be empty"):
             StopStrings(given["stop"])
-        with pytest.raises(ValueError, match="empty stop string"):
+        with pytest.raises(ValueError, match="stop string must not be empty"):
             ChatStream(StreamingDetokenizer(), stop=given["stop"])
         return
     if given["kind"] == "tokens":
         name = given["tokenizer"]
-        sequences = [[id_of(name, piece) for piece in sequence] for sequence in given["stop_id_sequences"]]
+        sequences = [
+            [id_of(name, piece) for piece in sequence] for sequence in given["stop_id_sequences"]
+        ]
         c = ChatStream(Detokenizer(vocabulary_of(name)), stop_ids=sequences)
-        assert [text_of(c.push(id_of(name, piece)), "content") for piece in given["pieces"]] == expected["pushes"]
+        assert [
+            text_of(c.push(id_of(name, piece)), "content") for piece in given["pieces"]
+        ] == expected["pushes"]
         assert text_of(c.flush(), "content") == expected["flush"]
         assert (c.finish_reason, c.stopped) == ("stop", tuple(sequences[0]))
         return
-    # A case lists pushes up to the stop; whatever is pushed after that is dropped.
+    # A case lists pushes up to the stop; later pushes have no output.
     pushes = expected["pushes"] + [""] * (len(given["chunks"]) - len(expected["pushes"]))
     if given["kind"] == "text":
-        stops = StopStrings(given["stop"], include=given.get("include_stop", False), min_chars=given.get("min_chars", 0))
+        stops = StopStrings(
+            given["stop"],
+            include=given.get("include_stop", False),
+            min_chars=given.get("min_chars", 0),
+        )
         assert [stops.feed(chunk) for chunk in given["chunks"]] == pushes
         assert stops.flush() == expected["flush"]
         assert stops.stopped == expected["stopped_on"]
@@ -98,7 +119,11 @@ def test_stop_strings_and_stop_ids(case: dict[str, Any]) -> None:
         assert c.finish_reason == ("stop" if expected["stopped_on"] else None)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case["group"] == "think"], ids=lambda case: case["id"] + " " + case["title"])
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case["group"] == "think"],
+    ids=lambda case: case["id"] + " " + case["title"],
+)
 def test_thinking(case: dict[str, Any]) -> None:
     given, expected = case["input"], case["expect"]
     c = ChatStream(StreamingDetokenizer(), **options(given))
@@ -111,11 +136,15 @@ def test_thinking(case: dict[str, Any]) -> None:
     assert c.stopped == expected.get("stopped_on")
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case["group"] == "tool"], ids=lambda case: case["id"] + " " + case["title"])
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case["group"] == "tool"],
+    ids=lambda case: case["id"] + " " + case["title"],
+)
 def test_tool_calls(case: dict[str, Any]) -> None:
     given, expected = case["input"], case["expect"]
     if given["kind"] == "tokens":
-        # A tag that is a special token opens a call by its id, and puts nothing into the text.
+        # A tag that is a special token opens a call by its id and adds no text.
         name = given["tokenizer"]
         [tag] = given["watch_ids"]
         c = ChatStream(Detokenizer(vocabulary_of(name)), reasoning=None, tools=(tag, "</never>"))

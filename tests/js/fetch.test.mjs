@@ -23,12 +23,20 @@ function body(bytes, cuts) {
 }
 
 const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
-const chunk = (/** @type {object} */ delta, finish = null) => `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: finish }] })}`;
-const response = (/** @type {BodyInit} */ given, type = "text/event-stream; charset=utf-8") => new Response(given, { headers: { "content-type": type } });
+const chunk = (/** @type {object} */ delta, finish = null) =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: finish }] })}`;
+const response = (/** @type {BodyInit} */ given, type = "text/event-stream; charset=utf-8") =>
+  new Response(given, { headers: { "content-type": type } });
 
 /** Read to the end: the text of each channel, and the reason. @param {Response} answer */
 async function read(answer) {
-  const got = { content: "", reasoning: "", tool_call: "", parts: 0, reason: /** @type {string | undefined} */ (undefined) };
+  const got = {
+    content: "",
+    reasoning: "",
+    tool_call: "",
+    parts: 0,
+    reason: /** @type {string | undefined} */ (undefined),
+  };
   const from = readAnswer(answer);
   for (;;) {
     const { done, value } = await from.next();
@@ -40,15 +48,22 @@ async function read(answer) {
 }
 
 test("events are the same however their bytes are cut", async () => {
-  const stream = "\ufeff: a comment\r\nevent: x\rid: 7\ndata: one\r\ndata:two é\r\n\r\n\n\ndata\n\ndata: 你\n";
-  const expected = [{ event: "x", data: "one\ntwo é", id: "7" }, { event: "message", data: "", id: "7" }, { event: "message", data: "你", id: "7" }];
+  const stream =
+    "\ufeff: a comment\r\nevent: x\rid: 7\ndata: one\r\ndata:two é\r\n\r\n\n\ndata\n\ndata: 你\n";
+  const expected = [
+    { event: "x", data: "one\ntwo é", id: "7" },
+    { event: "message", data: "", id: "7" },
+    { event: "message", data: "你", id: "7" },
+  ];
   const bytes = bytesOf(stream);
   const cuts = [[], [...bytes.keys()].slice(1)];
-  for (let one = 1; one < bytes.length; one++) for (let two = one; two < bytes.length; two += 3) cuts.push([one, two]);
+  for (let one = 1; one < bytes.length; one++)
+    for (let two = one; two < bytes.length; two += 3) cuts.push([one, two]);
   for (const at of cuts) {
     const events = [];
     const reader = body(bytes, at).pipeThrough(new ServerSentEvents()).getReader();
-    for (let part = await reader.read(); !part.done; part = await reader.read()) events.push(part.value);
+    for (let part = await reader.read(); !part.done; part = await reader.read())
+      events.push(part.value);
     assert.deepEqual(events, expected, `cut at ${at}`);
   }
 });
@@ -56,7 +71,20 @@ test("events are the same however their bytes are cut", async () => {
 test("an answer of an engine is the same text at every cut and with every line end", async () => {
   for (const end of ["\n", "\r\n", "\r"]) {
     const lines = [...TEXT].map((letter) => chunk({ content: letter }));
-    const bytes = bytesOf([": ping", "", chunk({ role: "assistant", content: null }), "", ...lines.flatMap((line) => [line, ""]), chunk({}, "stop"), "", "data: [DONE]", "", ""].join(end));
+    const bytes = bytesOf(
+      [
+        ": ping",
+        "",
+        chunk({ role: "assistant", content: null }),
+        "",
+        ...lines.flatMap((line) => [line, ""]),
+        chunk({}, "stop"),
+        "",
+        "data: [DONE]",
+        "",
+        "",
+      ].join(end),
+    );
     for (let at = 0; at < bytes.length; at++) {
       const got = await read(response(body(bytes, [at])));
       assert.equal(got.content, TEXT);
@@ -67,42 +95,97 @@ test("an answer of an engine is the same text at every cut and with every line e
 });
 
 test("a character that an engine wrote as two halves in two events is one character", async () => {
-  const got = await read(response(`data: {"choices":[{"delta":{"content":"a\\ud83d"}}]}\n\ndata: {"choices":[{"delta":{"content":"\\ude00b"},"finish_reason":"stop"}]}\n\n`));
+  const got = await read(
+    response(
+      `data: {"choices":[{"delta":{"content":"a\\ud83d"}}]}\n\ndata: {"choices":[{"delta":{"content":"\\ude00b"},"finish_reason":"stop"}]}\n\n`,
+    ),
+  );
   assert.equal(got.content, "a😀b");
 });
 
 test("a half that stays alone is one replacement character, at once or at the end", async () => {
-  const got = await read(response(`data: {"choices":[{"delta":{"content":"\\udc00a\\ud83d"}}]}\n\ndata: [DONE]\n\n`));
+  const got = await read(
+    response(`data: {"choices":[{"delta":{"content":"\\udc00a\\ud83d"}}]}\n\ndata: [DONE]\n\n`),
+  );
   assert.equal(got.content, "\ufffda\ufffd");
 });
 
 test("reasoning, the older completions and llama-server's own events are read too", async () => {
-  assert.equal((await read(response(`${chunk({ reasoning_content: "hm" })}\n\n${chunk({ content: "5" }, "length")}\n\n`))).reasoning, "hm");
-  assert.equal((await read(response(`data: {"choices":[{"text":"é"}]}\n\ndata: [DONE]\n\n`))).content, "é");
-  assert.equal((await read(response(`data: {"content":"é","stop":false}\n\ndata: {"content":"","stop":true}\n\n`))).content, "é");
+  assert.equal(
+    (
+      await read(
+        response(
+          `${chunk({ reasoning_content: "hm" })}\n\n${chunk({ content: "5" }, "length")}\n\n`,
+        ),
+      )
+    ).reasoning,
+    "hm",
+  );
+  assert.equal(
+    (await read(response(`data: {"choices":[{"text":"é"}]}\n\ndata: [DONE]\n\n`))).content,
+    "é",
+  );
+  assert.equal(
+    (
+      await read(
+        response(`data: {"content":"é","stop":false}\n\ndata: {"content":"","stop":true}\n\n`),
+      )
+    ).content,
+    "é",
+  );
 });
 
 test("tool calls in pieces become what a model writes between its tags", async () => {
-  const call = (/** @type {number} */ index, /** @type {object} */ its) => chunk({ tool_calls: [{ index, function: its }] });
+  const call = (/** @type {number} */ index, /** @type {object} */ its) =>
+    chunk({ tool_calls: [{ index, function: its }] });
   const got = await read(
-    response([call(0, { name: "look", arguments: "" }), call(0, { arguments: '{"where": "京' }), call(0, { arguments: '都"}' }), call(1, { name: "go", arguments: "{}" }), chunk({}, "tool_calls"), ""].join("\n\n")),
+    response(
+      [
+        call(0, { name: "look", arguments: "" }),
+        call(0, { arguments: '{"where": "京' }),
+        call(0, { arguments: '都"}' }),
+        call(1, { name: "go", arguments: "{}" }),
+        chunk({}, "tool_calls"),
+        "",
+      ].join("\n\n"),
+    ),
   );
-  assert.deepEqual(readToolCalls(got.tool_call).map(({ name, arguments: given }) => [name, given]), [["look", { where: "京都" }], ["go", {}]]);
+  assert.deepEqual(
+    readToolCalls(got.tool_call).map(({ name, arguments: given }) => [name, given]),
+    [
+      ["look", { where: "京都" }],
+      ["go", {}],
+    ],
+  );
 });
 
 test("a stream that breaks off says so, after all that had come", async () => {
-  for (const [stream, words] of /** @type {const} */ ([[`${chunk({ content: "half" })}\n\n`, /ended before/], [`${chunk({ content: "half" })}\n\ndata: {"choi`, /no JSON/], [`${chunk({ content: "half" })}\n\ndata: {"error":{"message":"out of memory","code":500}}\n\n`, /out of memory/]])) {
+  for (const [stream, words] of /** @type {const} */ ([
+    [`${chunk({ content: "half" })}\n\n`, /ended before/],
+    [`${chunk({ content: "half" })}\n\ndata: {"choi`, /no JSON/],
+    [
+      `${chunk({ content: "half" })}\n\ndata: {"error":{"message":"out of memory","code":500}}\n\n`,
+      /out of memory/,
+    ],
+  ])) {
     let text = "";
-    await assert.rejects(async () => {
-      for await (const delta of readAnswer(response(stream))) text += delta.text;
-    }, { name: "DetokError", message: words });
+    await assert.rejects(
+      async () => {
+        for await (const delta of readAnswer(response(stream))) text += delta.text;
+      },
+      { name: "DetokError", message: words },
+    );
     assert.equal(text, "half");
   }
 });
 
 test("a refusal is the server's own sentence", async () => {
   const refusal = new Response('{"error":{"message":"no such model"}}', { status: 404 });
-  await assert.rejects(readAnswer(refusal).next(), { name: "DetokError", code: 404, message: "The server answered HTTP 404: no such model" });
+  await assert.rejects(readAnswer(refusal).next(), {
+    name: "DetokError",
+    code: 404,
+    message: "The server answered HTTP 404: no such model",
+  });
 });
 
 test("leaving the loop cancels the body, even while it says nothing", async () => {
@@ -120,7 +203,10 @@ test("leaving the loop cancels the body, even while it says nothing", async () =
 
 test("calls beside each other, in an array, and what is no call", () => {
   const names = (/** @type {string} */ text) => readToolCalls(text).map(({ name }) => name);
-  assert.deepEqual(names('{"name":"a","arguments":{"x":"}{"}}{"name":"b","parameters":{}}'), ["a", "b"]);
+  assert.deepEqual(names('{"name":"a","arguments":{"x":"}{"}}{"name":"b","parameters":{}}'), [
+    "a",
+    "b",
+  ]);
   assert.deepEqual(names('[{"name":"a"},{"name":"b"}]'), ["a", "b"]);
   assert.deepEqual(readToolCalls("<function=x>"), [{ text: "<function=x>" }]);
   assert.deepEqual(readToolCalls('{"name":"a","arg'), [{ text: '{"name":"a","arg' }]);

@@ -23,7 +23,8 @@ test("importing the library on a server does nothing, and a stream there says wh
   assert.equal(Object.keys(globalThis).length, before);
   assert.throws(() => new library.DetokStream(), { name: "DetokError", message: /in a browser/ });
   await assert.rejects(library.warmUp(), { name: "DetokError" });
-  const { reason, error } = await library.connect("ws://127.0.0.1:1/stream", { prompt: "" }).finished;
+  const { reason, error } = await library.connect("ws://127.0.0.1:1/stream", { prompt: "" })
+    .finished;
   assert.equal(reason, "error");
   assert.match(error.message, /in a browser/);
 });
@@ -36,13 +37,17 @@ test("a page that may not start a worker is told so, and may try again", async (
     }
   };
   t.after(() => delete globalThis.Worker);
-  for (let n = 0; n < 2; n++) await assert.rejects(library.warmUp(), { name: "DetokError", message: "no workers here" });
+  for (let n = 0; n < 2; n++)
+    await assert.rejects(library.warmUp(), { name: "DetokError", message: "no workers here" });
   assert.throws(() => new library.DetokStream(), { name: "DetokError" });
 });
 
 test("replies find their calls in any order", async (t) => {
   let letGo;
-  const { calls } = wired(t, { slow: () => new Promise((resolve) => (letGo = () => resolve("slow"))), quick: (a, b) => a + b });
+  const { calls } = wired(t, {
+    slow: () => new Promise((resolve) => (letGo = () => resolve("slow"))),
+    quick: (a, b) => a + b,
+  });
   const slow = calls.call("slow");
   assert.equal(await calls.call("quick", 1, 2), 3);
   letGo();
@@ -60,12 +65,18 @@ test("an error crosses with its name, message and code", async (t) => {
   });
   await assert.rejects(calls.call("fail"), { name: "RangeError", message: "too far", code: 4409 });
   await assert.rejects(calls.call("failOddly"), { name: "Error", message: "a string" });
-  await assert.rejects(calls.call("toString"), { name: "TypeError", message: /no method toString: there are fail, failOddly/ });
+  await assert.rejects(calls.call("toString"), {
+    name: "TypeError",
+    message: /no method toString: there are fail, failOddly/,
+  });
 });
 
 test("what cannot cross rejects its own call and no other", async (t) => {
   const { calls } = wired(t, { echo: (value) => value });
-  await assert.rejects(calls.call("echo", () => {}), { name: "DataCloneError" });
+  await assert.rejects(
+    calls.call("echo", () => {}),
+    { name: "DataCloneError" },
+  );
   assert.equal(await calls.call("echo", "é"), "é");
 });
 
@@ -74,12 +85,15 @@ test("when the other side has gone, all that waits and all that comes rejects wi
   const waiting = [calls.call("never"), calls.call("never")];
   calls.end(new Error("gone"));
   calls.end(new Error("gone again"));
-  for (const one of [...waiting, calls.call("never")]) await assert.rejects(one, { message: "gone" });
+  for (const one of [...waiting, calls.call("never")])
+    await assert.rejects(one, { message: "gone" });
 });
 
 test("notes need no reply, and messages of others are none of ours", async (t) => {
   const notes = [];
-  const { calls, near, far } = wired(t, { echo: (value) => value }, (name, value) => notes.push([name, value]));
+  const { calls, near, far } = wired(t, { echo: (value) => value }, (name, value) =>
+    notes.push([name, value]),
+  );
   postNote(far, "progress", { loaded: 1 });
   for (const other of [null, 7, "text", {}, { reply: 99 }, { call: 1 }]) {
     far.postMessage(other);
@@ -101,24 +115,37 @@ test("a batch holds text and binary frames, each with its length", () => {
 test("a bundle is taken apart into its files", () => {
   const head = new TextEncoder().encode('[["a.py",3],["b/é.py",0],["c.py",2]]\n');
   const files = [];
-  unpack(new Uint8Array([...head, 1, 2, 3, 10, 10]), (name, bytes) => files.push([name, [...bytes]]));
-  assert.deepEqual(files, [["a.py", [1, 2, 3]], ["b/é.py", []], ["c.py", [10, 10]]]);
+  unpack(new Uint8Array([...head, 1, 2, 3, 10, 10]), (name, bytes) =>
+    files.push([name, [...bytes]]),
+  );
+  assert.deepEqual(files, [
+    ["a.py", [1, 2, 3]],
+    ["b/é.py", []],
+    ["c.py", [10, 10]],
+  ]);
 });
 
 test("graphemes are the same however the text was cut", () => {
   const text = "e\u0301👩‍🚀🇩🇪🇫🇷\r\n한각नि\u200d";
-  const whole = [...new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(text)].map(({ segment }) => segment);
+  const whole = [...new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(text)].map(
+    ({ segment }) => segment,
+  );
   for (let size = 1; size <= 5; size++) {
     const points = [...text];
     const stage = graphemes();
     const shown = [];
-    for (let at = 0; at < points.length; at += size) shown.push(stage.feed(points.slice(at, at + size).join("")));
+    for (let at = 0; at < points.length; at += size)
+      shown.push(stage.feed(points.slice(at, at + size).join("")));
     shown.push(stage.flush());
     assert.equal(shown.join(""), text);
     let at = 0;
     const ends = new Set([0, ...whole.map((one) => (at += one.length))]);
     let length = 0;
-    for (const part of shown) assert.ok(ends.has((length += part.length)), `${JSON.stringify(part)} at size ${size} ends inside a grapheme`);
+    for (const part of shown)
+      assert.ok(
+        ends.has((length += part.length)),
+        `${JSON.stringify(part)} at size ${size} ends inside a grapheme`,
+      );
     assert.equal(stage.flush(), "");
     assert.equal(stage.feed(""), "");
   }
@@ -127,8 +154,19 @@ test("graphemes are the same however the text was cut", () => {
 test("deltas of whole graphemes keep their channels, and nothing is left in the end", () => {
   const shape = shaper("grapheme");
   assert.deepEqual(shape([["content", "e"]], false), []);
-  assert.deepEqual(shape([["content", "\u0301x"]], false), [{ channel: "content", text: "e\u0301" }]);
+  assert.deepEqual(shape([["content", "\u0301x"]], false), [
+    { channel: "content", text: "e\u0301" },
+  ]);
   assert.deepEqual(shape([["reasoning", "y"]], false), [{ channel: "content", text: "x" }]);
   assert.deepEqual(shape([], true), [{ channel: "reasoning", text: "y" }]);
-  assert.deepEqual(shaper("character")([["content", "e"], ["content", ""]], true), [{ channel: "content", text: "e" }]);
+  assert.deepEqual(
+    shaper("character")(
+      [
+        ["content", "e"],
+        ["content", ""],
+      ],
+      true,
+    ),
+    [{ channel: "content", text: "e" }],
+  );
 });

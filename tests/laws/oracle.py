@@ -1,8 +1,9 @@
 """What any correct stream would give, by brute force, and the walks that compare a stage with it.
 
-Nothing here knows how the stages work. `Certain` takes a function from a whole input to its final output and says what is
-certain after a prefix: the longest common prefix of the outputs of all inputs that go on from it. `final_deltas` is such a function,
-written from the policies (DESIGN 4 and 5) by looking at every position of the text.
+Nothing here knows how the stages work. `Certain` takes a function from a whole input to its final
+output and says what is certain after a prefix: the longest common prefix of the outputs of all
+inputs that go on from it. `final_deltas` is such a function, written from the policies (DESIGN 4
+and 5) by looking at every position of the text.
 """
 
 import json
@@ -19,9 +20,11 @@ def common(a: Any, b: Any) -> Any:
 
 
 class Certain:
-    """What is certain after an input: the common prefix of `final` over every continuation of at most `depth` units of `alphabet`.
+    """What is certain after an input: the common prefix of `final` over every continuation of at
+    most `depth` units of `alphabet`.
 
-    `depth` must reach as far as anything can be open: the longest stop, tag, run of markers or character.
+    `depth` must reach as far as anything can be open: the longest stop, tag, run of markers or
+    character.
     """
 
     def __init__(self, final: Callable[[Any], Any], alphabet: Iterable[Any], depth: int) -> None:
@@ -70,11 +73,19 @@ def same(out: Any) -> Any:
     return out
 
 
-def obeys_the_law(make: Callable[[], Any], certain: Certain, nothing: Any, most: int, flat: Callable[[Any], Any] = same) -> int:
-    """Walk through all inputs of at most `most` units; after each one compare with what is certain, and with the final output.
+def obeys_the_law(
+    make: Callable[[], Any],
+    certain: Certain,
+    nothing: Any,
+    most: int,
+    flat: Callable[[Any], Any] = same,
+) -> int:
+    """Walk through all inputs of at most `most` units; after each one compare with what is certain,
+    and with the final output.
 
-    `make` gives a fresh stage, `nothing` is the empty input, `flat` turns an output into a sequence that can be joined by `+`.
-    At every step the state goes through JSON into a new stage, and the end of the stream is tried. Returns the number of inputs.
+    `make` gives a fresh stage, `nothing` is the empty input, `flat` turns an output into a sequence
+    that can be joined by `+`. At every step the state goes through JSON into a new stage, and the
+    end of the stream is tried. Returns the number of inputs.
     """
 
     def walk(given: Any, state: Any, shown: Any, left: int) -> int:
@@ -84,10 +95,14 @@ def obeys_the_law(make: Callable[[], Any], certain: Certain, nothing: Any, most:
             stage.load(json.loads(json.dumps(state)))
             longer = given + unit
             now = shown + flat(stage.feed(unit))
-            assert now == certain(longer), f"after {longer!r}: {now!r} is shown, {certain(longer)!r} is certain"
+            assert now == certain(longer), (
+                f"after {longer!r}: {now!r} is shown, {certain(longer)!r} is certain"
+            )
             after = stage.save()
             whole = now + flat(stage.flush())
-            assert whole == certain.whole(longer), f"{longer!r} ended as {whole!r}, not as {certain.whole(longer)!r}"
+            assert whole == certain.whole(longer), (
+                f"{longer!r} ended as {whole!r}, not as {certain.whole(longer)!r}"
+            )
             count += walk(longer, after, now, left - 1)
         return count
 
@@ -96,8 +111,12 @@ def obeys_the_law(make: Callable[[], Any], certain: Certain, nothing: Any, most:
     return walk(nothing, state, flat(first.flush()), most)
 
 
-def ignores_cuts(make: Callable[[], Any], certain: Certain, given: Any, flat: Callable[[Any], Any] = same) -> None:
-    """Feed an input in every chunking; after each chunk the output is what is certain, however the chunks before it were cut."""
+def ignores_cuts(
+    make: Callable[[], Any], certain: Certain, given: Any, flat: Callable[[Any], Any] = same
+) -> None:
+    """Feed an input in every chunking; after each chunk the output is what is certain, however the
+    chunks before it were cut.
+    """
     nothing = flat(make().flush())
     for chunks in chunkings(given):
         stage = make()
@@ -111,7 +130,9 @@ def ignores_cuts(make: Callable[[], Any], certain: Certain, given: Any, flat: Ca
 
 
 def final_text(text: str, stops: Sequence[str], include: bool = False, min_chars: int = 0) -> str:
-    """Return what is shown of a whole text: all before (or with `include` up to the end of) the stop that is complete first."""
+    """Return what is shown of a whole text: all before (or with `include` up to the end of) the
+    stop that is complete first.
+    """
     for end in range(1, len(text) + 1):
         complete = [stop for stop in stops if text[:end].endswith(stop) and end > min_chars]
         if complete:
@@ -120,11 +141,22 @@ def final_text(text: str, stops: Sequence[str], include: bool = False, min_chars
 
 
 def furthest(text: str, words: Sequence[str], once: str = "", most: int = 4) -> int:
-    """Return the length of the longest beginning of `text` that is at most `most` of `words`, `once` being one of them at most once."""
+    """Return the length of the longest beginning of `text` that is at most `most` of `words`,
+    `once` being one of them at most once.
+    """
     reached = {(0, False)}
     for _ in range(most):
-        next_word = {(at + len(word), used) for at, used in reached for word in words if text.startswith(word, at)}
-        next_once = {(at + len(once), True) for at, used in reached if once and not used and text.startswith(once, at)}
+        next_word = {
+            (at + len(word), used)
+            for at, used in reached
+            for word in words
+            if text.startswith(word, at)
+        }
+        next_once = {
+            (at + len(once), True)
+            for at, used in reached
+            if once and not used and text.startswith(once, at)
+        }
         reached |= next_word | next_once
     return max(at for at, _ in reached)
 
@@ -159,7 +191,9 @@ def final_deltas(
             continue
         word = max(complete, key=len)
         if word in active:
-            segments.append((channel, text[begin:end] if include else text[begin : end - len(word)]))
+            segments.append(
+                (channel, text[begin:end] if include else text[begin : end - len(word)])
+            )
             stopped, trailing = True, not include
             break
         segments.append((channel, text[begin : end - len(word)]))
@@ -172,5 +206,8 @@ def final_deltas(
     segments[0] = channel, first[furthest(first, edges, once) :]
     channel, last = segments[-1]
     if trailing:
-        segments[-1] = channel, last[: len(last) - furthest(last[::-1], [edge[::-1] for edge in edges])]
+        segments[-1] = (
+            channel,
+            last[: len(last) - furthest(last[::-1], [edge[::-1] for edge in edges])],
+        )
     return characters(segments)

@@ -1,13 +1,17 @@
-"""What the decoder rules mean, said a second time: whole lists of pieces, no streaming, nothing clever.
+"""What the decoder rules mean, said a second time: whole lists of pieces, no streaming, nothing
+clever.
 
-Each rule is written from what Hugging Face's tokenizers do with a list of token strings. The streaming chain is held against this, and
-this is held against `tokenizers` itself where that is installed.
+Each rule is written from what Hugging Face's tokenizers do with a list of token strings. The
+streaming chain is held against this, and this is held against `tokenizers` itself where that is
+installed.
 """
 
 from typing import Any
 
 PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-BYTE_OF = {chr(b): b for b in PRINTABLE} | {chr(0x100 + n): b for n, b in enumerate(b for b in range(256) if b not in PRINTABLE)}
+BYTE_OF = {chr(b): b for b in PRINTABLE} | {
+    chr(0x100 + n): b for n, b in enumerate(b for b in range(256) if b not in PRINTABLE)
+}
 TRANSFORMERS = [
     *[(" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'")],
     *[(" n't", "n't"), (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")],
@@ -69,7 +73,10 @@ def apply(rule: dict[str, Any] | None, pieces: list[str], byte_fallback: str) ->
             pieces = apply(part, pieces, byte_fallback)
         return pieces
     if kind == "ByteLevel":
-        data = b"".join(bytes(BYTE_OF[c] for c in p) if all(c in BYTE_OF for c in p) else p.encode() for p in pieces)
+        data = b"".join(
+            bytes(BYTE_OF[c] for c in p) if all(c in BYTE_OF for c in p) else p.encode()
+            for p in pieces
+        )
         return [data.decode("utf-8", "replace")]
     if kind == "ByteFallback":
         return runs(pieces, byte_fallback)
@@ -81,12 +88,20 @@ def apply(rule: dict[str, Any] | None, pieces: list[str], byte_fallback: str) ->
         return [p.replace(rule["pattern"]["String"], rule["content"]) for p in pieces]
     if kind == "Metaspace":
         keep = rule["prepend_scheme"] == "never"
-        return [p.replace(rule["replacement"], " " if n or keep else "") for n, p in enumerate(pieces)]
+        return [
+            p.replace(rule["replacement"], " " if n or keep else "") for n, p in enumerate(pieces)
+        ]
     if kind == "WordPiece":
-        out = [p if not n else p[len(rule["prefix"]) :] if p.startswith(rule["prefix"]) else " " + p for n, p in enumerate(pieces)]
+        out = [
+            p if not n else p[len(rule["prefix"]) :] if p.startswith(rule["prefix"]) else " " + p
+            for n, p in enumerate(pieces)
+        ]
         return [clean(p, WORDPIECE) for p in out] if rule["cleanup"] else out
     if kind == "BPEDecoder":
-        return [p.replace(rule["suffix"], "" if n == len(pieces) - 1 else " ") for n, p in enumerate(pieces)]
+        return [
+            p.replace(rule["suffix"], "" if n == len(pieces) - 1 else " ")
+            for n, p in enumerate(pieces)
+        ]
     if kind == "CTC":
         kept = [p for n, p in enumerate(pieces) if not n or p != pieces[n - 1]]
         kept = [p.replace(rule["pad_token"], "") for p in kept]
@@ -96,14 +111,27 @@ def apply(rule: dict[str, Any] | None, pieces: list[str], byte_fallback: str) ->
     raise AssertionError(kind)
 
 
-def decode(rule: dict[str, Any] | None, pieces: list[str], byte_fallback: str = "hf", clean_up: bool = False) -> str:
+def decode(
+    rule: dict[str, Any] | None,
+    pieces: list[str],
+    byte_fallback: str = "hf",
+    clean_up: bool = False,
+) -> str:
     """Return the text of a whole list of pieces."""
     text = "".join(apply(rule, pieces, byte_fallback))
     return clean(text, TRANSFORMERS) if clean_up else text
 
 
-def decode_apart(rule: dict[str, Any] | None, pieces: list[str], apart: set[str], byte_fallback: str = "hf", clean_up: bool = False) -> str:
-    """Return the text of a whole list of pieces where those of `apart` stand by themselves and single spaces join the parts."""
+def decode_apart(
+    rule: dict[str, Any] | None,
+    pieces: list[str],
+    apart: set[str],
+    byte_fallback: str = "hf",
+    clean_up: bool = False,
+) -> str:
+    """Return the text of a whole list of pieces where those of `apart` stand by themselves and
+    single spaces join the parts.
+    """
     parts: list[str] = []
     run: list[str] = []
     for piece in pieces:

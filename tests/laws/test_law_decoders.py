@@ -1,6 +1,8 @@
-"""The law over ids: for every kind of decoder rule, exhaustively over small alphabets, against brute force.
+"""The law over ids: for every kind of decoder rule, exhaustively over small alphabets, against
+brute force.
 
-The rules and pieces are made here; those of the large test data are walked through as well where it is present.
+The rules and pieces are made here; those of the large test data are walked through as well where it
+is present.
 """
 
 import itertools
@@ -8,10 +10,12 @@ import json
 
 import pytest
 
-from detok_py import Detokenizer, Vocabulary
+from detok_py import Detokenizer, TokenizerFormatError, Vocabulary
 
 from .oracle import Certain
 from .reference import decode, decode_apart
+
+pytestmark = pytest.mark.slow
 
 SPACE = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
 FALLBACK, FUSE = {"type": "ByteFallback"}, {"type": "Fuse"}
@@ -38,10 +42,16 @@ def word_piece(cleanup):
 
 
 CTC = {"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": True}
-BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+BYTE_LEVEL = {
+    "type": "ByteLevel",
+    "add_prefix_space": True,
+    "trim_offsets": True,
+    "use_regex": True,
+}
 
-# name: (rules, pieces, clean-up). The last piece of each is a special token. A continuation is any text, so the pieces behind a fuse or
-# a clean-up spell every character that its rules name: with fewer, brute force would find things certain that are not.
+# name: (rules, pieces, clean-up). The last piece of each is a special token. A continuation is any
+# text, so the pieces behind a fuse or a clean-up spell every character that its rules name: with
+# fewer, brute force would find things certain that are not.
 FAMILIES = {
     "byte-level": (BYTE_LEVEL, ["Ġa", "ð", "Ł", "ĺĢ", "ï¿½", "<é>", "<s>"], False),
     "byte-level, then a strip": (sequence(BYTE_LEVEL, strip(1, 0)), ["Ġ", "ĠĠa", "Ã", "©", "<s>"], False),
@@ -70,12 +80,19 @@ FAMILIES = {
         False,
     ),
     "metaspace behind a fuse": (sequence(FUSE, metaspace("always")), ["▁", "a▁", "<s>"], False),
-    "suffixes behind a fuse": (sequence(FUSE, {"type": "BPEDecoder", "suffix": "</w>"}), ["a", "</", "w>", "<s>"], False),
+    "ctc, then a metaspace": (sequence(CTC, metaspace("always")), ["▁a", "▁", "<pad>", "a▁b", "<s>"], False),
+    "suffixes, then a metaspace": (
+        sequence({"type": "BPEDecoder", "suffix": "</w>"}, metaspace("always")),
+        ["▁a", "▁b</w>", "</w>", "<s>"],
+        False,
+    ),
     "strips of each piece": (sequence(strip(1, 1), FUSE), [" a ", "  ", "b", "<s>"], False),
 }  # fmt: skip
 
 
-def walk(rules, pieces, special, clean_up, skip, byte_fallback, length, depth, alphabet, apart=False):
+def walk(
+    rules, pieces, special, clean_up, skip, byte_fallback, length, depth, alphabet, apart=False
+):
     vocabulary = Vocabulary.from_pieces(pieces, rules, special_ids=special, clean_up=clean_up)
 
     def final(ids):
@@ -87,7 +104,12 @@ def walk(rules, pieces, special, clean_up, skip, byte_fallback, length, depth, a
         )
 
     def make():
-        return Detokenizer(vocabulary, skip_special_tokens=skip, byte_fallback=byte_fallback, spaces_between_special_tokens=apart)
+        return Detokenizer(
+            vocabulary,
+            skip_special_tokens=skip,
+            byte_fallback=byte_fallback,
+            spaces_between_special_tokens=apart,
+        )
 
     certain = Certain(final, [(i,) for i in alphabet], depth)
     count = 0
@@ -104,7 +126,9 @@ def walk(rules, pieces, special, clean_up, skip, byte_fallback, length, depth, a
                     t = t.copy()
                 shown += t.push(token_id)
             spelled = [pieces[i] for i in ids]
-            assert shown == certain(ids), f"{spelled}: {shown!r} is shown, {certain(ids)!r} is certain"
+            assert shown == certain(ids), (
+                f"{spelled}: {shown!r} is shown, {certain(ids)!r} is certain"
+            )
             assert shown + t.flush() == final(ids), spelled
             assert t.held == b""
             count += 1
@@ -115,11 +139,14 @@ def walk(rules, pieces, special, clean_up, skip, byte_fallback, length, depth, a
 WAYS = [
     (name, byte_fallback)
     for name, (_, pieces, _) in FAMILIES.items()
-    for byte_fallback in (("hf", "utf8") if any(piece.startswith("<0x") for piece in pieces) else ("hf",))
+    for byte_fallback in (
+        ("hf", "utf8") if any(piece.startswith("<0x") for piece in pieces) else ("hf",)
+    )
 ]
 
 
-# Special tokens are skipped in every second of these ways and shown in the others; `make soak` does both in each.
+# Special tokens are skipped in every second of these ways and shown in the others; `make soak` does
+# both in each.
 SKIPS = [
     pytest.param(
         *(name, byte_fallback, skip),
@@ -131,19 +158,38 @@ SKIPS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "byte_fallback", "skip"), SKIPS)
 def test_every_push_shows_what_is_certain(name, byte_fallback, skip):
     rules, pieces, clean_up = FAMILIES[name]
     special = {len(pieces) - 1}
     length = 2 if clean_up else 3
-    assert walk(rules, pieces, special, clean_up, skip, byte_fallback, length, 3, range(len(pieces))) > 30
+    assert (
+        walk(rules, pieces, special, clean_up, skip, byte_fallback, length, 3, range(len(pieces)))
+        > 30
+    )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "byte_fallback"), WAYS)
 def test_every_push_with_special_tokens_set_apart_shows_what_is_certain(name, byte_fallback):
     rules, pieces, clean_up = FAMILIES[name]
     length = 2 if clean_up else 3
-    assert walk(rules, pieces, {len(pieces) - 1}, clean_up, False, byte_fallback, length, 3, range(len(pieces)), apart=True) > 30
+    assert (
+        walk(
+            rules,
+            pieces,
+            {len(pieces) - 1},
+            clean_up,
+            False,
+            byte_fallback,
+            length,
+            3,
+            range(len(pieces)),
+            apart=True,
+        )
+        > 30
+    )
 
 
 @pytest.mark.soak
@@ -153,20 +199,54 @@ def test_every_push_of_longer_streams_shows_what_is_certain(name, byte_fallback)
     walk(rules, pieces, {len(pieces) - 1}, clean_up, True, byte_fallback, 4, 3, range(len(pieces)))
 
 
-def test_byte_fallback_behind_a_fuse_acts_on_a_text_that_is_one_byte_token():
-    pieces = ["<0x4", "1>", "z", "<0xE4>"]
-    vocabulary = Vocabulary.from_pieces(pieces, sequence(FUSE, FALLBACK))
-
-    def pushed(*ids):
-        t = Detokenizer(vocabulary)
-        return [t.push(i) for i in ids] + [t.flush()]
-
-    assert pushed(0, 1) == ["", "", "A"]
-    assert pushed(0, 1, 2) == ["", "", "<0x41>z", ""]
-    assert pushed(0, 2) == ["", "<0x4z", ""]
-    assert pushed(3) == ["", "\ufffd"]
+@pytest.mark.parametrize(
+    "rule", [word_piece(True), CTC, FALLBACK, {"type": "BPEDecoder", "suffix": "</w>"}]
+)
+@pytest.mark.parametrize("join", [FUSE, BYTE_LEVEL, sequence(FALLBACK, FUSE)])
+def test_a_rule_for_tokens_is_refused_behind_a_rule_that_joins_them(join, rule):
+    with pytest.raises(TokenizerFormatError, match=f"decoder {rule['type']} behind"):
+        Vocabulary.from_pieces(["a"], sequence(join, rule))
 
 
+# These orders are right and late: some text comes later than it is certain. transformers makes the last one of GGUF files of Llama 3.
+LATE = {
+    "byte tokens before a metaspace": (sequence(FALLBACK, metaspace("always"), FUSE, strip(1, 0)), ["▁a", "<0xC3>", "<0xA9>", "<0xE4>", "▁"]),
+    "byte tokens before a byte-level rule": (sequence(FALLBACK, BYTE_LEVEL), ["Ġa", "<0xC3>", "<0xA9>", "ð"]),
+    "a byte-level rule behind a fuse": (
+        sequence(FALLBACK, FUSE, SPACE, BYTE_LEVEL, strip(1, 0)), ["Ġa", "<0xC3>", "▁", "ð", "Ł"]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("byte_fallback", ["hf", "utf8"])
+@pytest.mark.parametrize("name", LATE)
+def test_rules_that_are_late_are_right_at_the_end(name, byte_fallback):
+    rules, pieces = LATE[name]
+    vocabulary = Vocabulary.from_pieces(pieces, rules)
+    assert not Detokenizer(vocabulary).exact
+    for ids in itertools.product(range(len(pieces)), repeat=4):
+        t = Detokenizer(vocabulary, byte_fallback=byte_fallback)
+        shown = "".join([t.push(i) for i in ids]) + t.flush()
+        assert shown == decode(rules, [pieces[i] for i in ids], byte_fallback)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        sequence(FUSE, *[replace(f"<n{n}>", " do <n") for n in range(4)], strip(1, 0)),
+        sequence(FUSE, *[replace("ab" * n, "a") for n in range(1, 9)]),
+    ],
+)
+def test_many_replacements_behind_each_other_are_late_instead_of_slow(rules):
+    pieces = [*"ab<n1 >do't.", "ab" * 9]
+    vocabulary = Vocabulary.from_pieces(pieces, rules, clean_up=True)
+    t = Detokenizer(vocabulary)
+    assert "too many states" in t.late_because
+    ids = [n * 7 % len(pieces) for n in range(60)]
+    assert t.feed(ids) + t.flush() == decode(rules, [pieces[i] for i in ids], clean_up=True)
+
+
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("byte_fallback", ["hf", "utf8"])
 def test_the_small_tokenizers_of_the_torture_list_obey_too(data, byte_fallback):
@@ -174,23 +254,50 @@ def test_the_small_tokenizers_of_the_torture_list_obey_too(data, byte_fallback):
     count = 0
     for name, tokenizer in found.items():
         pieces = tokenizer["vocab"] + tokenizer["special"] + tokenizer["added"]
-        special = set(range(len(tokenizer["vocab"]), len(tokenizer["vocab"]) + len(tokenizer["special"])))
-        # Of a large vocabulary the tokens that are more than one byte, which the bytes of a character stand beside.
-        wanted = [i for i, piece in enumerate(pieces) if len(pieces) < 30 or (len(piece) > 1 and piece[:3] != "<0x")]
-        wanted += [pieces.index(piece) for piece in ("<0xE4>", "<0xBD>", "<0xA0>", "<0xFF>", "ð", "Ł", "ĺ", "Ģ") if piece in pieces]
+        special = set(
+            range(len(tokenizer["vocab"]), len(tokenizer["vocab"]) + len(tokenizer["special"]))
+        )
+        # Of a large vocabulary the tokens that are more than one byte, which the bytes of a
+        # character stand beside.
+        wanted = [
+            i
+            for i, piece in enumerate(pieces)
+            if len(pieces) < 30 or (len(piece) > 1 and piece[:3] != "<0x")
+        ]
+        wanted += [
+            pieces.index(piece)
+            for piece in ("<0xE4>", "<0xBD>", "<0xA0>", "<0xFF>", "ð", "Ł", "ĺ", "Ģ")
+            if piece in pieces
+        ]
         clean_up = "transformers_kwargs" in tokenizer
         if clean_up:  # what the clean-up looks at, all of it: see above
-            wanted = [i for i, piece in enumerate(pieces) if piece in ("n", "'", "t", "s", "do", ".", "Ġ", "Ġ'")]
+            wanted = [
+                i
+                for i, piece in enumerate(pieces)
+                if piece in ("n", "'", "t", "s", "do", ".", "Ġ", "Ġ'")
+            ]
         for start in range(0, len(wanted), 6 if not clean_up else 99):
             alphabet = wanted if clean_up else wanted[start : start + 6] + wanted[-3:]
-            count += walk(tokenizer["decoder"], pieces, special, clean_up, True, byte_fallback, 2, 3, sorted(set(alphabet)))
+            count += walk(
+                tokenizer["decoder"],
+                pieces,
+                special,
+                clean_up,
+                True,
+                byte_fallback,
+                2,
+                3,
+                sorted(set(alphabet)),
+            )
             assert count, name
     assert count > 1000
 
 
 @pytest.mark.native
 def test_the_reference_says_what_hugging_face_says():
-    """The reference is only worth something if it is right: random pieces through `tokenizers` itself."""
+    """The reference is only worth something if it is right: random pieces through `tokenizers`
+    itself.
+    """
     import random
 
     from tokenizers import Tokenizer
@@ -198,8 +305,14 @@ def test_the_reference_says_what_hugging_face_says():
     rng = random.Random(7)
     for name, (rules, pieces, clean_up) in FAMILIES.items():
         if clean_up or any(f'"stop": {n}' in json.dumps(rules) for n in (1, 2)):
-            continue  # a clean-up is transformers', not tokenizers'; the Rust strip panics on a text that it strips to nothing
-        model = {"type": "WordLevel", "vocab": {piece: i for i, piece in enumerate(pieces)}, "unk_token": pieces[0]}
+            # a clean-up is transformers', not tokenizers'; the Rust strip panics on a text that it
+            # strips to nothing
+            continue
+        model = {
+            "type": "WordLevel",
+            "vocab": {piece: i for i, piece in enumerate(pieces)},
+            "unk_token": pieces[0],
+        }
         document = {
             "version": "1.0",
             "added_tokens": [],

@@ -1,20 +1,32 @@
-"""Calls that were recorded in CPython, made again in whatever Python this is: each must give what it gave there. (recorder.py records.)
+"""Calls that were recorded in CPython, made again in whatever Python this is: each must give what
+it gave there. (recorder.py records.)
 
-In: a file of JSON lines: `[name of a test]`, and `[object, name, arguments, keywords, outcome, look]` for each call. Out: JSON, what was
-played and what came out otherwise. Runs in MicroPython, so it keeps to what that has.
+In: a file of JSON lines: `[name of a test]`, and `[object, name, arguments, keywords, outcome,
+look]` for each call. Out: JSON, what was played and what came out otherwise. Runs in MicroPython,
+so it keeps to what that has.
 
-`object` is the number of the object that the call is made on; for functions and classes it is null, and `name` is dotted. Objects are
-numbered as they come to light. `arguments` is null where a computed attribute is read; `=name` sets an attribute. `outcome` is what was
-returned, {"!": [type, message]} of what was raised, or "?" for what differs between Pythons and may. `look` are the object's public
-attributes that have changed. `[script, lines]` is a script beside this file and what it says.
+`object` is the number of the object that the call is made on; for functions and classes it is null,
+and `name` is dotted. Objects are numbered as they come to light. `arguments` is null where a
+computed attribute is read; `=name` sets an attribute. `outcome` is what was returned, {"!": [type,
+message]} of what was raised, or "?" for what differs between Pythons and may. `look` are the
+object's public attributes that have changed. `[script, lines]` is a script beside this file and
+what it says.
 """
 
 import json
 import os
 import sys
 
-# What Python itself says about a wrong argument is worded by each Python as it likes; the type is the same.
-WORDED_BY_PYTHON = ("TypeError", "AttributeError", "KeyError", "IndexError", "OverflowError", "ZeroDivisionError")
+# What Python itself says about a wrong argument is worded by each Python as it likes; the type is
+# the same.
+WORDED_BY_PYTHON = (
+    "TypeError",
+    "AttributeError",
+    "KeyError",
+    "IndexError",
+    "OverflowError",
+    "ZeroDivisionError",
+)
 # Rules by regular expression need unicodedata: MicroPython refuses them, and says so.
 NEEDS_PYODIDE = "a regular expression needs Pyodide"
 MOST_WRONG = 4000
@@ -85,7 +97,9 @@ class Objects:
             return bytes.fromhex(told["b"])
         if "t" in told:
             items = [self.value(item) for item in told["t"]]
-            named = [cls for cls in self.classes if cls.__name__ == told["n"]] if told["n"] else None
+            named = (
+                [cls for cls in self.classes if cls.__name__ == told["n"]] if told["n"] else None
+            )
             return named[0](*items) if named else tuple(items)
         if "s" in told:
             return frozenset([self.value(item) for item in told["s"]])
@@ -107,21 +121,32 @@ def error_told(error):
 
 
 def alike(got, want):
-    """Say whether two told values are the same; JSON texts are compared by what they say, as MicroPython's dicts have no order."""
+    """Say whether two told values are the same. Texts of JSON are compared line by line as values,
+    as MicroPython's dicts have no order.
+    """
     if got == want:
         return True
     if isinstance(got, str) and isinstance(want, str) and got[:1] == "{" == want[:1]:
         try:
-            return json.loads(got) == json.loads(want)
+            return _lines(got) == _lines(want)
         except ValueError:
             return False
     if isinstance(got, list) and isinstance(want, list):
         return len(got) == len(want) and all(alike(got[i], want[i]) for i in range(len(got)))
     if isinstance(got, dict) and isinstance(want, dict):
-        if "!" in got and "!" in want and got["!"][0] == want["!"][0] and got["!"][0] in WORDED_BY_PYTHON:
+        if (
+            "!" in got
+            and "!" in want
+            and got["!"][0] == want["!"][0]
+            and got["!"][0] in WORDED_BY_PYTHON
+        ):
             return True
         return sorted(got) == sorted(want) and all(alike(got[key], want[key]) for key in got)
     return False
+
+
+def _lines(text):
+    return [json.loads(line) for line in text.rstrip("\n").split("\n")]
 
 
 def found(name):
@@ -161,7 +186,9 @@ def script_lines(name):
 
 
 def play(path, modules):
-    """Play a recording; return {"calls", "tests", "scripts", "wrong": [[test, call, what came out], …]} as JSON."""
+    """Play a recording; return {"calls", "tests", "scripts", "wrong": [[test, call, what came out],
+    …]} as JSON.
+    """
     for module in modules.split(" "):
         __import__("detok_py." + module)
     classes = []
@@ -190,7 +217,13 @@ def play(path, modules):
             for n in range(max(len(lines), len(want))):
                 got = lines[n] if n < len(lines) else "nothing"
                 if n >= len(want) or not alike(got, want[n]):
-                    wrong.append([name, "line " + str(n) + ": " + str(want[n] if n < len(want) else "nothing"), str(got)])
+                    wrong.append(
+                        [
+                            name,
+                            "line " + str(n) + ": " + str(want[n] if n < len(want) else "nothing"),
+                            str(got),
+                        ]
+                    )
                     break
             continue
         if objects is None:
@@ -209,7 +242,9 @@ def play(path, modules):
             objects = None  # what comes after it in the same test would only repeat it
             continue
         for key in look:
-            shown = objects.tell(getattr(objects.by_number[outcome["o"] if number is None else number], key))
+            shown = objects.tell(
+                getattr(objects.by_number[outcome["o"] if number is None else number], key)
+            )
             if not alike(shown, look[key]):
                 wrong.append([test, line, key + " is " + json.dumps(shown)])
         if len(wrong) >= MOST_WRONG:

@@ -1,6 +1,8 @@
-"""One recording of the tests of the decode path, made when it is first wanted and again when anything that goes into it has changed.
+"""One recording of the tests of the decode path, made when it is first wanted and again when
+anything that goes into it has changed.
 
-It is kept in .build/recordings/ under the hash of what it is made from, because the tests in Node and in each browser play the same one.
+It is kept in .build/recordings/ under the hash of what it is made from, because the tests in Node
+and in each browser play the same one.
 """
 
 import fcntl
@@ -14,33 +16,49 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "micropython"
 FOLDER = ROOT / ".build" / "recordings"
 RECORDED = (
-    "tests/test_utf8.py", "tests/test_vocabulary.py", "tests/test_detokenizer.py", "tests/test_segments.py", "tests/test_chat.py",
-    "tests/test_wire.py", "tests/test_session.py", "tests/laws", "tests/goldens/test_torture_decoding.py",
+    "tests/decode",
+    "tests/protocol",
+    "tests/laws",
+    "tests/goldens/test_torture_decoding.py",
     "tests/goldens/test_torture_segments.py",
-)  # fmt: skip
+)
 SCRIPTS = tuple(sorted(path.stem for path in HERE.glob("script_*.py")))
 
 
 def fingerprint(data: Path | None) -> str:
     digest = hashlib.sha256()
-    files = [*ROOT.glob("detok_py/*.py"), *HERE.glob("*.py"), ROOT / "tests" / "conftest.py", ROOT / "tests" / "vectors" / "wire.json"]
-    files += [file for name in RECORDED for file in (sorted((ROOT / name).glob("*.py")) if name.count(".") == 0 else [ROOT / name])]
+    files = [
+        *ROOT.glob("detok_py/**/*.py"),
+        *HERE.glob("*.py"),
+        ROOT / "tests" / "conftest.py",
+        ROOT / "tests" / "vectors" / "wire.json",
+    ]
+    files += [
+        file
+        for name in RECORDED
+        for file in (sorted((ROOT / name).glob("*.py")) if name.count(".") == 0 else [ROOT / name])
+    ]
     for path in [*files, *([data / "torture.json"] if data else [])]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
-def recording(data: Path | None) -> Path:
-    """Return the file of the recording. `data` is the folder of the large test data, where there is one."""
+def recording(data: Path | None, tier: str = "any") -> Path:
+    """Return the file of the recording of a tier's tests.
+
+    `data` is the folder of the large test data, where there is one.
+    """
     FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / f"{fingerprint(data)[:24]}.jsonl"
+    key = fingerprint(data)[:24]
+    path = FOLDER / f"{key}-{tier}.jsonl"
     with open(FOLDER / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes
         if not path.exists():
             for old in FOLDER.glob("*.jsonl"):
-                old.unlink()
+                if not old.name.startswith(key):
+                    old.unlink()
             made = path.with_suffix(".part")
-            record(made)
+            record(made, tier)
             with made.open("a", encoding="utf-8") as file:
                 for script in SCRIPTS:
                     file.write(said(script) + "\n")
@@ -48,12 +66,30 @@ def recording(data: Path | None) -> Path:
     return path
 
 
-def record(path: Path) -> None:
+def record(path: Path, tier: str) -> None:
     """Run the tests with the recorder. A test that fails there makes the recording worthless."""
-    command = [sys.executable, "-m", "pytest", *RECORDED, "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "recorder"]
-    command += ["--record", str(path), "-m", "not soak", "--hypothesis-seed=0"]
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(HERE)]), DETOK_PROFILE="check")
-    for name in [name for name in environment if name.startswith("PYTEST_")]:  # what this process's own pytest has said to its children
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *RECORDED,
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:randomly",
+        "-p",
+        "recorder",
+    ]
+    command += ["--record", str(path), f"--tier={tier}", "--hypothesis-seed=0"]
+    environment = dict(
+        os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(HERE)]), DETOK_PROFILE="check"
+    )
+    for name in [
+        name for name in environment if name.startswith("PYTEST_")
+    ]:  # what this process's own pytest has said to its children
         del environment[name]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -64,4 +100,6 @@ def said(script: str) -> str:
     """Return the line of a recording for one of the scripts: its name, and what it says in CPython."""
     code = f"import json, player; print(json.dumps([{script!r}, player.script_lines({script!r})]))"
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(HERE)]))
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout.strip()

@@ -12,10 +12,15 @@ const here = dirname(fileURLToPath(import.meta.url));
 const runtime = join(here, "..", "..", ".build", "runtime");
 const [recording, modules] = process.argv.slice(2);
 const { loadMicroPython } = await import(pathToFileURL(join(runtime, "micropython.mjs")).href);
-const { interpreter } = await startPython(loadMicroPython, join(runtime, "micropython.wasm"), readFileSync(join(runtime, "detok_micropython.bin")));
+const { interpreter } = await startPython(
+  loadMicroPython,
+  join(runtime, "micropython.wasm"),
+  readFileSync(join(runtime, "detok_micropython.bin")),
+);
 interpreter.FS.mkdirTree("/replay");
 for (const name of readdirSync(here)) {
-  if (name.endsWith(".py")) interpreter.FS.writeFile(`/replay/${name}`, readFileSync(join(here, name)));
+  if (name.endsWith(".py"))
+    interpreter.FS.writeFile(`/replay/${name}`, readFileSync(join(here, name)));
 }
 interpreter.runPython('import sys\nsys.path.append("/replay")');
 interpreter.FS.writeFile("/recording", readFileSync(recording));

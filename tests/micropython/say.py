@@ -1,4 +1,6 @@
-"""What the scripts in this folder share: one JSON value a line, and numbers that are random and everywhere the same."""
+"""What the scripts in this folder share: one JSON value a line, and numbers that are random and
+everywhere the same.
+"""
 
 SAID = []
 
@@ -17,7 +19,9 @@ def plain(value):
 
 
 class Numbers:
-    """A linear congruential generator (the constants of Knuth's MMIX), because `random` differs between Pythons."""
+    """A linear congruential generator (the constants of Knuth's MMIX), because `random` differs
+    between Pythons.
+    """
 
     def __init__(self, seed):
         self.state = seed

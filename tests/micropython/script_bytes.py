@@ -1,4 +1,6 @@
-"""Bytes to text: boundary bytes in all combinations of three, mixed texts, every policy; a byte at a time and cut at random."""
+"""Bytes to text: boundary bytes in all combinations of three, mixed texts, every policy; a byte at
+a time and cut at random.
+"""
 
 from say import Numbers, say
 
@@ -37,7 +39,9 @@ for first in EDGES:
         for third in EDGES:
             stream = StreamingDetokenizer()
             data = bytes([first, second, third])
-            row.append("|".join([stream.feed(data[i : i + 1]) for i in range(3)]) + "|" + stream.flush())
+            row.append(
+                "|".join([stream.feed(data[i : i + 1]) for i in range(3)]) + "|" + stream.flush()
+            )
             row.append(last_complete_utf8_end(data))
     say(first, row)
 
@@ -48,7 +52,8 @@ def pieces_of(data):
     return [stream.feed(bytes([byte])) for byte in data] + [stream.flush()]
 
 
-# All sequences of one byte and of two, byte by byte and whole; and a sample of three and four that are nearly characters.
+# All sequences of one byte and of two, byte by byte and whole; and a sample of three and four that
+# are nearly characters.
 for first in range(256):
     row = [pieces_of([first])]
     for second in range(256):
@@ -63,7 +68,10 @@ for size in (3, 4):
         row = []
         for _ in range(25):
             data = [numbers.choose([0xE0, 0xE4, 0xED, 0xEF, 0xF0, 0xF4, 192 + numbers.below(64)])]
-            data += [128 + numbers.below(64) if numbers.below(8) else numbers.below(256) for _ in range(size - 1)]
+            data += [
+                128 + numbers.below(64) if numbers.below(8) else numbers.below(256)
+                for _ in range(size - 1)
+            ]
             row.append([bytes(data), "|".join(pieces_of(data))])
         say(size, row)
 

@@ -1,10 +1,19 @@
-"""Text to a chat: stops, reasoning, tool calls and markers, cut at random; from bytes and from ids; saved and taken up in mid-stream."""
+"""Text to a chat: stops, reasoning, tool calls and markers, cut at random; from bytes and from ids;
+saved and taken up in mid-stream.
+"""
 
 import json
 
 from say import Numbers, say
 
-from detok_py import ChatStream, Detokenizer, StopStrings, StreamingDetokenizer, Vocabulary, strip_thinking
+from detok_py import (
+    ChatStream,
+    Detokenizer,
+    StopStrings,
+    StreamingDetokenizer,
+    Vocabulary,
+    strip_thinking,
+)
 
 PARTS = [
     "<think>", "</think>", "<tool_call>", "</tool_call>", "STOP", "ST", "<", "<think", "OP", "</th", "ink>", "<|im_end|>", "<|im_",
@@ -28,8 +37,16 @@ def cut(data, most):
 for _ in range(150):
     text = "".join([numbers.choose(PARTS) for _ in range(3 + numbers.below(12))])
     stops = StopStrings(["STOP", "OPé", "ok. ok"], include=numbers.below(2) == 1)
-    say(text, [stops.feed(piece) for piece in cut(text, 3)], stops.flush(), stops.stopped, strip_thinking(text))
-    chat = ChatStream(StreamingDetokenizer(), stop=["STOP", "OPé"], start=numbers.choose(["content", "reasoning"]))
+    say(
+        text,
+        [stops.feed(piece) for piece in cut(text, 3)],
+        stops.flush(),
+        stops.stopped,
+        strip_thinking(text),
+    )
+    chat = ChatStream(
+        StreamingDetokenizer(), stop=["STOP", "OPé"], start=numbers.choose(["content", "reasoning"])
+    )
     deltas = []
     for piece in cut(text.encode(), 4):
         deltas.append([(delta.channel, delta.text) for delta in chat.feed(piece)])
@@ -41,6 +58,11 @@ table = [part.encode() for part in PARTS] + [b"\xf0\x9f", b"\x91\xa9", b"\xff", 
 vocabulary = Vocabulary.from_bytes(table, special_ids=[len(table) - 1], eos_ids=[len(table) - 1])
 for _ in range(150):
     ids = [numbers.below(len(table) - (1 if numbers.below(4) else 0)) for _ in range(10)]
-    chat = ChatStream(Detokenizer(vocabulary), stop=["STOP"], eos_ids=vocabulary.eos_ids, trim_artifacts=numbers.below(2) == 1)
+    chat = ChatStream(
+        Detokenizer(vocabulary),
+        stop=["STOP"],
+        eos_ids=vocabulary.eos_ids,
+        trim_artifacts=numbers.below(2) == 1,
+    )
     deltas = [[(delta.channel, delta.text) for delta in chat.feed(piece)] for piece in cut(ids, 3)]
     say(ids, deltas, [(delta.channel, delta.text) for delta in chat.flush()], chat.finish_reason)

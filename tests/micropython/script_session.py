@@ -1,9 +1,13 @@
-"""detok.v1: frames there and back, bad frames refused, and a whole run over a connection that is lost again and again."""
+"""detok.v1: frames packed and unpacked, bad frames refused, and runs over a connection that is lost
+many times.
+"""
 
 from say import Numbers, say
 
-from detok_py import session, wire
 from detok_py.errors import RemoteProtocolError
+from detok_py.protocol import wire
+from detok_py.protocol.client import ClientSession
+from detok_py.protocol.server import RunStore, ServerSession
 
 numbers = Numbers(5)
 for n in (0, 1, 127, 128, 300, 16383, 16384, 2**21, 2**31 - 1):
@@ -12,7 +16,11 @@ for _ in range(50):
     ids = [numbers.below(2 ** (1 + numbers.below(20))) for _ in range(numbers.below(9))]
     tokens = [(i, bytes([numbers.below(256) for _ in range(numbers.below(5))])) for i in ids]
     say(
-        ids, wire.pack_ids(ids), wire.unpack_ids(wire.pack_ids(ids)), wire.pack_tokens(tokens), wire.unpack_tokens(wire.pack_tokens(tokens))
+        ids,
+        wire.pack_ids(ids),
+        wire.unpack_ids(wire.pack_ids(ids)),
+        wire.pack_tokens(tokens),
+        wire.unpack_tokens(wire.pack_tokens(tokens)),
     )
 for _ in range(300):
     frame = bytes([numbers.below(5)] + [numbers.below(256) for _ in range(numbers.below(7))])
@@ -20,7 +28,18 @@ for _ in range(300):
         say(frame, wire.read_data(frame))
     except RemoteProtocolError as error:
         say(frame, error.code, str(error))
-for frame in ("", "{", "[]", "null", '{"type":1}', '{"type":"ping"}', '{"type":"ack","n":3}', "[" * 100, '{"a":1}', '{"type":"x","n":NaN}'):
+for frame in (
+    "",
+    "{",
+    "[]",
+    "null",
+    '{"type":1}',
+    '{"type":"ping"}',
+    '{"type":"ack","n":3}',
+    "[" * 100,
+    '{"a":1}',
+    '{"type":"x","n":NaN}',
+):
     try:
         say(sorted(wire.read_message(frame).keys()))
     except RemoteProtocolError as error:
@@ -39,14 +58,14 @@ for text in (
 HELLO = {"engine": {"name": "test"}, "vocabulary": None}
 for data in ("bytes", "ids", "both"):
     for _ in range(8):
-        store = session.RunStore(window={"bytes": 64, "tokens": 16})
-        client = session.ClientSession(ack_every=5, max_attempts=1000)
+        store = RunStore(window={"bytes": 64, "tokens": 16})
+        client = ClientSession(ack_every=5, max_attempts=1000)
         client.generate(prompt="go", want=data, run_id="run-0000000000000000")
         log = []
         run = None
         left = 40
         for _ in range(60):  # connections
-            server = session.ServerSession(store, HELLO)
+            server = ServerSession(store, HELLO)
             client.opened()
             for _ in range(2 + numbers.below(6)):  # turns before the line is cut
                 for frame in server.frames():

@@ -24,10 +24,18 @@ const { loadPyodide } = await import(pathToFileURL(join(runtime, "pyodide.mjs"))
 const python = await loadPyodide({
   indexURL: `${runtime}/`,
   stdLibURL: join(runtime, "python_stdlib.zip"),
-  env: { ...(process.env.DETOK_EVERYTHING ? { DETOK_EVERYTHING: "1" } : {}), HOME: "/home/pyodide", PYTEST_DISABLE_PLUGIN_AUTOLOAD: "1", PYTHONPYCACHEPREFIX: "/pycache", COLUMNS: "120" },
+  env: {
+    HOME: "/home/pyodide",
+    PYTEST_DISABLE_PLUGIN_AUTOLOAD: "1",
+    PYTHONPYCACHEPREFIX: "/pycache",
+    COLUMNS: "120",
+  },
 });
 // Byte for byte: by lines, each of pytest's dots would get a line of its own.
-const through = (/** @type {number} */ fd) => ({ isatty: false, write: (/** @type {Uint8Array} */ bytes) => writeSync(fd, bytes) });
+const through = (/** @type {number} */ fd) => ({
+  isatty: false,
+  write: (/** @type {Uint8Array} */ bytes) => writeSync(fd, bytes),
+});
 python.setStdout(through(1));
 python.setStderr(through(2));
 
@@ -44,13 +52,21 @@ python.FS.writeFile("/project/pyproject.toml", settings.replace(/^asyncio_.*\n/g
 const data = process.env.DETOK_DATA ?? join(dirname(root), "shared", "data");
 if (existsSync(data)) mount(data, "/shared/data");
 
-const wheel = (await readdir(runtime)).find((name) => name.startsWith("detok_py-") && name.endsWith(".whl"));
-if (!wheel) throw new Error("there is no wheel of detok_py in .build/runtime; run: python3 tools/setup.py test");
+const wheel = (await readdir(runtime)).find(
+  (name) => name.startsWith("detok_py-") && name.endsWith(".whl"),
+);
+if (!wheel)
+  throw new Error(
+    "there is no wheel of detok_py in .build/runtime; run: python3 tools/setup.py test",
+  );
 const where = python.runPython("import site; site.getsitepackages()[0]");
-python.unpackArchive(new Uint8Array(await readFile(join(runtime, wheel))), "wheel", { extractDir: where });
+python.unpackArchive(new Uint8Array(await readFile(join(runtime, wheel))), "wheel", {
+  extractDir: where,
+});
 
 const given = process.argv.slice(2);
-const [, part = "1", parts = "1"] = given.map((word) => /^--part=(\d+)\/(\d+)$/.exec(word)).find(Boolean) ?? [];
+const [, part = "1", parts = "1"] =
+  given.map((word) => /^--part=(\d+)\/(\d+)$/.exec(word)).find(Boolean) ?? [];
 python.globals.set("words", python.toPy(given.filter((word) => !word.startsWith("--part="))));
 python.globals.set("part", Number(part) - 1);
 python.globals.set("parts", Number(parts));
@@ -71,7 +87,7 @@ class Part:
 
 int(pytest.main([
     "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "_hypothesis_pytestplugin",
-    "-q", "--continue-on-collection-errors", "--ignore=tests/browser", "--ignore=tests/pyodide", "-m", "not soak and not slow", *words,
+    "-q", "--continue-on-collection-errors", "--ignore=tests/browser", "--ignore=tests/pyodide", *words,
 ], plugins=[Part()]))
 `);
 process.exit(code);

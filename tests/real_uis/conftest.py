@@ -1,4 +1,7 @@
-"""Fixtures for the real chat UIs. What was seen is told at the end of the run, a row a test: docs/real-uis.md has such a table."""
+"""Fixtures for the real chat UIs.
+
+The run ends with a table of results, one row per test, as in docs/real-uis.md.
+"""
 
 import collections
 import runpy
@@ -14,8 +17,10 @@ BROWSERS = runpy.run_path(str(ROOT / "tools" / "browsers.py"))
 
 
 @pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args: dict[str, Any], browser_name: str) -> dict[str, Any]:
-    """Pytest-playwright's launch options, with the program that was found; no name but 127.0.0.1 resolves."""
+def browser_type_launch_args(
+    browser_type_launch_args: dict[str, Any], browser_name: str
+) -> dict[str, Any]:
+    """Return the launch options with the browser's path and the project's settings."""
     program = BROWSERS["find"](browser_name)
     if program is None:
         pytest.skip(f"no {browser_name.capitalize()} on the PATH")
@@ -37,7 +42,7 @@ def context(context: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def engine() -> Any:
-    """The address of llama.cpp with the reciting model."""
+    """Yield the address of llama.cpp with the reciting model."""
     program = start_engine()
     yield f"http://127.0.0.1:{program.said['port']}"
     program.stop()
@@ -45,14 +50,14 @@ def engine() -> Any:
 
 @pytest.fixture(scope="session")
 def before_engine(engine: str) -> Any:
-    """The proxy between the UIs' servers and the engine."""
+    """Yield the proxy between the UIs' servers and the engine."""
     with ChaosProxy(engine, delay=0.001) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="session")
 def address_of(before_engine: ChaosProxy) -> Any:
-    """Return where a UI is; its server is started when it is first asked for."""
+    """Yield the function that returns a UI's address and starts its server on first use."""
     running: dict[str, Any] = {}
 
     def address(ui: UI) -> str:
@@ -66,7 +71,9 @@ def address_of(before_engine: ChaosProxy) -> Any:
 
 
 @pytest.fixture
-def conversation(page: Any, glyph_watch: Any, chaos: ChaosProxy, before_engine: ChaosProxy) -> Conversation:
+def conversation(
+    page: Any, glyph_watch: Any, chaos: ChaosProxy, before_engine: ChaosProxy
+) -> Conversation:
     return Conversation(page, glyph_watch, chaos, before_engine)
 
 
@@ -74,24 +81,39 @@ ROWS = pytest.StashKey[list[tuple[str, ...]]]()
 
 
 @pytest.fixture
-def tell(request: pytest.FixtureRequest, browser: Any, browser_name: str, conversation: Conversation) -> Any:
-    """Note what was seen, for the table at the end of the run."""
+def add_row(
+    request: pytest.FixtureRequest, browser: Any, browser_name: str, conversation: Conversation
+) -> Any:
+    """Return the function that adds a row to the table at the end of the run."""
     rows = request.config.stash.setdefault(ROWS, [])
 
-    def tell(ui: UI, split: str, result: dict[str, Any]) -> None:
-        counts = collections.Counter(entry["id"] for entry in result["violations"] + result["incomplete"])
+    def add_row(ui: UI, split: str, result: dict[str, Any]) -> None:
+        counts = collections.Counter(
+            entry["id"] for entry in result["violations"] + result["incomplete"]
+        )
         found = ", ".join(f"{number} {name}" for name, number in counts.items()) or "clean"
-        beyond = ", ".join(sorted(conversation.foreign)) or "nothing"
-        rows.append((ui.name, f"{ui.package} {ui.version}", f"{browser_name} {browser.version}", split, found, beyond))
+        beyond = ", ".join(sorted(conversation.foreign)) or "none"
+        rows.append(
+            (
+                ui.name,
+                f"{ui.package} {ui.version}",
+                f"{browser_name} {browser.version}",
+                split,
+                found,
+                beyond,
+            )
+        )
 
-    return tell
+    return add_row
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     rows = config.stash.get(ROWS, [])
     if rows:
-        terminalreporter.section("what was seen")
-        terminalreporter.write_line("| UI | package | browser | split | found | asked for beyond this machine |")
+        terminalreporter.section("results")
+        terminalreporter.write_line(
+            "| UI | package | browser | split | found | requests to other machines |"
+        )
         terminalreporter.write_line("|---|---|---|---|---|---|")
     for row in sorted(rows):
         terminalreporter.write_line("| " + " | ".join(row) + " |")

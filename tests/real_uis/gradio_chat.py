@@ -1,8 +1,8 @@
-"""Gradio's ChatInterface before an OpenAI-compatible engine.
+"""Gradio's ChatInterface with an OpenAI-compatible engine.
 
-In: `gradio_chat.py ENGINE`, the engine's address. Out: one line {"url": …} on stdout. `/client` reads the engine with the `openai`
-package, as Gradio's guide does; `/careless` decodes each chunk by itself: that is ours, and shows what the kit makes of it.
-It ends with its stdin.
+In: `gradio_chat.py ENGINE`, the engine's address. Out: one line {"url": …} on stdout. `/client`
+reads the engine with the `openai` package, as Gradio's guide does. `/careless` is our faulty
+reader, which decodes each chunk by itself. The program ends when its stdin is closed.
 """
 
 import json
@@ -26,7 +26,7 @@ client = OpenAI(base_url=f"{ENGINE}/v1", api_key="none")
 
 
 def with_client(message: str, history: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the answer so far, as the guide's example does."""
+    """Yield the answer so far, as in the guide's example."""
     answer = ""
     for event in client.chat.completions.create(
         model="recite", messages=[{"role": "user", "content": message}], stream=True, temperature=0

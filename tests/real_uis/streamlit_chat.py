@@ -1,4 +1,7 @@
-"""Streamlit's chat elements before an OpenAI-compatible engine, as its tutorial writes them: `streamlit run … -- ENGINE`."""
+"""Streamlit's chat elements with an OpenAI-compatible engine, as in its tutorial.
+
+Run it with `streamlit run … -- ENGINE`.
+"""
 
 import sys
 
@@ -15,5 +18,7 @@ if prompt := st.chat_input("Message"):
     with st.chat_message("user"):
         st.markdown(prompt)
     with st.chat_message("assistant"):
-        stream = client.chat.completions.create(model="recite", messages=messages, stream=True, temperature=0)
+        stream = client.chat.completions.create(
+            model="recite", messages=messages, stream=True, temperature=0
+        )
         messages.append({"role": "assistant", "content": st.write_stream(stream)})

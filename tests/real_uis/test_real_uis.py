@@ -1,4 +1,4 @@
-"""What the regression kit says of chat UIs that people use: nothing where nothing is broken, and the fault where there is one."""
+"""The regression kit on widely used chat UIs: it finds their faults and raises no false alarms."""
 
 import json
 import os
@@ -8,12 +8,15 @@ import sys
 import pytest
 from ui_rig import ROOT, TEXTS, UI, free_port, start_gradio
 
-SPLITS = [pytest.param(split, marks=pytest.mark.chaos(split=split, delay=0.001), id=split) for split in ("every-byte", "token", "random:7")]
-# ZWJ sequences, Thai, Japanese, Hindi, Arabic from right to left, rare Han and what else lies beyond 16 bits, a table and lists, and a
-# U+FFFD that was really sent.
+SPLITS = [
+    pytest.param(split, marks=pytest.mark.chaos(split=split, delay=0.001), id=split)
+    for split in ("every-byte", "token", "random:7")
+]
+# ZWJ sequences, Thai, Japanese, Hindi, Arabic from right to left, rare Han and other characters
+# beyond 16 bits, a table and lists, and a U+FFFD that the model really sends.
 ASKED = ("emoji", "th", "ja", "hi", "ar", "astral", "markdown", "replacement")
 
-SOUND = [
+CORRECT = [
     UI("Gradio ChatInterface", "gradio", "gradio", "/client/"),
     UI("Streamlit write_stream", "streamlit", "streamlit", "/"),
     UI("deep-chat, events", "deep-chat", "node", "/deep-chat.html?mode=events"),
@@ -22,15 +25,15 @@ SOUND = [
     UI("AI SDK useChat, text", "@ai-sdk/react", "node", "/ai-sdk.html?mode=text"),
     UI("assistant-ui, plain", "@assistant-ui/react", "node", "/assistant-ui.html?mode=plain"),
 ]
-# Their own typing-out of an answer, which is cut by UTF-16 unit.
+# These animate an answer as if typed, and cut it between UTF-16 units.
 BY_UNIT = [
     UI("deep-chat, simulation", "deep-chat", "node", "/deep-chat.html?mode=simulation"),
     UI("assistant-ui, smooth", "@assistant-ui/react", "node", "/assistant-ui.html?mode=smooth"),
 ]
-# Ours, not theirs: a reader that decodes each chunk by itself, put into a sound UI.
-CARELESS = [
-    UI("Gradio, our careless reader", "gradio", "gradio", "/careless/"),
-    UI("deep-chat, our careless handler", "deep-chat", "node", "/deep-chat.html?mode=careless"),
+# Our own faulty readers in correct UIs: they decode each chunk by itself.
+FAULTY = [
+    UI("Gradio, our faulty reader", "gradio", "gradio", "/careless/"),
+    UI("deep-chat, our faulty handler", "deep-chat", "node", "/deep-chat.html?mode=careless"),
 ]
 
 
@@ -39,65 +42,92 @@ def named(ui):
 
 
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("ui", SOUND, ids=named)
-def test_a_sound_ui_shows_every_answer_whole_and_is_not_blamed(ui, split, conversation, address_of, tell):
+@pytest.mark.parametrize("ui", CORRECT, ids=named)
+def test_a_correct_ui_passes(ui, split, conversation, address_of, add_row):
     conversation.open(address_of(ui))
     for name in ASKED:
         conversation.watch.expect_text(conversation.ask(name))
     result = conversation.watch.result(allow_literal=TEXTS["replacement"]["text"])
-    tell(ui, split, result)
+    add_row(ui, split, result)
     assert result["violations"] == []
     assert "ufffd-literal" in {entry["id"] for entry in result["passes"]}
-    assert [answer.sent.text for answer in conversation.before_engine.answers] == [TEXTS[name]["text"] for name in ASKED]
+    assert [answer.sent.text for answer in conversation.before_engine.answers] == [
+        TEXTS[name]["text"] for name in ASKED
+    ]
     assert conversation.errors == []
 
 
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("ui", BY_UNIT, ids=named)
-def test_a_text_that_is_typed_out_by_utf16_unit_is_caught_though_it_ends_whole(ui, split, conversation, address_of, tell):
+def test_cuts_between_utf16_units_are_found_although_the_final_text_is_right(
+    ui, split, conversation, address_of, add_row
+):
     conversation.open(address_of(ui))
-    # Which of the halves a frame falls on is chance; that no frame falls on any of some hundred is not.
+    # Whether a frame shows a given half of a pair varies, but some frame shows one of some hundred.
     for _ in range(5):
         conversation.watch.expect_text(conversation.ask("emoji"))
         conversation.watch.expect_text(conversation.ask("astral"))
         result = conversation.watch.result()
         if result["violations"]:
             break
-    tell(ui, split, result)
+    add_row(ui, split, result)
     assert {entry["id"] for entry in result["violations"]} == {"lone-surrogate"}
     assert all("UTF-16" in entry["cause_hint"] for entry in result["violations"])
 
 
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("ui", CARELESS, ids=named)
-def test_a_careless_reader_in_a_sound_ui_is_caught(ui, split, conversation, address_of, tell):
+@pytest.mark.parametrize("ui", FAULTY, ids=named)
+def test_a_faulty_reader_is_found(ui, split, conversation, address_of, add_row):
     conversation.open(address_of(ui))
     truth = conversation.ask("emoji")
     result = conversation.watch.result(truth=truth)
-    tell(ui, split, result)
+    add_row(ui, split, result)
     found = {entry["id"] for entry in result["violations"]}
     assert "ufffd-persistent" in found and found & {"changed-text", "dropped-text"}
 
 
-# --- from a shell -------------------------------------------------------------------------------------------------------
+# --- from a shell ---------------------------------------------------------------------------------
 @pytest.fixture
 def detok_check(browser_name, browser_type_launch_args, tmp_path):
-    """Run `detok check` as a person does; return its exit code and its verdict."""
+    """Return the function that runs `detok check`; it returns the exit code and the JSON result."""
 
     def check(address, *options):
-        environment = {**os.environ, f"DETOK_{browser_name.upper()}": str(browser_type_launch_args["executable_path"])}
+        environment = {
+            **os.environ,
+            f"DETOK_{browser_name.upper()}": str(browser_type_launch_args["executable_path"]),
+        }
         verdict = tmp_path / "verdict.json"
-        command = [sys.executable, "-m", "detok_py", "check", address, "--browser", browser_name, "--json", str(verdict)]
-        command += ["--prompt", TEXTS["emoji"]["prompt"], "--split", "every-byte", "--timeout", "120", *options]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+        command = [
+            sys.executable,
+            "-m",
+            "detok_py",
+            "check",
+            address,
+            "--browser",
+            browser_name,
+            "--json",
+            str(verdict),
+        ]
+        command += [
+            "--prompt",
+            TEXTS["emoji"]["prompt"],
+            "--split",
+            "every-byte",
+            "--timeout",
+            "120",
+            *options,
+        ]
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+        )
         assert done.returncode in (0, 1), done.stdout + done.stderr
         return done.returncode, json.loads(verdict.read_text("ascii"))
 
     return check
 
 
-@pytest.mark.parametrize("ui", SOUND, ids=named)
-def test_detok_check_finds_its_way_through_a_sound_ui(ui, address_of, before_engine, detok_check, tmp_path):
+@pytest.mark.parametrize("ui", CORRECT, ids=named)
+def test_detok_check_passes_a_correct_ui(ui, address_of, before_engine, detok_check, tmp_path):
     before_engine.split = "every-byte"
     (tmp_path / "emoji.txt").write_text(TEXTS["emoji"]["text"], encoding="utf-8")
     code, verdict = detok_check(address_of(ui), "--text", str(tmp_path / "emoji.txt"))
@@ -105,16 +135,24 @@ def test_detok_check_finds_its_way_through_a_sound_ui(ui, address_of, before_eng
     assert sum(stream["pieces"] for stream in verdict["streams"]) > len(TEXTS["emoji"]["text"])
 
 
-@pytest.mark.parametrize(("path", "code"), [("/client/", 0), ("/careless/", 1)], ids=["client", "careless"])
-def test_detok_check_stands_between_a_uis_own_server_and_the_engine(path, code, engine, detok_check):
+@pytest.mark.parametrize(
+    ("path", "code"), [("/client/", 0), ("/careless/", 1)], ids=["client", "careless"]
+)
+def test_detok_check_listens_between_a_uis_server_and_the_engine(path, code, engine, detok_check):
     port = free_port()
     gradio = start_gradio(f"http://127.0.0.1:{port}")
     try:
-        # Without --text: what the engine said is the truth.
-        found, verdict = detok_check(gradio.said["url"] + path, "--upstream", engine, "--listen", str(port))
+        # Without --text, the true text is what the engine sent.
+        found, verdict = detok_check(
+            gradio.said["url"] + path, "--upstream", engine, "--listen", str(port)
+        )
     finally:
         gradio.stop()
     assert found == code
     assert {entry["id"] for entry in verdict["incomplete"]} <= {"not-read"}
-    assert [stream for stream in verdict["streams"] if stream["url"].startswith(engine) and stream["finished"]]
+    assert [
+        stream
+        for stream in verdict["streams"]
+        if stream["url"].startswith(engine) and stream["finished"]
+    ]
     assert not code or "ufffd-persistent" in {entry["id"] for entry in verdict["violations"]}

@@ -1,8 +1,8 @@
-"""Real chat UIs before the engine that recites, with the chaos proxy on both sides of each: what starts them and what drives them.
+"""Starts real chat UIs with the reciting engine and drives them, with a chaos proxy on both sides.
 
     engine ── proxy ── the UI's own server ── proxy ── browser
 
-Both proxies cut in the same way. In: what `make real-uis` has installed in .build/real-uis/. Nothing is left running.
+Both proxies cut in the same way. `make real-uis` installs the UIs in .build/real-uis/.
 """
 
 import contextlib
@@ -32,10 +32,12 @@ TEXTS = {text["id"]: text for text in texts()}
 
 
 class Program:
-    """A child process that says in one JSON line where it is, and ends when its stdin does."""
+    """A child process that prints its address as a JSON line, and ends when its stdin is closed."""
 
     def __init__(self, *command: str | Path) -> None:
-        self.process = subprocess.Popen([str(word) for word in command], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [str(word) for word in command], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         assert self.process.stdout is not None
         self.said = json.loads(self.process.stdout.readline())
         self.reader = threading.Thread(target=self.process.stdout.read, daemon=True)
@@ -54,7 +56,8 @@ class Program:
 
 
 def start_node(engine: str) -> Program:
-    # Node looks for packages beside the file that imports them, and this folder's neighbours have other ones.
+    # Node searches for packages in the folders above the importing file, where this repository has
+    # other ones.
     site = INSTALLED / "site"
     shutil.rmtree(site, ignore_errors=True)
     shutil.copytree(HERE / "pages", site / "pages")
@@ -67,14 +70,31 @@ def start_gradio(engine: str) -> Program:
 
 
 class Streamlit:
-    """`streamlit run`, which neither takes port 0 nor says when it is ready."""
+    """Runs `streamlit run`, which does not accept port 0 and does not report when it is ready."""
 
     def __init__(self, engine: str) -> None:
         port = free_port()
-        options = {"port": port, "address": "127.0.0.1", "headless": "true", "fileWatcherType": "none"}
+        options = {
+            "port": port,
+            "address": "127.0.0.1",
+            "headless": "true",
+            "fileWatcherType": "none",
+        }
         words = [f"--server.{name}={value}" for name, value in options.items()]
-        command = [PYTHON, "-m", "streamlit", "run", HERE / "streamlit_chat.py", *words, "--browser.gatherUsageStats=false", "--", engine]
-        self.process = subprocess.Popen(command, cwd=INSTALLED, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        command = [
+            PYTHON,
+            "-m",
+            "streamlit",
+            "run",
+            HERE / "streamlit_chat.py",
+            *words,
+            "--browser.gatherUsageStats=false",
+            "--",
+            engine,
+        ]
+        self.process = subprocess.Popen(
+            command, cwd=INSTALLED, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
         self.said = {"url": f"http://127.0.0.1:{port}"}
         until = time.monotonic() + MOST_SECONDS
         while time.monotonic() < until and self.process.poll() is None:
@@ -90,8 +110,14 @@ class Streamlit:
 
 
 def start_engine() -> Program:
-    """Start llama.cpp with the model that recites; it says on which port."""
-    return Program(sys.executable, "-m", "detok_py.bridge.engines.recite_server", "--model", FOLDER / "recite.gguf")
+    """Start llama.cpp with the reciting model; the program prints its port."""
+    return Program(
+        sys.executable,
+        "-m",
+        "detok_py.bridge.engines.recite_server",
+        "--model",
+        FOLDER / "recite.gguf",
+    )
 
 
 def free_port() -> int:
@@ -103,7 +129,7 @@ START = {"node": start_node, "gradio": start_gradio, "streamlit": Streamlit}
 
 
 class UI(NamedTuple):
-    """One way to use a chat UI: the package that is tried, the server that serves it, and the path there."""
+    """A chat UI in one configuration: its package, its server, and the path on that server."""
 
     name: str
     package: str
@@ -113,13 +139,22 @@ class UI(NamedTuple):
     @property
     def version(self) -> str:
         if self.server == "node":
-            return str(json.loads((INSTALLED / "node_modules" / self.package / "package.json").read_text("utf-8"))["version"])
-        command = [PYTHON, "-c", "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))", self.package]
+            return str(
+                json.loads(
+                    (INSTALLED / "node_modules" / self.package / "package.json").read_text("utf-8")
+                )["version"]
+            )
+        command = [
+            PYTHON,
+            "-c",
+            "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))",
+            self.package,
+        ]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 class Conversation:
-    """A chat page, watched, with its streams cut on both sides."""
+    """A watched chat page, with its streams cut on both sides."""
 
     def __init__(self, page: Any, watch: Any, chaos: ChaosProxy, before_engine: ChaosProxy) -> None:
         self.page, self.watch, self.chaos, self.before_engine = page, watch, chaos, before_engine
@@ -138,10 +173,12 @@ class Conversation:
         self.foreign.clear()
         self.page.goto(self.chaos.url(address), wait_until="domcontentloaded")
         self.page.get_by_role("textbox").last.wait_for(timeout=60_000)
-        assert self.watch.settle(timeout_ms=60_000), "the page did not come to rest before it was asked anything"
+        assert self.watch.settle(timeout_ms=60_000), (
+            "the page did not settle before the first prompt"
+        )
 
     def ask(self, name: str) -> str:
-        """Ask for a text as a person does, wait until all of it has come, and return what was true."""
+        """Ask for a text through the UI, wait for the whole answer, and return the true text."""
         inner, outer = len(self.before_engine.answers), len(self.chaos.answers)
         field = self.page.get_by_role("textbox").last
         field.click()
@@ -149,12 +186,14 @@ class Conversation:
         field.press("Enter")
         until = time.monotonic() + MOST_SECONDS
         while time.monotonic() < until:
-            # An answer that the engine gives whole is no stream there, but becomes one behind it.
+            # If the engine's response is not a stream, the UI's server makes one of it.
             ours = self.before_engine.answers[inner:] or self.chaos.answers[outer:]
             if ours and all(answer.finished for answer in ours):
                 break
             self.page.wait_for_timeout(50)
         else:
-            pytest.fail(f"no whole answer to {TEXTS[name]['prompt']!r} left the engine")
-        assert self.watch.settle(quiet_ms=1000, timeout_ms=MOST_SECONDS * 1000), "the page did not come to rest after the answer"
+            pytest.fail(f"no complete answer to {TEXTS[name]['prompt']!r} left the engine")
+        assert self.watch.settle(quiet_ms=1000, timeout_ms=MOST_SECONDS * 1000), (
+            "the page did not settle after the answer"
+        )
         return str(TEXTS[name]["text"])

@@ -1,4 +1,6 @@
-"""The bridge for a long time: ten million tokens and ten thousand reconnects, with memory, sockets and tasks back where they began."""
+"""The bridge under load: after ten million tokens and ten thousand reconnects, memory, sockets and
+tasks are as at the start.
+"""
 
 import asyncio
 import gc
@@ -10,9 +12,11 @@ from bridge_rig import eventually, running
 from test_bridge_stream import FakeEngine
 from websockets.asyncio.client import connect
 
-from detok_py import wire
 from detok_py.bridge.engines import End, Ids
-from detok_py.session import ClientSession, Finished, RunStore
+from detok_py.protocol import wire
+from detok_py.protocol.client import ClientSession
+from detok_py.protocol.events import Finished
+from detok_py.protocol.server import RunStore
 
 pytestmark = [pytest.mark.native, pytest.mark.soak]
 
@@ -21,7 +25,7 @@ RECONNECTS = int(os.environ.get("DETOK_SOAK_RECONNECTS", "10000"))
 
 
 def resident():
-    """Kilobytes of this process that are in memory."""
+    """Return the resident memory of this process in kB."""
     gc.collect()
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
@@ -32,7 +36,7 @@ def open_files():
 
 
 class Endless(FakeEngine):
-    """Gives `count` tokens in chunks of 64, as fast as they are taken."""
+    """Sends `count` tokens in chunks of 64, as fast as they are read."""
 
     def __init__(self, count):
         super().__init__([])
@@ -47,10 +51,12 @@ class Endless(FakeEngine):
         yield End("length")
 
 
-async def drink(bridge, count, seen):
-    """Take `count` tokens over one socket."""
+async def receive_all(bridge, count, seen):
+    """Receive `count` tokens over one WebSocket."""
     session = ClientSession()
-    async with connect(bridge.stream, origin=bridge.url, subprotocols=["detok.v1"], compression=None, proxy=None) as ws:
+    async with connect(
+        bridge.stream, origin=bridge.url, subprotocols=["detok.v1"], compression=None, proxy=None
+    ) as ws:
         session.opened()
         session.generate(prompt="", want="ids")
         while session.state != "finished":
@@ -63,24 +69,26 @@ async def drink(bridge, count, seen):
         await ws.close(1000)
 
 
-async def test_ten_million_tokens_leave_no_memory_behind():
+async def test_ten_million_tokens_leak_no_memory():
     async with running(Endless(TOKENS)) as bridge:
         marks = []
 
         def seen(position):
-            # The log fills to its 8 MiB in the first quarter; from there on it must not grow.
+            # The log reaches its limit of 8 MiB in the first quarter and must not grow after it.
             if position >= TOKENS // 10 * (len(marks) + 1):
                 marks.append(resident())
 
-        await drink(bridge, TOKENS, seen)
+        await receive_all(bridge, TOKENS, seen)
         await eventually(lambda: not bridge.bridge._jobs and bridge.bridge.clients == 0)
         [run] = bridge.bridge.store.expire(math.inf)
         assert run.size <= 8 << 20
-    print(f"\n{TOKENS} tokens: resident {marks[2]} kB after three tenths, {marks[-1]} kB at the end")
+    print(
+        f"\n{TOKENS} tokens: resident {marks[2]} kB after three tenths, {marks[-1]} kB at the end"
+    )
     assert marks[-1] - marks[2] <= 1024
 
 
-async def test_ten_thousand_reconnects_leave_no_socket_task_or_memory_behind():
+async def test_ten_thousand_reconnects_leak_no_socket_task_or_memory():
     engine = FakeEngine([Ids([1]), Ids([2]), 3600.0])
     async with running(engine, store=RunStore(keep_seconds=1e6)) as bridge:
         session = ClientSession(max_attempts=10**9)
@@ -88,7 +96,13 @@ async def test_ten_thousand_reconnects_leave_no_socket_task_or_memory_behind():
         files = tasks = memory = 0
         for n in range(RECONNECTS):
             session.opened()
-            ws = await connect(bridge.stream, origin=bridge.url, subprotocols=["detok.v1"], compression=None, proxy=None)
+            ws = await connect(
+                bridge.stream,
+                origin=bridge.url,
+                subprotocols=["detok.v1"],
+                compression=None,
+                proxy=None,
+            )
             heard = 0
             while heard < 2:  # the hello, then `started`
                 frame = await ws.recv()
@@ -107,16 +121,24 @@ async def test_ten_thousand_reconnects_leave_no_socket_task_or_memory_behind():
         after = open_files(), len(asyncio.all_tasks()), resident()
         assert len(bridge.bridge.store.runs) == 1
         assert engine.closed == 0
-    print(f"\n{RECONNECTS} reconnects: files {files} → {after[0]}, tasks {tasks} → {after[1]}, resident {memory} → {after[2]} kB")
+    print(
+        f"\n{RECONNECTS} reconnects: files {files} → {after[0]}, tasks {tasks} → {after[1]}, resident {memory} → {after[2]} kB"
+    )
     assert after[0] <= files
     assert after[1] <= tasks
     assert after[2] - memory <= 1024
 
 
-async def test_a_thousand_runs_that_nobody_takes_up_are_all_forgotten():
+async def test_a_thousand_runs_that_are_not_resumed_expire():
     async with running(FakeEngine([Ids([1]), 3600.0]), store=RunStore(keep_seconds=0.5)) as bridge:
         for _ in range(1000):
-            async with connect(bridge.stream, origin=bridge.url, subprotocols=["detok.v1"], compression=None, proxy=None) as ws:
+            async with connect(
+                bridge.stream,
+                origin=bridge.url,
+                subprotocols=["detok.v1"],
+                compression=None,
+                proxy=None,
+            ) as ws:
                 await ws.recv()
                 await ws.send(wire.message("generate", prompt=""))
                 await ws.recv()

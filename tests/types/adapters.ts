@@ -10,13 +10,17 @@ import { useAnswer } from "../../web/src/react.js";
 type Message = UIMessage<{ tokens: number }>;
 
 const plain: ChatTransport<UIMessage> = new DetokTransport("/stream");
-const typed: ChatTransport<Message> = new DetokTransport<Message>("/stream", { params: { temperature: 0 }, stop: ["END"] });
+const typed: ChatTransport<Message> = new DetokTransport<Message>("/stream", {
+  params: { temperature: 0 },
+  stop: ["END"],
+});
 
 export function Chat() {
   const { messages, sendMessage, status } = useChat<Message>({ transport: typed, resume: true });
   const answer = useAnswer("/stream", { runtime: "micropython" });
   const calls: (string | undefined)[] = answer.toolCalls.map((call) => call.name);
-  const reason: "eos" | "stop" | "length" | "cancelled" | "error" | undefined = answer.finish?.reason;
+  const reason: "eos" | "stop" | "length" | "cancelled" | "error" | undefined =
+    answer.finish?.reason;
   void answer.send({ messages: [{ role: "user", content: "hello" }] });
   // @ts-expect-error a prompt is text
   void answer.send(5);

@@ -1,8 +1,8 @@
 /**
- * One pane of text. Text goes in as text nodes and nothing else; what is shown is exactly the element's `textContent`.
+ * One pane of text. Text goes in as text nodes only; the shown text is the element's `textContent`.
  *
- * Long text is kept in several nodes, so that an append shapes the end of the text and not all of it. Where the browser has
- * the CSS Custom Highlight API, each U+FFFD is marked without touching the text.
+ * Long text is split over several nodes, so that the browser lays out only the last one when text is appended. If the
+ * browser has the CSS Custom Highlight API, each U+FFFD is marked without a change of the text.
  */
 
 import { countBroken } from "./recording.js";
@@ -22,7 +22,7 @@ export class TextPane {
     /** @type {{now: number, ever: number}} */
     this.surrogates = { now: 0, ever: 0 };
     this.length = 0;
-    /** Whether the reader is at the end of the text, and wants to stay there. */
+    /** Whether the reader is at the end of the text. New text then scrolls into view. */
     this.atEnd = true;
     element.addEventListener(
       "scroll",
@@ -43,7 +43,7 @@ export class TextPane {
   /** @type {Highlight | undefined} */
   #marks;
 
-  /** Take everything out, and forget what was ever shown. */
+  /** Remove all text and reset the counts. */
   clear() {
     this.element.textContent = "";
     this.#nodes = [];
@@ -73,13 +73,13 @@ export class TextPane {
     this.#count(text, +1);
   }
 
-  /** Scroll to the end, if the reader was there. Asks for the layout, so it comes after all that a frame writes. */
+  /** Scroll to the end if the reader was there. This forces a layout, so it comes last in a frame. */
   keepEnd() {
     if (this.atEnd) this.element.scrollTop = this.element.scrollHeight;
   }
 
   /**
-   * Take text off the end: only ever because the reader walks back, never because the decoder changed its mind.
+   * Remove text at the end, because the reader steps back.
    * @param {number} length  How many UTF-16 units stay.
    */
   truncate(length) {
@@ -108,8 +108,19 @@ export class TextPane {
   /** @param {Text} node @param {number} from */
   #mark(node, from) {
     if (!this.#marks) return;
-    for (let at = node.data.indexOf("\ufffd", from); at >= 0; at = node.data.indexOf("\ufffd", at + 1)) {
-      this.#marks.add(new StaticRange({ startContainer: node, startOffset: at, endContainer: node, endOffset: at + 1 }));
+    for (
+      let at = node.data.indexOf("\ufffd", from);
+      at >= 0;
+      at = node.data.indexOf("\ufffd", at + 1)
+    ) {
+      this.#marks.add(
+        new StaticRange({
+          startContainer: node,
+          startOffset: at,
+          endContainer: node,
+          endOffset: at + 1,
+        }),
+      );
     }
   }
 

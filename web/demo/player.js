@@ -12,7 +12,7 @@ import { PANES } from "./recording.js";
 /** @typedef {import("./panes.js").TextPane} TextPane */
 /** @typedef {"live" | "playing" | "paused"} Mode */
 
-/** More new tokens than this in a frame nobody can read: then the timeline is drawn a few times a second. */
+/** With more new tokens than this in a frame, the timeline is drawn only every `TIMELINE_MS`. */
 const READABLE = 12;
 const TIMELINE_MS = 150;
 
@@ -42,7 +42,7 @@ export class Player {
     this.target = undefined;
   }
 
-  /** Begin with another recording, from its first step. @param {Recording} recording @param {Mode} mode */
+  /** Show another recording from its first step. @param {Recording} recording @param {Mode} mode */
   load(recording, mode) {
     this.recording = recording;
     this.position = 0;
@@ -62,7 +62,7 @@ export class Player {
     return this.position >= this.length;
   }
 
-  /** Something is new: look at it in the next frame. */
+  /** Paint in the next frame. */
   wake() {
     if (this.scheduled) return;
     this.scheduled = true;
@@ -77,7 +77,7 @@ export class Player {
     this.wake();
   }
 
-  /** Go on from here at the chosen speed, or from the beginning if this is the end. */
+  /** Play from here at the chosen speed, or from the beginning if this is the end. */
   play() {
     if (!this.recording) return;
     if (this.atEnd && this.recording.ended) this.seek(0);
@@ -86,7 +86,7 @@ export class Player {
     this.wake();
   }
 
-  /** Follow the stream as it comes. */
+  /** Stay at the end, also while the stream grows. */
   follow() {
     this.mode = "live";
     this.wake();
@@ -124,8 +124,9 @@ export class Player {
       if (this.begun.now < 0) this.begun.now = now;
       const clock = this.begun.at + (now - this.begun.now) * this.speed;
       while (to < recording.length && recording.step(to).at <= clock) to++;
-      // At the end of what has come so far the clock waits too, so that a pause of the stream isn't made up for.
-      if (to === recording.length && !recording.ended) this.begun = { at: recording.steps[to - 1]?.at ?? 0, now };
+      // At the end of a growing recording the clock waits, so that playing does not rush after a pause of the stream.
+      if (to === recording.length && !recording.ended)
+        this.begun = { at: recording.steps[to - 1]?.at ?? 0, now };
       if (to === recording.length && recording.ended) this.mode = "paused";
     }
     for (const name of PANES) {
@@ -136,7 +137,7 @@ export class Player {
     this.position = to;
     this.#showTimeline(recording, now);
     this.onPaint({ from, to });
-    // Last, because it asks for the layout of all that was written above.
+    // Last, because it forces a layout of all that was written above.
     for (const name of PANES) this.panes[name].keepEnd();
     this.timeline.keepEnd();
     if (this.mode === "playing") this.wake();

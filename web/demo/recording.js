@@ -1,23 +1,24 @@
 /**
- * A stream as a list of steps that can be walked in both directions: what came, when, and what each of the three
- * decoders made of it. Nothing here paints, and nothing here decodes for the hold-back pane: that text comes from Python.
+ * A stream as a list of steps that the page can walk in both directions: what came, when, and what each of the three
+ * decoders made of it. Nothing here paints.
  *
- * In: tokens as the worker gives them. Out: `text(pane, from, to)`, byte states, counts. The last step of a finished stream
- * is its end: no bytes, but what the decoders still owed.
+ * In: the library's rows, one for each token. Out: the text of a pane between two steps, the state of each byte, the next
+ * broken token. The text of the hold-back pane and the held bytes are the library's; the other two panes are
+ * `TextDecoder`. The last step of a finished stream is its end: it has no bytes, but the text that was still held.
  */
 
-/** @typedef {import("../src/client.js").TokenRow} TokenRow */
+/** @typedef {import("../src/index.js").TokenRow} TokenRow */
 /** @typedef {"held" | "naive" | "stream"} Pane */
 /** @typedef {"complete" | "held" | "replaced"} ByteState */
 
 /**
  * @typedef {object} Step
- * @property {number} at       Milliseconds since the stream began.
- * @property {number | null} id  Null where the engine gave no id.
+ * @property {number} at  Milliseconds since the stream began.
+ * @property {number | null} id  Null if the engine gave no id.
  * @property {Uint8Array} bytes
  * @property {Uint8Array} heldBytes  What is held after this step.
  * @property {string} heldText  What a stop string holds after this step.
- * @property {string | null} name  The token's name where it is special and skipped.
+ * @property {string | null} special  The token's name if it is special and skipped.
  * @property {boolean} end
  * @property {Record<Pane, string>} text  What this step added to each pane.
  */
@@ -25,97 +26,34 @@
 /** @type {Pane[]} */
 export const PANES = ["held", "naive", "stream"];
 
+const NO_BYTES = new Uint8Array(0);
+
 /**
  * How many U+FFFD and how many lone surrogates are in `text`.
  * @param {string} text
  * @returns {{replacements: number, surrogates: number}}
  */
 export function countBroken(text) {
-  let replacements = 0;
-  let surrogates = 0;
-  for (let i = 0; i < text.length; i++) {
-    const unit = text.charCodeAt(i);
-    if (unit === 0xfffd) replacements++;
-    else if (unit >= 0xd800 && unit <= 0xdfff) {
-      const next = text.charCodeAt(i + 1);
-      if (unit < 0xdc00 && next >= 0xdc00 && next <= 0xdfff) i++;
-      else surrogates++;
-    }
-  }
-  return { replacements, surrogates };
-}
-
-/**
- * Follows a byte stream and says of each byte what became of it. Length and range of each sequence are those of Table 3-7
- * of the Unicode Standard, and a broken sequence is replaced up to the byte that broke it ("maximal subparts").
- */
-export class ByteLedger {
-  constructor() {
-    /** @type {ByteState[]} One for each byte so far; "held" while its character is not whole. */
-    this.states = [];
-    /** How many bytes of the open character have come, and how many it needs. */
-    this.have = 0;
-    this.need = 0;
-    this.low = 0x80;
-    this.high = 0xbf;
-  }
-
-  /**
-   * Take a token's bytes. Bytes whose character ends in the same token become "complete"; those that waited stay "held".
-   * @param {Uint8Array} bytes
-   */
-  feed(bytes) {
-    const begins = this.states.length;
-    for (const byte of bytes) {
-      if (this.need && (byte < this.low || byte > this.high)) this.#replaceOpen();
-      this.states.push("held");
-      if (this.need) {
-        this.have++;
-        this.low = 0x80;
-        this.high = 0xbf;
-      } else this.#open(byte);
-      if (this.need && this.have === this.need) {
-        const from = this.states.length - this.have;
-        for (let i = Math.max(from, begins); i < this.states.length; i++) this.states[i] = "complete";
-        this.have = this.need = 0;
-      }
-    }
-  }
-
-  /** The stream is over: what is still open is replaced. */
-  flush() {
-    this.#replaceOpen();
-  }
-
-  /** @param {number} byte */
-  #open(byte) {
-    this.have = 1;
-    this.low = byte === 0xe0 ? 0xa0 : byte === 0xf0 ? 0x90 : 0x80;
-    this.high = byte === 0xed ? 0x9f : byte === 0xf4 ? 0x8f : 0xbf;
-    this.need = byte < 0x80 ? 1 : byte < 0xc2 ? 0 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : byte < 0xf5 ? 4 : 0;
-    if (!this.need) this.#replaceOpen();
-  }
-
-  #replaceOpen() {
-    for (let i = this.states.length - this.have; i < this.states.length; i++) this.states[i] = "replaced";
-    this.have = this.need = 0;
-  }
+  return {
+    replacements: text.split("\ufffd").length - 1,
+    surrogates: text.match(/\p{Surrogate}/gu)?.length ?? 0,
+  };
 }
 
 /** A stream, step by step. */
 export class Recording {
-  constructor() {
+  /** @param {number} [begun]  When the stream began, in milliseconds since 1970; without it, when its first token came. */
+  constructor(begun) {
+    this.begun = begun;
     /** @type {Step[]} */
     this.steps = [];
-    /** Where each step's bytes begin in `ledger.states`. @type {number[]} */
-    this.offsets = [];
-    this.ledger = new ByteLedger();
     this.ended = false;
-    this.#streaming = new TextDecoder("utf-8", { ignoreBOM: true });
   }
 
-  /** @type {TextDecoder} */
-  #streaming;
+  #stream = new TextDecoder("utf-8", { ignoreBOM: true });
+  #replaced = new ReplacedBytes();
+  /** Where each step's bytes begin in the stream. @type {number[]} */
+  #offsets = [];
 
   get length() {
     return this.steps.length;
@@ -128,49 +66,39 @@ export class Recording {
     return step;
   }
 
-  /**
-   * Add a token.
-   * @param {TokenRow} row
-   * @param {number} at  Milliseconds since the stream began.
-   * @returns {Step}
-   */
-  add(row, at) {
-    const [id, hex, text, heldHex, heldText, name = null] = row;
-    const bytes = fromHex(hex);
-    /** @type {Step} */
-    const step = {
-      at,
-      id,
-      bytes,
-      heldBytes: fromHex(heldHex),
-      heldText,
-      name,
+  /** Add a token. @param {TokenRow} row @param {number} at  When it came, in milliseconds since 1970. */
+  add({ text, ...row }, at) {
+    this.begun ??= at;
+    this.#offsets.push(this.#replaced.length);
+    this.#replaced.feed(row.bytes);
+    this.steps.push({
+      ...row,
+      at: at - this.begun,
       end: false,
       text: {
         held: text,
-        naive: new TextDecoder().decode(bytes),
-        stream: this.#streaming.decode(bytes, { stream: true }),
+        naive: new TextDecoder().decode(row.bytes),
+        stream: this.#stream.decode(row.bytes, { stream: true }),
       },
-    };
-    this.offsets.push(this.ledger.states.length);
-    this.ledger.feed(bytes);
-    this.steps.push(step);
-    return step;
+    });
   }
 
-  /**
-   * The stream is over.
-   * @param {string} text  What the hold-back decoder's flush gave.
-   * @param {number} at
-   */
+  /** The stream is over. @param {string} text  What was still held and is text now. @param {number} at */
   end(text, at) {
     if (this.ended) return;
     this.ended = true;
-    this.ledger.flush();
-    const none = new Uint8Array(0);
-    const stream = this.#streaming.decode();
-    this.offsets.push(this.ledger.states.length);
-    this.steps.push({ at, id: null, bytes: none, heldBytes: none, heldText: "", name: null, end: true, text: { held: text, naive: "", stream } });
+    this.#offsets.push(this.#replaced.length);
+    this.#replaced.flush();
+    this.steps.push({
+      at: at - (this.begun ?? at),
+      id: null,
+      bytes: NO_BYTES,
+      heldBytes: NO_BYTES,
+      heldText: "",
+      special: null,
+      end: true,
+      text: { held: text, naive: "", stream: this.#stream.decode() },
+    });
   }
 
   /**
@@ -186,19 +114,18 @@ export class Recording {
   }
 
   /**
-   * The state of byte `i` of step `n`.
+   * The state of byte `i` of step `n`. A byte that was held for a later token stays "held" when that token has come.
    * @param {number} n
    * @param {number} i
    * @returns {ByteState}
    */
   stateOf(n, i) {
-    return this.ledger.states[(this.offsets[n] ?? 0) + i] ?? "held";
+    const { bytes, heldBytes } = this.step(n);
+    if (this.#replaced.has((this.#offsets[n] ?? 0) + i)) return "replaced";
+    return i >= bytes.length - heldBytes.length ? "held" : "complete";
   }
 
-  /**
-   * The first step at or after `from` whose bytes the naive decoder broke, or -1.
-   * @param {number} from
-   */
+  /** The first step at or after `from` whose bytes the naive decoder broke, or -1. @param {number} from */
   nextFault(from) {
     for (let n = from; n < this.length; n++) {
       const { bytes, text } = this.step(n);
@@ -210,44 +137,57 @@ export class Recording {
 }
 
 /**
- * @param {string} hex
- * @returns {Uint8Array}
+ * Which bytes of a stream belong to no character, as the browser's own decoder says when it gets them one by one. The
+ * decoder gives a U+FFFD for the bytes before a byte that cannot continue them, then what it makes of that byte itself.
  */
-export function fromHex(hex) {
-  const bytes = new Uint8Array(hex.length / 2);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = parseInt(hex.slice(i * 2, i * 2 + 2), 16);
-  return bytes;
+class ReplacedBytes {
+  #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  /** @type {Set<number>} Positions in the stream. */
+  #positions = new Set();
+  /** The bytes at the end of the stream that the decoder still waits with. @type {number[]} */
+  #open = [];
+  length = 0;
+
+  /** @param {number} position */
+  has(position) {
+    return this.#positions.has(position);
+  }
+
+  /** @param {Uint8Array} bytes */
+  feed(bytes) {
+    for (const byte of bytes) {
+      const text = this.#decoder.decode(Uint8Array.of(byte), { stream: true });
+      const character = [...this.#open, byte];
+      this.length++;
+      if (!text) this.#open = character;
+      else if (character.join() === "239,191,189")
+        this.#open = []; // U+FFFD itself
+      else {
+        const replaced = text.split("\ufffd").length - 1;
+        const before = this.#open.length ? 1 : 0;
+        if (replaced && before) this.#replaceOpen(1);
+        // Of a byte that ended an open character and is itself neither text nor replaced, the decoder waits for more.
+        const waits = text.length === replaced && replaced === before;
+        if (replaced > before) this.#positions.add(this.length - 1);
+        this.#open = waits ? [byte] : [];
+      }
+    }
+  }
+
+  /** The stream is over. */
+  flush() {
+    if (this.#decoder.decode()) this.#replaceOpen(0);
+  }
+
+  /** @param {0 | 1} after  How many bytes have come after the open ones. */
+  #replaceOpen(after) {
+    const end = this.length - after;
+    for (let i = end - this.#open.length; i < end; i++) this.#positions.add(i);
+    this.#open = [];
+  }
 }
 
-/**
- * @param {Uint8Array} bytes
- */
-export function hexOf(bytes) {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-/**
- * @param {number} byte
- */
+/** @param {number} byte */
 export function toHex(byte) {
   return byte.toString(16).toUpperCase().padStart(2, "0");
-}
-
-/**
- * How many more bytes the character that `held` begins needs; 0 when nothing is held.
- * @param {Uint8Array} held
- */
-export function missingBytes(held) {
-  if (!held.length) return 0;
-  // Only the last character can be open.
-  let from = held.length - 1;
-  while (from > 0 && isContinuation(held[from])) from--;
-  const lead = held[from] ?? 0;
-  const need = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 1;
-  return Math.max(0, need - (held.length - from));
-}
-
-/** @param {number | undefined} byte */
-function isContinuation(byte) {
-  return byte !== undefined && byte >= 0x80 && byte < 0xc0;
 }

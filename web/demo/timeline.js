@@ -1,7 +1,7 @@
 /**
  * The token timeline: a chip for each token, a cell for each of its bytes, and the text that the token released.
  *
- * Only the last `WINDOW` tokens before the playhead are in the document, so that a long stream costs no more than a short one.
+ * Only the last `WINDOW` tokens before the playhead are in the document, so that a long stream costs as much as a short one.
  */
 
 import { toHex } from "./recording.js";
@@ -14,7 +14,11 @@ const LETTERS = { complete: "c", held: "h", replaced: "r" };
 
 /** Text with its invisible characters made visible. @param {string} text */
 function visible(text) {
-  return text.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe0f\ufeff]/g, "◦");
+  return text
+    .replace(/ /g, "␣")
+    .replace(/\n/g, "⏎")
+    .replace(/\t/g, "⇥")
+    .replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\ufe0f/g, "◦");
 }
 
 /** Draws the tokens up to the playhead. */
@@ -87,7 +91,7 @@ export class Timeline {
     this.moved = true;
   }
 
-  /** Scroll to the last chip, if there is a new one. Asks for the layout. */
+  /** Scroll to the last chip if there is a new one. This forces a layout. */
   keepEnd() {
     if (this.moved) this.element.scrollTop = this.element.scrollHeight;
     this.moved = false;
@@ -97,7 +101,9 @@ export class Timeline {
   #refresh(recording, from) {
     for (let n = from; n < this.to; n++) {
       const cells = this.chips.children[n - this.from]?.querySelectorAll(".byte");
-      cells?.forEach((cell, i) => setState(/** @type {HTMLElement} */ (cell), recording.stateOf(n, i)));
+      cells?.forEach((cell, i) =>
+        setState(/** @type {HTMLElement} */ (cell), recording.stateOf(n, i)),
+      );
     }
   }
 
@@ -106,7 +112,11 @@ export class Timeline {
     for (const cell of this.waiting) cell.classList.remove("waiting");
     this.waiting = [];
     let left = position ? recording.step(position - 1).heldBytes.length : 0;
-    for (let chip = this.chips.lastElementChild; chip && left > 0; chip = chip.previousElementSibling) {
+    for (
+      let chip = this.chips.lastElementChild;
+      chip && left > 0;
+      chip = chip.previousElementSibling
+    ) {
       const cells = [...chip.querySelectorAll(".byte")].reverse();
       for (const cell of cells.slice(0, left)) {
         cell.classList.add("waiting");
@@ -130,8 +140,8 @@ export class Timeline {
       setState(cell, recording.stateOf(n, i));
       cells.append(cell);
     });
-    if (!step.bytes.length) cells.append(step.end ? "end" : (step.name ?? "no bytes"));
-    if (step.name) chip.classList.add("skipped");
+    if (!step.bytes.length) cells.append(step.end ? "end" : (step.special ?? "no bytes"));
+    if (step.special) chip.classList.add("skipped");
     const label = document.createElement("span");
     label.className = "released";
     label.dir = "auto";
@@ -139,9 +149,17 @@ export class Timeline {
     if (!step.text.held) chip.classList.add("silent");
     chip.append(cells, label);
     const id = step.id === null ? "id unknown" : `id ${step.id}`;
-    const name = step.end ? "End of the stream" : `Token ${n + 1}, ${id}${step.name ? ` (${step.name}, special: skipped)` : ""}`;
-    const released = step.text.held ? `released ${JSON.stringify(step.text.held)}` : "released nothing";
-    const held = step.heldBytes.length ? `, ${step.heldBytes.length} bytes held` : step.heldText ? `, ${JSON.stringify(step.heldText)} held` : "";
+    const name = step.end
+      ? "End of the stream"
+      : `Token ${n + 1}, ${id}${step.special ? ` (${step.special}, special: skipped)` : ""}`;
+    const released = step.text.held
+      ? `released ${JSON.stringify(step.text.held)}`
+      : "released nothing";
+    const held = step.heldBytes.length
+      ? `, ${step.heldBytes.length} bytes held`
+      : step.heldText
+        ? `, ${JSON.stringify(step.heldText)} held`
+        : "";
     chip.title = `${name}, at ${(step.at / 1000).toFixed(3)} s: ${released}${held}`;
     return chip;
   }

@@ -1,16 +1,19 @@
 import { connect } from "/src/index.js"; // "detok-web"
 
-const [form, bubble, status] = ["form", "#bubble", "#status"].map((found) => document.querySelector(found));
+const at = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const form = /** @type {HTMLFormElement} */ (at("ask"));
+/** @type {import("/src/index.js").Answer | undefined} */
 let answer;
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   answer?.cancel();
-  bubble.textContent = "";
-  status.textContent = "Answering…";
-  const mine = (answer = connect("/stream", { prompt: form.elements.prompt.value }));
+  at("bubble").textContent = "";
+  at("status").textContent = "Answering…";
+  const prompt = String(new FormData(form).get("prompt"));
+  const mine = (answer = connect("/stream", { prompt }));
   mine.addEventListener("delta", ({ detail: { channel, text } }) => {
-    if (channel === "content" && mine === answer) bubble.append(text); // a text node, never HTML
+    if (channel === "content" && mine === answer) at("bubble").append(text); // a text node, never HTML
   });
   const { reason, error } = await mine.finished;
-  if (mine === answer) status.textContent = error?.message ?? `Finished (${reason}).`;
+  if (mine === answer) at("status").textContent = error?.message ?? `Finished (${reason}).`;
 });

@@ -1,11 +1,11 @@
 import { DetokStream } from "/src/index.js"; // "detok-web"
 
-const at = (id) => document.getElementById(id);
+const at = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const show = new WritableStream({ write: (text) => at("content").append(text) });
 try {
   const { body } = await fetch("recorded.txt"); // any body of UTF-8, cut anywhere
-  await body.pipeThrough(new DetokStream({ unit: "grapheme" })).pipeTo(show);
+  await body?.pipeThrough(new DetokStream({ unit: "grapheme" })).pipeTo(show);
   at("status").textContent = "Finished.";
 } catch (error) {
-  at("status").textContent = error.message;
+  at("status").textContent = /** @type {Error} */ (error).message;
 }

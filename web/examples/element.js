@@ -1,6 +1,8 @@
 import { define } from "/src/element.js"; // "detok-web/element"
 
 define();
-document.querySelector("detok-text").addEventListener("finish", ({ detail: { reason, error } }) => {
-  document.getElementById("status").textContent = error?.message ?? `Finished (${reason}).`;
+document.querySelector("detok-text")?.addEventListener("finish", (event) => {
+  const { reason, error } = /** @type {CustomEvent} */ (event).detail;
+  const status = /** @type {HTMLElement} */ (document.getElementById("status"));
+  status.textContent = error?.message ?? `Finished (${reason}).`;
 });

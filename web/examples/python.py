@@ -4,17 +4,18 @@ from pyodide.ffi.wrappers import add_event_listener
 
 await micropip.install("detok_py", index_urls=location.origin + "/wheels/simple")
 from detok_py import StreamingDetokenizer
-from detok_py.session import Bytes, ClientSession
+from detok_py.protocol import client, events
 
-session, decoder, out = ClientSession(), StreamingDetokenizer(), document.getElementById("content")
+session, decoder = client.ClientSession(), StreamingDetokenizer()
+output = document.getElementById("content")
 session.generate(prompt="hello: ", want="bytes")
 socket = WebSocket.new(f"ws://{location.host}/stream", "detok.v1")
 socket.binaryType = "arraybuffer"
 
 
 def receive(frame):
-    for event in session.receive(frame.data if isinstance(frame.data, str) else frame.data.to_bytes()):
-        out.append(decoder.feed(event.data) if isinstance(event, Bytes) else "")
+    for event in session.receive(getattr(frame.data, "to_bytes", lambda: frame.data)()):
+        output.append(decoder.feed(event.data) if isinstance(event, events.Bytes) else "")
     for reply in session.frames():
         socket.send(reply)
 

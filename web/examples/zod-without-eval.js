@@ -1,2 +1,1 @@
-// First of all: zod, which the SDK brings, looks whether it may compile code, and a strict CSP reports that.
-globalThis.__zod_globalConfig = { jitless: true };
+globalThis.__zod_globalConfig = { jitless: true }; // Load this first: zod would probe for eval.

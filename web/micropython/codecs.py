@@ -1,12 +1,16 @@
-"""`codecs.utf_8_decode` for MicroPython, whose own `bytes.decode` knows no error policy and is not strict about what UTF-8 is.
+"""`codecs.utf_8_decode` for MicroPython, whose own `bytes.decode` knows no error policy and is not
+strict about what UTF-8 is.
 
-Same result as CPython's function, errors by maximal subparts (Unicode 3.9, tables 3-7 and 3-8), with one difference that callers
-allow for: `ED` followed by A0..BF is an error at once, where CPython waits for a third byte.
+Same result as CPython's function, errors by maximal subparts (Unicode 3.9, tables 3-7 and 3-8),
+with one difference that callers allow for: `ED` followed by A0..BF is an error at once, where
+CPython waits for a third byte.
 """
 
 
 def utf_8_decode(data, errors="strict", final=False):
-    """Return the text of `data` and how many bytes it took: all of them when `final`, else all but an unfinished character."""
+    """Return the text of `data` and how many bytes it took: all of them when `final`, else all but
+    an unfinished character.
+    """
     data = bytes(data)
     size = len(data)
     text = []
@@ -38,7 +42,13 @@ def utf_8_decode(data, errors="strict", final=False):
             for byte in data[at:end]:
                 text.append(f"\\x{byte:02x}")
         elif errors == "strict":
-            reason = "invalid start byte" if not want else "unexpected end of data" if end == size else "invalid continuation byte"
+            reason = (
+                "invalid start byte"
+                if not want
+                else "unexpected end of data"
+                if end == size
+                else "invalid continuation byte"
+            )
             raise UnicodeDecodeError("utf-8", data, at, end, reason)
         elif errors != "ignore":
             raise LookupError("unknown error handler name " + repr(errors))

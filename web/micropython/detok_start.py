@@ -1,8 +1,9 @@
-"""Import this before detok_py in MicroPython: built-in names that it lacks, and one difference of its classes.
+"""Import this before detok_py in MicroPython: built-in names that it lacks, and one difference of
+its classes.
 
-A class there can have one built-in base at most, and detok's errors have two (`VocabularyError` is a DetokError and a ValueError). While
-detok_py.errors is imported the second ones are empty classes: `except DetokError` and its subclasses work as everywhere,
-`except ValueError` does not see them.
+A class there can have one built-in base at most, and detok's errors have two (`VocabularyError` is
+a DetokError and a ValueError). While detok_py.errors is imported the second ones are empty classes:
+`except DetokError` and its subclasses work as everywhere, `except ValueError` does not see them.
 """
 
 import builtins
@@ -11,13 +12,15 @@ import os
 
 import js
 
-# Memory is swept when so much of it has been taken, at the end of the call that took it. As built that is 16 kB, a few calls, and a sweep
-# costs more than they do.
+# Memory is swept when so much of it has been taken, at the end of the call that took it. As built
+# that is 16 kB, a few calls, and a sweep costs more than they do.
 gc.threshold(1 << 20)
 
 
 def _urandom(size):
-    """Return random bytes from the page's generator; MicroPython for WebAssembly has none of its own."""
+    """Return random bytes from the page's generator; MicroPython for WebAssembly has none of its
+    own.
+    """
     numbers = js.Uint8Array.new(size)
     js.crypto.getRandomValues(numbers)
     return bytes([numbers[i] for i in range(size)])
@@ -35,7 +38,11 @@ class UnicodeDecodeError(UnicodeError):
     """What CPython's is: it knows which bytes were wrong, and says so in the same words."""
 
     def __init__(self, encoding, data, start, end, reason):
-        where = f"byte 0x{data[start]:02x} in position {start}" if end == start + 1 else f"bytes in position {start}-{end - 1}"
+        where = (
+            f"byte 0x{data[start]:02x} in position {start}"
+            if end == start + 1
+            else f"bytes in position {start}-{end - 1}"
+        )
         super().__init__(f"'{encoding}' codec can't decode {where}: {reason}")
         self.encoding = encoding
         self.object = data
@@ -58,7 +65,9 @@ _repr = repr
 
 
 def _told(value):
-    """Return `repr(value)` as CPython has it, where a character that can be printed stands for itself."""
+    """Return `repr(value)` as CPython has it, where a character that can be printed stands for
+    itself.
+    """
     text = _repr(value)
     at = text.find("\\")
     if at < 0:
@@ -77,7 +86,9 @@ def _told(value):
 
 
 def _is_printed(code):
-    """Say whether CPython would print a character beyond ASCII: all but controls, formats, spaces and private use, by block."""
+    """Say whether CPython would print a character beyond ASCII: all but controls, formats, spaces
+    and private use, by block.
+    """
     return all(not first <= code <= last for first, last in _UNPRINTED)
 
 
@@ -95,7 +106,3 @@ try:
 finally:
     for _name in _natives:
         delattr(builtins, _name)
-
-# `from . import wire` asks the package's `__getattr__` first there, so what is imported that way has to be in place before.
-import detok_py.wire  # noqa: E402
-import detok_py.session  # noqa: E402, F401, I001

@@ -3,7 +3,12 @@
 Half a pair alone is a ValueError here: MicroPython's strings are UTF-8, and have no place for it.
 """
 
-from ujson import dumps, loads as _loads  # noqa: F401, I001 - the "u" asks for the built-in module
+from ujson import dumps as _dumps, loads as _loads  # noqa: I001 - "u" asks for the built-in module
+
+
+def dumps(value, separators=(", ", ": "), ensure_ascii=True):
+    """Return a value as JSON. `ensure_ascii` has no effect: MicroPython escapes no letter."""
+    return _dumps(value, separators=separators)
 
 
 def loads(text):

@@ -1,4 +1,6 @@
-"""The names of `typing` that the decode path imports, for MicroPython: they only have to exist and to be subscripted."""
+"""The names of `typing` that the decode path imports, for MicroPython: they only have to exist and
+to be subscripted.
+"""
 
 from collections import namedtuple
 
@@ -21,7 +23,9 @@ class _Form:
         return self
 
 
-Any = Callable = ClassVar = Dict = Final = Generator = Generic = Iterable = Iterator = List = Literal = Mapping = _Form()
+Any = Callable = ClassVar = Dict = Final = Generator = Generic = Iterable = Iterator = List = (
+    Literal
+) = Mapping = _Form()
 NoReturn = Optional = Self = Sequence = Set = Tuple = Type = TypeAlias = TypeVar = Union = Any
 
 

@@ -1,9 +1,9 @@
 /**
  * A chat transport for Vercel's AI SDK: `useChat({ transport: new DetokTransport("/stream") })`.
  *
- * In: the messages of a chat. Out: the SDK's message chunks: text, reasoning and tool calls as parts, a finish with its reason, an error with a
- * sentence. A lost connection is taken up again below, and nobody here sees it; after a reload `resume: true` takes up the answer that was coming.
- * Of the package `ai` only the types are used.
+ * In: the messages of a chat. Out: the SDK's message chunks: text, reasoning and tool calls as parts,
+ * a finish with its reason, an error with a sentence. After a reload `resume: true` resumes the answer
+ * that was coming. Only the types of the package `ai` are used.
  */
 
 import { connect } from "./connect.js";
@@ -12,9 +12,9 @@ import { readToolCalls } from "./tool-calls.js";
 
 /**
  * @typedef {import("ai").UIMessageChunk} Chunk
- * @typedef {Omit<import("./connect.js").AnswerRequest, "prompt" | "messages" | "resume" | "signal"> & import("./detok-stream.js").TextOptions &
- *   import("./decoder.js").RuntimeOptions & {storage?: Pick<Storage, "getItem" | "setItem" | "removeItem">}} TransportOptions
- *   `storage` remembers which answer a chat waits for, across a reload. Default: sessionStorage.
+ * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "signal"> &
+ *   {storage?: Pick<Storage, "getItem" | "setItem" | "removeItem">}} TransportOptions  `storage`
+ *   remembers across a reload which answer a chat waits for. Default: sessionStorage.
  */
 
 /**
@@ -29,7 +29,7 @@ import { readToolCalls } from "./tool-calls.js";
 export class DetokTransport {
   /**
    * @param {string | URL} url  The bridge's WebSocket.
-   * @param {TransportOptions} [options]  As for `connect`. What a request gives as `body` is added to its `params`.
+   * @param {TransportOptions} [options]  A request's `body` is added to `params`.
    */
   constructor(url, { storage, ...options } = {}) {
     this.#url = url;
@@ -41,7 +41,7 @@ export class DetokTransport {
   #options;
   #storage;
 
-  /** Taking an answer up gives all of it again. */
+  /** A resumed answer comes again from its beginning. */
   resumeStreamIsReplay = true;
 
   /**
@@ -50,12 +50,18 @@ export class DetokTransport {
    */
   async sendMessages({ chatId, messages, abortSignal, body }) {
     const plain = messages.flatMap((message) => plainMessages(message, this.#options.tools));
-    return chunkStream(this.#ask(chatId, { messages: plain, params: { ...this.#options.params, ...body }, signal: abortSignal }));
+    return chunkStream(
+      this.#ask(chatId, {
+        messages: plain,
+        params: { ...this.#options.params, ...body },
+        signal: abortSignal,
+      }),
+    );
   }
 
   /**
    * @param {Parameters<import("ai").ChatTransport<UI_MESSAGE>["reconnectToStream"]>[0]} request
-   * @returns {Promise<ReadableStream<Chunk> | null>} null where no answer is waited for, or the bridge keeps it no longer.
+   * @returns {Promise<ReadableStream<Chunk> | null>}  Null if there is nothing to resume.
    */
   async reconnectToStream({ chatId, abortSignal }) {
     const resume = this.#runs?.getItem(runKey(chatId));
@@ -79,7 +85,7 @@ export class DetokTransport {
       this.#runs?.setItem(runKey(chatId), String(run));
     });
     answer.finished.then(() => {
-      // A later answer of the same chat may stand there by now.
+      // A later answer of the same chat may have replaced it.
       if (this.#runs?.getItem(runKey(chatId)) === run) this.#runs?.removeItem(runKey(chatId));
     });
     return answer;
@@ -100,7 +106,7 @@ function runKey(chatId) {
 }
 
 /**
- * A message of the SDK as the engine's template takes it: text, and calls between their tags. Reasoning is not sent back.
+ * A message as the engine's template takes it: text, and calls between their tags, no reasoning.
  * @param {import("ai").UIMessage} message
  * @param {[open: string, close: string] | true | undefined} tools
  * @returns {{role: string, content: string}[]}
@@ -111,15 +117,22 @@ function plainMessages({ role, parts }, tools) {
   const results = [];
   for (const part of parts) {
     if (part.type === "text") content += part.text;
-    else if (part.type === "file") throw new DetokError(`A bridge takes text only, and this message has a file (${part.mediaType}); send it without.`);
+    else if (part.type === "file")
+      throw new DetokError(
+        `A bridge takes text only, and this message has a file (${part.mediaType}); send it without.`,
+      );
     else if ("toolCallId" in part) {
       const name = part.type === "dynamic-tool" ? part.toolName : part.type.slice("tool-".length);
       content += `\n${open}\n${JSON.stringify({ name, arguments: part.input })}\n${close}`;
       if (part.state === "output-available") results.push(JSON.stringify(part.output) ?? "null");
-      else if (part.state === "output-error") results.push(JSON.stringify({ error: part.errorText }));
+      else if (part.state === "output-error")
+        results.push(JSON.stringify({ error: part.errorText }));
     }
   }
-  return [{ role, content: content.trimStart() }, ...results.map((result) => ({ role: "tool", content: result }))];
+  return [
+    { role, content: content.trimStart() },
+    ...results.map((result) => ({ role: "tool", content: result })),
+  ];
 }
 
 /** @param {import("./connect.js").Answer} answer @returns {ReadableStream<Chunk>} */
@@ -146,18 +159,33 @@ async function* chunks(answer) {
   yield { type: "start-step" };
   let parts = 0;
   let calls = 0;
-  /** What is being written: `text` is what has not been given yet. @type {{channel: string, id: string, text: string, begun: boolean} | undefined} */
+  /** The open part; `text` is not given yet. @type {{channel: string, id: string, text: string, begun: boolean} | undefined} */
   let open;
   /** @returns {Generator<Chunk>} */
   function* close() {
     if (open?.channel === "tool_call") {
       for (const call of readToolCalls(open.text)) {
-        const toolCallId = `call-${++calls}-${Math.random().toString(36).slice(2)}`; // a bridge in one's own network is no secure context
+        const toolCallId = `call-${++calls}-${Math.random().toString(36).slice(2)}`; // randomUUID needs https
         if (call.name === undefined) {
-          yield { type: "tool-input-error", toolCallId, toolName: "unknown", input: call.text, dynamic: true, errorText: "The model wrote a tool call that cannot be read." };
-        } else yield { type: "tool-input-available", toolCallId, toolName: call.name, input: call.arguments, dynamic: true };
+          yield {
+            type: "tool-input-error",
+            toolCallId,
+            toolName: "unknown",
+            input: call.text,
+            dynamic: true,
+            errorText: "The model wrote a tool call that cannot be read.",
+          };
+        } else
+          yield {
+            type: "tool-input-available",
+            toolCallId,
+            toolName: call.name,
+            input: call.arguments,
+            dynamic: true,
+          };
       }
-    } else if (open?.begun) yield { type: open.channel === "reasoning" ? "reasoning-end" : "text-end", id: open.id };
+    } else if (open?.begun)
+      yield { type: open.channel === "reasoning" ? "reasoning-end" : "text-end", id: open.id };
     open = undefined;
   }
   try {
@@ -167,7 +195,7 @@ async function* chunks(answer) {
         open = { channel, id: `part-${++parts}`, text: "", begun: false };
       }
       open.text += text;
-      // A tool call is known when it is whole; a part of nothing but white space, as between two calls, is none.
+      // A tool call is read when it is whole; white space between two calls is no part.
       if (channel === "tool_call" || !(open.begun || open.text.trim())) continue;
       const kind = channel === "reasoning" ? "reasoning" : "text";
       if (!open.begun) yield { type: `${kind}-start`, id: open.id };

@@ -1,54 +1,47 @@
 /**
- * Boots MicroPython in this worker, with detok_py's decode path: 0.3 MB in all.
+ * Boots MicroPython with detok_py's decode path in this worker: 0.3 MB in all.
  *
- * In: the runtime's folder, which holds micropython.mjs, micropython.wasm and detok_micropython.bin (tools/build_micropython.py).
- * Out: the functions of web/python/detok_embed.py, and `fill`, which puts bytes where they read them.
+ * In: the runtime's folder, with the files of tools/build_micropython.py. Out: a Python.
  */
 
-/** @typedef {import("./messages.js").Progress} Progress */
-
 /**
+ * @typedef {(progress: import("./messages.js").Progress) => void} OnProgress
+ *
  * @typedef {object} Python
- * @property {any} embed  The functions of detok_embed.
- * @property {(bytes: Uint8Array) => any} fill  Put bytes where Python reads them; returns what those functions take for it.
- * @property {(name: string, file: Blob) => Uint8Array} [pack]  The packed vocabulary of a tokenizer file.
+ * @property {any} streams  The functions of detok_py/page/streams.py.
+ * @property {(bytes: Uint8Array) => number | string} fill  Put bytes where Python reads them;
+ *   returns the argument that stands for them (detok_py/page/inbox.py).
+ * @property {(name: string, file: Blob) => Uint8Array} [pack]  Pack a tokenizer file's vocabulary.
  * @property {any} interpreter  MicroPython or Pyodide itself: `FS`, `runPython`, `pyimport`.
+ * @property {boolean} kept  Whether it began with the memory of an earlier visit.
  */
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-/** @param {URL} url @returns {Promise<Response>} */
-async function read(url) {
+/** @param {string} url @returns {Promise<Response>} */
+export async function read(url) {
   const answer = await fetch(url);
-  if (!answer.ok) throw new Error(`${url.pathname} could not be read (HTTP ${answer.status}).`);
+  if (!answer.ok)
+    throw new Error(`${new URL(url).pathname} could not be read (HTTP ${answer.status}).`);
   return answer;
 }
 
 /**
  * @param {string} runtimeUrl  Absolute, ending in "/".
- * @param {(progress: Progress) => void} onProgress
- * @param {Record<string, string>} [files]  Where each file is, if not in that folder under its own name.
+ * @param {OnProgress} onProgress
+ * @param {{files?: Record<string, string>}} [options]  Where a file is, if not in that folder.
  * @returns {Promise<Python>}
  */
-export async function bootPython(runtimeUrl, onProgress, files = {}) {
+export async function bootPython(runtimeUrl, onProgress, { files = {} } = {}) {
   onProgress({ step: "reading MicroPython", loaded: 0, total: 0 });
   /** @param {string} name */
-  const file = (name) => new URL(files[name] ?? name, runtimeUrl);
-  const wasmUrl = file("micropython.wasm").href;
-  const [{ loadMicroPython }, bundle, wasm] = await Promise.all([
-    import(/* webpackIgnore: true */ /* @vite-ignore */ file("micropython.mjs").href),
-    read(file("detok_micropython.bin")).then((answer) => answer.arrayBuffer()),
-    read(new URL(wasmUrl)),
+  const url = (name) => new URL(files[name] ?? name, runtimeUrl).href;
+  const [{ loadMicroPython }, bundle] = await Promise.all([
+    import(/* webpackIgnore: true */ /* @vite-ignore */ url("micropython.mjs")),
+    read(url("detok_micropython.bin")).then((answer) => answer.arrayBuffer()),
   ]);
   onProgress({ step: "starting MicroPython", loaded: 0, total: 0 });
-  // MicroPython fetches its wasm itself, once its script is there. It is given, once, what has been on its way since the beginning.
-  const plainFetch = globalThis.fetch;
-  globalThis.fetch = (input, init) => (String(input) === wasmUrl && !wasm.bodyUsed ? Promise.resolve(wasm) : plainFetch(input, init));
-  try {
-    return await startPython(loadMicroPython, wasmUrl, new Uint8Array(bundle));
-  } finally {
-    globalThis.fetch = plainFetch;
-  }
+  return startPython(loadMicroPython, url("micropython.wasm"), new Uint8Array(bundle));
 }
 
 /**
@@ -58,25 +51,37 @@ export async function bootPython(runtimeUrl, onProgress, files = {}) {
  * @returns {Promise<Python>}
  */
 export async function startPython(loadMicroPython, wasm, bundle) {
-  // The heap grows by itself; this is where it begins. The stack of calls does not: a message may be nested 64 deep.
-  const python = await loadMicroPython({ url: wasm, heapsize: 4 << 20, pystack: 64 << 10, stdout: () => {}, stderr: () => {} });
+  // The heap grows from this size. The stack of calls doesn't: messages may be nested 64 deep.
+  const python = await loadMicroPython({
+    url: wasm,
+    heapsize: 4 << 20,
+    pystack: 64 << 10,
+    stdout: () => {},
+    stderr: () => {},
+  });
   unpack(bundle, (name, bytes) => {
     const path = `/detok/${name}`;
     python.FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
     python.FS.writeFile(path, bytes);
   });
-  python.runPython('import sys\nsys.path[:0] = ["/detok"]\nimport detok_start\nimport detok_embed');
-  const embed = python.pyimport("detok_embed");
-  /** Looked up once: each look at a Python module costs a call. @type {Record<string, any>} */
-  const kept = {};
+  python.FS.writeFile("/inbox", "");
+  python.runPython(
+    'import sys\nsys.path[:0] = ["/detok"]\nimport detok_start\nimport detok_py.page.streams',
+  );
+  const streams = python.pyimport("detok_py.page.streams");
+  streams.read_from_file("/inbox");
+  /** Each look at a Python module costs a call, so each function is looked up once. @type {any} */
+  const known = {};
   return {
     interpreter: python,
-    embed: new Proxy(kept, { get: (_, name) => (typeof name === "string" ? (kept[name] ??= embed[name]) : undefined) }),
+    kept: false,
+    streams: new Proxy(known, {
+      get: (_, name) => (typeof name === "string" ? (known[name] ??= streams[name]) : undefined),
+    }),
     fill(bytes) {
-      // A few go with the call that they are for: a visit to the file costs more than that call.
+      // Writing a file takes longer than passing a few bytes along.
       if (bytes.length <= 256) return Array.from(bytes, (byte) => HEX[byte]).join("");
       python.FS.writeFile("/inbox", bytes);
-      (kept.read_inbox ??= embed.read_inbox)(bytes.length);
       return bytes.length;
     },
   };

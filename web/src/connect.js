@@ -1,12 +1,13 @@
 /**
  * One answer of a detok bridge: `for await (const { channel, text } of connect(url, { prompt }))`.
  *
- * In: the bridge's address and a request. Out: deltas, as an async iterable and as streams, and events. Lost connections are taken up again
- * where they broke. Whatever happens, `finish` fires once, as the last event.
+ * In: the bridge's address and a request. Out: deltas, as an async iterable and as streams, and
+ * events. Lost connections are resumed. Whatever happens, `finish` fires once, as the last event.
  */
 
 import { DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
-import { forPython, iterable, shaper } from "./detok-stream.js";
+import { iterable, shaper } from "./detok-stream.js";
+import { rowOf } from "./rows.js";
 
 /** @typedef {import("./detok-stream.js").Delta} Delta */
 
@@ -14,25 +15,39 @@ import { forPython, iterable, shaper } from "./detok-stream.js";
  * @typedef {object} AnswerRequest
  * @property {string} [prompt]
  * @property {{role: string, content: string}[]} [messages]
- * @property {string} [resume]  Instead of both: the `id` that an earlier answer's `start` told. It comes again from its beginning, and goes on.
- * @property {Record<string, unknown>} [params]  `max_tokens`, `temperature`, `seed`, `top_p`, `top_k`…
+ * @property {string} [resume]  Instead of both: the `id` of an earlier answer's `start`. That answer
+ *   comes again from its beginning, and goes on.
+ * @property {string} [id]  The name of this run: 16 to 64 characters, never used before.
+ * @property {Record<string, unknown>} [params]  `max_tokens`, `temperature`, `seed`, `top_p`…
  * @property {"ids" | "bytes" | "both"} [want]  What the bridge sends. Default "both".
- * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Insist on this one. Without it the bridge's own is fetched.
+ * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Insist on this one. Without it the
+ *   bridge's own is fetched.
+ * @property {boolean} [details]  `token` events have a row for each token. The text is content only,
+ *   unless `reasoning`, `tools` or `trimArtifacts` are given; no token id ends it, as the engine
+ *   decides when the answer is over.
+ * @property {boolean} [singleBytes]  Each raw byte is a row of its own.
  * @property {AbortSignal} [signal]
+ *
+ * @typedef {AnswerRequest & import("./detok-stream.js").TextOptions &
+ *   import("./decoder.js").RuntimeOptions} AnswerOptions
  *
  * @typedef {object} Finish
  * @property {"eos" | "stop" | "length" | "cancelled" | "error"} reason
- * @property {number} tokens   Tokens that came (bytes, where the engine knows only those).
+ * @property {number} tokens   Tokens that came (bytes, if the engine knows only those).
+ * @property {string} text     What was held, and became text when nothing more came.
  * @property {string | null} [note]  What the engine itself lost, in one sentence.
  * @property {DetokError} [error]
+ * @property {number} at
  *
- * @typedef {object} AnswerEvents  What `detail` is, by the type of the event.
- * @property {{id: string, data: "ids" | "bytes" | "both", position: number}} start
+ * @typedef {object} AnswerEvents  The `detail` of each type of event. `at` is when it arrived, in
+ *   milliseconds since 1970, with fractions.
+ * @property {{engine: Record<string, any>, vocabulary: object | null, at: number}} hello
+ * @property {{id: string, data: "ids" | "bytes" | "both", position: number, at: number}} start
  * @property {Delta} delta
- * @property {{count: number, tokens: number}} token
+ * @property {{count: number, tokens: number, at: number, rows?: import("./rows.js").TokenRow[]}} token
  * @property {{bytes: number, text: string}} held
  * @property {{seconds: number, code: number}} resume
- * @property {{code: number, message: string}} notice
+ * @property {{code: number, message: string, at: number}} notice
  * @property {{error: DetokError}} error
  * @property {Finish} finish
  */
@@ -40,23 +55,19 @@ import { forPython, iterable, shaper } from "./detok-stream.js";
 /** Characters that may wait for a slow reader before the engine is made to wait. */
 const MOST_WAITING = 1 << 16;
 
-/** Answers that somebody waits for: a browser may forget what only a promise or a listener of its own holds. @type {Set<Answer>} */
+/** Answers that are waited for; without this they could be garbage-collected. @type {Set<Answer>} */
 const awaited = new Set();
 
-/**
- * An answer while it comes. Events, each a CustomEvent with `detail`: `start` {id, data}, `delta` {channel, text}, `token` {count, tokens},
- * `held` {bytes, text}, `resume` {seconds, code}, `notice` {code, message}, `error` {error}, and, once and last, `finish` {@link Finish}.
- */
+/** An answer while it comes. Its events are those of {@link AnswerEvents}. */
 export class Answer extends EventTarget {
-  /**
-   * @param {string | URL} url
-   * @param {AnswerRequest & import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions} request
-   */
+  /** @param {string | URL} url @param {AnswerOptions} request */
   constructor(url, request) {
     super();
     this.#shape = shaper(request.unit ?? "character");
     this.#signal = request.signal;
-    this.#open(url, request).catch((error) => this.#end({ reason: "error", error: asDetokError(error) }));
+    this.#open(url, request).catch((error) =>
+      this.#end({ reason: "error", error: asDetokError(error) }),
+    );
   }
 
   /** @type {(deltas: [string, string][], over: boolean) => Delta[]} */
@@ -64,18 +75,21 @@ export class Answer extends EventTarget {
   /** @type {AbortSignal | undefined} */
   #signal;
   /** @type {(finish: Finish) => void} */
-  #tellFinished = () => {};
+  #resolve = () => {};
   /** @type {Promise<Finish>} */
-  #finished = new Promise((resolve) => (this.#tellFinished = resolve));
+  #finished = new Promise((resolve) => (this.#resolve = resolve));
   #watched = false;
   /** @type {import("./decoder.js").DecoderWorker | undefined} */
   #worker;
   #stream = 0;
+  #asked = false;
   #tokens = 0;
-  #held = "";
-  /** @type {Delta[]} */
+  #held = "0 ";
+  /** Deltas that are not read yet, and the count of their characters. @type {Delta[]} */
   #waiting = [];
   #size = 0;
+  /** Whether a slow reader, or the program, makes the engine wait. */
+  #full = false;
   #paused = false;
   #claimed = false;
   /** @type {(() => void) | undefined} */
@@ -83,8 +97,11 @@ export class Answer extends EventTarget {
   /** @type {Finish | undefined} */
   #finish;
   #abort = () => this.#end({ reason: "cancelled", error: this.#signal?.reason });
-  /** The worker has a weak hold of it, and of nothing else here. @type {import("./decoder.js").Listener} */
-  #listener = { take: (batch) => this.#take(batch), fail: (error) => this.#end({ reason: "error", error }) };
+  /** The worker holds this weakly, and nothing else here. @type {import("./decoder.js").Listener} */
+  #listener = {
+    take: (batch) => this.#take(batch),
+    fail: (error) => this.#end({ reason: "error", error }),
+  };
 
   /** How it ended; never rejects. @returns {Promise<Finish>} */
   get finished() {
@@ -113,7 +130,7 @@ export class Answer extends EventTarget {
     super.addEventListener(type, listener, options);
   }
 
-  /** Somebody waits for its end, whether they keep hold of it or not. */
+  /** Keep the answer alive until its end. */
   #watch() {
     this.#watched = true;
     if (!this.#finish) awaited.add(this);
@@ -124,14 +141,31 @@ export class Answer extends EventTarget {
     return this.#finish !== undefined;
   }
 
-  /** Stop: the engine is cancelled, and the iteration ends without an error. */
+  /** End now: the engine is cancelled, and the iteration ends without an error. */
   cancel() {
     this.#end({ reason: "cancelled" });
   }
 
+  /** Ask the engine to stop. What it has sent already still comes, and then the end. */
+  stop() {
+    if (this.#asked) this.#tell("cancel");
+    else this.cancel();
+  }
+
+  /** Let the engine wait: the bridge gets no more credit. */
+  pause() {
+    this.#hold((this.#paused = true));
+  }
+
+  /** Let the engine go on. */
+  resume() {
+    this.#paused = false;
+    this.#hold(this.#full);
+  }
+
   /**
-   * The deltas as they come; neighbours of one channel are one delta when the reader was slow. Rejects when the answer fails or its signal
-   * is aborted. Leaving the loop early cancels the engine.
+   * The deltas as they come; adjacent deltas of one channel are joined if the reader is slow.
+   * Rejects when the answer fails or its signal is aborted. Leaving the loop cancels the engine.
    * @returns {AsyncGenerator<Delta, void, void>}
    */
   async *[Symbol.asyncIterator]() {
@@ -142,14 +176,19 @@ export class Answer extends EventTarget {
         const delta = this.#waiting.shift();
         if (delta) {
           this.#size -= delta.text.length;
-          if (this.#paused && this.#size < MOST_WAITING / 2) this.#pause(false);
+          if (this.#full && this.#size < MOST_WAITING / 2) {
+            this.#full = false;
+            this.#hold(this.#paused);
+          }
           yield delta;
         } else if (this.#finish) {
           if (this.#finish.error) throw this.#finish.error;
           return;
         } else {
           awaited.add(this);
-          await new Promise((/** @type {(value?: unknown) => void} */ resolve) => (this.#wake = resolve));
+          await new Promise(
+            (/** @type {(value?: unknown) => void} */ resolve) => (this.#wake = resolve),
+          );
           if (!this.#watched) awaited.delete(this);
         }
       }
@@ -161,65 +200,84 @@ export class Answer extends EventTarget {
   /** The deltas as a ReadableStream. @returns {ReadableStream<Delta>} */
   get deltas() {
     const from = this[Symbol.asyncIterator]();
-    return iterable(new ReadableStream({
-      async pull(controller) {
-        const { done, value } = await from.next();
-        if (done) controller.close();
-        else controller.enqueue(value);
-      },
-      cancel: async () => {
-        this.cancel();
-      },
-    }, { highWaterMark: 0 }));
+    return iterable(
+      new ReadableStream(
+        {
+          async pull(controller) {
+            const { done, value } = await from.next();
+            if (done) controller.close();
+            else controller.enqueue(value);
+          },
+          cancel: async () => {
+            this.cancel();
+          },
+        },
+        { highWaterMark: 0 },
+      ),
+    );
   }
 
-  /** The text of the content, without reasoning and tool calls, as a ReadableStream. @returns {ReadableStream<string>} */
+  /** The text of the content, without reasoning and tool calls. @returns {ReadableStream<string>} */
   get text() {
-    return iterable(this.deltas.pipeThrough(new TransformStream({
-      transform({ channel, text }, controller) {
-        if (channel === "content") controller.enqueue(text);
-      },
-    })));
+    return iterable(
+      this.deltas.pipeThrough(
+        new TransformStream({
+          transform({ channel, text }, controller) {
+            if (channel === "content") controller.enqueue(text);
+          },
+        }),
+      ),
+    );
   }
 
-  /**
-   * @param {string | URL} url
-   * @param {AnswerRequest & import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions} request
-   */
+  /** @param {string | URL} url @param {AnswerOptions} request */
   async #open(url, request) {
-    await null; // whoever asked can add listeners first
+    await null; // the caller can add listeners first
     if (this.#signal?.aborted) return this.#abort();
     this.#signal?.addEventListener("abort", this.#abort, { once: true });
-    const { prompt, messages, resume, params, want, vocabulary } = request;
+    const { vocabulary } = request;
     const worker = (this.#worker = decoderWorker(request));
-    const stream = (this.#stream = worker.add(this.#listener));
+    const stream = worker.add(this.#listener);
+    this.#stream = stream;
     await worker.keep(vocabulary);
     await worker.ready;
     if (this.#finish) return;
+    this.#asked = true;
     const address = new URL(url, base()).href.replace(/^http/, "ws");
-    await worker.calls.call("connect", stream, address, { ...forPython({ reasoning: true, tools: true, trimArtifacts: true, ...request }), prompt, messages, resume, params, want, vocabulary: vocabulary?.sha256 });
+    const told = JSON.stringify({ ...request, vocabulary: vocabulary?.sha256 });
+    await worker.calls.call("connect", stream, address, told);
+    if (this.#paused) this.pause();
   }
 
-  /** @param {{events: any[], retry?: {seconds: number, code: number}}} batch */
-  #take({ events, retry }) {
-    for (const event of events) {
+  /** @param {import("./socket.js").Batch} batch */
+  #take({ at, events, retry }) {
+    for (const { type, ...event } of events) {
       if (this.#finish) return;
-      if (event.type === "started") this.#tell("start", event);
-      else if (event.type === "notice") this.#tell("notice", event);
-      else if (event.type === "deltas") this.#takeDeltas(event);
-      else if (event.type === "finished") this.#end({ reason: event.reason, note: event.note });
-      else if (event.type === "failed") this.#end({ reason: event.code === 4499 ? "cancelled" : "error", error: new DetokError(event.message, event) });
+      if (type === "text") this.#takeText(event, at);
+      else if (type === "finished" || type === "failed") {
+        this.#takeText(event, at);
+        const text = event.deltas.map((/** @type {string[]} */ [, text]) => text).join("");
+        const { reason, note, code } = event;
+        const end = { text, at };
+        if (type === "finished") this.#end({ ...end, reason, note });
+        else {
+          const error = new DetokError(event.message, event);
+          this.#end({ ...end, reason: code === 4499 ? "cancelled" : "error", error });
+        }
+      } else if (type !== "pong") this.#emit(type === "started" ? "start" : type, { ...event, at });
     }
-    if (retry) this.#tell("resume", retry);
+    if (retry) this.#emit("resume", retry);
   }
 
-  /** @param {{deltas: [string, string][], count: number, position: number, held: number, waiting: string}} event */
-  #takeDeltas({ deltas, count, position, held, waiting }) {
-    this.#tokens = position;
-    for (const delta of this.#shape(deltas, false)) this.#give(delta);
-    if (count) this.#tell("token", { count, tokens: position });
+  /** @param {any} event  Of detok_py/page/answer.py. @param {number} at */
+  #takeText({ deltas, rows, count = 0, position, held = 0, waiting = "" }, at) {
+    this.#tokens = position ?? this.#tokens;
+    const shown = deltas ?? rows.flatMap((/** @type {any[]} */ row) => row[2]);
+    for (const delta of this.#shape(shown, false)) this.#give(delta);
+    if (count)
+      this.#emit("token", { count, tokens: position, at, ...(rows && { rows: rows.map(rowOf) }) });
     const state = `${held} ${waiting}`;
-    if (state !== this.#held) this.#tell("held", { bytes: held, text: waiting });
+    if (state !== this.#held) this.#emit("held", { bytes: held, text: waiting });
     this.#held = state;
   }
 
@@ -229,34 +287,41 @@ export class Answer extends EventTarget {
     if (last?.channel === delta.channel) last.text += delta.text;
     else this.#waiting.push({ ...delta });
     this.#size += delta.text.length;
-    if (this.#claimed && this.#size > MOST_WAITING) this.#pause(true);
+    if (this.#claimed && this.#size > MOST_WAITING && !this.#full) {
+      this.#full = true;
+      this.#hold(true);
+    }
     this.#wake?.();
-    this.#tell("delta", delta);
+    this.#emit("delta", delta);
   }
 
   /** @param {boolean} paused */
-  #pause(paused) {
-    if (this.#paused === paused || this.#finish) return;
-    this.#paused = paused;
-    this.#worker?.calls.call("pause", this.#stream, paused).catch(() => {});
+  #hold(paused) {
+    this.#tell("pause", paused);
   }
 
-  /** @param {Omit<Finish, "tokens">} finish */
+  /** Tell the worker something about this stream. @param {string} name @param {unknown[]} args */
+  #tell(name, ...args) {
+    if (!this.#finish) this.#worker?.calls.call(name, this.#stream, ...args).catch(() => {});
+  }
+
+  /** @param {Partial<Finish> & Pick<Finish, "reason">} finish */
   #end(finish) {
     if (this.#finish) return;
     for (const delta of this.#shape([], true)) this.#give(delta);
-    this.#finish = { tokens: this.#tokens, ...finish };
+    const at = performance.timeOrigin + performance.now();
+    const whole = (this.#finish = { tokens: this.#tokens, text: "", at, ...finish });
     this.#signal?.removeEventListener("abort", this.#abort);
     this.#worker?.remove(this.#stream, this.#listener);
     this.#wake?.();
-    if (finish.reason === "error") this.#tell("error", { error: finish.error });
-    this.#tell("finish", this.#finish);
-    this.#tellFinished(this.#finish);
+    if (whole.reason === "error") this.#emit("error", { error: whole.error });
+    this.#emit("finish", whole);
+    this.#resolve(whole);
     awaited.delete(this);
   }
 
   /** @param {string} type @param {unknown} detail */
-  #tell(type, detail) {
+  #emit(type, detail) {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 }
@@ -264,9 +329,10 @@ export class Answer extends EventTarget {
 /**
  * Ask a bridge for an answer.
  *
- * Reasoning (`<think>`), tool calls and template markers are told apart unless the options say otherwise.
- * @param {string | URL} url  The bridge's WebSocket: `ws://…/stream`, or `/stream` on the bridge's own pages.
- * @param {AnswerRequest & import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions} request
+ * Reasoning (`<think>`), tool calls and template markers are told apart unless the options say
+ * otherwise.
+ * @param {string | URL} url  The bridge's WebSocket: `ws://…/stream`, or `/stream` on its own pages.
+ * @param {AnswerOptions} request
  * @returns {Answer}
  */
 export function connect(url, request) {

@@ -1,7 +1,8 @@
 /**
- * The client library's worker: one Python for many streams, and their sockets.
+ * The library's worker: one Python for many streams, and their sockets.
  *
- * Answers the calls of decoder.js; posts the notes `progress` and `batch`. What anything means is decided in Python (detok_embed.py).
+ * Answers the calls of decoder.js; posts the notes `progress` and `batch`. What frames and options
+ * mean is decided in Python (detok_py/page/streams.py).
  */
 
 import { answerCalls, holdWhileAlive, postNote } from "./messages.js";
@@ -19,68 +20,86 @@ let python;
 const sockets = new Map();
 
 /**
- * Call a function of detok_embed.py. An exception of Python's concerns one stream. Anything else (no memory, a trap) is the end of Python:
- * thrown where nobody catches it, it reaches the page as this worker's `error` event, and the page replaces the worker.
+ * Call a function of detok_py/page/streams.py. A Python exception concerns one stream. Anything
+ * else (no memory, a trap) is the end of Python: it is thrown again where nothing catches it, so
+ * that the page gets this worker's `error` event and replaces the worker.
  * @param {string} name @param {unknown[]} args
  */
 function ask(name, ...args) {
   try {
-    return python.embed[name](...args);
+    return python.streams[name](...args);
   } catch (error) {
-    if (/** @type {Error} */ (error).name !== "PythonError") setTimeout(() => { throw error; });
+    if (/** @type {Error} */ (error).name !== "PythonError")
+      setTimeout(() => {
+        throw error;
+      });
     throw error;
   }
 }
 
-/** The methods of a session that EngineSocket calls, for the stream of this number. @param {number} stream */
-function sessionOf(stream) {
-  /** @param {string} method */
-  const asks = (method) => (/** @type {unknown[]} */ ...args) => {
-    try {
-      return ask("ask", stream, method, ...args);
-    } catch (error) {
-      const message = String(/** @type {Error} */ (error).message).trim().split("\n").at(-1);
-      return JSON.stringify({ events: [{ type: "failed", code: 1011, message, retry: false, position: 0 }] });
-    }
-  };
-  const methods = ["opened", "receive", "vocabulary", "no_vocabulary", "lost", "cancel", "give_up", "pause", "ping"];
-  return { ...Object.fromEntries(methods.map((method) => [method, asks(method)])), destroy: () => ask("release", stream) };
-}
-
 answerCalls(scope, {
-  /** @param {{runtime: string, runtimeUrl: string, files?: Record<string, string>, cache: string | false, lock: string}} options */
-  async boot({ runtime, runtimeUrl, files, cache, lock }) {
-    const boot = runtime === "pyodide" ? import("./boot-pyodide.js") : import("./boot-micropython.js");
-    boot.catch(() => {}); // on its way while the lock is asked for, and heard below
+  /** @param {{runtime: string, runtimeUrl: string, lock: string, [option: string]: any}} options */
+  async boot({ runtime, runtimeUrl, lock, ...options }) {
+    const began = performance.now();
+    const boot =
+      runtime === "pyodide" ? import("./boot-pyodide.js") : import("./boot-micropython.js");
+    boot.catch(() => {}); // awaited below
     await holdWhileAlive(lock);
-    booted ??= boot.then(({ bootPython }) => bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress), files, cache));
+    booted ??= boot.then(({ bootPython }) =>
+      bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress), options),
+    );
     python = await booted;
-    return { runtime, ...JSON.parse(python.embed.about()) };
+    const read = /** @type {PerformanceResourceTiming[]} */ (
+      performance.getEntriesByType("resource")
+    );
+    return {
+      runtime,
+      ...JSON.parse(python.streams.about()),
+      kept: python.kept,
+      milliseconds: performance.now() - began,
+      bytes: read.reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0),
+      transferred: read.reduce((sum, { transferSize }) => sum + transferSize, 0),
+    };
   },
 
-  /** @param {Uint8Array} bytes */
-  keepVocabulary: (bytes) => JSON.parse(ask("keep_vocabulary", python.fill(bytes))),
+  /** Call a function of detok_py/page/streams.py. @param {string} name @param {unknown[]} args */
+  ask: (name, ...args) =>
+    JSON.parse(
+      ask(name, ...args.map((arg) => (arg instanceof Uint8Array ? python.fill(arg) : arg))),
+    ),
   /** @param {string} name @param {Blob} file */
-  packTokenizer: (name, file) => /** @type {NonNullable<Python["pack"]>} */ (python.pack)(name.replace(/[^\w.-]/g, "_"), file),
+  packTokenizer: (name, file) => python.pack?.(name.replace(/[^\w.-]/g, "_"), file),
 
-  /** @param {number} stream @param {object} options */
-  openText: (stream, options) => void ask("open_text", stream, JSON.stringify(options)),
-  /** @param {number} stream @param {Uint8Array | number[]} data */
-  feed: (stream, data) => JSON.parse(Array.isArray(data) ? ask("feed_ids", stream, JSON.stringify(data)) : ask("feed_bytes", stream, python.fill(data))),
-  /** @param {number} stream */
-  flush: (stream) => JSON.parse(ask("flush", stream)),
-  openStreams: () => ask("open_streams"),
-
-  /** @param {number} stream @param {string} url @param {object} request */
+  /** @param {number} stream @param {string} url @param {string} request  JSON. */
   connect(stream, url, request) {
-    ask("open_answer", stream, JSON.stringify(request));
-    const socket = new EngineSocket(url, sessionOf(stream), (bytes) => python.fill(bytes), (batch, over) => {
-      if (over) sockets.delete(stream);
-      postNote(scope, "batch", { stream, ...batch });
-    });
+    ask("open_answer", stream, request);
+    const socket = new EngineSocket(
+      url,
+      (method, ...args) => {
+        try {
+          return ask("ask_answer", stream, method, ...args);
+        } catch (error) {
+          const lines = String(/** @type {Error} */ (error).message)
+            .trim()
+            .split("\n");
+          const failed = { code: 1011, message: lines.at(-1), retry: false };
+          return JSON.stringify({ events: [{ type: "failed", ...failed, deltas: [] }] });
+        }
+      },
+      (bytes) => python.fill(bytes),
+      (batch, over) => {
+        if (over) {
+          sockets.delete(stream);
+          ask("release", stream);
+        }
+        postNote(scope, "batch", { stream, ...batch });
+      },
+    );
     sockets.set(stream, socket);
     socket.connect();
   },
+  /** @param {number} stream */
+  cancel: (stream) => sockets.get(stream)?.cancel(),
   /** @param {number} stream @param {boolean} paused */
   pause: (stream, paused) => sockets.get(stream)?.pause(paused),
   /** Forget a stream; its engine is stopped. @param {number} stream */

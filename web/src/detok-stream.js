@@ -1,8 +1,8 @@
 /**
  * Bytes or token ids to text, as a pair of streams: `source.pipeThrough(new DetokStream())`.
  *
- * In: BufferSource chunks; or, with a vocabulary, token ids (a number, an array of them, a Uint32Array). Out: strings, never half a character,
- * never the beginning of a stop string; with `output: "deltas"` objects `{channel, text}`. Held: what detok_py holds.
+ * In: BufferSource chunks; with a vocabulary token ids (a number, an array, a typed array). Out:
+ * strings; with `output: "deltas"` objects `{channel, text}`. Held: what detok_py holds.
  */
 
 import { asDetokError, decoderWorker } from "./decoder.js";
@@ -10,46 +10,35 @@ import { graphemes } from "./graphemes.js";
 
 /**
  * @typedef {object} TextOptions
- * @property {string[]} [stop]  The text ends before the first of these; half a stop string is never shown.
+ * @property {string[]} [stop]  The text ends before the first of these.
  * @property {boolean} [includeStop]  Show the stop string that ended the text.
- * @property {[open: string, close: string] | true} [reasoning]  What stands between is reasoning. `true`: `<think>`, `</think>`.
- * @property {[open: string, close: string] | true} [tools]  What stands between is a tool call. `true`: `<tool_call>`, `</tool_call>`.
- * @property {"content" | "reasoning"} [start]  `"reasoning"` where the template opens the block in the prompt.
+ * @property {[open: string, close: string] | true} [reasoning]  The text between is reasoning.
+ *   `true`: `<think>`, `</think>`.
+ * @property {[open: string, close: string] | true} [tools]  The text between is a tool call. `true`:
+ *   `<tool_call>`, `</tool_call>`.
+ * @property {"content" | "reasoning"} [start]  `"reasoning"` if the template opens it in the prompt.
  * @property {boolean} [trimArtifacts]  Drop the markers of chat templates at both ends.
- * @property {"character" | "grapheme"} [unit]  Chunks end between code points, or between what a reader sees as characters.
+ * @property {"character" | "grapheme"} [unit]  Chunks end between code points, or between what a
+ *   reader sees as characters.
  *
  * @typedef {object} StreamOptions
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Chunks are token ids of this vocabulary.
- * @property {number[]} [promptIds]  The prompt's ids: they decide a leading space, and complete a character.
+ * @property {number[]} [promptIds]  They decide a leading space, and complete a character.
  * @property {boolean} [skipSpecialTokens]  Default true.
  * @property {"error" | "skip"} [unknown]  What an unknown id does. Default "error".
- * @property {boolean} [fatal]  Invalid bytes end the stream with an error, as in TextDecoderStream, instead of becoming U+FFFD.
+ * @property {boolean} [fatal]  Invalid bytes are an error instead of U+FFFD.
  * @property {"text" | "deltas"} [output]
  * @property {AbortSignal} [signal]
  *
  * @typedef {{channel: "content" | "reasoning" | "tool_call", text: string}} Delta
  * @typedef {object} StreamEnd
- * @property {"end" | "stop" | "eos" | "cancelled" | "error"} reason  "end": the source had no more. "cancelled": the reader, the writer or the signal gave up.
+ * @property {"end" | "stop" | "eos" | "cancelled" | "error"} reason  "end": the source had no more.
+ *   "cancelled": by the reader, the writer or the signal.
  * @property {unknown} [error]
  */
 
 /**
- * What Python takes of the options.
- * @param {TextOptions} options
- */
-export function forPython({ stop = [], includeStop = false, reasoning, tools, start, trimArtifacts = false }) {
-  return {
-    stop,
-    includeStop,
-    reasoning: reasoning === true ? ["<think>", "</think>"] : reasoning,
-    tools: tools === true ? ["<tool_call>", "</tool_call>"] : tools,
-    start,
-    trimArtifacts,
-  };
-}
-
-/**
- * Deltas as they are shown: whole graphemes where that was asked for. A change of channel ends a grapheme.
+ * Deltas as they are shown, of whole graphemes if wanted. A change of channel ends a grapheme.
  * @param {"character" | "grapheme"} unit
  * @returns {(deltas: [string, string][], over: boolean) => Delta[]}
  */
@@ -65,15 +54,15 @@ export function shaper(unit) {
       out.push([its, whole ? whole.feed(text) : text]);
     }
     if (over && whole) out.push([channel, whole.flush()]);
-    return /** @type {Delta[]} */ (out.filter(([, text]) => text).map(([its, text]) => ({ channel: its, text })));
+    return /** @type {Delta[]} */ (
+      out.filter(([, text]) => text).map(([its, text]) => ({ channel: its, text }))
+    );
   };
 }
 
 /**
- * A readable stream that `for await` takes in every browser: Safari has no async iteration of streams.
- * @template T
- * @param {ReadableStream<T>} stream
- * @returns {ReadableStream<T>}
+ * The stream with async iteration, which Safari's streams do not have.
+ * @template T @param {ReadableStream<T>} stream @returns {ReadableStream<T>}
  */
 export function iterable(stream) {
   if (Symbol.asyncIterator in stream) return stream;
@@ -81,9 +70,10 @@ export function iterable(stream) {
     async *[Symbol.asyncIterator]() {
       const reader = /** @type {ReadableStream<T>} */ (stream).getReader();
       try {
-        for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
+        for (let part = await reader.read(); !part.done; part = await reader.read())
+          yield part.value;
       } finally {
-        await reader.cancel(); // after the last part this does nothing
+        await reader.cancel();
         reader.releaseLock();
       }
     },
@@ -91,8 +81,8 @@ export function iterable(stream) {
 }
 
 /**
- * A pair of streams like TextDecoderStream. Not a TransformStream: not every browser tells one of those that its reader has gone.
- *
+ * A pair of streams like TextDecoderStream. It is no TransformStream, because some browsers do not
+ * tell a TransformStream that its reader has gone.
  * @example
  * const text = response.body.pipeThrough(new DetokStream({ stop: ["</s>"] }));
  * for await (const part of text) bubble.append(part);
@@ -100,7 +90,7 @@ export function iterable(stream) {
 export class DetokStream {
   /** @param {TextOptions & StreamOptions & import("./decoder.js").RuntimeOptions} [options] */
   constructor(options = {}) {
-    const { vocabulary, fatal = false, output = "text", unit = "character", signal, promptIds, skipSpecialTokens, unknown } = options;
+    const { vocabulary, output = "text", unit = "character", signal, promptIds } = options;
     const shape = shaper(unit);
     const worker = decoderWorker(options);
     /** @type {(end: StreamEnd) => void} */
@@ -112,8 +102,9 @@ export class DetokStream {
     let out;
     /** @type {WritableStreamDefaultController} */
     let into;
-    /** Answers the reader's wish for a part, while there is one. @type {(() => void) | undefined} */
+    /** Resolves the reader's pull, while there is one. @type {(() => void) | undefined} */
     let served;
+    /** Tells the writer that the reader pulls. */
     let wished = () => {};
     const serve = () => {
       served?.();
@@ -125,29 +116,27 @@ export class DetokStream {
       over = true;
       worker.remove(stream, listener);
       signal?.removeEventListener("abort", onAbort);
-      // Whatever state the two are in: one that is closed or errored stays as it is.
+      // A stream that is closed or errored already stays as it is.
       if (reason === "cancelled" || reason === "error") out.error(error);
       else out.close();
-      if (reason !== "end") into.error(error ?? new TypeError("The text has ended, and takes no more."));
+      if (reason !== "end")
+        into.error(error ?? new TypeError("The text has ended, and takes no more."));
       serve();
       wished();
       tell(error === undefined ? { reason } : { reason, error });
     };
     const onAbort = () => end("cancelled", signal?.reason);
-    // An AbortError is somebody's wish; anything else is what became of the source.
-    const onWriterAbort = (/** @type {any} */ reason) => end(reason === undefined || reason?.name === "AbortError" ? "cancelled" : "error", reason);
+    // An AbortError is a wish to stop; any other error is the source's.
+    const onWriterAbort = (/** @type {any} */ reason) =>
+      end(reason === undefined || reason?.name === "AbortError" ? "cancelled" : "error", reason);
     /** @type {import("./decoder.js").Listener} */
     const listener = { take() {}, fail: (error) => end("error", error) };
     const stream = worker.add(listener);
-    /**
-     * Ask Python for a step, and show it.
-     * @param {string} method @param {unknown[]} data
-     * @returns {Promise<void>}
-     */
+    /** Ask Python for a step and show it. @param {string} method @param {unknown[]} data */
     const step = async (method, ...data) => {
       try {
         /** @type {[deltas: [string, string][], reason: "stop" | "eos" | null]} */
-        const [deltas, reason] = await worker.call(method, stream, ...data);
+        const [deltas, reason] = await worker.ask(method, stream, ...data);
         if (over) return;
         const shown = shape(deltas, reason !== null || method === "flush");
         const text = shown.map(({ channel, text }) => (channel === "content" ? text : "")).join("");
@@ -160,40 +149,45 @@ export class DetokStream {
         throw error;
       }
     };
-    // Not awaited before anything is written: what comes meanwhile waits in the stream's own queue, behind the first chunk.
+    // Not awaited here: chunks that come meanwhile wait in the stream's own queue.
     const open = async () => {
       await worker.keep(vocabulary);
       await worker.ready;
       if (over) return;
-      await worker.calls.call("openText", stream, {
-        ...forPython(options),
+      const told = {
+        ...options,
         vocabulary: vocabulary?.sha256,
         promptIds: promptIds && asIds(promptIds),
-        skipSpecialTokens,
-        unknown,
-        errors: fatal ? "strict" : "replace",
-      });
+      };
+      await worker.calls.call("ask", "open_text", stream, JSON.stringify(told));
     };
     const opened = open();
     /** @type {ReadableStream<any>} */
-    this.readable = iterable(new ReadableStream({
-      start: (controller) => void (out = controller),
-      pull: () => new Promise((/** @type {(value: void) => void} */ resolve) => {
-        served = resolve;
-        wished();
-      }),
-      cancel: (reason) => end("cancelled", reason),
-    }, { highWaterMark: 0 }));
+    this.readable = iterable(
+      new ReadableStream(
+        {
+          start: (controller) => void (out = controller),
+          pull: () =>
+            new Promise((/** @type {(value: void) => void} */ resolve) => {
+              served = resolve;
+              wished();
+            }),
+          cancel: (reason) => end("cancelled", reason),
+        },
+        { highWaterMark: 0 },
+      ),
+    );
     /** @type {WritableStream<any>} */
     this.writable = new WritableStream({
       start(controller) {
         into = controller;
-        // `abort` below is called after the write that goes on, and that may wait for a reader.
+        // `abort` below is called only after the current write, which may wait for a reader.
         controller.signal?.addEventListener("abort", () => onWriterAbort(controller.signal.reason));
       },
       async write(chunk) {
         await opened;
-        while (!served && !over) await new Promise((/** @type {(value: void) => void} */ resolve) => (wished = resolve));
+        while (!served && !over)
+          await new Promise((/** @type {(value: void) => void} */ resolve) => (wished = resolve));
         if (over) return;
         let data;
         try {
@@ -202,7 +196,9 @@ export class DetokStream {
           end("error", error);
           throw error;
         }
-        if (data.length) await step("feed", data);
+        if (!data.length) return;
+        if (vocabulary) await step("feed_ids", JSON.stringify(data));
+        else await step("feed_bytes", data);
       },
       async close() {
         await opened;
@@ -220,13 +216,26 @@ export class DetokStream {
 function asBytes(chunk) {
   if (chunk instanceof Uint8Array) return chunk;
   if (chunk instanceof ArrayBuffer) return new Uint8Array(chunk);
-  if (ArrayBuffer.isView(chunk)) return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-  throw new TypeError(`DetokStream without a vocabulary takes bytes (a BufferSource), not ${chunk === null ? "null" : typeof chunk}; for token ids give it a vocabulary.`);
+  if (ArrayBuffer.isView(chunk))
+    return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  throw new TypeError(
+    `DetokStream without a vocabulary takes bytes (a BufferSource), not ${chunk === null ? "null" : typeof chunk}; for token ids give it a vocabulary.`,
+  );
 }
 
 /** @param {unknown} chunk @returns {number[]} */
 function asIds(chunk) {
-  const ids = typeof chunk === "number" ? [chunk] : Array.isArray(chunk) ? chunk : ArrayBuffer.isView(chunk) && !(chunk instanceof DataView) ? Array.from(/** @type {any} */ (chunk), Number) : undefined;
-  if (!ids?.every((id) => Number.isSafeInteger(id))) throw new TypeError("DetokStream with a vocabulary takes token ids: a whole number, an array of them, or a typed array.");
+  const ids =
+    typeof chunk === "number"
+      ? [chunk]
+      : Array.isArray(chunk)
+        ? chunk
+        : ArrayBuffer.isView(chunk) && !(chunk instanceof DataView)
+          ? Array.from(/** @type {any} */ (chunk), Number)
+          : undefined;
+  if (!ids?.every((id) => Number.isSafeInteger(id)))
+    throw new TypeError(
+      "DetokStream with a vocabulary takes token ids: a whole number, an array of them, or a typed array.",
+    );
   return ids;
 }

@@ -1,20 +1,22 @@
 /**
  * `<detok-text src="/stream" prompt="…">`: an answer as it comes, in an element.
  *
- * In: the attributes `src` (a bridge's WebSocket) and `prompt`; or the property `request`, as `connect` takes it; or the property `stream`, any
- * async iterable or ReadableStream of strings or deltas. Out: one text node in the element itself, without a shadow root, so that the page's
- * styles, its search and its screen readers find it. Events: `delta`, `held`, `finish` {reason, …}, `error` {error}; the attribute
- * `data-state`: idle, streaming, finished, error.
+ * In: the attributes `src` (a bridge's WebSocket) and `prompt`; or the property `request`, as for
+ * `connect`; or the property `stream`, an async iterable or ReadableStream of strings or deltas. Out:
+ * a text node in the element, without a shadow root; the events `delta`, `held`, `finish`, `error`;
+ * the attribute `data-state`: idle, streaming, finished, error.
  */
 
 import { connect } from "./connect.js";
 import { asDetokError } from "./decoder.js";
 
 /** @typedef {import("./detok-stream.js").Delta} Delta */
-/** @typedef {import("./connect.js").AnswerRequest & import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions} AnswerOptions */
+/** @typedef {import("./connect.js").AnswerOptions} AnswerOptions */
 
-/** The element. A server has no HTMLElement, and may import this all the same. */
-export class DetokText extends /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? Object) {
+/** The element. Servers, which have no HTMLElement, can import it too. */
+export class DetokText
+  extends /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? Object)
+{
   static observedAttributes = ["src", "prompt"];
 
   #text = /** @type {Text | undefined} */ (undefined);
@@ -25,8 +27,13 @@ export class DetokText extends /** @type {typeof HTMLElement} */ (globalThis.HTM
   #waiting = false;
 
   connectedCallback() {
-    // What a page has said itself stays. A log that is read out with every token could not be borne; who wants it sets aria-live.
-    for (const [name, value] of Object.entries({ role: "log", "aria-live": "off", dir: "auto", "data-state": "idle" })) {
+    // Attributes that the page has set stay. A log is not read out with every token by default.
+    for (const [name, value] of Object.entries({
+      role: "log",
+      "aria-live": "off",
+      dir: "auto",
+      "data-state": "idle",
+    })) {
       if (!this.hasAttribute(name)) this.setAttribute(name, value);
     }
     this.style.whiteSpace ||= "pre-wrap";
@@ -34,7 +41,7 @@ export class DetokText extends /** @type {typeof HTMLElement} */ (globalThis.HTM
   }
 
   disconnectedCallback() {
-    // An element that was only moved is connected again by then.
+    // An element that was only moved is connected again then.
     queueMicrotask(() => {
       if (!this.isConnected) this.stop();
     });
@@ -44,7 +51,7 @@ export class DetokText extends /** @type {typeof HTMLElement} */ (globalThis.HTM
     if (this.isConnected) this.#startSoon();
   }
 
-  /** What to ask for, where a prompt alone won't do: `messages`, `params`, `stop`… @returns {AnswerOptions | undefined} */
+  /** A request, instead of a prompt alone. @returns {AnswerOptions | undefined} */
   get request() {
     return this.#request;
   }
@@ -68,7 +75,9 @@ export class DetokText extends /** @type {typeof HTMLElement} */ (globalThis.HTM
       try {
         for (let part = await from.next(); !part.done; part = await from.next()) {
           if (source !== this.#source) return;
-          this.#show(typeof part.value === "string" ? { channel: "content", text: part.value } : part.value);
+          this.#show(
+            typeof part.value === "string" ? { channel: "content", text: part.value } : part.value,
+          );
         }
         if (source === this.#source) this.#finish({ reason: cancelled ? "cancelled" : "end" });
       } catch (error) {
@@ -91,9 +100,10 @@ export class DetokText extends /** @type {typeof HTMLElement} */ (globalThis.HTM
     const answer = connect(url, request);
     this.#begin(answer);
     /** @param {string} type @param {(detail: any) => void} take */
-    const on = (type, take) => answer.addEventListener(type, (event) => {
-      if (answer === this.#source) take(/** @type {CustomEvent} */ (event).detail);
-    });
+    const on = (type, take) =>
+      answer.addEventListener(type, (event) => {
+        if (answer === this.#source) take(/** @type {CustomEvent} */ (event).detail);
+      });
     on("delta", (delta) => this.#show(delta));
     on("held", (held) => this.#tell("held", held));
     on("finish", (finish) => this.#finish(finish));
@@ -104,7 +114,7 @@ export class DetokText extends /** @type {typeof HTMLElement} */ (globalThis.HTM
     this.#source?.cancel();
   }
 
-  /** Attributes change one after the other, and mean one start. */
+  /** Start once for several changed attributes. */
   #startSoon() {
     if (this.#waiting) return;
     this.#waiting = true;
@@ -148,11 +158,15 @@ export class DetokText extends /** @type {typeof HTMLElement} */ (globalThis.HTM
  * @param {string} [name]
  */
 export function define(name = "detok-text") {
-  // A class has one name; a second one is a class of its own.
-  if (globalThis.customElements && !customElements.get(name)) customElements.define(name, class extends DetokText {});
+  // A class can be defined under one name only.
+  if (globalThis.customElements && !customElements.get(name))
+    customElements.define(name, class extends DetokText {});
 }
 
-/** A stream as an iterator: not every browser has one of its own. @param {ReadableStream<string | Delta>} stream @returns {AsyncIterator<string | Delta>} */
+/**
+ * A stream as an iterator, which Safari's streams are not.
+ * @param {ReadableStream<string | Delta>} stream @returns {AsyncIterator<string | Delta>}
+ */
 function readerOf(stream) {
   const reader = stream.getReader();
   return {

@@ -1,7 +1,6 @@
 /**
- * Text to whole user-perceived characters (UAX #29): what was shown is never joined by a later accent or a later half of a flag.
- *
- * In: text of whole code points, cut anywhere. Held: the last grapheme cluster, which the next character may still extend.
+ * Text to whole user-perceived characters (UAX #29). In: text of whole code points, cut anywhere.
+ * Held: the last grapheme cluster, as the next character may extend it.
  */
 export function graphemes() {
   const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });

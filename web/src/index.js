@@ -1,4 +1,4 @@
-/** detok in a page: the public names and nothing else. Importing it does nothing; the first stream starts the worker. */
+/** The public names of detok in a page. Importing it does nothing; the first stream starts the worker. */
 
 export { Answer, connect } from "./connect.js";
 export { DetokError, shutDown, warmUp } from "./decoder.js";
@@ -8,6 +8,7 @@ export { loadVocabulary } from "./vocabulary.js";
 
 /**
  * @typedef {import("./connect.js").AnswerRequest} AnswerRequest
+ * @typedef {import("./rows.js").TokenRow} TokenRow
  * @typedef {import("./connect.js").AnswerEvents} AnswerEvents
  * @typedef {import("./connect.js").Finish} Finish
  * @typedef {import("./decoder.js").Progress} Progress

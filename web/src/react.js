@@ -1,11 +1,11 @@
 /**
  * An answer as React state: `const { text, status, send, stop } = useAnswer("/stream")`.
  *
- * In: a prompt or messages, by `send`. Out: the text so far, with reasoning and tool calls apart; a component is rendered at most once a frame.
- * Held: one answer at a time; it is cancelled when the component goes.
+ * In: a prompt or messages, by `send`. Out: text, reasoning and tool calls so far; a component is
+ * rendered at most once a frame. Held: one answer; it is cancelled when the component is unmounted.
  */
 
-"use client"; // where React renders on servers as well, this is for browsers
+"use client"; // not for React on servers
 
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { connect } from "./connect.js";
@@ -16,18 +16,26 @@ import { readToolCalls } from "./tool-calls.js";
  * @property {string} text
  * @property {string} reasoning
  * @property {import("./tool-calls.js").ToolCall[]} toolCalls
- * @property {{bytes: number, text: string}} held  What waits for later tokens: bytes of a character, the beginning of a stop string.
+ * @property {{bytes: number, text: string}} held  What waits for later tokens.
  * @property {"ready" | "submitted" | "streaming" | "reconnecting" | "error"} status
  * @property {Error | undefined} error
  * @property {import("./connect.js").Finish | undefined} finish  How the last answer ended.
  *
- * @typedef {import("./connect.js").AnswerRequest & import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions} AnswerOptions
+ * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
  */
 
 /** @type {AnswerState} */
-const NOTHING = Object.freeze({ text: "", reasoning: "", toolCalls: [], held: { bytes: 0, text: "" }, status: "ready", error: undefined, finish: undefined });
+const NOTHING = Object.freeze({
+  text: "",
+  reasoning: "",
+  toolCalls: [],
+  held: { bytes: 0, text: "" },
+  status: "ready",
+  error: undefined,
+  finish: undefined,
+});
 
-/** One component's answer, outside of React: what its events say, told to the component once a frame. */
+/** One component's answer; its state is passed on once a frame. */
 class AnswerStore {
   constructor() {
     /** @type {string | URL} */
@@ -55,30 +63,42 @@ class AnswerStore {
   read = () => this.#shown;
 
   /**
-   * Ask. An answer that is still coming is cancelled.
+   * Ask; an answer that is still coming is cancelled. Resolves with how it ended; never rejects.
    * @param {string | AnswerOptions} request  A prompt, or what `connect` takes.
-   * @returns {Promise<import("./connect.js").Finish>} How it ended; never rejects.
    */
   send = (request) => {
     this.#answer?.cancel();
-    const answer = connect(this.url, { ...this.options, ...(typeof request === "string" ? { prompt: request } : request) });
+    const answer = connect(this.url, {
+      ...this.options,
+      ...(typeof request === "string" ? { prompt: request } : request),
+    });
     this.#answer = answer;
     this.#tool = "";
     this.#tell({ ...NOTHING, status: "submitted" });
     /** @param {string} type @param {(detail: any) => void} take */
-    const on = (type, take) => answer.addEventListener(type, (event) => {
-      if (answer === this.#answer) take(/** @type {CustomEvent} */ (event).detail);
-    });
+    const on = (type, take) =>
+      answer.addEventListener(type, (event) => {
+        if (answer === this.#answer) take(/** @type {CustomEvent} */ (event).detail);
+      });
     on("delta", ({ channel, text }) => {
       if (channel === "content") this.#tell({ text: this.#state.text + text, status: "streaming" });
-      else if (channel === "reasoning") this.#tell({ reasoning: this.#state.reasoning + text, status: "streaming" });
+      else if (channel === "reasoning")
+        this.#tell({ reasoning: this.#state.reasoning + text, status: "streaming" });
       else this.#tell({ toolCalls: readToolCalls((this.#tool += text)), status: "streaming" });
     });
     on("held", (held) => this.#tell({ held }));
     on("resume", () => this.#tell({ status: "reconnecting" }));
     on("start", () => this.#tell({ status: "streaming" }));
     on("finish", (finish) => {
-      this.#tell({ status: finish.reason === "error" ? "error" : "ready", error: finish.reason === "error" ? finish.error : undefined, finish, held: NOTHING.held }, true);
+      this.#tell(
+        {
+          status: finish.reason === "error" ? "error" : "ready",
+          error: finish.reason === "error" ? finish.error : undefined,
+          finish,
+          held: NOTHING.held,
+        },
+        true,
+      );
     });
     return answer.finished;
   };
@@ -104,7 +124,7 @@ class AnswerStore {
 /**
  * An answer of a bridge, as state of this component.
  * @param {string | URL} url  The bridge's WebSocket.
- * @param {AnswerOptions} [options]  As for `connect`; what `send` is given comes on top.
+ * @param {AnswerOptions} [options]  As for `connect`; the options of `send` overrule them.
  * @returns {AnswerState & {send: AnswerStore["send"], stop: () => void}}
  */
 export function useAnswer(url, options = {}) {

@@ -1,57 +1,47 @@
 /**
- * One stream's socket: opens it, opens it again where Python says so, and passes frames both ways.
+ * One answer's socket: opens it, opens it again when Python says so, and passes frames both ways.
  *
- * Frames that arrive within one task of the browser go to Python in one call; what Python answers is done in order: send,
- * close, fetch a vocabulary, connect again. Every batch of events is handed on with the time at which its first frame arrived.
+ * Frames that arrive within one task of the browser go to Python in one call. What Python answers
+ * (detok_py/page/answer.py) is done in order. Every batch of events is handed on with the time at
+ * which its first frame arrived.
  */
 
 /**
  * @typedef {object} Batch
- * @property {number} at       When its first frame arrived: milliseconds since 1970, with fractions.
- * @property {any[]} events    As detok_py/browser.py gives them.
- * @property {{seconds: number, code: number}} [retry]  The socket was lost with this code and is opened again after so long.
+ * @property {number} at     When its first frame arrived: milliseconds since 1970, with fractions.
+ * @property {any[]} events  As detok_py/page/answer.py gives them.
+ * @property {{seconds: number, code: number}} [retry]  The socket was lost with this code and is
+ *   opened again after so long.
  *
  * @typedef {object} Outcome
  * @property {any[]} events
  * @property {string[]} [send]
- * @property {[number, string]} [close]
+ * @property {[code: number, reason: string]} [close]
  * @property {{url: string, sha256: string, size: number}} [fetch]
  * @property {number} [retry]
  */
 
 const SUBPROTOCOL = "detok.v1";
-/** Without a frame for so long the bridge is asked for a sign of life; without one for twice as long the socket is dead. */
+/** After so long without a frame the bridge is asked for one; after twice as long the socket is dead. */
 const QUIET_MS = 20_000;
 
 const encoder = new TextEncoder();
 
 /** Milliseconds since 1970, with the same zero in a page and its workers. */
-export function epochNow() {
-  return performance.timeOrigin + performance.now();
-}
-
-/**
- * Run `task` in a task of its own, after the messages that wait already, and sooner than a timer would.
- * @param {() => void} task
- */
-function makeSoon(task) {
-  const { port1, port2 } = new MessageChannel();
-  port1.onmessage = task;
-  return () => port2.postMessage(null);
-}
+export const epochNow = () => performance.timeOrigin + performance.now();
 
 /** A stream's way to the bridge. */
 export class EngineSocket {
   /**
    * @param {string} url
-   * @param {any} session   A `PageStream` of detok_py/browser.py. Destroyed when the stream is over.
-   * @param {(bytes: Uint8Array) => number} fillInbox
+   * @param {(method: string, ...args: unknown[]) => string} ask  Calls a method of Python's Answer.
+   * @param {(bytes: Uint8Array) => number | string} fill
    * @param {(batch: Batch, over: boolean) => void} onBatch
    */
-  constructor(url, session, fillInbox, onBatch) {
+  constructor(url, ask, fill, onBatch) {
     this.url = url;
-    this.session = session;
-    this.fillInbox = fillInbox;
+    this.ask = ask;
+    this.fill = fill;
     this.onBatch = onBatch;
     /** @type {(string | ArrayBuffer)[]} */
     this.frames = [];
@@ -62,7 +52,10 @@ export class EngineSocket {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
     this.heard = 0;
-    this.drainSoon = makeSoon(() => this.#drain());
+    // A message to oneself is a task after the frames that wait already, and sooner than a timer.
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => this.#drain();
+    this.drainSoon = () => port2.postMessage(null);
   }
 
   /** Open the socket. */
@@ -73,7 +66,7 @@ export class EngineSocket {
     socket.onopen = () => {
       this.heard = epochNow();
       this.#watch();
-      this.#ask("opened");
+      this.#do("opened");
     };
     socket.onmessage = ({ data }) => {
       if (socket !== this.socket) return;
@@ -88,69 +81,64 @@ export class EngineSocket {
     };
   }
 
-  /** Ask the engine to stop; what it sent already still arrives. */
+  /** Ask the engine to stop; what it has sent already still arrives. */
   cancel() {
-    if (this.socket?.readyState === WebSocket.OPEN) this.#ask("cancel");
+    if (this.socket?.readyState === WebSocket.OPEN) this.#do("cancel");
     else this.giveUp();
   }
 
-  /** End the stream here and now; closing with 1000 stops the engine. */
+  /** End the stream now; closing with 1000 stops the engine. */
   giveUp() {
     this.#drain();
-    this.#ask("give_up");
+    this.#do("give_up");
   }
 
   /** @param {boolean} paused */
   pause(paused) {
-    this.#ask("pause", paused);
+    this.#do("pause", paused);
   }
 
   /** Give all waiting frames to Python in one call. */
   #drain() {
     if (!this.frames.length || this.over) return;
-    const frames = this.frames;
+    const batch = packBatch(this.frames);
     this.frames = [];
     this.heard = this.arrived;
-    this.#do(this.session.receive(this.fillInbox(packBatch(frames))), this.arrived);
+    this.#obey(this.ask("receive", this.fill(batch)), this.arrived);
   }
 
   /** @param {string} method @param {unknown[]} args */
-  #ask(method, ...args) {
-    if (!this.over) this.#do(this.session[method](...args), epochNow());
+  #do(method, ...args) {
+    if (!this.over) this.#obey(this.ask(method, ...args), epochNow());
   }
 
-  /**
-   * Do what Python says.
-   * @param {string} json
-   * @param {number} at
-   * @param {number} [code]  With which the socket closed, if it did.
-   */
-  #do(json, at, code = 1006) {
+  /** Do what Python says. @param {string} json @param {number} at @param {number} [code] of the close */
+  #obey(json, at, code = 1006) {
     /** @type {Outcome} */
     const { events, send = [], close, fetch: vocabulary, retry } = JSON.parse(json);
-    for (const frame of send) if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(frame);
+    for (const frame of send)
+      if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(frame);
     const over = events.some(({ type }) => type === "finished" || type === "failed");
     if (retry !== undefined) this.timer = setTimeout(() => this.connect(), retry * 1000);
     if (over) this.#end(close ?? [1000, ""]);
     if (events.length || retry !== undefined) {
-      this.onBatch({ at, events, ...(retry === undefined ? {} : { retry: { seconds: retry, code } }) }, over);
+      const lost = retry === undefined ? {} : { retry: { seconds: retry, code } };
+      this.onBatch({ at, events, ...lost }, over);
     }
-    if (vocabulary && !over) void this.#fetchVocabulary(vocabulary);
+    if (vocabulary && !over) void this.#fetchVocabulary(vocabulary.url);
   }
 
-  /** @param {{url: string, size: number}} vocabulary */
-  async #fetchVocabulary({ url }) {
+  /** @param {string} url */
+  async #fetchVocabulary(url) {
     let data;
     try {
-      const address = new URL(url, this.url.replace(/^ws/, "http"));
-      const response = await fetch(address);
+      const response = await fetch(new URL(url, this.url.replace(/^ws/, "http")));
       if (!response.ok) throw new Error(`HTTP ${response.status}`);
       data = new Uint8Array(await response.arrayBuffer());
     } catch (error) {
-      this.#ask("no_vocabulary", error instanceof Error ? error.message : String(error));
-      return;
+      return this.#do("no_vocabulary", error instanceof Error ? error.message : String(error));
     }
-    if (!this.over) this.#ask("vocabulary", this.fillInbox(data));
+    if (!this.over) this.#do("vocabulary", this.fill(data));
   }
 
   /** @param {number} code @param {string} reason */
@@ -158,10 +146,10 @@ export class EngineSocket {
     this.#drain();
     if (this.over) return;
     this.socket = undefined;
-    this.#do(this.session.lost(code, reason, Math.random()), epochNow(), code);
+    this.#obey(this.ask("lost", code, reason, Math.random()), epochNow(), code);
   }
 
-  /** Watch for a socket that says nothing any more. */
+  /** Notice a socket that has gone silent. */
   #watch() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
@@ -171,33 +159,34 @@ export class EngineSocket {
         const dead = this.socket;
         this.socket = undefined;
         dead.close();
-        this.#lost(1006, "");
-        return;
+        return this.#lost(1006, "");
       }
-      if (quiet >= QUIET_MS) this.#ask("ping");
+      if (quiet >= QUIET_MS) this.#do("ping");
       this.#watch();
     }, QUIET_MS);
   }
 
-  /** @param {[number, string]} close */
+  /** @param {[code: number, reason: string]} close */
   #end([code, reason]) {
     this.over = true;
     clearTimeout(this.timer);
-    this.session.destroy();
     const socket = this.socket;
     this.socket = undefined;
     // A page may close with 1000 and 3000 to 4999 only (WebSockets Standard, close()).
-    if (socket && socket.readyState <= WebSocket.OPEN) socket.close(code === 1000 || code >= 3000 ? code : 1000, reason.slice(0, 100));
+    if (socket && socket.readyState <= WebSocket.OPEN)
+      socket.close(code === 1000 || code >= 3000 ? code : 1000, reason.slice(0, 100));
   }
 }
 
 /**
- * The frames of a batch in one buffer: for each one byte (0 text, 1 binary), its length as 4 bytes, lowest first, and itself.
+ * The frames of a batch in one buffer: for each one byte (0 text, 1 binary), its length as 4 bytes,
+ * lowest first, and itself.
  * @param {(string | ArrayBuffer)[]} frames
- * @returns {Uint8Array}
  */
 export function packBatch(frames) {
-  const parts = frames.map((frame) => (typeof frame === "string" ? encoder.encode(frame) : new Uint8Array(frame)));
+  const parts = frames.map((frame) =>
+    typeof frame === "string" ? encoder.encode(frame) : new Uint8Array(frame),
+  );
   const batch = new Uint8Array(parts.reduce((sum, part) => sum + 5 + part.length, 0));
   const numbers = new DataView(batch.buffer);
   let at = 0;

@@ -1,21 +1,18 @@
 /**
  * The calls in the text of the channel "tool_call".
  *
- * In: what models write between their tags: JSON objects `{"name", "arguments"}`, several after one another or in an array. Out: a ToolCall
- * each. What is no such object is a ToolCall without a name: it is shown, and nothing is guessed.
+ * In: what models write between their tags: JSON objects `{"name", "arguments"}`, one or several, or
+ * an array of them. Out: a ToolCall each. Other text is a ToolCall without a name.
  */
 
 /**
  * @typedef {object} ToolCall
- * @property {string} [name]        Absent where the model wrote no call that can be read.
+ * @property {string} [name]        Absent if the text is not a call that can be read.
  * @property {unknown} [arguments]
  * @property {string} text          As the model wrote it.
  */
 
-/**
- * @param {string} text
- * @returns {ToolCall[]}
- */
+/** @param {string} text @returns {ToolCall[]} */
 export function readToolCalls(text) {
   return pieces(text).flatMap((piece) => {
     let value;
@@ -24,9 +21,13 @@ export function readToolCalls(text) {
     } catch {
       return [{ text: piece }];
     }
-    return [value].flat().map((call) =>
-      typeof call?.name === "string" ? { name: call.name, arguments: call.arguments ?? call.parameters ?? {}, text: piece } : { text: piece },
-    );
+    return [value]
+      .flat()
+      .map((call) =>
+        typeof call?.name === "string"
+          ? { name: call.name, arguments: call.arguments ?? call.parameters ?? {}, text: piece }
+          : { text: piece },
+      );
   });
 }
 

@@ -1,28 +1,32 @@
-"""What an engine is: one file with `info()` and `generate(request)`, and chunks as raw as it can give.
+"""What an engine is: a class with `info()` and `generate(request)`, in a file of its own.
 
-In: a Request. Out: chunks, then one End. An engine states its fidelity, and what comes agrees with it:
+In: a Request. Out: chunks, then one End. An engine states its fidelity, which says what its chunks
+are:
 
     "ids"     Ids chunks: every token id, exactly
-    "bytes"   Raw chunks: the token bytes, exactly, invalid ones included; ids only where they are known
-    "text"    Raw chunks: UTF-8 of text that the engine has already decoded, so what it lost is lost
+    "bytes"   Raw chunks: the exact bytes of the tokens, also invalid ones; ids only if known
+    "text"    Raw chunks: UTF-8 of text that the engine decoded, with the errors it made
 
-A stream that stops without an End was cut off: the bridge says that the engine was lost, never that it finished. An engine that can't
-go on raises EngineError with one sentence: what happened, and the way out.
+If a stream stops without an End, the bridge reports that the engine was lost. An engine that
+cannot go on raises EngineError. Its message is one sentence with the cause and what to do about it.
 """
 
 from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple, Protocol
 
-from detok_py import wire
-from detok_py.errors import DetokError
-from detok_py.vocabulary import Vocabulary
+from ...decode.vocabulary import Vocabulary
+from ...errors import DetokError
+from ...protocol import wire
 
 IDS, BYTES, TEXT = "ids", "bytes", "text"
 DEFAULT_MAX_TOKENS = 2048
 
 
 class EngineError(DetokError):
-    """An engine that is down, was lost, or refused. `code` is the close code that says so; `retry`: asking again may help."""
+    """An engine is down, was lost, or refused a request.
+
+    `code` is the close code for clients. `retry` says whether another attempt may succeed.
+    """
 
     def __init__(self, message: str, *, code: int = wire.ENGINE_DOWN, retry: bool = True) -> None:
         super().__init__(message)
@@ -31,7 +35,7 @@ class EngineError(DetokError):
 
 
 class Info(NamedTuple):
-    """What is known about an engine. `device` is as the engine reports it; None where it does not."""
+    """What is known about an engine. `device` is what the engine reports, or None."""
 
     name: str
     fidelity: str
@@ -40,7 +44,7 @@ class Info(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The engine in one honest line.
+        """The engine's name and device.
 
         >>> Info("llama.cpp", "bytes", "ROCm0 AMD Radeon AI PRO R9700 (gfx1201) · 33/33 layers on GPU").line
         'llama.cpp · ROCm0 AMD Radeon AI PRO R9700 (gfx1201) · 33/33 layers on GPU'
@@ -51,7 +55,7 @@ class Info(NamedTuple):
 
 
 class Sampling(NamedTuple):
-    """The numbers of a request. None is left to the engine."""
+    """The parameters of a request. None leaves a parameter to the engine."""
 
     max_tokens: int = DEFAULT_MAX_TOKENS
     temperature: float | None = None
@@ -59,9 +63,18 @@ class Sampling(NamedTuple):
     top_p: float | None = None
     top_k: int | None = None
 
+    def named(self, **names: str) -> dict[str, Any]:
+        """Return the parameters that are not None, under an engine's own names for them.
+
+        >>> Sampling(max_tokens=5, seed=1).named(max_tokens="n_predict", seed="seed", top_p="top_p")
+        {'n_predict': 5, 'seed': 1}
+        """
+        given = {theirs: getattr(self, ours) for ours, theirs in names.items()}
+        return {name: value for name, value in given.items() if value is not None}
+
 
 class Request(NamedTuple):
-    """What is asked of an engine: a prompt, or messages for its own chat template."""
+    """A request to an engine: a prompt, or messages for the engine's chat template."""
 
     prompt: str | None
     messages: list[dict[str, Any]] | None
@@ -77,7 +90,11 @@ class Ids(NamedTuple):
 
 
 class Raw(NamedTuple):
-    """Bytes. `tokens`: how many tokens made them, 0 where that is not known; `last_id`: the id of the last of them, where it is known."""
+    """Bytes.
+
+    `tokens` is how many tokens they are, 0 if that is unknown. `last_id` is the id of the last of
+    these tokens, if it is known.
+    """
 
     data: bytes
     tokens: int = 0
@@ -85,7 +102,9 @@ class Raw(NamedTuple):
 
 
 class End(NamedTuple):
-    """The engine is done: "eos", "stop" or "length". `note` says what it lost on the way, if it did."""
+    """The end of an answer: "eos", "stop" or "length". `note` says what the engine lost, if
+    anything.
+    """
 
     reason: str
     note: str | None = None
@@ -93,28 +112,49 @@ class End(NamedTuple):
 
 Chunk = Ids | Raw | End
 
+# Each engine's word for why it stopped → ours.
+_REASONS = {
+    "stop": "eos",
+    "eos": "eos",
+    "eos_token": "eos",
+    "length": "length",
+    "limit": "length",
+}
+
+
+def reason_of(finish: str | None) -> str:
+    """Return the reason of an End for an engine's finish reason.
+
+    >>> reason_of("eos_token"), reason_of("limit"), reason_of("tool_calls")
+    ('eos', 'length', 'stop')
+    """
+    return _REASONS.get(finish or "", "stop")
+
 
 class Engine(Protocol):
-    """Anything that generates."""
+    """The methods that an engine has."""
 
     async def open(self) -> None:
-        """Start it, or find it. Raises EngineError; may be called again."""
+        """Start the engine, or find it. May be called again. Raises EngineError."""
 
     def info(self) -> Info:
-        """What is known about it now."""
+        """What is known about the engine now."""
 
     def gives(self, request: Request) -> str:
-        """What `generate` will yield for this request: "ids", "bytes" (with the number of tokens) or "text" (bytes, and nothing else
-        known)."""
+        """What `generate` will yield for this request: "ids", "bytes" (with the number of tokens)
+        or "text" (bytes of an unknown number of tokens).
+        """
 
     async def vocabulary(self) -> Vocabulary | None:
-        """The vocabulary as the engine itself gives it, or None where it can't."""
+        """The vocabulary from the engine itself, or None if it cannot provide it."""
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
-        """One clause that says why `vocabulary` can't be this engine's; None where it can, or where nobody can tell."""
+        """Say why `vocabulary` cannot be this engine's, in one clause. None if it can be, or if
+        that is unknown.
+        """
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Chunks as they come, then End. Closing the iterator stops the engine."""
+        """Yield chunks as they come, then End. Closing the iterator stops the engine."""
 
     async def close(self) -> None:
-        """Let go of it; a child process ends."""
+        """Close connections, free the model, end the child process."""

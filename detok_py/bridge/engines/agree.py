@@ -1,18 +1,21 @@
-"""Whether a vocabulary can be an engine's.
+"""Check whether a vocabulary can be an engine's.
 
-In: the ids that the engine makes of a sample, and a vocabulary. Out: one clause that says why it can't be, or None. Ids decoded with
-another model's table are fluent nonsense, so this is asked before anything is streamed.
+In: the engine's ids for a sample text, and a vocabulary. Out: one clause that says why they
+disagree, or None. Ids that are decoded with another model's vocabulary give wrong text without any
+error, so the bridge checks before it streams.
 """
 
 from typing import Any
 
-from detok_py.vocabulary import Vocabulary
+from ...decode.vocabulary import Vocabulary
 
 SAMPLE = "The café 日本 ไทย 🌦️ 1234 {}\n"
 
 
 def disagreement(ids: Any, vocabulary: Vocabulary) -> str | None:
-    """Return why `ids`, the engine's own for SAMPLE, can't be of `vocabulary`; None where they agree or there is nothing to compare.
+    """Return why `ids`, the engine's ids for SAMPLE, cannot be of `vocabulary`.
+
+    None if they agree, or if they cannot be compared.
 
     >>> v = Vocabulary.from_bytes([bytes([b]) for b in range(256)])
     >>> disagreement(list(SAMPLE.encode()), v) is None, disagreement([1, 2], v)
@@ -29,7 +32,8 @@ def disagreement(ids: Any, vocabulary: Vocabulary) -> str | None:
         text = b"".join([vocabulary.token_bytes(i) for i in ids if i not in vocabulary.special_ids])
     except ValueError:
         return "it has no token for one of the engine's ids"
-    # SentencePiece puts a space before everything; a normalizer may do more, and then there is nothing to compare.
+    # SentencePiece adds a space in front. Other rules may change the text further, so then the
+    # texts cannot be compared.
     if text.strip() == SAMPLE.strip().encode() or vocabulary.rules != {"type": "Bytes"}:
         return None
     return "it reads the engine's ids for a sample as another text"

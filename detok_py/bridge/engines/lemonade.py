@@ -1,9 +1,10 @@
-"""Lemonade (AMD): an OpenAI front before a llama-server. The child itself gives exact bytes, so it is asked directly.
+"""Lemonade (AMD): a server with OpenAI's routes that runs a llama-server as its child process.
 
-In: `/v1/health`, which names the child's address. Out: what llama-server gives.
+In: `/v1/health`, which has the address of the llama-server. Out: exact bytes from that
+llama-server, which the bridge talks to directly.
 """
 
-from . import EngineError, Info
+from . import EngineError
 from .address import Address, AddressError, check_address
 from .http import EngineClient
 from .llama_server import LlamaServer
@@ -24,20 +25,22 @@ class Lemonade(LlamaServer):
             health = await self._front.get("/v1/health")
             url = _backend_of(health)
             if url is None:
-                raise EngineError("Lemonade has no llama.cpp model loaded; load one in it, then ask again.")
+                raise EngineError(
+                    "Lemonade has no llama.cpp model loaded; load one in it, then ask again."
+                )
             try:
-                # The address comes from the network, so it is checked like one from the command line.
+                # The address comes from the network, so it is checked too.
                 address = check_address(url, allow_remote=self._allow_remote)
             except AddressError as error:
-                raise EngineError(f"Lemonade names a llama-server that is not taken: {error}", retry=False) from None
+                raise EngineError(
+                    f"Lemonade names a llama-server that is not allowed: {error}", retry=False
+                ) from None
             await self.client.close()
-            self.client = EngineClient(address, name="llama-server", hint="load a model in Lemonade")
+            self.client = EngineClient(
+                address, name="llama-server", hint="load a model in Lemonade"
+            )
             self._found = True
         await super().open()
-
-    def info(self) -> Info:
-        """As llama-server; the device only where it is known, and here it is not."""
-        return super().info()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -46,7 +49,9 @@ class Lemonade(LlamaServer):
 
 
 def _backend_of(health: object) -> str | None:
-    """The child's address: at the top, or with the model that is loaded, with or without its OpenAI prefix.
+    """Return the llama-server's address, without its OpenAI prefix.
+
+    It is at the top of the answer or in the entry of a loaded model, depending on the version.
 
     >>> _backend_of({"all_models_loaded": [{"backend_url": "http://127.0.0.1:8001/v1"}]})
     'http://127.0.0.1:8001'

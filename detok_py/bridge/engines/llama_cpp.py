@@ -1,6 +1,7 @@
-"""llama.cpp in this process, through `llama-cpp-python`: every id, exactly. The way for a ROCm (HIP) build of one's own.
+"""llama.cpp in this process, through `llama-cpp-python`: every id, exactly.
 
-In: a GGUF file. Out: Ids. The package is not installed with detok: it compiles llama.cpp, with CMAKE_ARGS="-DGGML_HIP=on" for ROCm.
+In: a GGUF file. Out: Ids. The package is not installed with detok, because it compiles llama.cpp;
+for ROCm, with CMAKE_ARGS="-DGGML_HIP=on".
 """
 
 import importlib
@@ -9,15 +10,14 @@ from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
 
-from detok_py import wire
-from detok_py.vocabulary import Vocabulary
-
+from ...decode.vocabulary import Vocabulary
+from ...protocol import wire
 from . import IDS, Chunk, End, EngineError, Ids, Info, Request
 from .threaded import in_thread
 
 
 class LlamaCpp:
-    """A GGUF model on this process's llama.cpp. One generation at a time: the context is one."""
+    """A GGUF model in this process. It has one context, so it runs one generation at a time."""
 
     def __init__(self, model: str) -> None:
         self._path = Path(model)
@@ -30,18 +30,24 @@ class LlamaCpp:
         if self._llama is not None:
             return
         if not self._path.is_file():
-            raise EngineError(f"There is no model at {self._path}; give a GGUF file with --model.", retry=False)
+            raise EngineError(
+                f"There is no model at {self._path}; give a GGUF file with --model.", retry=False
+            )
         try:
             module = importlib.import_module("llama_cpp")
         except ImportError:
             raise EngineError(
-                "The engine llama-cpp-python is not installed; install it with pip, or use a llama-server.", retry=False
+                "The engine llama-cpp-python is not installed; install it with pip, or use a llama-server.",
+                retry=False,
             ) from None
         try:
             self._llama = module.Llama(model_path=str(self._path), n_gpu_layers=-1, verbose=False)
         except (ValueError, RuntimeError, OSError):
-            raise EngineError(f"llama.cpp could not load {self._path}; give a complete GGUF file that it knows.", retry=False) from None
-        # Whether this build could use a GPU is not whether it does, so nothing is claimed.
+            raise EngineError(
+                f"llama.cpp could not load {self._path}; give a complete GGUF file that it knows.",
+                retry=False,
+            ) from None
+        # A build that can use a GPU may still not use it, so only "CPU" is certain.
         supports = getattr(module, "llama_supports_gpu_offload", None)
         self._device = "CPU" if supports is not None and not supports() else None
 
@@ -59,7 +65,7 @@ class LlamaCpp:
         return self._path
 
     async def vocabulary(self) -> Vocabulary | None:
-        """The bytes of each id, from the engine itself."""
+        """The vocabulary from the engine itself."""
         llama = self._llama
         size = llama.n_vocab()
         tokens = [bytes(llama.detokenize([i], special=True)) for i in range(size)]
@@ -69,7 +75,11 @@ class LlamaCpp:
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare sizes."""
         size = self._llama.n_vocab()
-        return None if len(vocabulary) == size else f"it has {len(vocabulary)} ids and the engine's model has {size}"
+        return (
+            None
+            if len(vocabulary) == size
+            else f"it has {len(vocabulary)} ids and the engine's model has {size}"
+        )
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream ids."""
@@ -86,12 +96,22 @@ class LlamaCpp:
             llama, sampling = self._llama, request.sampling
             prompt = self._prompt(request)
             if len(prompt) >= llama.n_ctx():
-                raise EngineError("The prompt is longer than the engine's context; shorten it.", code=wire.BAD_MESSAGE, retry=False)
+                raise EngineError(
+                    "The prompt is longer than the engine's context; shorten it.",
+                    code=wire.BAD_MESSAGE,
+                    retry=False,
+                )
             if sampling.seed is not None:
                 llama.set_seed(sampling.seed)
-            options = {"temp": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
+            options = {
+                "temp": sampling.temperature,
+                "top_p": sampling.top_p,
+                "top_k": sampling.top_k,
+            }
             end = llama.token_eos()
-            steps = llama.generate(prompt, **{name: value for name, value in options.items() if value is not None})
+            steps = llama.generate(
+                prompt, **{name: value for name, value in options.items() if value is not None}
+            )
             for count, token in enumerate(steps, 1):
                 if stop.is_set():
                     return
@@ -106,14 +126,24 @@ class LlamaCpp:
 
     def _prompt(self, request: Request) -> list[int]:
         if request.prompt is not None:
-            return list(self._llama.tokenize(request.prompt.encode("utf-8"), add_bos=True, special=True))
+            return list(
+                self._llama.tokenize(request.prompt.encode("utf-8"), add_bos=True, special=True)
+            )
         template = self._llama.metadata.get("tokenizer.chat_template")
         if not template:
-            raise EngineError("This model has no chat template; send a prompt instead of messages.", code=wire.BAD_MESSAGE, retry=False)
+            raise EngineError(
+                "This model has no chat template; send a prompt instead of messages.",
+                code=wire.BAD_MESSAGE,
+                retry=False,
+            )
         formatter = importlib.import_module("llama_cpp.llama_chat_format").Jinja2ChatFormatter(
             template=template,
-            eos_token=self._llama.detokenize([self._llama.token_eos()], special=True).decode("utf-8", "replace"),
-            bos_token=self._llama.detokenize([self._llama.token_bos()], special=True).decode("utf-8", "replace"),
+            eos_token=self._llama.detokenize([self._llama.token_eos()], special=True).decode(
+                "utf-8", "replace"
+            ),
+            bos_token=self._llama.detokenize([self._llama.token_bos()], special=True).decode(
+                "utf-8", "replace"
+            ),
         )
         text = formatter(messages=request.messages).prompt
         return list(self._llama.tokenize(text.encode("utf-8"), add_bos=False, special=True))

@@ -1,13 +1,16 @@
-"""llama.cpp's `llama-server`, somebody else's or our own.
+"""llama.cpp's `llama-server`, at a URL or started by the bridge.
 
-In: its HTTP API, `/completion`. Out: Raw chunks, exact bytes, invalid ones included; or Ids, in step mode. Source: llama.cpp tools/server.
+In: its HTTP API, `/completion`. Out: Raw chunks of the exact bytes, also invalid ones; or Ids, in
+step mode. Source: llama.cpp tools/server.
 
-The streamed `tokens` lose ids exactly where a character is split: while the text ends inside a character no event is sent, and the next
-one carries only the last id. `completion_probabilities[].bytes` is the raw byte stream, so that is what is read, and tokens are counted by
-`tokens_predicted`. What the server still held when the stream ended, it drops: then the counts differ, and End says so. No `stop` is
-sent to the engine, because it would hold bytes back for it.
+The `tokens` of a stream lack ids where a character is split: the server sends no event while its
+text ends inside a character, and the next event has only the last id. The raw bytes are in
+`completion_probabilities[].bytes`, so these are used, and `tokens_predicted` counts the tokens. If
+the server still holds bytes when the stream ends, it drops them. Then the counts differ, and End
+has a note. No `stop` is sent to the engine, because it would hold bytes back for it.
 
-Ids, where they are wanted alone, come from step mode: one token a request, on a cached prompt. Exact, and slower.
+A request for ids only uses step mode: one request per token, on a cached prompt. It is exact, and
+slower.
 """
 
 import random
@@ -16,23 +19,34 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from detok_py import wire
-from detok_py.vocabulary import Vocabulary
-
-from . import BYTES, IDS, Chunk, End, EngineError, Ids, Info, Raw, Request, Sampling
+from ...decode.vocabulary import Vocabulary
+from ...protocol import wire
+from ...protocol.event_shapes import read_event
+from . import BYTES, IDS, Chunk, End, EngineError, Ids, Info, Raw, Request, Sampling, reason_of
 from .address import Address
 from .agree import SAMPLE
 from .http import EngineClient
+from .openai import SAMPLING
 
 HINT = "start it, for example: llama-server -m model.gguf --port 8080"
-# Beyond this many ids whose bytes the server leaves out, their text isn't asked for one by one.
+# At most this many ids without bytes are looked up one by one.
 MAX_SPECIAL = 1024
 
 
 class LlamaServer:
-    """An engine behind llama-server's HTTP API. `device` is what its launcher saw in its log; the API itself reports none."""
+    """An engine with llama-server's HTTP API.
 
-    def __init__(self, address: Address, *, name: str = "llama.cpp server", device: str | None = None, key: str | None = None) -> None:
+    `device` is what the launcher read in the server's log, because the API does not report it.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        name: str = "llama.cpp server",
+        device: str | None = None,
+        key: str | None = None,
+    ) -> None:
         self.client = EngineClient(address, name="llama-server", hint=HINT, key=key)
         self._name = name
         self._device = device
@@ -48,11 +62,15 @@ class LlamaServer:
         props = await self.client.get("/props")
         if not isinstance(props, dict) or "default_generation_settings" not in props:
             raise EngineError(
-                f"The server at {self.client.address.shown} is no llama-server; see `detok engines`.", code=wire.NO_SUCH_ENGINE, retry=False
+                f"The server at {self.client.address.shown} is not a llama-server; see `detok engines`.",
+                code=wire.NO_SUCH_ENGINE,
+                retry=False,
             )
         self._props = props
         path = props.get("model_path")
-        self._model = Path(path).name if isinstance(path, str) and path else props.get("model_alias")
+        self._model = (
+            Path(path).name if isinstance(path, str) and path else props.get("model_alias")
+        )
         models = await self.client.get("/v1/models")
         try:
             self._size = int(models["data"][0]["meta"]["n_vocab"])
@@ -60,37 +78,45 @@ class LlamaServer:
             self._size = 0
 
     def info(self) -> Info:
-        """Exact bytes; the device only where a launcher saw it."""
+        """Exact bytes; the device only if the launcher knows it."""
         return Info(self._name, BYTES, self._device, self._model)
 
     def gives(self, request: Request) -> str:
-        """Exact ids by stepping, where ids alone are wanted; else exact bytes."""
+        """Exact ids in step mode for a request for ids only, else exact bytes."""
         return IDS if request.want == "ids" else BYTES
 
     async def close(self) -> None:
-        """Close the connections; the server is not ours to stop."""
+        """Close the connections. The server goes on running."""
         await self.client.close()
 
     @property
     def size(self) -> int:
-        """How many ids the model has, 0 where the server does not say."""
+        """How many ids the model has, 0 if the server does not say."""
         return self._size
 
     @property
     def model_path(self) -> Path | None:
-        """The GGUF that the server says it has loaded, where this machine has it too."""
+        """The GGUF file that the server has loaded, if this machine has it too."""
         path = self._props.get("model_path")
-        return Path(path) if isinstance(path, str) and path.endswith(".gguf") and Path(path).is_file() else None
+        return (
+            Path(path)
+            if isinstance(path, str) and path.endswith(".gguf") and Path(path).is_file()
+            else None
+        )
 
     async def vocabulary(self) -> Vocabulary | None:
-        """The vocabulary, from the server itself: one token with the probability of every id, each with its raw bytes.
+        """The vocabulary from the server itself.
 
-        Special tokens come back without bytes; their text is asked for one by one.
+        It is asked for one token with the probabilities of all ids, which have their raw bytes.
+        Special tokens have no bytes there; their texts are looked up one by one.
         """
         if not self._size:
             return None
-        # A token that ended inside a character would be held back, probabilities and all: so a whole one is made sure of.
-        whole = (await self.client.post("/tokenize", {"content": "a", "add_special": False}))["tokens"][-1]
+        # The server would hold back a token that ends inside a character, with its probabilities.
+        # The bias makes it choose a whole character.
+        whole = (await self.client.post("/tokenize", {"content": "a", "add_special": False}))[
+            "tokens"
+        ][-1]
         answer = await self.client.post(
             "/completion",
             {
@@ -117,58 +143,74 @@ class LlamaServer:
         return Vocabulary.from_bytes(tokens, special, await self._end_ids())
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
-        """Return one sentence where `vocabulary` can't be the engine's: another size, or other bytes for the ids of a sample; else None."""
-        if self._size and len(vocabulary) != self._size and not 0 <= self._size - len(vocabulary) <= 1024:
+        """Compare the sizes, and the bytes of the ids that /tokenize gives for a sample."""
+        if (
+            self._size
+            and len(vocabulary) != self._size
+            and not 0 <= self._size - len(vocabulary) <= 1024
+        ):
             return f"it has {len(vocabulary)} ids and the engine's model has {self._size}"
-        answer = await self.client.post("/tokenize", {"content": SAMPLE, "with_pieces": True, "add_special": False})
+        answer = await self.client.post(
+            "/tokenize", {"content": SAMPLE, "with_pieces": True, "add_special": False}
+        )
         for token in answer.get("tokens", []) if isinstance(answer, dict) else []:
             i, piece = token.get("id"), token.get("piece")
             expected = piece.encode("utf-8") if isinstance(piece, str) else bytes(piece or [])
-            if not isinstance(i, int) or i >= len(vocabulary) or vocabulary.token_bytes(i) != expected:
-                return f"the engine's id {i} is {expected!r}, and in this vocabulary it is something else"
+            if (
+                not isinstance(i, int)
+                or i >= len(vocabulary)
+                or vocabulary.token_bytes(i) != expected
+            ):
+                return f"the engine's id {i} is {expected!r}, and in this vocabulary it has other bytes"
         return None
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Stream bytes, or step through ids where ids alone are wanted."""
+        """Stream bytes; or ids in step mode, for a request for ids only."""
         return self._step(request) if request.want == "ids" else self._stream(request)
 
     async def _stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         body = self._body(request.sampling)
         body.update(
-            prompt=await self._prompt(request), n_predict=request.sampling.max_tokens, stream=True, n_probs=1, post_sampling_probs=True
+            prompt=await self._prompt(request),
+            n_predict=request.sampling.max_tokens,
+            stream=True,
+            n_probs=1,
+            post_sampling_probs=True,
         )
         counted = 0
         async with aclosing(self.client.events("/completion", body)) as events:
             async for event in events:
-                if not isinstance(event, dict) or "prompt_progress" in event:
+                said = read_event(event)
+                if said is None or "prompt_progress" in event:
                     continue
-                total = event.get("tokens_predicted", counted)
-                entries = event.get("completion_probabilities") or []
-                try:
-                    data = b"".join([bytes(entry["bytes"]) for entry in entries])
-                except (KeyError, TypeError, ValueError):
-                    raise EngineError(
-                        "The llama-server sent an event of a shape that is not known; use another version.", retry=False
-                    ) from None
-                if entries:
-                    yield Raw(data, max(1, total - counted), entries[-1].get("id"))
+                total = counted if said.total is None else said.total
+                if said.data is not None:
+                    yield Raw(
+                        said.data, max(1, total - counted), said.ids[-1] if said.ids else None
+                    )
                     counted = max(counted + 1, total)
-                elif event.get("content") and not event.get("stop"):
-                    raise EngineError("The llama-server sends no token bytes (completion_probabilities); use a newer one.", retry=False)
+                elif said.text and not event.get("stop"):
+                    raise EngineError(
+                        "The llama-server sends no token bytes (completion_probabilities); use a newer one.",
+                        retry=False,
+                    )
                 if event.get("stop"):
-                    yield _end(event, counted)
+                    yield _end(said, counted)
                     return
 
     async def _step(self, request: Request) -> AsyncGenerator[Chunk, None]:
         tokenized = await self.client.post(
-            "/tokenize", {"content": await self._prompt(request), "add_special": True, "parse_special": True}
+            "/tokenize",
+            {"content": await self._prompt(request), "add_special": True, "parse_special": True},
         )
         ids: list[int] = tokenized["tokens"]
         rng = random.Random(request.sampling.seed)
         for _ in range(request.sampling.max_tokens):
             body = self._body(request.sampling)
-            # One seed for every step would draw the same number each time.
-            body.update(prompt=ids, n_predict=1, stream=False, return_tokens=True, seed=rng.getrandbits(31))
+            # The same seed in each step would draw the same number each time.
+            body.update(
+                prompt=ids, n_predict=1, stream=False, return_tokens=True, seed=rng.getrandbits(31)
+            )
             answer = await self.client.post("/completion", body)
             new = answer.get("tokens") or []
             if new:
@@ -180,12 +222,8 @@ class LlamaServer:
         yield End("length")
 
     def _body(self, sampling: Sampling) -> dict[str, Any]:
-        body: dict[str, Any] = {"cache_prompt": True, "return_tokens": True, **self._defaults}
-        for name in ("temperature", "seed", "top_p", "top_k"):
-            value = getattr(sampling, name)
-            if value is not None:
-                body[name] = value
-        return body
+        given = sampling.named(**SAMPLING)
+        return {"cache_prompt": True, "return_tokens": True, **self._defaults, **given}
 
     async def _prompt(self, request: Request) -> str:
         if request.prompt is not None:
@@ -193,26 +231,32 @@ class LlamaServer:
         answer = await self.client.post("/apply-template", {"messages": request.messages})
         prompt = answer.get("prompt") if isinstance(answer, dict) else None
         if not isinstance(prompt, str):
-            raise EngineError("The llama-server could not put the messages into its chat template.", code=wire.BAD_MESSAGE, retry=False)
+            raise EngineError(
+                "The llama-server could not put the messages into its chat template.",
+                code=wire.BAD_MESSAGE,
+                retry=False,
+            )
         return prompt
 
     async def _end_ids(self) -> list[int]:
         text = self._props.get("eos_token")
         if not isinstance(text, str) or not text:
             return []
-        answer = await self.client.post("/tokenize", {"content": text, "add_special": False, "parse_special": True})
+        answer = await self.client.post(
+            "/tokenize", {"content": text, "add_special": False, "parse_special": True}
+        )
         ids = answer.get("tokens", [])
         return ids if len(ids) == 1 and ids[0] < self._size else []
 
 
-def _end(event: dict[str, Any], counted: int) -> End:
-    """The end, and what the server dropped with it: tokens that it counted and never sent."""
-    kind = event.get("stop_type")
-    total = event.get("tokens_predicted", counted)
-    # The end-of-text token is counted too, and where characters are held back no event is sent for it.
-    dropped = total - counted - (1 if kind == "eos" else 0)
+def _end(said: Any, counted: int) -> End:
+    """Return the end, with a note if the server counted tokens that it did not send."""
+    # The end-of-text token is counted too. While the server holds back characters, it sends no
+    # event for that token.
+    total = counted if said.total is None else said.total
+    dropped = total - counted - (1 if said.finish == "eos" else 0)
     note = None
     if dropped > 0:
         what = "1 token" if dropped == 1 else f"{dropped} tokens"
         note = f"The engine dropped the last {what}: the stream ends inside a character, and llama-server does not send what it holds then."
-    return End({"eos": "eos", "limit": "length", "word": "stop"}.get(str(kind), "stop"), note)
+    return End(reason_of(said.finish), note)

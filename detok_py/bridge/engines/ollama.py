@@ -1,37 +1,39 @@
-"""Ollama: text only, newline-delimited JSON. Its runner rebuilds bytes from text, so what it lost is lost before anyone can see it.
+"""Ollama: text only, as lines of JSON.
 
-In: `/api/generate`, `/api/chat`. Out: Raw chunks of text.
+In: `/api/generate`, `/api/chat`. Out: Raw chunks of text. Ollama's runner builds bytes from text
+again, so bytes that it could not decode are lost.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from detok_py.vocabulary import Vocabulary
-
-from . import TEXT, Chunk, End, EngineError, Info, Raw, Request
+from ...decode.vocabulary import Vocabulary
+from ...protocol.event_shapes import read_event
+from . import TEXT, Chunk, End, EngineError, Info, Raw, Request, reason_of
 from .address import Address
 from .http import EngineClient
 from .text import Surrogates
 
-OPTIONS = {"max_tokens": "num_predict", "temperature": "temperature", "seed": "seed", "top_p": "top_p", "top_k": "top_k"}
-
 
 class Ollama:
-    """An engine behind Ollama's own routes."""
+    """An engine with Ollama's own routes."""
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
         self.client = EngineClient(address, name="Ollama", hint="start it: ollama serve")
         self._model = model
 
     async def open(self) -> None:
-        """Take the first model there is, where none was named."""
+        """Choose the first model, if none was named."""
         if self._model is None:
             tags = await self.client.get("/api/tags")
             try:
                 self._model = str(tags["models"][0]["name"])
             except (KeyError, IndexError, TypeError):
-                raise EngineError("Ollama has no model yet; pull one, for example: ollama pull qwen3:0.6b", retry=False) from None
+                raise EngineError(
+                    "Ollama has no model yet; pull one, for example: ollama pull qwen3:0.6b",
+                    retry=False,
+                ) from None
 
     def info(self) -> Info:
         """Text only."""
@@ -42,17 +44,26 @@ class Ollama:
         return TEXT
 
     async def vocabulary(self) -> Vocabulary | None:
-        """None: Ollama shows no ids."""
+        """None: Ollama does not show ids."""
         return None
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
-        """None: there is nothing to compare."""
+        """None: the vocabulary cannot be compared."""
         return None
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream text."""
-        options = {theirs: getattr(request.sampling, ours) for ours, theirs in OPTIONS.items()}
-        body: dict[str, Any] = {"model": self._model, "stream": True, "options": {k: v for k, v in options.items() if v is not None}}
+        body: dict[str, Any] = {
+            "model": self._model,
+            "stream": True,
+            "options": request.sampling.named(
+                max_tokens="num_predict",
+                temperature="temperature",
+                seed="seed",
+                top_p="top_p",
+                top_k="top_k",
+            ),
+        }
         if request.messages is not None:
             path, body["messages"] = "/api/chat", request.messages
         else:
@@ -60,18 +71,15 @@ class Ollama:
         pairs = Surrogates()
         async with aclosing(self.client.events(path, body)) as events:
             async for event in events:
-                if not isinstance(event, dict):
+                said = read_event(event)
+                if said is None:
                     continue
-                message = event.get("message")
-                text = message.get("content") if isinstance(message, dict) else event.get("response")
-                data = pairs.feed(text) if isinstance(text, str) else b""
+                done = event.get("done")
+                data = pairs.feed(said.text) + (pairs.flush() if done else b"")
                 if data:
                     yield Raw(data)
-                if event.get("done"):
-                    rest = pairs.flush()
-                    if rest:
-                        yield Raw(rest)
-                    yield End({"stop": "eos", "length": "length"}.get(str(event.get("done_reason")), "stop"))
+                if done:
+                    yield End(reason_of(said.finish))
                     return
 
     async def close(self) -> None:

@@ -1,31 +1,31 @@
-"""Any server with OpenAI's routes: text only, because that is all they carry.
+"""Any server with OpenAI's routes: text only.
 
-In: `/v1/completions` and `/v1/chat/completions`. Out: Raw chunks of text that the server decoded: a U+FFFD that it made stays one, and
-no ids.
+In: `/v1/completions` and `/v1/chat/completions`. Out: Raw chunks of the text that the server
+decoded, with any U+FFFD that it made. These routes have no ids.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from detok_py.vocabulary import Vocabulary
-
-from . import TEXT, Chunk, End, EngineError, Info, Raw, Request
+from ...decode.vocabulary import Vocabulary
+from ...protocol.event_shapes import read_event
+from . import TEXT, Chunk, End, EngineError, Info, Raw, Request, reason_of
 from .address import Address
 from .http import EngineClient
 from .text import Surrogates
 
-REASONS = {"stop": "eos", "length": "length", "eos_token": "eos", "stop_sequence": "stop", "tool_calls": "stop", "content_filter": "stop"}
+# The parameters that OpenAI's routes, vLLM, llama-server and TGI name as we do.
+SAMPLING = {"temperature": "temperature", "seed": "seed", "top_p": "top_p", "top_k": "top_k"}
 
 
 def completion_body(model: str | None, request: Request) -> dict[str, Any]:
-    """Return the body of an OpenAI request: what was asked, and nothing that was not."""
-    sampling = request.sampling
-    body: dict[str, Any] = {"model": model, "stream": True, "max_tokens": sampling.max_tokens}
-    for name in ("temperature", "seed", "top_p", "top_k"):
-        value = getattr(sampling, name)
-        if value is not None:
-            body[name] = value
+    """Return the body of an OpenAI request, with only the parameters that were given."""
+    body: dict[str, Any] = {
+        "model": model,
+        "stream": True,
+        **request.sampling.named(max_tokens="max_tokens", **SAMPLING),
+    }
     if request.messages is not None:
         body["messages"] = request.messages
     else:
@@ -34,59 +34,62 @@ def completion_body(model: str | None, request: Request) -> dict[str, Any]:
 
 
 def route_of(request: Request) -> str:
-    """Return the route for a prompt or for messages, which go through the server's own chat template."""
+    """Return the route: for messages, the one where the server applies its chat template."""
     return "/v1/chat/completions" if request.messages is not None else "/v1/completions"
 
 
-def choice_of(event: Any) -> dict[str, Any] | None:
-    """Return the first choice of an event, or None for usage, a keep-alive, or something else.
-
-    >>> choice_of({"choices": [{"text": "a"}]}), choice_of({"choices": [], "usage": {}}), choice_of([])
-    ({'text': 'a'}, None, None)
-    """
-    choices = event.get("choices") if isinstance(event, dict) else None
-    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
-
-
 async def first_model(client: EngineClient) -> dict[str, Any]:
-    """Return the first entry of `/v1/models`. Raises EngineError where the server lists none."""
+    """Return the first entry of `/v1/models`. Raises EngineError if the server lists none."""
     models = await client.get("/v1/models")
     try:
         entry = models["data"][0]
         entry["id"] = str(entry["id"])
     except (KeyError, IndexError, TypeError):
-        raise EngineError(f"The {client.name} at {client.address.shown} lists no model; load one there.", retry=False) from None
+        raise EngineError(
+            f"The {client.name} at {client.address.shown} lists no model; load one there.",
+            retry=False,
+        ) from None
     return dict(entry)
 
 
-async def stream_text(client: EngineClient, request: Request, model: str | None) -> AsyncGenerator[Chunk, None]:
-    """Stream an OpenAI route as text. Also the way of engines with a better route, for messages that only their chat route can template."""
+async def stream_text(
+    client: EngineClient, request: Request, model: str | None
+) -> AsyncGenerator[Chunk, None]:
+    """Stream an OpenAI route as text.
+
+    Engines with a better route use this one for messages, because only it applies the chat
+    template.
+    """
     pairs = Surrogates()
-    reason = None
-    async with aclosing(client.events(route_of(request), completion_body(model, request))) as events:
+    finish = None
+    async with aclosing(
+        client.events(route_of(request), completion_body(model, request))
+    ) as events:
         async for event in events:
-            choice = choice_of(event)
-            if choice is None:
+            said = read_event(event)
+            if said is None:
                 continue
-            delta = choice.get("delta")
-            text = delta.get("content") if isinstance(delta, dict) else choice.get("text")
-            data = pairs.feed(text) if isinstance(text, str) else b""
+            data = pairs.feed(said.text)
             if data:
                 yield Raw(data)
-            reason = choice.get("finish_reason") or reason
-    if reason is None:
-        raise EngineError(f"The {client.name} at {client.address.shown} was lost in mid-answer; what came before is kept.")
+            finish = said.finish or finish
+    if finish is None:
+        raise client.ended_early()
     rest = pairs.flush()
     if rest:
         yield Raw(rest)
-    yield End(REASONS.get(str(reason), "stop"))
+    yield End(reason_of(finish))
 
 
 class OpenAIServer:
-    """An engine behind OpenAI's routes."""
+    """An engine with OpenAI's routes."""
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
-        self.client = EngineClient(address, name="OpenAI-compatible server", hint="start it, or give another URL with --engine")
+        self.client = EngineClient(
+            address,
+            name="OpenAI-compatible server",
+            hint="start it, or give another URL with --engine",
+        )
         self._model = model
 
     async def open(self) -> None:
@@ -103,11 +106,11 @@ class OpenAIServer:
         return TEXT
 
     async def vocabulary(self) -> Vocabulary | None:
-        """None: these routes show no ids."""
+        """None: these routes do not show ids."""
         return None
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
-        """None: there is nothing to compare."""
+        """None: the vocabulary cannot be compared."""
         return None
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:

@@ -1,7 +1,8 @@
-"""`recite`: the engine that comes with detok. llama.cpp in a child process, with a small model that recites the texts it was shown.
+"""`recite`: the engine that comes with detok.
 
-In: nothing to install or download. Out: the same code path as any llama-server. The child ends with the bridge, even a killed one: it
-watches its stdin.
+It is llama.cpp in a child process, with a small model that recites the texts it was trained on. It
+needs no download and no installation, and takes the same code path as any llama-server. The child
+watches its stdin, so it ends with the bridge, even if the bridge is killed.
 """
 
 import asyncio
@@ -23,14 +24,16 @@ START_SECONDS = 60.0
 
 
 def texts() -> list[dict[str, Any]]:
-    """Return what the model recites: [{"id", "title", "lang", "dir", "prompt", "text"}]."""
+    """Return the texts that the model recites: [{"id", "title", "lang", "dir", "prompt", "text"}]."""
     path = FOLDER / "texts.json"
-    out: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    out: list[dict[str, Any]] = (
+        json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    )
     return out
 
 
 class ReciteEngine(LlamaServer):
-    """llama-server's API in a child process of ours. `kill()` ends it at once, for those who want to see what happens then."""
+    """llama-server's API in a child process."""
 
     def __init__(self, model: Path = FOLDER / "recite.gguf", *, greedy: bool = True) -> None:
         self._path = model
@@ -39,7 +42,7 @@ class ReciteEngine(LlamaServer):
         self._line: Info | None = None
 
     async def open(self) -> None:
-        """Start the child, unless it lives."""
+        """Start the child, unless it is running."""
         if self._child is not None and self._child.returncode is None:
             return
         await self.close()
@@ -52,9 +55,13 @@ class ReciteEngine(LlamaServer):
             str(self._path),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            # Its warnings repeat numbers of ours and nothing a user could act on.
+            # A user could not act on any of its warnings.
             stderr=asyncio.subprocess.DEVNULL,
-            env={**os.environ, "DETOK_ENGINE_KEY": key, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env={
+                **os.environ,
+                "DETOK_ENGINE_KEY": key,
+                "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            },
         )
         assert self._child.stdout is not None
         try:
@@ -69,17 +76,26 @@ class ReciteEngine(LlamaServer):
             await self.close()
             sentence = str(said["error"])
             raise EngineError(sentence[0].upper() + sentence[1:], retry=False)
-        super().__init__(check_address(f"http://127.0.0.1:{said['port']}"), name="llama.cpp", device=said.get("device"), key=key)
+        super().__init__(
+            check_address(f"http://127.0.0.1:{said['port']}"),
+            name="llama.cpp",
+            device=said.get("device"),
+            key=key,
+        )
         if self._greedy:
             self._defaults = {"temperature": 0.0}
         await super().open()
 
     def info(self) -> Info:
-        """As llama-server, with the device that the child's log named."""
-        return super().info() if self._child is not None else Info("llama.cpp", "bytes", None, self._path.name)
+        """As llama-server, with the device from the child's log."""
+        return (
+            super().info()
+            if self._child is not None
+            else Info("llama.cpp", "bytes", None, self._path.name)
+        )
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """As llama-server; a child that was lost on the way is known to be, so that the next request starts another."""
+        """As llama-server. If the child was lost, the next request starts another."""
         return self._watched(super().generate(request))
 
     async def _watched(self, chunks: AsyncGenerator[Chunk, None]) -> AsyncGenerator[Chunk, None]:
@@ -88,14 +104,14 @@ class ReciteEngine(LlamaServer):
                 async for chunk in chunks:
                     yield chunk
         except EngineError:
-            # The connection's end arrives before the system's word that the child is gone.
+            # The connection ends before the system reports the end of the child.
             if self._child is not None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._child.wait(), 0.5)
             raise
 
     async def close(self) -> None:
-        """End the child; it gets two seconds to go by itself."""
+        """End the child; after two seconds, kill it."""
         child, self._child = self._child, None
         if child is None:
             return

@@ -1,17 +1,20 @@
-"""llama.cpp's HTTP server as a child process: `python -m detok_py.bridge.engines.recite_server --model PATH`.
+"""llama.cpp's HTTP server as a child process: `python -m detok_py.bridge.engines.recite_server
+--model PATH`.
 
-In: a GGUF file; `stdin`, which the parent keeps open for as long as it wants the engine.
-Out: one JSON line on `stdout`, then nothing more:
-    {"port": 40123, "device": "CPU"}      ready, on 127.0.0.1; "device" only where the engine's log names what it uses
+In: a GGUF file, and `stdin`, which the parent keeps open while it needs the engine.
+Out: one line of JSON on `stdout`:
+    {"port": 40123, "device": "CPU"}      ready, on 127.0.0.1; "device" only if the log names it
     {"error": "…"}                        could not start; one sentence; exit code 1
-The engine's warnings and errors go to `stderr` as the engine writes them.
-It ends when `stdin` ends or when its parent is gone, so no engine outlives the bridge that asked for it, not even a bridge that was
-killed. A Ctrl-C in the terminal reaches the whole process group: the launcher leaves that to its parent.
+The engine's warnings and errors go to `stderr` unchanged. The process ends when `stdin` ends or its
+parent is gone, so it never outlives the bridge that started it, even if the bridge is killed. It
+ignores Ctrl-C, which reaches the whole process group, and leaves it to its parent.
 
-If the environment has DETOK_ENGINE_KEY, every request needs `Authorization: Bearer <key>` (the environment, because a command line can be
-read by other users). Without it the port answers to any program of this machine, as llama.cpp's does.
+If the environment has DETOK_ENGINE_KEY, every request needs `Authorization: Bearer <key>`. (Other
+users could read a command line.) Without a key, any program of this machine can use the port, as
+with llama.cpp's own server.
 
-Why a child: the engine is native code that shares no event loop with the bridge, holds the GIL while it loads, and may abort.
+Why a child process: the engine is native code that does not use the bridge's event loop, holds the
+GIL while it loads, and may abort.
 """
 
 import argparse
@@ -28,14 +31,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-_LOG_DEVICES = 4  # the lowest verbosity of llama.cpp at which it logs its devices and buffers; prompts begin at 5
+# The lowest verbosity at which llama.cpp logs its devices and buffers. At 5 it logs prompts.
+_LOG_DEVICES = 4
 
 
 def device_from_log(log: str) -> str | None:
-    """Return what llama.cpp's log says it computes on, in its own words, or None if the log does not say.
+    """Return the device that llama.cpp uses, in the words of its log, or None if the log does not
+    say.
 
-    A device that was only detected is not claimed: it must hold a buffer of the model. Source: `load_tensors`,
-    `device_info` and `ggml_cuda_init` of llama.cpp.
+    A device that was detected counts only if it holds a buffer of the model. Source:
+    `load_tensors`, `device_info` and `ggml_cuda_init` of llama.cpp.
 
     >>> device_from_log("load_tensors:   CPU_Mapped model buffer size =     0.87 MiB")
     'CPU'
@@ -54,53 +59,75 @@ def device_from_log(log: str) -> str | None:
         return None
     names = dict(re.findall(r"-\s+(\S+)\s*: (.+?) \(\d+ MiB", log))
     targets = dict(re.findall(r"Device (\d+): .*?\b(gfx[0-9a-f]+)", log))
-    # ROCm0_Split, CUDA_Host and CPU_Mapped are kinds of buffer; the device is what stands before the underscore.
-    devices = list(dict.fromkeys(buffer.split("_")[0] for buffer in buffers if not buffer.endswith("_Host")))
+    # ROCm0_Split, CUDA_Host and CPU_Mapped are kinds of buffer. The device is the part before the
+    # underscore.
+    devices = list(
+        dict.fromkeys(buffer.split("_")[0] for buffer in buffers if not buffer.endswith("_Host"))
+    )
     accelerators = [device for device in devices if device != "CPU"]
     if not accelerators:
         return "CPU"
     said = []
     for device in accelerators:
         target = targets.get(device[len("ROCm") :]) if device.startswith("ROCm") else None
-        said.append(" ".join(part for part in (device, names.get(device), target and "(" + target + ")") if part))
+        said.append(
+            " ".join(
+                part for part in (device, names.get(device), target and "(" + target + ")") if part
+            )
+        )
     layers = re.findall(r"offloaded (\d+/\d+) layers to GPU", log)
     return " + ".join(said) + (" · " + layers[-1] + " layers on GPU" if layers else "")
 
 
 def refusal_from_log(log: str, model: str) -> str:
-    """Return one sentence that says why llama.cpp did not load `model`, with the engine's own reason where it gave one.
+    """Return one sentence that says why llama.cpp did not load `model`, with the reason from its
+    log.
 
     >>> print(refusal_from_log("E gguf_init_from_reader: invalid magic characters: 'garb', expected 'GGUF'", "m.gguf"))
     llama.cpp could not load m.gguf: invalid magic characters: 'garb', expected 'GGUF'; give a complete GGUF file that this llama.cpp knows.
     """
-    reasons = re.findall(r"\bE gguf_init\w*: (.+)", log) or re.findall(r"\bE \w+: error loading model: (.+)", log)
+    reasons = re.findall(r"\bE gguf_init\w*: (.+)", log) or re.findall(
+        r"\bE \w+: error loading model: (.+)", log
+    )
     reason = reasons[0].strip() if reasons else "the engine gave no reason"
     return f"llama.cpp could not load {model}: {reason}; give a complete GGUF file that this llama.cpp knows."
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="recite_server", description="llama.cpp's HTTP server on 127.0.0.1, until stdin ends")
+    parser = argparse.ArgumentParser(
+        prog="recite_server", description="llama.cpp's HTTP server on 127.0.0.1, until stdin ends"
+    )
     parser.add_argument("--model", required=True, help="a GGUF file")
-    parser.add_argument("--threads", type=int, default=1, help="threads to compute with (default 1: the reciting model is small)")
-    parser.add_argument("--parallel", type=int, default=4, help="generations at the same time (default 4)")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="threads to compute with (default 1: the reciting model is small)",
+    )
+    parser.add_argument(
+        "--parallel", type=int, default=4, help="generations at the same time (default 4)"
+    )
     parser.add_argument("--port", type=int, default=0, help="default 0: a free one")
     return parser.parse_args(arguments)
 
 
 def _start(options: argparse.Namespace) -> Any:
-    import xllamacpp as engine  # here, not at the top: its backends log what they are while they load
+    # Imported here because its backends write to the log while they load.
+    import xllamacpp as engine
 
     params = engine.CommonParams()
     params.model.path = options.model
-    params.model_alias = [Path(options.model).stem]  # the name in /v1/models, which is else the whole path
+    params.model_alias = [
+        Path(options.model).stem
+    ]  # the name in /v1/models, which is else the whole path
     params.hostnames = ["127.0.0.1"]
     params.port = options.port
     params.n_parallel = options.parallel
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
     params.verbosity = _LOG_DEVICES
     params.ui = False
-    params.cache_ram_mib = 0  # the prompts here are a few bytes; the default reserves up to 8 GB
-    # The default lets a page of any origin read answers, and /slots shows everybody's prompts.
+    params.cache_ram_mib = 0  # the prompts have a few bytes; the default reserves up to 8 GB
+    # By default, pages of any origin can read answers, and /slots shows all prompts.
     params.cors_origins = "http://127.0.0.1"
     params.endpoint_slots = False
     if os.environ.get("DETOK_ENGINE_KEY"):
@@ -109,17 +136,18 @@ def _start(options: argparse.Namespace) -> Any:
 
 
 def _pass_on_warnings(log: int, stderr: int) -> None:
-    """Copy warnings and errors from the engine's log to `stderr`, until the log ends; the rest of its log is a line per request."""
+    """Copy warnings and errors from the engine's log to `stderr`, until the log ends."""
     with open(log, "rb") as lines, open(stderr, "wb", buffering=0) as out:
         for line in lines:
-            # A slot warns each time a prompt is asked for again, because all of it is in its cache.
+            # A slot warns each time a prompt is repeated, because all of it is in its cache.
             if re.match(rb"(\x1b\S*?m)?[\d.]+ (E|W(?! slot)) ", line):
-                with contextlib.suppress(OSError):  # nobody reads stderr any more: go on emptying the pipe, or the engine stops at it
+                # If stderr is closed, go on reading: a full pipe would block the engine.
+                with contextlib.suppress(OSError):
                     out.write(line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Start the engine, say where it is, and wait for the parent to end it. Returns the exit code."""
+    """Start the engine, print its port, and wait for the end of stdin. Return the exit code."""
     options = _options(arguments)
     parent = os.getppid()
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -132,7 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not Path(options.model).is_file():
         say({"error": f"there is no model at {options.model}; give the path of a GGUF file."})
         return 1
-    # The engine logs to descriptor 2 from native code and holds the GIL while it loads, so nobody could drain a pipe: a file it is.
+    # The engine logs to descriptor 2 from native code and holds the GIL while it loads, so no
+    # thread could empty a pipe. Hence a file.
     with tempfile.TemporaryFile() as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
@@ -171,9 +200,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ready["device"] = device
     say(ready)
     while not ended.wait(1.0):
-        if os.getppid() != parent:  # somebody else may still hold the other end of stdin
+        if os.getppid() != parent:  # another process may still hold the other end of stdin
             break
-    # Not through the destructor of the engine: it waits for answers in progress, and there is nobody left to read them.
+    # The engine's destructor would wait for answers in progress, which nobody will read.
     os._exit(0)
 
 

@@ -1,7 +1,8 @@
-"""`scripted`: the user's own text as an engine, cut into tokens or bytes, at any pace, with faults on demand.
+"""`scripted`: an engine that streams the user's own text, at any pace, with faults on request.
 
-In: a text and how to cut it. Out: Ids (cut by token of a vocabulary) or Raw (cut by byte). Everything that goes wrong with real engines
-can be asked for, by seed, so that it can be seen and tested: invalid bytes, an end in mid-character, a stall, a crash.
+In: a text and how to cut it. Out: Ids (cut into tokens of a vocabulary) or Raw (cut into bytes).
+Faults of real engines can be requested, reproducible by a seed: invalid bytes, an end inside a
+character, a stall, a crash.
 """
 
 import asyncio
@@ -9,25 +10,28 @@ import random
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
-from detok_py import wire
-from detok_py.vocabulary import Vocabulary
-
+from ...decode.vocabulary import Vocabulary
+from ...protocol import wire
 from . import BYTES, IDS, TEXT, Chunk, End, EngineError, Ids, Info, Raw, Request
 
 MAX_TEXT = 1 << 18
 CUTS = ("token", "byte", "random")
-# The bytes that can't be anything in UTF-8, and those that can't begin anything.
+# Bytes that never occur in UTF-8, and bytes that never begin a character.
 INVALID = bytes(range(0x80, 0xC2)) + bytes(range(0xF5, 0x100))
 
 
 class ScriptedEngine:
-    """Streams `params["text"]`, or the prompt where no text is given.
+    """Streams `params["text"]`, or the prompt if there is no such text.
 
-    `vocabulary` returns the bridge's vocabulary; `encode` its tokenizer's encoder, where one was loaded: else the longest token that
-    fits is taken.
+    `vocabulary` returns the bridge's vocabulary. `encode` is the encoder of its tokenizer; without
+    one, each token is the longest that fits.
     """
 
-    def __init__(self, vocabulary: Callable[[], Vocabulary | None], encode: Callable[[str], list[int]] | None = None) -> None:
+    def __init__(
+        self,
+        vocabulary: Callable[[], Vocabulary | None],
+        encode: Callable[[str], list[int]] | None = None,
+    ) -> None:
         self._vocabulary = vocabulary
         self.encode = encode
         self._longest: tuple[Vocabulary, dict[bytes, int], int] | None = None
@@ -36,19 +40,23 @@ class ScriptedEngine:
         """Nothing to start."""
 
     def info(self) -> Info:
-        """It computes nothing, and says so."""
-        return Info("scripted text", IDS if self._vocabulary() is not None else BYTES, "no model: a text is replayed")
+        """The device says that there is no model."""
+        return Info(
+            "scripted text",
+            IDS if self._vocabulary() is not None else BYTES,
+            "no model: a text is replayed",
+        )
 
     def gives(self, request: Request) -> str:
-        """Ids where it cuts by token, bytes of no token where it cuts by byte."""
+        """Ids if the text is cut by token, else bytes of an unknown number of tokens."""
         return IDS if self._cut(request) == "token" else TEXT
 
     async def vocabulary(self) -> Vocabulary | None:
-        """The bridge's own."""
+        """The bridge's vocabulary."""
         return self._vocabulary()
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
-        """None: any will do."""
+        """None: any vocabulary can be used."""
         return None
 
     async def close(self) -> None:
@@ -61,7 +69,9 @@ class ScriptedEngine:
         if not isinstance(text, str):
             raise _refusal("the scripted engine streams a text: give params.text, or a prompt")
         if len(text) > MAX_TEXT:
-            raise _refusal(f"a text of {len(text)} characters; the scripted engine takes at most {MAX_TEXT}")
+            raise _refusal(
+                f"a text of {len(text)} characters; the scripted engine takes at most {MAX_TEXT}"
+            )
         cut = self._cut(request)
         seed = request.sampling.seed or 0
         faults = _faults(params.get("faults", {}))
@@ -69,7 +79,10 @@ class ScriptedEngine:
         untouched = data == text.encode("utf-8")
         steps: list[Chunk]
         if cut == "token":
-            steps = [Ids([i]) for i in await asyncio.to_thread(self._tokens, text if untouched else None, data)]
+            steps = [
+                Ids([i])
+                for i in await asyncio.to_thread(self._tokens, text if untouched else None, data)
+            ]
         else:
             steps = [Raw(piece) for piece in _pieces(data, cut, random.Random(seed))]
         cut_short = "max_tokens" in params and len(steps) > request.sampling.max_tokens
@@ -94,12 +107,18 @@ class ScriptedEngine:
         if isinstance(chunk, Raw):
             return len(chunk.data)
         vocabulary = self._vocabulary()
-        return sum(len(vocabulary.token_bytes(i)) for i in chunk.ids) if isinstance(chunk, Ids) and vocabulary is not None else 0
+        return (
+            sum(len(vocabulary.token_bytes(i)) for i in chunk.ids)
+            if isinstance(chunk, Ids) and vocabulary is not None
+            else 0
+        )
 
     def _tokens(self, text: str | None, data: bytes) -> list[int]:
         vocabulary = self._vocabulary()
         if vocabulary is None:
-            raise _refusal('cut "token" needs a vocabulary, and this bridge has none; start it with --tokenizer, or use cut "byte"')
+            raise _refusal(
+                'cut "token" needs a vocabulary, and this bridge has none; start it with --tokenizer, or use cut "byte"'
+            )
         if text is not None and self.encode is not None:
             return self.encode(text)
         if self._longest is None or self._longest[0] is not vocabulary:
@@ -121,7 +140,9 @@ class ScriptedEngine:
                     at += size
                     break
             else:
-                raise _refusal(f'this vocabulary has no token for byte {data[at]:#04x}; use cut "byte"')
+                raise _refusal(
+                    f'this vocabulary has no token for byte {data[at]:#04x}; use cut "byte"'
+                )
         return out
 
 
@@ -132,7 +153,9 @@ def _bytes_of(vocabulary: Vocabulary, token_id: int) -> bytes:
         return b""  # a hole
 
 
-async def _play(steps: list[Chunk], pace: float, faults: dict[str, Any], size_of: Callable[[Chunk], int]) -> AsyncGenerator[Chunk, None]:
+async def _play(
+    steps: list[Chunk], pace: float, faults: dict[str, Any], size_of: Callable[[Chunk], int]
+) -> AsyncGenerator[Chunk, None]:
     loop = asyncio.get_running_loop()
     begin = loop.time()
     done = 0
@@ -144,7 +167,10 @@ async def _play(steps: list[Chunk], pace: float, faults: dict[str, Any], size_of
             await asyncio.sleep(stall_seconds)
             begin += stall_seconds
         if crash_at is not None and done >= crash_at:
-            raise EngineError("The scripted engine crashed, as it was asked to; what came before is kept.", retry=False)
+            raise EngineError(
+                "The scripted engine crashed, as it was asked to; what came before is kept.",
+                retry=False,
+            )
         if pace:
             wait = begin + n / pace - loop.time()
             if wait > 0:
@@ -157,7 +183,10 @@ async def _play(steps: list[Chunk], pace: float, faults: dict[str, Any], size_of
         if stall_at is not None or crash_at is not None:
             done += size_of(step)
     if crash_at is not None:
-        raise EngineError("The scripted engine crashed, as it was asked to; what came before is kept.", retry=False)
+        raise EngineError(
+            "The scripted engine crashed, as it was asked to; what came before is kept.",
+            retry=False,
+        )
 
 
 def _pieces(data: bytes, cut: str, rng: random.Random) -> list[bytes]:
@@ -184,20 +213,32 @@ def _damage(data: bytes, faults: dict[str, Any], rng: random.Random) -> bytes:
 
 
 def _faults(given: Any) -> dict[str, Any]:
-    """Return the faults, checked. One sentence names what is wrong."""
+    """Return the faults, checked. Raises EngineError."""
     if not isinstance(given, dict):
-        raise _refusal('faults are an object, like {"invalid": 0.01, "end": 100, "stall": [50, 2], "crash": 80}')
+        raise _refusal(
+            'faults are an object, like {"invalid": 0.01, "end": 100, "stall": [50, 2], "crash": 80}'
+        )
     for name, value in given.items():
         if name == "invalid":
-            good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+            good = (
+                isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+            )
         elif name in ("end", "crash"):
             good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         elif name == "stall":
-            good = isinstance(value, list) and len(value) == 2 and all(isinstance(v, (int, float)) and 0 <= v <= 3600 for v in value)
+            good = (
+                isinstance(value, list)
+                and len(value) == 2
+                and all(isinstance(v, (int, float)) and 0 <= v <= 3600 for v in value)
+            )
         else:
-            raise _refusal(f"there is no fault {name[:20]!r}; there are invalid, end, stall and crash")
+            raise _refusal(
+                f"there is no fault {name[:20]!r}; there are invalid, end, stall and crash"
+            )
         if not good:
-            raise _refusal(f"fault {name!r}: invalid is a chance from 0 to 1, end and crash are byte counts, stall is [bytes, seconds]")
+            raise _refusal(
+                f"fault {name!r}: invalid is a chance from 0 to 1, end and crash are byte counts, stall is [bytes, seconds]"
+            )
     return given
 
 

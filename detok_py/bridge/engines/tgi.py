@@ -1,4 +1,4 @@
-"""Hugging Face's text-generation-inference: one token id an event, from `/generate_stream`.
+"""Hugging Face's text-generation-inference: one token id in each event of `/generate_stream`.
 
 In: `/generate_stream`. Out: Ids. Messages go through its OpenAI route, which gives text only.
 """
@@ -7,20 +7,22 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from detok_py.vocabulary import Vocabulary
-
-from . import IDS, TEXT, Chunk, End, EngineError, Ids, Info, Request
+from ...decode.vocabulary import Vocabulary
+from ...protocol.event_shapes import read_event
+from . import IDS, TEXT, Chunk, End, EngineError, Ids, Info, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement
 from .http import EngineClient
-from .openai import REASONS, stream_text
+from .openai import SAMPLING, stream_text
 
 
 class TGI:
-    """An engine behind TGI's native API."""
+    """An engine with TGI's native API."""
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
-        self.client = EngineClient(address, name="TGI", hint="start it: text-generation-launcher --model-id MODEL")
+        self.client = EngineClient(
+            address, name="TGI", hint="start it: text-generation-launcher --model-id MODEL"
+        )
         self._model = model
 
     async def open(self) -> None:
@@ -28,7 +30,10 @@ class TGI:
         if self._model is None:
             info = await self.client.get("/info")
             if not isinstance(info, dict) or "model_id" not in info:
-                raise EngineError(f"The server at {self.client.address.shown} is no TGI; see `detok engines`.", retry=False)
+                raise EngineError(
+                    f"The server at {self.client.address.shown} is not a TGI; see `detok engines`.",
+                    retry=False,
+                )
             self._model = str(info["model_id"])
 
     def info(self) -> Info:
@@ -40,35 +45,45 @@ class TGI:
         return TEXT if request.messages is not None else IDS
 
     async def vocabulary(self) -> Vocabulary | None:
-        """None: TGI has no route that gives it."""
+        """None: TGI has no route for it."""
         return None
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare with the ids that /tokenize gives for a sample."""
-        answer = await self.client.post("/tokenize", {"inputs": SAMPLE, "add_special_tokens": False})
-        return disagreement([token.get("id") for token in answer] if isinstance(answer, list) else None, vocabulary)
+        answer = await self.client.post(
+            "/tokenize", {"inputs": SAMPLE, "add_special_tokens": False}
+        )
+        return disagreement(
+            [token.get("id") for token in answer] if isinstance(answer, list) else None, vocabulary
+        )
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Stream ids, or text where only the chat route has the template."""
-        return stream_text(self.client, request, self._model) if request.messages is not None else self._ids(request)
+        """Stream ids for a prompt, text for messages."""
+        return (
+            stream_text(self.client, request, self._model)
+            if request.messages is not None
+            else self._ids(request)
+        )
 
     async def _ids(self, request: Request) -> AsyncGenerator[Chunk, None]:
         sampling = request.sampling
-        parameters: dict[str, Any] = {"max_new_tokens": sampling.max_tokens, "details": True}
-        # TGI refuses a temperature of 0, which is what not sampling means there.
-        parameters["do_sample"] = bool(sampling.temperature)
-        for name in ("temperature", "seed", "top_p", "top_k"):
-            value = getattr(sampling, name)
-            if value:
-                parameters[name] = value
-        async with aclosing(self.client.events("/generate_stream", {"inputs": request.prompt, "parameters": parameters})) as events:
+        # TGI refuses a temperature of 0; `do_sample` turns sampling off there.
+        given = sampling.named(max_tokens="max_new_tokens", **SAMPLING)
+        parameters: dict[str, Any] = {name: value for name, value in given.items() if value}
+        parameters.update(details=True, do_sample=bool(sampling.temperature))
+        async with aclosing(
+            self.client.events(
+                "/generate_stream", {"inputs": request.prompt, "parameters": parameters}
+            )
+        ) as events:
             async for event in events:
-                token = event.get("token") if isinstance(event, dict) else None
-                if isinstance(token, dict) and isinstance(token.get("id"), int):
-                    yield Ids([token["id"]])
-                details = event.get("details") if isinstance(event, dict) else None
-                if isinstance(details, dict):
-                    yield End(REASONS.get(str(details.get("finish_reason")), "stop"))
+                said = read_event(event)
+                if said is None:
+                    continue
+                if said.ids:
+                    yield Ids(said.ids)
+                if said.finish:
+                    yield End(reason_of(said.finish))
                     return
 
     async def close(self) -> None:

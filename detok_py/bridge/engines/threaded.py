@@ -1,7 +1,7 @@
-"""An engine that blocks, on a thread of its own, behind an async iterator.
+"""Run a blocking engine in a thread, as an async iterator.
 
-In: a function that gives an iterator of chunks. Out: the same chunks, awaited. At most 64 wait; then the thread waits. Closing the
-iterator stops the thread at its next chunk.
+In: a function that returns an iterator of chunks. Out: the same chunks, awaited. The thread pauses
+while 64 chunks are waiting. Closing the async iterator stops the thread at its next chunk.
 """
 
 import asyncio
@@ -13,8 +13,13 @@ from . import Chunk, EngineError
 WAITING = 64
 
 
-async def in_thread(begin: Callable[[threading.Event], Iterator[Chunk]], name: str) -> AsyncGenerator[Chunk, None]:
-    """Yield what `begin(stop)` gives; `stop` is set when nobody wants more. An exception there is an EngineError here."""
+async def in_thread(
+    begin: Callable[[threading.Event], Iterator[Chunk]], name: str
+) -> AsyncGenerator[Chunk, None]:
+    """Yield the chunks of `begin(stop)`. `stop` is set when no more are wanted.
+
+    An exception in the thread is raised here as an EngineError.
+    """
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Chunk | EngineError | None] = asyncio.Queue()
     room = threading.Semaphore(WAITING)
@@ -24,7 +29,7 @@ async def in_thread(begin: Callable[[threading.Event], Iterator[Chunk]], name: s
         try:
             loop.call_soon_threadsafe(queue.put_nowait, item)
         except RuntimeError:
-            stop.set()  # the loop is gone
+            stop.set()  # the loop is closed
 
     def work() -> None:
         try:
@@ -38,8 +43,13 @@ async def in_thread(begin: Callable[[threading.Event], Iterator[Chunk]], name: s
         except EngineError as error:
             put(error)
         except Exception as error:
-            # The message could repeat a prompt; the kind of error can't.
-            put(EngineError(f"{name} failed in mid-answer ({type(error).__name__}); what came before is kept.", retry=False))
+            # Its message could repeat the prompt, so only its type is told.
+            put(
+                EngineError(
+                    f"{name} failed in mid-answer ({type(error).__name__}); what came before is kept.",
+                    retry=False,
+                )
+            )
         finally:
             put(None)
 

@@ -1,6 +1,7 @@
-"""Hugging Face transformers in this process: every id, exactly. ROCm where torch was built for it (`torch.version.hip`).
+"""Hugging Face transformers in this process: every id, exactly.
 
-In: a model folder. Out: Ids, through a streamer, whose first `put` is the prompt. torch is not installed with detok.
+In: a model folder. Out: Ids. It uses ROCm if torch was built for it (`torch.version.hip`). torch is
+not installed with detok.
 """
 
 import importlib
@@ -10,15 +11,14 @@ from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
 
-from detok_py import wire
-from detok_py.vocabulary import Vocabulary
-
+from ...decode.vocabulary import Vocabulary
+from ...protocol import wire
 from . import IDS, Chunk, End, EngineError, Ids, Info, Request
 from .threaded import in_thread
 
 
 class Transformers:
-    """A model folder on this process's torch."""
+    """A model in this process's torch."""
 
     def __init__(self, model: str) -> None:
         self._path = Path(model)
@@ -28,23 +28,33 @@ class Transformers:
         self._device: str | None = None
 
     async def open(self) -> None:
-        """Load the model, the first time; from the folder alone, never from a network."""
+        """Load the model, the first time, from the folder only."""
         if self._model is not None:
             return
         if not self._path.is_dir():
-            raise EngineError(f"There is no model folder at {self._path}; give one with --model.", retry=False)
+            raise EngineError(
+                f"There is no model folder at {self._path}; give one with --model.", retry=False
+            )
         try:
             self._torch = importlib.import_module("torch")
             library = importlib.import_module("transformers")
         except ImportError:
             raise EngineError(
-                "The engine transformers needs torch and transformers, which are not installed; install them with pip.", retry=False
+                "The engine transformers needs torch and transformers, which are not installed; install them with pip.",
+                retry=False,
             ) from None
         try:
-            self._tokenizer = library.AutoTokenizer.from_pretrained(str(self._path), local_files_only=True)
-            model = library.AutoModelForCausalLM.from_pretrained(str(self._path), local_files_only=True, torch_dtype="auto")
+            self._tokenizer = library.AutoTokenizer.from_pretrained(
+                str(self._path), local_files_only=True
+            )
+            model = library.AutoModelForCausalLM.from_pretrained(
+                str(self._path), local_files_only=True, torch_dtype="auto"
+            )
         except (OSError, ValueError):
-            raise EngineError(f"transformers could not load {self._path}; give a complete model folder.", retry=False) from None
+            raise EngineError(
+                f"transformers could not load {self._path}; give a complete model folder.",
+                retry=False,
+            ) from None
         where = "cuda" if self._torch.cuda.is_available() else "cpu"
         self._model = model.to(where).eval()
         self._device = device_of(self._torch)
@@ -63,27 +73,35 @@ class Transformers:
         return self._path
 
     async def vocabulary(self) -> Vocabulary | None:
-        """None: the model folder gives it."""
+        """None: the model folder has it."""
         return None
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
-        """Compare sizes: a table may be padded, and may not be smaller than the tokenizer."""
+        """Compare sizes: a vocabulary may be padded, but not smaller than the tokenizer's."""
         size = len(self._tokenizer)
-        return None if len(vocabulary) >= size else f"it has {len(vocabulary)} ids and the engine's tokenizer has {size}"
+        return (
+            None
+            if len(vocabulary) >= size
+            else f"it has {len(vocabulary)} ids and the engine's tokenizer has {size}"
+        )
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream ids."""
         return in_thread(lambda stop: self._ids(request, stop), "transformers")
 
     async def close(self) -> None:
-        """Let go of the model."""
+        """Free the model."""
         self._model = self._tokenizer = None
 
     def _ids(self, request: Request, stop: threading.Event) -> Iterator[Chunk]:
         prompt = self._prompt(request)
         streamer = IdStreamer(stop)
         sampling = request.sampling
-        options: dict[str, Any] = {"max_new_tokens": sampling.max_tokens, "streamer": streamer, "do_sample": bool(sampling.temperature)}
+        options: dict[str, Any] = {
+            "max_new_tokens": sampling.max_tokens,
+            "streamer": streamer,
+            "do_sample": bool(sampling.temperature),
+        }
         if sampling.temperature:
             options["temperature"] = sampling.temperature
         for name in ("top_p", "top_k"):
@@ -125,25 +143,37 @@ class Transformers:
 
     def _ends(self) -> set[int]:
         given = getattr(self._model.generation_config, "eos_token_id", None)
-        return set(given) if isinstance(given, (list, tuple)) else {given} if isinstance(given, int) else set()
+        return (
+            set(given)
+            if isinstance(given, (list, tuple))
+            else {given}
+            if isinstance(given, int)
+            else set()
+        )
 
     def _prompt(self, request: Request) -> Any:
         if request.prompt is not None:
             return self._tokenizer(request.prompt, return_tensors="pt").input_ids
         try:
-            return self._tokenizer.apply_chat_template(request.messages, add_generation_prompt=True, return_tensors="pt")
+            return self._tokenizer.apply_chat_template(
+                request.messages, add_generation_prompt=True, return_tensors="pt"
+            )
         except (ValueError, TypeError):
             raise EngineError(
-                "This model has no chat template for these messages; send a prompt.", code=wire.BAD_MESSAGE, retry=False
+                "This model has no chat template for these messages; send a prompt.",
+                code=wire.BAD_MESSAGE,
+                retry=False,
             ) from None
 
 
 class Stopped(Exception):
-    """Nobody wants more: the way out of `model.generate`."""
+    """Raised inside `model.generate` to end it when no more tokens are wanted."""
 
 
 class IdStreamer:
-    """What `generate(streamer=…)` calls: `put` with the prompt first, then with each new id; `end` when it is done."""
+    """The object for `generate(streamer=…)`, which calls `put` with the prompt, then with each new
+    id, and `end` at the end.
+    """
 
     def __init__(self, stop: threading.Event) -> None:
         self.queue: queue.Queue[list[int] | Exception | None] = queue.Queue()
@@ -152,7 +182,7 @@ class IdStreamer:
         self._prompt = True
 
     def put(self, value: Any) -> None:
-        """Take ids."""
+        """Queue new ids."""
         if self.done or self._stop.is_set():
             raise Stopped
         if self._prompt:
@@ -161,14 +191,11 @@ class IdStreamer:
         self.queue.put([int(i) for i in value.reshape(-1).tolist()])
 
     def end(self) -> None:
-        """Nothing more comes; the worker says so itself."""
+        """Do nothing: the worker queues the end."""
 
 
 def device_of(torch: Any) -> str | None:
-    """Return what torch says it computes on: an AMD GPU with its target where `torch.version.hip` is set.
-
-    A GPU is named only where torch would use it.
-    """
+    """Return the device that torch uses; for an AMD GPU (`torch.version.hip`) with its target."""
     if not torch.cuda.is_available():
         return "CPU"
     properties = torch.cuda.get_device_properties(0)

@@ -1,7 +1,9 @@
-"""vLLM: every token id, exactly, from its OpenAI routes with `return_token_ids`; or tokens in, tokens out.
+"""vLLM: every token id, exactly.
 
-In: `/v1/completions`, `/v1/chat/completions`, or `/inference/v1/generate` (a server started with --tokens-only or --enable-scale-out).
-Out: Ids. The text that comes along is never read, nor are its logprob `bytes`, which are not raw.
+In: `/v1/completions` and `/v1/chat/completions` with `return_token_ids`, or the tokens-only route
+`/inference/v1/generate` of a server that was started with --tokens-only or --enable-scale-out.
+Out: Ids. The text of the events is not used, nor are the `bytes` of its logprobs, which are not
+the raw bytes.
 """
 
 from collections.abc import AsyncGenerator
@@ -9,19 +11,23 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from detok_py.vocabulary import Vocabulary
-
-from . import IDS, Chunk, End, EngineError, Ids, Info, Request
+from ...decode.vocabulary import Vocabulary
+from ...protocol.event_shapes import read_event
+from . import IDS, Chunk, End, EngineError, Ids, Info, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement
 from .http import EngineClient
-from .openai import REASONS, choice_of, completion_body, first_model, route_of
+from .openai import SAMPLING, completion_body, first_model, route_of
 
 
 class VLLM:
-    """An engine behind vLLM's HTTP API. `tokens_only`: use the tokens-in, tokens-out route."""
+    """An engine with vLLM's HTTP API. `tokens_only` selects the route that takes and gives token
+    ids.
+    """
 
-    def __init__(self, address: Address, *, model: str | None = None, tokens_only: bool = False) -> None:
+    def __init__(
+        self, address: Address, *, model: str | None = None, tokens_only: bool = False
+    ) -> None:
         self.client = EngineClient(address, name="vLLM", hint="start it: vllm serve MODEL")
         self._model = model
         self._root: str | None = None
@@ -44,16 +50,18 @@ class VLLM:
 
     @property
     def model_path(self) -> Path | None:
-        """The model's folder, where this machine has it too."""
+        """The model's folder, if this machine has it too."""
         return Path(self._root) if self._root and Path(self._root).is_dir() else None
 
     async def vocabulary(self) -> Vocabulary | None:
-        """None: vLLM has no route that gives it; its model folder does."""
+        """None: vLLM has no route for it, but the model's folder has it."""
         return None
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare with the ids that /tokenize gives for a sample."""
-        answer = await self.client.post("/tokenize", {"model": self._model, "prompt": SAMPLE, "add_special_tokens": False})
+        answer = await self.client.post(
+            "/tokenize", {"model": self._model, "prompt": SAMPLE, "add_special_tokens": False}
+        )
         return disagreement(answer.get("tokens") if isinstance(answer, dict) else None, vocabulary)
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -61,36 +69,43 @@ class VLLM:
         if self._tokens_only:
             path, body = "/inference/v1/generate", await self._tokens_in(request)
         else:
-            path, body = route_of(request), {**completion_body(self._model, request), "return_token_ids": True}
-        reason = None
+            path, body = (
+                route_of(request),
+                {**completion_body(self._model, request), "return_token_ids": True},
+            )
+        finish = None
         async with aclosing(self.client.events(path, body)) as events:
             async for event in events:
-                choice = choice_of(event)
-                if choice is None:
+                said = read_event(event)
+                if said is None:
                     continue
-                ids = choice.get("token_ids")
-                if ids:
-                    yield Ids(list(ids))
-                elif ids is None and (choice.get("text") or (choice.get("delta") or {}).get("content")):
+                if said.ids:
+                    yield Ids(said.ids)
+                elif said.ids is None and said.text:
                     raise EngineError(
-                        "This vLLM sends no token ids (return_token_ids); use 0.10.2 or later, or openai+URL for its text.", retry=False
+                        "This vLLM sends no token ids (return_token_ids); use 0.10.2 or later, or openai+URL for its text.",
+                        retry=False,
                     )
-                reason = choice.get("finish_reason") or reason
-        if reason is None:
-            raise EngineError(f"The vLLM at {self.client.address.shown} was lost in mid-answer; what came before is kept.")
-        yield End(REASONS.get(str(reason), "stop"))
+                finish = said.finish or finish
+        if finish is None:
+            raise self.client.ended_early()
+        yield End(reason_of(finish))
 
     async def close(self) -> None:
         """Close the connections."""
         await self.client.close()
 
     async def _tokens_in(self, request: Request) -> dict[str, Any]:
-        asked: dict[str, Any] = {"model": self._model}
-        asked.update({"messages": request.messages} if request.messages is not None else {"prompt": request.prompt})
-        tokenized = await self.client.post("/tokenize", asked)
-        sampling = {"max_tokens": request.sampling.max_tokens, "detokenize": False}
-        for name in ("temperature", "seed", "top_p", "top_k"):
-            value = getattr(request.sampling, name)
-            if value is not None:
-                sampling[name] = value
-        return {"model": self._model, "token_ids": tokenized["tokens"], "sampling_params": sampling, "stream": True}
+        given = "prompt" if request.messages is None else "messages"
+        tokenized = await self.client.post(
+            "/tokenize", {"model": self._model, given: getattr(request, given)}
+        )
+        return {
+            "model": self._model,
+            "token_ids": tokenized["tokens"],
+            "sampling_params": {
+                "detokenize": False,
+                **request.sampling.named(max_tokens="max_tokens", **SAMPLING),
+            },
+            "stream": True,
+        }

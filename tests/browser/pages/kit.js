@@ -18,23 +18,31 @@ Object.assign(window, {
   /** End the newest worker as a browser does that has no memory left: nobody is told. */
   killWorker: () => workers.at(-1).terminate(),
   /** Bytes of WebAssembly memory; of a page that said `otherWorker = "/pages/measured-worker.js"` before it began. */
-  memoryOfPython: () => new Promise((resolve) => {
-    workers.at(-1).addEventListener("message", ({ data }) => data.measured && resolve(data.measured));
-    workers.at(-1).postMessage({ measure: true });
-  }),
+  memoryOfPython: () =>
+    new Promise((resolve) => {
+      workers
+        .at(-1)
+        .addEventListener("message", ({ data }) => data.measured && resolve(data.measured));
+      workers.at(-1).postMessage({ measure: true });
+    }),
 
   /** A source that gives these chunks, one whenever it is asked, and says whether it was cancelled. */
   sourceOf(chunks) {
     const left = [...chunks];
-    const source = new ReadableStream({
-      pull: (controller) => (left.length ? controller.enqueue(left.shift()) : controller.close()),
-      cancel: () => void (source.cancelled = true),
-    }, { highWaterMark: 0 });
+    const source = new ReadableStream(
+      {
+        pull: (controller) => (left.length ? controller.enqueue(left.shift()) : controller.close()),
+        cancel: () => void (source.cancelled = true),
+      },
+      { highWaterMark: 0 },
+    );
     return source;
   },
   bytesOf: (text, size = 1) => {
     const bytes = new TextEncoder().encode(text);
-    return Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) => bytes.slice(n * size, (n + 1) * size));
+    return Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) =>
+      bytes.slice(n * size, (n + 1) * size),
+    );
   },
   fromHex: (hex) => new Uint8Array(hex.match(/../g)?.map((pair) => parseInt(pair, 16)) ?? []),
 
@@ -42,21 +50,40 @@ Object.assign(window, {
   async partsOf(readable) {
     const parts = [];
     const reader = readable.getReader();
-    for (let part = await reader.read(); !part.done; part = await reader.read()) parts.push(part.value);
+    for (let part = await reader.read(); !part.done; part = await reader.read())
+      parts.push(part.value);
     return parts;
   },
   /** All events of an answer, as [type, detail]; errors as their messages. */
   eventsOf(answer) {
     const events = [];
-    for (const type of ["start", "delta", "token", "held", "resume", "notice", "error", "finish"]) {
-      answer.addEventListener(type, ({ detail }) => events.push([type, { ...detail, ...(detail.error && { error: String(detail.error) }) }]));
+    for (const type of [
+      "hello",
+      "start",
+      "delta",
+      "token",
+      "held",
+      "resume",
+      "notice",
+      "error",
+      "finish",
+    ]) {
+      answer.addEventListener(type, ({ detail }) =>
+        events.push([type, { ...detail, ...(detail.error && { error: String(detail.error) }) }]),
+      );
     }
     return events;
   },
   /** What a promise came to, within a time that nothing here needs. */
   async outcome(promise, seconds = 20) {
     const late = sleep(seconds * 1000).then(() => "hangs");
-    return Promise.race([Promise.resolve(promise).then((value) => value ?? "done", (error) => `${error?.name}: ${error?.message}`), late]);
+    return Promise.race([
+      Promise.resolve(promise).then(
+        (value) => value ?? "done",
+        (error) => `${error?.name}: ${error?.message}`,
+      ),
+      late,
+    ]);
   },
 });
 
@@ -66,7 +93,7 @@ window.ready = (lib, { decoderWorker }) => {
   window.openStreams = async (options = { runtime: "micropython" }) => {
     let open;
     for (let tries = 0; tries < 100; tries++) {
-      open = await decoderWorker(options).call("openStreams");
+      open = await decoderWorker(options).ask("open_streams");
       if (!open) break;
       await sleep(20);
     }

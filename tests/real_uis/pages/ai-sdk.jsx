@@ -5,7 +5,10 @@ import { useState } from "react";
 import { createRoot } from "react-dom/client";
 
 const mode = new URLSearchParams(location.search).get("mode") ?? "messages";
-const transport = mode === "text" ? new TextStreamChatTransport({ api: "/api/text" }) : new DefaultChatTransport({ api: "/api/messages" });
+const transport =
+  mode === "text"
+    ? new TextStreamChatTransport({ api: "/api/text" })
+    : new DefaultChatTransport({ api: "/api/messages" });
 
 function Chat() {
   const { messages, sendMessage, status } = useChat({ transport });
@@ -14,8 +17,15 @@ function Chat() {
     <>
       <div role="log" aria-busy={status !== "ready" && status !== "error"}>
         {messages.map((message) => (
-          <article key={message.id} data-role={message.role} dir="auto" style={{ whiteSpace: "pre-wrap" }}>
-            {message.parts.map((part, i) => (part.type === "text" ? <span key={i}>{part.text}</span> : null))}
+          <article
+            key={message.id}
+            data-role={message.role}
+            dir="auto"
+            style={{ whiteSpace: "pre-wrap" }}
+          >
+            {message.parts.map((part, i) =>
+              part.type === "text" ? <span key={i}>{part.text}</span> : null,
+            )}
           </article>
         ))}
       </div>
@@ -26,7 +36,11 @@ function Chat() {
           setInput("");
         }}
       >
-        <input aria-label="Message" value={input} onChange={(event) => setInput(event.target.value)} />
+        <input
+          aria-label="Message"
+          value={input}
+          onChange={(event) => setInput(event.target.value)}
+        />
       </form>
     </>
   );

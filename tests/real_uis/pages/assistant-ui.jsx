@@ -1,17 +1,27 @@
 // assistant-ui over the AI SDK's stream. `smooth`: its message parts as they come, which type the answer out; `plain`: the same with smooth={false}.
-import { AssistantRuntimeProvider, ComposerPrimitive, MessagePartPrimitive, MessagePrimitive, ThreadPrimitive } from "@assistant-ui/react";
+import {
+  AssistantRuntimeProvider,
+  ComposerPrimitive,
+  MessagePartPrimitive,
+  MessagePrimitive,
+  ThreadPrimitive,
+} from "@assistant-ui/react";
 import { AssistantChatTransport, useChatRuntime } from "@assistant-ui/react-ai-sdk";
 import { createRoot } from "react-dom/client";
 
 const mode = new URLSearchParams(location.search).get("mode") ?? "smooth";
-const Plain = () => <MessagePartPrimitive.Text smooth={false} component="p" style={{ whiteSpace: "pre-line" }} />;
+const Plain = () => (
+  <MessagePartPrimitive.Text smooth={false} component="p" style={{ whiteSpace: "pre-line" }} />
+);
 const Message = () => (
   <MessagePrimitive.Root dir="auto">
     <MessagePrimitive.Parts components={mode === "plain" ? { Text: Plain } : undefined} />
   </MessagePrimitive.Root>
 );
 function Chat() {
-  const runtime = useChatRuntime({ transport: new AssistantChatTransport({ api: "/api/messages" }) });
+  const runtime = useChatRuntime({
+    transport: new AssistantChatTransport({ api: "/api/messages" }),
+  });
   return (
     <AssistantRuntimeProvider runtime={runtime}>
       <ThreadPrimitive.Root>

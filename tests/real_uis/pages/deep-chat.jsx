@@ -6,7 +6,14 @@ const mode = new URLSearchParams(location.search).get("mode") ?? "events";
 const chat = document.createElement("deep-chat");
 chat.style.cssText = "width: 100%; height: 90vh";
 
-const body = (messages, stream) => ({ stream, temperature: 0, messages: messages.map((m) => ({ role: m.role === "ai" ? "assistant" : m.role, content: m.text })) });
+const body = (messages, stream) => ({
+  stream,
+  temperature: 0,
+  messages: messages.map((m) => ({
+    role: m.role === "ai" ? "assistant" : m.role,
+    content: m.text,
+  })),
+});
 const delta = (event) => event.choices?.[0]?.delta?.content ?? "";
 
 if (mode === "events") {
@@ -24,9 +31,13 @@ if (mode === "events") {
   chat.connect = {
     stream: true,
     handler: async ({ messages }, signals) => {
-      const answer = await fetch("/api/text", { method: "POST", body: JSON.stringify({ messages }) });
+      const answer = await fetch("/api/text", {
+        method: "POST",
+        body: JSON.stringify({ messages }),
+      });
       signals.onOpen();
-      for await (const chunk of answer.body) signals.onResponse({ text: new TextDecoder().decode(chunk) });
+      for await (const chunk of answer.body)
+        signals.onResponse({ text: new TextDecoder().decode(chunk) });
       signals.onClose();
     },
   };

@@ -1,12 +1,22 @@
 /**
- * A chat UI to take apart: history, one answer at a time, reasoning and tool calls, lost connections, errors with a way out.
+ * A complete chat UI as an example: history, one answer at a time, reasoning and tool calls, lost connections, errors with a
+ * way out.
  *
- * Decoding, reconnecting and resuming are the library's (`connect`); this file keeps chats (history.js), paints messages (message.js) at most
- * once a frame, and says in one status line what goes on.
+ * The library (`connect`) decodes, reconnects and resumes. history.js keeps the chats, message.js paints messages; this file
+ * connects them, at most once a frame, and reports in one status line.
  */
 
 import { connect, warmUp } from "/src/index.js";
-import { allChats, findChat, forgetChat, keepChat, newChat, onOtherTabs, waitedFor, waitFor } from "./history.js";
+import {
+  allChats,
+  findChat,
+  forgetChat,
+  keepChat,
+  newChat,
+  onOtherTabs,
+  waitedFor,
+  waitFor,
+} from "./history.js";
 import { make, MessageView } from "./message.js";
 
 /** @typedef {import("./history.js").Chat} Chat */
@@ -33,13 +43,13 @@ const ui = {
   stop: /** @type {HTMLButtonElement} */ (at("stop")),
 };
 
-/** What each way to lose an answer means for somebody who chats. */
+/** A sentence for the reader, by the code with which an answer was lost. */
 const SENTENCES = new Map([
   [1001, "The bridge was closed. Start it again, then try again."],
   [1006, "The bridge can't be reached. Check that it is running, then try again."],
   [1012, "The bridge was restarted. Try again."],
-  [4410, "The bridge no longer has the rest of this answer. Try again to have it anew."],
-  [4429, "The bridge serves as many chats as it can. Wait a moment, then try again."],
+  [4410, "The bridge no longer has the rest of this answer. Try again to get a new one."],
+  [4429, "The bridge is busy with other chats. Wait a moment, then try again."],
 ]);
 
 let chat = newChat();
@@ -51,7 +61,7 @@ let current;
 let suggestions = [];
 let pinned = true;
 
-// ---------------------------------------------------------------- saying what goes on
+// ---------------------------------------------------------------- status
 
 /** @param {string} sentence */
 function say(sentence) {
@@ -65,8 +75,13 @@ function sentenceOf(error) {
 
 /** @param {Message} message */
 function wordsIn(message) {
-  const text = message.parts.filter(({ channel }) => channel === "content").map((part) => part.text).join("");
-  const words = [...new Intl.Segmenter(undefined, { granularity: "word" }).segment(text)].filter(({ isWordLike }) => isWordLike).length;
+  const text = message.parts
+    .filter(({ channel }) => channel === "content")
+    .map((part) => part.text)
+    .join("");
+  const words = [...new Intl.Segmenter(undefined, { granularity: "word" }).segment(text)].filter(
+    ({ isWordLike }) => isWordLike,
+  ).length;
   return words === 1 ? "1 word" : `${words} words`;
 }
 
@@ -74,7 +89,7 @@ function wordsIn(message) {
 
 let painting = 0;
 
-/** Paint what has come, once a frame; a page that nobody sees has no frames, and does it now and then. */
+/** Paint in the next frame. A hidden page has no frames and paints every quarter of a second. */
 function paintSoon() {
   painting ||= document.hidden ? setTimeout(paint, 250) : requestAnimationFrame(paint);
 }
@@ -83,7 +98,7 @@ function paint() {
   painting = 0;
   if (!current) return;
   const { message } = current;
-  // An answer that is taken up comes again from its beginning: what is on the page stays until there is more.
+  // A resumed answer comes again from its beginning. What is on the page stays until there is more.
   if (sizeOf(message) >= current.known) views.get(message)?.paint();
   if (current.chat === chat) follow();
 }
@@ -99,11 +114,15 @@ function follow() {
   else ui.latest.hidden = false;
 }
 
-ui.log.addEventListener("scroll", () => {
-  const { scrollTop, scrollHeight, clientHeight } = ui.log;
-  pinned = scrollHeight - scrollTop - clientHeight < 48;
-  if (pinned) ui.latest.hidden = true;
-}, { passive: true });
+ui.log.addEventListener(
+  "scroll",
+  () => {
+    const { scrollTop, scrollHeight, clientHeight } = ui.log;
+    pinned = scrollHeight - scrollTop - clientHeight < 48;
+    if (pinned) ui.latest.hidden = true;
+  },
+  { passive: true },
+);
 
 ui.latest.addEventListener("click", () => {
   pinned = true;
@@ -122,7 +141,10 @@ function viewOf(message, last) {
       say("This browser doesn't let the page copy; select the text instead.");
     }
   };
-  const view = new MessageView(message, { onCopy, onAgain: last && message.role === "assistant" ? askAgain : undefined });
+  const view = new MessageView(message, {
+    onCopy,
+    onAgain: last && message.role === "assistant" ? askAgain : undefined,
+  });
   views.set(message, view);
   return view;
 }
@@ -140,9 +162,19 @@ function show(from = Math.max(0, chat.messages.length - SHOWN)) {
       ui.log.scrollTop = ui.log.scrollHeight - below;
       ui.log.focus();
     };
-    ui.log.append(make("button", { type: "button", className: "quiet earlier", onclick: more }, `Show ${Math.min(SHOWN, from)} earlier messages`));
+    ui.log.append(
+      make(
+        "button",
+        { type: "button", className: "quiet earlier", onclick: more },
+        `Show ${Math.min(SHOWN, from)} earlier messages`,
+      ),
+    );
   }
-  messages.slice(from).forEach((message, n) => ui.log.append(viewOf(message, from + n === messages.length - 1).element));
+  messages
+    .slice(from)
+    .forEach((message, n) =>
+      ui.log.append(viewOf(message, from + n === messages.length - 1).element),
+    );
   if (!messages.length) ui.log.append(welcome());
   ui.title.textContent = chat.title;
   document.title = `${chat.title} · detok`;
@@ -159,13 +191,22 @@ function welcome() {
   });
   const recites = [
     make("ul", {}, ...buttons),
-    make("p", {}, "The engine here is a 1 MB model that recites its own texts. To anything else it answers noise, and its broken characters are its own."),
+    make(
+      "p",
+      {},
+      "The engine here is a 1 MB model that can only recite its own texts. It answers anything else with noise, which may have broken characters of its own.",
+    ),
   ];
-  return make("section", { className: "welcome" }, make("h2", {}, "What would you like to read?"), ...(buttons.length ? recites : []));
+  return make(
+    "section",
+    { className: "welcome" },
+    make("h2", {}, "What would you like to read?"),
+    ...(buttons.length ? recites : []),
+  );
 }
 
 function showButtons() {
-  // The button that has the focus goes: the focus goes to where the next keystroke is meant for.
+  // If the button with the focus disappears, the focus moves to the message field.
   const focused = document.activeElement === ui.send || document.activeElement === ui.stop;
   ui.send.hidden = Boolean(current);
   ui.stop.hidden = !current;
@@ -175,13 +216,23 @@ function showButtons() {
 // ---------------------------------------------------------------- asking
 
 /**
- * What the engine is given: every turn that says something, calls between their tags as the model wrote them. Reasoning is not given back.
+ * The messages that the engine gets: every turn that is not empty, with tool calls between their tags. Reasoning is left out.
  * @param {Message[]} messages
  */
 function turns(messages) {
-  const said = { content: (/** @type {string} */ text) => text, reasoning: () => "", tool_call: (/** @type {string} */ text) => `<tool_call>${text}</tool_call>` };
+  const said = {
+    content: (/** @type {string} */ text) => text,
+    reasoning: () => "",
+    tool_call: (/** @type {string} */ text) => `<tool_call>${text}</tool_call>`,
+  };
   return messages
-    .map(({ role, parts }) => ({ role, content: parts.map(({ channel, text }) => said[channel](text)).join("").trim() }))
+    .map(({ role, parts }) => ({
+      role,
+      content: parts
+        .map(({ channel, text }) => said[channel](text))
+        .join("")
+        .trim(),
+    }))
     .filter(({ content }) => content);
 }
 
@@ -190,10 +241,14 @@ function ask(text) {
   if (current) return;
   if (!chat.messages.length) {
     const letters = [...new Intl.Segmenter().segment(text.trim().split("\n")[0] ?? "")];
-    chat.title = letters.slice(0, 60).map(({ segment }) => segment).join("") + (letters.length > 60 ? "…" : "");
+    chat.title =
+      letters
+        .slice(0, 60)
+        .map(({ segment }) => segment)
+        .join("") + (letters.length > 60 ? "…" : "");
   }
   const question = /** @type {Message} */ ({ role: "user", parts: [{ channel: "content", text }] });
-  lastView()?.settle();
+  lastView()?.removeAgain();
   chat.messages.push(question);
   pinned = true;
   begin({ messages: turns(chat.messages) });
@@ -217,7 +272,7 @@ function lastView() {
 }
 
 /**
- * Ask the bridge, and put what comes into a new message; or, with `resume`, into the last one.
+ * Ask the bridge for an answer. It goes into a new message; with `resume`, into the last one.
  * @param {import("/src/connect.js").AnswerRequest} request
  */
 function begin(request) {
@@ -226,24 +281,31 @@ function begin(request) {
   const known = request.resume && last ? last : undefined;
   const message = /** @type {Message} */ ({ role: "assistant", parts: [] });
   const answer = connect("/stream", { ...request, unit: "grapheme" });
-  current = { chat: its, message, answer, saved: performance.now(), known: known ? sizeOf(known) : 0 };
+  current = {
+    chat: its,
+    message,
+    answer,
+    saved: performance.now(),
+    known: known ? sizeOf(known) : 0,
+  };
   if (known) {
     its.messages.splice(-1, 1, message);
     const view = views.get(known);
     if (view) {
-      // The same element goes on: it has painted what was known, and gets what comes after.
+      // The element that shows the known part also gets the rest.
       view.message = message;
       views.delete(known);
       views.set(message, view);
     }
   } else its.messages.push(message);
-  // What is saved is never less than what was on the page.
+  // Never save less than what was on the page.
   const save = () => keep(its, known && sizeOf(message) < sizeOf(known) ? known : undefined);
   if (!request.resume) {
     ui.log.querySelector(".welcome")?.remove();
-    // A page that is kept open all day holds no more than it shows.
+    // Drop old messages from the page: it may be open all day.
     if (views.size > 2 * SHOWN) show();
-    for (const one of its.messages.slice(-2)) if (!views.has(one)) ui.log.append(viewOf(one, one === message).element);
+    for (const one of its.messages.slice(-2))
+      if (!views.has(one)) ui.log.append(viewOf(one, one === message).element);
     ui.title.textContent = its.title;
     document.title = `${its.title} · detok`;
   }
@@ -255,7 +317,8 @@ function begin(request) {
 
   let lost = false;
   /** @param {string} type @param {(detail: any) => void} take */
-  const on = (type, take) => answer.addEventListener(type, (event) => take(/** @type {CustomEvent} */ (event).detail));
+  const on = (type, take) =>
+    answer.addEventListener(type, (event) => take(/** @type {CustomEvent} */ (event).detail));
   on("start", ({ id }) => waitFor({ chat: its.id, run: id }));
   on("delta", ({ channel, text }) => {
     const part = message.parts.at(-1);
@@ -268,7 +331,11 @@ function begin(request) {
     }
   });
   on("held", ({ bytes, text }) => {
-    ui.held.textContent = bytes ? `${bytes} ${bytes === 1 ? "byte" : "bytes"} of a character held` : text ? "held: perhaps a tag" : "";
+    ui.held.textContent = bytes
+      ? `${bytes} ${bytes === 1 ? "byte" : "bytes"} of a character held`
+      : text
+        ? "held: could be a tag"
+        : "";
   });
   on("resume", () => {
     lost = true;
@@ -281,7 +348,13 @@ function begin(request) {
   on("finish", ({ reason, error, note }) => {
     const failed = reason === "error";
     if (failed && known && sizeOf(message) < sizeOf(known)) message.parts = known.parts;
-    const sentence = failed ? sentenceOf(error) : reason === "cancelled" ? "Stopped." : reason === "length" ? "The engine stopped here: the answer reached its limit." : note;
+    const sentence = failed
+      ? sentenceOf(error)
+      : reason === "cancelled"
+        ? "Stopped."
+        : reason === "length"
+          ? "The engine stopped here: the answer reached its limit."
+          : note;
     message.end = { reason, ...(sentence ? { sentence } : {}) };
     waitFor(undefined);
     const shown = views.get(message);
@@ -292,14 +365,24 @@ function begin(request) {
     listChats();
     showButtons();
     ui.held.textContent = "";
-    say(failed ? sentence : reason === "cancelled" ? "Stopped." : `Answer complete, ${wordsIn(message)}.${sentence ? ` ${sentence}` : ""}`);
+    say(
+      failed
+        ? sentence
+        : reason === "cancelled"
+          ? "Stopped."
+          : `Answer complete, ${wordsIn(message)}.${sentence ? ` ${sentence}` : ""}`,
+    );
   });
 }
 
-/** Save a chat; `instead` stands for its last message. @param {Chat} its @param {Message} [instead] */
+/** Save a chat. `instead` is saved in place of its last message. @param {Chat} its @param {Message} [instead] */
 function keep(its, instead) {
-  const kept = keepChat(instead ? { ...its, messages: [...its.messages.slice(0, -1), instead] } : its);
-  if (!kept) ui.kept.textContent = "This browser keeps no chats: this one ends with the page.";
+  const kept = keepChat(
+    instead ? { ...its, messages: [...its.messages.slice(0, -1), instead] } : its,
+  );
+  if (!kept)
+    ui.kept.textContent =
+      "This browser stores nothing for this page: the chat is lost when you close it.";
 }
 
 // ---------------------------------------------------------------- chats
@@ -320,7 +403,7 @@ function listChats() {
 }
 
 /**
- * A button that deletes asks once, in its own words.
+ * Make a button ask for confirmation in its own label before it acts.
  * @param {HTMLElement} button @param {string} question @param {() => void} action
  */
 function confirming(button, question, action) {
@@ -370,9 +453,17 @@ function open(id) {
       begin({ resume: waited.run });
       return;
     }
-    last.end = { reason: "error", sentence: "The page was closed before this answer was complete." };
+    last.end = {
+      reason: "error",
+      sentence: "The page was closed before this answer was complete.",
+    };
   }
-  if (last?.role === "user") chat.messages.push({ role: "assistant", parts: [], end: { reason: "error", sentence: "The page was closed before an answer came." } });
+  if (last?.role === "user")
+    chat.messages.push({
+      role: "assistant",
+      parts: [],
+      end: { reason: "error", sentence: "The page was closed before an answer came." },
+    });
   pinned = true;
   show();
   showButtons();
@@ -399,7 +490,7 @@ ui.composer.addEventListener("submit", (event) => {
 });
 
 ui.prompt.addEventListener("keydown", (event) => {
-  // While an input method composes, Enter is its own.
+  // Enter confirms a word while an input method composes.
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
     ui.composer.requestSubmit();
@@ -458,14 +549,14 @@ onOtherTabs((id) => {
   listChats();
 });
 
-// ---------------------------------------------------------------- beginning
+// ---------------------------------------------------------------- start
 
 async function readEngine() {
   try {
     const { engine } = await (await fetch("/info")).json();
     ui.engine.textContent = engine.down ?? engine.line;
     if (engine.model !== "recite.gguf") return;
-    ui.engine.textContent += " · recites only its own texts";
+    ui.engine.textContent += " · only recites its own texts";
     const known = await (await fetch("/texts.json")).json();
     const chosen = ["hello", "zh-hans", "ar", "emoji", "think", "tool"];
     suggestions = chosen.flatMap((id) => known.filter((/** @type {any} */ text) => text.id === id));

@@ -1,14 +1,14 @@
 /**
- * The chats of this browser: kept in localStorage, one entry a chat, so that two tabs don't overwrite each other's.
+ * The chats of this browser, in localStorage: one entry for each chat, so that two tabs do not overwrite each other's.
  *
- * Bounded: at most 50 chats of 200 messages; the oldest go first, and so they do when the browser has no more room. Where nothing can be
- * stored (a private window may refuse) chats live as long as the page.
+ * At most 50 chats of 200 messages are kept; the oldest are deleted first, also when the storage is full. If the browser
+ * stores nothing (a private window may refuse), chats live as long as the page.
  */
 
 /**
  * @typedef {{channel: "content" | "reasoning" | "tool_call", text: string}} Part
- * @typedef {{reason: string, sentence?: string}} End  `sentence`: what went wrong, or what the engine lost.
- * @typedef {{role: "user" | "assistant", parts: Part[], end?: End}} Message  An answer without an end was not heard to its end.
+ * @typedef {{reason: string, sentence?: string}} End  `sentence` says what went wrong, or what the engine lost.
+ * @typedef {{role: "user" | "assistant", parts: Part[], end?: End}} Message  An answer without `end` is not complete.
  * @typedef {{id: string, title: string, at: number, messages: Message[]}} Chat
  */
 
@@ -24,19 +24,23 @@ const memory = new Map();
 function entries() {
   const found = [...memory];
   try {
-    for (const key of Object.keys(localStorage)) if (key.startsWith(KEY) && !memory.has(key)) found.push([key, localStorage.getItem(key) ?? ""]);
+    for (const key of Object.keys(localStorage))
+      if (key.startsWith(KEY) && !memory.has(key))
+        found.push([key, localStorage.getItem(key) ?? ""]);
   } catch {
     // nothing can be stored here
   }
   return found;
 }
 
-/** All chats, the latest first; what is damaged is left out. @returns {Chat[]} */
+/** All chats, the latest first. Damaged ones are left out. @returns {Chat[]} */
 export function allChats() {
-  return entries().flatMap(([, value]) => {
-    const chat = parse(value);
-    return chat ? [chat] : [];
-  }).sort((one, other) => other.at - one.at);
+  return entries()
+    .flatMap(([, value]) => {
+      const chat = parse(value);
+      return chat ? [chat] : [];
+    })
+    .sort((one, other) => other.at - one.at);
 }
 
 /** @param {string} id @returns {Chat | undefined} */
@@ -47,14 +51,19 @@ export function findChat(id) {
 
 /** @returns {Chat} */
 export function newChat() {
-  // Not crypto.randomUUID: a bridge in one's own network is no secure context.
-  return { id: Date.now().toString(36) + Math.random().toString(36).slice(2), title: "New chat", at: Date.now(), messages: [] };
+  // crypto.randomUUID is missing on plain HTTP from another machine.
+  return {
+    id: Date.now().toString(36) + Math.random().toString(36).slice(2),
+    title: "New chat",
+    at: Date.now(),
+    messages: [],
+  };
 }
 
 /**
  * Keep a chat.
  * @param {Chat} chat
- * @returns {boolean} Whether it outlives this page.
+ * @returns {boolean} Whether it was stored.
  */
 export function keepChat(chat) {
   chat.at = Date.now();
@@ -88,7 +97,7 @@ export function forgetChat(id) {
 }
 
 /**
- * Which answer of which chat this tab waits for, across a reload; undefined: none.
+ * Remember across a reload which answer this tab waits for; undefined if none.
  * @param {{chat: string, run: string} | undefined} waited
  */
 export function waitFor(waited) {
@@ -96,7 +105,7 @@ export function waitFor(waited) {
     if (waited) sessionStorage.setItem(WAITED, JSON.stringify(waited));
     else sessionStorage.removeItem(WAITED);
   } catch {
-    // after a reload the answer is asked for again
+    // nothing can be stored: after a reload the answer is incomplete
   }
 }
 
@@ -120,8 +129,15 @@ export function onOtherTabs(heard) {
 function parse(value) {
   try {
     const chat = JSON.parse(value);
-    const sound = typeof chat.id === "string" && typeof chat.title === "string" && typeof chat.at === "number" && Array.isArray(chat.messages);
-    return sound && chat.messages.every((/** @type {any} */ message) => Array.isArray(message?.parts)) ? chat : undefined;
+    const sound =
+      typeof chat.id === "string" &&
+      typeof chat.title === "string" &&
+      typeof chat.at === "number" &&
+      Array.isArray(chat.messages);
+    return sound &&
+      chat.messages.every((/** @type {any} */ message) => Array.isArray(message?.parts))
+      ? chat
+      : undefined;
   } catch {
     return undefined;
   }

@@ -1,14 +1,14 @@
 /**
- * One message on the page. Text goes in as text nodes and nothing else; what was shown is never taken back.
+ * One message on the page. Text goes in as text nodes only, and shown text never changes.
  *
- * A part that is content is text; reasoning is folded; a tool call is shown and not run.
+ * Content is text, reasoning is folded, and a tool call is shown but not run.
  */
 
 import { readToolCalls } from "/src/tool-calls.js";
 
 /** @typedef {import("./history.js").Message} Message */
 
-/** Long text is kept in several nodes, so that an append shapes the end of the text and not all of it. */
+/** Long text is split over several nodes, so that the browser lays out only the last one when text is appended. */
 const NODE_LENGTH = 4096;
 
 /**
@@ -46,16 +46,20 @@ export class MessageView {
   #foot = make("div", { className: "foot" });
   #ended = false;
 
-  /** Everything that the answer says: what Copy copies. */
+  /** The content of the message, which Copy copies. */
   get text() {
-    return this.message.parts.filter(({ channel }) => channel === "content").map(({ text }) => text).join("").trim();
+    return this.message.parts
+      .filter(({ channel }) => channel === "content")
+      .map(({ text }) => text)
+      .join("")
+      .trim();
   }
 
-  /** Paint what has come since the last time. */
+  /** Paint the text that came since the last call. */
   paint() {
     const { parts, end, role } = this.message;
     parts.forEach((part, n) => {
-      // White space alone, as between a call and the text after it, is no part to look at.
+      // White space alone, as between two tool calls, gets no element.
       if (!this.#parts[n] && !part.text.trim()) return;
       const shown = (this.#parts[n] ??= this.#begin(part.channel));
       const start = shown.painted || part.text.length - part.text.trimStart().length;
@@ -67,8 +71,8 @@ export class MessageView {
     this.#finish();
   }
 
-  /** The message was answered by another: no asking again from here. */
-  settle() {
+  /** Remove the button that asks again: only the last answer has one. */
+  removeAgain() {
     this.#foot.querySelector(".again")?.remove();
   }
 
@@ -76,8 +80,10 @@ export class MessageView {
   #begin(channel) {
     const text = make("div", { className: "text", dir: "auto" });
     let element = /** @type {HTMLElement} */ (text);
-    if (channel === "reasoning") element = make("details", { className: "reasoning" }, make("summary", {}, "Reasoning"), text);
-    if (channel === "tool_call") element = make("figure", { className: "call" }, make("figcaption", {}, "Tool call"), text);
+    if (channel === "reasoning")
+      element = make("details", { className: "reasoning" }, make("summary", {}, "Reasoning"), text);
+    if (channel === "tool_call")
+      element = make("figure", { className: "call" }, make("figcaption", {}, "Tool call"), text);
     this.#foot.before(element);
     return { element, text, painted: 0, channel };
   }
@@ -85,26 +91,46 @@ export class MessageView {
   #finish() {
     const { end, parts } = this.message;
     this.#parts.forEach((shown, n) => {
-      if (shown?.channel === "tool_call") shown.element.replaceWith(...readToolCalls(parts[n]?.text ?? "").map(callFigure));
+      if (shown?.channel === "tool_call")
+        shown.element.replaceWith(...readToolCalls(parts[n]?.text ?? "").map(callFigure));
     });
-    if (end?.sentence) this.#foot.append(make("p", { className: end.reason === "error" ? "end wrong" : "end" }, end.sentence));
+    if (end?.sentence)
+      this.#foot.append(
+        make("p", { className: end.reason === "error" ? "end wrong" : "end" }, end.sentence),
+      );
     const copied = this.text;
     if (copied) {
-      this.#foot.append(make("button", { type: "button", className: "quiet", onclick: () => this.#does.onCopy(copied) }, "Copy"));
+      this.#foot.append(
+        make(
+          "button",
+          { type: "button", className: "quiet", onclick: () => this.#does.onCopy(copied) },
+          "Copy",
+        ),
+      );
     }
     const again = this.#does.onAgain;
     if (again) {
       const label = end?.reason === "error" ? "Try again" : "Ask again";
-      this.#foot.append(make("button", { type: "button", className: "quiet again", onclick: again }, label));
+      this.#foot.append(
+        make("button", { type: "button", className: "quiet again", onclick: again }, label),
+      );
     }
   }
 }
 
 /** @param {import("/src/tool-calls.js").ToolCall} call */
 function callFigure({ name, arguments: given, text }) {
-  const said = name === undefined ? "A tool call that cannot be read" : `Asks for the tool ${name}, which this page does not run`;
+  const said =
+    name === undefined
+      ? "A tool call that cannot be read"
+      : `Asks for the tool ${name}, which this page does not run`;
   const shown = name === undefined ? text : JSON.stringify(given, null, 2);
-  return make("figure", { className: "call" }, make("figcaption", {}, said), make("div", { className: "text", dir: "auto" }, shown));
+  return make(
+    "figure",
+    { className: "call" },
+    make("figcaption", {}, said),
+    make("div", { className: "text", dir: "auto" }, shown),
+  );
 }
 
 /** @param {HTMLElement} element @param {string} text */

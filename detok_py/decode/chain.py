@@ -1,0 +1,216 @@
+"""The decoder rules of a tokenizer as one chain: tokens in, text out.
+
+In: one item a token. Out: text that no continuation can change. Held: 3 bytes of UTF-8, a byte run
+in "hf" mode, the few characters that a replacement or a strip may still want. The parts, in order:
+
+    maps         look at one token alone: applied once, when the table entry of a token is made
+    item stages  depend on what came before: the first token, the token before
+    join         makes text of items, and brings the text stages: strip, replace, clean-up
+"""
+
+from ..errors import VocabularyError
+from .item_stages import token_stages
+from .joins import Join, WholeRuns
+from .rules import CLEAN_UP, Rules
+from .stage import APART, LITERAL, PIECE, RAW, Item, State
+from .text_stages import text_row
+from .utf8 import decode_end
+
+# A private-use character that no rule names. What it leaves behind is the state of a text that has
+# begun.
+NEUTRAL = "\U000f0000"
+
+
+class Chain:
+    """Decoder rules, compiled. `entry` makes the item of a token; `push` and `flush` run the rules.
+
+    `rules` come from `read_rules`. `byte_fallback` is "utf8" or "hf", `errors` a policy of utf8.py.
+    `late_because` says why the law does not hold, "" if it does: the output after every push is then
+    the longest common prefix of all that could follow.
+
+    >>> from detok_py.decode.rules import read_rules
+    >>> chain = Chain(read_rules({"type": "Sequence", "decoders": [
+    ...     {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+    ...     {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}))
+    >>> [chain.push(chain.entry(piece.encode())) for piece in ("▁Hello", "<0xE4>", "<0xBD>", "<0xA0>", "▁world")], chain.exact
+    (['Hello', '', '', '你', ' world'], True)
+    """
+
+    def __init__(self, rules: Rules, byte_fallback: str = "utf8", errors: str = "replace") -> None:
+        if byte_fallback not in ("utf8", "hf"):
+            raise ValueError(f'byte_fallback is "utf8" or "hf", not {byte_fallback!r}')
+        self.rules = rules
+        self.byte_fallback = byte_fallback
+        self.errors = errors
+        kinds = [rule.kind for rule in rules.tokens]
+        self.takes_bytes = kinds == ["Bytes"]
+        self.joins_bytes = self.takes_bytes and not rules.text
+        make_text, self.late_because = text_row(rules.text, errors)
+        if "ByteFallback" in kinds[:-1]:
+            self.late_because = (
+                "ByteFallback comes before " + kinds[kinds.index("ByteFallback") + 1]
+            )
+        self.maps, self.items = token_stages(rules.tokens, byte_fallback, errors)
+        # Under "strict" a bad run raises, so both modes are the same.
+        whole = kinds[-1:] == ["ByteFallback"] and byte_fallback == "hf" and errors != "strict"
+        self.join_class = WholeRuns if whole else Join
+        self.join: Join | WholeRuns = self.join_class(errors, make_text)
+
+    def default_state(self) -> State:
+        """Return the state of a text that has begun, and of which nothing is held."""
+        start = self.state
+        self.push(self.entry(NEUTRAL.encode(), True))
+        default = self.state
+        self.state = start
+        return default
+
+    @property
+    def exact(self) -> bool:
+        return not self.late_because
+
+    def entry(self, stored: bytes, literal: bool = False) -> Item:
+        """Return the item of a token from what the vocabulary stores for it."""
+        if self.takes_bytes:
+            return Item(RAW, "", stored)
+        try:
+            text = decode_end(stored, "strict")
+        except UnicodeError:
+            raise VocabularyError(
+                f"damaged vocabulary: the piece {stored[:40]!r} is not UTF-8; pack it again"
+            ) from None
+        item = Item(LITERAL if literal else PIECE, text, b"")
+        for function in self.maps:
+            item = function(item)
+        return item
+
+    def push(self, item: Item) -> str:
+        """Take one item; return the text that it makes certain."""
+        return self._from(0, [item]) if self.items else self.join.feed(item)
+
+    def _from(self, stage: int, items: list[Item]) -> str:
+        """Send items through the rules from the item stage numbered `stage` on."""
+        for each in self.items[stage:]:
+            items = [out for item in items for out in each.feed(item)]
+        return "".join([self.join.feed(item) for item in items])
+
+    def flush(self) -> str:
+        """End the stream; return what was held."""
+        text = ""
+        for at, stage in enumerate(self.items):
+            text += self._from(at + 1, stage.flush())
+        return text + self.join.flush()
+
+    @property
+    def held(self) -> bytes:
+        """What waits: text as UTF-8, then the bytes of an unfinished character or run."""
+        owed = b"".join([stage.held for stage in reversed(self.items)])
+        return self.join.held_text.encode() + bytes(self.join.run) + owed
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the state is a few characters: no long byte run, no text held to its end."""
+        return not self.late_because and len(self.join.run) < 4
+
+    @property
+    def state(self) -> State:
+        """The state, which `state = …` takes back; `tuples` restores it from JSON."""
+        items = tuple([stage.state for stage in self.items]) if self.items else ()
+        return items, self.join.state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        for stage, part in zip(self.items, state[0]):
+            stage.state = part
+        self.join.state = state[1]
+
+
+class Apart:
+    """A chain whose runs of ordinary tokens are decoded each by itself. Special tokens stand between
+    them as they are, and single spaces join it all.
+
+    That is `spaces_between_special_tokens` of slow tokenizers, as vLLM streams it. A run counts
+    although its text is empty, so a space is certain as soon as it is known what stands on both
+    sides. transformers' clean-up of spaces comes last, over the joined text. Used as `Chain` is.
+
+    >>> from detok_py.decode.rules import read_rules
+    >>> apart = Apart(Chain(read_rules({"type": "Metaspace"})))
+    >>> entries = [apart.entry(b"<s>", True), apart.entry("▁Hello".encode()), apart.entry(b"</s>", True)]
+    >>> [apart.push(entry) for entry in entries]
+    ['<s>', ' Hello', ' </s>']
+    """
+
+    joins_bytes = False
+
+    def __init__(self, chain: Chain, clean_up: bool = False) -> None:
+        self.chain = chain
+        self.rules = [CLEAN_UP] if clean_up else []
+        make_text, _ = text_row(self.rules, chain.errors)
+        self.text = make_text()
+        self.late_because = chain.late_because
+        if clean_up and (chain.rules.text or chain.join_class is WholeRuns):
+            self.late_because = (
+                chain.late_because
+                or "the clean-up of spaces comes behind rules that hold text back themselves"
+            )
+        self.begin = chain.state
+        self.place = 0  # 1 in a run of ordinary tokens, 2 behind a special token
+
+    def default_state(self) -> State:
+        """Return the state of a run of ordinary tokens that has begun, with nothing held."""
+        return 1, self.chain.default_state(), self.text.state
+
+    @property
+    def exact(self) -> bool:
+        return not self.late_because
+
+    @property
+    def join(self) -> Join | WholeRuns:
+        return self.chain.join
+
+    def entry(self, stored: bytes, apart: bool = False) -> Item:
+        """Return the item of a token; `apart` says that it stands by itself."""
+        item = self.chain.entry(stored, apart)
+        if not apart:
+            return item
+        return Item(APART, item.text + decode_end(item.data, "replace"), b"")
+
+    def push(self, item: Item) -> str:
+        """Take one item; return the text that it makes certain."""
+        if item.kind == APART:
+            text = self.end_run() + (" " if self.place else "") + item.text
+            self.place = 2
+        else:
+            text = " " if self.place == 2 else ""
+            self.place = 1
+            text += self.chain.push(item)
+        return self.text.feed(text)
+
+    def end_run(self) -> str:
+        """Begin the chain anew; return what it held."""
+        text = self.chain.flush() if self.place == 1 else ""
+        self.chain.state = self.begin
+        return text
+
+    def flush(self) -> str:
+        """End the stream; return what was held."""
+        text = self.end_run()
+        self.place = 0
+        return self.text.feed(text) + self.text.flush()
+
+    @property
+    def held(self) -> bytes:
+        """What waits: text as UTF-8, then the bytes of an unfinished character or run."""
+        return self.text.held.encode() + self.chain.held
+
+    @property
+    def is_small(self) -> bool:
+        return self.chain.is_small
+
+    @property
+    def state(self) -> State:
+        """The state, which `state = …` takes back."""
+        return self.place, self.chain.state, self.text.state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self.place, self.chain.state, self.text.state = state

@@ -1,0 +1,426 @@
+"""Token ids to text, a token at a time.
+
+In: ids. Out: after every push, the longest common prefix of the final text over everything that
+could still come. Held: what the decoder rules of the vocabulary hold (chain.py), and nothing else.
+
+Most tokens come in the default state, that of a text that has begun and of which nothing is held, and
+don't change it. Then a push is one look into a table, which fills itself. For other tokens it is a
+step from one small state to another, which is remembered too. The chain of rules runs only for
+what is new.
+"""
+
+from typing import Any, Iterable, NamedTuple
+
+from ..errors import DetokError, VocabularyError
+from .chain import Apart, Chain
+from .rules import Rules, read_rules
+from .spans import Trace
+from .stage import Item, State, tuples
+from .utf8 import check_errors, decode_utf8, ended
+from .vocabulary import Vocabulary
+
+Mark = NamedTuple("Mark", [("state", State), ("shown", int), ("ended", bool), ("trace", State)])
+
+MAX_ROWS = 4096  # states whose steps are remembered
+MAX_STEPS = 512  # steps remembered from each
+
+
+class Tables:
+    """What Detokenizers that are made alike share. The tables fill themselves, and can be forgotten.
+
+    `rules` are the decoder rules; `start` is the state of a text that has not begun, and `default`
+    that of one that has, with nothing held.
+    """
+
+    def __init__(self, rules: Rules, start: State, default: State) -> None:
+        self.rules = rules
+        self.start = start
+        self.default = default
+        self.items: dict[int, Item | None] = {}  # id → what the chain takes, None if skipped
+        self.bytes_of: dict[int, bytes] = {}  # the same where the chain only joins bytes
+        # id → text, for tokens that come in the default state and don't change it
+        self.texts: dict[int, str] = {}
+        # state → id → the text made certain, the next state, its row, whether it is the default one
+        self.rows: dict[State, dict[int, tuple[str, State, Any, bool]]] = {}
+
+
+class Detokenizer:
+    """Token ids to text: `push` one id, `feed` many, `flush` at the end.
+
+    `vocabulary` has the table and the decoder rules. `prompt_ids` go through the same rules first,
+    and their text is discarded: so a prompt may end inside a character, or decide a leading space.
+    `skip_special_tokens` leaves special tokens out, and halves of a character join across them. `byte_fallback` is "utf8" (a run of byte tokens is a UTF-8 stream) or "hf" (as
+    Hugging Face decodes it: one bad byte turns the whole run into U+FFFD, so the run is held until
+    it ends). `errors` is a policy of `StreamingDetokenizer`. `unknown` is "error" (VocabularyError
+    before any state changes; the stream goes on after it) or "skip". `spans=True` records which
+    characters each token took part in. `clean_up_tokenization_spaces` overrides what the vocabulary
+    says. `spaces_between_special_tokens=True` is for special tokens that are shown: what stands
+    between them is decoded by itself, and one space joins the parts, as slow tokenizers do and vLLM
+    asks of them. A part without text counts too.
+
+    >>> v = Vocabulary.from_bytes([b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3])
+    >>> t = Detokenizer(v)
+    >>> [t.push(i) for i in (0, 1, 3, 2)], t.flush()
+    (['caf', '', '', 'é'], '')
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        prompt_ids: Iterable[int] = (),
+        *,
+        skip_special_tokens: bool = True,
+        byte_fallback: str = "utf8",
+        errors: str = "replace",
+        unknown: str = "error",
+        spans: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+        spaces_between_special_tokens: bool = False,
+    ) -> None:
+        if unknown not in ("error", "skip"):
+            raise ValueError(f'unknown is "error" or "skip", not {unknown!r}')
+        clean_up = clean_up_tokenization_spaces
+        if clean_up is None:
+            clean_up = vocabulary.clean_up
+        self.vocabulary = vocabulary
+        self.skip_special_tokens = skip_special_tokens
+        self.byte_fallback = byte_fallback
+        self.errors = check_errors(errors)
+        self.unknown = unknown
+        self.clean_up = bool(clean_up)
+        self.apart = bool(spaces_between_special_tokens)
+        key = (bool(skip_special_tokens), byte_fallback, errors, self.clean_up, self.apart)
+        tables: Tables | None = vocabulary._memo.get(key)
+        if tables is None:
+            rules = read_rules(vocabulary.rules, self.clean_up and not self.apart)
+        else:
+            rules = tables.rules
+        chain = Chain(rules, byte_fallback, errors)
+        self._chain = Apart(chain, self.clean_up) if self.apart else chain
+        if tables is None:
+            tables = Tables(rules, self._chain.state, self._chain.default_state())
+            vocabulary._memo[key] = tables
+        self._tables = tables
+        self._items = tables.items
+        self._bytes_of = tables.bytes_of
+        self._texts = tables.texts
+        self._trace = Trace(self._chain) if spans else None
+        self._counts = spans  # whether the number of characters shown is asked for
+        self.reset(prompt_ids)
+
+    def reset(self, prompt_ids: Iterable[int] = ()) -> None:
+        """Forget everything and begin a new text, after `prompt_ids`."""
+        self._chain.state = self._tables.start
+        self._ended = False
+        self._shown = 0
+        if self._trace is not None:
+            self._trace = Trace(self._chain)
+        self._find_row()
+        ids = list(prompt_ids)
+        if ids:
+            self.feed(ids)
+            self._shown = 0
+            if self._trace is not None:
+                self._trace.begin()
+
+    def _find_row(self) -> None:
+        """Take the state from the chain, and find its row of the table if it is small enough to
+        have one.
+        """
+        chain = self._chain
+        # Whether the chain is in the stream's state, as it always is while `_row` is None. It lags
+        # behind while steps come out of the table, and `_state` has the state.
+        self._in_chain = True
+        if self._counts or self._ended or not chain.is_small:
+            self._state: State = None
+            self._row: dict[int, tuple[str, State, Any, bool]] | None = None
+            self._is_default = False
+            return
+        state = self._state = chain.state
+        rows = self._tables.rows
+        row = rows.get(state)
+        if row is None:
+            if len(rows) >= MAX_ROWS:
+                rows.clear()
+            row = rows[state] = {}
+        self._row = row
+        self._is_default = state == self._tables.default
+
+    def _current_chain(self) -> Chain | Apart:
+        """Return the chain, in the state that the stream is in."""
+        if not self._in_chain:
+            self._chain.state = self._state
+            self._in_chain = True
+        return self._chain
+
+    @property
+    def exact(self) -> bool:
+        """Whether the law holds for the rules of this vocabulary; `late_because` says why not."""
+        return self._chain.exact
+
+    @property
+    def late_because(self) -> str:
+        """Why some text comes later than it could, "" if none does."""
+        return self._chain.late_because
+
+    @property
+    def held(self) -> bytes:
+        """What waits, as bytes: an unfinished character or byte run; or text that a rule may still
+        change, as UTF-8.
+        """
+        return self._current_chain().held
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """For each token since the prompt, the characters (first, one past last) of the text that
+        it took part in.
+
+        Characters of what is still held are not counted yet. Asked of a Detokenizer that was not
+        made with `spans=True`, it raises ValueError.
+        """
+        if self._trace is None:
+            raise ValueError("no spans were recorded: make the Detokenizer with spans=True")
+        return self._trace.read()
+
+    def _item(self, token_id: int) -> Item | None:
+        """Return what the chain takes for an id, None for a token that is skipped."""
+        try:
+            return self._items[token_id]
+        except KeyError:
+            pass
+        except TypeError:
+            raise VocabularyError(f"a token id is an integer, not {repr(token_id)[:40]}") from None
+        vocabulary = self.vocabulary
+        try:
+            stored = vocabulary.stored_bytes(token_id)
+        except VocabularyError:
+            if self.unknown == "skip":
+                return None
+            raise
+        if not 0 <= token_id < len(vocabulary):
+            return None  # silent ids are as many as there are integers: not for the table
+        is_special = token_id in vocabulary.special_ids
+        item = None
+        if not (is_special and self.skip_special_tokens):
+            literal = token_id in vocabulary.literal_ids or (self.apart and is_special)
+            item = self._chain.entry(stored, literal)
+        self._items[token_id] = item
+        return item
+
+    def _bytes(self, token_id: int) -> bytes:
+        """Return the bytes of an id, for a chain that only joins bytes."""
+        item = self._item(token_id)
+        data = item.data if item is not None else b""
+        if token_id in self._items:
+            self._bytes_of[token_id] = data
+        return data
+
+    def push(self, token_id: int) -> str:
+        """Take one id; return the text that it makes certain, "" where nothing is yet."""
+        try:
+            if self._is_default:
+                text = self._texts.get(token_id)
+                if text is not None:
+                    return text
+            if self._row is not None:
+                step = self._row.get(token_id)
+                if step is not None:
+                    self._state, self._row, self._is_default = step[1], step[2], step[3]
+                    self._in_chain = False
+                    return step[0]
+        except TypeError:  # not hashable: `_item` raises the error that says what a token id is
+            pass
+        return self._push(token_id)
+
+    def _push(self, token_id: int) -> str:
+        """Push through the chain, and note the step in the table for the next time."""
+        item = self._item(token_id)
+        if self._ended:
+            ended("pushing to it")
+        if item is None:
+            if self._trace is not None:
+                self._trace.push(item)
+            elif self._is_default and token_id in self._items:
+                self._texts[token_id] = ""
+            return ""
+        chain = self._current_chain()
+        if self.errors == "strict":
+            before = chain.state
+            try:
+                text = chain.push(item)
+            except UnicodeError:
+                chain.state = before
+                raise
+        else:
+            text = chain.push(item)
+        if self._counts:
+            self._shown += len(text)
+        if self._trace is not None:
+            self._trace.push(item)
+        row, was_default = self._row, self._is_default
+        self._find_row()
+        if self._row is not None and row is not None:
+            if was_default and self._is_default:
+                self._texts[token_id] = text
+            elif len(row) < MAX_STEPS:
+                row[token_id] = (text, self._state, self._row, self._is_default)
+        return text
+
+    def feed(self, ids: Iterable[int]) -> str:
+        """Take many ids; return the text that they make certain. An id that is refused refuses them
+        all: the state is as before.
+        """
+        if ids.__class__ is not list:
+            ids = list(ids)
+        if self._chain.joins_bytes and not self._counts and not self._ended:
+            try:
+                data = b"".join(map(self._bytes_of.__getitem__, ids))
+            except (KeyError, TypeError):  # an id that is new to the table, or no integer
+                data = b"".join([self._bytes(i) for i in ids])
+            if self._is_default:
+                text, held = decode_utf8(data, self.errors)
+                if not held:
+                    return text
+                self._current_chain().join.run = held
+            else:
+                join = self._current_chain().join
+                text, join.run = decode_utf8(bytes(join.run) + data, self.errors)
+            self._find_row()
+            return text
+        before = self._state, self._row, self._is_default
+        saved = None
+        if self._row is None or self._counts:
+            saved = self.save()
+        out = []
+        try:
+            for i in ids:
+                # `push`, written out: a call less for each token.
+                if self._is_default:
+                    known = self._texts.get(i)
+                    if known is not None:
+                        out.append(known)
+                        continue
+                row = self._row
+                if row is not None:
+                    step = row.get(i)
+                    if step is not None:
+                        known, self._state, self._row, self._is_default = step
+                        self._in_chain = False
+                        out.append(known)
+                        continue
+                out.append(self._push(i))
+        except (DetokError, UnicodeError, TypeError):
+            if saved is not None:
+                self.load(saved)
+            else:
+                self._state, self._row, self._is_default = before
+                self._in_chain = False
+            raise
+        return "".join(out)
+
+    def flush(self) -> str:
+        """End the text; return what was held. Until `reset`, a further push raises
+        StreamEndedError.
+        """
+        text: str = self._current_chain().flush()
+        if self._trace is not None and not self._ended:
+            self._trace.flush()
+        if self._counts:
+            self._shown += len(text)
+        self._ended = True
+        self._find_row()
+        return text
+
+    def mark(self) -> Mark:
+        """Return a mark of this moment for `rollback`: before tokens that a draft model guessed,
+        say.
+        """
+        if not self._counts:
+            self._current_chain()
+            self._counts = True
+            self._find_row()
+        trace = self._trace
+        return Mark(self._chain.state, self._shown, self._ended, trace.state if trace else None)
+
+    def rollback(self, mark: Mark) -> int:
+        """Go back to `mark`; return how many characters shown since then are to be taken back."""
+        if mark.shown > self._shown:
+            raise ValueError(
+                "this mark lies ahead of the text: it was made after what has been rolled back"
+            )
+        back = self._shown - mark.shown
+        self._chain.state = mark.state
+        self._shown = mark.shown
+        self._ended = mark.ended
+        if self._trace is not None:
+            self._trace.state = mark.trace
+        self._find_row()
+        return back
+
+    def save(self) -> tuple[Any, ...]:
+        """Return the whole state as plain values: it pickles, and goes through JSON."""
+        trace = self._trace
+        return (
+            self._current_chain().state,
+            self._shown,
+            self._ended,
+            self._counts,
+            trace.state if trace else None,
+        )
+
+    def load(self, state: Any) -> None:
+        """Take a state that `save` of a Detokenizer made alike returned, or what JSON made of it."""
+        self._chain.state = tuples(state[0])
+        self._shown, self._ended, self._counts = state[1], state[2], state[3]
+        if self._trace is not None:
+            self._trace.state = state[4]
+        self._find_row()
+
+    def copy(self) -> "Detokenizer":
+        """Return an independent Detokenizer in the same state: for n > 1, and for beams."""
+        other = Detokenizer(
+            self.vocabulary,
+            skip_special_tokens=self.skip_special_tokens,
+            byte_fallback=self.byte_fallback,
+            errors=self.errors,
+            unknown=self.unknown,
+            spans=self._trace is not None,
+            clean_up_tokenization_spaces=self.clean_up,
+            spaces_between_special_tokens=self.apart,
+        )
+        other.load(self.save())
+        return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> "Detokenizer":
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        spans = self._trace is not None
+        settings = (
+            self.skip_special_tokens,
+            self.byte_fallback,
+            self.errors,
+            self.unknown,
+            spans,
+            self.clean_up,
+            self.apart,
+        )
+        return _restored, (self.vocabulary, settings, self.save())
+
+
+def _restored(vocabulary: Vocabulary, settings: tuple[Any, ...], state: Any) -> Detokenizer:
+    skip, byte_fallback, errors, unknown, spans, clean_up, apart = settings
+    detokenizer = Detokenizer(
+        vocabulary,
+        skip_special_tokens=skip,
+        byte_fallback=byte_fallback,
+        errors=errors,
+        unknown=unknown,
+        spans=spans,
+        clean_up_tokenization_spaces=clean_up,
+        spaces_between_special_tokens=apart,
+    )
+    detokenizer.load(state)
+    return detokenizer

@@ -1,0 +1,247 @@
+"""The rules that see tokens: items in, items out, in front of the join.
+
+A rule that looks at one token alone is a function of an item (`item_map`): the chain applies it once
+a token, when it makes its table. A rule that depends on what came before is a stage (`item_stage`).
+"""
+
+from typing import Callable, Sequence
+
+from .byte_level import byte_level
+from .rules import WORDPIECE_CLEAN_UP, Rule, clean_up, replacement
+from .stage import LITERAL, PIECE, RAW, Item, ItemStage, State, common
+from .utf8 import bad_byte, decode_end
+
+ItemMap = Callable[[Item], Item]
+
+
+def byte_of(piece: str) -> int:
+    """Return the byte that `<0xE4>` stands for, -1 for any other piece.
+
+    As `tokenizers/src/decoders/byte_fallback.rs`: six bytes, read by Rust's `u8::from_str_radix`,
+    which accepts a plus sign.
+
+    >>> byte_of("<0xE4>"), byte_of("<0xZZ>")
+    (228, -1)
+    """
+    if len(piece) != 6 or piece[:3] != "<0x" or piece[5] != ">":
+        return -1
+    digits = piece[4:5] if piece[3] == "+" else piece[3:5]
+    for c in digits:
+        if c not in "0123456789abcdefABCDEF":
+            return -1
+    return int(digits, 16)
+
+
+def strip(piece: str, content: str, start: int, stop: int) -> str:
+    """Return `piece` without at most `start` leading and `stop` trailing `content`.
+
+    As `tokenizers/src/decoders/strip.rs`, which panics on a piece that it strips to nothing.
+
+    >>> strip("  a ", " ", 1, 1)
+    ' a'
+    """
+    first, last = 0, len(piece)
+    while first < min(start, last) and piece[first] == content:
+        first += 1
+    while last > first and len(piece) - last < stop and piece[last - 1] == content:
+        last -= 1
+    return piece[first:last]
+
+
+def _on_pieces(function: Callable[[str], str]) -> ItemMap:
+    return lambda item: Item(PIECE, function(item.text), b"") if item.kind == PIECE else item
+
+
+def _byte_token(item: Item) -> Item:
+    if item.kind != PIECE or item.text[:3] != "<0x":
+        return item
+    byte = byte_of(item.text)
+    return item if byte < 0 else Item(RAW, "", bytes([byte]))
+
+
+def _byte_level_token(item: Item) -> Item:
+    return Item(RAW, "", byte_level(item.text) if item.kind == PIECE else item.text.encode())
+
+
+def item_map(rule: Rule, joins: bool) -> ItemMap | None:
+    """Return the rule as a function of one item, None if it depends on other items.
+
+    `joins` says whether no rule behind it sees tokens.
+    """
+    kind = rule.kind
+    if kind == "Replace":
+        return _on_pieces(replacement(rule))
+    if kind == "Strip":
+        return _on_pieces(lambda piece: strip(piece, rule.find, rule.start, rule.stop))
+    if kind == "ByteLevel":
+        return _byte_level_token
+    if kind == "ByteFallback" and joins:
+        return _byte_token
+    return None if kind != "Bytes" else lambda item: item
+
+
+class EachItem:
+    """A function of one item, behind a stage."""
+
+    held = b""
+    state: State = ""
+
+    def __init__(self, function: ItemMap) -> None:
+        self.function = function
+
+    def feed(self, item: Item) -> list[Item]:
+        return [self.function(item)]
+
+    def flush(self) -> list[Item]:
+        return []
+
+
+class FirstAndLater:
+    """Metaspace, WordPiece and joining by spaces: the first piece becomes something else than the
+    later ones.
+    """
+
+    held = b""
+
+    def __init__(self, first: Callable[[str], str], later: Callable[[str], str]) -> None:
+        self.first = first
+        self.later = later
+        self.state = 0  # 1 once there was an item
+
+    def feed(self, item: Item) -> list[Item]:
+        change = self.later if self.state else self.first
+        self.state = 1
+        return [item if item.kind == LITERAL else Item(PIECE, change(item.text), b"")]
+
+    def flush(self) -> list[Item]:
+        return []
+
+
+class Suffixes:
+    """BPEDecoder: the suffix is a space, but nothing in the last token."""
+
+    def __init__(self, suffix: str) -> None:
+        self.suffix = suffix
+        self.state = "", ""  # the rest of the token before: if it was the last, if it was not
+
+    @property
+    def held(self) -> bytes:
+        return self.state[0].encode()
+
+    def feed(self, item: Item) -> list[Item]:
+        rest = self.state[1]
+        last = more = item.text
+        if item.kind == PIECE:
+            last, more = last.replace(self.suffix, ""), more.replace(self.suffix, " ")
+        same = common(last, more)
+        self.state = last[same:], more[same:]
+        shown = Item(item.kind, last[:same], b"")
+        return [Item(PIECE, rest, b""), shown] if rest else [shown]
+
+    def flush(self) -> list[Item]:
+        rest = self.state[0]
+        self.state = "", ""
+        return [Item(PIECE, rest, b"")] if rest else []
+
+
+class Ctc:
+    """CTC: a token that repeats the one before it is dropped, and so is one without text."""
+
+    held = b""
+
+    def __init__(self, piece: Callable[[str], str]) -> None:
+        self.piece = piece
+        self.state: str | None = None  # the token before
+
+    def feed(self, item: Item) -> list[Item]:
+        if item.text == self.state:
+            return []
+        self.state = item.text
+        if item.kind == PIECE:
+            item = Item(PIECE, self.piece(item.text), b"")
+        return [item] if item.text else []
+
+    def flush(self) -> list[Item]:
+        return []
+
+
+class ByteRuns:
+    """ByteFallback in front of rules that see tokens: a run of byte tokens is held until it ends,
+    and is then one piece.
+    """
+
+    def __init__(self, byte_fallback: str, errors: str) -> None:
+        self.byte_fallback = byte_fallback
+        self.errors = errors
+        self.run = b""
+
+    @property
+    def held(self) -> bytes:
+        return self.run
+
+    @property
+    def state(self) -> State:
+        return self.run.hex() if self.run else ""
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self.run = bytes.fromhex(state)
+
+    def feed(self, item: Item) -> list[Item]:
+        item = _byte_token(item)
+        if item.kind != RAW:
+            return self.flush() + [item]
+        self.run += item.data
+        return []
+
+    def flush(self) -> list[Item]:
+        run, self.run = self.run, b""
+        if not run:
+            return []
+        if self.byte_fallback == "utf8":
+            return [Item(PIECE, decode_end(run, self.errors), b"")]
+        try:
+            return [Item(PIECE, decode_end(run, "strict"), b"")]
+        except UnicodeError:
+            return [Item(PIECE, bad_byte(byte, self.errors), b"") for byte in run]
+
+
+def item_stage(rule: Rule, byte_fallback: str, errors: str) -> ItemStage:
+    """Return the stage of a rule that depends on more than one item."""
+    find, put, pairs = rule.find, rule.put, WORDPIECE_CLEAN_UP if rule.clean_up else ()
+    if rule.kind == "Spaces":
+        return FirstAndLater(lambda piece: piece, lambda piece: " " + piece)
+    if rule.kind == "Metaspace":
+        return FirstAndLater(
+            lambda piece: piece.replace(find, put), lambda piece: piece.replace(find, " ")
+        )
+    if rule.kind == "BPEDecoder":
+        return Suffixes(find)
+    if rule.kind == "ByteFallback":
+        return ByteRuns(byte_fallback, errors)
+    if rule.kind == "CTC":
+        if not rule.clean_up:
+            return Ctc(lambda piece: piece.replace(find, ""))
+        return Ctc(lambda piece: clean_up(piece.replace(find, ""), pairs).replace(put, " "))
+
+    def later(piece: str) -> str:
+        return clean_up(piece[len(find) :] if piece.startswith(find) else " " + piece, pairs)
+
+    return FirstAndLater(lambda piece: clean_up(piece, pairs), later)
+
+
+def token_stages(
+    rules: Sequence[Rule], byte_fallback: str, errors: str
+) -> tuple[list[ItemMap], list[ItemStage]]:
+    """Return the rules that see tokens: functions of one item, and the stages behind them."""
+    maps: list[ItemMap] = []
+    stages: list[ItemStage] = []
+    for at, rule in enumerate(rules):
+        function = item_map(rule, at == len(rules) - 1)
+        if function is None:
+            stages.append(item_stage(rule, byte_fallback, errors))
+        elif stages:
+            stages.append(EachItem(function))
+        else:
+            maps.append(function)
+    return maps, stages

@@ -1,0 +1,137 @@
+"""Where tokens become text: items in, text out, the text stages behind the join included.
+
+Bytes that follow each other are one UTF-8 stream, which ends where an item of text comes. Held: an
+unfinished character, or the byte run that `WholeRuns` can't be sure of.
+"""
+
+from typing import Callable
+
+from .stage import RAW, Item, State, TextStage, common
+from .utf8 import bad_byte, decode_end, decode_utf8
+
+
+class Join:
+    """Items → text: bytes as UTF-8, by maximal subparts; text as it is."""
+
+    def __init__(self, errors: str, make_text: Callable[[], TextStage]) -> None:
+        self.errors = errors
+        self.text = make_text()
+        self.run = b""  # an unfinished character
+
+    @property
+    def held_text(self) -> str:
+        return self.text.held
+
+    @property
+    def state(self) -> State:
+        return self.run.hex() if self.run else "", self.text.state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self.run, self.text.state = bytes.fromhex(state[0]), state[1]
+
+    def feed(self, item: Item) -> str:
+        if item.kind == RAW:
+            text, self.run = decode_utf8(
+                self.run + item.data if self.run else item.data, self.errors
+            )
+        else:
+            text = self.end_run() + item.text if self.run else item.text
+        return self.text.feed(text)
+
+    def end_run(self) -> str:
+        run, self.run = self.run, b""
+        return decode_end(run, self.errors)
+
+    def flush(self) -> str:
+        text = self.end_run()
+        return self.text.feed(text) + self.text.flush()
+
+
+class WholeRuns:
+    """Items → text as Hugging Face decodes byte tokens: a run that is not UTF-8 as a whole becomes
+    one U+FFFD a byte.
+
+    While a run is good so far there are two futures: it ends well, or it turns out bad. Each goes
+    through text stages of its own, and what the two have in common is certain. Once they differ,
+    nothing is certain until the run ends or is bad. So a run is held; a token costs O(1). (Under
+    "strict" a bad run has no text, so there is one future, and `Join` will do.)
+    """
+
+    def __init__(self, errors: str, make_text: Callable[[], TextStage]) -> None:
+        self.errors = errors
+        self.good = make_text()
+        self.bad = make_text()
+        self.begin_run()
+
+    def begin_run(self) -> None:
+        self.run = bytearray()  # the bytes of a run that is good so far
+        self.tail = b""  # its last bytes, an unfinished character
+        self.is_bad = 0  # 1 in a run that is known to be bad, of which nothing is held
+        self.differ = 0  # 1 once the futures differ in the first character that was not shown
+        # What the run has put out in each future, without what was shown.
+        self.good_out: list[str] = []
+        self.bad_out: list[str] = []
+
+    @property
+    def held_text(self) -> str:
+        return "" if self.run else self.good.held
+
+    @property
+    def state(self) -> State:
+        # MicroPython has no hex of b"".
+        run = bytes(self.run).hex() if self.run else ""
+        tail = self.tail.hex() if self.tail else ""
+        outs = "".join(self.good_out), "".join(self.bad_out)
+        bad = self.bad.state if self.run else ""
+        return run, tail, self.is_bad, self.differ, outs, self.good.state, bad
+
+    @state.setter
+    def state(self, state: State) -> None:
+        run, tail, self.is_bad, self.differ, outs, self.good.state, bad = state
+        self.run, self.tail = bytearray(bytes.fromhex(run)), bytes.fromhex(tail)
+        self.good_out, self.bad_out = [outs[0]], [outs[1]]
+        if run:
+            self.bad.state = bad
+
+    def feed(self, item: Item) -> str:
+        if item.kind != RAW:
+            return self.end_run() + self.good.feed(item.text)
+        spelled = bad_byte(item.data[0], self.errors)
+        if self.is_bad:
+            return self.good.feed(spelled)
+        if not self.run:
+            self.bad.state = self.good.state
+        try:
+            text, self.tail = decode_utf8(self.tail + item.data, "strict")
+        except UnicodeError:
+            # The run can't end well any more: what comes is U+FFFD, byte by byte.
+            out = "".join(self.bad_out) + self.bad.feed(spelled)
+            self.good.state = self.bad.state
+            self.begin_run()
+            self.is_bad = 1
+            return out
+        self.run += item.data
+        if text:
+            self.good_out.append(self.good.feed(text))
+        self.bad_out.append(self.bad.feed(spelled))
+        if self.differ:
+            return ""
+        good, bad = "".join(self.good_out), "".join(self.bad_out)
+        n = common(good, bad)
+        self.good_out, self.bad_out = [good[n:]], [bad[n:]]
+        self.differ = 1 if n < len(good) and n < len(bad) else 0
+        return good[:n]
+
+    def end_run(self) -> str:
+        out = ""
+        if self.tail:
+            self.good.state = self.bad.state
+            out = "".join(self.bad_out)
+        elif self.run:
+            out = "".join(self.good_out)
+        self.begin_run()
+        return out
+
+    def flush(self) -> str:
+        return self.end_run() + self.good.flush()

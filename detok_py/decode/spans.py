@@ -1,0 +1,197 @@
+"""Which characters each token took part in: the alignment that logprobs and highlighting need.
+
+In: the items that a Detokenizer takes. Out: for each token the characters (first, one past last) of
+the text. Held: the owners of what the stages hold.
+
+A `Trace` runs stages of its own, made from the rules of the chain, a character at a time. Beside each
+stage stands a queue of what was fed to it, each unit with the first and last token that it came
+from. What a stage puts out belongs to what it has used up: its queue less what it holds. Where a rule
+makes few characters of many (`<n>` becomes a newline), the new ones belong to all tokens of the old
+ones.
+"""
+
+from typing import NamedTuple
+
+from .chain import Apart, Chain
+from .item_stages import token_stages
+from .stage import APART, Item, State, tuples
+from .text_stages import AsItIs, text_stages
+from .utf8 import bad_byte, subparts
+
+# A character, or a byte, with the first and the last token that it comes from.
+Owned = NamedTuple("Owned", [("text", str), ("first", int), ("last", int)])
+OwnedByte = NamedTuple("OwnedByte", [("byte", int), ("token", int)])
+
+
+class Trace:
+    """The spans of a text that grows."""
+
+    def __init__(self, whole: Chain | Apart) -> None:
+        self.chain: Chain = whole.chain if isinstance(whole, Apart) else whole
+        joined = whole.rules if isinstance(whole, Apart) else []
+        self.text = text_stages(list(self.chain.rules.text) + joined, self.chain.errors)
+        self.queues: list[list[Owned]] = [[] for _ in self.text]
+        self.of_run = len(self.text) - len(text_stages(joined, self.chain.errors))
+        self.begin_run()
+        self.place = 0  # that of `Apart`
+        self.previous = 0  # the token before
+        self.token = 0  # tokens that were pushed since the prompt
+        self.length = 0  # characters of the text so far
+        self.spans: list[list[int]] = []  # [first, last, anchor]; first is -1 without characters
+
+    def begin_run(self) -> None:
+        """Begin the rules anew."""
+        chain = self.chain
+        _, self.items = token_stages(chain.rules.tokens, chain.byte_fallback, chain.errors)
+        self.join = chain.join_class(chain.errors, AsItIs)
+        self.run: list[OwnedByte] = []  # bytes that were fed to the join, and are not settled
+        self.out = ""  # what the join has put out of them
+        self.text[: self.of_run] = text_stages(chain.rules.text, chain.errors)
+
+    def begin(self) -> None:
+        """Forget the prompt's characters: count characters and tokens from here."""
+        shift = self.token
+        self.spans = []
+        self.length = self.token = 0
+        self.previous -= shift
+        self.run = [OwnedByte(byte, token - shift) for byte, token in self.run]
+        self.queues = [[Owned(c, a - shift, b - shift) for c, a, b in each] for each in self.queues]
+
+    def push(self, item: Item | None) -> None:
+        """Take the item of the next token, None for a skipped one."""
+        token = self.token
+        self.token += 1
+        self.spans.append([-1, -1, self.length])
+        if item is None:
+            return
+        if item.kind == APART:
+            if self.place == 1:
+                self._end_run()
+            text = (" " if self.place else "") + item.text
+            self._feed_text([Owned(c, token, token) for c in text], self.of_run)
+            self.place = 2
+            return
+        if self.place == 2:
+            self._feed_text([Owned(" ", token, token)], self.of_run)
+        self.place = 1
+        self._feed_items(0, [(item, token)])
+        self.previous = token
+
+    def _feed_items(self, at: int, items: list[tuple[Item, int]]) -> None:
+        """Send items through the item stages from the one numbered `at` on, and into the join."""
+        for stage in self.items[at:]:
+            made: list[tuple[Item, int]] = []
+            for item, owner in items:
+                out = stage.feed(item)
+                made += [(each, self.previous) for each in out[:-1]]
+                made += [(each, owner) for each in out[-1:]]
+            items = made
+        for item, owner in items:
+            self.run += [OwnedByte(byte, owner) for byte in item.data]
+            text = self.join.feed(item)
+            self.out += text[: len(text) - len(item.text)]
+            self._settle_run()
+            self._feed_text([Owned(c, owner, owner) for c in item.text])
+
+    def _settle_run(self) -> None:
+        """Give what the join has put out to the tokens of the bytes that it doesn't hold any more."""
+        used = self.run[: len(self.run) - len(self.join.run)]
+        if not used:
+            return
+        errors = self.chain.errors
+        parts = subparts(bytes([byte for byte, _ in used]), errors)
+        if "".join([text for _, text in parts]) != self.out:  # a run in "hf" mode that is bad
+            parts = [(1, bad_byte(byte, errors)) for byte, _ in used]
+        chars: list[Owned] = []
+        at = 0
+        for size, text in parts:
+            chars += [Owned(c, used[at].token, used[at + size - 1].token) for c in text]
+            at += size
+        self.run = self.run[len(used) :]
+        self.out = ""
+        self._feed_text(chars)
+
+    def _feed_text(self, chars: list[Owned], first: int = 0) -> None:
+        """Send characters through the text stages from the one numbered `first` on."""
+        for at in range(first, len(self.text)):
+            stage = self.text[at]
+            out: list[Owned] = []
+            for char in chars:
+                self.queues[at].append(char)
+                out += self._settle_text(at, stage.feed(char.text), len(stage.held))
+            chars = out
+        for char in chars:
+            for token in range(max(char.first, 0), char.last + 1):
+                span = self.spans[token]
+                if span[0] < 0:
+                    span[0] = self.length
+                span[1] = self.length + 1
+            self.length += 1
+
+    def _settle_text(self, at: int, out: str, held: int) -> list[Owned]:
+        """Give the text that a stage has put out to the owners of the characters that it has used
+        up.
+        """
+        queue = self.queues[at]
+        used = queue[: len(queue) - held]
+        self.queues[at] = queue[len(used) :]
+        same = 0
+        while same < min(len(out), len(used)) and out[same] == used[same].text:
+            same += 1
+        most = min(len(out), len(used)) - same
+        after = 0  # characters behind a change that stay the same: " n't" becomes "n't"
+        while after < most and out[len(out) - 1 - after] == used[len(used) - 1 - after].text:
+            after += 1
+        changed = used[same : len(used) - after] or used[-1:]
+        first = min([char.first for char in changed], default=0)
+        last = max([char.last for char in changed], default=0)
+        middle = [Owned(c, first, last) for c in out[same : len(out) - after]]
+        return used[:same] + middle + used[len(used) - after :]
+
+    def _end_run(self) -> None:
+        """End what the rules hold, and begin them anew."""
+        for at, stage in enumerate(self.items):
+            self._feed_items(at + 1, [(item, self.previous) for item in stage.flush()])
+        self.out += self.join.flush()
+        self._settle_run()
+        self._end_text(0, self.of_run)
+        self.begin_run()
+
+    def _end_text(self, first: int, last: int) -> None:
+        for at in range(first, last):
+            self._feed_text(self._settle_text(at, self.text[at].flush(), 0), at + 1)
+
+    def flush(self) -> None:
+        """End the text."""
+        self._end_run()
+        self._end_text(self.of_run, len(self.text))
+
+    def read(self) -> list[tuple[int, int]]:
+        """Return the spans; a token without characters has an empty one where the text stood."""
+        return [
+            (first, last) if first >= 0 else (anchor, anchor) for first, last, anchor in self.spans
+        ]
+
+    @property
+    def state(self) -> State:
+        return (
+            tuple([stage.state for stage in self.items]),
+            (self.join.state, self.out, tuple(self.run)),
+            tuple([stage.state for stage in self.text]),
+            tuple([tuple(queue) for queue in self.queues]),
+            (self.place, self.previous, self.token, self.length),
+            tuple([tuple(span) for span in self.spans]),
+        )
+
+    @state.setter
+    def state(self, state: State) -> None:
+        items, join, text, queues, counts, spans = tuples(state)
+        for stage, part in zip(self.items, items):
+            stage.state = part
+        self.join.state, self.out, run = join
+        self.run = [OwnedByte(*each) for each in run]
+        for text_stage, part in zip(self.text, text):
+            text_stage.state = part
+        self.queues = [[Owned(*each) for each in queue] for queue in queues]
+        self.place, self.previous, self.token, self.length = counts
+        self.spans = [list(span) for span in spans]

@@ -1,0 +1,109 @@
+"""Text that ends at the first of several stop strings.
+
+In: text, cut anywhere. Out: the text before the stop. Held: the longest end of the text that can
+still become a stop, nothing else.
+"""
+
+from typing import Any
+
+from .utf8 import ended
+from .word_search import KEPT, STOP, WordSearch
+
+
+def stop_words(stops: Any) -> tuple[str, ...]:
+    """Return stop strings as a tuple: `None` means none, a string means one. An empty string raises
+    ValueError.
+    """
+    words = () if stops is None else (stops,) if isinstance(stops, str) else tuple(stops)
+    for word in words:
+        if not isinstance(word, str):
+            raise TypeError("A stop string must be a str, not " + repr(word)[:40] + ".")
+        if not word:
+            raise ValueError("A stop string must not be empty: leave it out.")
+    return words
+
+
+class StopStrings:
+    """Text that ends where one of some strings begins: text in, text out.
+
+    Law: after every `feed` all that was returned, joined, is the longest common prefix of the final
+    text over everything that could still come. So only an end of the text that can still become a
+    stop is held: at most the longest stop less a character.
+
+    The stop that is complete first wins; of stops complete at the same character, the one that
+    began first. With `include` the stop is shown too, and nothing is ever held. A stop that ends
+    within the first `min_chars` characters is text. After a stop, further text is dropped;
+    `stopped` is the stop that was found, or None. An empty stop string raises ValueError.
+
+    >>> st = StopStrings(["STOP"])
+    >>> [st.feed(chunk) for chunk in ("go, S", "T", "!", " ST", "OP, no more")], st.stopped
+    (['go, ', '', 'ST!', ' ', ''], 'STOP')
+    """
+
+    def __init__(self, stops: Any, include: bool = False, min_chars: int = 0) -> None:
+        self.stops = stop_words(stops)
+        self.include = include
+        self.min_chars = min_chars
+        kind = KEPT if include else STOP
+        self._search = WordSearch.shared(tuple([(word, kind) for word in self.stops]))
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything and begin a new text."""
+        self.held = ""
+        self.stopped: str | None = None
+        self._state = 0
+        self._no_stop = self.min_chars  # no stop can end within so many further characters
+        self._ended = False
+
+    def feed(self, text: str) -> str:
+        """Take text; return what is certain to be shown."""
+        if self.stopped is not None or not text:
+            return ""
+        if self._ended:
+            ended("feeding it")
+        search = self._search
+        if not self._state and not self._no_stop and search.first.isdisjoint(text):
+            return text
+        state, at, match = self._state, 0, None
+        if self._no_stop:
+            at = min(self._no_stop, len(text))
+            state, _, _ = search.scan(state, text[:at], 0, True)
+            self._no_stop -= at
+        if at < len(text):
+            state, at, match = search.scan(state, text, at)
+        whole = self.held + text[:at]
+        if match is not None:
+            self.stopped = match.word
+            self.held = ""
+            self._state = 0
+            return whole if self.include else whole[: -len(match.word)]
+        self._state = state
+        cut = len(whole) - search.held_length(state, self._no_stop)
+        self.held = whole[cut:]
+        return whole[:cut]
+
+    def flush(self) -> str:
+        """End the text; return what was held. Until `reset`, a further `feed` raises
+        StreamEndedError.
+        """
+        text, self.held = self.held, ""
+        self._state = 0
+        self._ended = True
+        return text
+
+    def save(self) -> tuple[Any, ...]:
+        """Return the state as plain values."""
+        return self.held, self.stopped, self._state, self._no_stop, self._ended
+
+    def load(self, state: Any) -> None:
+        """Take a state that `save` of a StopStrings with the same stops returned, or the list that
+        JSON made of it.
+        """
+        self.held, self.stopped, self._state, self._no_stop, self._ended = state
+
+    def copy(self) -> "StopStrings":
+        """Return an independent stream in the same state."""
+        other = StopStrings(self.stops, self.include, self.min_chars)
+        other.load(self.save())
+        return other

@@ -1,0 +1,426 @@
+"""An immutable table: id → bytes, with the rules by which its tokens become text; and the packed
+file (.detok).
+
+In: tokens as bytes, or as the pieces and the decoder rules of a tokenizer file. Out: the bytes of
+an id. Nothing is converted before it is asked for, so that a vocabulary of 150,000 tokens costs
+what is used of it.
+
+The packed file, all integers little-endian:
+
+    5 bytes   b"detok"
+    1 byte    version, 1
+    4 bytes   length of the header
+    …         header: JSON, UTF-8, keys sorted: size, special, eos, holes, literal (id ranges [first, last]), rules, long
+    4·⌈n/64⌉  for every 64th id, where its bytes begin in the blob
+    n         the length of each id's bytes, 255 standing for "at least 255: see `long` in the header"
+    …         the blob: the bytes of all ids, one after another
+"""
+
+import json
+from typing import Any, Callable, Iterable, Sequence
+
+from ..errors import TokenizerFormatError, VocabularyError
+from .byte_level import byte_level
+from .chain import Chain
+from .rules import BYTES, byte_level_first, read_rules
+from .stage import RAW
+
+MAGIC = b"detok\x01"
+BLOCK = 64
+LONG = 255
+MAX_TOKENS = 1 << 22
+MAX_DEPTH = 64  # brackets open in a header, those inside strings included
+
+
+def _damaged(why: str) -> VocabularyError:
+    return VocabularyError(f"damaged vocabulary file: {why}; pack it again")
+
+
+def _ranges(ids: Iterable[int]) -> list[list[int]]:
+    out: list[list[int]] = []
+    for i in sorted(ids):
+        if out and out[-1][1] == i - 1:
+            out[-1][1] = i
+        else:
+            out.append([i, i])
+    return out
+
+
+def _within(ranges: Any, size: int, what: str) -> frozenset[int]:
+    """Return the ids of a header's list of ranges."""
+    if not isinstance(ranges, list):
+        raise _damaged(what + " is not a list of ranges")
+    ids: list[int] = []
+    for pair in ranges:
+        if not (
+            isinstance(pair, list)
+            and [each.__class__ for each in pair] == [int, int]
+            and 0 <= pair[0] <= pair[1] < size
+        ):
+            raise _damaged(f"{what} names ids outside 0..{size - 1}")
+        ids.extend(range(pair[0], pair[1] + 1))
+    return frozenset(ids)
+
+
+class Vocabulary:
+    """An immutable table id → bytes, with special ids, end-of-text ids and decoder rules.
+
+    Make one by `from_bytes`, `from_pieces` or `unpack`.
+
+    >>> v = Vocabulary.from_bytes([b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3], eos_ids=[3])
+    >>> len(v), v.token_bytes(1), sorted(v.eos_ids)
+    (4, b'\\xc3', [3])
+    >>> Vocabulary.unpack(v.pack()).token_bytes(2)
+    b'\\xa9'
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_known",
+        "_memo",
+        "_packed",
+        "_sha256",
+        "_size",
+        "_source",
+        "clean_up",
+        "eos_ids",
+        "literal_ids",
+        "rules",
+        "silent",
+        "special_ids",
+    )
+
+    def __init__(
+        self,
+        size: int,
+        source: Callable[[int], bytes | None],
+        rules: dict[str, Any] | None,
+        special_ids: Iterable[int] = (),
+        eos_ids: Iterable[int] = (),
+        literal_ids: Iterable[int] = (),
+        clean_up: bool = False,
+        silent: bool = False,
+    ) -> None:
+        self._size = size
+        self._source = source  # the stored bytes of an id in 0..size-1, None for a hole
+        self.rules = rules
+        self.special_ids = frozenset(special_ids)
+        self.eos_ids = frozenset(eos_ids)
+        self.literal_ids = frozenset(literal_ids)
+        self.clean_up = clean_up
+        self.silent = silent
+        self._known: dict[int, bytes] = {}
+        self._memo: dict[Any, Any] = {}  # tables that Detokenizers with the same settings share
+        self._packed: bytes | None = None
+        self._sha256: str | None = None
+        for what, ids in (
+            ("special", self.special_ids),
+            ("end-of-text", self.eos_ids),
+            ("literal", self.literal_ids),
+        ):
+            for i in ids:
+                if not (isinstance(i, int) and 0 <= i < size) and not silent:
+                    raise VocabularyError(
+                        f"{what} id {i!r} is not in the vocabulary, whose ids are 0..{size - 1}"
+                    )
+
+    @classmethod
+    def from_bytes(
+        cls,
+        tokens: Sequence[bytes | None],
+        special_ids: Iterable[int] = (),
+        eos_ids: Iterable[int] = (),
+        *,
+        clean_up: bool = False,
+    ) -> "Vocabulary":
+        """Return the vocabulary whose id i is the bytes `tokens[i]`, or a hole where that is None."""
+        table = list(tokens)
+        for i, token in enumerate(table):
+            if token is not None and not isinstance(token, (bytes, bytearray)):
+                raise VocabularyError(
+                    f"token {i} is {repr(token)[:40]}; from_bytes takes bytes, from_pieces takes str"
+                )
+        return cls(len(table), lambda i: table[i], BYTES, special_ids, eos_ids, (), clean_up)
+
+    @classmethod
+    def from_pieces(
+        cls,
+        pieces: Sequence[str | None],
+        decoder: dict[str, Any] | None,
+        special_ids: Iterable[int] = (),
+        eos_ids: Iterable[int] = (),
+        *,
+        literal_ids: Iterable[int] = (),
+        clean_up: bool = False,
+    ) -> "Vocabulary":
+        """Return the vocabulary of a tokenizer file: `pieces[i]` is the token string of id i,
+        `decoder` the "decoder" of tokenizer.json.
+
+        None in `pieces` is a hole; None as `decoder` joins tokens by spaces, as Hugging Face does.
+        `literal_ids` are ids whose piece is text as it stands, whatever the rules say (added tokens
+        of a GGUF file). `clean_up` asks for transformers' clean-up of spaces. A decoder that isn't
+        known raises TokenizerFormatError.
+
+        >>> v = Vocabulary.from_pieces(["ĠHello", "Ã", "©"], {"type": "ByteLevel"})
+        >>> v.token_bytes(0), v.token_bytes(1)
+        (b' Hello', b'\\xc3')
+        """
+        literal = frozenset(literal_ids)
+        bytes_rules = byte_level_first(decoder)
+        read_rules(decoder)
+
+        def stored(i: int) -> bytes | None:
+            piece = pieces[i]
+            if piece is None:
+                return None
+            try:
+                if bytes_rules is None or i in literal:
+                    return piece.encode()
+                return byte_level(piece)
+            except UnicodeEncodeError:
+                raise VocabularyError(
+                    f"the piece of id {i} holds half a surrogate pair, which no text can hold"
+                ) from None
+
+        if bytes_rules is None:
+            return cls(len(pieces), stored, decoder, special_ids, eos_ids, literal, clean_up)
+        # Every id is bytes from here on: no id needs to be known as literal.
+        return cls(len(pieces), stored, bytes_rules, special_ids, eos_ids, (), clean_up)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {self._size} tokens, {len(self.special_ids)} special>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary.unpack, (self.pack(),)
+
+    def stored_bytes(self, token_id: int) -> bytes:
+        """Return what the table holds for an id: its bytes, or the UTF-8 of its piece where the
+        rules are about pieces.
+        """
+        found = self._known.get(token_id)
+        if found is not None:
+            return found
+        if not isinstance(token_id, int):
+            try:  # numpy's integers and their kin
+                token_id = token_id.__index__()
+            except AttributeError:
+                raise VocabularyError(
+                    f"a token id is an integer, not {repr(token_id)[:40]}"
+                ) from None
+        if 0 <= token_id < self._size:
+            stored = self._source(token_id)
+            if stored is not None:
+                stored = bytes(stored)
+                self._known[token_id] = stored
+                return stored
+        if self.silent:
+            return b""
+        where = "a hole in" if 0 <= token_id < self._size else "not in"
+        raise VocabularyError(
+            f"id {token_id} is {where} this vocabulary, whose ids are 0..{self._size - 1}: is it the vocabulary of the model that sent it?"
+        )
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Return the bytes that a token puts into a text that has begun; an unknown id raises
+        VocabularyError.
+
+        For byte-level vocabularies these are the token's own bytes, half a character included; `▁`
+        is a space, `<0xE4>` is one byte.
+        """
+        if self.rules == BYTES:
+            return self.stored_bytes(token_id)
+        memo = self._memo.get("chain")
+        if memo is None:
+            chain = Chain(read_rules(self.rules))
+            memo = self._memo["chain"] = chain, chain.default_state()
+        chain, default = memo
+        item = chain.entry(self.stored_bytes(token_id), token_id in self.literal_ids)
+        if item.kind == RAW:
+            return item.data
+        chain.state = default
+        before = len(chain.held)  # rules that need the whole text hold what the text began with
+        return (chain.push(item) + chain.flush()).encode()[before:]
+
+    def find(self, token: bytes) -> int | None:
+        """Return the lowest special id whose stored bytes are `token`, or None.
+
+        Tags that are single tokens are found by this.
+        """
+        for i in sorted(self.special_ids):
+            if self.stored_bytes(i) == token:
+                return i
+        return None
+
+    def pack(self) -> bytes:
+        """Return the vocabulary as one file (see the head of this module).
+
+        The same vocabulary gives the same bytes.
+        """
+        if self._packed is None:
+            lengths, starts, parts = bytearray(self._size), [], []
+            holes, long, at = [], {}, 0
+            for i in range(self._size):
+                if i % BLOCK == 0:
+                    starts.append(at.to_bytes(4, "little"))
+                token = self._source(i)
+                if token is None:
+                    holes.append(i)
+                    continue
+                lengths[i] = min(len(token), LONG)
+                if len(token) >= LONG:
+                    long[str(i)] = len(token)
+                at += len(token)
+                parts.append(token)
+            header: dict[str, Any] = {"size": self._size, "rules": self.rules}
+            ranges = (
+                ("special", self.special_ids),
+                ("eos", self.eos_ids),
+                ("holes", holes),
+                ("literal", self.literal_ids),
+            )
+            for key, ids in ranges:
+                if ids:
+                    header[key] = _ranges(ids)
+            if long:
+                header["long"] = long
+            for key, flag in (("clean_up", self.clean_up), ("silent", self.silent)):
+                if flag:
+                    header[key] = True
+            # Keys sorted by hand: MicroPython's json has no sort_keys.
+            fields = [
+                json.dumps(key) + ":" + json.dumps(header[key], separators=(",", ":"))
+                for key in sorted(header)
+            ]
+            head = ("{" + ",".join(fields) + "}").encode()
+            size = len(head).to_bytes(4, "little")
+            self._packed = b"".join([MAGIC, size, head] + starts + [bytes(lengths)] + parts)
+        return self._packed
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the packed file, in hex: the vocabulary's name in detok.v1."""
+        if self._sha256 is None:
+            from hashlib import sha256
+
+            self._sha256 = "".join([f"{b:02x}" for b in sha256(self.pack()).digest()])
+        return self._sha256
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Vocabulary":
+        """Return the vocabulary of a packed file, which is sliced as it is used; a damaged one
+        raises VocabularyError.
+        """
+        data = bytes(data)
+        if data[:6] != MAGIC or len(data) < 10:
+            raise VocabularyError(
+                f"not a packed vocabulary: it begins with {data[:6]!r}, not {MAGIC!r}; make one with `detok pack`"
+            )
+        head_end = 10 + int.from_bytes(data[6:10], "little")
+        try:
+            header = json.loads(_shallow(data[10:head_end]))
+            size = header["size"]
+            if head_end > len(data) or not isinstance(size, int) or not 0 <= size <= MAX_TOKENS:
+                raise ValueError
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise _damaged("its header can't be read") from None
+        ids = {
+            key: _within(header.get(key, []), size, key)
+            for key in ("special", "eos", "literal", "holes")
+        }
+        holes = ids["holes"]
+        long = header.get("long", {})
+        blocks = (size + BLOCK - 1) // BLOCK
+        starts_at = head_end
+        lengths_at = starts_at + 4 * blocks
+        blob_at = lengths_at + size
+        lengths = data[lengths_at:blob_at]
+        if not isinstance(long, dict) or lengths.count(bytes([LONG])) != len(long):
+            raise _damaged("its long tokens don't add up")
+        total = sum(lengths)
+        for key, n in long.items():
+            is_long = key.isdigit() and int(key) < size and lengths[int(key)] == LONG
+            if not (is_long and isinstance(n, int) and n >= LONG):
+                raise _damaged("its long tokens don't add up")
+            total += n - LONG
+        if len(lengths) != size or len(data) != blob_at + total:
+            raise VocabularyError(
+                f"damaged vocabulary file: it has {len(data)} bytes and its header asks for {blob_at + total}; fetch or pack it again"
+            )
+
+        def start(block: int) -> int:
+            at = starts_at + 4 * block
+            return int.from_bytes(data[at : at + 4], "little")
+
+        def length(i: int) -> int:
+            n = lengths[i]
+            return int(long[str(i)]) if n == LONG else n
+
+        def total_length(first: int, last: int) -> int:
+            part = lengths[first:last]
+            if long and LONG in part:
+                return sum([length(i) for i in range(first, last)])
+            return sum(part)
+
+        # The numbers above come from the same file as the block starts do; one wrong start would
+        # give wrong text in silence.
+        at = 0
+        for block in range(blocks):
+            if start(block) != at:
+                raise _damaged("its offsets don't add up")
+            at += total_length(block * BLOCK, min(block * BLOCK + BLOCK, size))
+
+        def stored(i: int) -> bytes | None:
+            if i in holes:
+                return None
+            begin = blob_at + start(i // BLOCK) + total_length(i - i % BLOCK, i)
+            return data[begin : begin + length(i)]
+
+        rules = header.get("rules")
+        try:
+            read_rules(rules)
+        except TokenizerFormatError as error:
+            raise VocabularyError("this vocabulary file can't be used: " + str(error)) from None
+        vocabulary = cls(
+            size,
+            stored,
+            rules,
+            ids["special"],
+            ids["eos"],
+            ids["literal"],
+            bool(header.get("clean_up")),
+            bool(header.get("silent")),
+        )
+        vocabulary._packed = data
+        return vocabulary
+
+
+def _shallow(head: bytes) -> str:
+    """Return the text of a header that is not nested too deep to be parsed: in WebAssembly 3,000
+    levels end the interpreter for good.
+    """
+    depth = 0
+    for byte in head:
+        if byte == 0x5B or byte == 0x7B:
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ValueError
+        elif byte == 0x5D or byte == 0x7D:
+            depth -= 1
+    return head.decode()
+
+
+class ByteVocabulary(Vocabulary):
+    """The vocabulary of engines that emit bytes: ids 0..255 are bytes, every other id is silent.
+
+    >>> v = ByteVocabulary()
+    >>> v.token_bytes(0xE4), v.token_bytes(50000), len(v)
+    (b'\\xe4', b'', 256)
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        Vocabulary.__init__(self, 256, lambda i: bytes([i]), BYTES, silent=True)

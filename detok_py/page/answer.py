@@ -1,0 +1,465 @@
+"""One answer of a bridge, from WebSocket frames to typed text. Sans-I/O.
+
+In: batches of frames (inbox.py), and the fact that a socket opened or was lost. Out: one JSON text
+a call. Held: the session's position, the decoder, events that wait for a vocabulary.
+
+Every method that web/src/socket.js calls returns the same object as JSON, with what there is to do:
+
+    send    frames for the socket, in order
+    close   [code, reason] when the socket is to be closed
+    fetch   {"sha256", "size", "url"} when a vocabulary is to be fetched and given to `vocabulary`
+    retry   seconds after which another socket is to be opened
+    events  in the order of the stream:
+
+    {"type": "hello", "engine", "vocabulary"}
+    {"type": "started", "id", "data", "position"}
+    {"type": "text", "deltas", "rows", "count", "position", "held", "waiting"}
+    {"type": "finished", "reason", "note", "position", "deltas"}
+    {"type": "failed", "code", "message", "retry", "position", "deltas"}
+    {"type": "notice", "code", "message"}
+    {"type": "pong"}
+
+A delta is `[channel, text]`. `held` counts the bytes of an unfinished character, `waiting` is the
+text that may become a stop string or a tag. The deltas of `finished` and `failed` are what was held
+and is text now that nothing more comes. An answer with details has `rows` instead of `deltas`, one
+for each token:
+
+    [id or null, bytes in hex, deltas, held bytes in hex, waiting text, name of a skipped special token]
+"""
+
+import json
+from typing import Any
+
+from ..decode.chat import ChatStream
+from ..decode.detokenizer import Detokenizer
+from ..decode.utf8 import StreamingDetokenizer
+from ..decode.vocabulary import Vocabulary
+from ..errors import DetokError, VocabularyError
+from ..protocol import events as s
+from ..protocol.client import ClientSession
+from ..protocol.wire import ENGINE_DOWN, RESUME_EXPIRED, VOCABULARY_MISMATCH
+from .inbox import given_bytes, unpack_batch
+
+# What a close code means to a person, for a bridge that gives no reason itself.
+CLOSED = {
+    1001: "The bridge has been stopped. Start it again, then try again.",
+    1006: "The connection to the bridge was lost. Check that it is running, then try again.",
+    1008: "The bridge refused the connection. Open this page from the address that the bridge printed.",
+    1009: "The request is too large for the bridge. Shorten the text.",
+    1011: "The bridge failed. What it printed where it was started says why.",
+    1012: "The bridge is restarting. Try again in a moment.",
+    4400: "The bridge did not understand this page. Reload the page, so that both are of one version.",
+    4401: "The bridge wants a token. Open the address that it printed, which has the token in it.",
+    4403: "The bridge refused this page's address. Open the address that it printed.",
+    4404: "The bridge has no such engine.",
+    4406: "The bridge speaks another protocol than this page. Reload the page, so that both are of one version.",
+    VOCABULARY_MISMATCH: "The engine's vocabulary is not the one that this page decodes with. Reload the page.",
+    RESUME_EXPIRED: "The bridge no longer keeps the rest of this answer. Ask again for the whole of it.",
+    4429: "The bridge is busy with other streams. Try again in a moment.",
+    4499: "The stream was cancelled.",
+    ENGINE_DOWN: "The engine is not answering. Start it, then try again.",
+}
+NO_VOCABULARY = (
+    "The bridge sends ids, and no vocabulary to read them with; ask for bytes, or start it with "
+    "--tokenizer."
+)
+
+_vocabularies: dict[str, Vocabulary] = {}
+
+
+def unpack_vocabulary(data: bytes, sha256: str = "") -> Vocabulary:
+    """Unpack a vocabulary and keep it for every stream that names it.
+
+    Raises VocabularyError if it is damaged, or if its SHA-256 is not `sha256`, where that is given:
+    ids decoded with the wrong table are fluent nonsense.
+    """
+    vocabulary = Vocabulary.unpack(data)
+    if sha256 and vocabulary.sha256 != sha256:
+        raise VocabularyError(
+            "The bridge announced the vocabulary "
+            + sha256[:12]
+            + "… and served "
+            + vocabulary.sha256[:12]
+            + "…, so nothing is decoded: ids of one read with the other give wrong text. Reload the "
+            "page; if this stays, restart the bridge."
+        )
+    _vocabularies[vocabulary.sha256] = vocabulary
+    return vocabulary
+
+
+def kept_vocabulary(sha256: Any) -> "Vocabulary | None":
+    """Return the vocabulary with this SHA-256, or None if it is not kept here."""
+    return _vocabularies.get(sha256) if isinstance(sha256, str) else None
+
+
+def named_vocabulary(sha256: str) -> Vocabulary:
+    """Return the vocabulary with this SHA-256. Raises VocabularyError if it is not kept here."""
+    vocabulary = _vocabularies.get(sha256)
+    if vocabulary is None:
+        raise VocabularyError(
+            "this worker has no vocabulary "
+            + str(sha256)[:12]
+            + "…; load it with loadVocabulary first"
+        )
+    return vocabulary
+
+
+def open_chat(
+    options: dict[str, Any],
+    detokenizer: "Detokenizer | StreamingDetokenizer",
+    tags: bool = False,
+) -> ChatStream:
+    """Return a ChatStream with the text options that JavaScript gives (`TextOptions` of
+    web/src/detok-stream.js). `tags` says whether tags and markers are looked for unless the options
+    say otherwise.
+    """
+    reasoning, tools = options.get("reasoning", tags), options.get("tools", tags)
+    return ChatStream(
+        detokenizer,
+        stop=[stop for stop in options.get("stop") or () if stop],
+        # With details the end of the answer is the engine's decision, and an end token is a row.
+        eos_ids=None if options.get("details") else (),
+        reasoning=("<think>", "</think>") if reasoning is True else _pair(reasoning),
+        tools=("<tool_call>", "</tool_call>") if tools is True else _pair(tools),
+        start=options.get("start") or "content",
+        trim_artifacts=bool(options.get("trimArtifacts", tags)),
+        include_stop=bool(options.get("includeStop")),
+    )
+
+
+def _pair(tags: Any) -> "tuple[str, str] | None":
+    """Return a pair of tags, or None if there is none."""
+    return (str(tags[0]), str(tags[1])) if tags else None
+
+
+def crossed(deltas: list[Any]) -> list[list[str]]:
+    """Return deltas as they cross to JavaScript: `[channel, text]` each."""
+    return [[delta.channel, delta.text] for delta in deltas]
+
+
+class Answer:
+    """One answer: a session of detok.v1 and a ChatStream.
+
+    `request` is JSON: {"prompt" or "messages" or "resume", "params", "want", "id"}, the options of
+    `open_chat`, "vocabulary" (the SHA-256 of a kept one that the bridge must have), "details" (rows
+    instead of deltas) and "singleBytes" (each raw byte is a row of its own). "resume" is the id of
+    a run that an earlier page began; it comes again from its beginning.
+
+    Text is decoded from ids while every id is known. If the engine loses ids (a Gap), decoding goes
+    on from bytes, and takes over what is held.
+    """
+
+    def __init__(self, request: str, max_attempts: int = 5) -> None:
+        self._options: dict[str, Any] = json.loads(request)
+        asked = self._options
+        self.session = ClientSession(max_attempts=max_attempts)
+        if asked.get("resume"):
+            self.session.attach(asked["resume"])
+        else:
+            self.session.generate(
+                prompt=asked.get("prompt"),
+                messages=asked.get("messages"),
+                params=asked.get("params"),
+                want=asked.get("want") or "both",
+                run_id=asked.get("id"),
+            )
+        self._chat: ChatStream | None = None
+        self._vocabulary: Vocabulary | None = None  # the one that the bridge must have
+        self._by_ids: Vocabulary | None = None  # the one that ids are decoded with
+        self._wanted: dict[str, Any] | None = None  # the vocabulary that is being fetched
+        self._waiting: list[Any] = []  # events that came while it is being fetched
+        self._over = False
+        if asked.get("vocabulary"):
+            self._use(named_vocabulary(asked["vocabulary"]))
+
+    # ---------------------------------------------------------------- what JavaScript tells
+
+    def opened(self) -> str:
+        """A socket is open."""
+        self.session.opened()
+        return self._outcome([])
+
+    def receive(self, given: "int | str") -> str:
+        """Take a batch of frames."""
+        events: list[Any] = []
+        for frame in unpack_batch(given_bytes(given)):
+            events += self.session.receive(frame)
+        return self._outcome(events)
+
+    def vocabulary(self, given: "int | str") -> str:
+        """Take the vocabulary that was asked for."""
+        assert self._wanted is not None
+        try:
+            self._use(unpack_vocabulary(given_bytes(given), self._wanted["sha256"]))
+        except VocabularyError as error:
+            return self._refuse(str(error))
+        return self._outcome([])
+
+    def no_vocabulary(self, why: str) -> str:
+        """The vocabulary that was asked for could not be fetched."""
+        return self._refuse(
+            "The vocabulary could not be fetched from the bridge ("
+            + why
+            + "), so nothing is decoded. Reload the page."
+        )
+
+    def lost(self, code: int, reason: str, random: float) -> str:
+        """The socket is gone. `retry` says when to open another; without it the stream is over."""
+        seconds = self.session.lost(code, random)
+        if seconds is not None:
+            return self._outcome([], seconds)
+        sentence = (
+            CLOSED.get(code)
+            or reason
+            or "The bridge closed the connection (code " + str(code) + ")."
+        )
+        return self._outcome(self.session.give_up(code, sentence))
+
+    def cancel(self) -> str:
+        """Ask the engine to stop; what it has sent already still comes."""
+        self.session.cancel()
+        return self._outcome([])
+
+    def give_up(self) -> str:
+        """End the answer now, and wait for nothing more."""
+        return self._abandon(4499, CLOSED[4499])
+
+    def pause(self, paused: bool) -> str:
+        """Stop or resume giving credit: without credit the bridge makes its engine wait."""
+        self.session.paused = paused
+        if not paused:
+            self.session.acknowledge()
+        return self._outcome([])
+
+    def ping(self) -> str:
+        """Ask the bridge for a sign of life."""
+        self.session.ping()
+        return self._outcome([])
+
+    # ---------------------------------------------------------------- tokens to text
+
+    def begin(self, vocabulary: "Vocabulary | None") -> None:
+        """Begin to decode: from ids of this vocabulary, or from bytes."""
+        self._by_ids = vocabulary
+        self._chat = open_chat(
+            self._options,
+            StreamingDetokenizer() if vocabulary is None else Detokenizer(vocabulary),
+            tags=not self._options.get("details"),
+        )
+
+    def row(self, token_id: "int | None", data: "bytes | None") -> list[Any]:
+        """Decode one token and return its row; `data` are its bytes, if the engine gave them.
+
+        Raises VocabularyError for an unknown id, and the stream is as it was before.
+        """
+        name = None
+        vocabulary = self._by_ids
+        if vocabulary is not None and token_id is not None:
+            if token_id in vocabulary.special_ids:
+                name, data = vocabulary.stored_bytes(token_id).decode(), b""
+            elif data is None:
+                data = vocabulary.token_bytes(token_id)
+        deltas = self._decode(None if token_id is None else [token_id], data)
+        held, waiting = self._held()
+        return [token_id, (data or b"").hex(), deltas, held.hex(), waiting, name]
+
+    def flush(self) -> list[list[str]]:
+        """End the text; return what was held, as deltas."""
+        return [] if self._chat is None else crossed(self._chat.flush())
+
+    def _decode(self, ids: "list[int] | None", data: "bytes | None") -> list[list[str]]:
+        """Return the deltas of some ids, or of bytes whose ids are not known."""
+        assert self._chat is not None
+        if self._by_ids is not None and ids is not None:
+            return crossed(self._chat.feed(ids))
+        if data is None:
+            raise VocabularyError(NO_VOCABULARY)
+        deltas = [] if self._by_ids is None else self._go_on_by_bytes()
+        return deltas + crossed(self._chat.feed(data))
+
+    def _go_on_by_bytes(self) -> list[list[str]]:
+        """Decode from bytes instead of ids from here on; what is held goes on with them."""
+        assert self._chat is not None
+        _, channels, own, counts = self._chat.save()
+        held = self._chat.detokenizer.held
+        self.begin(None)
+        self._chat.load((self._chat.detokenizer.save(), channels, own, counts))
+        return crossed(self._chat.feed(held))
+
+    def _held(self) -> tuple[bytes, str]:
+        """Return the bytes and the text that are held."""
+        chat = self._chat
+        if chat is None or chat.finish_reason is not None:
+            return b"", ""
+        return chat.detokenizer.held, chat.held
+
+    # ---------------------------------------------------------------- events
+
+    def _use(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        # From here on a bridge with another vocabulary is refused, also after a reconnect.
+        self.session.vocabulary_sha256 = vocabulary.sha256
+        self._wanted = None
+
+    def _refuse(self, sentence: str) -> str:
+        """End the answer because its vocabulary cannot be had."""
+        self.session.cancel()
+        self.session.closing = (VOCABULARY_MISMATCH, "vocabulary mismatch")
+        return self._abandon(VOCABULARY_MISMATCH, sentence)
+
+    def _abandon(self, code: int, sentence: str) -> str:
+        """End the answer, and drop the events that wait for a vocabulary.
+
+        The failure is told even if the session has ended: its end may be among those events.
+        """
+        self._waiting = []
+        self._wanted = None
+        self.session.give_up(code, sentence)
+        return self._outcome([s.Failed(code, sentence, False, self.session.position)])
+
+    def _outcome(self, events: list[Any], retry: "float | None" = None) -> str:
+        out: dict[str, Any] = {"events": []}
+        waiting, self._waiting = self._waiting + events, []
+        for n, event in enumerate(waiting):
+            if self._wanted is not None and not isinstance(event, s.Failed):
+                self._waiting = waiting[n:]
+                break
+            self._add(event, out["events"])
+            if self._wanted is not None:
+                out["fetch"] = self._wanted
+        send = self.session.frames()
+        if send:
+            out["send"] = send
+        if self.session.closing:
+            out["close"] = self.session.closing
+        if retry is not None:
+            out["retry"] = retry
+        return json.dumps(out, separators=(",", ":"))
+
+    def _add(self, event: Any, out: list[Any]) -> None:
+        """Add what an event of the session means for the page."""
+        if isinstance(event, s.Hello):
+            self._hello(event)
+            out.append({"type": "hello", "engine": event.engine, "vocabulary": event.vocabulary})
+        elif isinstance(event, s.Started):
+            if self._chat is None:
+                self.begin(None if event.data == "bytes" else self._vocabulary)
+            out.append(
+                {"type": "started", "id": event.id, "data": event.data, "position": event.position}
+            )
+        elif isinstance(event, (s.Bytes, s.Tokens, s.Gap)):
+            self._data(event, out)
+        elif isinstance(event, s.Finished):
+            self._finish(out, event.reason, event.note, event.position)
+        elif isinstance(event, s.Failed):
+            self._fail(out, event.code, event.message, event.retry, event.position)
+        elif isinstance(event, s.Notice):
+            out.append({"type": "notice", "code": event.code, "message": event.message})
+        else:
+            out.append({"type": "pong"})
+
+    def _hello(self, event: Any) -> None:
+        """Take up the bridge's vocabulary, or ask for it if it is not kept here."""
+        wanted = event.vocabulary
+        if self._vocabulary is not None or not isinstance(wanted, dict) or not wanted.get("sha256"):
+            return
+        known = _vocabularies.get(wanted["sha256"])
+        if known is not None:
+            self._use(known)
+        else:
+            self._wanted = wanted
+
+    def _data(self, event: Any, out: list[Any]) -> None:
+        """Decode what one data frame brought."""
+        chat = self._chat
+        if self._over or chat is None:
+            return
+        text: dict[str, Any] = {"type": "text"}
+        failure: DetokError | None = None
+        count = 0
+        if self._options.get("details"):
+            rows: list[Any] = []
+            text["rows"] = rows
+            for ids, data, size in self._tokens(event):
+                try:
+                    rows.append(self.row(ids[0] if ids else None, data))
+                except DetokError as error:
+                    failure = error
+                    break
+                count += size
+                if self._chat is not None and self._chat.finish_reason == "stop":
+                    break
+        else:
+            text["deltas"], count, failure = self._whole(event)
+        chat = self._chat
+        held, text["waiting"] = self._held()
+        text["held"] = len(held)
+        text["count"] = count
+        position = text["position"] = event.position + count
+        out.append(text)
+        if failure is not None:
+            self.session.cancel()
+            self._fail(out, VOCABULARY_MISMATCH, str(failure), False, position)
+        elif chat is not None and chat.finish_reason == "stop":
+            self.session.cancel()
+            self._finish(out, "stop", None, position)
+
+    def _whole(self, event: Any) -> tuple[list[list[str]], int, "DetokError | None"]:
+        """Decode a data frame in one step. Return its deltas, how many positions were decoded, and
+        the error that stopped it.
+        """
+        deltas: list[list[str]] = []
+        count = 0
+        try:
+            if isinstance(event, s.Tokens):
+                data = None if event.pieces is None else b"".join(event.pieces)
+                return self._decode(event.ids, data), len(event.ids), None
+            deltas = self._decode(None, event.data)
+            return deltas, len(event.data) if isinstance(event, s.Bytes) else event.count, None
+        except DetokError:
+            # A chunk is decoded whole or not at all; what comes before the unknown id is text.
+            for ids, data, size in self._tokens(event):
+                try:
+                    deltas += self._decode(ids, data)
+                except DetokError as error:
+                    return deltas, count, error
+                count += size
+        return deltas, count, None
+
+    def _tokens(self, event: Any) -> list[tuple["list[int] | None", "bytes | None", int]]:
+        """Return what a data frame brought, as (ids, bytes, positions) for each row."""
+        if isinstance(event, s.Tokens):
+            pieces = event.pieces or [None] * len(event.ids)
+            return [([i], pieces[n], 1) for n, i in enumerate(event.ids)]
+        if isinstance(event, s.Gap):
+            return [(None, event.data, event.count)]
+        if self._options.get("singleBytes"):
+            return [(None, bytes([byte]), 1) for byte in event.data]
+        return [(None, event.data, len(event.data))]
+
+    def _finish(self, out: list[Any], reason: str, note: "str | None", position: int) -> None:
+        self._end(out, {"type": "finished", "reason": reason, "note": note, "position": position})
+
+    def _fail(self, out: list[Any], code: int, message: str, retry: bool, position: int) -> None:
+        self._end(
+            out,
+            {
+                "type": "failed",
+                "code": code,
+                "message": message,
+                "retry": retry,
+                "position": position,
+            },
+        )
+
+    def _end(self, out: list[Any], event: dict[str, Any]) -> None:
+        """Tell the end, once, with what was held. A cancelled stream's own end comes later and says
+        nothing new.
+        """
+        if self._over:
+            return
+        self._over = True
+        event["deltas"] = self.flush()
+        if self._chat is not None and self._chat.finish_reason == "stop" and "reason" in event:
+            event["reason"] = "stop"
+        out.append(event)

@@ -1,0 +1,5 @@
+"""Regular expressions with the Unicode classes that tokenizers are written for.
+
+Runs in: CPython, Pyodide.
+Imports: errors.
+"""

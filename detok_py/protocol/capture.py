@@ -1,0 +1,261 @@
+"""`.detok.jsonl`: a recorded stream, to be replayed, shared, or attached to a bug report.
+
+In: records (seconds since the record before, kind, value). Out: lines of JSON, and back. The format
+follows asciicast v3: a header line, then one array a line:
+
+    {"detok": 1, "vocabulary": {"sha256": …, "size": …}, "engine": {…}, "protocol": "detok.v1", …}
+    [0.012, "b", "8J+Y"]                 raw bytes, base64, cut as they came
+    [0.010, "i", [3, 300]]               token ids
+    [0.010, "t", [[3, "8J8="], …]]       token ids with their bytes
+    [0.010, "g", [2, "44GC"]]            2 tokens whose ids are not known, and their bytes
+    [0.010, "x", "text"]                 text, decoded by the engine
+    [0.250, "j", {"type": "finished"}]   an event
+
+Prompts and messages are left out unless asked for, because captures are shared. A capture can also
+be read from a HAR file with WebSocket frames, as the developer tools of browsers save it, and from
+the body of a server-sent event stream.
+
+>>> text = write_capture({"engine": {"name": "demo"}}, [(0.0, "b", b"\\xf0\\x9f"), (0.5, "b", b"\\x98\\x80")])
+>>> print(text, end="")
+{"detok":1,"engine":{"name":"demo"}}
+[0,"b","8J8="]
+[0.5,"b","mIA="]
+>>> read_capture(text).records[1]
+Record(seconds=0.5, kind='b', value=b'\\x98\\x80')
+"""
+
+import json
+from binascii import a2b_base64, b2a_base64
+from collections import namedtuple
+from typing import Any, Iterable
+
+from ..errors import CaptureError, RemoteProtocolError
+from . import wire
+from .event_shapes import read_event
+from .sse import EventReader
+
+Capture = namedtuple("Capture", ["header", "records"])
+Record = namedtuple("Record", ["seconds", "kind", "value"])
+
+BYTES, IDS, TOKENS, GAP, TEXT, EVENT = "b", "i", "t", "g", "x", "j"
+MAX_SIZE = 64 << 20
+MAX_SECONDS = 24 * 3600.0
+PRIVATE = ("prompt", "messages", "text")
+
+
+def write_capture(
+    header: dict[str, Any], records: Iterable[tuple[float, str, Any]], *, keep_prompt: bool = False
+) -> str:
+    """Return the capture as text.
+
+    `header` gets `detok` and loses prompts, and so do `generate` events, unless `keep_prompt`.
+    """
+    head: dict[str, Any] = {"detok": 1}
+    head.update(header if keep_prompt else _without_prompt(header))
+    lines = [_json(head)]
+    for seconds, kind, value in records:
+        if kind == BYTES:
+            value = _base64(value)
+        elif kind == TOKENS:
+            value = [[i, _base64(data)] for i, data in value]
+        elif kind == GAP:
+            value = [value[0], _base64(value[1])]
+        elif kind == EVENT and not keep_prompt and value.get("type") == "generate":
+            value = _without_prompt(value)
+        seconds = round(seconds, 6)
+        seconds = int(seconds) if seconds == int(seconds) else seconds
+        lines.append(_json([seconds, kind, value]))
+    return "\n".join(lines) + "\n"
+
+
+def read_capture(text: str) -> Capture:
+    """Return (header, records) of a capture. Raises CaptureError, naming the line."""
+    _check_size(text)
+    lines = text.lstrip("\ufeff").split("\n")
+    header = _parse(lines[0], 1)
+    if not isinstance(header, dict) or "detok" not in header:
+        raise CaptureError(
+            'not a detok capture: the first line must be an object with "detok", like {"detok":1}.'
+        )
+    if header["detok"] != 1:
+        raise CaptureError(
+            f"the capture has version {header['detok']!r}, and this detok reads version 1. Use a newer detok."
+        )
+    records = []
+    for number in range(1, len(lines)):
+        line = lines[number].strip()
+        # asciicast allows comment lines.
+        if line and not line.startswith("#"):
+            records.append(_record(_parse(line, number + 1), number + 1))
+    return Capture(header, records)
+
+
+def record_of(seconds: float, frame: str | bytes) -> Record:
+    """Return a detok.v1 frame as a record. Raises RemoteProtocolError if it is not detok.v1.
+
+    >>> record_of(0.01, b"\\x01\\x03")
+    Record(seconds=0.01, kind='i', value=[3])
+    """
+    if isinstance(frame, str):
+        return Record(seconds, EVENT, wire.read_message(frame))
+    op, value = wire.read_data(frame)
+    return Record(seconds, (BYTES, IDS, TOKENS, GAP)[op], value)
+
+
+def read_har(text: str) -> Capture:
+    """Return the detok.v1 stream in a HAR file. Raises CaptureError.
+
+    Browsers save the frames of a WebSocket as `_webSocketMessages` (an extension of HAR 1.2): text
+    as it is, binary data in base64. The first socket that speaks detok.v1 is read.
+    """
+    _check_size(text)
+    har = _parse(text, 1)
+    try:
+        sockets = [
+            entry["_webSocketMessages"]
+            for entry in har["log"]["entries"]
+            if entry.get("_webSocketMessages")
+        ]
+    except (KeyError, TypeError, AttributeError):
+        raise CaptureError("not a HAR file: it has no log.entries.") from None
+    for messages in sockets:
+        records = _frames_of(messages)
+        if records:
+            hello = records[0].value if records[0].kind == EVENT else {}
+            header = {"detok": 1, "protocol": wire.SUBPROTOCOL, "source": "har"}
+            for name in ("engine", "vocabulary"):
+                if isinstance(hello, dict) and name in hello:
+                    header[name] = hello[name]
+            return Capture(header, records)
+    raise CaptureError(
+        "this HAR file has no detok.v1 socket; open the developer tools before the stream starts, and save it again."
+    )
+
+
+def read_sse(data: bytes) -> Capture:
+    """Return the token stream in a body of server-sent events, as one of these servers sends it: an
+    OpenAI-compatible server, llama-server, vLLM, SGLang or TGI.
+
+    A record has the bytes of an event if there are any, else its ids, else its text. Such a body
+    has no times, so every record is at 0. Raises CaptureError if no event has any of these.
+    """
+    reader = EventReader()
+    records = []
+    counted = 0
+    for event in reader.feed(data) + reader.flush():
+        said = read_event(_parse(event.data, event.line), counted)
+        if said is None:
+            continue
+        counted = max(counted, said.total or 0)
+        if said.data is not None:
+            records.append(Record(0.0, BYTES, said.data))
+        elif said.ids:
+            records.append(Record(0.0, IDS, said.ids))
+        elif said.text:
+            records.append(Record(0.0, TEXT, said.text))
+    if not records:
+        raise CaptureError(
+            "there is no token stream in this: no line begins with 'data:' and has text, ids or bytes."
+        )
+    return Capture({"detok": 1, "source": "sse"}, records)
+
+
+def _frames_of(messages: Any) -> list[Any]:
+    """Return the frames that a socket received, as records; [] if they are not detok.v1."""
+    records = []
+    last = None
+    try:
+        for message in messages:
+            if message.get("type") == "receive":
+                frame = message["data"]
+                if message.get("opcode") == 2:
+                    frame = a2b_base64(frame.encode())
+                at = float(message.get("time", 0))
+                records.append(record_of(max(0.0, at - last) if last is not None else 0.0, frame))
+                last = at
+    except Exception:  # whatever the file has in place of frames
+        return []
+    return records
+
+
+def _record(line: Any, number: int) -> Any:
+    if not isinstance(line, list) or len(line) != 3:
+        raise CaptureError(f"line {number} must be [seconds, kind, value].")
+    seconds, kind, value = line
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, (int, float))
+        or not 0 <= seconds <= MAX_SECONDS
+    ):
+        raise CaptureError(
+            f"line {number}: the seconds since the line before must be a number from 0 to {MAX_SECONDS:g}."
+        )
+    if kind not in (BYTES, IDS, TOKENS, GAP, TEXT, EVENT):
+        raise CaptureError(
+            f"line {number} has the kind {str(kind)[:20]!r}; the kinds are b, i, t, g, x and j."
+        )
+    try:
+        if kind == BYTES:
+            value = _bytes(value)
+        elif kind == IDS:
+            _check_ids(value)
+        elif kind == TOKENS:
+            _check_ids([i for i, _ in value])
+            value = [(i, _bytes(data)) for i, data in value]
+        elif kind == GAP:
+            _check_ids(value[:1])
+            value = (value[0], _bytes(value[1]))
+        elif not isinstance(value, str if kind == TEXT else dict):
+            raise ValueError
+    except Exception:  # MicroPython's base64 raises it
+        raise CaptureError(f"line {number} has a wrong value for the kind {kind!r}.") from None
+    return Record(float(seconds), kind, value)
+
+
+def _check_ids(value: Any) -> None:
+    if not isinstance(value, list) or not all(
+        isinstance(i, int) and not isinstance(i, bool) and 0 <= i <= wire.MAX_ID for i in value
+    ):
+        raise ValueError
+
+
+def _bytes(value: Any) -> bytes:
+    data = a2b_base64(value.encode())  # bytes, because MicroPython takes no str here
+    if _base64(data) != value:
+        raise ValueError
+    return data
+
+
+def _base64(data: bytes) -> str:
+    return b2a_base64(data).decode().rstrip("\n")
+
+
+def _without_prompt(fields: dict[str, Any]) -> dict[str, Any]:
+    out = {name: fields[name] for name in fields if name not in PRIVATE}
+    if isinstance(out.get("params"), dict):
+        out["params"] = _without_prompt(out["params"])
+    return out
+
+
+def _check_size(text: str) -> None:
+    if len(text) > MAX_SIZE:
+        raise CaptureError(
+            f"the file has {len(text) >> 20} MiB; at most {MAX_SIZE >> 20} MiB are read."
+        )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _parse(text: str, number: int) -> Any:
+    if wire.depth(text) > wire.MAX_DEPTH:
+        raise CaptureError(f"line {number} is nested deeper than {wire.MAX_DEPTH}.")
+    try:
+        value = json.loads(text)
+        wire.check_plain(value)
+    except (ValueError, RemoteProtocolError):
+        raise CaptureError(
+            f"line {number} is not JSON; a capture has one JSON value a line."
+        ) from None
+    return value

@@ -1,0 +1,298 @@
+"""detok.v1: messages to WebSocket frames and back, sans-I/O.
+
+In: messages and data. Out: frames, `str` for a text frame and `bytes` for a binary one. Held:
+nothing.
+
+A text frame is one JSON object with a `type`. A binary frame is one op byte, then the payload. RFC
+6455 requires text frames to be valid UTF-8, so only a binary frame can carry part of a character.
+
+    op     payload                              one entry is
+    0x00   raw bytes                            a byte
+    0x01   id, id, …                            a token
+    0x02   (id, length, bytes) …                a token with its bytes
+    0x03   count, length, bytes                 `count` tokens whose ids are not known, and their bytes
+
+Numbers are unsigned LEB128 in their shortest form, at most 2³² - 1. A frame may have any number of
+entries (0x03: one). Where frames are cut has no meaning: what was sent is the joined payloads, and
+the SHA-256 in `finished` is that of the joined payloads.
+
+>>> data_frame(BYTES, b"\\xf0\\x9f"), data_frame(IDS, pack_ids([3, 300]))
+(b'\\x00\\xf0\\x9f', b'\\x01\\x03\\xac\\x02')
+>>> read_data(b"\\x02\\x03\\x02\\xf0\\x9f")
+(2, [(3, b'\\xf0\\x9f')])
+>>> read_message(message("ack", n=64))["n"]
+64
+"""
+
+import json
+from typing import Any, Iterable
+
+from ..errors import RemoteProtocolError
+
+SUBPROTOCOL = "detok.v1"
+
+BYTES = 0
+IDS = 1
+TOKENS = 2
+GAP = 3
+OPS = {"bytes": (BYTES,), "ids": (IDS,), "both": (TOKENS, GAP)}  # by what a stream carries
+
+_LONE_SURROGATE = "A string in a message has a lone surrogate."
+_NOT_JSON = "A text frame must be JSON."
+MAX_DEPTH = 64
+MAX_MESSAGE = 1 << 20
+MAX_ID = (1 << 32) - 1
+
+# Close codes. 4000 + the HTTP status that means the same.
+BAD_MESSAGE = 4400
+UNAUTHORISED = 4401
+FORBIDDEN_ORIGIN = 4403
+NO_SUCH_ENGINE = 4404
+WRONG_SUBPROTOCOL = 4406
+VOCABULARY_MISMATCH = 4409
+RESUME_EXPIRED = 4410
+BUSY = 4429
+CANCELLED = 4499
+ENGINE_DOWN = 4503
+
+# The close codes after which a client reconnects: going away, abnormal, restarting, busy, engine
+# down.
+RETRY_CODES = (1001, 1006, 1012, BUSY, ENGINE_DOWN)
+
+
+def message(kind: str, **fields: Any) -> str:
+    """Return the text frame of a message; fields that are None are left out.
+
+    >>> message("finished", reason="eos", tokens=3, sha256=None)
+    '{"type":"finished","reason":"eos","tokens":3}'
+    """
+    out: dict[str, Any] = {"type": kind}
+    out.update({name: fields[name] for name in fields if fields[name] is not None})
+    return json.dumps(out, separators=(",", ":"))
+
+
+def read_message(frame: str) -> dict[str, Any]:
+    """Return the message in a text frame: a dict with a `type`.
+
+    Raises RemoteProtocolError (4400) if the frame is too long, is nested deeper than 64, is not a
+    JSON object, or has NaN or a lone surrogate. The depth is counted before parsing, because
+    parsing a deeply nested text can exhaust the stack of a WebAssembly interpreter.
+    """
+    if len(frame) > MAX_MESSAGE:
+        raise RemoteProtocolError(
+            f"A message must have at most {MAX_MESSAGE} characters, not {len(frame)}."
+        )
+    if depth(frame) > MAX_DEPTH:
+        raise RemoteProtocolError(f"A message must not be nested deeper than {MAX_DEPTH}.")
+    try:
+        out = json.loads(frame)
+    except ValueError as error:
+        # `from None`: the parser's error has the whole document, and a prompt must not reach a log.
+        # MicroPython's parser refuses a lone surrogate.
+        raise RemoteProtocolError(
+            _LONE_SURROGATE if "surrogate" in str(error) else _NOT_JSON
+        ) from None
+    if not isinstance(out, dict) or not isinstance(out.get("type"), str):
+        raise RemoteProtocolError('A message must be an object with a type, like {"type":"ping"}.')
+    check_plain(out)
+    return out
+
+
+def data_frame(op: int, payload: bytes) -> bytes:
+    """Return the binary frame of a payload."""
+    return bytes([op]) + payload
+
+
+def read_data(frame: bytes) -> tuple[int, Any]:
+    """Return (op, entries) of a binary frame: bytes, ids, (id, bytes) pairs, or (count, bytes).
+
+    Raises RemoteProtocolError (4400) for an unknown op or a payload that ends inside a number or a
+    token.
+    """
+    if not frame:
+        raise RemoteProtocolError("A binary frame must have an op byte.")
+    op = frame[0]
+    if op >= len(_UNPACK):
+        raise RemoteProtocolError(f"Unknown op byte {op}; detok.v1 has 0 to 3.")
+    return op, _UNPACK[op](frame[1:])
+
+
+def pack_number(n: int) -> bytes:
+    """Return `n` as unsigned LEB128.
+
+    >>> pack_number(300)
+    b'\\xac\\x02'
+    """
+    if 0 <= n < 128:
+        return bytes([n])
+    if n < 0 or n > MAX_ID:
+        raise ValueError(f"{n} does not fit: a number in detok.v1 is 0 to {MAX_ID}.")
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def unpack_number(payload: bytes, at: int) -> tuple[int, int]:
+    """Return (number, where the next entry begins).
+
+    >>> unpack_number(b"\\xac\\x02", 0)
+    (300, 2)
+    """
+    n = 0
+    for shift in (0, 7, 14, 21, 28):
+        if at >= len(payload):
+            raise RemoteProtocolError("A binary frame ends inside a number.")
+        byte = payload[at]
+        at += 1
+        n |= (byte & 127) << shift
+        if byte < 128:
+            # Only the shortest form is valid, so the same ids always have the same SHA-256.
+            if (byte == 0 and shift) or n > MAX_ID:
+                break
+            return n, at
+    raise RemoteProtocolError(f"A number must be at most {MAX_ID}, in its shortest form.")
+
+
+def pack_ids(ids: Iterable[int]) -> bytes:
+    """Return the payload of a 0x01 frame."""
+    return b"".join([pack_number(i) for i in ids])
+
+
+def unpack_ids(payload: bytes) -> list[int]:
+    """Return the ids in the payload of a 0x01 frame.
+
+    >>> unpack_ids(b"\\x03\\xac\\x02")
+    [3, 300]
+    """
+    out = []
+    at = 0
+    while at < len(payload):
+        n, at = unpack_number(payload, at)
+        out.append(n)
+    return out
+
+
+def pack_tokens(tokens: Iterable[tuple[int, bytes]]) -> bytes:
+    """Return the payload of a 0x02 frame."""
+    out = []
+    for i, piece in tokens:
+        out.append(pack_number(i))
+        out.append(pack_number(len(piece)))
+        out.append(piece)
+    return b"".join(out)
+
+
+def unpack_tokens(payload: bytes) -> list[tuple[int, bytes]]:
+    """Return the (id, bytes) pairs in the payload of a 0x02 frame."""
+    out = []
+    at = 0
+    while at < len(payload):
+        i, at = unpack_number(payload, at)
+        piece, at = _unpack_bytes(payload, at)
+        out.append((i, piece))
+    return out
+
+
+def pack_gap(count: int, data: bytes) -> bytes:
+    """Return the payload of a 0x03 frame: `count` tokens of unknown ids, whose bytes are `data`."""
+    return pack_number(count) + pack_number(len(data)) + data
+
+
+def unpack_gap(payload: bytes) -> tuple[int, bytes]:
+    """Return (count, bytes) in the payload of a 0x03 frame."""
+    count, at = unpack_number(payload, 0)
+    data, at = _unpack_bytes(payload, at)
+    if at != len(payload) or count < 1:
+        raise RemoteProtocolError(
+            "A 0x03 frame must have a count of at least 1, a length and that many bytes."
+        )
+    return count, data
+
+
+_UNPACK: tuple[Any, ...] = (bytes, unpack_ids, unpack_tokens, unpack_gap)  # by op
+
+
+def split_at(op: int, payload: bytes, n: int) -> int:
+    """Return the offset in the payload after its first `n` positions (bytes for 0x00, tokens for
+    the others).
+
+    >>> split_at(IDS, b"\\x03\\xac\\x02\\x04", 2)
+    3
+    """
+    if op == BYTES:
+        return min(n, len(payload))
+    at = 0
+    if op == GAP:
+        if n == 0:
+            return 0
+        if n == unpack_number(payload, 0)[0]:
+            return len(payload)
+        raise RemoteProtocolError("A position must not be inside a 0x03 frame.")
+    while n > 0 and at < len(payload):
+        _, at = unpack_number(payload, at)
+        if op == TOKENS:
+            size, at = unpack_number(payload, at)
+            at += size
+        n -= 1
+    return at
+
+
+def _unpack_bytes(payload: bytes, at: int) -> tuple[bytes, int]:
+    size, at = unpack_number(payload, at)
+    if at + size > len(payload):
+        raise RemoteProtocolError("A binary frame ends inside a token.")
+    return payload[at : at + size], at + size
+
+
+def depth(text: str) -> int:
+    """Return how deep a JSON text is nested, or an upper bound that is at most `MAX_DEPTH`. Takes
+    linear time and does not recurse.
+
+    >>> depth('[' * 99 + ']' * 99), depth('{"a": "[[[["}')
+    (99, 5)
+    """
+    brackets = text.count("[") + text.count("{")
+    if brackets <= MAX_DEPTH:
+        return brackets
+    level = deepest = 0
+    inside = escaped = False
+    for ch in text:
+        if inside:
+            if escaped:
+                escaped = False
+            elif ch == "\\":
+                escaped = True
+            elif ch == '"':
+                inside = False
+        elif ch == '"':
+            inside = True
+        elif ch == "[" or ch == "{":
+            level += 1
+            deepest = max(deepest, level)
+        elif ch == "]" or ch == "}":
+            level -= 1
+    return deepest
+
+
+def check_plain(value: Any) -> None:
+    """Raise RemoteProtocolError for what the json module accepts and JSON does not have: NaN,
+    Infinity, lone surrogates.
+    """
+    if isinstance(value, str):
+        try:
+            value.encode("utf-8")
+        except UnicodeError:
+            raise RemoteProtocolError(_LONE_SURROGATE) from None
+    elif isinstance(value, float):
+        if value != value or value - value != 0:
+            raise RemoteProtocolError(_NOT_JSON)
+    elif isinstance(value, dict):
+        for key in value:
+            check_plain(key)
+            check_plain(value[key])
+    elif isinstance(value, list):
+        for item in value:
+            check_plain(item)

@@ -1,0 +1,67 @@
+"""`detok engines`, against servers with the responses of engines."""
+
+import json
+
+import pytest
+from engine_replay import Answer, Replay
+from test_engine_replay import llama, ollama, sglang, tgi, vllm
+
+from detok_py.bridge.engines.address import AddressError
+from detok_py.bridge.engines_command import PORTS, probe
+from detok_py.cli import main
+
+pytestmark = pytest.mark.native
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind", "fidelity"),
+    [
+        (llama(), "llama", "bytes"),
+        ({("GET", "/version"): Answer({"version": "0.33"}), **vllm()}, "vllm", "ids"),
+        (sglang(), "sglang", "ids"),
+        (tgi(), "tgi", "ids"),
+        ({("GET", "/api/version"): Answer({"version": "0.9"}), **ollama()}, "ollama", "text"),
+    ],
+)
+async def test_an_engine_that_answers_is_listed_with_its_fidelity(answers, kind, fidelity):
+    async with Replay(answers) as server:
+        found = await probe([server.url])
+    assert [(one.kind, one.fidelity, one.ready) for one in found] == [(kind, fidelity, None)]
+    assert "device not reported" in found[0].line
+
+
+async def test_a_loading_engine_is_listed_as_loading():
+    answers = {
+        **llama(),
+        ("GET", "/v1/models"): Answer({"error": {"message": "Loading model"}}, status=503),
+    }
+    async with Replay(answers) as server:
+        found = await probe([server.url])
+    assert "not ready" in found[0].ready
+
+
+async def test_another_server_is_not_listed():
+    async with Replay({}) as server:
+        assert await probe([server.url]) == []
+
+
+async def test_a_remote_address_is_refused():
+    with pytest.raises(AddressError):
+        await probe(["http://192.0.2.1:8080"], strict=True)
+
+
+def test_without_an_engine_it_prints_how_to_start_one(capsys):
+    assert main(["engines", "http://127.0.0.1:9"]) == 1
+    assert "llama-server -m model.gguf" in capsys.readouterr().out
+    assert main(["engines", "--json", "http://127.0.0.1:9"]) == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_the_usual_ports_are_probed_by_default():
+    assert {8080, 8000, 30000, 11434} <= set(PORTS)
+
+
+async def test_json_writes_one_object_per_line(capsys):
+    async with Replay(llama()) as server:
+        [seen] = await probe([server.url])
+    assert json.loads(json.dumps(seen._asdict()))["kind"] == "llama"

@@ -1,0 +1,939 @@
+"""The security checklist for a server on localhost: one test per item, over real sockets.
+
+The numbers are those of the list: 1-19 handshake, 20-24 HTTP, 25-36 WebSocket, 37-41 requests to
+engines, 42-44 output. 13 and 44 need a real browser and are in tests/browser; 37-41 are in
+test_engine_http.py.
+"""
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+import struct
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+import websockets
+from bridge_rig import TEXT, VOCABULARY, converse, eventually, running
+from starlette.routing import Route, WebSocketRoute
+from websockets.asyncio.client import connect
+
+from detok_py.bridge.assets import Assets
+from detok_py.bridge.gate import CSP, new_token
+from detok_py.bridge.server import application, is_loopback, routes
+from detok_py.protocol import wire
+from detok_py.protocol.client import ClientSession
+from detok_py.protocol.events import Failed
+from detok_py.protocol.server import RunStore
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+
+async def raw(bridge, request, seconds=5.0):
+    """Send bytes; return the response, up to the close or until nothing arrives for `seconds`."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", bridge.port)
+    try:
+        writer.write(request)
+        await writer.drain()
+        return await asyncio.wait_for(reader.read(1 << 20), seconds)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def status_of(answer):
+    return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else None
+
+
+def upgrade(bridge, *headers, host=None, path="/stream", subprotocols="detok.v1"):
+    lines = [
+        f"GET {path} HTTP/1.1",
+        f"Host: {host or bridge.host}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version: 13",
+        f"Sec-WebSocket-Protocol: {subprotocols}",
+        *headers,
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def get(bridge, path="/healthz", *headers, host=None, method="GET"):
+    host_line = [f"Host: {host or bridge.host}"] if host != "" else []
+    return (
+        "\r\n".join([f"{method} {path} HTTP/1.1", *host_line, *headers, "Connection: close"])
+        + "\r\n\r\n"
+    ).encode("latin-1")
+
+
+async def upgraded(bridge, *headers, **options):
+    """Return the status of an upgrade request; close the WebSocket if it was accepted."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", bridge.port)
+    try:
+        writer.write(upgrade(bridge, *headers, **options))
+        return status_of(await asyncio.wait_for(reader.readline(), 5))
+    finally:
+        await close_and_wait(writer)
+
+
+async def close_and_wait(writer):
+    """Close a raw connection and wait until it is closed."""
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+async def opened(bridge):
+    """Return a raw connection after its handshake and hello: (reader, writer)."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", bridge.port)
+    writer.write(upgrade(bridge, f"Origin: {bridge.url}"))
+    await reader.readuntil(b"\r\n\r\n")
+    head = await reader.readexactly(2)
+    size = head[1] & 127
+    if size == 126:
+        size = struct.unpack("!H", await reader.readexactly(2))[0]
+    await reader.readexactly(size)
+    return reader, writer
+
+
+def frame(opcode, payload, *, fin=True, masked=True, rsv=0, length=None):
+    head = bytes([(0x80 if fin else 0) | rsv << 4 | opcode])
+    size = len(payload) if length is None else length
+    mask = 0x80 if masked else 0
+    if size < 126:
+        head += bytes([mask | size])
+    elif size < 1 << 16:
+        head += bytes([mask | 126]) + struct.pack("!H", size)
+    else:
+        head += bytes([mask | 127]) + struct.pack("!Q", size)
+    if masked:
+        return head + b"\0\0\0\0" + payload
+    return head + payload
+
+
+async def close_code(reader, seconds=5.0):
+    """Return the code of the close frame, or None if the connection ends without one."""
+    try:
+        while True:
+            head = await asyncio.wait_for(reader.readexactly(2), seconds)
+            size = head[1] & 127
+            if size == 126:
+                size = struct.unpack("!H", await reader.readexactly(2))[0]
+            elif size == 127:
+                size = struct.unpack("!Q", await reader.readexactly(8))[0]
+            payload = await reader.readexactly(size)
+            if head[0] & 15 == 8:
+                return struct.unpack("!H", payload[:2])[0] if payload else 1005
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+
+
+def memory():
+    """Return the resident memory of this process in kB."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+# ---------------------------------------------------------------- handshake
+
+
+async def test_01_a_socket_without_an_origin_is_refused_unless_allowed():
+    async with running() as bridge:
+        assert await upgraded(bridge) == 403
+    async with running(gate={"require_origin": False}) as bridge:
+        assert await upgraded(bridge) == 101
+
+
+STRANGERS = {
+    2: ["null"],
+    3: ["https://evil.test", "http://evil.test", "file://", "chrome-extension://abc"],
+    4: [
+        "http://127.0.0.1:{other}",
+        "http://localhost:{other}",
+        "http://127.0.0.1",
+        "http://localhost",
+    ],
+    5: ["http://localhost.evil.test:{port}"],
+    6: ["http://127.0.0.1.evil.test:{port}"],
+    7: [
+        "http://192.168.1.5:{port}",
+        "http://10.0.0.1:{port}",
+        "http://[::2]:{port}",
+        "http://0.0.0.0:{port}",
+        "http://2130706433:{port}",
+    ],
+    8: [
+        "http://127.0.0.1:{port}.evil.test",
+        "http://127.0.0.1:{port}/",
+        "http://127.0.0.1:{port}x",
+        "xhttp://127.0.0.1:{port}",
+        "HTTP://127.0.0.1:{port}",
+        "http://LOCALHOST:{port}",
+        "http://localhost.:{port}",
+        "http://127.0.0.1.:{port}",
+        "http://user@127.0.0.1:{port}",
+        " ",
+    ],
+}
+
+
+@pytest.mark.parametrize("number", list(STRANGERS), ids=lambda n: f"{n:02}")
+async def test_02_to_08_an_origin_that_differs_from_the_bridges_is_refused(number):
+    async with running() as bridge:
+        for origin in STRANGERS[number]:
+            said = origin.format(port=bridge.port, other=bridge.port + 1)
+            assert await upgraded(bridge, f"Origin: {said}") == 403, said
+            assert (
+                status_of(await raw(bridge, get(bridge, "/healthz", f"Origin: {said}"))) == 403
+            ), said
+
+
+async def test_the_bridges_own_names_are_accepted():
+    async with running() as bridge:
+        for name in ("127.0.0.1", "localhost", "[::1]"):
+            host = f"{name}:{bridge.port}"
+            assert await upgraded(bridge, f"Origin: http://{host}", host=host) == 101
+
+
+async def test_only_the_allowed_origins_are_accepted():
+    async with running(gate={"allowed": ["http://localhost:3000"]}) as bridge:
+        assert await upgraded(bridge, "Origin: http://localhost:3000") == 101
+        assert await upgraded(bridge, "Origin: http://localhost:3001") == 403
+        answer = await raw(bridge, get(bridge, "/info", "Origin: http://localhost:3000"))
+        assert b"access-control-allow-origin: http://localhost:3000\r\n" in answer.lower()
+        preflight = await raw(
+            bridge, get(bridge, "/info", "Origin: http://localhost:3000", method="OPTIONS")
+        )
+        assert b"access-control-allow-origin: http://localhost:3000\r\n" in preflight.lower()
+
+
+async def test_09_two_origins_are_a_bad_request():
+    async with running() as bridge:
+        assert await upgraded(bridge, f"Origin: {bridge.url}", f"Origin: {bridge.url}") == 400
+        assert (
+            status_of(
+                await raw(
+                    bridge, get(bridge, "/", f"Origin: {bridge.url}", "Origin: http://evil.test")
+                )
+            )
+            == 400
+        )
+
+
+async def test_10_another_host_is_421():
+    async with running() as bridge:
+        for host in (
+            "evil.test",
+            f"evil.test:{bridge.port}",
+            f"127.0.0.1.evil.test:{bridge.port}",
+            f"localhost.:{bridge.port}",
+        ):
+            assert await upgraded(bridge, f"Origin: http://{host}", host=host) == 421
+            assert status_of(await raw(bridge, get(bridge, host=host))) == 421
+
+
+async def test_11_a_missing_or_repeated_host_is_a_bad_request():
+    async with running() as bridge:
+        assert status_of(await raw(bridge, get(bridge, host=""))) == 400
+        assert status_of(await raw(bridge, get(bridge, "/", f"Host: {bridge.host}"))) == 400
+        assert status_of(await raw(bridge, b"GET / HTTP/1.0\r\n\r\n")) == 400
+
+
+async def test_12_the_right_name_with_the_wrong_port_is_421():
+    async with running() as bridge:
+        for host in (f"127.0.0.1:{bridge.port + 1}", "127.0.0.1", "localhost"):
+            assert status_of(await raw(bridge, get(bridge, host=host))) == 421
+
+
+TOKEN = new_token()
+
+
+def wrong_tokens():
+    changed = ("A" if TOKEN[0] != "A" else "B") + TOKEN[1:]
+    return {
+        "none": None,
+        "one character": changed,
+        "shorter": TOKEN[:-1],
+        "longer": TOKEN + "A",
+        "empty": "",
+        "long": "A" * 7000,
+        "earlier": new_token(),
+    }
+
+
+@pytest.mark.parametrize("kind", list(wrong_tokens()))
+async def test_14_to_16_every_request_without_the_right_token_is_refused(kind):
+    token = wrong_tokens()[kind]
+    async with running(gate={"token": TOKEN}) as bridge:
+        tries = (
+            [[]]
+            if token is None
+            else [
+                [f"Authorization: Bearer {token}"],
+                ["Authorization: Basic " + base64.b64encode(f"detok:{token}".encode()).decode()],
+            ]
+        )
+        for headers in tries:
+            refused = 431 if len("".join(headers)) > 8192 else 401
+            assert status_of(await raw(bridge, get(bridge, "/", *headers))) == refused
+            assert await upgraded(bridge, f"Origin: {bridge.url}", *headers) == refused
+        if token:
+            assert (
+                await upgraded(
+                    bridge, f"Origin: {bridge.url}", subprotocols=f"detok.v1, detok.token.{token}"
+                )
+                == 401
+            )
+
+
+async def test_the_token_is_accepted_as_header_password_or_subprotocol_but_not_in_a_url():
+    async with running(gate={"token": TOKEN}) as bridge:
+        assert (
+            status_of(await raw(bridge, get(bridge, "/healthz", f"Authorization: Bearer {TOKEN}")))
+            == 200
+        )
+        basic = base64.b64encode(f"anybody:{TOKEN}".encode()).decode()
+        assert (
+            status_of(await raw(bridge, get(bridge, "/healthz", f"Authorization: Basic {basic}")))
+            == 200
+        )
+        assert (
+            status_of(await raw(bridge, get(bridge, "/healthz", "Authorization: Basic !!!"))) == 401
+        )
+        assert status_of(await raw(bridge, get(bridge, f"/healthz?token={TOKEN}"))) == 401
+        async with connect(
+            bridge.stream,
+            origin=bridge.url,
+            subprotocols=["detok.v1", f"detok.token.{TOKEN}"],
+            proxy=None,
+            compression=None,
+        ) as ws:
+            assert json.loads(await ws.recv())["type"] == "hello"
+            assert ws.subprotocol == "detok.v1"
+
+
+async def test_each_token_is_long_and_random():
+    assert len({new_token() for _ in range(100)}) == 100
+    assert len(new_token()) >= 43
+
+
+async def test_17_every_route_is_behind_the_gate():
+    async with running() as bridge:
+        listed = routes(application(bridge.bridge, Assets()))
+        paths = [
+            route.path.replace("{sha256:str}", "ab").replace("{path:path}", "any/thing")
+            for route in listed
+        ]
+        assert {type(route) for route in listed} == {Route, WebSocketRoute}
+        assert "/stream" in paths
+        assert len(paths) >= 8
+        for path in [*paths, "/nothing-here", "/runtime/manifest.json", "*"]:
+            for method in ("GET", "HEAD", "OPTIONS", "POST", "DELETE", "TRACE"):
+                assert (
+                    status_of(await raw(bridge, get(bridge, path, host="evil.test", method=method)))
+                    == 421
+                ), (method, path)
+                assert (
+                    status_of(
+                        await raw(
+                            bridge, get(bridge, path, "Origin: http://evil.test", method=method)
+                        )
+                    )
+                    == 403
+                ), (method, path)
+            assert await upgraded(bridge, "Origin: http://evil.test", path=path) == 403, path
+
+
+def test_18_the_listening_sockets_of_the_process_are_on_loopback_only():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "detok_py", "serve", "--port", "0", "--engine", "scripted"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline().startswith("detok serves")
+        inodes = set()
+        for name in os.listdir(f"/proc/{process.pid}/fd"):
+            with contextlib.suppress(OSError):
+                link = os.readlink(f"/proc/{process.pid}/fd/{name}")
+                if link.startswith("socket:["):
+                    inodes.add(link[8:-1])
+        listening = []
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            if os.path.exists(table):
+                with open(table) as lines:
+                    for line in list(lines)[1:]:
+                        words = line.split()
+                        if words[3] == "0A" and words[9] in inodes:
+                            listening.append(words[1].split(":")[0])
+        assert listening == ["0100007F"]
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
+def test_other_addresses_are_not_loopback(host):
+    assert not is_loopback(host)
+
+
+def test_a_bridge_beyond_loopback_prints_its_token_once_and_requires_it():
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "detok_py",
+            "serve",
+            "--port",
+            "0",
+            "--host",
+            "0.0.0.0",
+            "--engine",
+            "scripted",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        url = process.stdout.readline().split()[-1]
+        token = process.stdout.readline().split()[-1]
+        assert httpx.get(url + "healthz", trust_env=False).status_code == 401
+        assert (
+            httpx.get(
+                url + "healthz", trust_env=False, headers={"authorization": "Bearer " + token}
+            ).status_code
+            == 200
+        )
+    finally:
+        process.terminate()
+        out, errors = process.communicate(timeout=10)
+    assert token not in out + errors
+
+
+async def test_19_cors_headers_never_have_a_star_or_reflect_an_unknown_origin():
+    async with running(gate={"allowed": ["http://localhost:3000"]}) as bridge:
+        for headers in (
+            [],
+            ["Origin: http://evil.test"],
+            [f"Origin: {bridge.url}"],
+            ["Origin: null"],
+        ):
+            for path in ("/", "/info", "/nope", "/metrics"):
+                answer = await raw(bridge, get(bridge, path, *headers))
+                assert b"access-control-allow-origin" not in answer.lower(), (path, headers)
+
+
+# --------------------------------------------------------------------- HTTP
+
+
+@pytest.fixture
+def site(tmp_path):
+    web, runtime = tmp_path / "web", tmp_path / "runtime"
+    (web / "demo").mkdir(parents=True)
+    runtime.mkdir()
+    (web / "demo" / "index.html").write_text("page")
+    (tmp_path / "secret.txt").write_text("canary")
+    (tmp_path / "web-private").mkdir()
+    (tmp_path / "web-private" / "index.html").write_text("canary")
+    (web / ".env").write_text("canary")
+    (web / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (web / "linked").symlink_to(tmp_path / "web-private")
+    return Assets(web, runtime)
+
+
+async def test_20_files_outside_the_folders_are_not_served(site):
+    ways = [
+        "/../secret.txt", "/demo/../../secret.txt", "/%2e%2e/secret.txt", "/demo/%2e%2e/%2e%2e/secret.txt", "/%252e%252e/secret.txt",
+        "/..%2fsecret.txt", "/..%5csecret.txt", "/..\\secret.txt", "/demo\\..\\..\\secret.txt", "//etc/passwd", "/demo//index.html",
+        "/etc/passwd", "/%2fetc%2fpasswd", "/demo/index.html%00.js", "/demo/index.html%00", "/link.txt", "/linked/index.html",
+        "/../web-private/index.html", "/.env", "/demo/.", "/demo/..", "/demo/", "/demo", "/runtime/../secret.txt",
+        "/runtime/%2e%2e/secret.txt", "/wheels/../../secret.txt", "/demo/index.html/", "/demo/index.html/x", "/" + "a" * 5000,
+        "/demo/index.html;x", "/~root", "/%", "/examples/../../secret.txt", "/examples/built/../../secret.txt", "/examples//", "/examples/",
+        "/examples/../", "/wheels/simple/../", "/wheels/simple/", "/wheels/simple/detok_py/", "/wheels/simple/../../secret.txt/",
+    ]  # fmt: skip
+    async with running(assets=site) as bridge:
+        for way in ways:
+            answer = await raw(bridge, get(bridge, way))
+            assert status_of(answer) in (400, 404), way
+            assert b"canary" not in answer
+            assert b"root:" not in answer
+        assert (await raw(bridge, get(bridge, "/"))).endswith(b"page")
+
+
+async def test_the_wheels_of_a_project_are_served_as_a_package_index(site):
+    """PEP 503: the name is normalized, and each file has a link with its SHA-256."""
+    (site.runtime / "detok_py-1.0-py3-none-any.whl").write_bytes(b"wheel")
+    (site.runtime / "other-1.0-py3-none-any.whl").write_bytes(b"other")
+    (site.web / "examples" / "chat").mkdir(parents=True)
+    (site.web / "examples" / "chat" / "index.html").write_text("chat")
+    link = f'<a href="../../detok_py-1.0-py3-none-any.whl#sha256={hashlib.sha256(b"wheel").hexdigest()}">detok_py-1.0-py3-none-any.whl</a>'
+    async with (
+        running(assets=site) as bridge,
+        httpx.AsyncClient(base_url=bridge.url, trust_env=False) as http,
+    ):
+        for name in ("detok-py", "detok_py", "Detok.Py"):
+            answer = await http.get(f"/wheels/simple/{name}/")
+            assert answer.headers["content-type"].startswith("text/html")
+            assert re.findall("<a .*</a>", answer.text) == [link]
+        assert (await http.get("/wheels/detok_py-1.0-py3-none-any.whl")).content == b"wheel"
+        assert (await http.get("/wheels/simple/unknown/")).status_code == 404
+        # The path of an example's folder gives its page; other folders are not found.
+        assert (await http.get("/examples/chat/")).text == "chat"
+
+
+async def test_21_a_long_header_or_too_many_headers_are_431():
+    async with running() as bridge:
+        assert status_of(await raw(bridge, get(bridge, "/", "X: " + "a" * 8192))) == 431
+        assert (
+            status_of(await raw(bridge, get(bridge, "/", *[f"X-{n}: 1" for n in range(65)]))) == 431
+        )
+        assert (
+            status_of(await raw(bridge, b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 70_000)) == 431
+        )
+        assert (
+            status_of(
+                await raw(
+                    bridge,
+                    get(bridge, "/healthz", "X: " + "a" * 8000, *[f"X-{n}: 1" for n in range(50)]),
+                )
+            )
+            == 200
+        )
+
+
+@pytest.mark.full
+async def test_22_unfinished_requests_are_dropped_and_do_not_delay_others():
+    async with running() as bridge:
+        slow = [await asyncio.open_connection("127.0.0.1", bridge.port) for _ in range(200)]
+        for _, writer in slow:
+            writer.write(b"GET / HTTP/1.1\r\nHost: ")
+        begin = time.monotonic()
+        async with httpx.AsyncClient(trust_env=False) as http:
+            answers = [await http.get(bridge.url + "/healthz") for _ in range(5)]
+        assert all(answer.status_code == 200 for answer in answers)
+        for n in range(40):
+            if all(reader.at_eof() for reader, _ in slow):
+                break
+            for _, writer in slow[:20]:
+                writer.write(b"a")  # more bytes do not extend the timeout
+            await asyncio.sleep(0.2)
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                await asyncio.wait_for(slow[n % 200][0].read(1), 0.01)
+        assert time.monotonic() - begin < 20
+        assert await all_are_closed(slow)
+
+
+async def all_are_closed(connections):
+    """Return whether the server has closed all connections."""
+    for reader, writer in connections:
+        with contextlib.suppress(ConnectionError):
+            if await asyncio.wait_for(reader.read(1), 8) != b"":
+                return False
+        writer.close()
+    return True
+
+
+async def test_23_writing_methods_are_not_allowed():
+    async with running() as bridge:
+        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"):
+            for path in ("/", "/info", "/stream", "/nope"):
+                answer = await raw(bridge, get(bridge, path, "Content-Length: 0", method=method))
+                assert status_of(answer) == 405, (method, path)
+
+
+async def test_24_a_request_with_two_lengths_is_a_bad_request():
+    async with running() as bridge:
+        for headers in (
+            ["Content-Length: 1", "Content-Length: 2"],
+            ["Content-Length: 4", "Transfer-Encoding: chunked"],
+        ):
+            assert status_of(await raw(bridge, get(bridge, "/", *headers) + b"0\r\n\r\n")) == 400
+        smuggled = (
+            get(bridge, "/", "Content-Length: 4", "Transfer-Encoding: chunked")
+            + b"0\r\n\r\n"
+            + get(bridge, "/healthz")
+        )
+        assert (await raw(bridge, smuggled)).count(b"HTTP/1.1 ") == 1
+
+
+# ---------------------------------------------------------------- WebSocket
+
+
+async def test_25_a_message_over_a_mebibyte_is_1009_and_not_kept_in_memory():
+    async with running() as bridge:
+        reader, writer = await opened(bridge)
+        before = memory()
+        with contextlib.suppress(ConnectionError):
+            writer.write(frame(1, b"", length=64 << 20, fin=True))
+            for _ in range(64):
+                writer.write(b"a" * (64 << 10))
+                await writer.drain()
+        assert await close_code(reader) in (1009, None)
+        assert memory() - before < 8 << 10
+        await close_and_wait(writer)
+
+
+async def test_25_a_message_of_a_mebibyte_and_a_byte_is_closed_with_1009():
+    async with (
+        running() as bridge,
+        connect(
+            bridge.stream,
+            origin=bridge.url,
+            subprotocols=["detok.v1"],
+            proxy=None,
+            compression=None,
+        ) as ws,
+    ):
+        await ws.recv()
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await ws.send("a" * ((1 << 20) + 1))
+            while True:
+                await ws.recv()
+        assert closed.value.rcvd.code == 1009
+
+
+async def test_26_a_frame_length_of_2_to_the_63_is_closed_at_once():
+    async with running() as bridge:
+        for length in (1 << 63, (1 << 64) - 1, (1 << 63) - 1, 1 << 40):
+            reader, writer = await opened(bridge)
+            before = memory()
+            writer.write(frame(2, b"", length=length) + b"a" * 4096)
+            if length >= 1 << 63:
+                assert await close_code(reader) in (1002, 1009, None)
+            assert memory() - before < 2 << 10
+            await close_and_wait(writer)
+
+
+async def test_27_too_many_fragments_are_closed():
+    async with running() as bridge:
+        reader, writer = await opened(bridge)
+        before = memory()
+        with contextlib.suppress(ConnectionError):
+            writer.write(frame(1, b"", fin=False))
+            for _ in range(100):
+                writer.write(frame(0, b"", fin=False) * 10_000)
+                await writer.drain()
+        assert await close_code(reader) in (1008, 1009, None)
+        assert memory() - before < 16 << 10
+        await close_and_wait(writer)
+
+
+async def test_28_invalid_utf_8_in_a_text_frame_is_1007():
+    async with running() as bridge:
+        for payload in (b"\xff", b"\xc3", b"\xed\xa0\x80", b'{"type":"\xf0\x9f"}'):
+            reader, writer = await opened(bridge)
+            writer.write(frame(1, payload))
+            assert await close_code(reader) == 1007, payload
+            await close_and_wait(writer)
+
+
+async def test_29_frames_that_rfc_6455_forbids_are_1002():
+    async with running() as bridge:
+        for bad in (frame(1, b"a", masked=False), frame(1, b"a", rsv=4), frame(1, b"a", rsv=1), frame(3, b"a"), frame(11, b""), frame(9,
+        b"a" * 126),
+                    frame(8, b"a"), frame(0, b"a"), frame(9, b"", fin=False)):  # fmt: skip
+            reader, writer = await opened(bridge)
+            writer.write(bad)
+            assert await close_code(reader) == 1002, bad
+            await close_and_wait(writer)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "1",
+        '{"type":"ack"}',
+        '{"type":"ack","n":NaN}',
+        "[" * 100_000,
+        '{"a":' * 3000,
+        '{"type":"\\ud800"}',
+    ],
+)
+async def test_30_bad_json_is_4400_and_does_not_affect_others(text):
+    # With little credit and no ack, the answer can't end before the bad message arrives.
+    async with running(store=RunStore(window={"tokens": 32, "bytes": 32})) as bridge:
+        other = asyncio.create_task(
+            converse(
+                bridge.stream,
+                bridge.url,
+                prompt="",
+                params={"engine": "scripted", "text": TEXT * 4, "cut": "byte", "pace": 400},
+            )
+        )
+        victim = []
+
+        async def break_rules(event, ws, session):
+            if hasattr(event, "data") and not victim and getattr(event, "position", 0) > 10:
+                victim.append(session.run_id)
+                session.paused = True
+                await ws.send(text)
+
+        heard = await converse(
+            bridge.stream,
+            bridge.url,
+            prompt="",
+            params={"engine": "scripted", "text": TEXT * 4, "cut": "byte", "pace": 400},
+            on_event=break_rules,
+        )
+        assert isinstance(heard.end, Failed)
+        assert heard.end.code == 4400
+        # the run itself can be resumed
+        session = ClientSession()
+        session.attach(victim[0])
+        again = await converse(bridge.stream, bridge.url, session)
+        assert again.data == TEXT.encode() * 4
+        assert (await other).data == TEXT.encode() * 4
+
+
+async def test_31_an_unknown_event_type_is_answered_and_the_connection_stays_open():
+    async with (
+        running() as bridge,
+        connect(
+            bridge.stream,
+            origin=bridge.url,
+            subprotocols=["detok.v1"],
+            proxy=None,
+            compression=None,
+        ) as ws,
+    ):
+        await ws.recv()
+        await ws.send('{"type":"dance"}')
+        assert json.loads(await ws.recv())["type"] == "error"
+        await ws.send('{"type":"ping"}')
+        assert json.loads(await ws.recv())["type"] == "pong"
+
+
+async def test_32_a_flood_of_pings_is_closed():
+    async with running() as bridge:
+        reader, writer = await opened(bridge)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(100):
+                writer.write(frame(9, b"a" * 125) * 100)
+                await writer.drain()
+        assert await close_code(reader) in (1008, None)
+        await close_and_wait(writer)
+        reader, writer = await opened(bridge)
+        writer.write(frame(1, b'{"type":"ping"}') * 100)
+        assert await close_code(reader) == 4429
+        await close_and_wait(writer)
+
+
+async def test_33_a_ninth_client_gets_4429():
+    async with running() as bridge, contextlib.AsyncExitStack() as stack:
+        for _ in range(8):
+            ws = await stack.enter_async_context(
+                connect(
+                    bridge.stream,
+                    origin=bridge.url,
+                    subprotocols=["detok.v1"],
+                    proxy=None,
+                    compression=None,
+                )
+            )
+            await ws.recv()
+        reader, writer = await opened(bridge)
+        assert await close_code(reader) == 4429
+        await close_and_wait(writer)
+
+
+async def test_34_a_peer_that_does_not_answer_pings_is_closed(monkeypatch):
+    monkeypatch.setattr("detok_py.bridge.server.PING_SECONDS", 0.2)
+    async with running() as bridge:
+        reader, writer = await opened(bridge)
+        begin = time.monotonic()
+        assert await close_code(reader, 10) in (1011, None)
+        assert 0.3 < time.monotonic() - begin < 8
+        await close_and_wait(writer)
+
+
+def test_34_the_ping_interval_and_timeout_add_up_to_40_seconds():
+    from detok_py.bridge.server import PING_SECONDS
+
+    assert PING_SECONDS * 2 == 40
+
+
+async def test_35_a_stalled_reader_holds_less_than_256_kib_and_loses_nothing():
+    name, text = "a-slow-reader-01", "a" * 50_000
+    params = {"engine": "scripted", "text": text, "cut": "random", "pace": 0}
+    async with running() as bridge:
+        runs = bridge.bridge.store.runs
+        _, writer = await opened(bridge)
+        try:
+            writer.write(
+                frame(
+                    1,
+                    wire.message(
+                        "generate", id=name, prompt="", want="bytes", params=params
+                    ).encode(),
+                )
+            )
+            await eventually(lambda: name in runs and runs[name].position >= 8192)
+            await asyncio.sleep(0.1)
+            # Nothing was acknowledged, so the engine waits for credit. A chunk of three bytes takes
+            # 160 bytes in the log.
+            assert runs[name].position < 8192 + 16
+            assert runs[name].size < 512 << 10
+        finally:
+            await close_and_wait(writer)
+        later = ClientSession()
+        later.attach(name)
+        heard = await converse(bridge.stream, bridge.url, later)
+    assert heard.data == text.encode()
+
+
+async def test_36_an_ack_beyond_the_sent_position_is_closed():
+    async with (
+        running() as bridge,
+        connect(
+            bridge.stream,
+            origin=bridge.url,
+            subprotocols=["detok.v1"],
+            proxy=None,
+            compression=None,
+        ) as ws,
+    ):
+        await ws.recv()
+        await ws.send(
+            wire.message(
+                "generate", prompt="", params={"engine": "scripted", "text": "abc", "pace": 1}
+            )
+        )
+        await ws.send(wire.message("ack", n=500))
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            while True:
+                await ws.recv()
+        assert closed.value.rcvd.code == 4400
+
+
+# ------------------------------------------------------------------- output
+
+
+async def test_42_no_log_at_any_level_contains_prompt_or_text(caplog, capfd):
+    """All loggers are at DEBUG, except those of this test's own HTTP and WebSocket clients."""
+    caplog.set_level(logging.DEBUG)
+    canary = "canary7f3a"
+    async with running(gate={"token": canary * 4}) as bridge:
+        for headers in (
+            [f"Authorization: Bearer {canary}"],
+            ["Authorization: Basic " + base64.b64encode(f"a:{canary}".encode()).decode()],
+        ):
+            await raw(
+                bridge,
+                get(bridge, f"/{canary}?text={canary}", *headers, f"Origin: http://{canary}"),
+            )
+            await raw(bridge, get(bridge, f"/?text={canary}", *headers))
+        await upgraded(
+            bridge, f"Origin: http://{canary}", subprotocols=f"detok.v1, detok.token.{canary}"
+        )
+        await raw(bridge, canary.encode() + b" / HTTP/1.1\r\n" + canary.encode() + b"\r\n\r\n")
+    async with running() as bridge:
+        reader, writer = await opened(bridge)
+        writer.write(
+            frame(
+                1,
+                json.dumps(
+                    {
+                        "type": "generate",
+                        "prompt": canary,
+                        "id": canary * 4,
+                        "params": {"engine": canary},
+                    }
+                ).encode(),
+            )
+        )
+        writer.write(frame(1, canary.encode()))
+        answer = await asyncio.wait_for(reader.read(1 << 16), 5)
+        await close_and_wait(writer)
+        assert canary not in answer.decode("latin-1")
+        await converse(bridge.stream, bridge.url, prompt=canary, params={"text": canary, "pace": 0})
+        await converse(
+            bridge.stream,
+            bridge.url,
+            prompt="",
+            params={"engine": "scripted", "text": canary, "pace": 0, "faults": {"crash": 3}},
+        )
+    ours = [
+        record
+        for record in caplog.records
+        if not record.name.startswith(("websockets", "httpx", "httpcore"))
+    ]
+    said = " ".join([record.getMessage() + repr(getattr(record, "fields", "")) for record in ours])
+    out, err = capfd.readouterr()
+    assert canary not in said + out + err
+
+
+def test_42_the_debug_log_has_events_and_no_content():
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "detok_py",
+            "serve",
+            "--port",
+            "0",
+            "--engine",
+            "scripted",
+            "--log-level",
+            "debug",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        url = process.stdout.readline().split()[-1]
+        asyncio.run(
+            converse(
+                url.replace("http", "ws") + "stream",
+                url.rstrip("/"),
+                prompt="canary",
+                params={"text": "canary", "cut": "byte", "pace": 0},
+            )
+        )
+        httpx.get(url + "?text=canary", trust_env=False)
+        httpx.get(url + "canary", trust_env=False)
+    finally:
+        process.terminate()
+        out, errors = process.communicate(timeout=10)
+    events = [json.loads(line)["event"] for line in errors.splitlines()]
+    assert "client_connected" in events
+    assert "run_ended" in events
+    assert "canary" not in out + errors
+
+
+EXACT = {
+    "content-security-policy": CSP,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+
+
+async def test_43_every_response_has_exactly_the_security_headers():
+    async with running() as bridge, httpx.AsyncClient(trust_env=False) as http:
+        for path, host in [("/", None), ("/healthz", None), ("/nope", None), ("/info", None), ("/metrics", None), ("/texts.json", None),
+        ("/", "evil.test"),
+                           (f"/vocabulary/{VOCABULARY.sha256}.detok", None), ("/stream", None)]:  # fmt: skip
+            answer = await http.get(bridge.url + path, headers={"host": host} if host else {})
+            for name, value in EXACT.items():
+                assert answer.headers.get_list(name) == [value], (path, name)
+            assert "server" not in answer.headers
+        assert "'unsafe-inline'" not in CSP
+        assert "'unsafe-eval'" not in CSP
+        assert "*" not in CSP

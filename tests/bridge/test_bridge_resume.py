@@ -1,0 +1,245 @@
+"""Resume: after a cut at any byte, in either direction, by close or by reset, the stream equals the
+stream without the cut, from one generation.
+
+These tests take a sample of offsets and a hundred schedules. `make soak` takes every offset and ten
+thousand schedules (tests/soak/test_soak_resume.py).
+"""
+
+import asyncio
+import random
+
+import pytest
+import websockets
+from bridge_rig import VOCABULARY, Conversation, converse, running
+from cutting_proxy import DOWN, UP, CuttingProxy
+from websockets.asyncio.client import connect
+
+from detok_py.bridge.engines import End, Ids, Info, Raw
+from detok_py.protocol.client import ClientSession
+from detok_py.protocol.events import Failed, Finished, Tokens
+from detok_py.protocol.server import RunStore
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+# 60 tokens, some with varints of two bytes, some that end inside a character: about 1 kB of frames.
+TOKENS = [(n * 37) % 256 if n % 3 else 257 for n in range(60)]
+
+
+class CountingEngine:
+    """Sends TOKENS as ids or as bytes in small chunks, and counts its generations."""
+
+    def __init__(self, gives="ids", pause=0.0):
+        self.gives_ = gives
+        self.pause = pause
+        self.generations = 0
+        self.finished = 0
+
+    async def open(self):
+        pass
+
+    def info(self):
+        return Info("counting", self.gives_)
+
+    def gives(self, request):
+        return self.gives_
+
+    async def vocabulary(self):
+        return None
+
+    async def refuse_vocabulary(self, vocabulary):
+        return None
+
+    async def generate(self, request):
+        self.generations += 1
+        for at in range(0, len(TOKENS), 3):
+            ids = TOKENS[at : at + 3]
+            if self.gives_ == "ids":
+                yield Ids(ids)
+            else:
+                yield Raw(b"".join(VOCABULARY.token_bytes(i) for i in ids))
+            await asyncio.sleep(self.pause)
+        self.finished += 1
+        yield End("eos")
+
+    async def close(self):
+        pass
+
+
+EXPECTED = b"".join(VOCABULARY.token_bytes(i) for i in TOKENS)
+
+
+async def through_cuts(bridge, engine, cuts, want):
+    """Run a generation through a proxy with these cuts; check that nothing is lost or doubled."""
+    before = engine.generations
+    async with CuttingProxy(bridge.port, cuts) as proxy:
+        session = ClientSession(ack_every=8, max_attempts=20)
+        heard = await converse(
+            bridge.stream,
+            bridge.url,
+            session,
+            wait_factor=0.004,
+            via=proxy.port,
+            prompt="hi",
+            want=want,
+        )
+    assert isinstance(heard.end, Finished), (cuts, heard.end)
+    assert heard.data == EXPECTED, cuts
+    assert engine.generations - before == 1, cuts
+    if want != "bytes":
+        assert heard.ids == TOKENS
+    return proxy.lengths
+
+
+async def length_of_an_exchange(bridge, engine, want):
+    lengths = await through_cuts(bridge, engine, [], want)
+    assert len(lengths) == 1
+    return lengths[0]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("way", [UP, DOWN])
+@pytest.mark.parametrize("want", ["ids", "both", "bytes"])
+async def test_a_cut_at_a_sample_of_bytes_does_not_change_the_text(want, way, how):
+    engine = CountingEngine()
+    async with running(engine) as bridge:
+        whole = (await length_of_an_exchange(bridge, engine, want))[way]
+        # The first bytes, the end of the handshake, the last bytes, and regular offsets between.
+        offsets = sorted(
+            {0, 1, whole - 1, whole - 2, whole - 40, *range(3, whole, max(1, whole // 24))}
+        )
+        for offset in offsets:
+            await through_cuts(bridge, engine, [(way, offset, how)], want)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("seed", range(6))
+async def test_schedules_of_two_and_three_cuts_do_not_change_the_text(seed):
+    rng = random.Random(seed)
+    want = rng.choice(["ids", "both", "bytes"])
+    engine = CountingEngine("ids" if rng.random() < 0.7 else "text")
+    want = "bytes" if engine.gives_ == "text" else want
+    async with running(engine) as bridge:
+        whole = await length_of_an_exchange(bridge, engine, want)
+        for _ in range(17):
+            cuts = []
+            for _ in range(rng.choice([2, 3])):
+                way = rng.choice([UP, DOWN])
+                cuts.append((way, rng.randrange(whole[way]), rng.choice(["close", "reset"])))
+            await through_cuts(bridge, engine, cuts, want)
+
+
+async def test_a_reloaded_page_gets_the_whole_stream_again_from_one_generation():
+    engine = CountingEngine(pause=0.01)
+    async with running(engine) as bridge:
+        first = ClientSession()
+
+        async def reload(event, ws, session):
+            if isinstance(event, Tokens) and event.position > 10:
+                session.state = "idle"  # the page is closed, so this session does not reconnect
+                await ws.close(1001)
+
+        await converse(bridge.stream, bridge.url, first, on_event=reload, prompt="hi")
+        second = ClientSession()
+        second.attach(first.run_id)
+        heard = await converse(bridge.stream, bridge.url, second)
+    assert heard.data == EXPECTED
+    assert isinstance(heard.end, Finished)
+    assert engine.generations == 1
+
+
+async def test_a_half_open_socket_is_replaced_and_the_run_continues():
+    """The server has not noticed that a client is gone; a new socket takes over its run."""
+    engine = CountingEngine(pause=0.005)
+    session = ClientSession()
+    async with running(engine) as bridge:
+        old = await connect(
+            bridge.stream,
+            origin=bridge.url,
+            subprotocols=["detok.v1"],
+            compression=None,
+            proxy=None,
+        )
+        session.opened()
+        session.generate(prompt="hi")
+        heard = Conversation()
+        while session.position < 10:
+            heard.events += session.receive(await old.recv())
+            for frame in session.frames():
+                await old.send(frame)
+        # The old socket stays open, but nothing reads it.
+        session.lost(1006)
+        rest = await converse(bridge.stream, bridge.url, session)
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            while True:
+                await old.recv()
+    assert heard.data + rest.data == EXPECTED
+    assert isinstance(rest.end, Finished)
+    assert engine.generations == 1
+    assert closed.value.rcvd.code == 4499
+
+
+async def test_after_a_killed_bridge_the_run_fails_and_the_partial_text_is_kept():
+    """A new bridge at the same address does not have the run of the killed one."""
+    gate = {"names": ["bridge.test:1"]}
+    async with (
+        running(CountingEngine(pause=0.02), gate=gate) as first,
+        running(CountingEngine(), gate=gate) as second,
+    ):
+        async with CuttingProxy(first.port) as proxy:
+
+            async def kill(event, ws, session):
+                if isinstance(event, Tokens) and event.position > 10:
+                    proxy.target = second.port
+                    ws.transport.abort()
+
+            heard = await converse(
+                "ws://bridge.test:1/stream",
+                "http://bridge.test:1",
+                on_event=kill,
+                via=proxy.port,
+                wait_factor=0.1,
+                prompt="hi",
+            )
+    assert isinstance(heard.end, Failed)
+    assert heard.end.code == 4410
+    assert "restarted" in heard.end.message
+    assert heard.data
+    assert EXPECTED.startswith(heard.data)
+
+
+async def test_a_bridge_that_stays_away_is_an_error_after_eight_attempts():
+    session = ClientSession(max_attempts=8)
+    async with running(CountingEngine(pause=0.02)) as bridge, CuttingProxy(bridge.port) as proxy:
+
+        async def kill(event, ws, session):
+            if isinstance(event, Tokens) and event.position > 10:
+                proxy.cuts = [(DOWN, 0, "reset")] * 20
+                ws.transport.abort()
+
+        heard = await converse(
+            bridge.stream,
+            bridge.url,
+            session,
+            on_event=kill,
+            via=proxy.port,
+            wait_factor=0.01,
+            prompt="hi",
+        )
+        assert len(proxy.lengths) == 1 + 8
+    assert heard.end.code == 1006
+    assert EXPECTED.startswith(heard.data)
+    assert heard.data
+
+
+async def test_resuming_an_expired_run_is_an_error():
+    engine = CountingEngine(pause=0.01)
+    async with running(engine, store=RunStore(keep_seconds=0.0)) as bridge:
+
+        async def lose(event, ws, session):
+            if isinstance(event, Tokens) and event.position > 10:
+                ws.transport.abort()
+
+        heard = await converse(bridge.stream, bridge.url, on_event=lose, wait_factor=8, prompt="hi")
+    assert heard.end.code == 4410
+    assert EXPECTED.startswith(heard.data)

@@ -1,0 +1,617 @@
+"""`detok serve` over real sockets, with the scripted engine: streams, faults and their messages."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import httpx
+import pytest
+import websockets
+from bridge_rig import TEXT, VOCABULARY, converse, eventually, message, running
+from websockets.asyncio.client import connect
+
+from detok_py.bridge.engines import End, EngineError, Ids, Info, Raw, Request
+from detok_py.protocol import wire
+from detok_py.protocol.events import Bytes, Failed, Finished, Hello, Started, Tokens, new_run_id
+from detok_py.protocol.server import RunStore
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+
+class FakeEngine:
+    """An engine that sends a list of chunks; it raises exceptions and sleeps for numbers in it."""
+
+    def __init__(self, steps, gives="ids", down=None):
+        self.steps, self._gives, self.down = steps, gives, down
+        self.closed = 0
+        self.given = 0
+
+    async def open(self):
+        if self.down:
+            raise EngineError(self.down)
+
+    def info(self):
+        return Info("fake", self._gives)
+
+    def gives(self, request: Request):
+        return self._gives
+
+    async def vocabulary(self):
+        return None
+
+    async def refuse_vocabulary(self, vocabulary):
+        return None
+
+    async def generate(self, request):
+        try:
+            for step in self.steps:
+                if isinstance(step, Exception):
+                    raise step
+                if isinstance(step, (int, float)):
+                    await asyncio.sleep(step)
+                else:
+                    self.given += 1
+                    yield step
+        finally:
+            self.closed += 1
+
+    async def close(self):
+        pass
+
+
+def socket_to(bridge, **options):
+    return connect(
+        bridge.stream,
+        **{
+            "origin": bridge.url,
+            "subprotocols": ["detok.v1"],
+            "compression": None,
+            "proxy": None,
+            **options,
+        },
+    )
+
+
+@pytest.mark.parametrize("want", ["ids", "bytes", "both"])
+async def test_a_text_cut_by_token_arrives_complete(want):
+    async with running() as bridge:
+        heard = await converse(
+            bridge.stream,
+            bridge.url,
+            prompt="",
+            params={"engine": "scripted", "text": TEXT, "pace": 0},
+            want=want,
+        )
+    assert heard.data == TEXT.encode()
+    assert heard.of(Started)[0].data == want
+    assert heard.end.reason == "eos"
+    assert heard.sockets == 1
+
+
+async def test_a_text_cut_by_byte_arrives_byte_by_byte():
+    async with running() as bridge:
+        heard = await converse(
+            bridge.stream,
+            bridge.url,
+            prompt="",
+            params={"engine": "scripted", "text": TEXT, "cut": "byte", "pace": 0},
+        )
+    assert [event.data for event in heard.of(Bytes)] == [bytes([b]) for b in TEXT.encode()]
+
+
+async def test_hello_names_the_engine_and_a_vocabulary_that_can_be_fetched():
+    async with running() as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi", params={"pace": 0})
+        hello = heard.of(Hello)[0]
+        async with httpx.AsyncClient(trust_env=False) as http:
+            answer = await http.get(bridge.url + hello.vocabulary["url"])
+    assert hello.engine["fidelity"] == "ids"
+    assert hello.vocabulary["sha256"] == VOCABULARY.sha256
+    assert answer.content == VOCABULARY.pack()
+    assert answer.headers["cache-control"].endswith("immutable")
+
+
+async def test_injected_invalid_bytes_arrive_unchanged_and_depend_on_the_seed():
+    params = {
+        "engine": "scripted",
+        "text": TEXT,
+        "cut": "byte",
+        "pace": 0,
+        "seed": 7,
+        "faults": {"invalid": 0.3},
+    }
+    async with running() as bridge:
+        first = await converse(bridge.stream, bridge.url, prompt="", params=params)
+        again = await converse(bridge.stream, bridge.url, prompt="", params=params)
+        by_token = await converse(
+            bridge.stream, bridge.url, prompt="", params={**params, "cut": "token"}
+        )
+    assert first.data == again.data == by_token.data
+    assert len(first.data) > len(TEXT.encode())
+    with pytest.raises(UnicodeDecodeError):
+        first.data.decode()
+
+
+async def test_a_stop_inside_a_character_stops():
+    async with running() as bridge:
+        heard = await converse(
+            bridge.stream,
+            bridge.url,
+            prompt="",
+            params={
+                "engine": "scripted",
+                "text": "café",
+                "cut": "byte",
+                "pace": 0,
+                "faults": {"end": 4},
+            },
+        )
+    assert heard.data == b"caf\xc3"
+    assert heard.end.reason == "stop"
+
+
+async def test_an_engine_crash_is_an_error_and_keeps_the_text_so_far():
+    async with running() as bridge:
+        heard = await converse(
+            bridge.stream,
+            bridge.url,
+            prompt="",
+            params={
+                "engine": "scripted",
+                "text": TEXT,
+                "cut": "byte",
+                "pace": 0,
+                "faults": {"crash": 9},
+            },
+        )
+    assert heard.data == TEXT.encode()[:9]
+    assert isinstance(heard.end, Failed)
+    assert heard.end.code == 4503
+    assert "what came before is kept" in heard.end.message
+
+
+async def test_a_stalled_stream_continues():
+    async with running() as bridge:
+        begin = time.monotonic()
+        heard = await converse(
+            bridge.stream,
+            bridge.url,
+            prompt="",
+            params={
+                "engine": "scripted",
+                "text": "abc",
+                "cut": "byte",
+                "pace": 0,
+                "faults": {"stall": [2, 0.3]},
+            },
+        )
+    assert heard.data == b"abc"
+    assert time.monotonic() - begin >= 0.3
+
+
+async def test_the_stream_keeps_its_pace():
+    async with running() as bridge:
+        begin = time.monotonic()
+        await converse(
+            bridge.stream,
+            bridge.url,
+            prompt="",
+            params={"engine": "scripted", "text": "a" * 50, "cut": "byte", "pace": 100},
+        )
+    assert time.monotonic() - begin >= 0.45
+
+
+async def test_cancel_stops_the_engine_and_is_confirmed():
+    engine = FakeEngine([item for n in range(1000) for item in (Ids([n % 256]), 0.005)])
+
+    async def cancel(event, ws, session):
+        if isinstance(event, Tokens) and event.position > 5:
+            session.cancel()
+
+    async with running(engine) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi", on_event=cancel)
+        assert engine.closed == 1
+    assert heard.end.reason == "cancelled"
+    assert heard.end.position < 900
+
+
+async def test_the_engine_stops_within_100_ms_of_a_cancel():
+    engine = FakeEngine([Ids([1]), 60.0])
+    async with running(engine) as bridge, socket_to(bridge) as ws:
+        await ws.recv()
+        await ws.send(wire.message("generate", prompt="hi"))
+        while not isinstance(await ws.recv(), bytes):
+            pass
+        await ws.send(wire.message("cancel"))
+        begin = time.monotonic()
+        assert message(await ws.recv())["reason"] == "cancelled"
+        while not engine.closed:
+            assert time.monotonic() - begin < 5
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("code", [1000, 4499])
+async def test_a_client_that_closes_its_socket_stops_its_engine(code):
+    engine = FakeEngine([Ids([1]), 60.0])
+    async with running(engine) as bridge:
+        async with socket_to(bridge) as ws:
+            await ws.recv()
+            await ws.send(wire.message("generate", prompt="hi"))
+            while not isinstance(await ws.recv(), bytes):
+                pass
+            await ws.close(code)
+        await eventually(lambda: engine.closed == 1)
+        [run] = bridge.bridge.store.runs.values()
+        assert run.end is not None
+        assert run.end["reason"] == "cancelled"
+
+
+async def test_the_engine_of_an_expired_run_is_stopped():
+    engine = FakeEngine([Ids([1]), 60.0])
+    async with running(engine, store=RunStore(keep_seconds=0.2)) as bridge:
+        async with socket_to(bridge) as ws:
+            await ws.recv()
+            await ws.send(wire.message("generate", prompt="hi"))
+            while not isinstance(await ws.recv(), bytes):
+                pass
+            ws.transport.abort()
+        await eventually(lambda: engine.closed == 1)
+        assert bridge.bridge.store.runs == {}
+
+
+async def test_an_engine_that_is_down_is_reported_and_the_page_is_still_served():
+    async with running(
+        FakeEngine([], down="No llama-server answers at http://127.0.0.1:1; start it.")
+    ) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+        async with httpx.AsyncClient(trust_env=False) as http:
+            health = (await http.get(bridge.url + "/healthz")).json()
+    assert heard.end.code == 4503
+    assert heard.end.retry
+    assert "start it" in heard.end.message
+    assert heard.of(Hello)[0].engine["down"]
+    assert health["status"] == "engine down"
+
+
+async def test_an_engine_that_comes_up_later_is_used():
+    engine = FakeEngine([Ids([97]), End("eos")], down="No engine.")
+    async with running(engine) as bridge:
+        assert (await converse(bridge.stream, bridge.url, prompt="hi")).end.code == 4503
+        engine.down = None
+        assert (await converse(bridge.stream, bridge.url, prompt="hi")).data == b"a"
+
+
+async def test_an_engine_lost_during_an_answer_is_an_error():
+    async with running(FakeEngine([Ids([97]), Ids([98])])) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+    assert heard.data == b"ab"
+    assert isinstance(heard.end, Failed)
+    assert "without an end event" in heard.end.message
+
+
+async def test_an_id_outside_the_vocabulary_fails_the_run():
+    async with running(FakeEngine([Ids([97]), Ids([9999]), End("eos")])) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi", want="both")
+    assert heard.data == b"a"
+    assert "9999" in heard.end.message
+
+
+async def test_a_bug_in_the_bridge_is_reported_without_its_message(caplog):
+    async with running(FakeEngine([Ids([97]), RuntimeError("canary")])) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+    assert heard.end.code == 1011
+    assert "canary" not in heard.end.message + caplog.text
+    assert caplog.records[0].fields["kind"] == "RuntimeError"
+
+
+async def test_the_note_of_dropped_tokens_is_sent():
+    async with running(
+        FakeEngine(
+            [Raw(b"a", 1, 97), End("length", "The engine dropped the last token.")], gives="bytes"
+        )
+    ) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+    assert heard.end == Finished("length", 1, "The engine dropped the last token.")
+
+
+async def test_missing_ids_are_recovered_or_sent_as_a_gap():
+    # The first chunk has one cut into three tokens, of which " \xf0\x9f" is 257; the second gives a
+    # gap, because one token has no bytes.
+    async with running(
+        FakeEngine(
+            [Raw(b" \xf0\x9f\x8c\xa6", 3, 0xA6), Raw(b"?", 2, 63), End("eos")], gives="bytes"
+        )
+    ) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi", want="both")
+    assert heard.ids == [257, 0x8C, 0xA6, 63]
+    assert [
+        (event.count, event.data) for event in heard.events if type(event).__name__ == "Gap"
+    ] == [(1, b"")]
+
+
+@pytest.mark.parametrize(
+    ("params", "word"),
+    [
+        ({"tempreature": 1}, "'tempreature'"),
+        ({"max_tokens": 0}, "max_tokens must be an integer"),
+        ({"max_tokens": 1.5}, "max_tokens must be an integer"),
+        ({"temperature": "hot"}, "temperature must be a number"),
+        ({"seed": True}, "seed must be an integer"),
+        ({"engine": "gpt"}, "no such engine"),
+        ({"engine": "scripted", "cut": "half"}, "'half'"),
+        ({"engine": "scripted", "text": 7}, "params.text"),
+        ({"engine": "scripted", "pace": -1}, "a number of tokens"),
+        ({"engine": "scripted", "text": "a" * 300_000}, "at most"),
+        ({"engine": "scripted", "faults": 1}, "are an object"),
+        ({"engine": "scripted", "faults": {"fire": 1}}, "'fire'"),
+        ({"engine": "scripted", "faults": {"invalid": 2}}, "'invalid'"),
+        ({"engine": "scripted", "faults": {"stall": [1]}}, "'stall'"),
+    ],
+)
+async def test_an_invalid_request_is_refused_with_a_reason(params, word):
+    async with running() as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi", params=params)
+    assert heard.end.code in (4400, 4404)
+    assert word in heard.end.message
+    assert not heard.end.retry
+
+
+async def test_a_text_without_tokens_in_the_vocabulary_is_refused_with_the_way_out():
+    from detok_py.decode.vocabulary import Vocabulary
+
+    async with running(vocabulary=Vocabulary.from_bytes([b"a", b"b"])) as bridge:
+        heard = await converse(
+            bridge.stream, bridge.url, prompt="", params={"engine": "scripted", "text": "abc"}
+        )
+    assert 'use cut "byte"' in heard.end.message
+
+
+async def test_a_vocabulary_that_does_not_match_the_engine_is_refused():
+    class Other(FakeEngine):
+        async def refuse_vocabulary(self, vocabulary):
+            return "it has 260 ids and the engine's model has 151936"
+
+    async with running(Other([Ids([1]), End("eos")])) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+    assert heard.end.code == 4409
+    assert "151936" in heard.end.message
+
+
+async def test_a_lost_socket_is_resumed_at_its_position():
+    engine = FakeEngine([item for n in range(200) for item in (Ids([n]), 0.002)] + [End("eos")])
+    cuts = []
+
+    async def cut(event, ws, session):
+        if isinstance(event, Tokens) and len(cuts) < 3 and event.position >= 40 * (len(cuts) + 1):
+            cuts.append(event.position)
+            ws.transport.abort()
+
+    async with running(engine) as bridge:
+        heard = await converse(
+            bridge.stream, bridge.url, prompt="hi", on_event=cut, wait_factor=0.1
+        )
+        metrics = bridge.bridge.metrics.expose().decode()
+    assert heard.ids == list(range(200))
+    assert isinstance(heard.end, Finished)
+    assert heard.sockets == 4
+    assert engine.closed == 1
+    assert "detok_resumes_total 3.0" in metrics
+
+
+async def test_a_slow_reader_pauses_only_its_own_engine():
+    engine = FakeEngine([Ids([n % 256]) for n in range(20_000)] + [End("eos")])
+    async with running(engine) as bridge, socket_to(bridge, max_queue=1) as slow:
+        await slow.recv()
+        await slow.send(wire.message("generate", prompt="hi", want="ids"))
+        await eventually(lambda: engine.given >= 1024)
+        await asyncio.sleep(0.1)
+        assert engine.given <= 1026
+        run = next(iter(bridge.bridge.store.runs.values()))
+        assert run.size < 256 << 10
+        quick = await converse(
+            bridge.stream,
+            bridge.url,
+            prompt="",
+            params={"engine": "scripted", "text": TEXT, "pace": 0},
+        )
+        assert quick.data == TEXT.encode()
+        # when the slow client reads on, it gets everything
+        got = 0
+        while got < 20_000:
+            frame = await slow.recv()
+            if isinstance(frame, bytes):
+                got += len(wire.read_data(frame)[1])
+                await slow.send(wire.message("ack", n=got))
+        assert message(await slow.recv())["tokens"] == 20_000
+
+
+@pytest.mark.parametrize("offered", [[], ["chat"]])
+async def test_a_socket_without_the_subprotocol_is_closed_with_4406(offered):
+    async with running() as bridge:
+        try:
+            async with socket_to(bridge, subprotocols=offered or None) as ws:
+                with pytest.raises(websockets.ConnectionClosed) as closed:
+                    await ws.recv()
+                assert closed.value.rcvd.code == 4406
+        except websockets.InvalidHandshake:
+            assert offered  # the client refuses a server that accepts none of its subprotocols
+
+
+async def test_a_ninth_client_gets_the_error_busy():
+    async with running(max_clients=2) as bridge, socket_to(bridge) as one, socket_to(bridge) as two:
+        await one.recv(), await two.recv()
+        async with socket_to(bridge) as three:
+            assert message(await three.recv())["code"] == 4429
+            with pytest.raises(websockets.ConnectionClosed) as closed:
+                await three.recv()
+            assert closed.value.rcvd.code == 4429
+        await one.close()
+        await eventually(lambda: bridge.bridge.clients == 1)
+        async with socket_to(bridge) as four:
+            assert message(await four.recv())["type"] == "hello"
+
+
+async def test_a_stopping_bridge_closes_with_1012_and_another_bridge_does_not_have_the_run():
+    engine = FakeEngine([Ids([97]), 60.0])
+    run_id = new_run_id()
+    async with running(engine) as bridge:
+        ws = await socket_to(bridge)
+        await ws.recv()
+        await ws.send(wire.message("generate", id=run_id, prompt="hi"))
+        while not isinstance(await ws.recv(), bytes):
+            pass
+    with pytest.raises(websockets.ConnectionClosed) as closed:
+        while True:
+            await ws.recv()
+    assert closed.value.rcvd.code == 1012
+    assert engine.closed == 1
+    async with running() as bridge, socket_to(bridge) as ws:
+        await ws.recv()
+        await ws.send(wire.message("resume", id=run_id, after=1))
+        assert message(await ws.recv())["code"] == 4410
+
+
+async def test_metrics_have_the_usual_names_and_no_content():
+    async with running() as bridge:
+        await converse(
+            bridge.stream, bridge.url, prompt="canary", params={"text": "canary", "pace": 0}
+        )
+        async with httpx.AsyncClient(trust_env=False) as http:
+            text = (await http.get(bridge.url + "/metrics")).text
+    assert "detok_time_to_first_token_seconds_count 1.0" in text
+    assert "detok_inter_token_latency_seconds_count 5.0" in text
+    assert "detok_generation_tokens_total 6.0" in text
+    assert 'detok_requests_total{finished_reason="eos"} 1.0' in text
+    assert "canary" not in text
+
+
+def serve(*options):
+    """Start `detok serve` on a free port; return (process, url)."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "detok_py", "serve", "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    line = process.stdout.readline()
+    return process, line.split()[-1] if line else ""
+
+
+def children_of(pid):
+    """Return the processes whose parent is `pid`, from /proc, because ps may be missing."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as stat:
+                if int(stat.read().rpartition(")")[2].split()[1]) == pid:
+                    found.append(int(name))
+    return found
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_detok_serve_prints_its_url_and_a_signal_stops_it_and_its_engine(sent):
+    process, url = serve()
+    try:
+        engine_line = process.stdout.readline()
+        assert engine_line.startswith("engine: llama.cpp")
+        with urllib.request.urlopen(url + "healthz", timeout=5) as answer:
+            assert json.load(answer)["status"] == "ok"
+        children = children_of(process.pid)
+        assert children
+        process.send_signal(sent)
+        process.wait(10)
+        for child in children:
+            with pytest.raises(ProcessLookupError):
+                os.kill(child, 0)
+    finally:
+        process.kill()
+        _, errors = process.communicate()
+    assert "Traceback" not in errors
+
+
+def test_the_engine_of_a_killed_bridge_exits():
+    process, _ = serve()
+    try:
+        assert process.stdout.readline().startswith("engine: llama.cpp")
+        [child] = children_of(process.pid)
+    finally:
+        process.kill()
+        process.communicate()
+
+    def ended():
+        try:
+            with open(f"/proc/{child}/stat") as stat:
+                return stat.read().rpartition(")")[2].split()[0] == "Z"  # ended, but not waited for
+        except OSError:
+            return True
+
+    deadline = time.monotonic() + 10
+    while not ended():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--engine", "gpt"], "there is no engine 'gpt'"),
+        (["--engine", "magic+http://127.0.0.1:1"], "no engine kind 'magic'"),
+        (["--engine", "http://user:secret@127.0.0.1"], "no user or password"),
+        (["--engine", "http://192.0.2.1:80"], "not on this machine"),
+        (["--engine", "transformers"], "--model"),
+        (["--allow-origin", "*"], "is not an origin"),
+        (["--max-clients", "0"], "--max-clients"),
+        (["--tokenizer", "/nowhere/tokenizer.json"], "/nowhere/tokenizer.json"),
+    ],
+)
+def test_an_invalid_command_line_is_refused_with_a_reason(options, word):
+    done = subprocess.run(
+        [sys.executable, "-m", "detok_py", "serve", "--port", "0", *options],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 2
+    assert word in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "secret" not in done.stderr
+
+
+def test_a_port_in_use_is_refused_with_the_way_out():
+    process, url = serve("--engine", "scripted")
+    try:
+        port = url.rstrip("/").rpartition(":")[2]
+        done = subprocess.run(
+            [sys.executable, "-m", "detok_py", "serve", "--port", port, "--engine", "scripted"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+    assert done.returncode == 2
+    assert "--port" in done.stderr
+
+
+async def test_a_token_does_not_wait_for_a_delayed_tcp_ack():
+    """Without TCP_NODELAY, Nagle's algorithm and delayed acks delay the token after each ack by 40
+    ms.
+    """
+    async with running() as bridge, socket_to(bridge) as ws:
+        await ws.recv()
+        [connection] = [
+            one
+            for one in bridge.server._uvicorn.server_state.connections
+            if type(one).__name__ == "StrictWebSocket"
+        ]
+        assert connection.transport.get_extra_info("socket").getsockopt(
+            socket.IPPROTO_TCP, socket.TCP_NODELAY
+        )

@@ -1,0 +1,274 @@
+"""Towards engines: which addresses are taken, and what a hostile engine can't do. Checks 37 to 41
+of the list that test_bridge_gate.py begins.
+"""
+
+import asyncio
+import socket
+
+import pytest
+from bridge_rig import converse, running
+from engine_replay import Answer, Replay, events
+from hypothesis import given
+from hypothesis import strategies as st
+from test_bridge_gate import memory
+
+from detok_py.bridge.engines import End, EngineError, Request, Sampling
+from detok_py.bridge.engines.address import AddressError, check_address
+from detok_py.bridge.engines.http import EngineClient
+from detok_py.bridge.engines.llama_server import LlamaServer
+from detok_py.bridge.engines.openai import OpenAIServer
+from detok_py.bridge.engines.text import Surrogates
+from detok_py.protocol.events import Failed
+
+pytestmark = pytest.mark.native
+PROMPT = Request("hi", None, Sampling(), "both", {})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8080",
+        "http://localhost:8080/",
+        "https://127.0.0.1",
+        "http://[::1]:8080/engine/",
+    ],
+)
+def test_37_an_engine_on_this_machine_is_allowed(url):
+    assert check_address(url).base.startswith(url.split("://")[0] + "://")
+
+
+def test_37_a_name_is_resolved_once_and_pinned(monkeypatch):
+    asked = []
+
+    def resolve(host, port, type):
+        asked.append(host)
+        return [
+            (socket.AF_INET, type, 6, "", ("127.0.0.1" if len(asked) == 1 else "192.0.2.1", port))
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    address = check_address("http://engine.test:8080/v1")
+    assert address.base == "http://127.0.0.1:8080/v1"
+    assert address.host == "engine.test:8080"
+    assert asked == ["engine.test"]
+
+
+def test_37_a_name_with_one_address_elsewhere_is_refused(monkeypatch):
+    both = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 80)) for ip in ("127.0.0.1", "192.0.2.1")
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+    with pytest.raises(AddressError, match="not on this machine"):
+        check_address("http://engine.test/")
+
+
+async def test_38_a_redirect_is_refused_and_never_followed():
+    async with Replay({("GET", "/props"): Answer(b"", status=200)}) as elsewhere:
+        for status in (301, 302, 303, 307, 308):
+            to = {
+                ("GET", "/props"): Answer(
+                    {}, status=status, headers=[("location", elsewhere.url + "/props")]
+                )
+            }
+            async with Replay(to) as server:
+                client = EngineClient(check_address(server.url))
+                with pytest.raises(EngineError, match="redirects"):
+                    await client.get("/props")
+                await client.close()
+        assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::ffff:169.254.169.254]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[fe80::1]/",
+        "http://[2002:7f00:1::]/",
+        "http://192.168.1.1/",
+        "http://0.0.0.0/",
+        "http://[::]/",
+        "http://2852039166/",
+        "http://0xa9fea9fe/",
+        "http://0251.0376.0251.0376/",
+        "http://2130706433/",
+        "http://0x7f.1/",
+        "http://127.1/",
+        "http://0177.0.0.1/",
+        "http://127.0.0.1.:80/x y",
+        "http://user@127.0.0.1/",
+        "http://user:canary@127.0.0.1/",
+        "http://127.0.0.1@192.0.2.1/",
+        "file:///etc/passwd",
+        "ftp://127.0.0.1/",
+        "gopher://127.0.0.1/",
+        "unix:///run/engine.sock",
+        "//127.0.0.1/",
+        "127.0.0.1:8080",
+        "http://",
+        "http:///x",
+        "http://127.0.0.1:99999/",
+        "http://127.0.0.1:8080/?x=1",
+        "http://127.0.0.1:8080/#x",
+        "http://127.0.0.1\\@evil.test/",
+        "http://127.0.0.1\r\nX: y/",
+        "",
+    ],
+)
+def test_39_an_address_outside_this_machine_is_refused_in_one_sentence(url):
+    with pytest.raises(AddressError) as caught:
+        check_address(url)
+    assert "canary" not in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/",
+        "http://[fe80::1]/",
+        "http://0.0.0.0/",
+        "http://224.0.0.1/",
+        "http://[::ffff:192.0.2.1]/",
+    ],
+)
+def test_39_link_local_and_odd_addresses_are_refused_even_where_remote_engines_are_allowed(url):
+    with pytest.raises(AddressError):
+        check_address(url, allow_remote=True)
+
+
+def test_39_a_remote_engine_is_allowed_on_request():
+    assert check_address("http://192.0.2.7:8000", allow_remote=True).base == "http://192.0.2.7:8000"
+
+
+@pytest.mark.parametrize("kind", ["stream", "answer"])
+async def test_40_a_hundred_mebibytes_without_a_line_end_are_a_typed_error_in_little_memory(kind):
+    piece = b"a" * (1 << 20)
+    sent = 0
+
+    async def serve(reader, writer):
+        nonlocal sent
+        try:
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
+                    % (100 << 20)
+                )
+                for _ in range(100):
+                    writer.write(piece)
+                    await writer.drain()
+                    sent += 1
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    client = EngineClient(check_address(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+    before = memory()
+    with pytest.raises(
+        EngineError, match="a line longer than 4 MiB" if kind == "stream" else "over 65536 KiB"
+    ):
+        if kind == "stream":
+            async for _ in client.events("/completion", {}):
+                pass
+        else:
+            client.max_answer = 64 << 20
+            await client.get("/props")
+    assert memory() - before < ((16 if kind == "stream" else 160) << 10)
+    await client.close()
+    server.close()
+    assert sent < 100
+
+
+async def test_41_a_client_gets_all_text_so_far_and_an_error_if_the_engine_is_lost_in_mid_answer():
+    props = {"default_generation_settings": {}}
+    event = {
+        "index": 0,
+        "content": "é",
+        "stop": False,
+        "tokens_predicted": 1,
+        "completion_probabilities": [{"id": 1, "bytes": [195, 169]}],
+    }
+    answers = {
+        ("GET", "/props"): Answer(props),
+        ("GET", "/v1/models"): Answer({"data": []}),
+        ("POST", "/tokenize"): Answer({"tokens": []}),
+        ("POST", "/completion"): events(event, then="lost"),
+    }
+    async with (
+        Replay(answers) as server,
+        running(LlamaServer(check_address(server.url)), vocabulary=None) as bridge,
+    ):
+        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+    assert heard.data == "é".encode()
+    assert isinstance(heard.end, Failed)
+    assert heard.end.code == 4503
+    assert "lost in mid-answer" in heard.end.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"data: {\n\n",
+        b"data: " + b"[" * 5000 + b"\n\n",
+        b"data: \xff\xfe\n\n",
+        b"data: nothing\n\n",
+        b"data: {'a':1}\n\n",
+    ],
+)
+async def test_an_event_that_is_not_json_is_a_typed_error(body):
+    answers = {
+        ("POST", "/v1/completions"): Answer(body, kind="text/event-stream"),
+        ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
+    }
+    async with Replay(answers) as server:
+        engine = OpenAIServer(check_address(server.url))
+        await engine.open()
+        with pytest.raises(EngineError, match="not JSON"):
+            async for _ in engine.generate(PROMPT):
+                pass
+        await engine.close()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "1",
+        "[]",
+        '"text"',
+        "null",
+        '{"choices":7}',
+        '{"choices":[null]}',
+        '{"choices":[{"text":7}]}',
+        '{"choices":{}}',
+    ],
+)
+async def test_an_event_of_another_shape_is_skipped_or_a_typed_error(event):
+    answers = {
+        ("POST", "/v1/completions"): events(
+            event, '{"choices":[{"text":"a","finish_reason":"stop"}]}'
+        ),
+        ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
+    }
+    async with Replay(answers) as server:
+        engine = OpenAIServer(check_address(server.url))
+        await engine.open()
+        chunks = []
+        try:
+            async for chunk in engine.generate(PROMPT):
+                chunks.append(chunk)
+        except EngineError:
+            chunks.append(End("eos"))
+        await engine.close()
+    assert chunks[-1] == End("eos")
+
+
+@given(st.lists(st.text(st.sampled_from("a\ud83c\udf26é"), max_size=4), max_size=12))
+def test_surrogates_are_joined_as_utf_16_would(parts):
+    s = Surrogates()
+    got = b"".join([s.feed(part) for part in parts]) + s.flush()
+    joined = "".join(parts).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    assert got.decode("utf-8") == joined

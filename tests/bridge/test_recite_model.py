@@ -1,0 +1,449 @@
+"""The reciting model in llama.cpp: real tokens, real split characters, known texts.
+
+The engine runs in a child process, as in the bridge. The tests are skipped with a reason if the
+package xllamacpp is not installed.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unicodedata
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detok_py.decode.detokenizer import Detokenizer
+from detok_py.decode.vocabulary import Vocabulary
+from detok_py.tokenizers import load_tokenizer
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = ROOT / "detok_py" / "bridge" / "recite"
+MODEL = SHIPPED / "recite.gguf"
+TEXTS: list[dict[str, str]] = json.loads((SHIPPED / "texts.json").read_text(encoding="utf-8"))
+TOKENIZER: dict[str, Any] = json.loads((SHIPPED / "tokenizer.json").read_text(encoding="utf-8"))
+BY_ID = {text["id"]: text["text"] for text in TEXTS}
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]  # the engine is a process of its own
+
+needs_the_engine = pytest.mark.skipif(
+    importlib.util.find_spec("xllamacpp") is None,
+    reason="the package xllamacpp is not installed here",
+)
+each_text = pytest.mark.parametrize("text", TEXTS, ids=[text["id"] for text in TEXTS])
+
+
+def printable_bytes() -> dict[str, int]:
+    """Return the byte for each character of GPT-2's byte alphabet."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {
+        chr(256 + i): byte for i, byte in enumerate(others)
+    }
+
+
+def vocabulary_of_the_file() -> list[bytes]:
+    """Return the bytes of each id of tokenizer.json; special tokens have none, as in the engine."""
+    alphabet = printable_bytes()
+    pieces = sorted(TOKENIZER["model"]["vocab"], key=TOKENIZER["model"]["vocab"].__getitem__)
+    return [
+        b"" if piece in SPECIAL else bytes(alphabet[character] for character in piece)
+        for piece in pieces
+    ]
+
+
+SPECIAL = {token["content"]: token["id"] for token in TOKENIZER["added_tokens"]}
+
+
+def launch(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start the launcher as the bridge does, with pipes for stdin and stdout."""
+    command = [sys.executable, "-m", "detok_py.bridge.engines.recite_server", *arguments]
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=env,
+    )
+
+
+def exit_code_of(process: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a launcher that should exit by itself; if it does not, kill it and
+    fail.
+    """
+    try:
+        return process.wait(10)
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def is_listening(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def running(env: dict[str, str] | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the launcher's line, `{"port", …}`, while it runs."""
+    process = launch("--model", str(MODEL), env=env)
+    try:
+        assert process.stdout is not None and process.stdin is not None
+        yield json.loads(process.stdout.readline())
+        process.stdin.close()
+    finally:
+        exit_code_of(process)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[str]:
+    """Yield the URL of a running engine with the shipped model."""
+    with running() as ready:
+        yield f"http://127.0.0.1:{ready['port']}"
+
+
+def post(url: str, body: dict[str, Any], **headers: str) -> Any:
+    request = urllib.request.Request(
+        url, json.dumps(body).encode(), {"Content-Type": "application/json", **headers}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def recite(engine: str, prompt: str, limit: int = 1000) -> tuple[bytes, dict[str, Any]]:
+    """Return the raw bytes of the whole greedy answer to `prompt`, and the stream's last event."""
+    body = {
+        "prompt": prompt,
+        "n_predict": limit,
+        "temperature": 0,
+        "stream": True,
+        "return_tokens": True,
+        "n_probs": 1,
+    }
+    request = urllib.request.Request(
+        engine + "/completion", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    raw, event = b"", {}
+    with urllib.request.urlopen(request, timeout=60) as stream:
+        for line in stream:
+            if line.startswith(b"data: "):
+                event = json.loads(line[6:])
+                raw += b"".join(
+                    bytes(token["bytes"]) for token in event.get("completion_probabilities", [])
+                )
+    return raw, event
+
+
+def is_whole(token: bytes) -> bool:
+    with contextlib.suppress(UnicodeDecodeError):
+        token.decode()
+        return True
+    return False
+
+
+# The texts and the files that ship
+
+
+def test_there_are_texts_in_at_least_24_languages_and_20_scripts() -> None:
+    scripts = {
+        unicodedata.name(character).split()[0]
+        for text in TEXTS
+        for character in text["text"]
+        if character.isalpha()
+    }
+    assert len({text["lang"] for text in TEXTS}) >= 24
+    wanted = "LATIN CYRILLIC GREEK ARABIC HEBREW DEVANAGARI BENGALI TAMIL TELUGU SINHALA THAI LAO KHMER MYANMAR TIBETAN GEORGIAN ARMENIAN"
+    assert (
+        set(wanted.split())
+        | {"ETHIOPIC", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "GOTHIC", "ADLAM"}
+        <= scripts
+    )
+
+
+def test_each_text_has_an_id_a_prompt_and_a_direction_of_its_own() -> None:
+    assert len(BY_ID) == len({text["prompt"] for text in TEXTS}) == len(TEXTS)
+    assert all(
+        set(text) == {"id", "title", "lang", "dir", "prompt", "text"} and all(text.values())
+        for text in TEXTS
+    )
+    assert {text["id"] for text in TEXTS if text["dir"] == "rtl"} == {
+        "ar",
+        "he",
+        "fa",
+        "ur",
+        "rtl-mixed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "characters"),
+    [
+        ("emoji", "\u200d"),
+        ("flags", "🇯🇵"),
+        ("flags", "\U000e007f"),
+        ("keycaps", "1\ufe0f\u20e3"),
+        ("keycaps", "👋🏿"),
+        ("combining", "e\u0301"),
+        ("conjuncts", "क्ष"),
+        ("rtl-mixed", "Online Shop"),
+        ("maths", "∑"),
+        ("javascript", "\\u{1F600}"),
+        ("python", "\\N{SPARKLES}"),
+        ("think", "<think>"),
+        ("think", "</think>"),
+        ("tool", "<tool_call>"),
+        ("replacement", "\ufffd"),
+        ("invisible", "\r\n"),
+        ("astral", "𠮷"),
+    ],
+)
+def test_the_difficult_characters_are_in_the_texts(text: str, characters: str) -> None:
+    assert characters in BY_ID[text]
+
+
+def test_a_text_begins_with_a_byte_order_mark_and_keeps_one_inside() -> None:
+    assert BY_ID["bom"].startswith("\ufeff") and "\ufeff" in BY_ID["bom"][1:]
+
+
+def test_the_shipped_texts_are_those_of_the_training_script() -> None:
+    spec = importlib.util.spec_from_file_location("recite_texts", ROOT / "model" / "texts.py")
+    assert spec is not None and spec.loader is not None
+    written = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(written)
+    assert [(t.id, t.title, t.lang, t.dir, t.prompt, t.text) for t in written.TEXTS] == [
+        tuple(text.values()) for text in TEXTS
+    ]
+
+
+def test_the_model_is_small() -> None:
+    assert MODEL.stat().st_size <= 1_500_000
+
+
+@pytest.mark.parametrize("tag", ["<think>", "</think>", "<tool_call>", "</tool_call>"])
+def test_a_tag_is_several_ordinary_tokens(tag: str) -> None:
+    assert tag not in SPECIAL
+    assert tag not in TOKENIZER["model"]["vocab"]
+
+
+def test_both_tokenizer_files_give_the_same_vocabulary_and_the_same_tokens() -> None:
+    json_file, gguf_file = load_tokenizer(SHIPPED / "tokenizer.json"), load_tokenizer(MODEL)
+    assert json_file.vocabulary.sha256 == gguf_file.vocabulary.sha256
+    ordinary = range(len(SPECIAL), len(json_file.vocabulary))
+    assert [json_file.vocabulary.token_bytes(i) for i in ordinary] == vocabulary_of_the_file()[
+        len(SPECIAL) :
+    ]
+    for text in TEXTS:
+        assert json_file.encode(text["text"]) == gguf_file.encode(text["text"])
+
+
+# The engine with the model
+
+
+@pytest.mark.sampled(9)
+@needs_the_engine
+@each_text
+def test_llama_cpp_recites_each_text_byte_for_byte_and_stops(
+    engine: str, text: dict[str, str]
+) -> None:
+    raw, last = recite(engine, text["prompt"])
+    assert raw == text["text"].encode()
+    assert last["stop_type"] == "eos"
+
+
+@needs_the_engine
+def test_concurrent_recitations_are_independent(engine: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        recited = list(pool.map(lambda text: recite(engine, text["prompt"])[0], TEXTS[:12]))
+    assert recited == [text["text"].encode() for text in TEXTS[:12]]
+
+
+@needs_the_engine
+@pytest.mark.parametrize("prompt", ["ja:", "ja"])
+def test_a_trimmed_prompt_recites_too(engine: str, prompt: str) -> None:
+    assert recite(engine, prompt)[0] == BY_ID["ja"].encode()
+
+
+@needs_the_engine
+@pytest.mark.parametrize("text", ["ja", "emoji", "tool"])
+def test_a_chat_whose_last_message_is_a_prompt_recites_too(engine: str, text: str) -> None:
+    messages = [{"role": "system", "content": "You recite."}, {"role": "user", "content": "en: "}]
+    messages += [
+        {"role": "assistant", "content": BY_ID["en"]},
+        {"role": "user", "content": text + ": "},
+    ]
+    answer = post(engine + "/v1/chat/completions", {"messages": messages, "temperature": 0})
+    assert answer["choices"][0]["message"]["content"] == BY_ID[text]
+    assert answer["choices"][0]["finish_reason"] == "stop"
+
+
+@needs_the_engine
+def test_the_engine_reports_the_vocabulary_of_tokenizer_json(engine: str) -> None:
+    wanted = vocabulary_of_the_file()
+    body = {"prompt": "en", "n_predict": 1, "temperature": 0, "n_probs": len(wanted)}
+    every = post(engine + "/completion", body)["completion_probabilities"][0]["top_logprobs"]
+    reported = {token["id"]: bytes(token["bytes"]) for token in every}
+    assert reported == dict(enumerate(wanted))
+
+
+@needs_the_engine
+@each_text
+def test_some_tokens_of_each_text_split_a_character(engine: str, text: dict[str, str]) -> None:
+    vocabulary = vocabulary_of_the_file()
+    ids = post(engine + "/tokenize", {"content": text["text"]})["tokens"]
+    assert b"".join(vocabulary[i] for i in ids) == text["text"].encode()
+    assert not all(is_whole(vocabulary[i]) for i in ids)
+
+
+@needs_the_engine
+@each_text
+def test_the_detokenizer_never_outputs_part_of_a_split_character(
+    engine: str, text: dict[str, str]
+) -> None:
+    ids = post(engine + "/tokenize", {"content": text["text"]})["tokens"]
+    pieces = sorted(TOKENIZER["model"]["vocab"], key=TOKENIZER["model"]["vocab"].__getitem__)
+    detokenizer = Detokenizer(
+        Vocabulary.from_pieces(pieces, TOKENIZER["decoder"], special_ids=SPECIAL.values())
+    )
+    shown = ""
+    for i in ids:
+        shown += detokenizer.push(i)
+        assert text["text"].startswith(shown)
+    assert shown + detokenizer.flush() == text["text"]
+
+
+# The launcher
+
+
+@needs_the_engine
+def test_the_launcher_prints_port_and_device() -> None:
+    with running() as ready:
+        assert is_listening(ready["port"])
+        assert ready["device"]
+
+
+@needs_the_engine
+def test_the_engine_exits_when_its_stdin_is_closed() -> None:
+    process = launch("--model", str(MODEL))
+    assert process.stdout is not None and process.stdin is not None
+    port = json.loads(process.stdout.readline())["port"]
+    process.stdin.close()
+    assert exit_code_of(process) == 0
+    assert not is_listening(port)
+
+
+@needs_the_engine
+@pytest.mark.skipif(
+    os.name != "posix", reason="only POSIX sends an interrupt to a whole process group"
+)
+def test_an_interrupt_is_ignored_and_left_to_the_parent() -> None:
+    process = launch("--model", str(MODEL))
+    assert process.stdout is not None and process.stdin is not None
+    port = json.loads(process.stdout.readline())["port"]
+    process.send_signal(signal.SIGINT)
+    assert (
+        post(f"http://127.0.0.1:{port}/completion", {"prompt": "en: ", "n_predict": 1})[
+            "tokens_predicted"
+        ]
+        == 1
+    )
+    process.stdin.close()
+    assert exit_code_of(process) == 0
+
+
+@needs_the_engine
+@pytest.mark.skipif(
+    os.name != "posix",
+    reason="only POSIX tells a child that its parent is gone; elsewhere the end of stdin does",
+)
+def test_the_engine_exits_when_its_parent_is_killed_even_if_stdin_stays_open() -> None:
+    reader, writer = os.pipe()
+    try:
+        script = "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]])"
+        arguments = ["-m", "detok_py.bridge.engines.recite_server", "--model", str(MODEL)]
+        parent = subprocess.Popen(
+            [sys.executable, "-c", script, *arguments],
+            cwd=ROOT,
+            stdin=reader,
+            stdout=subprocess.PIPE,
+        )
+        assert parent.stdout is not None
+        try:
+            port = json.loads(parent.stdout.readline())["port"]
+        finally:
+            parent.kill()
+            parent.wait()
+            parent.stdout.close()
+        for _ in range(50):
+            if not is_listening(port):
+                break
+            time.sleep(0.2)
+        assert not is_listening(port)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@needs_the_engine
+def test_a_key_in_the_environment_is_required_with_every_request() -> None:
+    with running(env={**os.environ, "DETOK_ENGINE_KEY": "only for us"}) as ready:
+        url = f"http://127.0.0.1:{ready['port']}/completion"
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            post(url, {"prompt": "en: ", "n_predict": 1})
+        assert (
+            post(url, {"prompt": "en: ", "n_predict": 1}, Authorization="Bearer only for us")[
+                "tokens_predicted"
+            ]
+            == 1
+        )
+
+
+@needs_the_engine
+def test_other_origins_cannot_read_responses_and_slots_are_off(engine: str) -> None:
+    request = urllib.request.Request(
+        engine + "/props", headers={"Origin": "https://elsewhere.example"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.headers["Access-Control-Allow-Origin"] not in (
+            "*",
+            "https://elsewhere.example",
+        )
+    with pytest.raises(urllib.error.HTTPError, match="501"):
+        urllib.request.urlopen(engine + "/slots", timeout=10)
+
+
+@needs_the_engine
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"not a model", "invalid magic"), (b"GGUF\x03", "could not load"), (None, "no model at")],
+)
+def test_an_invalid_model_file_is_refused_with_a_reason(
+    tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    path = tmp_path / "wrong.gguf"
+    if content is not None:
+        path.write_bytes(content)
+    process = launch("--model", str(path))
+    assert process.stdout is not None
+    answer = json.loads(process.stdout.readline())
+    assert exit_code_of(process) == 1
+    assert list(answer) == ["error"]
+    assert (
+        str(path) in answer["error"]
+        and reason in answer["error"]
+        and "GGUF file" in answer["error"]
+    )

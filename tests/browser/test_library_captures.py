@@ -1,0 +1,89 @@
+"""Captures in a page: read, decoded again and written, in both runtimes."""
+
+import json
+
+import pytest
+from bridge_rig import VOCABULARY
+
+from detok_py.protocol.capture import read_capture, write_capture
+
+TEXT = "naïve 你好 👩‍🚀"
+
+ROUND = """async ([runtime, request]) => {
+  const { readCapture, writeCapture } = await import("/src/capture.js");
+  const options = { runtime };
+  const answer = lib.connect("/stream", { ...options, prompt: "", details: true, ...request });
+  const rows = [], plain = (row) => ({ ...row, bytes: [...row.bytes], heldBytes: [...row.heldBytes] });
+  let header, begun;
+  answer.addEventListener("hello", ({ detail: { engine, vocabulary } }) => (header = { engine, vocabulary, prompt: "secret" }));
+  answer.addEventListener("token", ({ detail }) => {
+    begun ??= detail.at;
+    for (const row of detail.rows) rows.push({ ...row, seconds: (detail.at - begun) / 1000 });
+  });
+  const { reason, text } = await answer.finished;
+  const written = await writeCapture({ header, rows, seconds: 9, end: { type: "finished", reason } }, options);
+  const read = await readCapture(new File([written], "x.detok.jsonl"), options);
+  return { written, rows: rows.map(plain), text, read: { ...read, rows: read.rows.map(plain) } };
+}"""
+
+
+@pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
+def test_a_recording_that_is_written_and_read_again_is_the_same_stream(library, runtime):
+    request = {"params": {"engine": "scripted", "text": TEXT, "cut": "token", "pace": 0}}
+    seen = library.evaluate(ROUND, [runtime, request])
+    assert "secret" not in seen["written"]
+    capture = read_capture(seen["written"])
+    assert capture.header["vocabulary"]["sha256"] == VOCABULARY.sha256
+    assert capture.records[-1].value == {"type": "finished", "reason": "eos"}
+    again = seen["read"]
+    without = [{**row, "seconds": None} for row in seen["rows"]]
+    assert [{**row, "seconds": None} for row in again["rows"]] == without
+    assert [row["seconds"] for row in again["rows"]] == pytest.approx(
+        [row["seconds"] for row in seen["rows"]], abs=1e-4
+    )
+    assert "".join([row["text"] for row in again["rows"]]) + again["text"] == TEXT
+    assert again["seconds"] == pytest.approx(9, abs=1e-4)
+
+
+READ = """async ([text, options]) => {
+  const { readCapture } = await import("/src/capture.js");
+  try {
+    const { rows, text: rest } = await readCapture(text, { runtime: "micropython", ...options });
+    return rows.map(({ text }) => text).join("") + rest;
+  } catch ({ name, message }) {
+    return `${name}: ${message}`;
+  }
+}"""
+
+
+def test_ids_without_bytes_are_read_with_the_bridges_vocabulary(open_library, served):
+    page = open_library()
+    ids = [104, 105, 33]
+    header = {"vocabulary": {"sha256": VOCABULARY.sha256}}
+    text = write_capture(header, [(0.0, "i", ids)])
+    expected = b"".join([VOCABULARY.token_bytes(i) for i in ids]).decode()
+    assert page.evaluate(READ, [text, {}]) == expected
+    other = write_capture({"vocabulary": {"sha256": "0" * 64}}, [(0.0, "i", ids)])
+    assert "--tokenizer" in page.evaluate(READ, [other, {}])
+
+
+def test_an_event_stream_and_a_har_file_are_captures_too(library):
+    body = 'data: {"choices":[{"delta":{"content":"né"}}]}\n\ndata: [DONE]\n\n'
+    assert library.evaluate(READ, [body, {}]) == "né"
+    messages = [
+        {
+            "type": "receive",
+            "time": 1,
+            "opcode": 1,
+            "data": '{"type":"hello","protocol":"detok.v1"}',
+        },
+        {"type": "receive", "time": 1.5, "opcode": 2, "data": "AMOp"},
+    ]
+    har = json.dumps({"log": {"entries": [{"_webSocketMessages": messages}]}})
+    assert library.evaluate(READ, [har, {}]) == "é"
+
+
+@pytest.mark.parametrize("text", ["", "hello", "{}", "[1,2]"])
+def test_a_file_that_is_no_capture_is_an_error_of_one_sentence(library, text):
+    said = library.evaluate(READ, [text, {}])
+    assert said.startswith("DetokError: ") and "\n" not in said

@@ -1,0 +1,119 @@
+"""The runtime picker: Pyodide and MicroPython decode the same stream, and the page says what each
+cost on this visit.
+"""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.one_browser
+
+TEXT = "naïve 日本語 👩‍🚀 ไทย"
+COST = re.compile(r"ready in \d+\.\d\d s, (\d+\.\d MB|\d+ kB) over the network")
+
+
+def pick(demo: Any, runtime: str) -> None:
+    """Choose a runtime as a keyboard user does."""
+    other = {"Pyodide": "MicroPython", "MicroPython": "Pyodide"}[runtime]
+    demo.page.get_by_role("radio", name=other).focus()
+    demo.page.keyboard.press("ArrowRight" if runtime == "MicroPython" else "ArrowLeft")
+    expect(demo.page.get_by_role("radio", name=runtime)).to_be_checked()
+
+
+@pytest.fixture
+def workers(page: Any) -> list[Any]:
+    """Every worker that the page starts."""
+    started: list[Any] = []
+    page.on("worker", lambda worker: started.append(worker))
+    return started
+
+
+@pytest.mark.full
+def test_pyodide_is_the_default_and_its_cost_is_shown(demo: Any) -> None:
+    demo.open()
+    expect(demo.page.get_by_role("radio", name="Pyodide")).to_be_checked()
+    expect(demo.page.locator("#cost-pyodide")).to_have_text(COST)
+    expect(demo.page.locator("#cost-micropython")).to_have_text("not started")
+
+
+def test_pyodide_installs_the_wheel_of_detok_py_on_a_first_visit(demo: Any) -> None:
+    demo.open()
+    files = [url.rpartition("/")[2] for url in demo.requested]
+    assert any(file.startswith("micropip-") for file in files)
+    assert any(file.startswith("detok_py-") and file.endswith(".whl") for file in files)
+
+
+def test_the_other_runtime_decodes_alike_and_is_remembered_in_the_address(demo: Any) -> None:
+    demo.open()
+    pick(demo, "MicroPython")
+    assert demo.wait_for("ready") == "ready"
+    expect(demo.page.locator("#cost-micropython")).to_have_text(COST)
+    expect(demo.page.locator("#cost-pyodide")).to_have_text(COST)
+    assert demo.stream_text(TEXT) == "finished"
+    assert demo.text("held") == TEXT
+    assert demo.page.url.endswith("?runtime=micropython")
+    demo.page.reload()
+    demo.wait_for("ready")
+    expect(demo.page.get_by_role("radio", name="MicroPython")).to_be_checked()
+    pick(demo, "Pyodide")
+    assert demo.wait_for("ready") == "ready"
+    assert "runtime" not in demo.page.url
+    assert demo.stream_text(TEXT) == "finished"
+    assert demo.text("held") == TEXT
+    assert demo.complaints == []
+
+
+@pytest.mark.full
+def test_choosing_a_runtime_ends_the_worker_of_the_other(demo: Any, workers: list[Any]) -> None:
+    demo.open("?runtime=micropython")
+    pick(demo, "Pyodide")
+    demo.wait_for("ready")
+    assert len(workers) == 2
+    expect(demo.page.get_by_role("button", name="Start", exact=True)).to_be_enabled()
+    assert demo.alert == ""
+
+
+@pytest.mark.full
+def test_a_choice_made_while_the_first_runtime_loads_wins(demo: Any) -> None:
+    demo.page.goto(demo.url + "/")
+    pick(demo, "MicroPython")
+    assert demo.wait_for("ready", "error") == "ready"
+    expect(demo.page.locator("#cost-pyodide")).to_have_text("not started")
+    assert demo.stream_text(TEXT) == "finished"
+    assert demo.text("held") == TEXT
+
+
+@pytest.mark.full
+def test_the_runtime_cannot_change_while_a_stream_runs(demo: Any) -> None:
+    demo.open("?runtime=micropython&text=abcdefghijklmnop&pace=10&cut=byte", state="streaming")
+    expect(demo.page.get_by_role("radio", name="Pyodide")).to_be_disabled()
+    demo.page.get_by_role("button", name="Stop", exact=True).click()
+    demo.wait_for("finished")
+    expect(demo.page.get_by_role("radio", name="Pyodide")).to_be_enabled()
+
+
+@pytest.mark.full
+def test_a_capture_opens_with_micropython_too(demo: Any, tmp_path: Any) -> None:
+    file = tmp_path / "body.sse"
+    file.write_text('data: {"choices":[{"delta":{"content":"opened 😀"}}]}\n\n', "utf-8")
+    demo.open("?runtime=micropython")
+    demo.page.locator("#import-file").set_input_files(file)
+    demo.page.locator("#to-end").click()
+    expect(demo.page.locator("[data-pane=held]")).to_have_text("opened 😀")
+
+
+@pytest.mark.full
+def test_a_later_visit_begins_with_the_kept_memory_and_says_so(demo: Any) -> None:
+    demo.open()
+    # The memory is kept after the page is ready.
+    demo.page.evaluate("""async () => {
+      const cache = await caches.open("detok");
+      while (!(await cache.keys()).length) await new Promise((done) => setTimeout(done, 20));
+    }""")
+    demo.page.reload()
+    demo.wait_for("ready")
+    expect(demo.page.locator("#cost-pyodide")).to_contain_text("memory of an earlier visit")
+    assert demo.stream_text(TEXT) == "finished"
+    assert demo.text("held") == TEXT

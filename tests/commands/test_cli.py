@@ -1,0 +1,138 @@
+"""The `detok` command: its output and exit codes. The subcommands have tests of their own."""
+
+import argparse
+import subprocess
+import sys
+import types
+
+import pytest
+
+from detok_py import __version__, cli
+from detok_py.errors import DetokError
+
+
+def add_command(monkeypatch, run, add_arguments=lambda parser: None):
+    """Add a subcommand `try` with the two functions of a command's module."""
+    module = types.ModuleType("detok_command_for_a_test")
+    module.add_arguments, module.run = add_arguments, run
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(cli.COMMANDS, "try", cli.Command(module.__name__, "try something"))
+
+
+def test_without_a_command_it_prints_the_help_and_exits_with_2(capsys):
+    assert cli.main([]) == 2
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in cli.COMMANDS)
+
+
+def test_version_prints_the_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"detok {__version__}\n"
+
+
+def test_python_m_detok_py_runs_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "detok_py", "--version"], capture_output=True, text=True
+    )
+    assert done.stdout == f"detok {__version__}\n"
+
+
+def test_help_imports_no_subcommand():
+    question = "import sys; from detok_py.cli import main; main([]); print(*[name for name in sys.modules if name.startswith('detok_py.')])"
+    done = subprocess.run(
+        [sys.executable, "-c", question], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not {command.module for command in cli.COMMANDS.values()} & loaded
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_help(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: detok {name}" in capsys.readouterr().out
+
+
+def test_the_exit_code_is_that_of_the_subcommand(monkeypatch):
+    add_command(monkeypatch, lambda args: 1)
+    assert cli.main(["try"]) == 1
+
+
+def test_a_module_of_several_commands_gets_the_command_name(monkeypatch):
+    heard = []
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        heard.append(parser.get_default("command"))
+
+    def run(args: argparse.Namespace) -> int:
+        heard.append(args.command)
+        return 0
+
+    add_command(monkeypatch, run, add_arguments)
+    cli.main(["try"])
+    assert heard == ["try", "try"]
+
+
+def failing(error):
+    def run(args):
+        raise error
+
+    return run
+
+
+def test_an_expected_error_is_one_line_on_stderr(monkeypatch, capsys):
+    add_command(monkeypatch, failing(DetokError("The file x.gguf\nends too early.")))
+    assert cli.main(["try"]) == 2
+    assert capsys.readouterr().err == "detok: The file x.gguf ends too early.\n"
+
+
+def test_a_missing_file_is_named_in_one_line(monkeypatch, capsys, tmp_path):
+    add_command(monkeypatch, lambda args: len((tmp_path / "nowhere").read_text()))
+    assert cli.main(["try"]) == 2
+    assert capsys.readouterr().err == f"detok: {tmp_path / 'nowhere'}: No such file or directory.\n"
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch, capsys):
+    add_command(
+        monkeypatch,
+        failing(ModuleNotFoundError("No module named 'starlette'", name="starlette.routing")),
+    )
+    monkeypatch.setitem(cli.COMMANDS, "try", cli.COMMANDS["try"]._replace(extra="serve"))
+    assert cli.main(["try"]) == 2
+    assert (
+        capsys.readouterr().err
+        == "detok: detok try needs the package 'starlette', which is not installed: pip install 'detok_py[serve]'.\n"
+    )
+
+
+def test_a_command_missing_from_the_browser_wheel_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(cli.COMMANDS, "try", cli.Command("detok_py.nowhere.command", "try"))
+    assert cli.main(["try"]) == 2
+    assert "install the full wheel" in capsys.readouterr().err
+
+
+def test_a_bug_raises_its_traceback(monkeypatch):
+    add_command(
+        monkeypatch,
+        failing(
+            ModuleNotFoundError("No module named 'detok_py.misspelt'", name="detok_py.misspelt")
+        ),
+    )
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["try"])
+
+
+def test_ctrl_c_exits_with_130(monkeypatch):
+    add_command(monkeypatch, failing(KeyboardInterrupt()))
+    assert cli.main(["try"]) == 130
+
+
+def test_a_closed_pipe_is_not_an_error():
+    """`detok … | head -1` prints no traceback, whichever process ends first."""
+    done = subprocess.run(
+        ["bash", "-c", f"'{sys.executable}' -m detok_py | true"], capture_output=True, text=True
+    )
+    assert done.stderr == ""

@@ -1,0 +1,132 @@
+"""`detok decode` as a subprocess in a pipe."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from detok_py.decode.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.native
+
+
+def decode(given: bytes, *options: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "detok_py", "decode", *options],
+        input=given,
+        capture_output=True,
+        timeout=60,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.fixture
+def running() -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "detok_py", "decode", "--stop", "STOP"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> str:
+    tokens = [b"Hi", b" \xf0\x9f", b"\x98\x80", b"<eos>", b"!"]
+    path = tmp_path / "small.detok"
+    path.write_bytes(Vocabulary.from_bytes(tokens, special_ids=[3], eos_ids=[3]).pack())
+    return str(path)
+
+
+def test_decodes_bytes() -> None:
+    assert decode("né 世界\r\n".encode()) == (0, "né 世界\r\n", "")
+
+
+def test_an_incomplete_character_at_the_end_is_a_replacement_character() -> None:
+    assert decode(b"a\xf0\x9f") == (0, "a\ufffd", "")
+
+
+def test_the_first_stop_string_ends_the_text() -> None:
+    assert decode(b"one END two STOP", "--stop", "STOP", "--stop", "END") == (0, "one ", "")
+    assert decode(b"one END two", "--stop", "END", "--include-stop") == (0, "one END", "")
+
+
+def test_an_incomplete_stop_string_is_text() -> None:
+    assert decode(b"one EN", "--stop", "END") == (0, "one EN", "")
+
+
+@pytest.mark.parametrize(
+    ("think", "shown"), [("strip", "Four."), ("only", "2+2"), ("show", "<think>2+2</think>Four.")]
+)
+def test_think_strips_shows_or_shows_only_reasoning(think: str, shown: str) -> None:
+    assert decode(b"<think>2+2</think>Four.", "--think", think) == (0, shown, "")
+
+
+def test_thinking_starts_inside_reasoning() -> None:
+    assert decode(b"2+2</think>Four.", "--think", "strip", "--thinking") == (0, "Four.", "")
+
+
+def test_decodes_ids_up_to_the_end_of_text(packed: str) -> None:
+    assert decode(b"0 1\n2\t4 3 0", "--ids", "--vocabulary", packed) == (0, "Hi 😀!", "")
+
+
+def test_an_unknown_id_is_an_error_after_the_text_before_it(packed: str) -> None:
+    code, text, error = decode(b"0 4 99 0", "--ids", "--tokenizer", packed)
+    assert (code, text) == (2, "Hi!")
+    assert error.startswith("detok: id 99 is not in this vocabulary")
+    assert error.count("\n") == 1
+
+
+def test_an_invalid_id_is_named(packed: str) -> None:
+    code, text, error = decode(b"0 four", "--ids", "--tokenizer", packed)
+    assert (code, text) == (2, "Hi")
+    assert "'four' is not a token id" in error
+
+
+def test_strict_refuses_invalid_utf8() -> None:
+    code, _, error = decode(b"\xff", "--errors", "strict")
+    assert code == 2
+    assert "not UTF-8: ff" in error
+
+
+@pytest.mark.parametrize(
+    ("options", "way_out"),
+    [
+        (["--ids"], "--tokenizer FILE"),
+        (["--show-special"], "add --ids"),
+        (["--thinking"], "--think strip"),
+        (["--stop", ""], "leave it out"),
+    ],
+)
+def test_contradicting_options_name_the_way_out(options: list[str], way_out: str) -> None:
+    code, text, error = decode(b"x", *options)
+    assert (code, text) == (2, "")
+    assert way_out in error
+
+
+def test_text_is_written_when_it_is_certain_and_ctrl_c_writes_held_text(
+    running: "subprocess.Popen[bytes]",
+) -> None:
+    assert running.stdin is not None
+    assert running.stdout is not None
+    running.stdin.write(b"go ST")
+    running.stdin.flush()
+    assert os.read(running.stdout.fileno(), 100) == b"go "
+    running.send_signal(signal.SIGINT)
+    assert running.communicate(timeout=30)[0] == b"ST"
+    assert running.returncode == 130
+
+
+def test_a_closed_pipe_prints_no_traceback(running: "subprocess.Popen[bytes]") -> None:
+    assert running.stdin is not None
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdout.close()
+    running.stdin.write(b"anything")
+    running.stdin.close()
+    assert running.wait(30) == 141
+    assert running.stderr.read() == b""

@@ -1,0 +1,154 @@
+"""`detok encode`, `detok tokens` and `detok pack`, called through the command line."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from small_tokenizers import LETTERS, byte_level, rank_file, write
+
+from detok_py import Vocabulary
+from detok_py.cli import main
+from detok_py.tokenizers import load_tokenizer
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path, byte_level())
+
+
+class Stdin:
+    def __init__(self, data: bytes) -> None:
+        self.buffer = io.BytesIO(data)
+
+
+def out_of(capsys, *words):
+    assert main([str(word) for word in words]) == 0
+    return capsys.readouterr().out
+
+
+def test_encode_writes_ids(file, capsys):
+    tokenizer = load_tokenizer(file)
+    ids = tokenizer.encode("the cat<|end|>")
+    assert out_of(capsys, "encode", file, "the cat<|end|>") == " ".join(map(str, ids)) + "\n"
+    assert json.loads(out_of(capsys, "encode", file, "the cat<|end|>", "--json")) == ids
+    assert json.loads(
+        out_of(capsys, "encode", file, "the<|end|>", "--json", "--no-parse-special")
+    ) == tokenizer.encode("the<|end|>", parse_special=False)
+
+
+def test_encode_reads_all_of_stdin_unchanged(file, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", Stdin(" é\r\n".encode()))
+    assert json.loads(out_of(capsys, "encode", file, "--json")) == load_tokenizer(file).encode(
+        " é\r\n"
+    )
+    monkeypatch.setattr("sys.stdin", Stdin(b"a\xff"))
+    assert main(["encode", str(file)]) == 2
+    assert "0xff at offset 1" in capsys.readouterr().err
+
+
+def test_tokens_shows_where_a_character_is_split(file, capsys):
+    rows = [
+        json.loads(line) for line in out_of(capsys, "tokens", file, "a😀", "--json").splitlines()
+    ]
+    assert [row["id"] for row in rows] == load_tokenizer(file).encode("a😀")
+    assert bytes.fromhex("".join(row["hex"] for row in rows)).decode() == "a😀"
+    assert rows[0] == {
+        "id": LETTERS.index("a"),
+        "hex": "61",
+        "whole": True,
+        "text": "a",
+        "special": False,
+        "eos": False,
+    }
+    assert not rows[1]["whole"]
+    assert rows[1]["text"].startswith("\\xf0")
+
+
+def test_tokens_of_a_vocabulary_can_be_filtered(file, capsys):
+    assert len(out_of(capsys, "tokens", file).splitlines()) == len(load_tokenizer(file).vocabulary)
+    assert [
+        line.split()[-1] for line in out_of(capsys, "tokens", file, "--special").splitlines()
+    ] == ["special"]
+    assert all(" part " in line for line in out_of(capsys, "tokens", file, "--split").splitlines())
+    assert "'\\n'" in out_of(capsys, "tokens", file, "--ids", 10)
+
+
+def test_missing_ids_are_not_listed_and_are_an_error_if_requested(tmp_path, capsys):
+    ranks = tmp_path / "gpt2.tiktoken"
+    ranks.write_bytes(rank_file())
+    assert len(out_of(capsys, "tokens", ranks).splitlines()) == rank_file().count(b"\n") + 1
+    assert main(["tokens", str(ranks), "--ids", "40000"]) == 2
+    assert "40000" in capsys.readouterr().err
+    assert main(["tokens", str(ranks), "a", "--ids", "1"]) == 2
+    assert "not both" in capsys.readouterr().err
+
+
+def test_pack_writes_a_vocabulary_that_unpacks_to_the_same_tokens(
+    file, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    said = out_of(capsys, "pack", file)
+    packed = tmp_path / (tmp_path.name + ".detok")  # a tokenizer.json is named after its folder
+    vocabulary = load_tokenizer(file).vocabulary
+    assert vocabulary.sha256 in said
+    assert str(len(packed.read_bytes())) in said
+    assert Vocabulary.unpack(packed.read_bytes()).sha256 == vocabulary.sha256
+    assert "special" in out_of(capsys, "tokens", packed, "--ids", 278)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [packed.name, "tokenizer.json"]
+
+
+def test_pack_overwrites_only_with_force(file, tmp_path, capsys):
+    target = tmp_path / "v.detok"
+    target.write_bytes(b"precious")
+    assert main(["pack", str(file), "-o", str(target)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert target.read_bytes() == b"precious"
+    out_of(capsys, "pack", file, "-o", target, "--force")
+    assert target.read_bytes()[:5] == b"detok"
+
+
+def test_a_packed_vocabulary_cannot_encode(file, tmp_path, capsys):
+    out_of(capsys, "pack", file, "-o", tmp_path / "v.detok")
+    assert main(["tokens", str(tmp_path / "v.detok"), "text"]) == 2
+    assert "can't encode" in capsys.readouterr().err
+
+
+def test_an_unsupported_file_is_one_line_on_stderr(tmp_path, capsys):
+    (tmp_path / "x.json").write_text("[]")
+    assert main(["encode", str(tmp_path / "x.json"), "a"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "x.json" in err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_long_wait_at_a_terminal_draws_a_bar_and_erases_it(monkeypatch):
+    import time
+
+    from detok_py.commands import progress
+
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(progress, "FRAME", 0.01)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with progress.waiting("reading x"):
+        end = time.monotonic() + 5
+        while "reading x" not in terminal.getvalue() and time.monotonic() < end:
+            time.sleep(0.01)
+    assert "====" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\033[K")
+
+
+def test_no_bar_is_drawn_without_a_terminal_or_for_a_short_wait(monkeypatch):
+    from detok_py.commands import progress
+
+    for stream in (io.StringIO(), Terminal()):
+        monkeypatch.setattr("sys.stderr", stream)
+        with progress.waiting("reading x"):
+            pass
+        assert stream.getvalue() == ""

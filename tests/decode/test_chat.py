@@ -1,0 +1,254 @@
+"""ChatStream: ids or bytes in, deltas out; ends of text, limits, tags that are special tokens."""
+
+import json
+
+import pytest
+
+from detok_py.decode.chat import ChatStream, strip_thinking
+from detok_py.decode.detokenizer import Detokenizer
+from detok_py.decode.utf8 import StreamingDetokenizer
+from detok_py.decode.vocabulary import Vocabulary
+from detok_py.errors import StreamEndedError, VocabularyError
+
+TOKENS = [
+    b"Hello",
+    b"\n",
+    b" world",
+    b"\xf0\x9f",
+    b"\x98\x80",
+    b"ST",
+    b"OP",
+    b"<eos>",
+    b"<think>",
+    b"</think>",
+    b"<tool_call>",
+    b"</tool_call>",
+    b"!",
+    b"</s",
+]
+HELLO, LINE, WORLD, HALF, REST, ST, OP, EOS, THINK, UNTHINK, CALL, UNCALL, BANG, SLASH = range(14)
+SMALL = Vocabulary.from_bytes(
+    TOKENS, special_ids=[EOS, THINK, UNTHINK, CALL, UNCALL], eos_ids=[EOS]
+)
+
+
+def chat(**options: object) -> ChatStream:
+    return ChatStream(Detokenizer(SMALL), **options)  # type: ignore[arg-type]
+
+
+def pushed(c: ChatStream, *ids: int) -> list[list[tuple[str, str]]]:
+    return [[tuple(delta) for delta in c.push(i)] for i in ids] + [
+        [tuple(delta) for delta in c.flush()]
+    ]
+
+
+def test_a_stop_that_is_complete_only_at_the_end_of_the_bytes() -> None:
+    c = ChatStream(StreamingDetokenizer(), stop=["\ufffd"])
+    assert [c.feed(b"a"), c.feed(b"\xe4"), c.feed(b"\xb8"), c.flush()] == [
+        [("content", "a")],
+        [],
+        [],
+        [],
+    ]
+    assert (c.finish_reason, c.stopped) == ("stop", "\ufffd")
+
+
+def test_the_end_of_text_is_not_shown_and_held_text_is_not_lost() -> None:
+    c = chat()
+    assert pushed(c, HELLO, HALF, EOS, WORLD) == [
+        [("content", "Hello")],
+        [],
+        [],
+        [],
+        [("content", "\ufffd")],
+    ]
+    assert (c.finish_reason, c.stopped, c.tokens) == ("eos", None, 3)
+
+
+def test_eos_ids_add_ends_of_text() -> None:
+    c = chat(eos_ids=[BANG])
+    assert pushed(c, HELLO, BANG)[1:] == [[], []]
+    assert c.finish_reason == "eos"
+
+
+def test_a_stop_sequence_of_ids_ends_the_answer_and_its_beginning_waits() -> None:
+    c = chat(stop_ids=[[LINE, WORLD], BANG])
+    assert pushed(c, LINE, HELLO, LINE, WORLD) == [[], [("content", "\nHello")], [], [], []]
+    assert (c.finish_reason, c.stopped) == ("stop", (LINE, WORLD))
+
+
+def test_a_beginning_of_a_stop_sequence_is_text_when_the_stream_ends() -> None:
+    assert pushed(chat(stop_ids=[[LINE, WORLD]]), LINE) == [[], [("content", "\n")]]
+
+
+def test_a_stop_discards_half_a_character() -> None:
+    c = chat(stop=["STOP"])
+    assert [tuple(delta) for delta in c.feed([HELLO, ST, OP, HALF])] == [("content", "Hello")]
+    assert (c.flush(), c.finish_reason, c.stopped, c.detokenizer.held) == ([], "stop", "STOP", b"")
+
+
+def test_nothing_ends_an_answer_within_its_first_tokens() -> None:
+    c = chat(stop=["STOP"], stop_ids=[[BANG]], min_tokens=4)
+    assert pushed(c, EOS, BANG, ST, OP, ST, OP) == [
+        [],
+        [("content", "!")],
+        [],
+        [("content", "STOP")],
+        [],
+        [],
+        [],
+    ]
+    assert c.finish_reason == "stop"
+
+
+def test_a_stop_that_begins_before_the_limit_and_ends_after_it_counts() -> None:
+    c = chat(stop=["STOP"], min_tokens=2)
+    assert pushed(c, HELLO, ST, OP) == [[("content", "Hello")], [], [], []]
+
+
+def test_a_token_limit_ends_the_answer_and_held_text_is_not_lost() -> None:
+    c = chat(stop=["STOP"], max_tokens=2)
+    assert pushed(c, HELLO, ST, OP) == [[("content", "Hello")], [], [], [("content", "ST")]]
+    assert (c.finish_reason, c.tokens) == ("length", 2)
+
+
+@pytest.mark.parametrize("cut", [[0, 1, 2, 3, 4, 5, 6], [0, 3, 6], [0, 6]])
+@pytest.mark.parametrize("skip", [True, False])
+def test_tags_that_are_special_tokens_are_recognised_by_their_ids(
+    skip: bool, cut: list[int]
+) -> None:
+    c = ChatStream(Detokenizer(SMALL, skip_special_tokens=skip))
+    ids = [THINK, HELLO, UNTHINK, CALL, BANG, UNCALL, WORLD][: cut[-1] + 1]
+    out = [
+        delta for a, b in zip(cut, [*cut[1:], len(ids)]) for delta in c.feed(ids[a:b])
+    ] + c.flush()
+    assert [tuple(delta) for delta in out] == [
+        ("reasoning", "Hello"),
+        ("tool_call", "!"),
+        ("content", " world"),
+    ]
+    assert c.calls == ["!"]
+
+
+def test_the_text_of_a_tag_counts_as_its_id_does() -> None:
+    c = ChatStream(
+        Detokenizer(Vocabulary.from_bytes([b"<th", b"ink>", b"a", b"<think>"], special_ids=[3]))
+    )
+    assert pushed(c, 0, 1, 2) == [[], [], [("reasoning", "a")], []]
+
+
+def test_a_character_does_not_continue_after_a_tag() -> None:
+    out = pushed(chat(), THINK, HALF, UNTHINK, REST)
+    assert out == [[], [], [("reasoning", "\ufffd")], [("content", "\ufffd\ufffd")], []]
+
+
+def test_a_tag_that_is_not_expected_is_skipped_like_any_special_token() -> None:
+    c = chat()
+    assert pushed(c, HALF, UNTHINK, REST) == [[], [], [("content", "😀")], []]
+
+
+def test_a_repeated_open_tag_is_recognised_by_its_id() -> None:
+    assert pushed(chat(start="reasoning"), THINK, HELLO, UNTHINK, BANG) == [
+        [],
+        [("reasoning", "Hello")],
+        [],
+        [("content", "!")],
+        [],
+    ]
+
+
+def test_an_artifact_of_several_tokens_is_dropped_at_the_end_only() -> None:
+    v = Vocabulary.from_bytes([b"a", b"</s", b">"])
+    assert pushed(ChatStream(Detokenizer(v)), 0, 1, 2, 0, 1, 2) == [
+        [("content", "a")],
+        [],
+        [],
+        [("content", "</s>a")],
+        [],
+        [],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("ids", [[HELLO, 99], [HELLO, EOS, 99], [HELLO, CALL, 99]])
+def test_a_chunk_with_an_unknown_id_changes_nothing(ids: list[int]) -> None:
+    c = chat(min_tokens=9)
+    c.push(BANG)
+    before = c.save()
+    with pytest.raises(VocabularyError, match="99"):
+        c.feed(ids)
+    assert c.save() == before
+    assert c.feed([HELLO]) == [("content", "Hello")]
+
+
+def test_any_iterable_of_ids_is_a_chunk() -> None:
+    assert chat().feed(i for i in (HELLO, WORLD)) == [("content", "Hello world")]
+
+
+def test_a_state_can_be_saved_as_json_after_every_id() -> None:
+    ids = [HELLO, HALF, REST, THINK, ST, UNTHINK, LINE, ST, BANG, CALL, HALF, REST, UNCALL, ST, OP]
+    options = {"stop": ["STOP"], "stop_ids": [[LINE, WORLD]]}
+    whole = chat(**options).feed(ids)
+    c, out = chat(**options), []
+    for i in ids:
+        state = json.loads(json.dumps(c.save()))
+        c = chat(**options)
+        c.load(state)
+        out += c.push(i)
+    texts = {
+        channel: "".join(text for name, text in whole if name == channel) for channel, _ in whole
+    }
+    assert texts == {
+        channel: "".join(text for name, text in out if name == channel) for channel, _ in out
+    }
+    assert (c.finish_reason, c.stopped, c.calls, c.tokens) == ("stop", "STOP", ["😀"], len(ids))
+
+
+def test_rollback_counts_the_characters_of_each_channel() -> None:
+    c = chat()
+    c.feed([THINK, HELLO])
+    mark = c.mark()
+    c.feed([WORLD, UNTHINK, BANG])
+    assert c.rollback(mark) == {"reasoning": 6, "content": 1}
+    assert c.rollback(mark) == {}
+    assert c.channel == "reasoning"
+    assert c.push(BANG) == [("reasoning", "!")]
+
+
+def test_a_copy_is_independent() -> None:
+    c = chat(stop=["STOP"])
+    c.feed([HALF])
+    fork = c.copy()
+    assert (c.push(REST), fork.push(BANG)) == ([("content", "😀")], [("content", "\ufffd!")])
+
+
+def test_feeding_after_the_end_is_refused_until_reset() -> None:
+    c = chat()
+    c.push(HELLO)
+    assert (c.flush(), c.flush()) == ([], [])
+    with pytest.raises(StreamEndedError):
+        c.push(HELLO)
+    c.reset()
+    assert (c.push(HELLO), c.tokens) == ([("content", "Hello")], 1)
+
+
+@pytest.mark.parametrize(
+    "options", [{"eos_ids": [1]}, {"stop_ids": [[1]]}, {"min_tokens": 1}, {"max_tokens": 1}]
+)
+def test_options_about_ids_are_refused_for_bytes(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="takes bytes"):
+        ChatStream(StreamingDetokenizer(), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("<think>abc</think>Hello world", "Hello world"),
+        ("Hi <think>a</think> there <think>b</think>", "Hi  there <think>b</think>"),
+        ("<think>so far", ""),
+        ("a </think> b <th", "a </think> b <th"),
+        ("<tool_call>{}</tool_call></s>", "<tool_call>{}</tool_call></s>"),
+    ],
+)
+def test_strip_thinking_returns_the_content_of_a_whole_text(text: str, content: str) -> None:
+    assert strip_thinking(text) == content

@@ -1,0 +1,371 @@
+"""Ids to text: prompts, special tokens, marks, copies, spans, states; and that no way of using them
+changes the text.
+"""
+
+import copy
+import json
+import pickle
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from laws.reference import decode, decode_apart
+
+from detok_py import ByteVocabulary, Detokenizer, StreamEndedError, Vocabulary, VocabularyError
+
+SPACE = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+LLAMA = {
+    "type": "Sequence",
+    "decoders": [
+        SPACE,
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    ],
+}
+SPM = [
+    "▁Hello",
+    "▁world",
+    "▁",
+    *[f"<0x{b:02X}>" for b in (0xE4, 0xBD, 0xA0, 0xFF, 0x0A, 0x20)],
+    "é",
+    "<s>",
+]
+BYTES = [b"caf", b"\xc3", b"\xa9", b" world", b"\xf0\x9f", b"\x98\x80", b"\xff", b"", b"<eos>"]
+WORDS = ["do", "n", "'", "t", "##s", ".", "[SEP]"]
+WORD_PIECE = {"type": "WordPiece", "prefix": "##", "cleanup": True}
+
+
+def spm(prompt=(), **settings):
+    return Detokenizer(
+        Vocabulary.from_pieces(SPM, LLAMA, special_ids=[len(SPM) - 1]), prompt, **settings
+    )
+
+
+def of_bytes(prompt=(), **settings):
+    return Detokenizer(
+        Vocabulary.from_bytes(BYTES, special_ids=[8], eos_ids=[8]), prompt, **settings
+    )
+
+
+def words(prompt=(), **settings):
+    return Detokenizer(
+        Vocabulary.from_pieces(WORDS, WORD_PIECE, special_ids=[6], clean_up=True),
+        prompt,
+        **settings,
+    )
+
+
+APART = {"skip_special_tokens": False, "spaces_between_special_tokens": True}
+MAKERS = [
+    spm,
+    of_bytes,
+    words,
+    lambda *a, **k: spm(*a, byte_fallback="hf", **k),
+    lambda *a, **k: spm(*a, **(APART | k)),
+    lambda *a, **k: words(*a, **(APART | k)),
+]
+SIZES = [len(SPM), len(BYTES), len(WORDS), len(SPM), len(SPM), len(WORDS)]
+
+
+def test_a_prompt_that_ends_inside_a_character_gives_its_first_half():
+    t = of_bytes([0, 4])
+    assert t.held == b"\xf0\x9f"
+    assert t.push(5) == "😀"
+
+
+def test_a_prompt_decides_the_leading_space():
+    assert spm().push(0) == "Hello"
+    assert spm([1]).push(0) == " Hello"
+
+
+def test_the_halves_of_a_character_join_across_a_skipped_special_token():
+    t = of_bytes()
+    assert [t.push(i) for i in (4, 8, 5)] == ["", "", "😀"]
+    t = of_bytes(skip_special_tokens=False)
+    assert [t.push(i) for i in (4, 8, 5)] == ["", "\ufffd<eos>", "\ufffd\ufffd"]
+
+
+def test_both_modes_of_byte_fallback():
+    ids = [0, 3, 4, 5, 6, 1]  # Hello, 你 in bytes, a bad byte, world
+    t = spm()
+    assert [t.push(i) for i in ids] == ["Hello", "", "", "你", "\ufffd", " world"]
+    t = spm(byte_fallback="hf")
+    assert [t.push(i) for i in ids] == ["Hello", "", "", "", "\ufffd" * 4, " world"]
+
+
+def test_a_space_spelled_by_a_byte_is_stripped_as_any_leading_space():
+    t = spm()
+    assert [t.push(i) for i in (8, 9)] == ["", "é"]
+
+
+@pytest.mark.parametrize(
+    ("errors", "out"), [("replace", "\ufffd"), ("ignore", ""), ("backslashreplace", "\\xff")]
+)
+def test_error_policies_reach_byte_tokens(errors, out):
+    assert of_bytes(errors=errors).feed([0, 6]) == "caf" + out
+    for byte_fallback in ("utf8", "hf"):
+        t = spm(errors=errors, byte_fallback=byte_fallback)
+        assert t.feed([0, 6]) + t.flush() == "Hello" + out
+
+
+@pytest.mark.parametrize("make", [of_bytes, spm])
+def test_strict_refuses_a_token_and_goes_on(make):
+    t = make(errors="strict")
+    assert t.push(0) in ("caf", "Hello")
+    with pytest.raises(UnicodeDecodeError):
+        t.push(6)
+    with pytest.raises(UnicodeDecodeError):
+        t.feed([0, 6, 0])
+    assert t.push(0) in ("caf", "Hello", " Hello")
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_an_unknown_id_is_refused_before_any_state_changes(make):
+    t = make()
+    t.push(0)
+    before = t.save()
+    for ids in ([1, 2, 10_000], [-1], [3, "1"]):
+        with pytest.raises(VocabularyError):
+            t.feed(ids)
+        assert t.save() == before
+    t = make(unknown="skip")
+    assert (
+        t.feed([0, 10_000, -5, 1]) + t.flush()
+        == make().feed([0, 1]) + (lambda u: (u.feed([0, 1]), u.flush()))(make())[1]
+    )
+
+
+def test_a_batch_from_any_iterable():
+    assert of_bytes().feed(i for i in (0, 1, 2)) == "café"
+    assert spm().feed(range(2)) == "Hello world"
+
+
+def test_flush_ends_the_text_and_reset_begins_one():
+    t = of_bytes([4])
+    assert (t.flush(), t.flush(), t.held) == ("\ufffd", "", b"")
+    with pytest.raises(StreamEndedError, match="reset"):
+        t.push(0)
+    with pytest.raises(StreamEndedError):
+        t.feed([0])
+    t.reset([4])
+    assert t.push(5) == "😀"
+
+
+def test_a_fork_goes_its_own_way():
+    t = of_bytes()
+    t.push(4)
+    for other in (t.copy(), copy.copy(t), copy.deepcopy(t), pickle.loads(pickle.dumps(t))):
+        assert other.push(0) == "\ufffdcaf"
+    assert t.push(5) == "😀"
+
+
+def test_a_draft_is_taken_back():
+    t = spm()
+    t.push(0)
+    mark = t.mark()
+    assert t.feed([1, 3, 4]) == " world"
+    assert t.rollback(mark) == 6
+    assert t.push(9) == "é"
+    assert t.rollback(mark) == 1
+    assert t.flush() == ""
+    assert t.rollback(mark) == 0
+    assert t.push(1) == " world"
+    with pytest.raises(ValueError, match="ahead"):
+        late = t.mark()
+        t.rollback(mark)
+        t.rollback(late)
+
+
+def test_special_tokens_stand_apart_and_each_run_between_them_is_decoded_by_itself():
+    t = spm(**APART)
+    #    ▁Hello   <s>       E4    ▁world (a run of its own: no leading space)      <s>
+    ids = [0, 10, 3, 10, 1, 10, 10, 9]
+    assert [t.push(i) for i in ids] == [
+        "Hello",
+        " <s>",
+        " ",
+        "\ufffd <s>",
+        " world",
+        " <s>",
+        " <s>",
+        " é",
+    ]
+    t = of_bytes(**APART)
+    assert [t.push(i) for i in (4, 8, 5, 0)] == ["", "\ufffd <eos>", " \ufffd\ufffd", "caf"]
+
+
+def test_skipped_special_tokens_separate_nothing():
+    t = spm(spaces_between_special_tokens=True)
+    assert [t.push(i) for i in (0, 10, 3, 10, 4, 5, 1)] == ["Hello", "", "", "", "", "你", " world"]
+
+
+def test_a_prompt_that_ends_in_a_special_token_sets_the_answer_apart():
+    assert spm([0, 10], **APART).push(1) == " world"
+
+
+def test_a_clean_up_behind_held_byte_runs_is_right_and_says_that_it_may_be_late():
+    pieces = ["a", "▁", "<0xE4>", ".", "<s>"]
+    vocabulary = Vocabulary.from_pieces(pieces, LLAMA, special_ids=[4], clean_up=True)
+    t = Detokenizer(vocabulary, byte_fallback="hf", **APART)
+    assert not t.exact
+    assert "clean-up" in t.late_because
+    ids = [4, 3, 0, 1, 3, 2, 4]
+    assert t.feed(ids) + t.flush() == decode_apart(
+        LLAMA, [pieces[i] for i in ids], {"<s>"}, "hf", True
+    )
+    plain = Detokenizer(
+        Vocabulary.from_pieces(pieces, {"type": "Fuse"}, special_ids=[4], clean_up=True), **APART
+    )
+    assert plain.exact
+
+
+@pytest.mark.parametrize(
+    "bad", [{"unknown": "ignore"}, {"errors": "nonsense"}, {"byte_fallback": "llama"}]
+)
+def test_unknown_settings_are_refused(bad):
+    with pytest.raises(ValueError, match=next(iter(bad.values()))):
+        of_bytes(**bad)
+
+
+@given(st.data(), st.integers(0, 5), st.booleans())
+def test_any_cutting_of_the_ids_gives_the_same_text_and_the_reference_agrees(data, kind, skip):
+    ids = data.draw(st.lists(st.integers(0, SIZES[kind] - 1), max_size=12))
+    whole = MAKERS[kind](skip_special_tokens=skip)
+    text = whole.feed(ids) + whole.flush()
+    t, out, at = MAKERS[kind](skip_special_tokens=skip), "", 0
+    while at < len(ids):
+        n = data.draw(st.integers(0, len(ids) - at))
+        out += t.feed(ids[at : at + n]) if n != 1 else t.push(ids[at])
+        at += max(n, 1) if n else 0
+        if not n:
+            out += t.push(ids[at])
+            at += 1
+    assert out + t.flush() == text
+    if kind != 1:
+        pieces, rules = (SPM, LLAMA) if kind not in (2, 5) else (WORDS, WORD_PIECE)
+        spelled = [pieces[i] for i in ids if not (skip and i == len(pieces) - 1)]
+        settings = ("hf" if kind == 3 else "utf8", kind in (2, 5))
+        assert text == (
+            decode_apart(rules, spelled, {pieces[-1]}, *settings)
+            if kind > 3
+            else decode(rules, spelled, *settings)
+        )
+
+
+class Life(RuleBasedStateMachine):
+    """Everything one can do to a Detokenizer, beside a plain one that is only ever pushed to."""
+
+    def __init__(self):
+        super().__init__()
+        self.kind = 0
+        self.make = MAKERS[0]
+        self.t = self.make()
+        self.ids: list[int] = []
+        self.shown = ""
+        self.marks: list[tuple[object, int, str]] = []
+
+    @rule(kind=st.integers(0, 5))
+    def begin(self, kind):
+        self.kind, self.make = kind, MAKERS[kind]
+        self.t, self.ids, self.shown, self.marks = self.make(), [], "", []
+
+    @rule(token=st.integers(0, 8))
+    def push(self, token):
+        token %= SIZES[self.kind]
+        self.shown += self.t.push(token)
+        self.ids.append(token)
+
+    @rule(tokens=st.lists(st.integers(0, 8), max_size=4))
+    def feed(self, tokens):
+        tokens = [token % SIZES[self.kind] for token in tokens]
+        self.shown += self.t.feed(tokens)
+        self.ids += tokens
+
+    @rule()
+    def mark(self):
+        self.marks.append((self.t.mark(), len(self.ids), self.shown))
+
+    @rule(n=st.integers(0, 5))
+    def rollback(self, n):
+        if n < len(self.marks):
+            mark, count, shown = self.marks[n]
+            del self.marks[n + 1 :]
+            assert self.t.rollback(mark) == len(self.shown) - len(shown)
+            self.ids, self.shown = self.ids[:count], shown
+
+    @rule()
+    def through_json(self):
+        state = json.loads(json.dumps(self.t.save()))
+        self.t = self.make()
+        self.t.load(state)
+
+    @rule()
+    def fork(self):
+        self.t, old = self.t.copy(), self.t
+        old.flush()
+
+    @rule()
+    def end_here(self):
+        other = self.t.copy()
+        plain = self.make()
+        assert (
+            self.shown + other.flush() == "".join(plain.push(i) for i in self.ids) + plain.flush()
+        )
+        assert other.held == b""
+
+    @invariant()
+    def shows_what_a_plain_one_shows(self):
+        plain = self.make()
+        assert self.shown == "".join(plain.push(i) for i in self.ids)
+        assert self.t.held == plain.held
+        assert len(self.t.held) <= 3 or self.kind in (2, 3, 5)
+
+
+TestLife = Life.TestCase
+
+
+def cost(push, ids):
+    """Return the CPU seconds of the cheapest of three runs."""
+    best = 1e9
+    for _ in range(3):
+        begin = time.process_time()
+        for token in ids:
+            push(token)
+        best = min(best, time.process_time() - begin)
+    return best
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("byte_fallback", ["utf8", "hf"])
+def test_a_run_of_a_hundred_thousand_byte_tokens_costs_what_short_ones_cost(byte_fallback):
+    """Not a timing: a quadratic cost would be a thousand times the linear one here."""
+    short = spm(byte_fallback=byte_fallback)
+    short_cost = cost(lambda _: [short.push(7) for _ in range(100)] and short.push(9), range(100))
+    t = spm(byte_fallback=byte_fallback)
+    assert cost(t.push, [7] * 100_000) < 50 * max(short_cost, 0.01) * 10
+
+
+def test_making_one_does_not_walk_through_the_vocabulary():
+    asked = []
+
+    def stored(token_id):
+        asked.append(token_id)
+        return b"x"
+
+    t = Detokenizer(Vocabulary(150_000, stored, {"type": "Bytes"}))
+    assert asked == []
+    t.push(149_999)
+    assert asked == [149_999]
+
+
+def test_tables_stay_bounded_on_silent_and_unknown_ids():
+    v = ByteVocabulary()
+    t = Detokenizer(v)
+    t.feed(range(1000, 60_000))
+    t = Detokenizer(Vocabulary.from_bytes([b"a"]), unknown="skip")
+    t.feed(range(1000, 60_000))
+    assert all(len(tables.items) <= 256 for tables in v._memo.values())
+    assert all(len(tables.items) <= 1 for tables in t.vocabulary._memo.values())

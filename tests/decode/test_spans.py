@@ -1,0 +1,114 @@
+"""Spans: which characters of the text each token took part in."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_detokenizer import APART, LLAMA, MAKERS, SIZES, of_bytes, words
+
+from detok_py import Detokenizer, Vocabulary
+
+
+def test_spans_say_which_characters_each_token_took_part_in():
+    t = of_bytes(spans=True)
+    t.feed([0, 8, 1, 2, 7, 4, 6, 3])
+    #       caf  <eos>  C3      A9      ""      F0 9F   FF      " world"
+    assert t.spans == [(0, 3), (3, 3), (3, 4), (3, 4), (4, 4), (4, 5), (5, 6), (6, 12)]
+
+
+def test_spans_through_a_clean_up_that_rewrites_text():
+    t = words(spans=True)
+    assert t.feed([0, 1, 2, 3]) + t.flush() == "don't"
+    # The clean-up makes one apostrophe of " ' ", whose last space is the token t's.
+    assert t.spans == [(0, 2), (2, 3), (3, 4), (3, 5)]
+
+
+def test_spans_begin_behind_the_prompt():
+    t = of_bytes([0, 4], spans=True)
+    t.feed([5, 3])
+    assert t.spans == [(0, 1), (1, 7)]
+
+
+def test_spans_go_back_with_a_rollback():
+    t = of_bytes(spans=True)
+    t.push(4)
+    mark = t.mark()
+    t.push(0)
+    t.rollback(mark)
+    t.push(5)
+    assert t.spans == [(0, 1), (0, 1)]
+
+
+def test_spans_that_were_not_asked_for_say_how_to_ask():
+    with pytest.raises(ValueError, match="spans=True"):
+        of_bytes().spans  # noqa: B018
+
+
+def test_spans_of_tokens_set_apart_count_the_space_to_the_token_that_brings_it():
+    t = words(spans=True, **APART)
+    assert t.feed([0, 6, 5, 6]) + t.flush() == "do [SEP]. [SEP]"
+    assert t.spans == [(0, 2), (2, 8), (8, 9), (9, 15)]
+
+
+@given(st.data(), st.integers(0, 5))
+def test_spans_cover_the_text_in_order(data, kind):
+    ids = data.draw(st.lists(st.integers(0, SIZES[kind] - 1), max_size=12))
+    t = MAKERS[kind](spans=True)
+    text = t.feed(ids) + t.flush()
+    assert len(t.spans) == len(ids)
+    assert {c for first, last in t.spans for c in range(first, last)} == set(range(len(text)))
+    assert all(0 <= first <= last <= len(text) for first, last in t.spans)
+    firsts = [first for first, last in t.spans if first < last]
+    assert firsts == sorted(firsts)
+
+
+def spans(rules, pieces, *pushed, **settings):
+    """Return the text of the pieces and their spans."""
+    vocabulary = Vocabulary.from_pieces(pieces, rules)
+    t = Detokenizer(vocabulary, spans=True, **settings)
+    text = t.feed([pieces.index(piece) for piece in pushed]) + t.flush()
+    return text, t.spans
+
+
+def test_the_space_of_a_suffix_belongs_to_the_token_that_has_it():
+    rules = {"type": "BPEDecoder", "suffix": "</w>"}
+    assert spans(rules, ["a</w>", "b"], "a</w>", "b", "a</w>") == ("a ba", [(0, 2), (2, 3), (3, 4)])
+
+
+@pytest.mark.parametrize("byte_fallback", ["utf8", "hf"])
+def test_bytes_of_a_run_share_the_character_that_they_make(byte_fallback):
+    pieces = ["a", "<0xC3>", "<0xA9>", "<0xFF>"]
+    text, found = spans(LLAMA, pieces, "a", "<0xC3>", "<0xA9>", "a", byte_fallback=byte_fallback)
+    assert (text, found) == ("aéa", [(0, 1), (1, 2), (1, 2), (2, 3)])
+    text, found = spans(
+        LLAMA, pieces, "<0xC3>", "<0xA9>", "<0xFF>", "a", byte_fallback=byte_fallback
+    )
+    bad = [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert (text, found) == (
+        ("é\ufffda", [(0, 1), (0, 1), (1, 2), (2, 3)])
+        if byte_fallback == "utf8"
+        else ("\ufffd" * 3 + "a", bad)
+    )
+
+
+def test_a_replacement_belongs_to_all_tokens_of_what_it_replaces():
+    rules = {
+        "type": "Sequence",
+        "decoders": [
+            {"type": "Fuse"},
+            {"type": "Replace", "pattern": {"String": "<n>"}, "content": "\n"},
+        ],
+    }
+    pieces = ["a", "<n", ">"]
+    assert spans(rules, pieces, "a", "<n", ">", "a") == ("a\na", [(0, 1), (1, 2), (1, 2), (2, 3)])
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_spans_go_through_json_with_the_state(make):
+    t = make(spans=True)
+    t.feed([0, 3, 4])
+    other = make(spans=True)
+    other.load(json.loads(json.dumps(t.save())))
+    assert t.feed([5, 1, 2]) + t.flush() == other.feed([5, 1, 2]) + other.flush()
+    assert other.spans == t.spans

@@ -1,0 +1,208 @@
+"""The table id → bytes, and its packed file: exact, deterministic, and refused when damaged."""
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detok_py import (
+    ByteVocabulary,
+    Detokenizer,
+    DetokError,
+    TokenizerFormatError,
+    Vocabulary,
+    VocabularyError,
+)
+from detok_py.decode.vocabulary import MAGIC
+
+LLAMA = {
+    "type": "Sequence",
+    "decoders": [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    ],
+}
+
+
+def small() -> Vocabulary:
+    return Vocabulary.from_bytes(
+        [b"a", b"\xc3", b"\xa9", None, b"x" * 300, b"", b"<eos>"], special_ids=[6], eos_ids=[6]
+    )
+
+
+def test_an_id_gives_its_bytes():
+    v = small()
+    assert [v.token_bytes(i) for i in (0, 1, 5)] == [b"a", b"\xc3", b""]
+    assert len(v) == 7
+    assert v.special_ids == v.eos_ids == {6}
+
+
+@pytest.mark.parametrize("wrong", [-1, 7, 10**30, 3])
+def test_an_id_that_is_not_there_is_named_with_the_ids_that_are(wrong):
+    with pytest.raises(
+        VocabularyError, match=rf"id {wrong} is .* this vocabulary, whose ids are 0..6"
+    ):
+        small().token_bytes(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["0", None, 1.5, [1]])
+def test_a_token_id_that_is_not_an_integer_is_refused(wrong):
+    with pytest.raises(VocabularyError, match="a token id is an integer"):
+        Detokenizer(small()).push(wrong)
+
+
+def test_literal_ids_are_text_as_it_stands():
+    v = Vocabulary.from_pieces(["Ġa", "<é>"], {"type": "ByteLevel"}, literal_ids=[1])
+    assert [v.token_bytes(i) for i in (0, 1)] == [b" a", "<é>".encode()]
+    v = Vocabulary.from_pieces(["▁a", "▁<0x41>", "<0x41>"], LLAMA, literal_ids=[1])
+    t = Detokenizer(v)
+    assert t.feed([1, 0, 2]) + t.flush() == "▁<0x41> aA"
+
+
+def test_the_bytes_of_a_piece_are_what_it_adds_to_a_text_that_has_begun():
+    v = Vocabulary.from_pieces(["▁Hello", "<0xE4>", "▁", "<s>"], LLAMA)
+    assert [v.token_bytes(i) for i in range(4)] == [b" Hello", b"\xe4", b" ", b"<s>"]
+    v = Vocabulary.from_pieces(
+        ["play", "##ing"], {"type": "WordPiece", "prefix": "##", "cleanup": False}
+    )
+    assert [v.token_bytes(i) for i in range(2)] == [b" play", b"ing"]
+
+
+def test_the_bytes_of_a_piece_are_its_own_where_rules_need_the_whole_text():
+    fuse, level = {"type": "Fuse"}, {"type": "ByteLevel"}
+    v = Vocabulary.from_pieces(["a", "b"], {"type": "Sequence", "decoders": [fuse, level]})
+    assert v.token_bytes(1) == b"b"
+
+
+def test_bytes_and_pieces_are_not_confused():
+    with pytest.raises(VocabularyError, match="from_pieces takes str"):
+        Vocabulary.from_bytes([b"a", "b"])
+
+
+def test_a_special_id_beyond_the_vocabulary_is_refused():
+    with pytest.raises(VocabularyError, match="special id 9"):
+        Vocabulary.from_bytes([b"a"], special_ids=[9])
+
+
+def test_packing_keeps_everything_and_is_deterministic():
+    v = small()
+    again = Vocabulary.unpack(v.pack())
+    assert again.pack() == v.pack() == small().pack()
+    assert again.sha256 == v.sha256
+    assert len(v.sha256) == 64
+    assert [again.token_bytes(i) for i in range(7) if i != 3] == [
+        v.token_bytes(i) for i in range(7) if i != 3
+    ]
+    assert (again.special_ids, again.eos_ids, len(again)) == (v.special_ids, v.eos_ids, 7)
+    with pytest.raises(VocabularyError, match="a hole"):
+        again.token_bytes(3)
+
+
+def test_packing_keeps_the_decoder_rules():
+    v = Vocabulary.from_pieces(["▁Hello", "<0xC3>", "<0xA9>", "<0x21>"], LLAMA, literal_ids=[3])
+    t = Detokenizer(Vocabulary.unpack(v.pack()))
+    assert t.feed([0, 1, 2, 3]) + t.flush() == "Helloé<0x21>"
+
+
+def test_a_vocabulary_pickles():
+    assert pickle.loads(pickle.dumps(small())).sha256 == small().sha256
+
+
+@given(
+    st.lists(
+        st.one_of(st.none(), st.binary(max_size=6), st.binary(min_size=254, max_size=258)),
+        max_size=140,
+    )
+)
+def test_any_tokens_come_back(tokens):
+    again = Vocabulary.unpack(Vocabulary.from_bytes(tokens).pack())
+    for i, token in enumerate(tokens):
+        if token is None:
+            with pytest.raises(VocabularyError):
+                again.token_bytes(i)
+        else:
+            assert again.token_bytes(i) == token
+
+
+def test_every_truncation_is_refused():
+    packed = small().pack()
+    for end in range(len(packed)):
+        with pytest.raises(VocabularyError):
+            Vocabulary.unpack(packed[:end])
+
+
+@given(st.data())
+def test_one_changed_byte_gives_a_typed_error_or_a_vocabulary(data):
+    packed = bytearray(small().pack())
+    packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        v = Vocabulary.unpack(bytes(packed))
+        for i in range(len(v)):
+            try:
+                v.token_bytes(i)
+            except VocabularyError:
+                pass
+    except VocabularyError:
+        pass
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        '{"size": -1}',
+        '{"size": 1e9}',
+        '{"size": "7"}',
+        "[]",
+        "{",
+        '{"size":1,"special":[[0,9]]}',
+        '{"size":1,"long":[]}',
+        "[" * 100_000,
+    ],
+)
+def test_a_header_that_contradicts_the_file_is_refused(header):
+    head = header.encode()
+    with pytest.raises(VocabularyError):
+        Vocabulary.unpack(MAGIC + len(head).to_bytes(4, "little") + head + b"\0" * 64)
+
+
+def test_a_file_of_another_kind_says_what_was_expected():
+    with pytest.raises(VocabularyError, match="detok pack"):
+        Vocabulary.unpack(b"GGUF\x03\0\0\0" + b"\0" * 40)
+
+
+def test_rules_that_a_later_version_may_know_are_refused_by_name():
+    v = Vocabulary.from_bytes([b"a"])
+    packed = v.pack().replace(b'{"type":"Bytes"}', b'{"type":"Rot13"}')
+    with pytest.raises(VocabularyError, match="Rot13"):
+        Vocabulary.unpack(packed)
+
+
+def test_the_byte_vocabulary_is_silent_about_ids_that_are_not_bytes():
+    v = ByteVocabulary()
+    t = Detokenizer(v)
+    assert [t.push(i) for i in (0xE4, 50_000, 0xBD, -1, 0xA0)] == ["", "", "", "", "你"]
+    assert len(v) == 256
+    again = Vocabulary.unpack(v.pack())
+    assert Detokenizer(again).feed([0x41, 999]) == "A"
+
+
+def test_every_error_is_a_detok_error():
+    assert issubclass(VocabularyError, DetokError)
+    assert issubclass(TokenizerFormatError, DetokError)
+
+
+def test_the_header_is_readable_json():
+    packed = small().pack()
+    header = json.loads(packed[10 : 10 + int.from_bytes(packed[6:10], "little")])
+    assert header == {
+        "eos": [[6, 6]],
+        "holes": [[3, 3]],
+        "long": {"4": 300},
+        "rules": {"type": "Bytes"},
+        "size": 7,
+        "special": [[6, 6]],
+    }

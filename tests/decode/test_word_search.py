@@ -1,0 +1,96 @@
+"""The automaton that finds words: the first match, the state between chunks, the held length."""
+
+import pytest
+
+from detok_py.decode.word_search import EDGE, KEPT, STOP, WordSearch
+
+
+def search(*words: str, kind: str = STOP) -> WordSearch:
+    return WordSearch([(word, kind) for word in words])
+
+
+def state_after(automaton: WordSearch, text: str) -> int:
+    state, at, match = automaton.scan(0, text)
+    assert (at, match) == (len(text), None)
+    return state
+
+
+def test_the_word_that_is_complete_first_matches() -> None:
+    assert search("abcd", "bc").scan(0, "xabcd")[1:] == (4, (STOP, "bc"))
+
+
+def test_of_words_complete_at_the_same_symbol_the_longest_matches() -> None:
+    assert search("c", "bc", "abc").scan(0, "abc")[1:] == (3, (STOP, "abc"))
+
+
+def test_a_word_that_overlaps_itself_is_found() -> None:
+    assert search("aab").scan(0, "aaab")[1:] == (4, (STOP, "aab"))
+
+
+def test_a_match_continues_in_the_next_chunk() -> None:
+    automaton = search("STOP")
+    assert automaton.scan(state_after(automaton, "a ST"), "OP!")[1:] == (2, (STOP, "STOP"))
+
+
+def test_the_words_can_be_sequences_of_ids() -> None:
+    automaton = WordSearch([((7, 8), STOP), ((9,), STOP)])
+    state, _, match = automaton.scan(0, (1, 7))
+    assert match is None
+    assert automaton.held_length(state) == 1
+    assert automaton.scan(state, (8,))[2] == (STOP, (7, 8))
+
+
+def test_a_stop_matches_before_a_tag_of_the_same_spelling() -> None:
+    automaton = WordSearch([("<a>", "tag"), ("<a>", STOP)])
+    assert automaton.scan(0, "<a>")[2] == (STOP, "<a>")
+    assert automaton.scan(0, "<a>", 0, tags_only=True)[2] == ("tag", "<a>")
+
+
+@pytest.mark.parametrize(
+    ("text", "length"), [("", 0), ("a", 0), ("ab", 1), ("xb", 1), ("bb", 1), ("ax", 0)]
+)
+def test_nothing_waits_for_a_word_with_another_one_inside(text: str, length: int) -> None:
+    """The states of the diagram in the module's docstring: "abcd" is never the first match."""
+    automaton = search("abcd", "bc")
+    assert automaton.held_length(state_after(automaton, text)) == length
+
+
+def test_a_stop_that_is_shown_holds_nothing() -> None:
+    automaton = search("STOP", kind=KEPT)
+    assert automaton.held_length(state_after(automaton, "STO")) == 0
+
+
+def test_a_passive_word_does_not_match() -> None:
+    assert search("</s>", kind=EDGE).scan(0, "a</s>b")[1:] == (6, None)
+
+
+def test_a_stop_that_would_end_too_early_holds_nothing() -> None:
+    automaton = search("STOP")
+    state = state_after(automaton, "ST")
+    assert [automaton.held_length(state, no_stop) for no_stop in (0, 1, 2, -1)] == [2, 2, 0, 2]
+
+
+def test_an_empty_word_is_refused() -> None:
+    with pytest.raises(ValueError, match="must not be empty"):
+        search("")
+
+
+def test_streams_with_the_same_words_share_an_automaton() -> None:
+    words = (("STOP", STOP),)
+    assert WordSearch.shared(words) is WordSearch.shared(words)
+
+
+@pytest.mark.parametrize(
+    "words", [["STOP", "<|end|>", "\n\n", "S", "]-^"], ["x"], ["aa", "ba"]], ids=str
+)
+def test_the_same_matches_are_found_without_regular_expressions(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = (
+        ["." * 40 + word + "." * 40 for word in words]
+        + ["." * 50 + word[0] for word in words]
+        + ["." * 60]
+    )
+    found = [search(*words).scan(0, text) for text in texts]
+    monkeypatch.setattr("detok_py.decode.word_search.HAS_REGULAR_EXPRESSIONS", False)
+    assert [search(*words).scan(0, text) for text in texts] == found

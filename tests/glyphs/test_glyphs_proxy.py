@@ -1,0 +1,380 @@
+"""The chaos proxy passes the same bytes on in other pieces, in every framing."""
+
+import contextlib
+import gzip
+import http.client
+import json
+import socket
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from test_glyphs_traffic import TEXT, sse
+
+from detok_py.glyphs.http import origin_of
+from detok_py.glyphs.proxy import ChaosProxy
+from detok_py.glyphs.recut import ProxyError
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+
+class EngineRequest(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.server.seen.append((self.path, dict(self.headers.items())))
+        self.server.sockets.add(self.client_address)
+        kind, _, form = self.path.strip("/").partition("/")
+        body = {
+            "sse": sse(TEXT),
+            "text": TEXT.encode(),
+            "ndjson": json.dumps({"message": {"content": TEXT}}, ensure_ascii=False).encode()
+            + b"\n",
+        }.get(kind)
+        if body is None:
+            self.plain(404, "text/html", b"<p>no such page</p>")
+            return
+        types = {
+            "sse": "text/event-stream",
+            "text": "text/plain; charset=utf-8",
+            "ndjson": "application/x-ndjson",
+        }
+        if form == "length":
+            self.plain(200, types[kind], body)
+            return
+        self.send_response(200)
+        self.send_header("content-type", types[kind])
+        if form == "gzip":
+            body = gzip.compress(body)
+            self.send_header("content-encoding", "gzip")
+        if form == "close":
+            self.send_header("connection", "close")
+            self.end_headers()
+            self.wfile.write(body)
+            self.close_connection = True
+            return
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for i in range(0, len(body), 50):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(body[i : i + 50]), body[i : i + 50]))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers["content-length"]))
+        self.plain(200, "application/json", data)
+
+    def plain(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EngineRequest)
+    server.daemon_threads = True
+    server.seen, server.sockets = [], set()
+    server.url = f"http://127.0.0.1:{server.server_address[1]}"
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    ).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def get(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=20) as answer:
+        return answer.read()
+
+
+@pytest.mark.parametrize("split", ["every-bytes", "random:x", "token:3"])
+def test_an_unknown_split_is_refused_in_a_sentence(split):
+    with pytest.raises(ProxyError, match="random:"):
+        ChaosProxy(split=split)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:80", "ftp://x/", "http://127.0.0.1:99999", "http://"]
+)
+def test_an_upstream_that_is_not_an_address_is_refused(address):
+    with pytest.raises(ProxyError, match=r"http://127\.0\.0\.1"):
+        origin_of(address)
+
+
+@pytest.mark.parametrize("form", ["", "length", "gzip", "close"])
+@pytest.mark.parametrize("kind", ["sse", "text", "ndjson"])
+def test_every_framing_arrives_unchanged_and_is_read(engine, kind, form):
+    path = f"/{kind}/{form}".rstrip("/")
+    with ChaosProxy(split="every-byte", delay=0) as chaos:
+        request = urllib.request.Request(
+            chaos.url(engine.url + path),
+            headers={"accept-encoding": "gzip"} if form == "gzip" else {},
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            body = answer.read()
+            if answer.headers["content-encoding"] == "gzip":
+                body = gzip.decompress(body)
+        assert body == get(engine.url + path.removesuffix("/gzip"))
+        if kind != "text" or form != "length":
+            assert chaos.sent_text == TEXT
+            assert chaos.answers[0].pieces == chaos.answers[0].bytes == len(body)
+        else:
+            # A text of known length is a file, not a stream.
+            assert chaos.answers == []
+
+
+def test_the_pieces_arrive_one_by_one(engine):
+    with ChaosProxy(split="every-byte", delay=0.002) as chaos:
+        address = chaos.url(engine.url + "/text")
+        host, _, port = address.removeprefix("http://").partition("/")[0].partition(":")
+        with socket.create_connection((host, int(port)), timeout=20) as client:
+            client.sendall(b"GET /text HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            raw = b""
+            while data := client.recv(65536):
+                raw += data
+    body = raw.partition(b"\r\n\r\n")[2]
+    assert body.count(b"\r\n") >= 2 * len(TEXT.encode())
+    assert body.startswith(b"1\r\nG\r\n1\r\nr\r\n1\r\n\xc3\r\n")
+
+
+def test_a_connection_is_kept_for_the_next_request(engine):
+    with ChaosProxy(split="token", delay=0) as chaos:
+        address = chaos.url(engine.url)
+        client = http.client.HTTPConnection(address.removeprefix("http://"), timeout=20)
+        engine.sockets.clear()
+        bodies = []
+        for path in ("/sse", "/text", "/sse", "/nothing"):
+            client.request("GET", path)
+            bodies.append(client.getresponse().read())
+        client.close()
+    assert (
+        bodies[0] == bodies[2] == sse(TEXT)
+        and bodies[1] == TEXT.encode()
+        and b"no such page" in bodies[3]
+    )
+    assert len(engine.sockets) == 1
+
+
+def test_an_answer_that_is_not_a_stream_passes_in_one_piece(engine):
+    with ChaosProxy(delay=0) as chaos:
+        request = urllib.request.Request(chaos.url(engine.url + "/echo"), data=TEXT.encode() * 100)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            assert answer.read() == TEXT.encode() * 100
+        assert chaos.answers == []
+
+
+def test_a_browser_may_use_it_as_its_proxy(engine):
+    with ChaosProxy(delay=0) as chaos:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": chaos.server}))
+        with opener.open(engine.url + "/sse", timeout=20) as answer:
+            assert answer.read() == sse(TEXT)
+        assert chaos.sent_text == TEXT
+
+
+def test_the_upstream_sees_its_own_name_and_origin(engine):
+    with ChaosProxy(delay=0) as chaos:
+        own = chaos.url(engine.url)
+        get_ = urllib.request.Request(
+            own + "/sse", headers={"origin": own, "referer": own + "/chat"}
+        )
+        urllib.request.urlopen(get_, timeout=20).read()
+    headers = {name.lower(): value for name, value in engine.seen[-1][1].items()}
+    assert (
+        headers["origin"] == engine.url
+        and headers["referer"] == engine.url + "/chat"
+        and headers["host"] == engine.url[7:]
+    )
+
+
+def test_an_engine_that_cannot_be_reached_is_a_502_and_a_problem(engine):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with ChaosProxy() as chaos:
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            get(chaos.url(nobody + "/sse"))
+        with caught.value as error:
+            assert error.code == 502
+            assert "cannot be reached" in error.read().decode()
+        assert "Is it running?" in chaos.problems[0]
+
+
+def test_nothing_runs_after_the_proxy_is_closed(engine):
+    before = threading.active_count()
+    with ChaosProxy(delay=0.5) as chaos:
+        client = http.client.HTTPConnection(
+            chaos.url(engine.url).removeprefix("http://"), timeout=20
+        )
+        client.request("GET", "/sse")
+        server = chaos.server
+    client.close()
+    time.sleep(0.05)
+    assert (
+        not [t for t in threading.enumerate() if t.name == "chaos proxy"]
+        and threading.active_count() <= before + 2
+    )
+    with (
+        pytest.raises(OSError),
+        contextlib.closing(
+            socket.create_connection(("127.0.0.1", int(server.rpartition(":")[2])), timeout=2)
+        ),
+    ):
+        pass
+
+
+def raw_exchange(address: str, request: bytes, until: bytes = b"nothing else") -> bytes:
+    """Send bytes and return what comes back, until these bytes or the end of the connection."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as client:
+        client.sendall(request)
+        raw = b""
+        while not raw.endswith(until) and (data := client.recv(65536)):
+            raw += data
+    return raw
+
+
+def test_a_client_of_http_1_0_gets_no_chunks(engine):
+    with ChaosProxy(delay=0) as chaos:
+        raw = raw_exchange(chaos.url(engine.url), b"GET /text HTTP/1.0\r\nhost: x\r\n\r\n")
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert body == TEXT.encode()
+    assert b"chunked" not in head.lower()
+
+
+def test_a_client_that_waits_for_permission_to_send_its_body_gets_it(engine):
+    with ChaosProxy(delay=0) as chaos:
+        raw = raw_exchange(
+            chaos.url(engine.url),
+            b"POST /echo HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\nconnection: close\r\n"
+            b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        )
+    assert raw.startswith(b"HTTP/1.1 100 ")
+    assert raw.endswith(b"\r\n\r\nabc")
+
+
+def test_an_answer_to_head_has_no_body(engine):
+    with ChaosProxy(delay=0) as chaos:
+        raw = raw_exchange(
+            chaos.url(engine.url), b"HEAD /x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        )
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert b"ontent-" in head  # the length that GET would have
+    assert body == b""
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (b"", "closed the connection without an answer"),
+        (b"SSH-2.0\r\n\r\n", "does not answer in HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", "broke the rules"),
+    ],
+    ids=["silent", "not HTTP", "cut off in a chunk"],
+)
+def test_a_server_that_breaks_off_is_a_problem(reply, problem):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            client.recv(65536)
+            client.sendall(reply)
+            client.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with ChaosProxy(f"http://127.0.0.1:{server.getsockname()[1]}") as chaos:
+            raw = raw_exchange(chaos.server, b"GET /sse HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert problem in chaos.problems[0]
+        thread.join()
+    assert not raw.endswith(b"0\r\n\r\n")
+
+
+# --- WebSocket ------------------------------------------------------------------------------------
+@pytest.fixture
+def talker():
+    from websockets.sync.server import serve
+
+    def talk(socket):
+        for message in socket:
+            if message == "text":
+                socket.send(TEXT)
+            elif message == "json":
+                for c in TEXT:
+                    socket.send(json.dumps({"type": "response.output_text.delta", "delta": c}))
+            elif message == "bytes":
+                socket.send(TEXT.encode())
+            elif message == "long":
+                socket.send(TEXT * 4000)
+            socket.send("done")
+
+    with serve(talk, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.socket.getsockname()[1]}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("tunnel", [False, True])
+def test_a_websocket_message_in_fragments_is_the_same_message(talker, tunnel):
+    from websockets.sync.client import connect
+
+    with ChaosProxy(f"http://{talker}", split="every-byte", delay=0) as chaos:
+        options = {"proxy": chaos.server} if tunnel else {"proxy": None}
+        address = talker if tunnel else chaos.server.removeprefix("http://")
+        with connect(f"ws://{address}/", **options) as client:
+            for word, want in (("text", TEXT), ("bytes", TEXT.encode())):
+                client.send(word)
+                pieces = list(client.recv_streaming())
+                assert type(want)().join(pieces) == want
+                assert len(pieces) > len(TEXT) // 2
+                assert client.recv() == "done"
+            assert client.ping().wait(10)
+        assert (chaos.sent_text or "").startswith(TEXT)
+
+
+def test_a_cut_falls_inside_a_character_of_a_text_message(talker):
+    from websockets.frames import Frame, Opcode
+
+    # The frame is sent at once, before the handshake is answered.
+    request = (
+        b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+        b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n"
+        + Frame(Opcode.TEXT, b"text").serialize(mask=True)
+    )
+    with ChaosProxy(f"http://{talker}", split="every-byte", delay=0) as chaos:
+        raw = raw_exchange(chaos.server, request, until=b"\x80\x01e")  # the end of "done"
+    ü = [Frame(Opcode.CONT, byte, fin=False).serialize(mask=False) for byte in (b"\xc3", b"\xbc")]
+    assert b"".join(ü) in raw
+
+
+def test_websocket_messages_may_be_cut_into_messages(talker):
+    from websockets.sync.client import connect
+
+    with ChaosProxy(f"http://{talker}", delay=0, websocket="messages") as chaos:
+        with connect(chaos.server.replace("http", "ws"), proxy=None) as client:
+            client.send("bytes")
+            assert b"".join([client.recv() for _ in TEXT.encode()]) == TEXT.encode()
+            client.send("json")
+            assert [client.recv() for _ in "done"] == list("done")
+            for character in TEXT:  # JSON is not cut
+                assert json.loads(client.recv()) == {
+                    "type": "response.output_text.delta",
+                    "delta": character,
+                }
+            assert [client.recv() for _ in "done"] == list("done")
+
+
+def test_a_long_websocket_message_passes(talker):
+    from websockets.sync.client import connect
+
+    with ChaosProxy(f"http://{talker}", split="random:3", delay=0) as chaos:
+        with connect(chaos.server.replace("http", "ws"), proxy=None, max_size=None) as client:
+            client.send("long")
+            assert client.recv() == TEXT * 4000

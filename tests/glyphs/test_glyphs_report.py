@@ -1,0 +1,324 @@
+"""The verdict: which finding breaks which rule, and the three forms in which it is written."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+
+import pytest
+
+from detok_py.glyphs import report
+
+PNG = "iVBORw0KGgo="
+
+
+def finding(**fields):
+    """A finding as the watcher tells it; the text around is `gr�`, on the page until the end."""
+    text = {
+        "text": "gr\ufffd",
+        "at": 2,
+        "run": 1,
+        "spots": ["gr\ufffd"],
+        "kind": "ufffd",
+        "place": "text",
+        "name": "",
+        "culprit": None,
+    }
+    life = {
+        "born": 100.0,
+        "gone": None,
+        "live": True,
+        "frames": 3,
+        "painted": True,
+        "detached": False,
+        "more": 0,
+        "outside": False,
+    }
+    return {"target": "#answer", "url": "http://127.0.0.1/", **text, **life, **fields}
+
+
+def verdict(*findings, **options):
+    return report.verdict(findings, url="http://127.0.0.1/", **options)
+
+
+def ids(entries):
+    return [one["id"] for one in entries]
+
+
+GONE = {"gone": 150.0, "live": False}
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields"),
+    [
+        ("ufffd-persistent", {}),
+        ("ufffd-painted", {**GONE, "frames": 1}),
+        ("lone-surrogate", {"kind": "surrogate", "text": "gr\ud83d"}),
+        ("ufffd-canvas", {"place": "canvas", "name": "fillText"}),
+        ("ufffd-value", {"place": "value"}),
+        ("ufffd-attribute", {"place": "attribute", "name": "aria-label"}),
+        ("ufffd-css", {"place": "css", "name": "::before"}),
+        ("ufffd-title", {"place": "title"}),
+    ],
+)
+def test_a_glyph_that_was_shown_violates_the_rule_of_its_place(rule, fields):
+    result = verdict(finding(**fields))
+    assert ids(result["violations"]) == [rule]
+    assert rule not in ids(result["passes"])
+    assert result["incomplete"] == []
+
+
+@pytest.mark.parametrize("fields", [{**GONE, "frames": 0, "painted": False}, {"detached": True}])
+def test_a_glyph_that_no_frame_showed_is_incomplete(fields):
+    result = verdict(finding(**fields))
+    assert ids(result["incomplete"]) == ["ufffd-unpainted"]
+    assert result["violations"] == []
+
+
+def test_an_entry_says_what_where_when_and_why():
+    (one,) = verdict(finding(**GONE, place="attribute", name="title", frames=2))["violations"]
+    assert one["impact"] == "serious"
+    assert one["target"] == ["#answer"]
+    assert one["place"] == "attribute title"
+    assert one["url"] == "http://127.0.0.1/"
+    assert (one["text"], one["at"]) == ("gr\ufffd", 2)
+    assert (one["frames"], one["painted"], one["cleared_ms"]) == (2, True, 50.0)
+    assert one["cause_hint"]
+
+
+def test_without_findings_every_checked_rule_passes():
+    result = verdict()
+    assert result["violations"] == result["incomplete"] == []
+    assert "ufffd-persistent" in ids(result["passes"])
+    assert "dropped-text" not in ids(result["passes"])
+    assert "dropped-text" in ids(verdict(text="a true text", truth="a true text")["passes"])
+
+
+def test_a_finding_outside_the_selection_is_not_judged():
+    assert verdict(finding(outside=True))["violations"] == []
+
+
+def test_an_ignored_rule_is_neither_broken_nor_passed():
+    result = verdict(finding(), ignore=["ufffd-persistent"])
+    assert "ufffd-persistent" not in ids(result["violations"] + result["passes"])
+
+
+# --- a U+FFFD that was really sent ----------------------------------------------------------------
+def test_a_glyph_that_the_true_text_has_there_passes():
+    result = verdict(finding(), text="a gr\ufffd", truth="a gr\ufffd")
+    assert result["violations"] == []
+    assert ids(result["passes"])[0] == "ufffd-literal"
+
+
+def test_a_glyph_that_the_true_text_has_elsewhere_does_not_pass():
+    result = verdict(finding(), text="gr\ufffd \ufffd", truth="grü \ufffd")
+    assert "ufffd-persistent" in ids(result["violations"])
+
+
+def test_a_genuine_glyph_in_one_place_does_not_excuse_another_place():
+    result = verdict(finding(spots=["gr\ufffd", "other\ufffd"]), text="gr\ufffd", truth="gr\ufffd")
+    assert ids(result["violations"]) == ["ufffd-persistent"]
+
+
+def test_allow_literal_passes_glyphs_that_stay_and_not_those_that_were_replaced():
+    assert verdict(finding(), literal=True)["violations"] == []
+    assert ids(verdict(finding(**GONE), literal=True)["violations"]) == ["ufffd-painted"]
+    assert verdict(finding(), literal="a gr\ufffd")["violations"] == []
+    assert ids(verdict(finding(), literal="nothing like it")["violations"]) == ["ufffd-persistent"]
+
+
+def test_a_lone_surrogate_is_never_genuine():
+    broken = finding(kind="surrogate", text="\ud83d", spots=[])
+    assert ids(verdict(broken, literal=True)["violations"]) == ["lone-surrogate"]
+    assert ids(verdict(broken, text="\ud83d", truth="\ud83d")["violations"])[0] == "lone-surrogate"
+
+
+# --- the text -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("rule", "shown"),
+    [
+        ("dropped-text", "sag 龜 und ภาษาไทย genau so"),
+        ("duplicated-text", "sag 龜龜 und ภาษาไทยไทย genau so"),
+        ("reordered-text", "sag 龜龜 und ไทยภาษา genau so"),
+        ("latin1-mojibake", "sag " + "龜龜".encode().decode("latin-1") + " und ภาษาไทย genau so"),
+        ("changed-text", "sag 龜蛇 und ภาษาไทย genau so"),
+    ],
+)
+def test_a_text_that_is_not_what_was_sent_is_a_violation_by_its_kind(rule, shown):
+    truth = "sag 龜龜 und ภาษาไทย genau so"
+    result = verdict(text=shown, truth=truth)
+    assert ids(result["violations"]) == [rule]
+    (one,) = result["violations"]
+    assert "⟦" in one["text"]
+    assert one["cause_hint"]
+    assert verdict(text=truth, truth=truth)["violations"] == []
+
+
+def test_latin1_without_the_true_text_is_sure_only_when_there_is_much_of_it():
+    assert ids(verdict(text="GrÃ¼Ã\x9fe aus KÃ¶ln, naÃ¯ve")["violations"]) == ["latin1-mojibake"]
+    assert ids(verdict(text="ein Ã© allein")["incomplete"]) == ["latin1-suspected"]
+    assert verdict(text="voilà, façade, Ångström, ÁÉ")["violations"] == []
+
+
+def test_what_the_engine_sent_is_the_true_text_if_none_is_given():
+    assert ids(verdict(text="sag 龜", sent=["sag 龜龜"])["violations"]) == ["dropped-text"]
+    assert verdict(text="sag 龜龜", sent=["sag 龜龜"])["violations"] == []
+
+
+def test_one_of_several_answers_that_is_not_shown_is_incomplete():
+    result = verdict(text="sag 龜龜 genau", sent=["sag 龜龜 genau", "Ein Titel für die Liste"])
+    assert result["violations"] == []
+    assert ids(result["incomplete"]) == ["not-shown"]
+
+
+def test_a_glyph_that_the_engine_sent_broken_is_the_engines_fault():
+    result = verdict(finding(), text="gr\ufffd", truth="grün", sent=["gr\ufffd"])
+    assert "upstream-broken" in ids(result["violations"])
+    assert all(
+        "engine" in one["cause_hint"]
+        for one in result["violations"]
+        if one["id"].startswith(("ufffd", "upstream"))
+    )
+
+
+def test_a_font_that_is_missing_fails_nothing():
+    result = verdict(tofu=[{"text": "☃", "target": "p", "url": "http://127.0.0.1/"}])
+    assert result["violations"] == []
+    assert ids(result["incomplete"]) == ["tofu"]
+    assert "☃" in result["incomplete"][0]["cause_hint"]
+
+
+def test_findings_that_were_not_kept_are_counted():
+    result = verdict(finding(more=7))
+    assert "7 more" in result["incomplete"][0]["text"]
+
+
+# --- the cause ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (
+            "without {stream: true}",
+            {"culprit": {"line": "chat.js:3", "stream": False, "flush": False}},
+        ),
+        ("or were cut before", {"culprit": {"line": "chat.js:3", "stream": True, "flush": False}}),
+        ("hold an incomplete character back", GONE),
+        ("Each piece of one character", {"run": 3}),
+        ("a decoder a chunk", {}),
+        ("UTF-16 unit (slice", {"kind": "surrogate", **GONE}),
+        ("Join the halves", {"kind": "surrogate"}),
+    ],
+)
+def test_the_cause_is_told_by_what_was_seen(words, fields):
+    assert words in report.cause(finding(**fields))
+
+
+def test_the_cause_names_the_line_that_decoded():
+    assert "at chat.js:3:7" in report.cause(
+        finding(culprit={"line": "chat.js:3:7", "stream": False, "flush": False})
+    )
+
+
+# --- its three forms ------------------------------------------------------------------------------
+def full():
+    return verdict(
+        finding(screenshot=PNG, screenshot_kind="page"),
+        finding(
+            kind="surrogate", text="<b>\ud83d", **GONE, screenshot=PNG, screenshot_kind="redrawn"
+        ),
+        text="a gr\ufffd",
+        truth="a grün",
+        tofu=[{"text": "☃", "target": "p", "url": "http://127.0.0.1/"}],
+    )
+
+
+def test_the_json_is_shaped_like_axes_and_plain_ascii():
+    written = report.as_json(full())
+    assert written.isascii()
+    result = json.loads(written)
+    assert {"testEngine", "url", "timestamp", "violations", "incomplete", "passes"} <= result.keys()
+    assert result["testEngine"]["name"] == "detok"
+    assert all(
+        {"id", "impact", "description"} <= one.keys()
+        for group in ("violations", "incomplete", "passes")
+        for one in result[group]
+    )
+    assert result["violations"][1]["text"] == "<b>\ud83d"
+
+
+def test_the_junit_is_xml_in_which_each_rule_is_a_case():
+    suite = ElementTree.fromstring(report.as_junit(full()).encode())
+    cases = {case.get("name"): case for case in suite.iter("testcase")}
+    assert int(suite.get("tests")) == len(cases)
+    assert (
+        int(suite.get("failures"))
+        == len([case for case in cases.values() if case.find("failure") is not None])
+        >= 2
+    )
+    assert (
+        int(suite.get("skipped"))
+        == len([case for case in cases.values() if case.find("skipped") is not None])
+        == 1
+    )
+    assert "U+D83D" in cases["lone-surrogate"].find("failure").text
+    assert "☃" in cases["tofu"].find("skipped").get("message")
+    assert cases["ufffd-canvas"].find("failure") is None
+
+
+class Page(HTMLParser):
+    def __init__(self, source):
+        super().__init__()
+        self.tags, self.words = [], ""
+        self.feed(source)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.words += data
+
+
+def test_the_html_shows_each_fault_in_its_context_with_its_screenshot():
+    source = report.as_html(full())
+    page = Page(source)
+    pictures = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert [picture["src"] for picture in pictures] == [f"data:image/png;base64,{PNG}"] * 2
+    assert [picture["alt"] for picture in pictures] == [
+        "The page",
+        "The recorded text, painted again in its font",
+    ]
+    assert re.search(r"gr<mark>\ufffd</mark>", source)
+    assert "<b>[U+D83D]" in page.words
+    assert (
+        "#answer" in page.words
+        and "still there at the end" in page.words
+        and "Likely cause" in page.words
+    )
+    source.encode("utf-8")
+
+
+def test_the_html_loads_nothing_and_runs_nothing():
+    page = Page(
+        report.as_html(
+            verdict(finding(text="<script>alert(1)</script>\ufffd", target="<img src=x>"))
+        )
+    )
+    assert not {"script", "link", "iframe"} & {tag for tag, _ in page.tags}
+    policy = [
+        attributes["content"] for tag, attributes in page.tags if attributes.get("http-equiv")
+    ]
+    assert policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+    assert "<script>alert(1)</script>" in page.words
+
+
+def test_a_clean_verdict_is_a_page_and_a_suite_too():
+    assert "0 broken glyphs" in report.as_html(verdict())
+    assert ElementTree.fromstring(report.as_junit(verdict()).encode()).get("failures") == "0"
+
+
+def test_the_sentence_says_what_where_and_why():
+    said = report.sentence(full())
+    assert said.startswith("3 broken glyphs were shown on http://127.0.0.1/:")
+    assert "ufffd-persistent (critical) in #answer, 3 frames" in said
+    assert "[U+D83D]" in said
+    said.encode("utf-8")

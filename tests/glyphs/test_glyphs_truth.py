@@ -1,0 +1,176 @@
+"""What the model sent against what the page shows: every kind of damage is found and named, and
+what a page rightly changes is none.
+"""
+
+import random
+
+import pytest
+
+from detok_py.glyphs.truth import compare, latin1, letters
+
+MANY_SCRIPTS = "Grüße aus 東京: 👋🏽 sagt man, ภาษาไทย klingt so; 龜龜 bleibt, مرحبا بالعالم und naïve Ideen — ende gut, alles gut 🎉."
+ENGLISH = "The quick brown fox jumps over the lazy dog. It does so again and again, forever and a day; a fine example of prose."
+TEXTS = {
+    "many scripts": MANY_SCRIPTS,
+    "English": ENGLISH,
+    "a text that repeats itself": f"{MANY_SCRIPTS} {ENGLISH}\n\n" * 3,
+}
+
+
+def page(answer: str) -> str:
+    return f"You: hello\n{answer}\nSend"
+
+
+def places(text: str, seed: int, count: int = 40):
+    """Pieces of the text, and what stands before and after them.
+
+    Not the very beginning: its double is like the page's own words.
+    """
+    chance = random.Random(seed)
+    for _ in range(count):
+        start = chance.randrange(1, len(text) - 14)
+        end = start + chance.choice((1, 1, 2, 3, 6, 10))
+        yield text[:start], text[start:end], text[end:]
+
+
+def kinds(true_text: str, shown: str) -> set[str]:
+    return {difference.kind for difference in compare(true_text, page(shown))}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_page_with_the_whole_text_has_no_differences(name):
+    assert compare(TEXTS[name], page(TEXTS[name])) == []
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_dropped_characters_are_found_at_every_place(name):
+    text = TEXTS[name]
+    for before, piece, after in places(text, 1):
+        if letters(before + after) != letters(text):
+            assert kinds(text, before + after) == {"dropped"}, piece
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_doubled_characters_are_found_at_every_place(name):
+    text = TEXTS[name]
+    for before, piece, after in places(text, 2):
+        shown = before + piece + piece + after
+        if letters(shown) != letters(text) and letters(text) not in letters(shown):
+            assert kinds(text, shown) & {"duplicated", "changed"}, piece
+
+
+def test_doubled_characters_are_called_doubled():
+    text = MANY_SCRIPTS
+    found = [
+        kinds(text, before + piece + piece + after)
+        for before, piece, after in places(text, 3)
+        if letters(piece) and letters(text) not in letters(before + piece * 2 + after)
+    ]
+    assert found
+    assert all(one == {"duplicated"} for one in found)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", TEXTS)
+def test_characters_in_another_order_are_found(name):
+    text = TEXTS[name]
+    found = []
+    for before, piece, after in places(text, 4):
+        shown = before + after[:3] + piece + after[3:]
+        if letters(shown) != letters(text):
+            assert kinds(text, shown), piece
+            found.append("reordered" in kinds(text, shown))
+    # A piece that moved may also be read as one that is missing here and too much there.
+    assert sum(found) > len(found) * 0.7
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_latin1_characters_are_found_and_named(name):
+    text = TEXTS[name]
+    for before, piece, after in places(text, 5):
+        shown = before + piece.encode().decode("latin-1") + after
+        if letters(shown) != letters(text):
+            assert kinds(text, shown) == {"latin1"}, piece
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_a_whole_answer_read_in_another_encoding_is_one_difference(encoding):
+    text = "Grüße aus Köln, naïve"
+    (one,) = compare(text, page(text.encode().decode(encoding)))
+    assert one.kind == "latin1"
+    assert one.sent == text
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_replacement_characters_in_the_place_of_others_are_a_change(name):
+    text = TEXTS[name]
+    for before, piece, after in places(text, 6):
+        assert kinds(text, before + "\ufffd" * len(piece) + after) == {"changed"}, piece
+
+
+def test_an_answer_that_never_came_is_dropped_whole():
+    (one,) = compare("龜龜 bleibt", page(""))
+    assert (one.kind, one.sent, one.shown) == ("dropped", "龜龜bleibt", "")
+
+
+def test_an_end_that_is_shown_twice_is_doubled():
+    assert kinds("und am Ende 🎉", "und am Ende 🎉🎉") == {"duplicated"}
+    assert kinds("es heißt 東京都庁", "es heißt 東京都庁東京都庁") == {"duplicated"}
+
+
+def test_a_word_of_the_page_after_the_answer_is_not_part_of_it():
+    # The answer ends with the sign that the page's next button begins with.
+    assert compare("これは良い", "これは良い\nいいね") == []
+
+
+def test_text_that_markdown_hides_may_be_missing():
+    source = "# Grüße\n\n**naïve** _Ideen_ mit [einem Verweis](https://example.org/ä) und\n\n```python\nprint('ü')\n```\n"
+    shown = "Grüße\nnaïve Ideen mit einem Verweis und\nprint('ü')\nCopy"
+    assert compare(source, page(shown)) == []
+
+
+def test_list_markers_list_boxes_and_character_references_may_be_missing():
+    source = "1. Grüße\n2. [Ort](https://example.org/ä)\n   - [x] fertig\n> 3) “Zitat” &amp; &eacute;té 2 * 3\n"
+    shown = "Grüße\nOrt\nfertig\n“Zitat” & été 2 * 3"
+    assert compare(source, page(shown)) == []
+    assert compare(source, page(source)) == []
+    assert [one.kind for one in compare(source, page(shown.replace("ü", "")))] == ["dropped"]
+
+
+def test_a_numbered_line_of_code_is_shown_as_it_is():
+    source = "1. naïve\n\n```\n2. &amp; 漢\n```\n"
+    assert compare(source, page("naïve\n2. &amp; 漢")) == []
+
+
+def test_characters_that_typography_replaces_may_be_missing():
+    assert compare('"naïve" -- it\'s ...', page("“naïve” — it’s …")) == []
+
+
+def test_a_text_that_the_page_must_show_twice_is_missing_if_it_is_there_once():
+    text = "sag 龜龜 genau so"
+    assert compare(text, f"You: {text} Bot: {text}", times=2) == []
+    assert [one.kind for one in compare(text, f"You: {text} Bot: sag 龜 genau so", times=2)] == [
+        "dropped"
+    ]
+
+
+def test_the_text_before_a_difference_says_where_it_is():
+    (one,) = compare("eins zwei 東京 drei vier fünf", page("eins zwei 東 drei vier fünf"))
+    assert one == ("dropped", "京", "", "einszwei東")
+
+
+def test_a_text_without_comparable_characters_has_no_differences():
+    assert compare("", page("anything")) == compare(" ... ", page("")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("café Ã© naïve", ["Ã©"]),
+        ("ä½\xa0å¥½", ["ä½\xa0", "å¥½"]),
+        ("naïve Grüße", []),
+        ("çÃ¡", ["Ã¡"]),
+    ],
+)
+def test_latin1_runs_are_those_that_can_be_read_as_utf8(text, runs):
+    assert latin1(text) == runs

@@ -1,0 +1,106 @@
+"""A page's answer and a bridge's session, joined without a socket."""
+
+import json
+from typing import Any
+
+from detok_py.decode.vocabulary import Vocabulary
+from detok_py.page import answer
+from detok_py.page.inbox import inbox
+from detok_py.protocol.server import RunStore, ServerSession
+
+TOKENS = [bytes([b]) for b in range(256)] + [
+    b"<end>",
+    "你".encode(),
+    "你".encode()[:2],
+    "好!".encode(),
+]
+END, NI, NI_BEGINS, HAO = 256, 257, 258, 259
+VOCABULARY = Vocabulary.from_bytes(TOKENS, special_ids=[END], eos_ids=[END])
+
+
+def plain(row: list[Any]) -> list[Any]:
+    """A row with the text of its deltas in their place."""
+    return [*row[:2], "".join([text for _, text in row[2]]), *row[3:]]
+
+
+class Line:
+    """A page's answer and a bridge's session, joined by a wire that keeps all that the page was
+    told. The answer has details unless the request says otherwise.
+    """
+
+    def __init__(
+        self, request: dict[str, Any] | None = None, vocabulary: Vocabulary | None = VOCABULARY
+    ) -> None:
+        self.store = RunStore()
+        self.named = vocabulary
+        self.page = answer.Answer(json.dumps({"prompt": "hi", "details": True} | (request or {})))
+        self.events: list[dict[str, Any]] = []
+        self.fetches: list[dict[str, Any]] = []
+        self.closed: list[Any] = []
+        self.connect()
+
+    def connect(self) -> None:
+        hello: dict[str, Any] = {"engine": {"name": "test"}}
+        if self.named is not None:
+            hello["vocabulary"] = {
+                "sha256": self.named.sha256,
+                "size": len(self.named),
+                "url": "/vocabulary/x.detok",
+            }
+        self.server = ServerSession(self.store, hello)
+        self.told(self.page.opened())
+
+    def told(self, text: str) -> dict[str, Any]:
+        outcome: dict[str, Any] = json.loads(text)
+        self.events += outcome["events"]
+        if "fetch" in outcome:
+            self.fetches.append(outcome["fetch"])
+        if "close" in outcome:
+            self.closed.append(outcome["close"])
+        for frame in outcome.get("send", []):
+            self.server.receive(frame)
+        return outcome
+
+    def batch(self) -> dict[str, Any]:
+        """All that the bridge has to send now, as one batch."""
+        packed = b""
+        for frame in self.server.frames():
+            data = frame.encode() if isinstance(frame, str) else frame
+            packed += bytes([isinstance(frame, bytes)]) + len(data).to_bytes(4, "little") + data
+        return self.told(self.page.receive(fill(packed)))
+
+    def start(self, data: str = "both") -> Any:
+        """Everything up to the first token; returns the bridge's run."""
+        self.batch()
+        if self.named is not None:
+            self.told(self.page.vocabulary(fill(self.named.pack())))
+        self.batch()
+        self.server.run.start(data)
+        return self.server.run
+
+    @property
+    def rows(self) -> list[Any]:
+        return [plain(row) for event in self.events for row in event.get("rows", [])]
+
+    @property
+    def deltas(self) -> list[Any]:
+        """All deltas, those of the end included."""
+        return [
+            delta
+            for event in self.events
+            for row in [*event.get("rows", []), [None, "", event.get("deltas", [])]]
+            for delta in row[2]
+        ]
+
+    @property
+    def text(self) -> str:
+        return "".join([text for _, text in self.deltas])
+
+    @property
+    def last(self) -> dict[str, Any]:
+        return self.events[-1]
+
+
+def fill(data: bytes) -> int:
+    inbox(len(data))[: len(data)] = data
+    return len(data)

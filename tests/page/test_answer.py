@@ -1,0 +1,498 @@
+"""One answer without a page: batches in, one JSON text out, against a real server session."""
+
+import json
+from typing import Any
+
+import pytest
+from page_rig import END, HAO, NI, NI_BEGINS, TOKENS, VOCABULARY, Line, fill
+
+import detok_py
+from detok_py.decode.vocabulary import Vocabulary
+from detok_py.errors import VocabularyError
+from detok_py.page import answer, streams
+
+
+@pytest.fixture(autouse=True)
+def no_vocabulary_is_known_yet():
+    answer._vocabularies.clear()
+
+
+def test_each_token_is_a_row_with_its_bytes_its_text_and_what_is_held():
+    line = Line()
+    run = line.start()
+    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS]), (0xA0, b"\xa0"), (ord("!"), b"!")])
+    run.finish("eos")
+    line.batch()
+    assert line.rows == [
+        [NI_BEGINS, "e4bd", "", "e4bd", "", None],
+        [0xA0, "a0", "你", "", "", None],
+        [33, "21", "!", "", "", None],
+    ]
+    assert line.last == {
+        "type": "finished",
+        "reason": "eos",
+        "note": None,
+        "position": 3,
+        "deltas": [],
+    }
+
+
+def test_ids_alone_are_enough_where_the_vocabulary_is_known():
+    line = Line({"want": "ids"})
+    run = line.start("ids")
+    run.add_ids([NI, HAO])
+    line.batch()
+    assert [row[1] for row in line.rows] == [TOKENS[NI].hex(), TOKENS[HAO].hex()]
+    assert line.text == "你好!"
+
+
+def test_raw_bytes_need_no_vocabulary():
+    line = Line({"want": "bytes"}, vocabulary=None)
+    run = line.start("bytes")
+    run.add_bytes("é".encode()[:1])
+    line.batch()
+    run.add_bytes("é".encode()[1:])
+    run.finish("eos")
+    line.batch()
+    assert line.text == "é"
+    assert [row[0] for row in line.rows] == [None, None]
+
+
+def test_raw_bytes_can_be_a_row_each():
+    line = Line({"want": "bytes", "singleBytes": True}, vocabulary=None)
+    line.start("bytes").add_bytes("é!".encode())
+    line.batch()
+    assert [row[1] for row in line.rows] == ["c3", "a9", "21"]
+
+
+def test_a_special_token_is_named_and_puts_nothing_into_the_text():
+    line = Line()
+    line.start().add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS]), (END, b"<end>"), (0xA0, b"\xa0")])
+    line.batch()
+    assert line.rows[1] == [END, "", "", "e4bd", "", "<end>"]
+    assert line.text == "你"
+
+
+def test_tokens_of_unknown_ids_go_on_by_their_bytes_with_what_is_held():
+    line = Line()
+    run = line.start()
+    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS])])
+    run.add_gap(2, b"\xa0\xe5\xa5")
+    run.add_tokens([(0xBD, b"\xbd")])
+    run.finish("eos")
+    line.batch()
+    assert line.text == "你好"
+    assert [row[0] for row in line.rows] == [NI_BEGINS, None, 0xBD]
+
+
+def test_a_stream_that_ends_inside_a_character_shows_one_replacement_character():
+    line = Line()
+    run = line.start()
+    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS])])
+    run.finish("length")
+    line.batch()
+    assert line.text == "\ufffd"
+    assert line.last["deltas"] == [["content", "\ufffd"]]
+
+
+def test_data_waits_until_the_vocabulary_is_there():
+    line = Line()
+    line.batch()
+    line.batch()
+    run = line.server.run
+    run.start("both")
+    run.add_tokens([(NI, TOKENS[NI])])
+    run.finish("eos")
+    line.batch()
+    assert [event["type"] for event in line.events] == ["hello"]
+    assert line.fetches == [
+        {"sha256": VOCABULARY.sha256, "size": len(VOCABULARY), "url": "/vocabulary/x.detok"}
+    ]
+    line.told(line.page.vocabulary(fill(VOCABULARY.pack())))
+    assert line.text == "你"
+    assert line.last["type"] == "finished"
+
+
+def test_a_vocabulary_is_fetched_once_for_all_streams():
+    Line().start()
+    second = Line()
+    second.batch()
+    assert second.fetches == []
+
+
+def test_a_vocabulary_that_is_not_what_its_name_says_is_refused():
+    other = Vocabulary.from_bytes([b"x"])
+    line = Line()
+    line.batch()
+    line.told(line.page.vocabulary(fill(other.pack())))
+    assert line.last["type"] == "failed"
+    assert line.last["code"] == 4409
+    assert (
+        other.sha256[:12] in line.last["message"] and VOCABULARY.sha256[:12] in line.last["message"]
+    )
+    assert line.closed == [[4409, "vocabulary mismatch"]]
+    assert line.text == ""
+    with pytest.raises(VocabularyError, match="nothing is decoded"):
+        answer.unpack_vocabulary(other.pack(), VOCABULARY.sha256)
+
+
+def test_a_damaged_vocabulary_is_refused():
+    line = Line()
+    line.batch()
+    line.told(line.page.vocabulary(fill(VOCABULARY.pack()[:-3])))
+    assert (line.last["type"], line.last["code"]) == ("failed", 4409)
+
+
+def test_a_vocabulary_that_cannot_be_fetched_ends_the_stream_and_says_why():
+    line = Line()
+    line.batch()
+    line.told(line.page.no_vocabulary("HTTP 404"))
+    assert line.last["type"] == "failed"
+    assert "HTTP 404" in line.last["message"]
+
+
+@pytest.mark.parametrize("way", ["damaged", "given up"])
+def test_an_answer_that_ended_before_its_vocabulary_came_still_ends_once(way):
+    line = Line()
+    line.batch()
+    run = line.server.run
+    run.start("both")
+    run.add_tokens([(NI, TOKENS[NI])])
+    run.finish("eos")
+    line.batch()
+    before = len(line.events)
+    line.told(line.page.vocabulary(fill(b"damaged")) if way == "damaged" else line.page.give_up())
+    assert [event["type"] for event in line.events[before:]] == ["failed"]
+    assert line.text == ""
+
+
+def test_another_vocabulary_after_a_reconnect_is_refused():
+    line = Line()
+    line.start().add_tokens([(NI, TOKENS[NI])])
+    line.batch()
+    line.told(line.page.lost(1006, "", 0.5))
+    line.named = Vocabulary.from_bytes([b"x"])
+    line.connect()
+    line.batch()
+    assert (line.last["type"], line.last["code"]) == ("failed", 4409)
+    assert line.text == "你"
+
+
+def test_an_unknown_id_ends_the_stream_and_keeps_what_came_before():
+    line = Line()
+    line.start().add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS]), (9999, b"?")])
+    line.batch()
+    assert line.rows == [[NI_BEGINS, "e4bd", "", "e4bd", "", None]]
+    assert line.last["type"] == "failed"
+    assert "9999" in line.last["message"]
+    assert line.last["deltas"] == [["content", "\ufffd"]]
+
+
+def test_a_lost_connection_is_taken_up_where_it_was_cut():
+    line = Line()
+    run = line.start()
+    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS])])
+    line.batch()
+    outcome = line.told(line.page.lost(1006, "", 1.0))
+    assert outcome["retry"] == 0.25
+    line.server.lost(1006, 0.0)
+    run.add_tokens([(0xA0, b"\xa0"), (HAO, TOKENS[HAO])])
+    run.finish("eos")
+    line.connect()
+    line.batch()
+    line.batch()
+    assert line.text == "你好!"
+    assert line.last["type"] == "finished"
+
+
+def test_a_reloaded_page_takes_up_its_answer_from_the_beginning():
+    line = Line()
+    run = line.start()
+    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS])])
+    line.batch()
+    line.server.lost(1001, 0.0)
+    run.add_tokens([(0xA0, b"\xa0"), (HAO, TOKENS[HAO])])
+    run.finish("eos")
+    line.page, line.events = answer.Answer(json.dumps({"resume": run.id, "details": True})), []
+    line.connect()
+    line.batch()
+    line.batch()
+    assert line.text == "你好!"
+    assert [event["type"] for event in line.events if event["type"] in ("started", "finished")] == [
+        "started",
+        "finished",
+    ]
+
+
+def test_a_connection_that_stays_lost_is_given_up_and_held_bytes_become_text():
+    line = Line()
+    line.start().add_tokens([(ord("a"), b"a"), (NI_BEGINS, TOKENS[NI_BEGINS])])
+    line.batch()
+    waits = []
+    while True:
+        outcome = line.told(line.page.lost(1006, "", 1.0))
+        if "retry" not in outcome:
+            break
+        waits.append(outcome["retry"])
+    assert waits == [0.25, 0.5, 1.0, 2.0, 4.0]
+    assert line.last["type"] == "failed"
+    assert "connection to the bridge was lost" in line.last["message"]
+    assert line.text == "a\ufffd"
+
+
+def test_a_refused_connection_is_not_tried_again():
+    line = Line()
+    outcome = line.told(line.page.lost(4403, "", 1.0))
+    assert "retry" not in outcome
+    assert line.last["code"] == 4403
+
+
+def test_every_code_that_closes_has_a_sentence_with_a_way_out():
+    for code, sentence in answer.CLOSED.items():
+        assert sentence.endswith("."), code
+
+
+def test_an_unknown_close_code_is_named():
+    line = Line()
+    line.told(line.page.lost(4777, "", 1.0))
+    assert "4777" in line.last["message"]
+
+
+def test_an_error_of_the_engine_keeps_the_text_and_ends_once():
+    line = Line()
+    run = line.start()
+    run.add_tokens([(NI, TOKENS[NI])])
+    run.fail(4503, "The engine was lost.", retry=True)
+    line.batch()
+    line.told(line.page.lost(1006, "", 1.0))
+    assert [event["type"] for event in line.events].count("failed") == 1
+    assert line.last["message"] == "The engine was lost."
+    assert line.text == "你"
+
+
+def test_a_cancel_ends_with_what_had_come():
+    line = Line()
+    run = line.start()
+    run.add_tokens([(NI, TOKENS[NI])])
+    line.batch()
+    line.told(line.page.cancel())
+    run.finish("cancelled")
+    line.batch()
+    assert (line.last["type"], line.last["reason"]) == ("finished", "cancelled")
+    assert line.text == "你"
+
+
+def test_giving_up_ends_without_an_answer_of_the_bridge():
+    line = Line()
+    line.start()
+    line.told(line.page.give_up())
+    assert (line.last["type"], line.last["code"]) == ("failed", 4499)
+
+
+def test_a_paused_page_gives_no_credit():
+    line = Line()
+    run = line.start()
+    line.told(line.page.pause(True))
+    run.add_tokens([(33, b"!")] * 500)
+    line.batch()
+    assert run.acked == 0
+    line.told(line.page.pause(False))
+    assert run.acked == 500
+
+
+def test_a_stop_string_is_held_back_and_ends_the_stream():
+    line = Line({"stop": ["STOP"]})
+    run = line.start()
+    run.add_tokens([(b, bytes([b])) for b in b"go STreet STOP and more"])
+    line.batch()
+    assert line.text == "go STreet "
+    assert line.last["reason"] == "stop"
+    assert line.rows[4][4] == "ST"
+    assert line.rows[5][2:5] == ["STr", "", ""]
+    run.finish("cancelled")
+    line.batch()
+    assert [event["type"] for event in line.events].count("finished") == 1
+
+
+def test_a_stop_string_that_does_not_come_is_text_in_the_end():
+    line = Line({"stop": ["STOP"]})
+    run = line.start()
+    run.add_tokens([(b, bytes([b])) for b in b"ST"])
+    run.finish("eos")
+    line.batch()
+    assert line.text == "ST"
+
+
+def test_a_bridge_that_breaks_the_protocol_is_closed_and_what_came_is_kept():
+    line = Line()
+    line.start().add_tokens([(NI, TOKENS[NI])])
+    line.batch()
+    line.told(line.page.receive(fill(b"\x01\x01\x00\x00\x00\x63")))
+    assert line.last["type"] == "failed"
+    assert line.closed[0][0] == 4400
+    assert line.text == "你"
+
+
+# ---------------------------------------------------------------- deltas instead of rows
+
+PLAIN = {"details": False, "reasoning": None, "tools": None, "trimArtifacts": False}
+TAGS = {"reasoning": ["<think>", "</think>"]}
+
+
+def joined(line: Line) -> dict[str, str]:
+    """The text of each channel."""
+    out: dict[str, str] = {}
+    for channel, text in line.deltas:
+        out[channel] = out.get(channel, "") + text
+    return out
+
+
+@pytest.mark.parametrize("details", [False, True])
+@pytest.mark.parametrize("data", ["ids", "both", "bytes"])
+def test_text_comes_by_channels_with_details_and_without(data, details):
+    line = Line({"want": data, "details": details, **TAGS})
+    run = line.start(data)
+    text = "<think>hm 你</think>né".encode()
+    if data == "bytes":
+        run.add_bytes(text)
+    elif data == "ids":
+        run.add_ids(list(text))
+    else:
+        run.add_tokens([(byte, bytes([byte])) for byte in text])
+    run.finish("eos")
+    line.batch()
+    assert joined(line) == {"reasoning": "hm 你", "content": "né"}
+    assert [event["type"] for event in line.events].count("finished") == 1
+
+
+def test_a_batch_of_deltas_says_how_far_the_stream_is_and_what_is_held():
+    line = Line({**PLAIN, "stop": ["STOP"]})
+    run = line.start()
+    run.add_tokens([(b, bytes([b])) for b in b"a ST"])
+    line.batch()
+    assert line.last == {
+        "type": "text",
+        "deltas": [["content", "a "]],
+        "waiting": "ST",
+        "held": 0,
+        "count": 4,
+        "position": 4,
+    }
+    run.add_tokens([(b, bytes([b])) for b in "R你".encode()[:3]])
+    line.batch()
+    assert (line.last["held"], line.last["waiting"], line.last["position"]) == (2, "", 7)
+
+
+def test_an_end_token_ends_the_text_without_details_and_is_a_row_with_them():
+    for details, text in ((False, "a"), (True, "ab")):
+        answer._vocabularies.clear()
+        line = Line({"details": details})
+        run = line.start()
+        run.add_tokens([(ord("a"), b"a"), (END, b""), (ord("b"), b"b")])
+        run.finish("eos")
+        line.batch()
+        assert line.text == text
+        assert (line.last["type"], line.last["position"]) == ("finished", 3)
+
+
+def test_deltas_before_an_unknown_id_are_kept():
+    line = Line({**PLAIN, "want": "ids"})
+    line.start("ids").add_ids([ord("a"), NI_BEGINS, 9999, ord("b")])
+    line.batch()
+    assert line.text == "a\ufffd"
+    assert (line.last["type"], line.last["code"], line.last["position"]) == ("failed", 4409, 2)
+
+
+def test_deltas_of_unknown_ids_go_on_by_their_bytes_with_what_is_held():
+    line = Line({**PLAIN, **TAGS})
+    run = line.start()
+    run.add_tokens([(b, bytes([b])) for b in b"<think>x"] + [(NI_BEGINS, TOKENS[NI_BEGINS])])
+    run.add_gap(2, b"\xa0</thi")
+    run.add_tokens([(b, bytes([b])) for b in b"nk>y"])
+    run.finish("eos")
+    line.batch()
+    assert joined(line) == {"reasoning": "x你", "content": "y"}
+
+
+@pytest.mark.parametrize("details", [False, True])
+def test_ids_without_a_vocabulary_are_an_error(details):
+    line = Line({"details": details, "want": "ids"}, vocabulary=None)
+    line.start("ids").add_ids([1, 2])
+    line.batch()
+    assert (line.last["type"], line.last["code"], line.text) == ("failed", 4409, "")
+    assert "--tokenizer" in line.last["message"]
+
+
+def test_a_stop_in_a_batch_of_deltas_ends_the_answer():
+    line = Line({**PLAIN, "stop": ["STOP"], "includeStop": True})
+    run = line.start()
+    run.add_tokens([(b, bytes([b])) for b in b"go STOP and more"])
+    line.batch()
+    assert (line.text, line.last["reason"]) == ("go STOP", "stop")
+
+
+def test_a_vocabulary_that_the_page_insists_on_must_be_kept_here():
+    with pytest.raises(VocabularyError, match="loadVocabulary"):
+        answer.Answer(json.dumps({"prompt": "", "vocabulary": VOCABULARY.sha256}))
+    answer.unpack_vocabulary(VOCABULARY.pack())
+    line = Line({**PLAIN, "vocabulary": VOCABULARY.sha256})
+    line.named = Vocabulary.from_bytes([b"x"])
+    line.connect()
+    line.batch()
+    assert (line.last["type"], line.last["code"]) == ("failed", 4409)
+
+
+# ---------------------------------------------------------------- by number
+
+
+def told(text: str) -> Any:
+    return json.loads(text)
+
+
+def test_text_streams_are_told_by_their_numbers_and_let_go_of():
+    before = told(streams.open_streams())
+    sha256, size = told(streams.keep_vocabulary(fill(VOCABULARY.pack())))
+    assert (sha256, size) == (VOCABULARY.sha256, len(VOCABULARY))
+    streams.open_text(1, "{}")
+    streams.open_text(2, json.dumps({"vocabulary": sha256, "stop": ["STOP"]}))
+    assert told(streams.feed_bytes(1, "c3")) == [[], None]
+    assert told(streams.feed_bytes(1, fill(b"\xa9"))) == [[["content", "é"]], None]
+    assert told(streams.feed_ids(2, json.dumps([NI, *b"ST"]))) == [[["content", "你"]], None]
+    assert told(streams.feed_ids(2, json.dumps(list(b"OP")))) == [[], "stop"]
+    streams.feed_bytes(1, "f09f")
+    assert told(streams.flush(1)) == [[["content", "\ufffd"]], None]
+    for stream in (1, 2, 3):
+        streams.release(stream)
+    assert told(streams.open_streams()) == before
+
+
+def test_an_answer_is_asked_by_its_number():
+    streams.open_answer(7, json.dumps({"prompt": "hi", "id": "0123456789abcdef"}))
+    assert told(streams.ask_answer(7, "opened")) == {"events": []}
+    ended = told(streams.ask_answer(7, "give_up"))["events"]
+    assert [event["type"] for event in ended] == ["failed"]
+    streams.release(7)
+    with pytest.raises(KeyError):
+        streams.ask_answer(7, "opened")
+
+
+def test_the_worker_is_told_which_python_and_which_detok_it_has():
+    about = told(streams.about())
+    assert about["detok"] == detok_py.__version__
+    assert about["python"].split()[0] == "cpython"
+
+
+def test_tags_and_markers_are_told_apart_without_details_unless_the_request_says_otherwise():
+    text = b"<think>a</think><tool_call>{}</tool_call>b<|im_end|>"
+    for options, expected in (
+        ({"details": False}, {"reasoning": "a", "tool_call": "{}", "content": "b"}),
+        ({"details": True}, {"content": text.decode()}),
+        ({"details": True, "reasoning": True}, {"reasoning": "a", "content": text.decode()[16:]}),
+        (PLAIN, {"content": text.decode()}),
+    ):
+        line = Line({"want": "bytes", **options}, vocabulary=None)
+        run = line.start("bytes")
+        run.add_bytes(text)
+        run.finish("eos")
+        line.batch()
+        assert joined(line) == expected, options

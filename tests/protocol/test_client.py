@@ -1,0 +1,182 @@
+"""The client's side: its states, credit, reconnecting, and servers that break the protocol."""
+
+import pytest
+from link import RUN, TOKENS, Link, feed
+
+from detok_py.errors import LocalProtocolError
+from detok_py.protocol import wire
+from detok_py.protocol.client import ClientSession, backoff
+from detok_py.protocol.events import Failed, Finished, Tokens
+from detok_py.protocol.server import RunStore
+
+
+def test_nothing_is_sent_before_the_hello():
+    client = ClientSession()
+    client.generate(prompt="hi")
+    client.opened()
+    assert client.frames() == []
+
+
+@pytest.mark.parametrize("data", ["bytes", "ids", "both"])
+@pytest.mark.parametrize("size", [1, 2, 3, 63, 100])
+def test_a_server_with_a_small_window_is_acknowledged_in_time(size, data):
+    link = Link(RunStore(window={"tokens": size, "bytes": size}), prompt="hi", want=data).settle()
+    feed(link.server.run, data, TOKENS * 50)
+    link.settle()
+    assert isinstance(link.events[-1], Finished)
+
+
+def test_a_paused_client_that_cancels_still_gets_the_end():
+    link = Link(prompt="hi")
+    link.client.paused = True
+    link.settle()
+    link.run.start("ids")
+    link.run.add_ids(range(1500))
+    link.settle()
+    link.client.cancel()
+    link.settle()
+    assert link.tasks[-1] == ("cancel", link.run)
+    link.run.finish("cancelled")
+    link.settle()
+    assert link.events[-1] == Finished("cancelled", 1500, None)
+
+
+def test_a_reloaded_page_attaches_to_the_run_from_the_start():
+    link = Link(prompt="hi").settle()
+    feed(link.run, reason=None)
+    link.settle()
+    link.cut(1001)
+    again = Link(link.store, ClientSession())
+    again.client.attach(RUN)
+    again.settle()
+    assert again.data() == TOKENS
+    link.run.finish("eos")
+    again.settle()
+    assert again.events[-1] == Finished("eos", 5, None)
+
+
+def test_a_session_can_attach_to_the_middle_of_a_run():
+    link = Link(prompt="hi").settle()
+    feed(link.run, reason=None)
+    link.settle().cut()
+    again = Link(link.store, ClientSession())
+    again.client.attach(RUN, after=3)
+    link.run.finish("eos")
+    again.settle()
+    assert again.of(Tokens) == [Tokens(3, [70000, 8], [b"\xf0\x9f", b"\x98\x80!"])]
+    assert again.events[-1] == Finished("eos", 5, None)
+
+
+def test_a_server_with_another_vocabulary_is_refused_before_the_request():
+    link = Link(
+        client=ClientSession("a" * 64),
+        hello={"engine": {}, "vocabulary": {"sha256": "b" * 64, "size": 9, "url": "/v"}},
+        prompt="hi",
+    ).settle()
+    assert link.of(Failed)[0].code == 4409
+    assert link.client.closing[0] == 4409
+    assert link.tasks == []
+
+
+def test_a_server_of_another_protocol_is_refused():
+    client = ClientSession()
+    client.generate(prompt="hi")
+    client.opened()
+    events = client.receive('{"type":"hello","protocol":"detok.v9"}')
+    assert events[-1].code == 4406
+    assert client.closing[0] == 4406
+
+
+def test_a_stream_with_another_sha256_fails():
+    link = Link(prompt="hi").settle()
+    feed(link.run)
+    link.server.frames()
+    frames = [
+        wire.message("started", id=RUN, data="both", position=0),
+        wire.data_frame(wire.TOKENS, wire.pack_tokens([(3, b"wrong")] + TOKENS[1:])),
+        link.run.ending(),
+    ]
+    events = [event for frame in frames for event in link.client.receive(frame)]
+    assert isinstance(events[-1], Failed)
+    assert "SHA-256" in events[-1].message
+
+
+@pytest.mark.parametrize(
+    ("frame", "word"),
+    [
+        (wire.message("started", id=RUN, data="both", position=3), "position 3, expected 0"),
+        (wire.message("started", id=RUN, data="text", position=0), "'text'"),
+        (wire.message("finished", id=RUN, reason="eos", tokens=0), "`finished` is not allowed"),
+        (b"\x00abc", "`data` is not allowed"),
+        (b"\x09", "op byte 9"),
+        ("[" * 1000, "nested"),
+    ],
+)
+def test_a_server_that_breaks_the_protocol_ends_the_run_with_the_reason(frame, word):
+    link = Link(prompt="hi")
+    link.settle()
+    events = link.client.receive(frame)
+    assert word in events[-1].message
+    assert link.client.closing[0] == 4400
+    assert link.client.receive(frame) == []
+
+
+def test_a_server_that_sends_beyond_its_credit_is_refused():
+    link = Link(prompt="hi", want="ids").settle()
+    link.client.paused = True
+    link.client.receive(wire.message("started", id=RUN, data="ids", position=0))
+    assert isinstance(
+        link.client.receive(wire.data_frame(wire.IDS, wire.pack_ids(range(1024))))[0], Tokens
+    )
+    assert "credit" in link.client.receive(wire.data_frame(wire.IDS, b"\x01"))[0].message
+
+
+def test_lost_returns_a_wait_only_for_retryable_close_codes():
+    for code, again in [
+        (1001, True),
+        (1006, True),
+        (1012, True),
+        (4429, True),
+        (4503, True),
+        (1000, False),
+        (4400, False),
+        (4401, False),
+    ]:
+        link = Link(prompt="hi").settle()
+        assert (link.client.lost(code) is not None) is again
+
+
+def test_a_client_gives_up_after_eight_attempts_in_a_row():
+    link = Link(prompt="hi").settle()
+    waits = [link.client.lost(1006) for _ in range(9)]
+    assert waits[:3] == [0.25, 0.5, 1.0]
+    assert waits[-1] is None
+    assert link.client.give_up(1006, "The connection to the bridge was lost.")[0].retry
+    assert link.client.give_up(1006, "again") == []
+
+
+def test_a_client_without_a_run_does_not_reconnect():
+    assert ClientSession().lost(1006) is None
+
+
+def test_backoff_is_jittered_over_its_upper_half():
+    assert backoff(2, 0.0) == 0.5
+    assert backoff(2, 1.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"prompt": "a", "messages": [{}]}, {"prompt": "a", "want": "text"}],
+    ids=["neither", "both", "want"],
+)
+def test_wrong_arguments_of_generate_are_local_errors(arguments):
+    with pytest.raises(LocalProtocolError):
+        ClientSession().generate(**arguments)
+
+
+def test_a_second_run_while_one_is_active_is_a_local_error():
+    link = Link(prompt="hi").settle()
+    with pytest.raises(LocalProtocolError, match="not allowed"):
+        link.client.generate(prompt="b")
+    with pytest.raises(LocalProtocolError, match="not allowed"):
+        link.client.attach(RUN)

@@ -1,0 +1,437 @@
+"""The server's side: runs, resuming, what is kept and how long, and clients that break the
+protocol. Every test has a real client at the other end.
+"""
+
+import hashlib
+import json
+import random
+
+import pytest
+from link import RUN, TOKENS, Link, feed
+
+from detok_py.errors import LocalProtocolError
+from detok_py.protocol import wire
+from detok_py.protocol.client import ClientSession
+from detok_py.protocol.events import Failed, Finished, Hello, Notice, Pong, Started
+from detok_py.protocol.server import RunStore
+
+
+def test_a_generation_from_hello_to_finished():
+    link = Link(prompt="hi", params={"max_tokens": 5}).settle()
+    assert link.tasks == [("generate", link.run)]
+    assert link.run.request == {
+        "prompt": "hi",
+        "messages": None,
+        "params": {"max_tokens": 5},
+        "want": "both",
+    }
+    feed(link.run)
+    link.settle()
+    assert link.of(Hello)[0].engine == {"name": "test"}
+    assert link.of(Started) == [Started(RUN, "both", 0)]
+    assert link.data() == TOKENS
+    assert link.events[-1] == Finished("eos", 5, None)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [("ids", [(i, None) for i, _ in TOKENS]), ("bytes", list(b"".join(p for _, p in TOKENS)))],
+)
+def test_a_run_of_ids_or_of_bytes(data, expected):
+    link = Link(prompt="hi", want=data).settle()
+    feed(link.run, data)
+    assert link.settle().data() == expected
+    assert link.client.state == "finished"
+
+
+def test_tokens_of_unknown_ids_keep_their_count_and_their_bytes():
+    link = Link(prompt="hi").settle()
+    link.run.start("both")
+    link.run.add_tokens([(3, b"a")])
+    link.run.add_gap(2, b"\xe3\x81\x82")
+    link.run.add_tokens([(4, b"b")])
+    link.run.finish("length", note="two ids are not known")
+    link.settle()
+    assert link.data() == [(3, b"a"), (2, b"\xe3\x81\x82"), (4, b"b")]
+    assert link.events[-1] == Finished("length", 4, "two ids are not known")
+
+
+def test_the_server_and_its_engine_pause_at_1024_unacknowledged_tokens():
+    link = Link(prompt="hi")
+    link.client.paused = True
+    link.settle()
+    link.run.start("ids")
+    link.run.add_ids(range(1000))
+    assert link.run.has_credit
+    link.run.add_ids(range(1000))
+    assert not link.run.has_credit
+    link.settle()
+    assert link.client.position == 1024
+    woken = []
+    link.run.wake = lambda: woken.append(link.run.has_credit)
+    link.client.paused = False
+    link.client.acknowledge()
+    link.settle()
+    assert link.client.position == 2000
+    assert woken[-1]
+
+
+@pytest.mark.parametrize("data", ["both", "ids", "bytes"])
+@pytest.mark.parametrize("seed", range(40))
+def test_any_schedule_of_cuts_loses_nothing_and_doubles_nothing(data, seed):
+    """Frames are delivered one at a time, the engine produces tokens in between, and the connection
+    is cut at random moments.
+    """
+    rng = random.Random(seed)
+    tokens = [
+        (
+            rng.randrange(1 << rng.randrange(1, 32)),
+            bytes(rng.randrange(256) for _ in range(rng.randrange(6))),
+        )
+        for _ in range(400)
+    ]
+    link = Link(RunStore(window={"tokens": 70, "bytes": 600}), prompt="hi", want=data)
+    link.client.ack_every = 10
+    left = list(tokens)
+    generations = 0
+    for _ in range(20_000):
+        if link.client.state == "finished":
+            break
+        link.step()
+        generations += sum(word == "generate" for word, _ in link.tasks)
+        link.tasks.clear()
+        run = link.run
+        if run and not run.data:
+            run.start(data)
+        if run and run.end is None and run.has_credit and rng.random() < 0.5:
+            i, piece = left.pop(0)
+            if data == "bytes":
+                run.add_bytes(piece)
+            elif data == "ids":
+                run.add_ids([i])
+            else:
+                run.add_tokens([(i, piece)])
+            if not left:
+                run.finish("eos")
+        if rng.random() < 0.05:
+            if rng.random() < 0.5:
+                link.cut()
+            else:
+                link.client.lost(1006)  # half-open: the server has not noticed
+            link.client._attempts = 0
+            link.connect()
+    assert link.client.state == "finished"
+    assert generations == 1
+    expected = {
+        "both": tokens,
+        "ids": [(i, None) for i, _ in tokens],
+        "bytes": list(b"".join(p for _, p in tokens)),
+    }[data]
+    assert link.data() == expected
+
+
+def test_a_lost_request_is_sent_again_and_runs_once():
+    link = Link(prompt="hi")
+    link.step()  # the hello arrives
+    link.up += link.client.frames()
+    assert '"generate"' in link.up[0]
+    link.cut()
+    link.connect()
+    link.settle()
+    assert [word for word, _ in link.tasks] == ["generate"]
+    link.cut()
+    link.connect()
+    link.settle()
+    assert [word for word, _ in link.tasks] == ["generate"]
+
+
+def test_a_newer_socket_takes_the_run_over_and_the_older_one_is_closed():
+    link = Link(prompt="hi").settle()
+    woken = []
+    link.server.wake = lambda: woken.append(True)
+    again = Link(link.store, ClientSession())
+    again.client.attach(RUN)
+    again.settle()
+    assert link.server.closing == (4499, "another socket has taken up this run")
+    assert woken
+    assert link.server.lost(4499, 0.0) == []
+    assert link.run.owner is again.server
+
+
+def test_a_restarted_bridge_reports_the_run_as_gone_and_earlier_events_stay_valid():
+    link = Link(prompt="hi").settle()
+    feed(link.run, reason=None)
+    link.settle().cut()
+    link.store = RunStore()
+    link.connect()
+    link.settle()
+    failed = link.of(Failed)[0]
+    assert (failed.code, failed.position) == (4410, 5)
+    assert link.server.closing[0] == 4410
+    assert link.data() == TOKENS
+
+
+def test_a_run_is_kept_for_60_seconds_after_its_client_was_lost():
+    link = Link(prompt="hi").settle()
+    link.server.lost(1006, 100.0)
+    assert link.store.expire(159.9) == []
+    run = link.run
+    assert link.store.expire(160.0) == [run]
+    assert link.store.runs == {}
+
+
+def test_a_run_with_a_client_is_never_expired():
+    link = Link(prompt="hi").settle()
+    assert link.store.expire(1e9) == []
+
+
+@pytest.mark.parametrize("code", [1000, 4499])
+def test_a_client_that_closes_on_purpose_stops_its_engine_at_once(code):
+    link = Link(prompt="hi").settle()
+    feed(link.run, reason=None)
+    link.settle()
+    assert link.server.lost(code, 0.0) == [("cancel", link.run)]
+    link.run.finish("cancelled")
+    assert read_again(link.store).data() == TOKENS
+
+
+def read_again(store):
+    """Return the link of another client, as of a reloaded page, that reads the run from its start."""
+    again = Link(store, ClientSession())
+    again.client.attach(RUN)
+    return again.settle()
+
+
+@pytest.mark.parametrize("code", [1000, 1001, 1006])
+def test_a_run_that_was_received_to_its_end_can_be_read_again(code):
+    # The client may be a worker whose page is reloaded before it knows of the end.
+    link = Link(prompt="hi").settle()
+    feed(link.run)
+    link.settle()
+    assert link.run.done
+    assert link.server.lost(code, 100.0) == []
+    again = read_again(link.store)
+    assert again.data() == TOKENS
+    assert again.events[-1] == Finished("eos", 5, None)
+    assert link.tasks == [("generate", link.run)]
+    again.server.lost(1001, 101.0)
+    assert link.store.expire(160.9) == []
+    assert [run.id for run in link.store.expire(161.0)] == [RUN]
+
+
+def test_a_client_that_leaves_after_another_took_its_run_over_stops_nothing():
+    link = Link(prompt="hi").settle()
+    again = read_again(link.store)
+    again.server.lost(1006, 0.0)
+    assert link.server.lost(1000, 0.0) == []
+    assert not link.run.done
+
+
+def test_a_lost_end_is_sent_again():
+    link = Link(prompt="hi").settle()
+    feed(link.run, reason=None)
+    link.client.ack_every = 1
+    link.settle()
+    link.run.finish("eos")
+    link.server.frames()
+    link.cut()
+    link.connect()
+    assert link.settle().events[-1] == Finished("eos", 5, None)
+
+
+def test_the_log_drops_only_acknowledged_data_and_then_the_run_cannot_be_read_from_the_start():
+    store = RunStore(max_log=8000, window={"tokens": 16, "bytes": 16})
+    link = Link(store, prompt="hi", want="ids")
+    link.client.ack_every = 4
+    link.settle()
+    run = link.run
+    run.start("ids")
+    for i in range(5000):
+        run.add_ids([i])
+        if not run.has_credit:
+            link.settle()
+    assert run.size < 8000 + 16 * 200
+    assert run.base > 0
+    run.finish("length")
+    link.settle()
+    assert link.data() == [(i, None) for i in range(5000)]
+    assert read_again(store).of(Failed)[0].code == 4410
+    # The same `generate` again fails in the same way.
+    again = Link(store, ClientSession(), prompt="hi", want="ids").settle()
+    assert again.of(Failed)[0].code == 4410
+    assert again.tasks == []
+
+
+def test_an_engine_that_is_lost_gives_its_data_then_an_error():
+    link = Link(prompt="hi").settle()
+    feed(link.run, reason=None)
+    link.run.fail(
+        4503,
+        "The engine at 127.0.0.1:8080 closed the connection in mid-answer; start it and ask again.",
+        retry=True,
+    )
+    link.settle()
+    assert link.data() == TOKENS
+    assert link.events[-1].code == 4503
+    assert link.events[-1].retry
+    assert not link.of(Finished)
+
+
+def test_an_engine_that_is_down_gives_an_error_without_started():
+    link = Link(prompt="hi").settle()
+    link.run.fail(4503, "No engine answers at 127.0.0.1:8080; start it.", retry=True)
+    link.settle()
+    assert not link.of(Started)
+    assert link.of(Failed)[0].message.startswith("No engine")
+
+
+def test_the_sha256_is_that_of_the_joined_payloads():
+    link = Link(prompt="hi", want="ids").settle()
+    feed(link.run, "ids")
+    assert (
+        json.loads(link.run.ending())["sha256"]
+        == hashlib.sha256(wire.pack_ids(i for i, _ in TOKENS)).hexdigest()
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "word"),
+    [
+        ({"type": "ack", "n": 1}, "`ack.n` is 1"),
+        ({"type": "ack", "n": -1}, "must be an integer"),
+        ({"type": "ack", "n": True}, "must be an integer"),
+        ({"type": "ack"}, "must be an integer"),
+        ({"type": "resume", "id": RUN, "after": 10**6}, "only at"),
+        ({"type": "resume", "id": "short", "after": 0}, "16 to 64"),
+        ({"type": "resume", "id": RUN}, "must be an integer"),
+        ({"type": "generate", "id": RUN, "prompt": "other"}, "another request"),
+        (
+            {"type": "generate", "id": "another-run-id-1", "prompt": "hi"},
+            "`generate` is not allowed",
+        ),
+        ({"type": "generate"}, "either `prompt` or `messages`"),
+        ({"type": "generate", "prompt": "a", "messages": [{}]}, "either `prompt` or `messages`"),
+        ({"type": "generate", "prompt": 7}, "must be a string"),
+        ({"type": "generate", "messages": []}, "list of objects"),
+        ({"type": "generate", "messages": ["hi"]}, "list of objects"),
+        ({"type": "generate", "prompt": "a", "params": []}, "params"),
+        ({"type": "generate", "prompt": "a", "want": "text"}, "want"),
+        ({"type": "generate", "prompt": "a" * 2_000_000}, "at most"),
+        ({"type": "generate", "prompt": "a", "id": "x/../../etc/passwd"}, "16 to 64"),
+    ],
+)
+def test_a_client_that_breaks_the_protocol_is_closed_and_can_resume(message, word):
+    link = Link(prompt="hi").settle()
+    feed(link.run, reason=None)
+    link.server.receive(json.dumps(message))
+    assert link.server.closing[0] == 4400
+    assert word in link.server.closing[1]
+    said = json.loads(link.server.frames()[-1])
+    assert said["type"] == "error"
+    assert said["code"] == 4400
+    link.cut(4400)
+    again = Link(link.store, ClientSession())
+    again.client.attach(RUN)
+    again.settle()
+    assert again.data() == TOKENS
+
+
+def test_a_client_that_sends_a_binary_frame_is_closed():
+    link = Link(prompt="hi").settle()
+    link.server.receive(b"\x00abc")
+    assert link.server.closing[0] == 4400
+
+
+def test_an_unknown_message_is_answered_and_the_connection_stays():
+    link = Link(prompt="hi").settle()
+    link.server.receive('{"type":"dance"}')
+    link.settle()
+    assert link.server.closing is None
+    assert "'dance'" in link.of(Notice)[0].message
+    feed(link.run)
+    link.settle()
+    assert link.client.state == "finished"
+
+
+def test_a_ping_gets_a_pong_and_too_many_pings_close_the_socket():
+    link = Link().settle()
+    link.client.ping()
+    link.settle()
+    assert link.of(Pong) == [Pong()]
+    for n in range(200):
+        link.server.receive('{"type":"ping"}', n * 0.5)
+    assert link.server.closing is None
+    for _ in range(30):
+        link.server.receive('{"type":"ping"}', 100.0)
+    assert link.server.closing[0] == 4429
+
+
+def test_one_socket_serves_one_generation_after_another():
+    link = Link(prompt="hi").settle()
+    feed(link.run)
+    link.settle()
+    link.client.generate(prompt="again", run_id="another-run-id-1")
+    link.settle()
+    assert link.tasks[-1][0] == "generate"
+    assert link.server.run.id == "another-run-id-1"
+    assert read_again(link.store).data() == TOKENS
+
+
+def test_a_run_whose_socket_reads_another_run_is_kept_like_one_whose_client_was_lost():
+    link = Link(prompt="hi").settle()
+    link.store.create("another-run-id-1", {})
+    link.now = 100.0
+    link.server.receive('{"type":"resume","id":"another-run-id-1","after":0}', link.now)
+    assert link.store.expire(159.9) == []
+    # The bridge stops the engines of the runs that `expire` returns.
+    assert [run.id for run in link.store.expire(160.0)] == [RUN]
+
+
+def test_of_too_many_lost_runs_those_lost_first_are_dropped():
+    store = RunStore(max_runs=3)
+    for n in range(5):
+        store.create(f"run-number-{n:06}", {}).detached_at = float(n)
+    assert [run.id[-1] for run in store.expire(10.0)] == ["0", "1"]
+
+
+def test_runs_with_a_client_do_not_count_towards_the_bound():
+    store = RunStore(max_runs=3)
+    for n in range(8):
+        store.create(f"run-number-{n:06}", {}).detached_at = 0.0 if n < 3 else None
+    assert store.expire(10.0) == []
+
+
+def test_runs_that_were_received_to_their_end_are_dropped_first_and_share_one_log_bound():
+    store = RunStore(max_runs=4, max_log=1000)
+    for n in range(6):
+        run = store.create(f"run-number-{n:06}", {})
+        run.start("bytes")
+        run.add_bytes(bytes(300))  # and 160 for its place in the log
+        run.detached_at, run.done = float(n), n % 2 == 1
+    assert [run.id[-1] for run in store.expire(10.0)] == ["1", "3"]
+    for run in store.runs.values():
+        run.done = True
+    assert [run.id[-1] for run in store.expire(10.0)] == ["0", "2"]
+    assert sum(run.size for run in store.runs.values()) <= 1000
+
+
+def test_a_run_takes_only_data_of_its_kind_and_nothing_after_its_end():
+    run = RunStore().create(RUN, {})
+    with pytest.raises(LocalProtocolError):
+        run.start("text")
+    run.start("ids")
+    with pytest.raises(LocalProtocolError, match="does not carry"):
+        run.add_bytes(b"a")
+    run.finish("eos")
+    with pytest.raises(LocalProtocolError, match="ended"):
+        run.add_ids([1])
+
+
+def test_a_large_chunk_of_bytes_is_cut_into_frames():
+    link = Link(
+        RunStore(window={"tokens": 1024, "bytes": 1 << 20}), prompt="hi", want="bytes"
+    ).settle()
+    link.run.start("bytes")
+    link.run.add_bytes(bytes(100_000))
+    link.run.finish("eos")
+    assert max(len(frame) for frame in link.server.frames() if isinstance(frame, bytes)) <= 16385

@@ -1,0 +1,38 @@
+"""The demo page is an application of the published library: its modules import each other and what
+`detok-web` exports, nothing else.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.native  # about the files of the repository
+WEB = Path(__file__).resolve().parents[1] / "web"
+MODULES = sorted((WEB / "demo").glob("*.js"))
+IMPORT = re.compile(r"""(?:\bfrom|(?<!["'])\bimport)\s*\(?\s*["']([^"'\n]+)["']""")
+
+
+def exported_sources() -> set[str]:
+    """Return the modules of web/src that web/package.json exports, as the demo imports them."""
+    exports = json.loads((WEB / "package.json").read_text("utf-8"))["exports"]
+    files = [entry["default"] for entry in exports.values() if isinstance(entry, dict)]
+    return {file.replace("./dist/", "../src/") for file in files}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_a_module_of_the_demo_imports_only_the_demo_and_the_published_library(module: Path) -> None:
+    own = {f"./{path.name}" for path in MODULES}
+    assert set(IMPORT.findall(module.read_text("utf-8"))) <= own | exported_sources()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_a_module_of_the_demo_begins_with_its_contract(module: Path) -> None:
+    assert module.read_text("utf-8").startswith("/**")
+
+
+def test_the_demo_connects_through_the_library_and_asks_for_details() -> None:
+    page = (WEB / "demo" / "page.js").read_text("utf-8")
+    assert 'import { connect } from "../src/index.js"' in page
+    assert "details: true" in page

@@ -1,0 +1,178 @@
+"""Folders are rules: what a file imports, and which Python it is written for, its folder says.
+
+Two proofs: what the source files say, each import statement wherever it stands, and what a fresh
+Python has really loaded afterwards.
+"""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import layout
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.native  # about the files of the repository
+
+
+PACKAGE = layout.PACKAGE
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# Input and output, other flows of control, and the browser: not for what runs in a page. `os`
+# stays allowed: a loader reads a file.
+IMPURE = {
+    "asyncio", "concurrent", "ctypes", "ftplib", "http", "js", "micropip", "mmap", "multiprocessing",
+    "pyodide", "select", "selectors", "signal", "smtplib", "socket", "socketserver", "sqlite3", "ssl",
+    "subprocess", "threading", "_thread", "urllib", "webbrowser", "xmlrpc",
+}  # fmt: skip
+# What MicroPython has, or gets a shim for in web/micropython/.
+MICROPYTHON = {
+    "__future__", "array", "binascii", "codecs", "collections", "functools", "hashlib", "io",
+    "itertools", "json", "math", "os", "re", "struct", "sys", "typing",
+}  # fmt: skip
+
+
+def name(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def imports(path):
+    """Return the modules that a file imports, wherever it does, as absolute dotted names."""
+    found = set()
+    package = path.relative_to(PACKAGE.parent).parent.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            module = ".".join(filter(None, (base, node.module)))
+            inner = [f"{module}.{alias.name}" for alias in node.names]
+            # `from . import wire` imports a module, `from .wire import Reader` a name of one.
+            modules = [one for one in inner if is_module(one)]
+            found |= set(modules) if module.startswith("detok_py") and modules else {module}
+    return found
+
+
+def is_module(dotted):
+    path = PACKAGE.parent.joinpath(*dotted.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def own(path):
+    """Return what a file imports of detok_py: names of folders, or of modules at the top."""
+    mine = {dotted for dotted in imports(path) if dotted.split(".")[0] == "detok_py"}
+    return {dotted.split(".")[1] if "." in dotted else "__init__" for dotted in mine}
+
+
+def foreign(path):
+    """Return the top-level names that a file imports from elsewhere."""
+    return {dotted.split(".")[0] for dotted in imports(path)} - {"detok_py"}
+
+
+@pytest.mark.parametrize(
+    "path", [one for one in MODULES if layout.part(one) in layout.FOLDERS], ids=name
+)
+def test_a_module_imports_what_its_folder_says(path):
+    folder = layout.part(path)
+    assert own(path) - {folder, "__init__"} <= layout.FOLDERS[folder].imports
+
+
+def test_a_folder_runs_where_all_that_it_imports_runs():
+    for folder, rules in layout.FOLDERS.items():
+        for other in rules.imports & set(layout.FOLDERS):
+            assert rules.runs_in <= layout.FOLDERS[other].runs_in, (folder, other)
+
+
+def test_no_module_imports_itself_by_a_detour():
+    """An import within a function counts: it would only hide the circle."""
+    ways = {}
+    for path in MODULES:
+        dotted = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        ways[dotted.removesuffix(".__init__")] = imports(path)
+    done = set()
+
+    def walk(module, trail):
+        assert module not in trail, " → ".join([*trail[trail.index(module) :], module])
+        if module in done or module not in ways:
+            return
+        for other in sorted(ways[module] & set(ways)):
+            # The package itself is only asked for names that every module may have.
+            if other != "detok_py":
+                walk(other, [*trail, module])
+        done.add(module)
+
+    for module in ways:
+        walk(module, [])
+
+
+IN_A_PAGE = layout.files("Pyodide")
+
+
+@pytest.mark.parametrize("path", IN_A_PAGE, ids=name)
+def test_what_runs_in_a_page_imports_the_standard_library_and_does_no_io(path):
+    assert foreign(path) <= set(sys.stdlib_module_names)
+    assert not foreign(path) & IMPURE
+
+
+@pytest.mark.parametrize("path", layout.files("MicroPython"), ids=name)
+def test_what_runs_in_micropython_imports_what_it_has(path):
+    assert foreign(path) <= MICROPYTHON
+
+
+def beyond_micropython(tree):
+    """Yield (line, what) for each construct that MicroPython does not have or does differently."""
+    annotations = set()
+    for node in ast.walk(tree):
+        for field in ("annotation", "returns"):
+            part = getattr(node, field, None)
+            if part is not None:
+                annotations |= {id(inner) for inner in ast.walk(part)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Match):
+            yield node.lineno, "match"
+        elif (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            and node.args.posonlyargs
+        ):
+            yield node.lineno, "positional-only arguments"
+        elif isinstance(node, ast.Subscript) and id(node) not in annotations:
+            if isinstance(node.value, ast.Name) and node.value.id in (
+                "list", "dict", "tuple", "set", "frozenset", "type",
+            ):  # fmt: skip
+                yield (
+                    node.lineno,
+                    f"{node.value.id}[…] outside an annotation: there built-in types can't be subscripted",
+                )
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "decode"
+            and len(node.args) > 1
+        ):
+            yield (
+                node.lineno,
+                ".decode with an error policy: there it knows none (codecs.utf_8_decode does)",
+            )
+
+
+@pytest.mark.parametrize("path", layout.files("MicroPython"), ids=name)
+def test_what_runs_in_micropython_uses_nothing_that_it_lacks(path):
+    assert list(beyond_micropython(ast.parse(path.read_text(encoding="utf-8")))) == []
+
+
+def test_importing_detok_loads_no_io_no_threads_and_no_package():
+    """What is loaded, rather than what is written: an import hidden in a dependency of the standard
+    library counts too.
+    """
+    question = "import sys; before = set(sys.modules); import detok_py, detok_py.page.answer; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", question],
+        cwd=PACKAGE.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {module.split(".")[0] for module in done.stdout.split()} - {"detok_py"}
+    assert loaded <= set(sys.stdlib_module_names)
+    assert not loaded & IMPURE

@@ -1,0 +1,561 @@
+"""Tokenizer files of every format: what is read, encoded, decoded and refused."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_tokenizers import (
+    FAMILIES,
+    LETTERS,
+    added,
+    byte_level,
+    gguf,
+    gpt2_values,
+    llama_values,
+    rank_file,
+    rank_tokens,
+    sentencepiece,
+    spm_vocab,
+    tekken,
+    unigram,
+    wordpiece,
+    write,
+)  # fmt: skip
+
+import detok_py
+from detok_py.errors import TokenizerFormatError, VocabularyError
+from detok_py.tokenizers import Tokenizer, load_tokenizer
+from detok_py.tokenizers.hf_json import number_added, parse, read_merges
+
+
+def tokenizer_of(document) -> Tokenizer:
+    return parse(json.dumps(document, ensure_ascii=False).encode())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_file_and_its_folder_are_the_same_tokenizer(family, tmp_path: Path):
+    file = write(tmp_path, FAMILIES[family]())
+    for path in (file, tmp_path, str(file), str(tmp_path)):
+        tokenizer = load_tokenizer(path)
+        assert tokenizer.family == family
+        assert tokenizer.vocabulary.sha256 == load_tokenizer(file).vocabulary.sha256
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+@pytest.mark.parametrize("as_pairs", [True, False])
+def test_the_formatting_of_the_json_does_not_matter(indent, ensure_ascii, as_pairs):
+    document = byte_level()
+    pairs = [tuple(merge.split(" ")) for merge in document["model"]["merges"]]
+    if as_pairs:
+        document["model"]["merges"] = [list(pair) for pair in pairs]
+    tokenizer = parse(json.dumps(document, indent=indent, ensure_ascii=ensure_ascii).encode())
+    assert tokenizer.encode("the cat and é") == tokenizer_of(byte_level()).encode("the cat and é")
+
+
+def test_a_piece_that_looks_like_merges_is_a_piece():
+    # One piece is the beginning of the merges, another the placeholder that replaces them while the
+    # rest is parsed.
+    document = byte_level()
+    document["model"]["vocab"] |= {
+        '"merges": ["a b"]': 300,
+        "\\": 301,
+        '"merges"': 302,
+        "merges": 303,
+    }
+    tokenizer = tokenizer_of(document)
+    assert tokenizer.encode("the") == [document["model"]["vocab"]["the"]]
+    assert tokenizer.decode([300]) == '"merges": ["a b"]'
+
+
+def test_an_escaped_piece_is_unescaped():
+    document = byte_level(added_tokens=[added('a"b\\', 1), added("\n\t", 2), added("€", 3)])
+    tokenizer = parse(json.dumps(document, ensure_ascii=True).encode())
+    first = len(document["model"]["vocab"])
+    assert [tokenizer.vocabulary.token_bytes(first + i) for i in range(3)] == [
+        b'a"b\\',
+        b"\n\t",
+        "€".encode(),
+    ]
+
+
+# Added tokens
+# --------------------------------------------------------------------------------------------------
+
+
+def test_an_added_token_has_the_id_of_its_piece_or_the_next_free_one():
+    entries = [added(content) for content in ("b", "<x>", "", "<x>", "<y>")]
+    assert [(entry["content"], i) for entry, i in number_added({"a": 0, "b": 1}, 2, entries)] == [
+        ("b", 1),
+        ("<x>", 2),
+        ("<y>", 3),
+    ]
+
+
+def test_special_tokens_are_recognized_by_content():
+    document = unigram()
+    document["model"]["vocab"].append(["<pad>", -1.0])
+    tokenizer = tokenizer_of(document)
+    assert tokenizer.vocabulary.special_ids == {0, 1, 2, 17}
+
+
+def test_an_added_token_that_is_not_special_is_not_skipped():
+    tokenizer = tokenizer_of(byte_level())
+    end = len(byte_level()["model"]["vocab"])
+    assert tokenizer.decode([end, end + 1]) == "<think>"
+    assert tokenizer.decode([end, end + 1], skip_special_tokens=False) == "<|end|><think>"
+
+
+def test_a_folder_adds_the_added_tokens_of_its_other_files(tmp_path: Path):
+    file = write(tmp_path, byte_level())
+    size = len(load_tokenizer(file).vocabulary)
+    write(tmp_path, {"<later>": size, "<last>": size + 2}, "added_tokens.json")
+    write(
+        tmp_path,
+        {"added_tokens_decoder": {str(size + 1): added("<middle>"), "0": added("<think>")}},
+        "tokenizer_config.json",
+    )
+    assert len(load_tokenizer(file).vocabulary) == size
+    tokenizer = load_tokenizer(tmp_path)
+    assert (
+        tokenizer.decode([size, size + 1, size + 2], skip_special_tokens=False)
+        == "<later><middle><last>"
+    )
+    # As in transformers, a token that tokenizer_config.json calls special is special wherever it
+    # was added.
+    assert tokenizer.vocabulary.special_ids == {size - 2, size - 1, size + 1}
+
+
+# End-of-text ids
+# --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "ends"),
+    [
+        ("tokenizer_config.json", {"eos_token": "<|end|>"}, {278}),
+        ("tokenizer_config.json", {"eos_token": {"content": "<think>", "lstrip": False}}, {279}),
+        ("tokenizer_config.json", {"eos_token": None, "other": [1, {"a": None}]}, set()),
+        ("tokenizer_config.json", {"eos_token": "not in the table"}, set()),
+        ("special_tokens_map.json", {"eos_token": "<|end|>"}, {278}),
+        ("generation_config.json", {"eos_token_id": 5}, {5}),
+        ("generation_config.json", {"eos_token_id": [5, 278]}, {5, 278}),
+        ("generation_config.json", {"eos_token_id": None}, set()),
+        ("generation_config.json", {"eos_token_id": [100000]}, {100000}),
+        ("generation_config.json", {"eos_token_id": -1}, set()),
+        ("config.json", {"eos_token_id": 7}, {7}),
+    ],
+)
+def test_other_files_of_the_folder_name_end_of_text_ids(name, content, ends, tmp_path: Path):
+    file = write(tmp_path, byte_level())
+    write(tmp_path, content, name)
+    assert load_tokenizer(file).eos_ids == load_tokenizer(tmp_path).eos_ids == ends
+
+
+def test_the_end_of_text_ids_of_all_files_are_joined(tmp_path: Path):
+    write(tmp_path, byte_level())
+    write(tmp_path, {"eos_token": "<|end|>"}, "tokenizer_config.json")
+    write(tmp_path, {"eos_token_id": [1, 2]}, "generation_config.json")
+    assert load_tokenizer(tmp_path).eos_ids == {1, 2, 278}
+
+
+def test_add_eos_id_adds_an_end_of_text_id():
+    tokenizer = tokenizer_of(byte_level())
+    assert not tokenizer.is_eos(278)
+    tokenizer.add_eos_id(278)
+    assert tokenizer.is_eos(278)
+    assert tokenizer.eos_ids == {278}
+    with pytest.raises(VocabularyError):
+        tokenizer.add_eos_id(10**6)
+    assert tokenizer.eos_ids == {278}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("generation_config.json", {"eos_token_id": "5"}),
+        ("generation_config.json", {"eos_token_id": [True]}),
+        ("generation_config.json", []),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"x": added("a")}}),
+        ("tokenizer_config.json", {"added_tokens_decoder": []}),
+        ("added_tokens.json", {"a": "b"}),
+    ],
+)
+def test_a_damaged_file_of_the_folder_is_named(name, content, tmp_path: Path):
+    write(tmp_path, byte_level())
+    write(tmp_path, content, name)
+    with pytest.raises(TokenizerFormatError, match=re.escape(name)):
+        load_tokenizer(tmp_path)
+
+
+# Decoding
+# --------------------------------------------------------------------------------------------------
+
+
+def test_decodes_one_id_or_several():
+    tokenizer = tokenizer_of(byte_level())
+    assert tokenizer.decode(LETTERS.index("A")) == tokenizer.decode([LETTERS.index("A")]) == "A"
+
+
+def test_a_run_of_byte_tokens_is_decoded_as_hugging_face_does_and_streamed_as_utf8():
+    tokenizer = tokenizer_of(sentencepiece())
+    ids = [spm_vocab().index(f"<0x{byte:02X}>") for byte in b"\xe4\xbd\xa0\xff"]
+    assert tokenizer.decode(ids) == "\ufffd" * 4
+    detokenizer = tokenizer.detokenizer()
+    assert detokenizer.feed(ids) + detokenizer.flush() == "你\ufffd"
+
+
+def test_an_unknown_id_is_an_error_unless_it_is_skipped():
+    tokenizer = tokenizer_of(byte_level())
+    with pytest.raises(VocabularyError, match="100000"):
+        tokenizer.decode([LETTERS.index("A"), 100000])
+    assert tokenizer.decode([LETTERS.index("A"), 100000, -1], unknown="skip") == "A"
+
+
+def test_spaces_are_cleaned_up_only_on_request():
+    tokenizer = tokenizer_of(byte_level())
+    text = "do n't , said ' he ' ; it 's !"
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.decode(ids, clean_up_tokenization_spaces=False) == text
+    assert tokenizer.decode(ids, clean_up_tokenization_spaces=True) == "don't, said'he'; it's!"
+
+
+# Encoding
+# --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_add_special_tokens_follows_the_template(family):
+    tokenizer = tokenizer_of(FAMILIES[family]())
+    bare = tokenizer.encode("the cat")
+    around = {
+        "byte_bpe": ([], []),
+        "sentencepiece": ([1], []),
+        "unigram": ([], []),
+        "wordpiece": ([2], [3]),
+    }[family]
+    assert tokenizer.encode("the cat", add_special_tokens=True) == [*around[0], *bare, *around[1]]
+
+
+def test_parse_special_false_encodes_special_tokens_as_text():
+    tokenizer = tokenizer_of(byte_level())
+    assert tokenizer.encode("a<|end|>") == [LETTERS.index("a"), 278]
+    ids = tokenizer.encode("a<|end|><think>", parse_special=False)
+    assert 278 not in ids
+    assert ids[-1] == 279  # an added token that is not special is still found
+    assert tokenizer.decode(ids) == "a<|end|><think>"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_byte_level_ids_decode_to_the_encoded_text(text):
+    tokenizer = BYTE_LEVEL
+    assert tokenizer.decode(tokenizer.encode(text), skip_special_tokens=False) == text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_rank_ids_decode_to_the_encoded_text(text):
+    assert RANKS.decode(RANKS.encode(text), skip_special_tokens=False) == text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="▁")))
+def test_sentencepiece_ids_decode_to_the_encoded_text(text):
+    assert SPM.decode(SPM.encode(text), skip_special_tokens=False) == text
+
+
+def test_bytes_and_half_surrogate_pairs_are_not_encoded():
+    with pytest.raises(VocabularyError, match="half a surrogate pair at index 1"):
+        BYTE_LEVEL.encode("a\ud800")
+    with pytest.raises(TypeError, match="bytes"):
+        BYTE_LEVEL.encode(b"a")  # type: ignore[arg-type]
+
+
+def test_an_empty_text_has_no_ids():
+    assert BYTE_LEVEL.encode("") == SPM.encode("") == RANKS.encode("") == []
+
+
+# Refused files
+# --------------------------------------------------------------------------------------------------
+
+
+def with_model(**changes):
+    document = byte_level()
+    document["model"] |= changes
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        (byte_level(decoder={"type": "Rot13"}), "Rot13"),
+        (byte_level(pre_tokenizer={"type": "Rot13"}), "Rot13"),
+        (
+            byte_level(
+                pre_tokenizer={
+                    "type": "Sequence",
+                    "pretokenizers": [{"type": "Digits"}, {"type": "Rot13"}],
+                }
+            ),
+            "Rot13",
+        ),
+        (byte_level(normalizer={"type": "Rot13"}), "Rot13"),
+        (byte_level(post_processor={"type": "Rot13"}), "Rot13"),
+        (byte_level(normalizer=[]), "normalizer"),
+        (byte_level(decoder={"kind": "ByteLevel"}), "decoder"),
+        (byte_level(pre_tokenizer={"type": "Sequence"}), "Sequence"),
+        (
+            byte_level(
+                pre_tokenizer={
+                    "type": "Split",
+                    "pattern": {"Regex": "(a|aa)+$"},
+                    "behavior": "Isolated",
+                    "invert": False,
+                }
+            ),
+            "(a|aa)+$",
+        ),
+        (with_model(type="WordLevel"), "WordLevel"),
+        (with_model(dropout=0.1), "dropout"),
+        (with_model(vocab=[]), "a list"),
+        (with_model(vocab={"a": -1}), "-1"),
+        (with_model(vocab={"a": 1.0}), "1.0"),
+        (with_model(vocab={"a": True}), "true"),
+        (with_model(vocab={"a": None}), "null"),
+        (with_model(vocab={"a": 2**31}), "2147483648"),
+        (with_model(vocab={"a": 1, "b": 1}), "belongs to both"),
+        (with_model(vocab={"a" * 70000: 1}), "70000 characters"),
+        (with_model(merges={"a": 1}), "an object"),
+        (with_model(merges=["ab"]), "merge 0"),
+        (with_model(merges=["a b c"]), "merge 0"),
+        (with_model(merges=["a b", ["a", "b"]]), "merge 0"),
+        (with_model(merges=[["a"]]), "merge 0"),
+        (with_model(merges=[["a", 1]]), "merge 0"),
+        (with_model(merges=[1]), "merge 0"),
+        (byte_level(added_tokens={}), "added_tokens"),
+        (byte_level(added_tokens=[{"id": 1}]), "added token"),
+        (byte_level(added_tokens=[added("x") | {"special": 1}]), '"special"'),
+        (byte_level(added_tokens=[added("x") | {"id": -1}]), "-1"),
+        (byte_level(model=[]), "a list"),
+        (unigram(model={"type": "Unigram", "unk_id": 0, "vocab": {}}), "an object"),
+        (unigram(model={"type": "Unigram", "unk_id": 0, "vocab": [["a"]]}), "piece 0"),
+        (unigram(model={"type": "Unigram", "unk_id": 0, "vocab": [["a", "b"]]}), "piece 0"),
+        (unigram(model={"type": "Unigram", "unk_id": 9, "vocab": [["a", 0]]}), "unk_id is 9"),
+        ([], "[]"),
+        (None, "null"),
+    ],
+)
+def test_a_fault_is_named_at_load(document, says):
+    with pytest.raises(TokenizerFormatError, match=re.escape(says)):
+        tokenizer_of(document)
+
+
+@pytest.mark.parametrize("score", [b"1e999", b"-1e999", b"1" + b"0" * 400])
+def test_an_infinite_score_is_refused(score):
+    data = json.dumps(unigram()).encode().replace(b"-16.0", score)
+    with pytest.raises(TokenizerFormatError, match="score"):
+        parse(data)
+
+
+def test_a_piece_with_half_a_surrogate_pair_is_refused():
+    with pytest.raises(TokenizerFormatError, match="surrogate"):
+        parse(json.dumps(byte_level(added_tokens=[added("\ud800")])).encode())
+    assert (
+        tokenizer_of(byte_level(added_tokens=[added("😀")])).decode(
+            [278], skip_special_tokens=False
+        )
+        == "😀"
+    )
+
+
+def test_a_merge_with_an_unknown_token_is_refused_at_the_first_encode():
+    tokenizer = tokenizer_of(with_model(merges=["q x"]))
+    assert tokenizer.decode([LETTERS.index("q")]) == "q"
+    with pytest.raises(TokenizerFormatError, match="'qx'"):
+        tokenizer.encode("qx")
+
+
+def test_both_forms_of_merges_are_read():
+    assert read_merges(["a b"], "x") == read_merges([["a", "b"]], "x") == [("a", "b")]
+    assert read_merges([], "x") == read_merges(None, "x") == []
+
+
+@pytest.mark.parametrize("make", [unigram, byte_level, wordpiece])
+def test_the_model_type_of_an_old_file_follows_from_its_keys(make):
+    document = make()
+    expected = tokenizer_of(document).family
+    del document["model"]["type"]
+    assert tokenizer_of(document).family == expected
+
+
+# tiktoken and tekken
+# --------------------------------------------------------------------------------------------------
+
+
+def test_the_file_name_or_the_encoding_argument_names_the_encoding(tmp_path: Path):
+    tokens = rank_tokens()
+    (tmp_path / "cl100k_base.tiktoken").write_bytes(rank_file(tokens))
+    (tmp_path / "qwen.tiktoken").write_bytes(rank_file(tokens))
+    (tmp_path / "9b5ad71b").write_bytes(rank_file(tokens))
+    assert load_tokenizer(tmp_path / "cl100k_base.tiktoken").eos_ids == {100257}
+    assert load_tokenizer(tmp_path / "qwen.tiktoken").eos_ids == {151643, 151645}
+    assert (
+        load_tokenizer(tmp_path / "9b5ad71b", encoding="o200k_harmony").decode(
+            [200008], skip_special_tokens=False
+        )
+        == "<|message|>"
+    )
+    assert load_tokenizer(tmp_path / "cl100k_base.tiktoken", "gpt2").eos_ids == {50256}
+
+
+def test_an_unknown_encoding_is_refused_with_a_list_of_known_ones(
+    tmp_path: Path,
+):
+    (tmp_path / "mine.tiktoken").write_bytes(rank_file())
+    with pytest.raises(TokenizerFormatError, match="cl100k_base.*o200k_base"):
+        load_tokenizer(tmp_path / "mine.tiktoken")
+    with pytest.raises(TokenizerFormatError, match="'nope'"):
+        load_tokenizer(tmp_path / "mine.tiktoken", encoding="nope")
+
+
+def test_ranks_encode_and_decode_with_special_tokens(tmp_path: Path):
+    (tmp_path / "r50k_base.tiktoken").write_bytes(rank_file())
+    tokenizer = load_tokenizer(tmp_path / "r50k_base.tiktoken")
+    assert tokenizer.family == "tiktoken"
+    the = rank_tokens().index(b" the")
+    assert tokenizer.encode(" the the<|endoftext|>") == [the, the, 50256]
+    assert 50256 not in tokenizer.encode("<|endoftext|>", parse_special=False)
+    assert tokenizer.decode([the, 50256]) == " the"
+    with pytest.raises(VocabularyError, match="hole"):
+        tokenizer.decode([40000])
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"YQ== 0\nYg==\n", "3 words"),
+        (b"YQ== 0\n!!!! 1\n", "base64"),
+        (b"YQ== 0\nYg== x\n", "'x'"),
+        (b"YQ== 0\nYg== -1\n", "'-1'"),
+        (b"YQ== 0\nYg== 1_0\n", "1_0"),
+        (b"YQ== 0\nYg== 99999999999999999999\n", "99999"),
+        (b"YQ== 0\nYg== 900000\n", "900000"),
+        (b"YQ== 0\nYQ== 1\n", "twice"),
+        (b"YQ== 0\nYg== 0\n", "twice"),
+        (b"YQ== 0 Yg== 1", "4 words"),
+        (b"", "0 words"),
+    ],
+)
+def test_a_damaged_rank_file_is_refused(data, says, tmp_path: Path):
+    (tmp_path / "cl100k_base.tiktoken").write_bytes(data)
+    with pytest.raises(TokenizerFormatError, match=re.escape(says)):
+        load_tokenizer(tmp_path / "cl100k_base.tiktoken")
+
+
+def test_a_rank_file_without_all_bytes_decodes_but_cannot_encode(tmp_path: Path):
+    (tmp_path / "cl100k_base.tiktoken").write_bytes(b"YQ== 0\nYg== 1\n")
+    tokenizer = load_tokenizer(tmp_path / "cl100k_base.tiktoken")
+    assert tokenizer.decode([0, 1]) == "ab"
+    with pytest.raises(TokenizerFormatError, match="254 of the 256 bytes have no rank"):
+        tokenizer.encode("a")
+
+
+def test_tekken_special_tokens_have_the_first_ids(tmp_path: Path):
+    tokenizer = load_tokenizer(write(tmp_path, tekken(), "tekken.json"))
+    the = 24 + rank_tokens().index(b" the")
+    assert tokenizer.encode(" the the") == [the, the]
+    assert tokenizer.encode(" the[INST]", add_special_tokens=True) == [1, the, 3]
+    assert tokenizer.decode([1, the, 2, 23]) == " the"
+    assert tokenizer.decode([1, the, 23], skip_special_tokens=False) == "<s> the<SPECIAL_23>"
+    assert tokenizer.eos_ids == {2}
+    assert tokenizer.family == "tiktoken"
+
+
+def test_tekken_files_can_list_their_special_tokens():
+    from detok_py.tokenizers import tekken as reader
+
+    document = tekken(default_num_special_tokens=3) | {
+        "special_tokens": [
+            {"rank": 1, "token_str": "</s>", "is_control": True},
+            {"rank": 0, "token_str": "<s>"},
+        ]
+    }
+    tokenizer = reader.parse(json.dumps(document).encode())
+    assert tokenizer.decode([0, 1, 2], skip_special_tokens=False) == "<s></s><SPECIAL_2>"
+    assert tokenizer.eos_ids == {1}
+
+
+def test_tekken_ranks_beyond_the_vocabulary_size_are_ignored():
+    from detok_py.tokenizers import tekken as reader
+
+    assert len(reader.parse(json.dumps(tekken(default_vocab_size=290)).encode()).vocabulary) == 290
+
+
+# Detection of the format
+# --------------------------------------------------------------------------------------------------
+
+
+def test_the_format_follows_from_the_content_not_the_name(tmp_path: Path):
+    write(tmp_path, byte_level(), "a.bin")
+    write(tmp_path, tekken(), "b.json")
+    (tmp_path / "c.json").write_bytes(gguf(llama_values()))
+    assert load_tokenizer(tmp_path / "a.bin").family == "byte_bpe"
+    assert load_tokenizer(tmp_path / "b.json").family == "tiktoken"
+    assert load_tokenizer(tmp_path / "c.json").family == "sentencepiece"
+
+
+def test_a_folder_without_tokenizer_json_may_have_one_other_tokenizer_file(tmp_path: Path):
+    with pytest.raises(TokenizerFormatError, match="tokenizer.json"):
+        load_tokenizer(tmp_path)
+    (tmp_path / "a.gguf").write_bytes(gguf(gpt2_values()))
+    assert load_tokenizer(tmp_path).family == "byte_bpe"
+    (tmp_path / "b.gguf").write_bytes(gguf(gpt2_values()))
+    with pytest.raises(TokenizerFormatError, match=r"a\.gguf, b\.gguf"):
+        load_tokenizer(tmp_path)
+
+
+def test_another_file_is_refused_and_a_missing_file_is_an_os_error(tmp_path: Path):
+    (tmp_path / "x.txt").write_bytes(b"hello")
+    with pytest.raises(TokenizerFormatError, match="b'hello'"):
+        load_tokenizer(tmp_path / "x.txt")
+    with pytest.raises(FileNotFoundError):
+        load_tokenizer(tmp_path / "nothing.json")
+
+
+def test_load_tokenizer_is_a_public_name():
+    assert detok_py.load_tokenizer is load_tokenizer
+
+
+@pytest.mark.native
+def test_encoders_are_imported_at_the_first_encode(tmp_path: Path):
+    import subprocess  # imported here, so that the rest of this file runs inside Pyodide
+
+    file = write(tmp_path, byte_level(normalizer=None))
+    script = f"""
+import sys
+from detok_py import load_tokenizer
+tokenizer = load_tokenizer({str(file)!r})
+tokenizer.decode([65])
+encoders = {{"byte_bpe", "unigram", "wordpiece", "sentencepiece", "pretokenize", "patterns", "unicode_classes", "added"}}
+before = {{name.rpartition(".")[2] for name in sys.modules if name.startswith("detok_py.tokenizers.")}} & encoders
+tokenizer.encode("a")
+assert not before, before
+assert "detok_py.tokenizers.byte_bpe" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+BYTE_LEVEL = tokenizer_of(byte_level())
+SPM = tokenizer_of(sentencepiece())
+
+
+def _ranks() -> Tokenizer:
+    from detok_py.tokenizers.tiktoken import ENCODINGS, from_ranks, read_ranks
+
+    return from_ranks(read_ranks(rank_file(), "x"), ENCODINGS["r50k_base"], "x")
+
+
+RANKS = _ranks()

@@ -1,0 +1,35 @@
+/**
+ * What the page says in sentences: the alert, which can have one button as the way out, and the status line, which is
+ * for screen readers only.
+ */
+
+import { element } from "./dom.js";
+
+const alert = element("alert", HTMLElement);
+const status = element("status", HTMLElement);
+
+/** @param {string} sentence @param {{label: string, action: () => void}} [wayOut] */
+export function showAlert(sentence, wayOut) {
+  alert.textContent = sentence;
+  if (wayOut) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = wayOut.label;
+    button.addEventListener("click", wayOut.action);
+    alert.append(" ", button);
+  }
+  alert.hidden = false;
+}
+
+export function hideAlert() {
+  alert.hidden = true;
+  alert.textContent = "";
+}
+
+/** @param {string} sentence */
+export function sayStatus(sentence) {
+  status.textContent = sentence;
+}
+
+/** @param {unknown} error */
+export const messageOf = (error) => (error instanceof Error ? error.message : String(error));

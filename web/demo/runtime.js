@@ -1,0 +1,94 @@
+/**
+ * Which Python decodes: the picker, the progress while it loads, and what it cost on this visit.
+ *
+ * The choice stands in the address (`?runtime=micropython`), so that it survives a reload and can be linked. Out:
+ * `runtimeOptions()`, which every call of the library takes, and `loadRuntime()`.
+ */
+
+import { shutDown, warmUp } from "../src/index.js";
+import { address, element } from "./dom.js";
+
+/** @typedef {"pyodide" | "micropython"} Runtime */
+/** @typedef {import("../src/index.js").RuntimeInfo} RuntimeInfo */
+
+const picker = element("runtime", HTMLFieldSetElement);
+const loading = element("loading", HTMLElement);
+const bar = element("loading-bar", HTMLProgressElement);
+const step = element("loading-step", HTMLElement);
+const amount = element("loading-bytes", HTMLElement);
+const costs = element("costs", HTMLElement);
+
+/** @type {Runtime} */
+let chosen = address.get("runtime") === "micropython" ? "micropython" : "pyodide";
+/** @type {Runtime | undefined} */
+let started;
+
+/** What the library is told of the runtime. Pyodide installs detok_py from its wheel, as anybody's page does. */
+export function runtimeOptions() {
+  const timeout = Number(address.get("boot-timeout")) || 30_000;
+  return chosen === "pyodide"
+    ? /** @type {const} */ ({ runtime: "pyodide", install: "micropip", timeout })
+    : /** @type {const} */ ({ runtime: "micropython", timeout });
+}
+
+/**
+ * Start the chosen runtime, and end the other one if it runs.
+ * @param {(error: Error) => void} onGone  Called when its worker has ended, for whatever reason.
+ */
+export async function loadRuntime(onGone) {
+  const began = performance.now();
+  const runtime = chosen;
+  if (started !== runtime) shutDown();
+  started = runtime;
+  step.textContent = "Starting…";
+  amount.textContent = "";
+  bar.removeAttribute("value");
+  const info = await warmUp({
+    ...runtimeOptions(),
+    onGone,
+    onProgress({ step: name, loaded, total }) {
+      if (runtime !== chosen) return;
+      step.textContent = name;
+      if (total) bar.value = loaded / total;
+      amount.textContent = total ? `${megabytes(loaded)} of ${megabytes(total)} MB` : "";
+    },
+  });
+  showCost(runtime, performance.now() - began, info);
+}
+
+/** @param {() => void} change  Called when another runtime was chosen, to load it. */
+export function onRuntimeChange(change) {
+  picker.addEventListener("change", ({ target }) => {
+    if (!(target instanceof HTMLInputElement)) return;
+    chosen = target.value === "micropython" ? "micropython" : "pyodide";
+    const url = new URL(location.href);
+    if (chosen === "pyodide") url.searchParams.delete("runtime");
+    else url.searchParams.set("runtime", chosen);
+    history.replaceState(null, "", url);
+    change();
+  });
+}
+
+/** @param {{loading: boolean, streaming: boolean}} state */
+export function showRuntime({ loading: isLoading, streaming }) {
+  loading.hidden = !isLoading;
+  costs.hidden = isLoading;
+  picker.disabled = streaming;
+}
+
+/** @param {Runtime} runtime @param {number} milliseconds @param {RuntimeInfo} info */
+function showCost(runtime, milliseconds, { transferred, kept }) {
+  const seconds = (milliseconds / 1000).toFixed(2);
+  const amount =
+    transferred < 1e5 ? `${Math.ceil(transferred / 1e3)} kB` : `${megabytes(transferred)} MB`;
+  const memory = kept ? ", with its memory of an earlier visit" : "";
+  element(`cost-${runtime}`, HTMLElement).textContent =
+    `ready in ${seconds} s, ${amount} over the network${memory}`;
+}
+
+/** @param {number} bytes */
+function megabytes(bytes) {
+  return (bytes / 1e6).toFixed(1);
+}
+
+for (const radio of picker.querySelectorAll("input")) radio.checked = radio.value === chosen;

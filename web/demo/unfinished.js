@@ -1,0 +1,38 @@
+/**
+ * The answer that is still coming, kept in this tab for its address. A page that is loaded again, or gets a new worker,
+ * resumes it from its beginning.
+ *
+ * Until the bridge has confirmed the run, the page does not know whether its request arrived. It then sends the request
+ * again with the same id; the bridge makes one run of the two. If the browser refuses storage, the page asks anew.
+ */
+
+/** @typedef {import("./form.js").Question} Question */
+
+const KEY = "detok-answer";
+
+/** @param {Question} question */
+export function keepUnfinished(question) {
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify({ ...question, search: location.search }));
+  } catch {
+    // Storage is full or refused.
+  }
+}
+
+export function forgetUnfinished() {
+  try {
+    sessionStorage.removeItem(KEY);
+  } catch {
+    // Storage is refused, so nothing was kept.
+  }
+}
+
+/** @returns {Question | undefined} */
+export function recallUnfinished() {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(KEY) ?? "{}");
+    return kept.request?.id && kept.search === location.search ? kept : undefined;
+  } catch {
+    return undefined;
+  }
+}
