@@ -8,15 +8,19 @@ what is used of it.
 The packed file, all integers little-endian:
 
     5 bytes   b"detok"
-    1 byte    version, 1
+    1 byte    version, 2
     4 bytes   length of the header
     …         header: JSON, UTF-8, keys sorted: size, special, eos, holes, literal (id ranges [first, last]), rules, long
     4·⌈n/64⌉  for every 64th id, where its bytes begin in the blob
     n         the length of each id's bytes, 255 standing for "at least 255: see `long` in the header"
     …         the blob: the bytes of all ids, one after another
+    4 bytes   CRC-32 (RFC 1952, section 8) of all that stands before it
+
+Version 1 has no checksum, and is read as well.
 """
 
 import json
+from binascii import crc32
 from typing import Any, Callable, Iterable, Sequence
 
 from ..errors import TokenizerFormatError, VocabularyError
@@ -25,7 +29,8 @@ from .chain import Chain
 from .rules import BYTES, byte_level_first, read_rules
 from .stage import RAW
 
-MAGIC = b"detok\x01"
+MAGIC = b"detok\x02"
+WITHOUT_CHECKSUM = b"detok\x01"
 BLOCK = 64
 LONG = 255
 MAX_TOKENS = 1 << 22
@@ -296,7 +301,8 @@ class Vocabulary:
             ]
             head = ("{" + ",".join(fields) + "}").encode()
             size = len(head).to_bytes(4, "little")
-            self._packed = b"".join([MAGIC, size, head] + starts + [bytes(lengths)] + parts)
+            body = b"".join([MAGIC, size, head] + starts + [bytes(lengths)] + parts)
+            self._packed = body + crc32(body).to_bytes(4, "little")
         return self._packed
 
     @property
@@ -314,15 +320,22 @@ class Vocabulary:
         raises VocabularyError.
         """
         data = bytes(data)
-        if data[:6] != MAGIC or len(data) < 10:
+        if data[:6] not in (MAGIC, WITHOUT_CHECKSUM) or len(data) < 10:
             raise VocabularyError(
                 f"not a packed vocabulary: it begins with {data[:6]!r}, not {MAGIC!r}; make one with `detok pack`"
             )
+        end = len(data)
+        if data[:6] == MAGIC:
+            end -= 4
+            if crc32(memoryview(data)[:end]) != int.from_bytes(data[end:], "little"):
+                raise VocabularyError(
+                    f"damaged vocabulary file: its {len(data)} bytes don't have the checksum that stands at their end; fetch or pack it again"
+                )
         head_end = 10 + int.from_bytes(data[6:10], "little")
         try:
             header = json.loads(_shallow(data[10:head_end]))
             size = header["size"]
-            if head_end > len(data) or not isinstance(size, int) or not 0 <= size <= MAX_TOKENS:
+            if head_end > end or not isinstance(size, int) or not 0 <= size <= MAX_TOKENS:
                 raise ValueError
         except (ValueError, KeyError, TypeError, RecursionError):
             raise _damaged("its header can't be read") from None
@@ -345,9 +358,9 @@ class Vocabulary:
             if not (is_long and isinstance(n, int) and n >= LONG):
                 raise _damaged("its long tokens don't add up")
             total += n - LONG
-        if len(lengths) != size or len(data) != blob_at + total:
+        if len(lengths) != size or end != blob_at + total:
             raise VocabularyError(
-                f"damaged vocabulary file: it has {len(data)} bytes and its header asks for {blob_at + total}; fetch or pack it again"
+                f"damaged vocabulary file: it has {end} bytes and its header asks for {blob_at + total}; fetch or pack it again"
             )
 
         def start(block: int) -> int:

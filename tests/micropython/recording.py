@@ -68,21 +68,9 @@ def recording(data: Path | None, tier: str = "any") -> Path:
 
 def record(path: Path, tier: str) -> None:
     """Run the tests with the recorder. A test that fails there makes the recording worthless."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *RECORDED,
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-p",
-        "no:randomly",
-        "-p",
-        "recorder",
-    ]
+    command = [sys.executable, "-m", "pytest", *RECORDED, "-q", "-m", "not unrecorded"]
+    for plugin in ("no:cacheprovider", "no:xdist", "no:randomly", "recorder"):
+        command += ["-p", plugin]
     command += ["--record", str(path), f"--tier={tier}", "--hypothesis-seed=0"]
     environment = dict(
         os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(HERE)]), DETOK_PROFILE="check"
