@@ -116,16 +116,18 @@ def test_a_recording_that_says_something_else_is_noticed(tmp_path):
         ],
     ]
 
-    def wrong(entries):
-        path = tmp_path / "recording.jsonl"
-        path.write_text(
-            "".join(json.dumps(entry) + "\n" for entry in [["a test"], *entries]), encoding="utf-8"
-        )
-        return len(played(path)["wrong"])
-
-    assert wrong(calls) == 0
-    assert wrong([*calls[:2], [*calls[2][:4], "e", {}]]) == 1
-    assert wrong([calls[0], [*calls[1][:5], {"held": {"b": "c2"}}]]) == 1
-    assert wrong([[*calls[3][:4], {"!": ["ValueError", "a byte is 0..255, not 255"]}, {}]]) == 1
-    assert wrong([[*calls[3][:4], 1, {}]]) == 1
-    assert wrong([["script_bytes", [["lengths", []]]]]) == 1
+    sound = {"as it was": calls}
+    changed = {
+        "another text": [*calls[:2], [*calls[2][:4], "e", {}]],
+        "another attribute": [calls[0], [*calls[1][:5], {"held": {"b": "c2"}}]],
+        "another sentence": [
+            [*calls[3][:4], {"!": ["ValueError", "a byte is 0..255, not 255"]}, {}]
+        ],
+        "no error": [[*calls[3][:4], 1, {}]],
+    }
+    path = tmp_path / "recording.jsonl"
+    lines = [entry for name, test in {**sound, **changed}.items() for entry in ([name], *test)]
+    lines += [["script_bytes", [["lengths", []]]]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    wrong = [entry[0] for entry in played(path)["wrong"]]
+    assert wrong == [*changed, "script_bytes"]

@@ -12,7 +12,7 @@ from packed import ROOT, install, pack, run
 
 import detok_py
 
-pytestmark = [pytest.mark.native, pytest.mark.slow]
+pytestmark = [pytest.mark.native, pytest.mark.full]
 
 MOST_JAVASCRIPT = 10_000
 SUBPATHS = {
@@ -206,7 +206,6 @@ connect("/stream", { prompt: "", stop: "x" });
 """
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("module", "resolution"),
     [("ES2022", "bundler"), ("Node16", "node16"), ("NodeNext", "nodenext")],

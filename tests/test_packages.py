@@ -10,7 +10,7 @@ import layout
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-pytestmark = pytest.mark.native  # about the files of the repository
+pytestmark = [pytest.mark.native, pytest.mark.full]  # about the files of the repository
 
 
 CORE = layout.files("Pyodide")

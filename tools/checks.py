@@ -1,4 +1,4 @@
-"""Run the checks of a tier one after another, and end with one line that counts them all.
+"""Run the checks of a tier, and end with one line that counts them all.
 
 `python tools/checks.py check|test|test-all|soak|real-uis`, or the names of single checks after the
 tier: `checks.py test chromium`. tests/conftest.py says which tests a tier has. Every check runs even
@@ -9,6 +9,7 @@ form of pytest's own closing line, over all its runs, because continuous integra
 DETOK_ORDER=random runs the tests of each pytest process in a random order.
 """
 
+import functools
 import os
 import re
 import shutil
@@ -17,8 +18,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeVar
 
 ROOT = Path(__file__).resolve().parents[1]
 COUNTED = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "error", "errors")
@@ -45,6 +48,10 @@ class Outcome(NamedTuple):
         return Outcome(self.code or other.code, counts)
 
 
+# Where the output of a check goes: of checks that run side by side, the others' waits in a file.
+sink: ContextVar[IO[bytes]] = ContextVar("sink")
+
+
 def run(command: list[str], **environment: str) -> Outcome:
     """Run a command and pass on its output as it comes."""
     process = subprocess.Popen(
@@ -64,8 +71,8 @@ def pass_on(output: IO[bytes], process: subprocess.Popen[bytes]) -> Outcome:
     closing = ""
     line = b""
     while chunk := output.read(4096):
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+        sink.get().write(chunk)
+        sink.get().flush()
         *ended, line = (line + chunk).split(b"\n")
         for text in ended:
             if re.search(rb"\b(\d+ \w+|no tests ran)[^\n]* in [\d.]+s", text):
@@ -97,6 +104,29 @@ def pytest(tier: str, *words: str, **environment: str) -> Outcome:
     return Outcome(0 if outcome.code == 5 else outcome.code, outcome.counts)
 
 
+T = TypeVar("T")
+
+
+def side_by_side(*checks: Callable[[], T]) -> list[T]:
+    """Run checks at the same time, and pass on their outputs one after another."""
+
+    def held_back(check: Callable[[], T]) -> tuple[T, IO[bytes]]:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it has been passed on
+        sink.set(file)
+        return check(), file
+
+    with ThreadPoolExecutor(len(checks)) as pool:
+        others = [pool.submit(held_back, check) for check in checks[1:]]
+        outcomes = [checks[0]()]
+        for other in others:
+            outcome, file = other.result()
+            with file:
+                file.seek(0)
+                shutil.copyfileobj(file, sink.get())
+            outcomes.append(outcome)
+    return outcomes
+
+
 def lint(tier: str) -> Outcome:
     ruff = [sys.executable, "-m", "ruff"]
     commands = [
@@ -107,7 +137,7 @@ def lint(tier: str) -> Outcome:
     ]
     code = max(run(command).code for command in commands)
     if code:
-        print("`make format` formats; what it leaves is to be mended by hand.")
+        say("`make format` formats; what it leaves is to be mended by hand.")
     return Outcome(code, {})
 
 
@@ -135,50 +165,54 @@ def pyodide(tier: str) -> Outcome:
     folders = [f"tests/{name}" for name in ("decode", "protocol", "page", "laws")]
     words = [f"--tier={tier}", *folders] if tier == "test" else ["--tier=any"]
     command = ["node", "tests/pyodide/run.mjs", *words]
-    with (
-        tempfile.TemporaryFile() as later,
-        subprocess.Popen([*command, "--part=2/2"], cwd=ROOT, stdout=later, stderr=later) as second,
-    ):
-        first = run([*command, "--part=1/2"])
-        second.wait()
-        later.seek(0)
-        return first.and_then(pass_on(later, second))
+    first, second = side_by_side(
+        *[functools.partial(run, [*command, f"--part={part}/2"]) for part in (1, 2)]
+    )
+    return first.and_then(second)
 
 
 def chromium(tier: str) -> Outcome:
     """What needs no window runs in the headless shell, where there is one; the rest in Chromium."""
-    wanted = ["chromium"] if "DETOK_CHROMIUM" in os.environ else ["chromium", "chromium-shell"]
-    programs, code = found(*wanted)
+    programs, code = installation().result()
     if code:
         return Outcome(code, {})
-    if "chromium-shell" not in programs:
+    if "chromium-shell" not in programs or "DETOK_CHROMIUM" in os.environ:
         return in_browser("chromium", tier)
     most = in_browser(
         "chromium", tier, "-m", "not window", DETOK_CHROMIUM=programs["chromium-shell"]
     )
-    rest = in_browser("chromium", tier, "-m", "window")
+    rest = in_browser("chromium", tier, "-m", "window", "-n", "0")
     return most.and_then(rest)
 
 
 def firefox(tier: str) -> Outcome:
-    programs, _ = found("firefox")
-    return in_browser("firefox", tier) if programs else Outcome(0, {})
+    programs, _ = installation().result()
+    return in_browser("firefox", tier) if "firefox" in programs else Outcome(0, {})
 
 
 def in_browser(name: str, tier: str, *words: str, **environment: str) -> Outcome:
-    """A browser has processes of its own: two of pytest keep two cores busy."""
+    """Chromium, which has most of the tests, in two processes of pytest, beside Firefox in one."""
     folder = "tests/real_uis" if tier == "real-uis" else "tests/browser"
-    spread = ["-s"] if tier in ("soak", "real-uis") else ["-n", "2", "--dist", "worksteal"]
+    many = name == "chromium" and tier in ("test", "test-all")
+    spread = ["-n", "2", "--dist", "worksteal"] if many else ["-s"]
     return pytest(tier, folder, "--browser", name, *spread, *words, **environment)
 
 
-def found(*names: str) -> tuple[dict[str, str], int]:
-    """Return the browsers' programs, installed where we may, and 1 if a needed one is missing."""
-    command = [sys.executable, "tools/browsers.py", "--install", "--launch", *names]
-    told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    print(told.stdout, end="", flush=True)
-    lines = [line.partition("\t") for line in told.stdout.splitlines()]
-    return {name: program for name, tab, program in lines if tab}, told.returncode
+@functools.cache
+def installation() -> Future[tuple[dict[str, str], int]]:
+    """Begin to install the browsers, and to start each once: the first checks don't wait for it.
+
+    Returns their programs, and 1 if Chromium is missing, without which nothing is tested.
+    """
+
+    def work() -> tuple[dict[str, str], int]:
+        command = [sys.executable, "tools/browsers.py", "--install", "--launch"]
+        told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        print(told.stdout, end="", flush=True)
+        lines = [line.partition("\t") for line in told.stdout.splitlines()]
+        return {name: program for name, tab, program in lines if tab}, told.returncode
+
+    return ThreadPoolExecutor(1).submit(work)
 
 
 CHECKS: dict[str, tuple[str, Callable[[str], Outcome]]] = {
@@ -190,18 +224,35 @@ CHECKS: dict[str, tuple[str, Callable[[str], Outcome]]] = {
     "chromium": ("browser tests in Chromium", chromium),
     "firefox": ("browser tests in Firefox", firefox),
 }
-TIERS = {
-    "check": ("lint", "types", "unit"),
-    "test": ("lint", "types", "unit", "node", "pyodide", "chromium", "firefox"),
-    "test-all": ("unit", "pyodide", "chromium", "firefox"),
-    "soak": ("unit", "chromium", "firefox"),
-    "real-uis": ("chromium", "firefox"),
+# The checks of a row run side by side: the browsers' wait more than they work.
+TIERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "check": (("lint", "types"), ("unit",)),
+    "test": (("lint", "types"), ("unit",), ("node",), ("pyodide",), ("chromium", "firefox")),
+    "test-all": (("unit",), ("pyodide",), ("chromium", "firefox")),
+    "soak": (("unit",), ("chromium",), ("firefox",)),
+    "real-uis": (("chromium",), ("firefox",)),
 }
+
+
+def say(text: str) -> None:
+    sink.get().write(text.encode() + b"\n")
+    sink.get().flush()
 
 
 def headline(text: str) -> None:
     width = shutil.get_terminal_size().columns
-    print("\n" + f" {text} ".center(min(width, 100), "━"), flush=True)
+    say("\n" + f" {text} ".center(min(width, 100), "━"))
+
+
+def timed(tier: str, name: str) -> tuple[Outcome, str]:
+    """Run a check; return its outcome and the line that tells it."""
+    title, check = CHECKS[name]
+    headline(title)
+    start = time.monotonic()
+    outcome = check(tier)
+    told = ", ".join(f"{number} {word}" for word, number in outcome.counts.items())
+    took = time.monotonic() - start
+    return outcome, f"{'failed' if outcome.code else 'ok':7}{title:62}{took:7.1f} s  {told}"
 
 
 def main(words: list[str]) -> int:
@@ -210,24 +261,23 @@ def main(words: list[str]) -> int:
         print(f"usage: checks.py {'|'.join(TIERS)} [{'|'.join(CHECKS)}]", file=sys.stderr)
         return 2
     began = time.monotonic()
+    sink.set(sys.stdout.buffer)
     lines, total, failures = [], Outcome(0, {}), 0
-    for name in names or TIERS[tier]:
-        title, check = CHECKS[name]
-        headline(title)
-        start = time.monotonic()
-        outcome = check(tier)
-        total = total.and_then(outcome)
-        failures += bool(outcome.code)
-        told = ", ".join(f"{number} {word}" for word, number in outcome.counts.items())
-        took = time.monotonic() - start
-        lines.append(f"{'failed' if outcome.code else 'ok':7}{title:62}{took:7.1f} s  {told}")
+    rows = [(name,) for name in names] or TIERS[tier]
+    if any(name in ("chromium", "firefox") for row in rows for name in row):
+        installation()
+    for row in rows:
+        for outcome, line in side_by_side(*[functools.partial(timed, tier, name) for name in row]):
+            total = total.and_then(outcome)
+            failures += bool(outcome.code)
+            lines.append(line)
     headline("what ran")
-    print("\n".join(lines))
+    say("\n".join(lines))
     if failures and not total.counts.get("failed"):
         # Lint or types failed, and every test passed: the last line must not read as success.
         total.counts["failed"] = failures
     told = ", ".join(f"{total.counts[word]} {word}" for word in COUNTED if word in total.counts)
-    print(f"===== {told or 'no tests ran'} in {time.monotonic() - began:.2f}s =====", flush=True)
+    say(f"===== {told or 'no tests ran'} in {time.monotonic() - began:.2f}s =====")
     return 1 if failures else 0
 
 

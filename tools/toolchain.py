@@ -5,6 +5,7 @@ the machine lacks them, uv in .build/uv/ and Node in .build/node/. Only the stan
 imported, because this runs before anything is installed.
 """
 
+import functools
 import os
 import shutil
 import subprocess
@@ -46,6 +47,12 @@ def run(command: list[str], trouble: str, environment: dict[str, str] | None = N
     return output
 
 
+@functools.cache
+def refresh_lists(trouble: str) -> None:
+    """Refresh Debian's package lists, once in a process."""
+    run(["apt-get", "update", "-q"], f"{trouble} apt-get update failed.")
+
+
 def apt_install(*packages: str, trouble: str) -> None:
     """Install or upgrade Debian packages, from lists that are refreshed first.
 
@@ -58,7 +65,7 @@ def apt_install(*packages: str, trouble: str) -> None:
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     previous = os.umask(0o022)  # what a package installs is for everybody
     try:
-        run(["apt-get", "update", "-q"], f"{trouble} apt-get update failed.", quiet)
+        refresh_lists(trouble)
         command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
         run(command, f"{trouble} apt-get install {' '.join(packages)} failed.", quiet)
     finally:

@@ -16,7 +16,7 @@ class FrameProxy:
     when it is used up: never.
 
     `frames` has how many frames each WebSocket let pass. `pause` is how many seconds pass between
-    two.
+    two. A frame that ends with `stop_after`, where that is set, is the last until `go` is set.
     """
 
     def __init__(self, target: str) -> None:
@@ -24,6 +24,8 @@ class FrameProxy:
         self.cuts: list[int] = []
         self.frames: list[int] = []
         self.pause = 0.0
+        self.stop_after = b""
+        self.go = threading.Event()
         self.open: set[socket.socket] = set()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -79,6 +81,8 @@ class FrameProxy:
             time.sleep(self.pause)
             client.sendall(frame)
             self.frames[number] += 1
+            if self.stop_after and frame.endswith(self.stop_after):
+                self.go.wait(60)
             if self.frames[number] == cut:
                 return
 

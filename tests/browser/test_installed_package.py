@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from detok_py import Vocabulary
 
-pytestmark = pytest.mark.one_browser
+pytestmark = [pytest.mark.one_browser, pytest.mark.full]
 
 TEXT = "naïve 你好 👩‍🚀 שלום 🇩🇪"
 PIECES = [bytes([n]) for n in range(256)]
@@ -147,7 +147,6 @@ def visit(page, site):
     return go
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("form", "runtime"),
     [("plain", "micropython"), ("plain", "pyodide"), ("bundled", "micropython")],
@@ -156,7 +155,6 @@ def test_bytes_become_text(visit, form, runtime):
     assert visit(f"/{form}/?runtime={runtime}") == TEXT
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("form", ["plain", "bundled"])
 def test_ids_of_a_vocabulary_become_text(visit, form):
     assert visit(f"/{form}/?runtime=micropython&from=bytes.detok") == TEXT
@@ -166,12 +164,10 @@ def test_the_ten_lines_of_the_documentation_work(visit):
     visit("/docs/", TEXT)
 
 
-@pytest.mark.full
 def test_ids_of_a_tokenizer_file_become_text(visit):
     assert visit("/plain/?runtime=micropython&from=tokenizer.json") == TEXT
 
 
-@pytest.mark.full
 def test_the_runtime_may_lie_elsewhere(visit, page):
     asked = []
     page.on("request", lambda request: asked.append(request.url))

@@ -135,6 +135,7 @@ def test_one_bad_stream_ends_alone(page):
     assert seen == ["DetokError", ["é"], 0]
 
 
+@pytest.mark.full
 @pytest.mark.window
 def test_a_python_that_is_broken_ends_its_streams_and_is_replaced(open_library):
     """A trap of WebAssembly's (here: its memory is overwritten) leaves a worker that lives and can

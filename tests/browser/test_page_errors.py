@@ -54,6 +54,7 @@ def test_an_engine_lost_in_mid_answer_keeps_the_text_that_came(demo: Any) -> Non
     assert demo.wait_for("streaming", "error", "finished")
 
 
+@pytest.mark.full
 def test_a_bridge_that_dies_is_noticed_and_the_text_stays(
     page: Any, start_bridge: Any, new_demo: Any
 ) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-TEXT = "日本語 and 👩‍🚀, ไทย; " * 16
+TEXT = "日本語 and 👩‍🚀, ไทย; " * 8
 SLOWLY = f"?text={quote(TEXT)}&cut=byte&pace=200"
 # So that a test can end the page's worker without an event, as a browser that runs out of memory
 # does.
@@ -44,7 +44,6 @@ def quiet(start_bridge: Any) -> Any:
     return start_bridge("--engine", "recite")
 
 
-@pytest.mark.engine
 def test_a_page_reloaded_in_mid_answer_shows_the_whole_answer_of_one_generation(
     page: Any, quiet: Any, new_demo: Any
 ) -> None:

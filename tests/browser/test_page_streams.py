@@ -37,8 +37,7 @@ def check_whole(demo: Any, text: str) -> None:
     assert held["takenBack"] == 0
 
 
-@pytest.mark.sampled(9)
-@pytest.mark.engine
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("text_id", TEXTS)
 def test_a_text_cut_at_every_byte_is_whole_at_every_moment(booted: Any, text_id: str) -> None:
     text = typed(TEXTS[text_id])
@@ -50,7 +49,7 @@ def test_a_text_cut_at_every_byte_is_whole_at_every_moment(booted: Any, text_id:
     assert booted.seen("stream")["last"] == text
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("text_id", TEXTS)
 def test_a_text_cut_into_tokens_is_whole_at_every_moment(booted: Any, text_id: str) -> None:
     text = typed(TEXTS[text_id])
@@ -59,7 +58,7 @@ def test_a_text_cut_into_tokens_is_whole_at_every_moment(booted: Any, text_id: s
     assert booted.seen("stream")["last"] == text
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.engine
 @pytest.mark.parametrize("text_id", TEXTS)
 def test_the_engine_recites_a_text_whole_at_every_moment(booted: Any, text_id: str) -> None:
