@@ -13,6 +13,10 @@ export PATH := $(CURDIR)/.build/node/bin:$(PATH)
 ifneq ($(shell test -w "$$HOME" && echo yes),yes)
 export HOME := $(CURDIR)/.build/home
 endif
+# Python reads the path of the project, which may have any letters, by this.
+ifneq ($(filter C POSIX,$(LC_ALL)),)
+export LC_ALL := C.UTF-8
+endif
 
 .PHONY: help demo test test-all check soak bench real-uis package fresh format lock clean
 
