@@ -6,14 +6,16 @@ A cold visit is a new profile, a second visit the same profile in a browser that
 again. The library's own script is there when the clock starts, as it is in a page that has loaded;
 what it loads then, and all until the first character, counts. Milliseconds are wall time, so that
 other work on the machine shows in them; CPU is that of the worker's thread as the system counts it.
-Tokens go through the functions that the library's worker calls, JSON and the border between the
-languages included. Prints one JSON object a line, with the bar that was set as the peer. Needs
-Linux (/proc), Chromium, and what `make demo` sets up.
+Tokens go through the public API. Prints one JSON object a line, with the bar that was set as the
+peer. Needs Linux (/proc), Chromium, the test data, and what `make demo` sets up.
 """
 
 import argparse
+import base64
 import contextlib
 import json
+import lzma
+import os
 import runpy
 import statistics
 import tempfile
@@ -25,12 +27,12 @@ from playwright.sync_api import Page, Playwright, sync_playwright
 
 from benchmarks.package import until_kept
 from benchmarks.page import ROOT, Wire, chromium, start_bridge, threads, worker_seconds
+from detok_py import load_tokenizer
 
 BARS: dict[str, dict[str, float]] = {
-    "micropython": {"wire": 300, "first": 150, "token": 25},
+    "micropython": {"wire": 300, "first": 150},
     "pyodide": {"wire": 4700, "cpu": 1.0, "again": 700},
 }
-TOKENS = 12_800
 
 FIRST_CHARACTER = """async (runtime) => {
   const { DetokStream, warmUp } = await import("/src/index.js");
@@ -43,52 +45,57 @@ FIRST_CHARACTER = """async (runtime) => {
   return [await ready, first];
 }"""
 
-# A worker that boots as the library's does and makes the calls that it makes; each case is run by
-# its number.
-START = """async (runtime) => {
-  const source = `
-    const PIECES = [" the", " answer", " is", " caf", "é", ".", "\\\\n", " 你", "好", " and", " so", " on", ",", " it", " goes", " 👩"];
-    const chunks = PIECES.map((piece) => new TextEncoder().encode(piece));
-    const ids = Array.from({ length: 64 }, (_, n) => n % 16);
-    const joined = new TextEncoder().encode(ids.map((n) => PIECES[n]).join(""));
-    let embed, python, push;
-    const cases = {
-      "bytes, a token a call": (n) => { for (; n > 0; n--) JSON.parse(embed.feed_bytes(1, python.fill(chunks[n % 16]))); },
-      "bytes, 64 tokens a call": (n) => { for (; n > 0; n -= 64) JSON.parse(embed.feed_bytes(1, python.fill(joined))); },
-      "ids, one a call": (n) => { for (; n > 0; n--) JSON.parse(embed.feed_ids(2, "[" + (n % 16) + "]")); },
-      "ids, 64 a call": (n) => { for (; n > 0; n -= 64) JSON.parse(embed.feed_ids(2, JSON.stringify(ids))); },
-      "ids, pushed one by one inside Python": (n) => push(n),
-    };
-    self.onmessage = async ({ data: { origin, runtime, name, tokens } }) => {
-      if (name) {
-        const began = performance.now();
-        cases[name](tokens);
-        return self.postMessage(performance.now() - began);
-      }
-      python = await (await import(origin + "/src/boot-" + runtime + ".js")).bootPython(origin + "/runtime/", () => {});
-      embed = python.streams;
-      python.interpreter.runPython([
-        "import detok_py, detok_py.page.answer as browser",
-        "browser._vocabularies['test'] = detok_py.Vocabulary.from_bytes([piece.encode() for piece in " + JSON.stringify(PIECES) + "])",
-        "stream = detok_py.ChatStream(detok_py.Detokenizer(browser._vocabularies['test']), stop=['STOP'])",
-        "def push_many(count):",
-        "    push = stream.push",
-        "    for n in range(count):",
-        "        push(n % 16)",
-      ].join("\\\\n"));
-      push = python.interpreter.globals.get("push_many");
-      const options = { stop: ["STOP"], reasoning: ["<think>", "</think>"] };
-      embed.open_text(1, JSON.stringify(options));
-      embed.open_text(2, JSON.stringify({ ...options, vocabulary: "test" }));
-      self.postMessage(Object.keys(cases));
-    };`;
-  const worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })), { type: "module" });
-  window.ask = (question) => new Promise((resolve, reject) => {
-    worker.onmessage = ({ data }) => resolve(data);
-    worker.onerror = (event) => reject(new Error(event.message));
-    worker.postMessage({ origin: location.origin, runtime, ...question });
-  });
-  return ask({});
+# The same ids through the public API and through what browsers have, interleaved: microseconds a
+# token, wall time. A new page meets each step for the first time; a warm one has met them all.
+COSTS = """async ([runtime, packed, ids, pieces, warm]) => {
+  const { createDecoder, DetokStream, loadVocabulary } = await import("/src/index.js");
+  const file = new Blob([Uint8Array.from(atob(packed), (c) => c.charCodeAt(0))]);
+  const vocabulary = await loadVocabulary(file, { runtime, cache: false });
+  const chunks = pieces.map((hex) => new Uint8Array(hex.match(/../g).map((pair) => parseInt(pair, 16))));
+  const options = { runtime, vocabulary, stop: ["</s>"] };
+  const through = async (parts, stream) => {
+    const left = [...parts];
+    const source = new ReadableStream({ pull: (c) => left.length ? c.enqueue(left.shift()) : c.close() }, { highWaterMark: 0 });
+    let text = "";
+    const reader = source.pipeThrough(stream).getReader();
+    for (let p = await reader.read(); !p.done; p = await reader.read()) text += p.value;
+    return text;
+  };
+  const decoder = await createDecoder(options);
+  const took = {}, texts = new Set();
+  const time = async (name, run) => {
+    const began = performance.now();
+    const text = run();
+    texts.add(text instanceof Promise ? await text : text);
+    (took[name] ??= []).push((1000 * (performance.now() - began)) / ids.length);
+  };
+  // The loop alone, and with what comes late.
+  let began = performance.now(), text = "";
+  for (const id of ids) text += decoder.push(id);
+  took["createDecoder().push, a new page: the loop"] = [(1000 * (performance.now() - began)) / ids.length];
+  took["createDecoder().push, a new page: characters late"] = [text.length];
+  text += decoder.flush() + (await decoder.ready());
+  took["createDecoder().push, a new page: to the last character"] = [(1000 * (performance.now() - began)) / ids.length];
+  took["createDecoder().push, a new page: characters late"][0] = text.length - took["createDecoder().push, a new page: characters late"][0];
+  texts.add(text);
+  for (let run = 0; run < warm; run++) {
+    await time("TextDecoder, stream", () => {
+      const utf8 = new TextDecoder();
+      let text = "";
+      for (const chunk of chunks) text += utf8.decode(chunk, { stream: true });
+      return text + utf8.decode();
+    });
+    const again = await createDecoder(options);
+    await time("createDecoder().push, warm", () => {
+      let text = "";
+      for (const id of ids) text += again.push(id);
+      return text + again.flush();
+    });
+    await time("TextDecoderStream, a token a chunk", () => through(chunks, new TextDecoderStream()));
+    await time("DetokStream of ids, a token a chunk, warm", () => through(ids, new DetokStream(options)));
+    await time("DetokStream of bytes, a token a chunk", () => through(chunks, new DetokStream({ runtime })));
+  }
+  return [took, texts.size];
 }"""
 
 
@@ -209,34 +216,54 @@ def starts(
         report(f"{runtime}, {name}: CPU of all the browser's threads meanwhile", everything, "ms")
 
 
+def natural(data: Path, count: int) -> tuple[bytes, list[int], list[str]]:
+    """Return a packed vocabulary, `count` ids of natural text in ten languages, and their bytes."""
+    folder = data / "tokenizers" / "gpt2"
+    if not folder.is_dir():
+        raise SystemExit(f"{data} has no tokenizers; name the folder of the test data with --data.")
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "tokenizer.json"
+        file.write_bytes(lzma.decompress((folder / "tokenizer.json.xz").read_bytes()))
+        tokenizer = load_tokenizer(file)
+    texts = json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))
+    wanted = ("en", "de", "fr", "es", "ru", "ar", "hi", "ja", "ko", "zh-hans")
+    text = " ".join([each["text"] for each in texts if each["id"] in wanted])
+    ids = tokenizer.encode(text)
+    ids = (ids * (count // len(ids) + 1))[:count]
+    vocabulary = tokenizer.vocabulary
+    return vocabulary.pack(), ids, [vocabulary.token_bytes(i).hex() for i in ids]
+
+
 def tokens(
-    playwright: Playwright, settings: dict[str, Any], port: int, runtime: str, runs: int
+    playwright: Playwright, settings: dict[str, Any], port: int, runtime: str, runs: int, data: Path
 ) -> None:
-    """Report what a token costs."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        opened(playwright, settings, folder, bypass_csp=True) as profile,
-    ):
-        page = profile.page(f"http://127.0.0.1:{port}")
-        for name in page.evaluate(START, runtime):
-            walls, cpus = [], []
-            for n in range(runs + 1):
-                before = profile.cpu()[0]
-                wall = page.evaluate("question => ask(question)", {"name": name, "tokens": TOKENS})
-                if n:  # the first fills the tables
-                    walls.append(1000 * wall / TOKENS)
-                    cpus.append(1e6 * (profile.cpu()[0] - before) / TOKENS)
+    """Report what a token costs the page's thread, by the public API, beside the browser's own."""
+    for count in (200, 1000, 5000):
+        packed, ids, pieces = natural(data, count)
+        encoded = base64.b64encode(packed).decode()
+        seen: dict[str, list[float]] = {}
+        for _ in range(3):
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                opened(playwright, settings, folder) as profile,
+            ):
+                page = profile.page(f"http://127.0.0.1:{port}")
+                took, texts = page.evaluate(COSTS, [runtime, encoded, ids, pieces, runs])
+            if texts != 1:
+                raise SystemExit("the decoders don't agree about the text")
+            for case, values in took.items():
+                seen.setdefault(case, []).extend(values)
+        stream = statistics.median(seen["TextDecoderStream, a token a chunk"])
+        for case, values in seen.items():
+            unit = "characters" if case.endswith("late") else "µs a token"
+            bar = {
+                "createDecoder().push, warm": 0.5,
+                "createDecoder().push, a new page: the loop": 2,
+            }
+            if case.startswith("DetokStream of ids"):
+                bar[case] = 1.2 * stream
             report(
-                f"{runtime}, {name}: CPU",
-                statistics.median(cpus),
-                "µs a token",
-                BARS[runtime].get("token"),
-            )
-            report(
-                f"{runtime}, {name}: wall, the best of {runs}",
-                min(walls),
-                "µs a token",
-                BARS[runtime].get("token"),
+                f"{runtime}, {count} tokens: {case}", statistics.median(values), unit, bar.get(case)
             )
 
 
@@ -244,6 +271,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--runs", type=int, default=5, help="visits to take the median of (5)")
     parser.add_argument("--runtime", choices=BARS, help="only this one")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data")),
+    )
     given = parser.parse_args()
     settings = runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"]["chromium"]
     bridge, port = start_bridge()
@@ -251,7 +283,7 @@ def main() -> None:
         with sync_playwright() as playwright:
             for runtime in [given.runtime] if given.runtime else BARS:
                 starts(playwright, settings, port, runtime, given.runs)
-                tokens(playwright, settings, port, runtime, given.runs)
+                tokens(playwright, settings, port, runtime, given.runs, given.data)
     finally:
         bridge.terminate()
         bridge.wait(10)

@@ -10,7 +10,6 @@ time and do depend on it. Needs Linux (/proc), Chromium, and what `make demo` se
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import re
@@ -48,18 +47,13 @@ def report(case: str, ours: float, unit: str, bar: float | None = None) -> None:
 
 
 def chromium() -> str:
-    spec = importlib.util.spec_from_file_location(
-        "detok_tools_browsers", ROOT / "tools" / "browsers.py"
-    )
-    assert spec is not None and spec.loader is not None
-    finder = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(finder)
-    program = finder.find("chromium")
-    if program is None:
-        raise SystemExit(
-            "No Chromium on the PATH; set DETOK_CHROMIUM, or run tools/browsers.py --install."
-        )
-    return str(program)
+    sys.path.insert(0, str(ROOT / "tools"))
+    import browsers
+
+    try:
+        return browsers.usable("chromium")
+    except browsers.BrowserNotFound as error:
+        raise SystemExit(f"Chromium: {error}; tools/browsers.py --install may help.") from None
 
 
 def start_bridge() -> tuple[subprocess.Popen[str], int]:

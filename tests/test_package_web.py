@@ -18,9 +18,11 @@ MOST_JAVASCRIPT = 10_000
 SUBPATHS = {
     "detok-web": {
         "Answer",
+        "Decoder",
         "DetokError",
         "DetokStream",
         "connect",
+        "createDecoder",
         "graphemes",
         "loadVocabulary",
         "shutDown",

@@ -324,6 +324,14 @@ class Channels:
         self._emit_certain([], "", 0)
 
     @property
+    def triggers(self) -> str | None:
+        """The first characters of the words that are searched for; None where text without them
+        does not just pass: something is held, or it begins the text or a call.
+        """
+        pending = self._node or self._at_start or self._ended or self.stopped is not None
+        return None if pending or self._new_call else "".join(sorted(self._search.first))
+
+    @property
     def open_call(self) -> str | None:
         """The text, so far, of a tool call that no close tag has ended; None outside of one."""
         return self._call if self.channel == TOOL_CALL else None

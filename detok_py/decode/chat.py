@@ -161,6 +161,13 @@ class ChatStream:
         """
         return self._channels.held
 
+    @property
+    def triggers(self) -> str | None:
+        """The characters that can change how text passes the channels: text without them is shown
+        as it is. None where any text can.
+        """
+        return None if self.finish_reason is not None else self._channels.triggers
+
     def push(self, token_id: int) -> list[Delta]:
         """Take one id; return the deltas that are certain."""
         left = self._fast_left - 1
@@ -355,6 +362,18 @@ class ChatStream:
         waiting = tuple(self._waiting)
         own = (self._state, waiting, self.tokens, self.finish_reason, self.stopped, self._ended)
         return self.detokenizer.save(), self._channels.save(), own, counts
+
+    def future(self) -> tuple[Any, ...]:
+        """Return what of the state decides what is still to come, as plain values; `load` takes it.
+
+        Streams made alike that have the same future give the same deltas from here on, whatever
+        they gave before. What was counted and collected up to here is not in it.
+        """
+        detokenizer, (text, flags, stopped, _, _), own, _ = self.save()
+        text = (text[0], text[1], text[2], text[3] if flags[0] else 0)
+        counts = self.min_tokens or self.max_tokens is not None
+        own = (own[0], own[1], own[2] if counts else 0, own[3], own[4], own[5])
+        return detokenizer, (text, flags, stopped, "", ()), own, None
 
     def load(self, state: Any) -> None:
         """Take a state that `save` of a ChatStream made alike returned, or what JSON made of it."""

@@ -13,9 +13,9 @@ KIT = """async () => {
   const { bootPython } = await import("/src/boot-pyodide.js");
   window.visit = async (cache = "detok", installer = undefined) => {
     const { interpreter, streams } = await bootPython(location.origin + "/runtime/", () => {}, { cache, installer });
-    streams.open_text(1, "{}");
-    const steps = ["e2", "82", "ac21"].map((bytes) => JSON.parse(streams.feed_bytes(1, bytes))[0]);
-    streams.release(1);
+    const options = '{"stop": ["STOP"]}';
+    const [state] = JSON.parse(streams.begin_steps(options));
+    const steps = JSON.parse(streams.walk(options, state, '["€ S", "T", "!"]')).map(([deltas]) => deltas);
     return {
       seed: interpreter.runPython("hash('é')"),
       steps: steps.map((deltas) => deltas.map(([, text]) => text).join("")),
@@ -39,7 +39,7 @@ KIT = """async () => {
     return [await MemorySnapshot.of("detok", "/runtime/", "4567"), memory];
   };
 }"""
-STEPS = ["", "", "€!"]
+STEPS = ["€ ", "", "ST!"]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ FEED = """async ([options, chunks, vocabulary]) => {
   const writer = stream.writable.getWriter();
   const steps = [];
   const step = async (writing) => {
-    const failed = await writing.then(() => null, (error) => error.name);
+    const failed = await writing.then(() => stream.ready()).then(() => null, (error) => error.name);
     await sleep(0);
     steps.push(failed ?? parts);
     parts = [];
@@ -217,6 +217,7 @@ def test_real_vocabularies_give_each_piece_with_its_token(
             const pieces = [];
             for (const id of ids) {
               if ((await Promise.race([stream.finished, writer.write(id)]))?.reason) break;
+              await stream.ready();
               await sleep(0);
               pieces.push(parts);
               parts = "";
@@ -329,7 +330,7 @@ def test_fatal_rejects_what_is_not_utf8_and_nothing_else(library):
 def test_a_stop_ends_the_text_and_cancels_the_source(either_page, include):
     seen = either_page.evaluate(
         """async (includeStop) => {
-          const source = sourceOf([...bytesOf("one ST OP STOP two", 3), ...bytesOf(" three")]);
+          const source = sourceOf([...bytesOf("one ST OP STOP two", 3), ...bytesOf(" three".repeat(1000))]);
           const stream = new lib.DetokStream({ runtime: "micropython", stop: ["", "STOP"], includeStop });
           const text = (await partsOf(source.pipeThrough(stream))).join("");
           await sleep(20);

@@ -449,23 +449,6 @@ def told(text: str) -> Any:
     return json.loads(text)
 
 
-def test_text_streams_are_told_by_their_numbers_and_let_go_of():
-    before = told(streams.open_streams())
-    sha256, size = told(streams.keep_vocabulary(fill(VOCABULARY.pack())))
-    assert (sha256, size) == (VOCABULARY.sha256, len(VOCABULARY))
-    streams.open_text(1, "{}")
-    streams.open_text(2, json.dumps({"vocabulary": sha256, "stop": ["STOP"]}))
-    assert told(streams.feed_bytes(1, "c3")) == [[], None]
-    assert told(streams.feed_bytes(1, fill(b"\xa9"))) == [[["content", "é"]], None]
-    assert told(streams.feed_ids(2, json.dumps([NI, *b"ST"]))) == [[["content", "你"]], None]
-    assert told(streams.feed_ids(2, json.dumps(list(b"OP")))) == [[], "stop"]
-    streams.feed_bytes(1, "f09f")
-    assert told(streams.flush(1)) == [[["content", "\ufffd"]], None]
-    for stream in (1, 2, 3):
-        streams.release(stream)
-    assert told(streams.open_streams()) == before
-
-
 def test_an_answer_is_asked_by_its_number():
     streams.open_answer(7, json.dumps({"prompt": "hi", "id": "0123456789abcdef"}))
     assert told(streams.ask_answer(7, "opened")) == {"events": []}

@@ -6,7 +6,8 @@
  */
 
 import { DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
-import { iterable, shaper } from "./detok-stream.js";
+import { iterable } from "./detok-stream.js";
+import { shaper } from "./graphemes.js";
 import { rowOf } from "./rows.js";
 
 /** @typedef {import("./detok-stream.js").Delta} Delta */

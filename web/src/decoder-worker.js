@@ -5,6 +5,7 @@
  * mean is decided in Python (detok_py/page/streams.py).
  */
 
+import { bootPython } from "./boot-micropython.js";
 import { answerCalls, holdWhileAlive, postNote } from "./messages.js";
 import { EngineSocket } from "./socket.js";
 
@@ -38,15 +39,20 @@ function ask(name, ...args) {
 }
 
 answerCalls(scope, {
-  /** @param {{runtime: string, runtimeUrl: string, lock: string, [option: string]: any}} options */
-  async boot({ runtime, runtimeUrl, lock, ...options }) {
+  /** @param {{runtime: string, booter?: string, runtimeUrl: string, lock: string, [option: string]: any}} options */
+  async boot({ runtime, booter, runtimeUrl, lock, ...options }) {
     const began = performance.now();
-    const boot =
-      runtime === "pyodide" ? import("./boot-pyodide.js") : import("./boot-micropython.js");
+    const boot = booter
+      ? import(/* webpackIgnore: true */ /* @vite-ignore */ booter)
+      : Promise.resolve({ bootPython });
     boot.catch(() => {}); // awaited below
     await holdWhileAlive(lock);
     booted ??= boot.then(({ bootPython }) =>
-      bootPython(runtimeUrl, (progress) => postNote(scope, "progress", progress), options),
+      bootPython(
+        runtimeUrl,
+        (/** @type {unknown} */ progress) => postNote(scope, "progress", progress),
+        options,
+      ),
     );
     python = await booted;
     const read = /** @type {PerformanceResourceTiming[]} */ (

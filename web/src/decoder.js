@@ -1,9 +1,9 @@
 /**
  * The page's side of the library's worker: boots it when it is first needed, replaces it when it has
- * died, and forgets streams that are no longer referenced.
+ * died, and forgets answers that are no longer referenced.
  *
  * One worker serves any number of streams. When it dies, everything that waits for it rejects, every
- * stream of it ends with an error, and the next stream gets a new worker.
+ * answer of it ends with an error, and whoever needs Python next gets a new worker.
  */
 
 import { makeCalls, whenGone } from "./messages.js";
@@ -103,6 +103,9 @@ export class DecoderWorker {
     if (typeof Worker === "undefined")
       throw new DetokError("detok decodes in a Worker; there is none here. Call it in a browser.");
     const files = runtimeUrl === undefined ? ownFiles() : undefined;
+    // Files of their own, which a page with the other runtime does not download.
+    const booter =
+      runtime === "pyodide" ? new URL("./boot-pyodide.js", import.meta.url).href : undefined;
     const installer =
       install === "micropip" ? new URL("./micropip.js", import.meta.url).href : undefined;
     const folder = files
@@ -152,7 +155,7 @@ export class DecoderWorker {
     wait();
     /** @type {Promise<RuntimeInfo>} */
     this.ready = this.calls
-      .call("boot", { runtime, installer, runtimeUrl: folder.href, files, cache, lock })
+      .call("boot", { runtime, booter, installer, runtimeUrl: folder.href, files, cache, lock })
       .then(
         (info) => {
           this.booted = true;
@@ -198,13 +201,13 @@ export class DecoderWorker {
     if (this.dead) throw this.dead;
     const stream = ++lastStream;
     this.streams.set(stream, new WeakRef(listener));
-    dropped?.register(listener, { worker: this, stream }, listener);
+    dropped.register(listener, { worker: this, stream }, listener);
     return stream;
   }
 
   /** @param {number} stream @param {Listener} listener */
   remove(stream, listener) {
-    dropped?.unregister(listener);
+    dropped.unregister(listener);
     this.forget(stream);
   }
 
@@ -229,11 +232,8 @@ export class DecoderWorker {
 
 let lastStream = 0;
 
-/** @type {FinalizationRegistry<{worker: DecoderWorker, stream: number}> | undefined} */
-const dropped =
-  typeof FinalizationRegistry === "undefined"
-    ? undefined
-    : new FinalizationRegistry(({ worker, stream }) => worker.forget(stream));
+/** @type {FinalizationRegistry<{worker: DecoderWorker, stream: number}>} */
+const dropped = new FinalizationRegistry(({ worker, stream }) => worker.forget(stream));
 
 /** The workers that streams share, by runtime. @type {Map<string, DecoderWorker>} */
 const shared = new Map();

@@ -5,8 +5,7 @@
  * strings; with `output: "deltas"` objects `{channel, text}`. Held: what detok_py holds.
  */
 
-import { asDetokError, decoderWorker } from "./decoder.js";
-import { graphemes } from "./graphemes.js";
+import { Decoder } from "./create-decoder.js";
 
 /**
  * @typedef {object} TextOptions
@@ -37,28 +36,8 @@ import { graphemes } from "./graphemes.js";
  * @property {unknown} [error]
  */
 
-/**
- * Deltas as they are shown, of whole graphemes if wanted. A change of channel ends a grapheme.
- * @param {"character" | "grapheme"} unit
- * @returns {(deltas: [string, string][], over: boolean) => Delta[]}
- */
-export function shaper(unit) {
-  const whole = unit === "grapheme" ? graphemes() : undefined;
-  let channel = "content";
-  return (deltas, over) => {
-    /** @type {[string, string][]} */
-    const out = [];
-    for (const [its, text] of deltas) {
-      if (whole && its !== channel) out.push([channel, whole.flush()]);
-      channel = its;
-      out.push([its, whole ? whole.feed(text) : text]);
-    }
-    if (over && whole) out.push([channel, whole.flush()]);
-    return /** @type {Delta[]} */ (
-      out.filter(([, text]) => text).map(([its, text]) => ({ channel: its, text }))
-    );
-  };
-}
+/** Symbols that may wait for Python before a writer waits. */
+const MOST_WAITING = 1 << 10;
 
 /**
  * The stream with async iteration, which Safari's streams do not have.
@@ -90,9 +69,8 @@ export function iterable(stream) {
 export class DetokStream {
   /** @param {TextOptions & StreamOptions & import("./decoder.js").RuntimeOptions} [options] */
   constructor(options = {}) {
-    const { vocabulary, output = "text", unit = "character", signal, promptIds } = options;
-    const shape = shaper(unit);
-    const worker = decoderWorker(options);
+    const { signal } = options;
+    const decoder = new Decoder(options);
     /** @type {(end: StreamEnd) => void} */
     let tell = () => {};
     /** Why it ended: resolves once, and never rejects. @type {Promise<StreamEnd>} */
@@ -114,7 +92,6 @@ export class DetokStream {
     const end = (reason, error) => {
       if (over) return;
       over = true;
-      worker.remove(stream, listener);
       signal?.removeEventListener("abort", onAbort);
       // A stream that is closed or errored already stays as it is.
       if (reason === "cancelled" || reason === "error") out.error(error);
@@ -129,39 +106,45 @@ export class DetokStream {
     // An AbortError is a wish to stop; any other error is the source's.
     const onWriterAbort = (/** @type {any} */ reason) =>
       end(reason === undefined || reason?.name === "AbortError" ? "cancelled" : "error", reason);
-    /** @type {import("./decoder.js").Listener} */
-    const listener = { take() {}, fail: (error) => end("error", error) };
-    const stream = worker.add(listener);
-    /** Ask Python for a step and show it. @param {string} method @param {unknown[]} data */
-    const step = async (method, ...data) => {
+    /** @param {string | Delta[]} given */
+    const show = (given) => {
+      if (over) return;
+      const parts = typeof given === "string" ? [given].filter(Boolean) : given;
+      for (const part of parts) out.enqueue(part);
+      if (parts.length) serve();
+      if (decoder.finishReason) end(decoder.finishReason);
+    };
+    /** @type {Promise<void> | undefined} */
+    let coming;
+    /** Show what comes late, as soon as it comes. */
+    const follow = async () => {
       try {
-        /** @type {[deltas: [string, string][], reason: "stop" | "eos" | null]} */
-        const [deltas, reason] = await worker.ask(method, stream, ...data);
-        if (over) return;
-        const shown = shape(deltas, reason !== null || method === "flush");
-        const text = shown.map(({ channel, text }) => (channel === "content" ? text : "")).join("");
-        const parts = output === "deltas" ? shown : text ? [text] : [];
-        for (const part of parts) out.enqueue(part);
-        if (parts.length) serve();
-        if (reason !== null || method === "flush") end(reason ?? "end");
+        show(await decoder.ready());
+      } catch (error) {
+        end("error", error);
+      }
+      coming = undefined;
+    };
+    /** @param {() => string | Delta[]} decode */
+    const step = (decode) => {
+      if (over) return;
+      try {
+        show(decode());
       } catch (error) {
         end("error", error);
         throw error;
       }
+      if (decoder.waiting) coming ??= follow();
     };
-    // Not awaited here: chunks that come meanwhile wait in the stream's own queue.
-    const open = async () => {
-      await worker.keep(vocabulary);
-      await worker.ready;
-      if (over) return;
-      const told = {
-        ...options,
-        vocabulary: vocabulary?.sha256,
-        promptIds: promptIds && asIds(promptIds),
-      };
-      await worker.calls.call("ask", "open_text", stream, JSON.stringify(told));
+    /**
+     * Wait until all that was written is decoded; what becomes certain of it can be read then.
+     * Rejects if the stream has failed.
+     */
+    this.ready = async () => {
+      while (coming) await coming;
+      const { error } = over ? await this.finished : {};
+      if (error) throw error;
     };
-    const opened = open();
     /** @type {ReadableStream<any>} */
     this.readable = iterable(
       new ReadableStream(
@@ -185,57 +168,20 @@ export class DetokStream {
         controller.signal?.addEventListener("abort", () => onWriterAbort(controller.signal.reason));
       },
       async write(chunk) {
-        await opened;
         while (!served && !over)
           await new Promise((/** @type {(value: void) => void} */ resolve) => (wished = resolve));
-        if (over) return;
-        let data;
-        try {
-          data = vocabulary ? asIds(chunk) : asBytes(chunk);
-        } catch (error) {
-          end("error", error);
-          throw error;
-        }
-        if (!data.length) return;
-        if (vocabulary) await step("feed_ids", JSON.stringify(data));
-        else await step("feed_bytes", data);
+        // Chunks that come while Python is asked go to it together, up to a bound.
+        if (decoder.waiting > MOST_WAITING) await coming;
+        step(() => decoder.push(chunk));
       },
       async close() {
-        await opened;
-        await step("flush");
+        step(() => decoder.flush());
+        await coming;
       },
       abort: onWriterAbort,
     });
-    opened.catch((error) => end("error", asDetokError(error)));
+    decoder.begun.catch((error) => end("error", error));
     if (signal?.aborted) onAbort();
     else signal?.addEventListener("abort", onAbort);
   }
-}
-
-/** @param {unknown} chunk @returns {Uint8Array} */
-function asBytes(chunk) {
-  if (chunk instanceof Uint8Array) return chunk;
-  if (chunk instanceof ArrayBuffer) return new Uint8Array(chunk);
-  if (ArrayBuffer.isView(chunk))
-    return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-  throw new TypeError(
-    `DetokStream without a vocabulary takes bytes (a BufferSource), not ${chunk === null ? "null" : typeof chunk}; for token ids give it a vocabulary.`,
-  );
-}
-
-/** @param {unknown} chunk @returns {number[]} */
-function asIds(chunk) {
-  const ids =
-    typeof chunk === "number"
-      ? [chunk]
-      : Array.isArray(chunk)
-        ? chunk
-        : ArrayBuffer.isView(chunk) && !(chunk instanceof DataView)
-          ? Array.from(/** @type {any} */ (chunk), Number)
-          : undefined;
-  if (!ids?.every((id) => Number.isSafeInteger(id)))
-    throw new TypeError(
-      "DetokStream with a vocabulary takes token ids: a whole number, an array of them, or a typed array.",
-    );
-  return ids;
 }

@@ -22,3 +22,26 @@ export function graphemes() {
     },
   };
 }
+
+/**
+ * Deltas as they are shown, of whole graphemes if wanted. A change of channel ends a grapheme.
+ * @param {"character" | "grapheme"} unit
+ * @returns {(deltas: [string, string][], over: boolean) => import("./detok-stream.js").Delta[]}
+ */
+export function shaper(unit) {
+  const whole = unit === "grapheme" ? graphemes() : undefined;
+  let channel = "content";
+  return (deltas, over) => {
+    /** @type {[string, string][]} */
+    const out = [];
+    for (const [its, text] of deltas) {
+      if (whole && its !== channel) out.push([channel, whole.flush()]);
+      channel = its;
+      out.push([its, whole ? whole.feed(text) : text]);
+    }
+    if (over && whole) out.push([channel, whole.flush()]);
+    return /** @type {import("./detok-stream.js").Delta[]} */ (
+      out.filter(([, text]) => text).map(([its, text]) => ({ channel: its, text }))
+    );
+  };
+}

@@ -1,6 +1,7 @@
 /** The public names of detok in a page. Importing it does nothing; the first stream starts the worker. */
 
 export { Answer, connect } from "./connect.js";
+export { createDecoder, Decoder } from "./create-decoder.js";
 export { DetokError, shutDown, warmUp } from "./decoder.js";
 export { DetokStream } from "./detok-stream.js";
 export { graphemes } from "./graphemes.js";

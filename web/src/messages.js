@@ -28,8 +28,7 @@ export function answerCalls(port, methods) {
     const { call, id, args } = data;
     try {
       const method = Object.hasOwn(methods, call) ? methods[call] : undefined;
-      if (!method)
-        throw new TypeError(`no method ${call}: there are ${Object.keys(methods).join(", ")}`);
+      if (!method) throw new TypeError(`no method ${call}`);
       port.postMessage({ reply: id, value: await method(...args) });
     } catch (thrown) {
       const error = /** @type {CodedError} */ (

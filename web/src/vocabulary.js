@@ -25,7 +25,7 @@ import { DecoderWorker, DetokError, asDetokError, base, decoderWorker } from "./
  * @typedef {LoadOptions & import("./decoder.js").RuntimeOptions} Options
  */
 
-const MAGIC = ["detok\u0001", "detok\u0002"]; // versions 1 and 2
+const MAGIC = "detok"; // a version follows
 
 /**
  * Load a vocabulary. Rejects with a DetokError if it is damaged, missing, or not the wanted one.
@@ -104,7 +104,7 @@ async function check(bytes, wanted, options) {
 /** @param {Blob} file @param {string} name @param {Options} options @returns {Promise<Uint8Array>} */
 async function packed(file, name, options) {
   // A file that is named as packed is never taken for a tokenizer file.
-  if (name.endsWith(".detok") || MAGIC.includes(await file.slice(0, 6).text()))
+  if (name.endsWith(".detok") || (await file.slice(0, 5).text()) === MAGIC)
     return new Uint8Array(await file.arrayBuffer());
   const worker = new DecoderWorker({ ...options, runtime: "pyodide" });
   try {

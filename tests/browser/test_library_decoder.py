@@ -1,0 +1,258 @@
+"""createDecoder in a page: a loop of one's own, whose steps come out of a table.
+
+What must come out is the core's business, and is taken from it, push by push.
+"""
+
+import gzip
+import hashlib
+import itertools
+import json
+import lzma
+import random
+
+import pytest
+from bridge_rig import VOCABULARY
+
+import detok_py as d
+
+pytestmark = pytest.mark.one_browser
+
+URL = f"/vocabulary/{VOCABULARY.sha256}.detok"
+# What each push gives, with what was late; then what the end gives, and why the text has ended.
+PUSHED = """async ([options, runs, url]) => {
+  if (url) options.vocabulary = await lib.loadVocabulary(url, { ...options, cache: false });
+  const out = [];
+  for (const symbols of runs) {
+    const decoder = await lib.createDecoder(options);
+    const pushes = [];
+    for (const one of symbols) {
+      const at_once = typeof one === "number" ? decoder.push(one) : decoder.feed(fromHex(one));
+      pushes.push(at_once + (await decoder.ready()));
+      if (decoder.finishReason) break;
+    }
+    const rest = decoder.flush() + (await decoder.ready());
+    out.push([pushes, rest, decoder.finishReason]);
+  }
+  return out;
+}"""
+
+
+def pushed(detokenizer, ids):
+    return [detokenizer.push(i) for i in ids], detokenizer.flush(), "end"
+
+
+@pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
+def test_each_push_gives_what_the_core_gives(library, runtime):
+    words = [*"naïve ".encode(), 256, 257, 0x9F, 0x98, 0x80, 258, 0xFF, 33]
+    rng = random.Random(14)
+    runs = [rng.choices(words, k=24) for _ in range(40)]
+    seen = library.evaluate(PUSHED, [{"runtime": runtime}, runs, URL])
+    expected = [list(pushed(d.Detokenizer(VOCABULARY), run)) for run in runs]
+    assert seen == expected
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama2", "bert"])
+def test_random_ids_of_real_vocabularies_give_with_each_push_what_the_core_gives(
+    library, served, data, name, tmp_path
+):
+    file = data / "tokenizers" / name / "tokenizer.json.xz"
+    if not file.exists():
+        pytest.skip(f"{name}'s tokenizer.json is not in the test data")
+    (tmp_path / "tokenizer.json").write_bytes(lzma.decompress(file.read_bytes()))
+    vocabulary = d.load_tokenizer(tmp_path / "tokenizer.json").vocabulary
+    served.given[f"{name}.detok"] = (200, {}, vocabulary.pack())
+    rng = random.Random(name)
+    usual = [i for i in range(len(vocabulary)) if i not in vocabulary.eos_ids]
+    runs = [rng.choices(usual if n % 2 else usual[:400], k=200) for n in range(20)]
+    seen = library.evaluate(
+        PUSHED, [{"runtime": "micropython", "unknown": "skip"}, runs, f"/given/{name}.detok"]
+    )
+    for run, got in zip(runs, seen, strict=True):
+        detokenizer = d.Detokenizer(vocabulary, unknown="skip")
+        assert got == list(pushed(detokenizer, run)), run
+
+
+def test_stops_and_tags_are_what_a_chat_stream_makes_of_them(library):
+    text = "<think>hm</think>one ST OP STOP two"
+    runs = [[byte.hex() for byte in (bytes([n]) for n in text.encode())]]
+    options = {"runtime": "micropython", "stop": ["STOP"], "reasoning": True}
+    [[pushes, rest, reason]] = library.evaluate(PUSHED, [options, runs, None])
+    assert ("".join(pushes), rest, reason) == ("one ST OP ", "", "stop")
+    assert pushes[len("<think>hm</think>one ST OP STO")] == ""
+    assert pushes[len("<think>hm</think>one S")] == ""
+    assert pushes[len("<think>hm</think>one ST")] == "ST "
+
+
+# The text of each byte of many short sequences, as one SHA-256.
+DIGEST = """async ([alphabet, length]) => {
+  const decoder = { create: (await import("/src/create-decoder.js")).Decoder };
+  const count = alphabet.length ** length, lines = [];
+  let digest = "";
+  const sum = async (text) => Array.from(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))), (b) => b.toString(16).padStart(2, "0")).join("");
+  for (let n = 0; n < count; n++) {
+    const one = new decoder.create();
+    let line = "";
+    for (let k = 0, left = n; k < length; k++, left = Math.floor(left / alphabet.length))
+      line += one.feed(new Uint8Array([alphabet[left % alphabet.length]])) + "|";
+    lines.push(line + one.flush());
+    if (lines.length === 65536 || n === count - 1) digest = await sum(digest + lines.splice(0).join("\\n"));
+  }
+  return digest;
+}"""
+
+
+def digest_of(alphabet, length):
+    digest, lines = "", []
+    for sequence in itertools.product(alphabet, repeat=length):
+        stream = d.StreamingDetokenizer()
+        line = "".join([stream.feed(bytes([byte])) + "|" for byte in reversed(sequence)])
+        lines.append(line + stream.flush())
+        if len(lines) == 65536:
+            digest = hashlib.sha256((digest + "\n".join(lines)).encode()).hexdigest()
+            lines = []
+    if lines:
+        digest = hashlib.sha256((digest + "\n".join(lines)).encode()).hexdigest()
+    return digest
+
+
+# Bytes on both sides of each border of the Unicode Standard's table 3-7, and some within.
+EDGES = [0x00, 0x61, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1]
+EDGES += [0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFE, 0xFF]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("alphabet", "length"),
+    [
+        (list(range(256)), 1),
+        (list(range(0, 256, 5)), 2),
+        pytest.param(list(range(256)), 2, marks=pytest.mark.full),
+        pytest.param(EDGES, 4, marks=pytest.mark.full),
+    ],
+)
+def test_the_browsers_decoder_gives_with_each_byte_what_the_core_gives(library, alphabet, length):
+    """Bytes take the browser's TextDecoder: this is why they may."""
+    assert library.evaluate(DIGEST, [alphabet, length]) == digest_of(alphabet, length)
+
+
+# ---------------------------------------------------------------- the table
+
+
+def test_bytes_alone_start_no_worker(open_library):
+    page = open_library()
+    seen = page.evaluate(
+        """async () => {
+          const decoder = await lib.createDecoder();
+          const text = decoder.feed(fromHex("c3")) + decoder.feed(fromHex("a9e2")) + decoder.flush();
+          const parts = await partsOf(sourceOf(bytesOf("né")).pipeThrough(new lib.DetokStream({ unit: "grapheme" })));
+          return [text, parts.join(""), workers.length];
+        }"""
+    )
+    assert seen == ["é\ufffd", "né", 0]
+
+
+def test_what_was_met_once_does_not_wake_the_worker_again(open_library):
+    page = open_library()
+    seen = page.evaluate(
+        """async (url) => {
+          const options = { runtime: "micropython", vocabulary: await lib.loadVocabulary(url), stop: ["STOP"] };
+          const ids = [...new TextEncoder().encode("naïve 你好 STO "), 256, 258];
+          const run = async () => {
+            const decoder = await lib.createDecoder(options);
+            let late = 0, text = "";
+            for (const id of ids) { text += decoder.push(id); late += decoder.waiting > 0; text += await decoder.ready(); }
+            return [text + decoder.flush() + (await decoder.ready()), late];
+          };
+          const [first, late] = await run();
+          await sleep(300); // the common ids are asked for meanwhile
+          let messages = 0;
+          const worker = workers.at(-1), post = worker.postMessage;
+          worker.postMessage = (...given) => (messages++, post.apply(worker, given));
+          const parts = await partsOf(sourceOf(ids).pipeThrough(new lib.DetokStream(options)));
+          return [first === parts.join(""), first === (await run())[0], late > 0, messages];
+        }""",
+        URL,
+    )
+    assert seen == [True, True, True, 0]
+
+
+def test_what_is_held_can_be_asked_for(library):
+    seen = library.evaluate(
+        """async (url) => {
+          const vocabulary = await lib.loadVocabulary(url);
+          const ids = await lib.createDecoder({ runtime: "micropython", vocabulary, stop: ["STOP"] });
+          ids.feed([83, 84, 0xe4, 0xbd]);
+          await ids.ready();
+          const bytes = await lib.createDecoder();
+          bytes.feed(fromHex("61f09f98"));
+          const before = bytes.held;
+          bytes.feed(fromHex("80"));
+          return [ids.held, before, bytes.held];
+        }""",
+        URL,
+    )
+    none = {"bytes": 0, "text": ""}
+    assert seen == [{"bytes": 2, "text": "ST"}, {"bytes": 3, "text": ""}, none]
+
+
+def test_an_id_that_is_refused_is_an_error_and_the_stream_goes_on(library):
+    seen = library.evaluate(
+        """async (url) => {
+          const vocabulary = await lib.loadVocabulary(url);
+          const decoder = await lib.createDecoder({ runtime: "micropython", vocabulary });
+          const first = decoder.push(104);
+          const late = await outcome(decoder.ready());
+          decoder.push(99999);
+          const unknown = await outcome(decoder.ready());
+          const again = await outcome((async () => decoder.feed([105, 99999]))());
+          const after = decoder.push(105) + (await decoder.ready()) + decoder.flush() + (await decoder.ready());
+          return [first + late, unknown.split(":")[0], again.split(":")[0], after];
+        }""",
+        URL,
+    )
+    assert seen == ["h", "DetokError", "DetokError", "i"]
+
+
+def test_a_table_that_is_full_begins_anew_in_the_middle_of_streams(open_library):
+    page = open_library()
+    rng = random.Random(3)
+    runs = [rng.choices([*b"STOPabc ", 0xE4, 0xBD, 0xA0, 256, 258], k=40) for _ in range(12)]
+    page.evaluate("async () => { (await import('/src/step-table.js')).StepTable.most = 7; }")
+    seen = page.evaluate(PUSHED, [{"runtime": "micropython"}, runs, URL])
+    assert seen == [list(pushed(d.Detokenizer(VOCABULARY), run)) for run in runs]
+
+
+@pytest.mark.full
+def test_twenty_megabytes_in_one_write_are_no_reason_to_wait(library):
+    seen = library.evaluate(
+        """async () => {
+          const options = { runtime: "micropython", stop: ["STOP"] };
+          const bytes = new Uint8Array(20_000_000).fill(97);
+          for (let at = 1000; at < bytes.length; at += 50_000) bytes[at] = 0xff;
+          const whole = sourceOf([bytes]).pipeThrough(new lib.DetokStream(options));
+          let characters = 0;
+          for await (const part of whole) characters += part.length;
+          return characters;
+        }"""
+    )
+    assert seen == 20_000_000
+
+
+def test_goldens_are_decoded_as_they_are_written(library, served, data, tmp_path):
+    """Natural text of many languages, push by push."""
+    file = data / "tokenizers" / "qwen3" / "tokenizer.json.xz"
+    if not file.exists():
+        pytest.skip("qwen3's tokenizer.json is not in the test data")
+    (tmp_path / "tokenizer.json").write_bytes(lzma.decompress(file.read_bytes()))
+    vocabulary = d.load_tokenizer(tmp_path / "tokenizer.json").vocabulary
+    served.given["qwen3.detok"] = (200, {}, vocabulary.pack())
+    with gzip.open(data / "golden" / "qwen3" / "stream.jsonl.gz", "rt", encoding="utf-8") as lines:
+        cases = [json.loads(line) for line in itertools.islice(lines, 60)]
+    cases = [
+        case for case in cases if case["skip"] and not vocabulary.eos_ids.intersection(case["ids"])
+    ][:12]
+    runs = [case["ids"][:60] for case in cases]
+    seen = library.evaluate(PUSHED, [{"runtime": "micropython"}, runs, "/given/qwen3.detok"])
+    for run, (pushes, rest, _) in zip(runs, seen, strict=True):
+        assert (pushes, rest) == pushed(d.Detokenizer(vocabulary), run)[:2]

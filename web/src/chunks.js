@@ -1,0 +1,29 @@
+/** What a caller may give as a chunk: token ids or bytes, in whatever holds them. */
+
+/** @param {unknown} chunk @returns {number[]} */
+export function asIds(chunk) {
+  const ids =
+    typeof chunk === "number"
+      ? [chunk]
+      : Array.isArray(chunk)
+        ? chunk
+        : ArrayBuffer.isView(chunk) && !(chunk instanceof DataView)
+          ? Array.from(/** @type {any} */ (chunk), Number)
+          : undefined;
+  if (!ids?.every((id) => Number.isSafeInteger(id)))
+    throw new TypeError(
+      "DetokStream with a vocabulary takes token ids: a whole number, an array of them, or a typed array.",
+    );
+  return ids;
+}
+
+/** @param {unknown} chunk @returns {Uint8Array} */
+export function asBytes(chunk) {
+  if (chunk instanceof Uint8Array) return chunk;
+  if (chunk instanceof ArrayBuffer) return new Uint8Array(chunk);
+  if (ArrayBuffer.isView(chunk))
+    return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  throw new TypeError(
+    `DetokStream without a vocabulary takes bytes (a BufferSource), not ${chunk === null ? "null" : typeof chunk}; for token ids give it a vocabulary.`,
+  );
+}
