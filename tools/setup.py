@@ -1,8 +1,8 @@
 """Build what a `make` target needs, and nothing that is there already.
 
 `python tools/setup.py demo|check|test|real-uis` brings .venv/, node_modules/ and .build/ to what
-the pinned files say. A step has a stamp in .build/stamps/ with the hash of its sources: while the
-hash holds and the result exists, the step costs nothing. Steps of one row run side by side.
+the pinned files say. While the hash of a step's sources is that of its stamp in .build/stamps/, and
+the result exists, the step costs nothing. Steps of one row run side by side.
 """
 
 import fcntl
@@ -13,11 +13,12 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import toolchain
-from toolchain import BUILD, PYTHON, ROOT, SetupFailed, install, run
+from toolchain import BUILD, PYTHON, ROOT, SetupFailed, install, install_if_there, run
 
 RUNTIME = BUILD / "runtime"
 
@@ -33,47 +34,27 @@ class Step(NamedTuple):
 
 def tool(*words: str) -> Callable[[], object]:
     """Return a step's work: run a tool of this folder."""
-    return lambda: run(list(words), f"{words[1]} failed.")
+    return partial(run, list(words), f"{words[1]} failed.")
 
 
-def group(name: str, without: str = "") -> Callable[[], object]:
-    """Return a step's work: install a dependency group.
-
-    `without` is what is lost where a group has no wheel for the machine; "" if nothing works then.
-    """
-
-    def work() -> None:
-        try:
-            install(name)
-        except SetupFailed as error:
-            if not without:
-                raise
-            print(f"left out: requirements/{name}.txt; {without}. {error}", flush=True)
-
-    return work
-
-
-def write_manifest(folder: Path) -> None:
+def write_manifest() -> None:
     """Write manifest.json: {file: {bytes, sha256}} for every file that a page may ask for."""
+    files = {f.name: f.read_bytes() for f in sorted(RUNTIME.iterdir()) if f.name != "manifest.json"}
     lines = {
-        path.name: {
-            "bytes": path.stat().st_size,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        }
-        for path in sorted(folder.iterdir())
-        if path.name != "manifest.json" and path.suffix != ".br"
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in files.items()
     }
-    (folder / "manifest.json").write_text(json.dumps(lines, indent=1) + "\n")
+    (RUNTIME / "manifest.json").write_text(json.dumps(lines, indent=1) + "\n")
 
 
 SOURCES = ("detok_py/**/*.py", "tools/layout.py", "pyproject.toml")
 VENV = ".venv/pyvenv.cfg"
 R = ".build/runtime/"
 STEPS = {
-    "serve": Step("the server's packages", ("requirements/serve.txt", VENV), (".venv/bin/uvicorn",), group("serve")),
-    "engine": Step("llama.cpp", ("requirements/engine.txt", VENV), (), group("engine", "the scripted engine remains")),
-    "mpy": Step("MicroPython's compiler", ("requirements/mpy.txt", VENV), (), group("mpy", "MicroPython compiles the modules at its start")),
-    "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (".venv/bin/pytest",), group("dev")),
+    "serve": Step("the server's packages", ("requirements/serve.txt", VENV), (".venv/bin/uvicorn",), partial(install, "serve")),
+    "engine": Step("llama.cpp", ("requirements/engine.txt", VENV), (), partial(install_if_there, "engine", "the scripted engine remains")),
+    "mpy": Step("MicroPython's compiler", ("requirements/mpy.txt", VENV), (), partial(install_if_there, "mpy", "MicroPython compiles the modules at its start")),
+    "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (".venv/bin/pytest",), partial(install, "dev")),
     "project": Step("detok_py in place", ("pyproject.toml", VENV), (".venv/bin/detok",), toolchain.install_project),
     "npm": Step("the packages from npm", ("package-lock.json",), ("node_modules/pyodide/pyodide.mjs",), toolchain.install_node_packages),
     "micropip": Step("micropip", ("requirements/micropip.txt",), (".build/wheels",), toolchain.fetch_micropip),
@@ -129,11 +110,11 @@ def fingerprint(step: Step) -> str:
 
 
 def bring_up(name: str) -> bool:
-    """Do a step unless it is done; print one line for what was done. Returns whether it was."""
+    """Do a step unless it is done, and print one line for it. Returns whether it was done now."""
     step, stamp = STEPS[name], BUILD / "stamps" / name
     key = fingerprint(step)
-    done = stamp.exists() and stamp.read_text() == key
-    if done and all(any(ROOT.glob(result)) for result in step.results):
+    made = all(any(ROOT.glob(result)) for result in step.results)
+    if made and stamp.exists() and stamp.read_text() == key:
         return False
     began = time.monotonic()
     step.work()
@@ -143,8 +124,7 @@ def bring_up(name: str) -> bool:
 
 
 def main(words: list[str]) -> int:
-    rows = TARGETS.get(words[0]) if len(words) == 1 else None
-    if rows is None:
+    if len(words) != 1 or words[0] not in TARGETS:
         print(f"usage: setup.py {'|'.join(TARGETS)}", file=sys.stderr)
         return 2
     for folder in (BUILD / "stamps", RUNTIME, Path.home()):
@@ -155,12 +135,11 @@ def main(words: list[str]) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX)
             toolchain.make_venv()
             toolchain.find_node()
-            changed = [changed for row in rows for changed in list(pool.map(bring_up, row))]
-            if any(changed):
-                write_manifest(RUNTIME)
+            done = [now for row in TARGETS[words[0]] for now in list(pool.map(bring_up, row))]
+            if any(done):
+                write_manifest()
     except SetupFailed as error:
-        print(f"set-up failed: {error}", file=sys.stderr)
-        return 1
+        sys.exit(f"set-up failed: {error}")
     except KeyboardInterrupt:
         return 130
     return 0

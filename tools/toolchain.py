@@ -125,6 +125,16 @@ def install(group: str, target: Path | None = None, *options: str) -> None:
     run(command, f"{trouble} (For another index set UV_DEFAULT_INDEX.)", environment)
 
 
+def install_if_there(group: str, without: str) -> None:
+    """Install a dependency group that has no wheel for some machines; `without` is what is lost
+    there, and is printed.
+    """
+    try:
+        install(group)
+    except SetupFailed as error:
+        print(f"left out: requirements/{group}.txt; {without}. {error}", flush=True)
+
+
 def install_project() -> None:
     """Install detok_py in place: pytest finds the kit's plugin, and .venv has the command detok."""
     command = [*uv(), "pip", "install", "--quiet", "--no-config", "--no-deps"]
