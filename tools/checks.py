@@ -97,6 +97,9 @@ def pytest(tier: str, *words: str, **environment: str) -> Outcome:
         command += ["-p", "no:randomly"]
     if os.environ.get("CI") or os.environ.get("TERM", "dumb") == "dumb":
         command += ["--color=no"]
+    # A test that waits for what never comes is a failure with a name, and not the end of the run.
+    if tier != "soak":
+        command += ["--timeout=300"]
     outcome = run(
         [*command, f"--tier={tier}", *words], **{"DETOK_PROFILE": PROFILES[tier], **environment}
     )
