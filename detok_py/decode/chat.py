@@ -128,9 +128,14 @@ class ChatStream:
         self._fast_left = self._fast_limit
         self._plain = self._channels.plain
 
-    def reset(self) -> None:
-        """Forget everything, the detokenizer's prompt included, and begin a new answer."""
-        self.detokenizer.reset()
+    def reset(self, prompt_ids: Iterable[int] = ()) -> None:
+        """Forget everything, the detokenizer's prompt included, and begin a new answer, after
+        `prompt_ids`.
+        """
+        ids = list(prompt_ids)
+        if ids and self._push is None:
+            raise ValueError("prompt_ids need a detokenizer that takes ids; this one takes bytes.")
+        self.detokenizer.reset(*([ids] if ids else []))
         self._channels.reset()
         self._begin()
 

@@ -215,6 +215,15 @@ def test_rollback_counts_the_characters_of_each_channel() -> None:
     assert c.push(BANG) == [("reasoning", "!")]
 
 
+def test_reset_begins_an_answer_behind_another_prompt() -> None:
+    c = chat()
+    c.push(HELLO)
+    c.reset(iter([WORLD, HALF]))
+    assert (c.push(REST), c.tokens) == ([("content", "😀")], 1)
+    with pytest.raises(ValueError, match="takes bytes"):
+        ChatStream(StreamingDetokenizer()).reset([1])
+
+
 def test_a_copy_is_independent() -> None:
     c = chat(stop=["STOP"])
     c.feed([HALF])
