@@ -456,10 +456,10 @@ class Channels:
         self.flush_into(out)
         return out
 
-    def flush_into(self, out: list[Delta]) -> None:
-        """End the text; append what was held to `out`."""
+    def flush_into(self, out: list[Delta], trim_end: bool = True) -> None:
+        """End the text; append what was held to `out`, without the artifacts at its end."""
         if self.stopped is None and not self._ended:
-            self._end_segment(out, self.held, True)
+            self._end_segment(out, self.held, trim_end)
         self._node = 0
         self._ended = True
         self._set_plain()

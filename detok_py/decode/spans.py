@@ -121,8 +121,11 @@ class Trace:
             stage = self.text[at]
             out: list[Owned] = []
             for char in chars:
-                self.queues[at].append(char)
                 text = stage.feed(char.text)
+                if text == char.text and not self.queues[at] and not stage.held:
+                    out.append(char)
+                    continue
+                self.queues[at].append(char)
                 if not isinstance(stage, WholeText):  # that holds everything
                     out += self._settle_text(at, text, len(stage.held))
             chars = out
