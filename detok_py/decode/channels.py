@@ -39,7 +39,7 @@ text; elsewhere it is text. The states, and the tags that lead from one to anoth
 from typing import Any, NamedTuple, Sequence
 
 from .stage import common
-from .stop_strings import stop_words
+from .stop_strings import check_text, stop_words
 from .utf8 import ended
 from .word_search import EDGE, KEPT, LEAD, PASSIVE, STOP, STOPS, WordSearch
 
@@ -337,6 +337,8 @@ class Channels:
 
     def feed(self, text: str) -> list[Delta]:
         """Take text; return the deltas that are certain."""
+        if text.__class__ is not str:
+            check_text(text)
         delta = self.plain.get(text)
         if delta is not None:
             return [delta]
@@ -486,3 +488,8 @@ class Channels:
         other = Channels(**self.options)
         other.load(self.save())
         return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> "Channels":
+        return self.copy()

@@ -432,6 +432,11 @@ class ChatStream:
         other.load(self.save())
         return other
 
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> "ChatStream":
+        return self.copy()
+
 
 def _sequence(ids: Any) -> tuple[Any, ...]:
     try:

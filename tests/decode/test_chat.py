@@ -1,7 +1,9 @@
 """ChatStream: ids or bytes in, deltas out; ends of text, limits, tags that are special tokens."""
 
+import copy
 import json
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -335,11 +337,14 @@ def test_reset_begins_an_answer_behind_another_prompt() -> None:
         ChatStream(StreamingDetokenizer()).reset([1])
 
 
-def test_a_copy_is_independent() -> None:
+@pytest.mark.parametrize("copied", [ChatStream.copy, copy.copy, copy.deepcopy])
+def test_a_copy_is_independent(copied: Callable[[ChatStream], ChatStream]) -> None:
     c = chat(stop=["STOP"])
     c.feed([HALF])
-    fork = c.copy()
+    fork = copied(c)
     assert (c.push(REST), fork.push(BANG)) == ([("content", "😀")], [("content", "\ufffd!")])
+    c.feed([CALL, BANG, UNCALL])
+    assert (c.calls, fork.calls) == (["!"], [])
 
 
 def test_feeding_after_the_end_is_refused_until_reset() -> None:

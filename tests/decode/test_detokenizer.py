@@ -394,3 +394,14 @@ def test_tables_stay_bounded_on_silent_and_unknown_ids():
     t.feed(range(1000, 60_000))
     assert all(len(tables.items) <= 256 for tables in v._memo.values())
     assert all(len(tables.items) <= 1 for tables in t.vocabulary._memo.values())
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_id_that_equals_an_integer_is_this_integer_whether_or_not_it_came_before(known):
+    for refused in (0.5, "0", b"0", None, float("nan"), float("inf"), [0]):
+        t = of_bytes()
+        if known:
+            t.push(0)
+        with pytest.raises(VocabularyError):
+            t.push(refused)
+        assert (t.push(0.0), t.push(0)) == ("caf", "caf")
