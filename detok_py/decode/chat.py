@@ -11,7 +11,7 @@ ones.
 
 from typing import Any, Iterable, Sequence
 
-from .channels import CONTENT, Channels, Delta
+from .channels import CONTENT, EVERY, Channels, Delta
 from .stop_strings import stop_words
 from .utf8 import ended
 from .word_search import STOP, WordSearch
@@ -57,8 +57,8 @@ class ChatStream:
         detokenizer: Any,
         stop: Any = (),
         eos_ids: Iterable[int] | None = (),
-        reasoning: tuple[str, str] | None = ("<think>", "</think>"),
-        tools: tuple[str, str] | None = ("<tool_call>", "</tool_call>"),
+        reasoning: str | Sequence[Any] | None = ("<think>", "</think>"),
+        tools: Sequence[Any] | None = ("<tool_call>", "</tool_call>"),
         start: str = "content",
         trim_artifacts: bool | Sequence[str] = True,
         *,
@@ -98,7 +98,7 @@ class ChatStream:
         self._tags: dict[int, str] = {}  # tags that are special tokens which are skipped
         self._showing: Any = None  # the same detokenizer, but one that shows special tokens
         if vocabulary is not None and getattr(detokenizer, "skip_special_tokens", False):
-            for tag in (reasoning or ()) + (tools or ()):
+            for tag in self._channels.tags:
                 i = vocabulary.find(tag.encode())
                 if i is not None:
                     self._tags[i] = tag
@@ -452,16 +452,28 @@ def _records_spans(detokenizer: Any) -> bool:
         return False
 
 
-def strip_thinking(text: str, open: str = "<think>", close: str = "</think>") -> str:
+def strip_thinking(
+    text: str,
+    open: str = "<think>",
+    close: str = "</think>",
+    *,
+    start: str = "content",
+    every: bool = False,
+) -> str:
     """Return a whole text without its reasoning: the content that a ChatStream with these tags
     would give.
 
     The first `open` begins the reasoning, the first `close` after that ends it, all later tags are
-    text; reasoning that is never closed goes to the end. White space and tool calls stay.
+    text; with `every` each block is reasoning. Reasoning that is never closed goes to the end. With
+    `start="reasoning"` the text begins within it, for templates that open the block in the prompt.
+    White space and tool calls stay.
 
     >>> strip_thinking("<think>2+2 is 4</think>Four."), strip_thinking("a <b> c"), strip_thinking("So <think>far")
     ('Four.', 'a <b> c', 'So ')
+    >>> strip_thinking("2+2 is 4</think>Four.", start="reasoning")
+    'Four.'
     """
-    channels = Channels(reasoning=(open, close), tools=None, trim_artifacts=False)
+    tags = (open, close, EVERY) if every else (open, close)
+    channels = Channels(reasoning=tags, tools=None, start=start, trim_artifacts=False)
     deltas = channels.feed(text) + channels.flush()
     return "".join([delta.text for delta in deltas if delta.channel == "content"])

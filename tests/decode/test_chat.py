@@ -243,6 +243,27 @@ def test_tags_that_are_special_tokens_are_recognised_by_their_ids(
     assert c.calls == ["!"]
 
 
+@pytest.mark.parametrize("skip", [True, False])
+def test_repeated_blocks_and_open_calls_are_recognised_by_the_ids_of_their_tags(skip: bool) -> None:
+    c = ChatStream(
+        Detokenizer(SMALL, skip_special_tokens=skip),
+        reasoning="all",
+        tools=[("<tool_call>", None), ("<eos>", "x")],
+        eos_ids=None,
+    )
+    ids = [THINK, HELLO, UNTHINK, BANG, THINK, LINE, UNTHINK, WORLD, CALL, BANG, CALL, HELLO]
+    assert [tuple(delta) for delta in c.feed(ids)] == [
+        ("reasoning", "Hello"),
+        ("content", "!"),
+        ("reasoning", "\n"),
+        ("content", " world"),
+        ("tool_call", "!"),
+        ("tool_call", "Hello"),
+    ]
+    fork = c.copy()
+    assert (c.flush(), fork.flush(), c.calls, fork.calls) == ([], [], *[["!", "Hello"]] * 2)
+
+
 def test_the_text_of_a_tag_counts_as_its_id_does() -> None:
     c = ChatStream(
         Detokenizer(Vocabulary.from_bytes([b"<th", b"ink>", b"a", b"<think>"], special_ids=[3]))
@@ -377,3 +398,10 @@ def test_options_about_ids_are_refused_for_bytes(options: dict[str, object]) -> 
 )
 def test_strip_thinking_returns_the_content_of_a_whole_text(text: str, content: str) -> None:
     assert strip_thinking(text) == content
+
+
+def test_strip_thinking_can_begin_within_reasoning_and_strip_every_block() -> None:
+    text = "so</think>Four<think>.</think>!"
+    assert strip_thinking(text, start="reasoning") == "Four<think>.</think>!"
+    assert strip_thinking(text, start="reasoning", every=True) == "Four!"
+    assert strip_thinking("<think>" + text, start="reasoning", every=True) == "Four!"
