@@ -58,11 +58,8 @@ class Machine:
         best = None
         todo = [(state, rest)]
         for state, rest in todo:
-            for out, then in [
-                (self.ends[state], -1),
-                (self.breaks[state], -1),
-                *self.steps[state].values(),
-            ]:
+            others = [(self.ends[state], -1), (self.breaks[state], -1)]
+            for out, then in others + list(self.steps[state].values()):
                 n = common(out, rest)
                 if n < len(out):
                     best = out[n:] if best is None else best[: common(best, out[n:])]
