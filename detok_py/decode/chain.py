@@ -100,6 +100,10 @@ class Chain:
             text += self._from(at + 1, stage.flush())
         return text + self.join.flush()
 
+    def omit(self, text: str) -> None:
+        """Leave out what comes next, as far as it is the beginning of `text`."""
+        self.join.omit(text)
+
     @property
     def held(self) -> bytes:
         """What waits: text as UTF-8, then the bytes of an unfinished character or run."""
@@ -185,9 +189,15 @@ class Apart:
             text += self.chain.push(item)
         return self.text.feed(text)
 
+    def omit(self, text: str) -> None:
+        """Leave out what comes next, as far as it is the beginning of `text`."""
+        (self.text if self.rules else self.chain).omit(text)
+
     def end_run(self) -> str:
         """Begin the chain anew; return what it held."""
         text = self.chain.flush() if self.place == 1 else ""
+        if self.chain.join.rest:
+            self.text.omit(self.chain.join.rest)
         self.chain.state = self.begin
         return text
 

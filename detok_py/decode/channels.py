@@ -34,12 +34,16 @@ text; elsewhere it is text. The states, and the tags that lead from one to anoth
     ANSWER       the answer after reasoning; a further open tag of reasoning is text
     TOOL_CALL    a call that began in CONTENT
     ANSWER_CALL  a call that began in ANSWER
+
+Each pair of tags has a state REASONING, TOOL_CALL and ANSWER_CALL of its own. From ANSWER, open tags
+of reasoning lead on only where every block is reasoning ("all"). A call whose tag has no close tag
+ends where the next call opens, or with the text.
 """
 
 from typing import Any, NamedTuple, Sequence
 
 from .stage import common
-from .stop_strings import stop_words
+from .stop_strings import check_text, stop_words
 from .utf8 import ended
 from .word_search import EDGE, KEPT, LEAD, PASSIVE, STOP, STOPS, WordSearch
 
@@ -52,30 +56,10 @@ ANSWER = "answer"
 TOOL_CALL = "tool_call"
 ANSWER_CALL = "answer's tool_call"
 
-# The channel that each state's text belongs to.
-_CHANNELS = {
-    CONTENT: CONTENT,
-    REASONING: REASONING,
-    PROMPTED: REASONING,
-    ANSWER: CONTENT,
-    TOOL_CALL: TOOL_CALL,
-    ANSWER_CALL: TOOL_CALL,
-}
-
 OPEN_REASONING = "open reasoning"
 CLOSE_REASONING = "close reasoning"
 OPEN_CALL = "open call"
 CLOSE_CALL = "close call"
-
-_TRANSITIONS = {
-    (CONTENT, OPEN_REASONING): REASONING,
-    (REASONING, CLOSE_REASONING): ANSWER,
-    (PROMPTED, CLOSE_REASONING): ANSWER,
-    (CONTENT, OPEN_CALL): TOOL_CALL,
-    (TOOL_CALL, CLOSE_CALL): CONTENT,
-    (ANSWER, OPEN_CALL): ANSWER_CALL,
-    (ANSWER_CALL, CLOSE_CALL): ANSWER,
-}
 
 # Artifacts: markers that engines let through at the ends of an answer, from the chat templates of
 # Qwen and other ChatML models, Llama 2 to 4, Phi, Gemma 2 to 4, DeepSeek, Cohere, gpt-oss.
@@ -199,31 +183,56 @@ class ArtifactSearch(WordSearch):
         self._memo[key] = value
 
 
-def _tag_pair(pair: Any, option: str) -> tuple[str, str]:
-    """Return a pair of tags; ("", "") for None."""
-    tags = ("", "") if pair is None else tuple(pair)
-    if pair is not None and (
-        isinstance(pair, str)
-        or len(tags) != 2
-        or not all(isinstance(tag, str) and tag for tag in tags)
-    ):
-        raise ValueError(
-            option
-            + " must be None or a pair of non-empty tags (open, close), not "
-            + repr(pair)[:60]
-            + "."
-        )
-    return tags[0], tags[1]
+EVERY = "all"  # behind a pair of tags: every block between them is reasoning, not the first alone
+
+
+def _tag_pairs(pairs: Any, option: str) -> list[tuple[str, str, bool]]:
+    """Return pairs of tags as (open, close, whether every block counts); a tag that a call doesn't
+    have to close is "".
+    """
+    if pairs is None:
+        return []
+    if pairs == EVERY and option == "reasoning":
+        pairs = ("<think>", "</think>", EVERY)
+    many = [pairs]
+    if isinstance(pairs, (list, tuple)) and pairs and not isinstance(pairs[0], str):
+        many = list(pairs)
+    found = []
+    for pair in many:
+        tags = tuple(pair) if isinstance(pair, (list, tuple)) else ()
+        every = len(tags) == 3 and tags[2] == EVERY and option == "reasoning"
+        if every:
+            tags = tags[:2]
+        closes = not (option == "tools" and len(tags) == 2 and tags[1] is None)
+        if not closes:
+            tags = tags[:1]
+        if len(tags) != 1 + closes or not all(isinstance(tag, str) and tag for tag in tags):
+            raise ValueError(
+                option
+                + " must be None or a pair of non-empty tags (open, close), or a list of such pairs, not "
+                + repr(pairs)[:60]
+                + "."
+            )
+        found.append((tags[0], tags[1] if closes else "", every))
+    return found
+
+
+def _numbered(state: str, at: int) -> str:
+    """Return the name of a state of the pair of tags at an index."""
+    return state + " " + str(at + 1) if at else state
 
 
 class Channels:
     """Text to deltas: content, reasoning, tool calls.
 
-    `reasoning` and `tools` are pairs of tags, or None. The first open tag of reasoning anywhere in
-    the answer begins it, the first close tag after that ends it, and later tags of reasoning are
-    text. There can be many tool calls; the first close tag ends a call. Nothing is nested, no white
-    space is trimmed. `start` is the channel that the text begins in: "reasoning" if the chat
-    template has opened the block in the prompt; an open tag at the very beginning, which repeats
+    `reasoning` and `tools` are pairs of tags (open, close), lists of such pairs, or None. The first
+    open tag of reasoning anywhere in the answer begins it, its first close tag after that ends it,
+    and later tags of reasoning are text. Behind a pair, "all" makes every block reasoning: (open,
+    close, "all"), or "all" alone for `<think>`. There can be many tool calls; the first close tag
+    ends a call. A call that has no close tag, (open, None), ends where the next call opens, or with
+    the text. Nothing is nested, no white space is trimmed. `start` is the channel that the text
+    begins in: "reasoning" if the chat template has opened the block in the prompt (any close tag
+    ends it); an open tag at the very beginning, which repeats
     it, is then dropped. `stop` strings end the text: in the content only, or, if `stop_scope` is
     "everywhere" instead of "content", in all channels. `include_stop` shows them. With
     `trim_artifacts`, markers of chat templates are dropped where the whole text begins or ends with
@@ -255,8 +264,8 @@ class Channels:
         *,
         include_stop: bool = False,
         stop_scope: str = "content",
-        reasoning: tuple[str, str] | None = ("<think>", "</think>"),
-        tools: tuple[str, str] | None = ("<tool_call>", "</tool_call>"),
+        reasoning: str | Sequence[Any] | None = ("<think>", "</think>"),
+        tools: Sequence[Any] | None = ("<tool_call>", "</tool_call>"),
         start: str = "content",
         trim_artifacts: bool | Sequence[str] = True,
     ) -> None:
@@ -264,17 +273,19 @@ class Channels:
             raise ValueError(
                 'stop_scope must be "content" or "everywhere", not ' + repr(stop_scope) + "."
             )
-        think, unthink = _tag_pair(reasoning, "reasoning")
-        call, uncall = _tag_pair(tools, "tools")
-        if think and think == call:
-            raise ValueError(
-                "reasoning and tools must not have the same open tag, " + repr(think) + "."
-            )
+        thoughts = _tag_pairs(reasoning, "reasoning")
+        calls = _tag_pairs(tools, "tools")
+        opens = [pair[0] for pair in thoughts + calls]
+        for word in opens:
+            if opens.count(word) > 1:
+                raise ValueError(
+                    "reasoning and tools must not have the same open tag, " + repr(word) + "."
+                )
         if start not in (CONTENT, REASONING, TOOL_CALL):
             raise ValueError(
                 'start must be "content", "reasoning" or "tool_call", not ' + repr(start) + "."
             )
-        if (start == REASONING and not think) or (start == TOOL_CALL and not call):
+        if (start == REASONING and not thoughts) or (start == TOOL_CALL and not calls):
             option = "reasoning" if start == REASONING else "tools"
             raise ValueError("start is " + repr(start) + ", so " + option + " must have tags.")
         self.options: dict[str, Any] = {
@@ -293,19 +304,35 @@ class Channels:
         )
         stops = tuple([(word, KEPT if include_stop else STOP) for word in stop_words(stop)])
         everywhere = stops if stop_scope == "everywhere" else ()
-        open_reasoning = ((think, OPEN_REASONING),) if think else ()
-        open_call = ((call, OPEN_CALL),) if call else ()
-        in_reasoning = everywhere + ((unthink, CLOSE_REASONING),)
-        in_call = everywhere + ((uncall, CLOSE_CALL),) + edges
-        # The words that each state searches for.
-        self._words: dict[str, tuple[tuple[str, str], ...]] = {
-            CONTENT: stops + open_reasoning + open_call + edges,
-            ANSWER: stops + open_call + edges,
-            REASONING: in_reasoning + edges,
-            PROMPTED: in_reasoning + ((think, LEAD),) + edges,
-            TOOL_CALL: in_call,
-            ANSWER_CALL: in_call,
-        }
+        self.tags = [tag for pair in thoughts + calls for tag in pair[:2] if tag]
+        # For each state its channel, the words that it searches for, and where its tags lead.
+        self._states: dict[str, tuple[str, tuple[tuple[str, str], ...], dict[str, str]]] = {}
+
+        def add(state: str, channel: str, active: Any, tags: list[tuple[str, str, str]]) -> None:
+            words = active + tuple([(word, kind) for word, kind, _ in tags]) + edges
+            self._states[state] = channel, words, {word: to for word, kind, to in tags}
+
+        for state, call_state, blocks in (
+            (CONTENT, TOOL_CALL, thoughts),
+            (ANSWER, ANSWER_CALL, [pair for pair in thoughts if pair[2]]),
+        ):
+            new_calls = [
+                (word, OPEN_CALL, _numbered(call_state, at))
+                for at, (word, _, _) in enumerate(calls)
+            ]
+            new_thoughts = [
+                (pair[0], OPEN_REASONING, _numbered(REASONING, thoughts.index(pair)))
+                for pair in blocks
+            ]
+            add(state, CONTENT, stops, new_thoughts + new_calls)
+            for at, (_, close, _) in enumerate(calls):
+                ends = [(close, CLOSE_CALL, state)] if close else new_calls
+                add(_numbered(call_state, at), TOOL_CALL, everywhere, ends)
+        closes = [(pair[1], CLOSE_REASONING, ANSWER) for pair in thoughts]
+        for at, end in enumerate(closes):
+            add(_numbered(REASONING, at), REASONING, everywhere, [end])
+        leads = [(pair[0], LEAD, "") for pair in thoughts]
+        add(PROMPTED, REASONING, everywhere, leads + closes)
         self.reset()
 
     def reset(self) -> None:
@@ -334,17 +361,23 @@ class Channels:
     @property
     def open_call(self) -> str | None:
         """The text, so far, of a tool call that no close tag has ended; None outside of one."""
-        return self._call if self.channel == TOOL_CALL else None
+        is_open = self.channel == TOOL_CALL and not (self._ended and self._needs_no_close())
+        return self._call if is_open else None
+
+    def _needs_no_close(self) -> bool:
+        return CLOSE_CALL not in [kind for _, kind in self._states[self._state][1]]
 
     def expects(self, tag: str) -> bool:
         """Say whether `tag` would be a tag now, not text."""
-        for word, kind in self._words[self._state]:
+        for word, kind in self._states[self._state][1]:
             if word == tag and kind not in STOPS and kind != EDGE:
                 return kind != LEAD or self._at_start
         return False
 
     def feed(self, text: str) -> list[Delta]:
         """Take text; return the deltas that are certain."""
+        if text.__class__ is not str:
+            check_text(text)
         delta = self.plain.get(text)
         if delta is not None:
             return [delta]
@@ -390,7 +423,7 @@ class Channels:
                 self.stopped = word
                 self._set_plain()
                 return
-            self._turn(kind)
+            self._turn(kind, word)
             begin = at
         self._emit_certain(out, whole, -1 if no_stop_after else 0)
         if memorable and not begin and len(text) <= _MAX_TOKEN:
@@ -441,18 +474,18 @@ class Channels:
             text = out.pop().text + text
         out.append(Delta(channel, text))
 
-    def _turn(self, tag: str) -> None:
+    def _turn(self, kind: str, tag: str) -> None:
         """Go to the state that a tag leads to."""
-        if tag == CLOSE_CALL:
+        if self.channel == TOOL_CALL:
             self.calls.append(self._call)
         self._call = ""
-        self._new_call = tag == OPEN_CALL
-        self._enter(_TRANSITIONS[self._state, tag])
+        self._new_call = kind == OPEN_CALL
+        self._enter(self._states[self._state][2][tag])
 
     def _enter(self, state: str) -> None:
         self._state = state
-        self.channel = _CHANNELS[state]
-        self._search = ArtifactSearch.shared(self._words[state])
+        self.channel, words, _ = self._states[state]
+        self._search = ArtifactSearch.shared(words)
         self._node = 0
         self.held = ""
 
@@ -464,10 +497,12 @@ class Channels:
         self.flush_into(out)
         return out
 
-    def flush_into(self, out: list[Delta]) -> None:
-        """End the text; append what was held to `out`."""
+    def flush_into(self, out: list[Delta], trim_end: bool = True) -> None:
+        """End the text; append what was held to `out`, without the artifacts at its end."""
         if self.stopped is None and not self._ended:
-            self._end_segment(out, self.held, True)
+            self._end_segment(out, self.held, trim_end)
+        if self.channel == TOOL_CALL and not self._ended and self._needs_no_close():
+            self.calls.append(self._call)
         self._node = 0
         self._ended = True
         self._set_plain()
@@ -494,3 +529,8 @@ class Channels:
         other = Channels(**self.options)
         other.load(self.save())
         return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> "Channels":
+        return self.copy()

@@ -11,7 +11,8 @@ ones.
 
 from typing import Any, Iterable, Sequence
 
-from .channels import Channels, Delta
+from .channels import CONTENT, EVERY, Channels, Delta
+from .stop_strings import stop_words
 from .utf8 import ended
 from .word_search import STOP, WordSearch
 
@@ -24,16 +25,18 @@ class ChatStream:
     `detokenizer` is a `Detokenizer` (chunks are ids), a `StreamingDetokenizer` (chunks are bytes),
     or anything with their methods. `stop` are strings that end the answer, in the content only
     unless `stop_scope` is "everywhere"; `include_stop` shows them. `eos_ids` end it too, in
-    addition to those of the vocabulary, and are never shown; with None no id ends it. `stop_ids` are ids, or sequences of
-    ids, that end it as stop strings do. Within the first `min_tokens` ids nothing ends the answer,
+    addition to those of the vocabulary, and are never shown; with None no id ends it. `stop_ids` are
+    ids, or sequences of ids, that end it as stop strings do: a sequence that begins outside of the
+    content is none unless `stop_scope` is "everywhere". Within the first `min_tokens` ids nothing ends the answer,
     neither an id nor a stop string in their text; after `max_tokens` ids the answer is over.
     `reasoning`, `tools`, `start` and `trim_artifacts` are those of `Channels`. A tag that is a
     special token of the vocabulary is recognised by its id, even if special tokens are skipped.
     Elsewhere it is an ordinary token.
 
-    `finish_reason` is None, then "stop", "eos" or "length"; later input is dropped. `flush` ends
-    the stream and returns what was held, so an end of the answer that only looked like the
-    beginning of a stop or tag is not lost. A stop discards what came after it, part of a character
+    `finish_reason` is None, then "stop", "eos" or "length"; later input is dropped, and `tokens` does
+    not count it. `flush` ends the stream and returns what was held, so an end of the answer that only
+    looked like the beginning of a stop or tag is not lost, and neither is part of a character before
+    an id that ends the answer. A stop string discards what came after it, part of a character
     included.
 
     >>> from detok_py.decode.utf8 import StreamingDetokenizer
@@ -54,8 +57,8 @@ class ChatStream:
         detokenizer: Any,
         stop: Any = (),
         eos_ids: Iterable[int] | None = (),
-        reasoning: tuple[str, str] | None = ("<think>", "</think>"),
-        tools: tuple[str, str] | None = ("<tool_call>", "</tool_call>"),
+        reasoning: str | Sequence[Any] | None = ("<think>", "</think>"),
+        tools: Sequence[Any] | None = ("<tool_call>", "</tool_call>"),
         start: str = "content",
         trim_artifacts: bool | Sequence[str] = True,
         *,
@@ -95,11 +98,15 @@ class ChatStream:
         self._tags: dict[int, str] = {}  # tags that are special tokens which are skipped
         self._showing: Any = None  # the same detokenizer, but one that shows special tokens
         if vocabulary is not None and getattr(detokenizer, "skip_special_tokens", False):
-            for tag in (reasoning or ()) + (tools or ()):
+            for tag in self._channels.tags:
                 i = vocabulary.find(tag.encode())
                 if i is not None:
                     self._tags[i] = tag
         self._watched = self._search.first.union(self._tags)
+        options = self._channels.options
+        self._everywhere = options["stop_scope"] == "everywhere"
+        # Whether a text may end the answer, so that it matters which id it came from.
+        self._stops_in_text = bool(stop_words(options["stop"]))
         self._begin()
 
     def _begin(self) -> None:
@@ -128,9 +135,14 @@ class ChatStream:
         self._fast_left = self._fast_limit
         self._plain = self._channels.plain
 
-    def reset(self) -> None:
-        """Forget everything, the detokenizer's prompt included, and begin a new answer."""
-        self.detokenizer.reset()
+    def reset(self, prompt_ids: Iterable[int] = ()) -> None:
+        """Forget everything, the detokenizer's prompt included, and begin a new answer, after
+        `prompt_ids`.
+        """
+        ids = list(prompt_ids)
+        if ids and self._push is None:
+            raise ValueError("prompt_ids need a detokenizer that takes ids; this one takes bytes.")
+        self.detokenizer.reset(*([ids] if ids else []))
         self._channels.reset()
         self._begin()
 
@@ -191,8 +203,19 @@ class ChatStream:
                 return self.push(chunk[0])
             if self._fast_left < size or not self._watched.isdisjoint(chunk):
                 return self._feed_slowly(chunk)
+            before = None
+            if self._stops_in_text:
+                if not hasattr(self.detokenizer, "save"):
+                    return self._feed_slowly(chunk)
+                before = self.save()
             text = self.detokenizer.feed(chunk)
             self._fast_left -= size
+            if before is not None and text not in self._plain:
+                out = self._deltas(text)
+                if self.finish_reason is not None:
+                    self.load(before)  # so that the ids behind the stop are not taken
+                    out = self._feed_slowly(chunk)
+                return out
         elif self._fast_left:
             text = self.detokenizer.feed(chunk)
         else:
@@ -247,32 +270,60 @@ class ChatStream:
         if self.finish_reason is not None:
             return
         self._taken += 1
-        self._waiting.append(token_id)
-        no_stop = self._taken <= self.min_tokens
-        self._state, _, match = self._search.scan(self._state, (token_id,), 0, no_stop)
-        if match is not None:
-            sequence = match.word
-            self._release(out, len(sequence))
-            if self.finish_reason is None:
-                is_eos = len(sequence) == 1 and sequence[0] in self._eos
-                self._finish("eos" if is_eos else "stop", None if is_eos else sequence)
-            return
-        no_stop_for = max(0, self.min_tokens - self._taken)
-        self._release(out, self._search.held_length(self._state, no_stop_for))
+        todo = [token_id]
+        while todo and self.finish_reason is None:
+            token_id = todo.pop(0)
+            self._waiting.append(token_id)
+            index = self._taken - len(todo)
+            no_stop = index <= self.min_tokens
+            if len(self._waiting) == 1 and not self._may_stop():
+                if token_id in self._eos and not no_stop:
+                    self._finish("eos")
+                self._release(out, 0, len(todo))
+                continue
+            self._state, _, match = self._search.scan(self._state, (token_id,), 0, no_stop)
+            if match is not None:
+                sequence = match.word
+                self._release(out, len(sequence), len(todo))
+                if self.finish_reason is not None:
+                    break
+                if len(sequence) == 1 and sequence[0] in self._eos:
+                    self._finish("eos")
+                    break
+                if self._may_stop():
+                    if self._channels.options["include_stop"]:
+                        self._release(out, 0, len(todo), True)
+                    self._finish("stop", sequence)
+                    break
+            else:
+                no_stop_for = max(0, self.min_tokens - index)
+                self._release(out, self._search.held_length(self._state, no_stop_for), len(todo))
+            if self._waiting and not self._may_stop():
+                # What waits begins behind a tag, and is no stop.
+                todo = self._waiting + todo
+                self._waiting = []
+                self._state = 0
         self._finish_if_full()
+
+    def _may_stop(self) -> bool:
+        """Say whether a stop sequence may begin now."""
+        return self._everywhere or self._channels.channel == CONTENT
 
     def _finish_if_full(self) -> None:
         full = self.max_tokens is not None and self.tokens >= self.max_tokens
         if full and self.finish_reason is None:
             self._finish("length")
 
-    def _release(self, out: list[Delta], keep: int) -> None:
-        """Decode all waiting ids except the last `keep`."""
-        index = self.tokens - len(self._waiting)
-        while len(self._waiting) > keep and self.finish_reason is None:
+    def _release(self, out: list[Delta], keep: int, later: int = 0, no_stop: bool = False) -> None:
+        """Decode all waiting ids except the last `keep`; `later` ids came after them. With `no_stop`
+        no stop string ends in their text.
+        """
+        index = self.tokens - later - len(self._waiting)
+        while len(self._waiting) > keep and self._channels.stopped is None:
             index += 1
             text = self._decode(self._waiting.pop(0))
-            self._feed_channels(out, text, index <= self.min_tokens, index < self.min_tokens)
+            within = index <= self.min_tokens
+            self._feed_channels(out, text, no_stop or within, no_stop or index < self.min_tokens)
 
     def _decode(self, token_id: int) -> str:
         tag = self._tags.get(token_id)
@@ -317,17 +368,18 @@ class ChatStream:
         out: list[Delta] = []
         if self._ended:
             return out
-        if self.finish_reason != "stop":
-            self._release(out, 0)
-        if self.finish_reason != "stop":
+        self._release(out, 0)
+        # A stop sequence that is shown is no artifact, and its text no other stop.
+        shows_stop = self._channels.options["include_stop"] and self.finish_reason == "stop"
+        if self._channels.stopped is None:
             text = self.detokenizer.flush()
-            self._feed_channels(out, text, 0 < self.tokens <= self.min_tokens)
+            self._feed_channels(out, text, shows_stop or 0 < self.tokens <= self.min_tokens)
         else:
             try:
                 self.detokenizer.flush()  # discard what came after the stop
             except UnicodeError:
                 pass
-        self._channels.flush_into(out)
+        self._channels.flush_into(out, not shows_stop)
         self._ended = True
         self._set_fast_path()
         self._count(out)
@@ -399,6 +451,11 @@ class ChatStream:
         other.load(self.save())
         return other
 
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> "ChatStream":
+        return self.copy()
+
 
 def _sequence(ids: Any) -> tuple[Any, ...]:
     try:
@@ -414,16 +471,28 @@ def _records_spans(detokenizer: Any) -> bool:
         return False
 
 
-def strip_thinking(text: str, open: str = "<think>", close: str = "</think>") -> str:
+def strip_thinking(
+    text: str,
+    open: str = "<think>",
+    close: str = "</think>",
+    *,
+    start: str = "content",
+    every: bool = False,
+) -> str:
     """Return a whole text without its reasoning: the content that a ChatStream with these tags
     would give.
 
     The first `open` begins the reasoning, the first `close` after that ends it, all later tags are
-    text; reasoning that is never closed goes to the end. White space and tool calls stay.
+    text; with `every` each block is reasoning. Reasoning that is never closed goes to the end. With
+    `start="reasoning"` the text begins within it, for templates that open the block in the prompt.
+    White space and tool calls stay.
 
     >>> strip_thinking("<think>2+2 is 4</think>Four."), strip_thinking("a <b> c"), strip_thinking("So <think>far")
     ('Four.', 'a <b> c', 'So ')
+    >>> strip_thinking("2+2 is 4</think>Four.", start="reasoning")
+    'Four.'
     """
-    channels = Channels(reasoning=(open, close), tools=None, trim_artifacts=False)
+    tags = (open, close, EVERY) if every else (open, close)
+    channels = Channels(reasoning=tags, tools=None, start=start, trim_artifacts=False)
     deltas = channels.feed(text) + channels.flush()
     return "".join([delta.text for delta in deltas if delta.channel == "content"])

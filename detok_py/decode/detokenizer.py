@@ -7,6 +7,11 @@ Most tokens come in the default state, that of a text that has begun and of whic
 don't change it. Then a push is one look into a table, which fills itself. For other tokens it is a
 step from one small state to another, which is remembered too. The chain of rules runs only for
 what is new.
+
+Every push is bounded: it takes time in proportion to the text of its token, times the number of
+rules, and to the text that it puts out, whatever came before (rules.py has the limits). The first
+Detokenizer with a clean-up of spaces, or with replacements behind the join, takes up to a tenth of
+a second to be made.
 """
 
 from typing import Any, Iterable, NamedTuple
@@ -15,7 +20,7 @@ from ..errors import DetokError, VocabularyError
 from .chain import Apart, Chain
 from .rules import Rules, read_rules
 from .spans import Trace
-from .stage import Item, State, tuples
+from .stage import RAW, Item, State, tuples
 from .utf8 import check_errors, decode_utf8, ended
 from .vocabulary import Vocabulary
 
@@ -47,8 +52,11 @@ class Tables:
 class Detokenizer:
     """Token ids to text: `push` one id, `feed` many, `flush` at the end.
 
-    `vocabulary` has the table and the decoder rules. `prompt_ids` go through the same rules first,
-    and their text is discarded: so a prompt may end inside a character, or decide a leading space.
+    `vocabulary` has the table and the decoder rules. `prompt_ids` go through the same rules first, so
+    a prompt may end inside a character, or decide a leading space. The text that comes, joined, is
+    that of the prompt and all further ids without the text of the prompt alone. Where that is not
+    its beginning (the prompt alone ends in U+FFFD, say, for half a character that is completed
+    later), what the two texts begin with in common is left out.
     `skip_special_tokens` leaves special tokens out, and halves of a character join across them. `byte_fallback` is "utf8" (a run of byte tokens is a UTF-8 stream) or "hf" (as
     Hugging Face decodes it: one bad byte turns the whole run into U+FFFD, so the run is held until
     it ends). `errors` is a policy of `StreamingDetokenizer`. `unknown` is "error" (VocabularyError
@@ -118,10 +126,28 @@ class Detokenizer:
         self._find_row()
         ids = list(prompt_ids)
         if ids:
-            self.feed(ids)
+            self._omit_prompt(self.feed(ids))
             self._shown = 0
-            if self._trace is not None:
-                self._trace.begin()
+
+    def _omit_prompt(self, certain: str) -> None:
+        """Leave out of what comes next what it has in common with the text that the prompt ends in,
+        behind what was `certain` of it.
+
+        The end of a prompt can be held: a byte run, an unfinished character. It is in the prompt's
+        own text all the same.
+        """
+        chain = self._current_chain()
+        state = chain.state
+        try:
+            text = chain.flush()
+        except UnicodeError:  # under "strict" an unfinished character has no text
+            text = chain.flush()
+        chain.state = state
+        if text:
+            chain.omit(text)
+            self._find_row()
+        if self._trace is not None:
+            self._trace.begin(certain + text)
 
     def _find_row(self) -> None:
         """Take the state from the chain, and find its row of the table if it is small enough to
@@ -283,8 +309,7 @@ class Detokenizer:
                     return text
                 self._current_chain().join.run = held
             else:
-                join = self._current_chain().join
-                text, join.run = decode_utf8(bytes(join.run) + data, self.errors)
+                text = self._current_chain().join.feed(Item(RAW, "", data))
             self._find_row()
             return text
         before = self._state, self._row, self._is_default

@@ -173,19 +173,19 @@ class ByteRuns:
     def __init__(self, byte_fallback: str, errors: str) -> None:
         self.byte_fallback = byte_fallback
         self.errors = errors
-        self.run = b""
+        self.run = bytearray()
 
     @property
     def held(self) -> bytes:
-        return self.run
+        return bytes(self.run)
 
     @property
     def state(self) -> State:
-        return self.run.hex() if self.run else ""
+        return bytes(self.run).hex() if self.run else ""
 
     @state.setter
     def state(self, state: State) -> None:
-        self.run = bytes.fromhex(state)
+        self.run = bytearray(bytes.fromhex(state))
 
     def feed(self, item: Item) -> list[Item]:
         item = _byte_token(item)
@@ -195,7 +195,7 @@ class ByteRuns:
         return []
 
     def flush(self) -> list[Item]:
-        run, self.run = self.run, b""
+        run, self.run = bytes(self.run), bytearray()
         if not run:
             return []
         if self.byte_fallback == "utf8":

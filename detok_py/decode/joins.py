@@ -6,14 +6,14 @@ unfinished character, or the byte run that `WholeRuns` can't be sure of.
 
 from typing import Callable
 
-from .stage import RAW, Item, State, TextStage, common
+from .stage import RAW, Item, JoinedText, State, common
 from .utf8 import bad_byte, decode_end, decode_utf8
 
 
 class Join:
     """Items → text: bytes as UTF-8, by maximal subparts; text as it is."""
 
-    def __init__(self, errors: str, make_text: Callable[[], TextStage]) -> None:
+    def __init__(self, errors: str, make_text: Callable[[], JoinedText]) -> None:
         self.errors = errors
         self.text = make_text()
         self.run = b""  # an unfinished character
@@ -29,6 +29,15 @@ class Join:
     @state.setter
     def state(self, state: State) -> None:
         self.run, self.text.state = bytes.fromhex(state[0]), state[1]
+
+    @property
+    def rest(self) -> str:
+        """What is still to be left out."""
+        return self.text.rest
+
+    def omit(self, text: str) -> None:
+        """Leave out what comes next, as far as it is the beginning of `text`."""
+        self.text.omit(text)
 
     def feed(self, item: Item) -> str:
         if item.kind == RAW:
@@ -58,7 +67,7 @@ class WholeRuns:
     "strict" a bad run has no text, so there is one future, and `Join` will do.)
     """
 
-    def __init__(self, errors: str, make_text: Callable[[], TextStage]) -> None:
+    def __init__(self, errors: str, make_text: Callable[[], JoinedText]) -> None:
         self.errors = errors
         self.good = make_text()
         self.bad = make_text()
@@ -69,9 +78,11 @@ class WholeRuns:
         self.tail = b""  # its last bytes, an unfinished character
         self.is_bad = 0  # 1 in a run that is known to be bad, of which nothing is held
         self.differ = 0  # 1 once the futures differ in the first character that was not shown
-        # What the run has put out in each future, without what was shown.
+        # What the run has put out in each future, without what was shown. One future can be far
+        # ahead of the other; the parts before `good_at` and `bad_at` are empty.
         self.good_out: list[str] = []
         self.bad_out: list[str] = []
+        self.good_at = self.bad_at = 0
 
     @property
     def held_text(self) -> str:
@@ -91,8 +102,22 @@ class WholeRuns:
         run, tail, self.is_bad, self.differ, outs, self.good.state, bad = state
         self.run, self.tail = bytearray(bytes.fromhex(run)), bytes.fromhex(tail)
         self.good_out, self.bad_out = [outs[0]], [outs[1]]
+        self.good_at = self.bad_at = 0
         if run:
             self.bad.state = bad
+
+    @property
+    def rest(self) -> str:
+        """What is still to be left out behind a run."""
+        return self.good.rest
+
+    def omit(self, text: str) -> None:
+        """Leave out what comes next, as far as it is the beginning of `text`, in both futures."""
+        self.good_out = [_omit(self.good, "".join(self.good_out), text)]
+        if self.run:
+            self.bad_out = [_omit(self.bad, "".join(self.bad_out), text)]
+        # One of the futures is the text that the prompt ends in.
+        self.differ = self.good_at = self.bad_at = 0
 
     def feed(self, item: Item) -> str:
         if item.kind != RAW:
@@ -115,13 +140,24 @@ class WholeRuns:
         if text:
             self.good_out.append(self.good.feed(text))
         self.bad_out.append(self.bad.feed(spelled))
-        if self.differ:
-            return ""
-        good, bad = "".join(self.good_out), "".join(self.bad_out)
-        n = common(good, bad)
-        self.good_out, self.bad_out = [good[n:]], [bad[n:]]
-        self.differ = 1 if n < len(good) and n < len(bad) else 0
-        return good[:n]
+        return "" if self.differ else self.take_shared()
+
+    def take_shared(self) -> str:
+        """Take from the beginnings of both futures what they have in common."""
+        good, bad = self.good_out, self.bad_out
+        shared = ""
+        while not self.differ and self.good_at < len(good) and self.bad_at < len(bad):
+            one, other = good[self.good_at], bad[self.bad_at]
+            n = common(one, other)
+            shared += one[:n]
+            good[self.good_at], bad[self.bad_at] = one[n:], other[n:]
+            if n == len(one):
+                self.good_at += 1
+            if n == len(other):
+                self.bad_at += 1
+            elif n < len(one):
+                self.differ = 1
+        return shared
 
     def end_run(self) -> str:
         out = ""
@@ -135,3 +171,13 @@ class WholeRuns:
 
     def flush(self) -> str:
         return self.end_run() + self.good.flush()
+
+
+def _omit(stage: JoinedText, out: str, text: str) -> str:
+    """Return what has come out of a stage without what it has in common with `text`; the rest of
+    `text` is left out of what comes next.
+    """
+    n = common(out, text)
+    if n == len(out):
+        stage.omit(text[n:])
+    return out[n:]

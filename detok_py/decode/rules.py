@@ -11,11 +11,22 @@ that could not be streamed exactly raise TokenizerFormatError:
     before the join  Replace, Strip, Metaspace, WordPiece, CTC, ByteFallback in any order;
                      BPEDecoder with nothing behind it but Metaspace
     behind the join  Replace, Strip, Metaspace, ByteLevel, Fuse
+
+The bound: what a token costs depends on the length of its own text and on the rules, not on what
+came before it. So rules that could make a long text of a short one, or that have very much to look
+for, are refused too: more than MAX_RULES of them, a text or count above MAX_SIZE, replacements that
+make a text more than MAX_GROWTH times as long.
 """
 
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 from ..errors import TokenizerFormatError
+
+# No tokenizer is known that has more than 5 rules, a text of more than 10 characters, a Strip of more
+# than one, or a replacement that is longer than what it replaces.
+MAX_RULES = 32
+MAX_SIZE = 64
+MAX_GROWTH = 256
 
 # The rules of a vocabulary whose tokens are bytes.
 BYTES: dict[str, Any] = {"type": "Bytes"}
@@ -93,6 +104,7 @@ def read_rules(decoder: dict[str, Any] | None, clean_up: bool = False) -> Rules:
     tokens: list[Rule] = []
     text: list[Rule] = []
     joined = ""
+    growth = 1
     for at, rule in enumerate(found):
         kind = kinds[at]
         if kind not in _KNOWN or (kind == "Bytes" and at):
@@ -109,13 +121,33 @@ def read_rules(decoder: dict[str, Any] | None, clean_up: bool = False) -> Rules:
                 f"decoder {kind} behind BPEDecoder is not supported; supported there are Metaspace and Fuse"
             )
         if kind != "Fuse":
-            (text if joined else tokens).append(_read(rule))
+            read = _read(rule)
+            growth *= _growth(read)
+            (text if joined else tokens).append(read)
         following = kinds[at + 1 : at + 2]
         if kind not in _BEFORE or (kind == "ByteFallback" and following in ([], ["Fuse"])):
             joined = joined or kind
+    if len(found) > MAX_RULES or growth > MAX_GROWTH:
+        raise TokenizerFormatError(
+            f"decoder: {len(found)} rules that can make a text {growth} times as long are not "
+            f"supported; supported are {MAX_RULES} rules and {MAX_GROWTH} times"
+        )
     if clean_up:
         text.append(CLEAN_UP)
     return Rules(tokens, text)
+
+
+def _growth(rule: Rule) -> int:
+    """Return how many times as long a rule can make a text."""
+    if rule.kind == "Replace":
+        at_every_place = rule.replace or not rule.find
+        return len(rule.put) + 1 if at_every_place else max(1, -(-len(rule.put) // len(rule.find)))
+    # These put a space in the place of a text, which can be empty and is then everywhere.
+    return (
+        2
+        if (rule.kind == "BPEDecoder" and not rule.find) or (rule.kind == "CTC" and not rule.put)
+        else 1
+    )
 
 
 def byte_level_first(decoder: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -190,6 +222,10 @@ def _read(rule: dict[str, Any]) -> Rule:
         is_count = value.__class__ is int and value >= 0
         if not (is_count if wanted is int else isinstance(value, wanted)):
             raise _wrong(kind, name, wanted.__name__, value)
+        if (value if wanted is int else len(value) if wanted is str else 0) > MAX_SIZE:
+            raise _wrong(
+                kind, name, f"at most {MAX_SIZE}" + ("" if wanted is int else " characters"), value
+            )
         if kind in ("Strip", "Metaspace") and place == "find" and len(value) != 1:
             raise _wrong(kind, name, "one character", value)
     if kind == "Metaspace":
@@ -200,6 +236,8 @@ def _read(rule: dict[str, Any]) -> Rule:
         fields["put"] = " " if keeps else ""  # for the first token
     if kind == "Replace":
         fields["find"], is_regex = _pattern(rule)
+        if not is_regex and len(fields["find"]) > MAX_SIZE:
+            raise _wrong(kind, "pattern", f"at most {MAX_SIZE} characters", fields["find"])
         if is_regex:
             fields["replace"] = _substitution(fields["find"], fields["put"])
     return _rule(kind, **fields)

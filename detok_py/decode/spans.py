@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .chain import Apart, Chain
 from .item_stages import token_stages
 from .stage import APART, Item, State, tuples
-from .text_stages import AsItIs, text_stages
+from .text_stages import AfterPrompt, WholeText, text_stages
 from .utf8 import bad_byte, subparts
 
 # A character, or a byte, with the first and the last token that it comes from.
@@ -37,19 +37,23 @@ class Trace:
         self.previous = 0  # the token before
         self.token = 0  # tokens that were pushed since the prompt
         self.length = 0  # characters of the text so far
+        self.rest = ""  # text to leave out behind a prompt, as far as it has not come yet
         self.spans: list[list[int]] = []  # [first, last, anchor]; first is -1 without characters
 
     def begin_run(self) -> None:
         """Begin the rules anew."""
         chain = self.chain
         _, self.items = token_stages(chain.rules.tokens, chain.byte_fallback, chain.errors)
-        self.join = chain.join_class(chain.errors, AsItIs)
+        self.join = chain.join_class(chain.errors, AfterPrompt)
         self.run: list[OwnedByte] = []  # bytes that were fed to the join, and are not settled
         self.out = ""  # what the join has put out of them
         self.text[: self.of_run] = text_stages(chain.rules.text, chain.errors)
 
-    def begin(self) -> None:
-        """Forget the prompt's characters: count characters and tokens from here."""
+    def begin(self, prompt: str) -> None:
+        """Forget the characters of `prompt`, which was the text so far: count characters and tokens
+        from here, and leave out the end of it that is still to come.
+        """
+        self.rest = prompt[self.length :]
         shift = self.token
         self.spans = []
         self.length = self.token = 0
@@ -117,10 +121,20 @@ class Trace:
             stage = self.text[at]
             out: list[Owned] = []
             for char in chars:
+                text = stage.feed(char.text)
+                if text == char.text and not self.queues[at] and not stage.held:
+                    out.append(char)
+                    continue
                 self.queues[at].append(char)
-                out += self._settle_text(at, stage.feed(char.text), len(stage.held))
+                if not isinstance(stage, WholeText):  # that holds everything
+                    out += self._settle_text(at, text, len(stage.held))
             chars = out
         for char in chars:
+            if self.rest:
+                is_known, self.rest = char.text == self.rest[0], self.rest[1:]
+                if is_known:
+                    continue
+                self.rest = ""
             for token in range(max(char.first, 0), char.last + 1):
                 span = self.spans[token]
                 if span[0] < 0:
@@ -179,7 +193,7 @@ class Trace:
             (self.join.state, self.out, tuple(self.run)),
             tuple([stage.state for stage in self.text]),
             tuple([tuple(queue) for queue in self.queues]),
-            (self.place, self.previous, self.token, self.length),
+            (self.place, self.previous, self.token, self.length, self.rest),
             tuple([tuple(span) for span in self.spans]),
         )
 
@@ -193,5 +207,5 @@ class Trace:
         for text_stage, part in zip(self.text, text):
             text_stage.state = part
         self.queues = [[Owned(*each) for each in queue] for queue in queues]
-        self.place, self.previous, self.token, self.length = counts
+        self.place, self.previous, self.token, self.length, self.rest = counts
         self.spans = [list(span) for span in spans]

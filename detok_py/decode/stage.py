@@ -58,6 +58,17 @@ class TextStage(Protocol):
         """End the stream; return what was held."""
 
 
+class JoinedText(TextStage, Protocol):
+    """All the text stages behind a join, as one."""
+
+    @property
+    def rest(self) -> str:
+        """What is still to be left out."""
+
+    def omit(self, text: str) -> None:
+        """Leave out what comes next, as far as it is the beginning of `text`."""
+
+
 def tuples(state: State) -> State:
     """Return a state with tuples for the lists that JSON made of them."""
     return tuple([tuples(part) for part in state]) if isinstance(state, (list, tuple)) else state

@@ -23,6 +23,16 @@ def stop_words(stops: Any) -> tuple[str, ...]:
     return words
 
 
+def check_text(text: Any) -> None:
+    """Raise TypeError if `text` is not a str."""
+    if not isinstance(text, str):
+        raise TypeError(
+            "This stream takes str, not "
+            + repr(text)[:40]
+            + "; a StreamingDetokenizer makes text of bytes."
+        )
+
+
 class StopStrings:
     """Text that ends where one of some strings begins: text in, text out.
 
@@ -58,6 +68,8 @@ class StopStrings:
 
     def feed(self, text: str) -> str:
         """Take text; return what is certain to be shown."""
+        if text.__class__ is not str:
+            check_text(text)
         if self.stopped is not None or not text:
             return ""
         if self._ended:
@@ -107,3 +119,8 @@ class StopStrings:
         other = StopStrings(self.stops, self.include, self.min_chars)
         other.load(self.save())
         return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> "StopStrings":
+        return self.copy()

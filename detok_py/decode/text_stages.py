@@ -2,20 +2,18 @@
 
 `text_row` makes one stage of them all. It obeys the law, and `late_because` says why if it doesn't:
 a replacement by regular expression, or a ByteLevel behind a join, needs the whole text; and rules with
-too many states between them are not searched for what is certain.
+too many states between them are not made one machine.
 """
 
-from typing import Callable, Sequence
+from typing import Any, Callable, Sequence
 
 from .byte_level import byte_level
+from .machine import Machine, make_machine
 from .rules import TRANSFORMERS_CLEAN_UP, Rule, replacement
-from .stage import State, TextStage
+from .stage import JoinedText, State, TextStage, common
 from .utf8 import decode_end
 
-MAX_MEMO = 4096  # states for which `Exact` remembers what is certain
-# `Exact` looks for what is certain where the number of states (the product of those of each rule)
-# times the number of characters is at most this. Beyond it one push could take minutes.
-MAX_SEARCH = 1 << 21
+MAX_MACHINES = 64  # machines that are kept for the next stream with the same rules
 
 
 class ReplaceText:
@@ -98,29 +96,50 @@ class WholeText:
 
     def __init__(self, function: Callable[[str], str]) -> None:
         self.function = function
-        self.state = ""
+        self.parts: list[str] = []
+
+    @property
+    def state(self) -> State:
+        return "".join(self.parts)
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self.parts = [state]
 
     @property
     def held(self) -> str:
-        return self.state
+        return "".join(self.parts)
 
     def feed(self, text: str) -> str:
-        self.state += text
+        self.parts.append(text)
         return ""
 
     def flush(self) -> str:
-        held, self.state = self.state, ""
+        held, self.parts = "".join(self.parts), []
         return self.function(held) if held else ""
 
 
-class AsItIs:
-    """No rules: the text as it is."""
+class AfterPrompt:
+    """Leave out what the text has in common with what the prompt ended in, if anything."""
 
     held = ""
-    state: State = ""
+
+    def __init__(self) -> None:
+        self.state = ""  # the text to leave out, as far as it has not come yet
+
+    @property
+    def rest(self) -> str:
+        return self.state
+
+    def omit(self, text: str) -> None:
+        self.state = text
 
     def feed(self, text: str) -> str:
-        return text
+        if not self.state or not text:
+            return text
+        n = common(text, self.state)
+        self.state = self.state[n:] if n == len(text) else ""
+        return text[n:]
 
     def flush(self) -> str:
         return ""
@@ -137,7 +156,8 @@ class Row:
     """
 
     def __init__(self, stages: Sequence[TextStage]) -> None:
-        self.stages = stages
+        self.last = AfterPrompt()
+        self.stages: list[TextStage] = list(stages) + [self.last]
 
     @property
     def held(self) -> str:
@@ -152,6 +172,13 @@ class Row:
         for stage, part in zip(self.stages, state):
             stage.state = part
 
+    @property
+    def rest(self) -> str:
+        return self.last.rest
+
+    def omit(self, text: str) -> None:
+        self.last.omit(text)
+
     def feed(self, text: str) -> str:
         for stage in self.stages:
             text = stage.feed(text)
@@ -165,88 +192,69 @@ class Row:
 
 
 class Exact:
-    """Text stages in a row that obey the law together.
+    """Text stages in a row as one machine, which obeys the law.
 
     Each stage alone is as early as it can be, but a row of them need not be. Two futures that differ
     behind the first stage may be the same behind the second. And a literal whose replacement begins
-    as the literal does is certain before it is complete. So after each chunk this asks what the row
-    would put out if the stream ended here, and how much of that every continuation shares. The
-    states are few, and the answer is remembered for each. A continuation is any text, but only the
-    characters that the stages name make a difference; one other character stands for the rest.
+    as the literal does is certain before it is complete. The machine (machine.py) puts out what all
+    futures share. A character costs one look into a table.
     """
 
-    def __init__(self, make: Callable[[], Sequence[TextStage]], alphabet: str) -> None:
-        self.row = Row(make())
-        self.probe = Row(make())
-        self.alphabet = alphabet
-        self.ahead = ""  # shown already, and still to come out of the row
-        self.certain: dict[State, str] = {self.row.state: ""}
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        # The state of the machine; the text to leave out behind a prompt, as far as it has not come
+        # yet; what was shown already, and is still to come.
+        self.state: State = (0, "", "")
 
     @property
     def held(self) -> str:
-        held = self.row.held
-        return held[len(self.ahead) :] if held.startswith(self.ahead) else held
+        at: int = self.state[0]
+        return self.machine.breaks[at]
 
     @property
-    def state(self) -> State:
-        return self.row.state, self.ahead
+    def rest(self) -> str:
+        rest: str = self.state[1]
+        return rest
 
-    @state.setter
-    def state(self, state: State) -> None:
-        self.row.state, self.ahead = state
+    def omit(self, text: str) -> None:
+        self.state = self.state[0], text, ""
 
     def feed(self, text: str) -> str:
-        out = self.row.feed(text)
-        if self.ahead:
-            n = min(len(out), len(self.ahead))
-            out, self.ahead = out[n:], self.ahead[n:]
-        state = self.row.state
-        certain = self.certain.get(state)
-        if certain is None:
-            certain = self._certain_in(state)
-        if len(certain) > len(self.ahead):
-            out += certain[len(self.ahead) :]
-            self.ahead = certain
+        machine = self.machine
+        state, rest, ahead = self.state
+        parts: list[str] = []
+        for c in text:
+            step = machine.steps[state].get(c)
+            if step is None:
+                parts += (machine.breaks[state], c)
+                state = machine.default
+            else:
+                parts.append(step[0])
+                state = step[1]
+        out = "".join(parts)
+        if rest or ahead:
+            out, rest = _left_out(out, rest)
+            if rest and text:
+                out = machine.certain_behind(state, rest)
+                out, ahead = out[len(ahead) :], out
+            else:
+                out, ahead = _left_out(out, ahead)
+        self.state = state, rest, ahead
         return out
-
-    def _certain_in(self, state: State) -> str:
-        """Return what comes next out of the row whatever is fed to it in `state`."""
-        self.probe.state = state
-        end = self.probe.flush()
-        n = 0
-        while n < len(end) and self._always(state, end[: n + 1]):
-            n += 1
-        if len(self.certain) > MAX_MEMO:
-            self.certain.clear()
-        self.certain[state] = end[:n]
-        return end[:n]
-
-    def _always(self, state: State, text: str) -> bool:
-        """Return whether the output from `state` begins with `text` whatever comes."""
-        todo = [(state, text)]
-        seen = {(state, text)}
-        while todo:
-            state, text = todo.pop()
-            self.probe.state = state
-            if not self.probe.flush().startswith(text):
-                return False
-            for c in self.alphabet:
-                self.probe.state = state
-                out = self.probe.feed(c)
-                if out.startswith(text):
-                    continue
-                if not text.startswith(out):
-                    return False
-                then = self.probe.state, text[len(out) :]
-                if then not in seen:
-                    seen.add(then)
-                    todo.append(then)
-        return True
 
     def flush(self) -> str:
-        out = self.row.flush()[len(self.ahead) :]
-        self.ahead = ""
-        return out
+        state, rest, ahead = self.state
+        out, rest = _left_out(self.machine.ends[state], rest)
+        self.state = self.machine.default, rest, ""
+        return out[len(ahead) :]
+
+
+def _left_out(text: str, rest: str) -> tuple[str, str]:
+    """Return `text` without what it has in common with `rest`, and what is then to be left out of
+    the text behind it.
+    """
+    n = common(text, rest)
+    return text[n:], rest[n:] if n == len(text) else ""
 
 
 def text_stages(rules: Sequence[Rule], errors: str) -> list[TextStage]:
@@ -275,32 +283,40 @@ def needs_all(rule: Rule) -> str:
     return ""
 
 
-def text_row(rules: Sequence[Rule], errors: str) -> tuple[Callable[[], TextStage], str]:
+def text_row(rules: Sequence[Rule], errors: str) -> tuple[Callable[[], JoinedText], str]:
     """Return how to make one stage of the rules, and why it is late, "" if it obeys the law."""
 
-    def row() -> TextStage:
+    def row() -> JoinedText:
         return Row(text_stages(rules, errors))
 
     for rule in rules:
         if needs_all(rule):
             return row, needs_all(rule)
     if not rules:
-        return AsItIs, ""
+        return AfterPrompt, ""
     if [rule.kind for rule in rules] == ["Strip"]:
-        return (lambda: text_stages(rules, errors)[0]), ""
-    words = []
-    search = 1
-    for rule in rules:
-        own = TRANSFORMERS_CLEAN_UP if rule.kind == "clean-up" else ((rule.find, ""),)
-        for word, _ in own:
-            words.append(word)
-            search = min(search * len(word), MAX_SEARCH + 1)  # a file may have very many rules
-        search = min(search * (rule.start + 1) * (rule.stop + 1), MAX_SEARCH + 1)
-    alphabet = "".join(words)
-    other = 0x21
-    while chr(other) in alphabet:
-        other += 1
-    alphabet = "".join(sorted(set(alphabet))) + chr(other)
-    if search * len(alphabet) > MAX_SEARCH:
+        return row, ""
+    machine = machine_of(rules, errors)
+    if machine is None:
         return row, "the rules behind the join have too many states"
-    return (lambda: Exact(lambda: text_stages(rules, errors), alphabet)), ""
+    return (lambda: Exact(machine)), ""
+
+
+_machines: dict[Any, Machine | None] = {}
+
+
+def machine_of(rules: Sequence[Rule], errors: str) -> Machine | None:
+    """Return the machine of rules that don't need the whole text, None if it would be too large.
+
+    It is made once for the same rules: streams share it.
+    """
+    key = tuple(rules)
+    if key not in _machines:
+        if len(_machines) >= MAX_MACHINES:
+            _machines.clear()
+        letters = ""
+        for rule in rules:
+            pairs = TRANSFORMERS_CLEAN_UP if rule.kind == "clean-up" else ((rule.find, rule.put),)
+            letters += "".join([find for find, _ in pairs])
+        _machines[key] = make_machine(text_stages(rules, errors), "".join(sorted(set(letters))))
+    return _machines[key]

@@ -190,6 +190,8 @@ class StreamingDetokenizer:
         """Take bytes (any buffer); return the text that they make certain."""
         if self._ended and len(data):
             ended("feeding it")
+        if data.__class__ is not bytes:
+            data = bytes(memoryview(data))
         text, self.held = decode_utf8(self.held + data if self.held else data, self.errors)
         self._shown += len(text)
         return text

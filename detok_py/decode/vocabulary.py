@@ -209,12 +209,14 @@ class Vocabulary:
         if found is not None:
             return found
         if not isinstance(token_id, int):
-            try:  # numpy's integers and their kin
-                token_id = token_id.__index__()
-            except AttributeError:
-                raise VocabularyError(
-                    f"a token id is an integer, not {repr(token_id)[:40]}"
-                ) from None
+            given = token_id
+            try:  # numpy's integers and their kin; and 1.0, which a table takes for 1
+                token_id = given.__index__() if hasattr(given, "__index__") else int(given)
+                is_id = token_id == given
+            except (TypeError, ValueError, OverflowError):
+                is_id = False
+            if not is_id:
+                raise VocabularyError(f"a token id is an integer, not {repr(given)[:40]}")
         if 0 <= token_id < self._size:
             stored = self._source(token_id)
             if stored is not None:

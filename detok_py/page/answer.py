@@ -119,17 +119,12 @@ def open_chat(
         stop=[stop for stop in options.get("stop") or () if stop],
         # With details the end of the answer is the engine's decision, and an end token is a row.
         eos_ids=None if options.get("details") else (),
-        reasoning=("<think>", "</think>") if reasoning is True else _pair(reasoning),
-        tools=("<tool_call>", "</tool_call>") if tools is True else _pair(tools),
+        reasoning=("<think>", "</think>") if reasoning is True else reasoning or None,
+        tools=("<tool_call>", "</tool_call>") if tools is True else tools or None,
         start=options.get("start") or "content",
         trim_artifacts=bool(options.get("trimArtifacts", tags)),
         include_stop=bool(options.get("includeStop")),
     )
-
-
-def _pair(tags: Any) -> "tuple[str, str] | None":
-    """Return a pair of tags, or None if there is none."""
-    return (str(tags[0]), str(tags[1])) if tags else None
 
 
 def crossed(deltas: list[Any]) -> list[list[str]]:

@@ -8,6 +8,7 @@ and which ids end a text follow llama.cpp's `src/llama-vocab.cpp`.
 import re
 from array import array
 from collections.abc import Callable
+from functools import partial
 from operator import sub
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from .gguf_file import (
     token_numbers,
 )
 from .gguf_pre import PRE, Pre
-from .tokenizer import Encode, Tokenizer
+from .tokenizer import Tokenizer
 
 MAX_TOKENS = 1 << 20
 MAX_TOKEN = 4096
@@ -169,9 +170,7 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         "t5": "unigram",
     }.get(model, "byte_bpe")
 
-    def make_encode() -> Encode:
-        return encoder(model, pre, metadata, tokens, types, roles, what)
-
+    make_encode = partial(encoder, model, pre, metadata, tokens, types, roles, what)
     return Tokenizer(family, vocabulary, make_encode, eos_ids)
 
 

@@ -11,6 +11,7 @@ can differ from those in the file (see `number_added`).
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -175,22 +176,34 @@ def parse(
         pieces, document.get("decoder"), special_ids, [i for i in eos_ids if i < len(pieces)]
     )
 
-    def make_encode() -> Encode:
-        from .hf_encode import encoder
-
-        table = list(pieces)
-        for token_id, piece in hidden.items():
-            table[token_id] = piece
-        pairs = (
-            read_merges(loads(merges, what + ": merges"), what)
-            if isinstance(merges, bytes)
-            else merges
-        )
-        return encoder(kind, document, model, table, scores, pairs, numbered, special)
-
+    make_encode = partial(
+        _make_encode, kind, document, pieces, hidden, scores, merges, numbered, special, what
+    )
     return Tokenizer(
         _family(kind, document, model), vocabulary, make_encode, eos_ids, whole_runs=True
     )
+
+
+def _make_encode(
+    kind: str,
+    document: Json,
+    pieces: list[str | None],
+    hidden: dict[int, str | None],
+    scores: Any,
+    merges: Any,
+    numbered: list[tuple[Json, int]],
+    special: set[str],
+    what: str,
+) -> Encode:
+    """Return the encoder of what `_read` has read: a function, so that a Tokenizer pickles."""
+    from .hf_encode import encoder
+
+    table = list(pieces)
+    for token_id, piece in hidden.items():
+        table[token_id] = piece
+    if isinstance(merges, bytes):
+        merges = read_merges(loads(merges, what + ": merges"), what)
+    return encoder(kind, document, document["model"], table, scores, merges, numbered, special)
 
 
 def _numbered(

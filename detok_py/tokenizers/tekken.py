@@ -6,6 +6,7 @@ that number are ignored. Source: `mistral_common/tokens/tokenizers/tekken.py`.
 """
 
 from binascii import a2b_base64
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
 from ..patterns.known import MAX_PATTERN
 from .strict_json import loads, read_bytes
-from .tiktoken import MAX_TOKEN, MAX_TOKENS
-from .tokenizer import Encode, Tokenizer
+from .tiktoken import MAX_TOKEN, MAX_TOKENS, make_rank_encode
+from .tokenizer import Tokenizer
 
 # The special tokens of files that don't list them (before 2025). The remaining special ids are
 # <SPECIAL_20>, <SPECIAL_21>, …
@@ -87,13 +88,8 @@ def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
     )
     bos = special.index("<s>") if "<s>" in special else None
 
-    def make_encode() -> Encode:
-        from .hf_encode import rank_encoder
-
-        return rank_encoder(
-            ranks, pattern, {name: i for i, name in enumerate(special)}, first_id=room, bos_id=bos
-        )
-
+    numbered = {name: i for i, name in enumerate(special)}
+    make_encode = partial(make_rank_encode, ranks, pattern, numbered, first_id=room, bos_id=bos)
     return Tokenizer("tiktoken", vocabulary, make_encode)
 
 

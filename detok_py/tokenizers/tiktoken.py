@@ -8,8 +8,9 @@ encodings are refused.
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
@@ -123,6 +124,13 @@ def read_ranks(data: bytes, what: str) -> dict[bytes, int]:
     return ranks
 
 
+def make_rank_encode(*given: Any, **options: Any) -> Encode:
+    """Return `rank_encoder(…)`, whose module is read when it is needed."""
+    from .hf_encode import rank_encoder
+
+    return rank_encoder(*given, **options)
+
+
 def from_ranks(ranks: dict[bytes, int], encoding: Encoding, what: str) -> Tokenizer:
     """Return the tokenizer of ranks and an encoding; errors call the file `what`."""
     table: list[bytes | None] = [None] * (max([*ranks.values(), *encoding.special.values()]) + 1)
@@ -139,9 +147,7 @@ def from_ranks(ranks: dict[bytes, int], encoding: Encoding, what: str) -> Tokeni
         table[i] = name.encode()
     vocabulary = Vocabulary.from_bytes(table, set(encoding.special.values()), encoding.eos)
 
-    def make_encode() -> Encode:
-        from .hf_encode import rank_encoder
-
-        return rank_encoder(ranks, encoding.pattern, encoding.special, nfc=encoding.nfc)
-
+    make_encode = partial(
+        make_rank_encode, ranks, encoding.pattern, encoding.special, nfc=encoding.nfc
+    )
     return Tokenizer("tiktoken", vocabulary, make_encode, encoding.eos)

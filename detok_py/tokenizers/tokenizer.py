@@ -53,6 +53,11 @@ class Tokenizer:
         # Hugging Face decodes a run of byte tokens as a unit; llama.cpp and tiktoken emit bytes.
         self._whole_runs = whole_runs
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The encoder is created again where it is needed.
+        given = (self.family, self.vocabulary, self._make_encode, self._eos, self._whole_runs)
+        return _restored, given
+
     def __repr__(self) -> str:
         return f"<Tokenizer {self.family}, {len(self.vocabulary)} tokens>"
 
@@ -119,3 +124,13 @@ class Tokenizer:
     def is_eos(self, token_id: int) -> bool:
         """Return whether an id is an end-of-text id."""
         return token_id in self._eos
+
+
+def _restored(
+    family: str,
+    vocabulary: Vocabulary,
+    make_encode: Callable[[], Encode],
+    eos_ids: frozenset[int],
+    whole_runs: bool,
+) -> Tokenizer:
+    return Tokenizer(family, vocabulary, make_encode, eos_ids, whole_runs=whole_runs)

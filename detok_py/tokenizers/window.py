@@ -1,7 +1,7 @@
 """Token ids to text by somebody else's tokenizer: anything with `decode(ids) -> str`.
 
-In: ids. Out: text, such that all of it, joined, is `tokenizer.decode(prompt + outputs)` without the
-prompt's own text. Held: what the tokenizer's own rules hold; or, for an object that can only be
+In: ids. Out: text, such that all of it, joined, is `tokenizer.decode(prompt + outputs)` without
+`tokenizer.decode(prompt)`, or, where that is not its beginning, without what both begin with. Held: what the tokenizer's own rules hold; or, for an object that can only be
 asked, the U+FFFD at the end that may be an unfinished character.
 
 Where the object shows its vocabulary (Hugging Face tokenizers and transformers' fast tokenizers,
@@ -13,7 +13,7 @@ a newline), compares texts instead of slicing by length, and is flushed at the e
 
 import json
 from collections import OrderedDict
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable
 
 from ..decode.detokenizer import Detokenizer
 from ..decode.rules import BYTES
@@ -32,10 +32,12 @@ class IncrementalDetokenizer:
     """Push ids, get text, by any object with `decode(ids) -> str`.
 
     `skip_special_tokens` is handed to the object's `decode`; None leaves it at the object's own
-    default. `exact` says whether the exact chain is at work (the law then holds) or the window. The
-    window's text is right where the decoding of a text's end doesn't depend on more than a few
-    tokens before it. An object that rewrites text behind that, or turns good characters of a byte
-    run bad, can't be followed by any output that is never taken back.
+    default. `exact` says whether the exact chain is at work (the law then holds) or the window. With
+    the chain, `byte_fallback` is that of `Detokenizer`: "hf" is equal to the object's `decode` and
+    holds a run of byte tokens until it ends; "utf8" shows each character of a run at once, and
+    differs where a run is not UTF-8. The window's text is right where the decoding of a text's end
+    doesn't depend on more than a few tokens before it. An object that rewrites text behind that, or
+    turns good characters of a byte run bad, can't be followed by any output that is never taken back.
 
     >>> class Letters:
     ...     def decode(self, ids):
@@ -51,12 +53,17 @@ class IncrementalDetokenizer:
         prompt_ids: Iterable[int] = (),
         *,
         skip_special_tokens: bool | None = None,
+        byte_fallback: str = "hf",
     ) -> None:
+        if byte_fallback not in ("hf", "utf8"):
+            raise ValueError(f'byte_fallback is "hf" or "utf8", not {byte_fallback!r}')
         prompt = list(prompt_ids)
         chain = _read(tokenizer, skip_special_tokens)
         self._stream: Detokenizer | _Window
         if chain is not None:
-            self._stream = chain(prompt)
+            vocabulary, settings = chain
+            settings = {**settings, "byte_fallback": byte_fallback}
+            self._stream = Detokenizer(vocabulary, prompt, **settings)
         else:
             self._stream = _Window(
                 _asker(tokenizer, skip_special_tokens), prompt, _held_limit(tokenizer)
@@ -80,6 +87,42 @@ class IncrementalDetokenizer:
         """End the text; return what was held."""
         return self._stream.flush()
 
+    def reset(self, prompt_ids: Iterable[int] = ()) -> None:
+        """Forget everything and begin a new text, after `prompt_ids`."""
+        self._stream.reset(list(prompt_ids))
+
+    def mark(self) -> Any:
+        """Return a mark of this moment for `rollback`: before tokens that a draft model guessed,
+        say.
+        """
+        return self._stream.mark()
+
+    def rollback(self, mark: Any) -> int:
+        """Go back to `mark`; return how many characters shown since then are to be taken back."""
+        return self._stream.rollback(mark)
+
+    def save(self) -> tuple[Any, ...]:
+        """Return the whole state as plain values."""
+        return self._stream.save()
+
+    def load(self, state: Any) -> None:
+        """Take a state that `save` of an IncrementalDetokenizer made alike returned, or what JSON
+        made of it.
+        """
+        self._stream.load(state)
+
+    def copy(self) -> "IncrementalDetokenizer":
+        """Return an independent stream in the same state, over the same tokenizer."""
+        other = object.__new__(IncrementalDetokenizer)
+        other._stream = self._stream.copy()
+        other.exact = self.exact
+        return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> "IncrementalDetokenizer":
+        return self.copy()
+
 
 # --------------------------------------------------------------------------------------------------
 # Objects that show their vocabulary
@@ -91,9 +134,9 @@ _known: "OrderedDict[Any, tuple[Any, Any, tuple[Vocabulary, dict[str, Any]] | No
 )
 
 
-def _read(tokenizer: Any, skip: bool | None) -> Callable[[Sequence[int]], Detokenizer] | None:
-    """Return how to make the exact chain for this object, None if its vocabulary can't be read or
-    its decoding doesn't agree.
+def _read(tokenizer: Any, skip: bool | None) -> tuple[Vocabulary, dict[str, Any]] | None:
+    """Return the vocabulary of the exact chain for this object, and the options of its Detokenizer;
+    None if its vocabulary can't be read or its decoding doesn't agree.
     """
     for read in (_read_detok, _read_tiktoken, _read_hugging_face):
         found = read(tokenizer, skip)
@@ -108,10 +151,7 @@ def _read(tokenizer: Any, skip: bool | None) -> Callable[[Sequence[int]], Detoke
             while len(_known) > MAX_KNOWN:
                 _known.popitem(last=False)
         _known.move_to_end(key)
-        if known[2] is None:
-            return None
-        vocabulary, settings = known[2]
-        return lambda prompt: Detokenizer(vocabulary, prompt, **settings)
+        return known[2]
     return None
 
 
@@ -278,17 +318,58 @@ class _Window:
     def __init__(self, ask: Callable[[list[int]], str], prompt: list[int], limit: int) -> None:
         self.ask = ask
         self.limit = limit
-        self.ids = self._context(prompt)
-        text = ask(self.ids) if self.ids else ""
-        self.waiting = self._trailing(text)
-        self.shown = text[: len(text) - self.waiting]  # the text of the window that is out already
-        self.text = text
+        self.reset(prompt)
+
+    def reset(self, prompt: list[int]) -> None:
+        self.ids = self._begin(prompt)
+        self.text = self.ask(self.ids) if self.ids else ""
+        self.waiting = self._trailing(self.text)
+        # The text of the window that is out already, or is the prompt's: what the prompt ends in is
+        # too, though it may be an unfinished character.
+        self.shown = self.text
+        self.count = 0  # characters that are out, since the prompt
         self.doubts = 0  # pushes since characters that are shown were U+FFFD again
         self.ended = False
+
+    def save(self) -> tuple[Any, ...]:
+        numbers = (self.waiting, self.count, self.doubts)
+        return tuple(self.ids), self.text, self.shown, numbers, self.ended
+
+    def load(self, state: Any) -> None:
+        ids, self.text, self.shown, numbers, self.ended = state
+        self.ids = list(ids)
+        self.waiting, self.count, self.doubts = numbers
+
+    mark = save
+
+    def rollback(self, mark: Any) -> int:
+        back: int = self.count - mark[3][1]
+        if back < 0:
+            raise ValueError(
+                "this mark lies ahead of the text: it was made after what has been rolled back"
+            )
+        self.load(mark)
+        return back
+
+    def copy(self) -> "_Window":
+        other = _Window(self.ask, [], self.limit)
+        other.load(self.save())
+        return other
 
     @property
     def held(self) -> bytes:
         return (REPLACEMENT * self.waiting).encode()
+
+    def _begin(self, ids: list[int]) -> list[int]:
+        """Return the end of a prompt that the window begins with: a context, and what is before it
+        up to a token that has text by itself, so that no byte run is cut.
+        """
+        n = len(self._context(ids))
+        for more in range(n, min(len(ids), MAX_CONTEXT) + 1):
+            text = self.ask([ids[-more]]) if more else ""
+            if text and REPLACEMENT not in text:
+                return ids[-more:]
+        return ids[-n:] if n else []
 
     def _context(self, ids: list[int]) -> list[int]:
         """Return the shortest end of `ids` that has text whose end is settled: two tokens or more,
@@ -333,8 +414,10 @@ class _Window:
         Where the object changed its mind, what is shown stays and the rest follows.
         """
         same = common(self.shown, text)
-        gone, out = self.shown[same:], text[same:]
-        if gone and not out:
+        out = text[same:]
+        # The prompt's part of the window was not shown, so nothing of it is taken back.
+        gone = self.shown[max(same, len(self.shown) - self.count) :]
+        if same < len(self.shown) and not out:
             return ""  # shorter than what is shown: nothing new is certain
         if out.startswith(REPLACEMENT) and gone:
             # A byte run turned bad: one U+FFFD a byte, those of the characters that were shown
@@ -347,6 +430,7 @@ class _Window:
                 n -= 1
             out = out[n:]
         self.shown = text
+        self.count += len(out)
         return out
 
     def _forget(self) -> None:

@@ -144,3 +144,71 @@ def test_a_genuine_replacement_character_at_the_end_is_text() -> None:
 def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Channels(**options)  # type: ignore[arg-type]
+
+
+def deltas_of(channels, text):
+    return [tuple(delta) for delta in channels.feed(text) + channels.flush()]
+
+
+def test_every_block_of_reasoning_can_be_reasoning():
+    text = "<think>a</think>b<think>c</think>d"
+    assert deltas_of(Channels(), text) == [("reasoning", "a"), ("content", "b<think>c</think>d")]
+    assert deltas_of(Channels(reasoning="all"), text) == [
+        ("reasoning", "a"),
+        ("content", "b"),
+        ("reasoning", "c"),
+        ("content", "d"),
+    ]
+    assert deltas_of(Channels(reasoning=("[T]", "[/T]", "all")), "[T]a[/T][T]b[/T]c") == [
+        ("reasoning", "ab"),
+        ("content", "c"),
+    ]
+
+
+def test_a_call_without_a_close_tag_ends_where_the_next_call_opens_or_with_the_text():
+    c = Channels(tools=("[TOOL_CALLS]", None))
+    assert [tuple(delta) for delta in c.feed('ok[TOOL_CALLS]a{"x":1}[TOOL_CALLS]b{}')] == [
+        ("content", "ok"),
+        ("tool_call", 'a{"x":1}'),
+        ("tool_call", "b{}"),
+    ]
+    assert (c.calls, c.open_call) == (['a{"x":1}'], "b{}")
+    assert c.flush() == []
+    assert (c.calls, c.open_call) == (['a{"x":1}', "b{}"], None)
+    c.flush()
+    assert len(c.calls) == 2
+
+
+def test_several_pairs_of_tags_are_told_apart():
+    c = Channels(
+        reasoning=[("<think>", "</think>"), ("<|begin|>", "<|end|>", "all")],
+        tools=[("<tool_call>", "</tool_call>"), ("<|python_tag|>", None)],
+    )
+    text = "<think>a<|end|></think>b<|begin|>c</think><|end|><think><tool_call>{}<|python_tag|></tool_call><|python_tag|>x()"
+    assert deltas_of(c, text) == [
+        ("reasoning", "a<|end|>"),
+        ("content", "b"),
+        ("reasoning", "c</think>"),
+        ("content", "<think>"),
+        ("tool_call", "{}<|python_tag|>"),
+        ("tool_call", "x()"),
+    ]
+    assert c.calls == ["{}<|python_tag|>", "x()"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reasoning": [("<a>", "</a>"), ("<a>", "</b>")]},
+        {"reasoning": ("<a>", None)},
+        {"reasoning": ("<a>", "</a>", "some")},
+        {"tools": ("<a>", "</a>", "all")},
+        {"tools": "all"},
+        {"tools": ("<a>", "")},
+        {"tools": [("<a>", "</a>"), None]},
+        {"reasoning": 3},
+    ],
+)
+def test_pairs_that_are_none_are_refused(options):
+    with pytest.raises(ValueError, match=r"must (be None or a pair|not have the same open tag)"):
+        Channels(**options)

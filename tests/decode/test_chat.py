@@ -1,9 +1,13 @@
 """ChatStream: ids or bytes in, deltas out; ends of text, limits, tags that are special tokens."""
 
+import copy
 import json
+import random
+from collections.abc import Callable
 
 import pytest
 
+from detok_py.decode.channels import Delta
 from detok_py.decode.chat import ChatStream, strip_thinking
 from detok_py.decode.detokenizer import Detokenizer
 from detok_py.decode.utf8 import StreamingDetokenizer
@@ -77,6 +81,115 @@ def test_a_stop_sequence_of_ids_ends_the_answer_and_its_beginning_waits() -> Non
     assert (c.finish_reason, c.stopped) == ("stop", (LINE, WORLD))
 
 
+def test_text_before_a_stop_sequence_is_not_lost() -> None:
+    assert pushed(chat(stop_ids=[BANG]), HELLO, HALF, BANG) == [
+        [("content", "Hello")],
+        [],
+        [],
+        [("content", "\ufffd")],
+    ]
+    run = Vocabulary.from_pieces(
+        ["<0xF0>", "<0x9F>", "<0x9A>", "<0x80>", "x"], {"type": "ByteFallback"}
+    )
+    c = ChatStream(Detokenizer(run, byte_fallback="hf"), stop_ids=[4])
+    assert pushed(c, 0, 1, 2, 3, 4)[-1] == [("content", "🚀")]
+    assert (c.finish_reason, c.stopped) == ("stop", (4,))
+
+
+def test_a_stop_sequence_is_shown_if_asked_for() -> None:
+    c = chat(stop_ids=[[LINE, WORLD]], include_stop=True)
+    assert pushed(c, HELLO, LINE, WORLD, BANG) == [
+        [("content", "Hello")],
+        [],
+        [("content", "\n world")],
+        [],
+        [],
+    ]
+    assert (c.finish_reason, c.stopped, c.tokens) == ("stop", (LINE, WORLD), 3)
+
+
+def test_a_stop_sequence_ends_the_content_only_unless_asked_for() -> None:
+    ids = [THINK, BANG, UNTHINK, CALL, BANG, UNCALL, HELLO, BANG, HELLO]
+    c = chat(stop_ids=[BANG])
+    assert c.feed(ids) == [("reasoning", "!"), ("tool_call", "!"), ("content", "Hello")]
+    assert (c.finish_reason, c.tokens) == ("stop", 8)
+    c = chat(stop_ids=[BANG], stop_scope="everywhere")
+    assert (c.feed(ids), c.finish_reason, c.tokens) == ([], "stop", 2)
+
+
+def test_a_stop_sequence_that_begins_behind_a_tag_that_waited_is_none() -> None:
+    c = chat(stop_ids=[[HELLO, THINK, LINE, WORLD], [LINE, BANG]])
+    assert c.feed([HELLO, THINK, LINE, BANG, UNTHINK]) == [
+        ("content", "Hello"),
+        ("reasoning", "\n!"),
+    ]
+    assert (c.feed([LINE, BANG]), c.stopped) == ([], (LINE, BANG))
+
+
+def test_what_waited_at_the_token_limit_is_not_lost() -> None:
+    assert pushed(chat(stop_ids=[[LINE, WORLD]], max_tokens=1), LINE) == [[], [("content", "\n")]]
+
+
+def characters(deltas: list[Delta]) -> list[tuple[str, str]]:
+    return [(channel, character) for channel, text in deltas for character in text]
+
+
+def text_until(c: ChatStream, ids: list[int]) -> list[tuple[str, str]]:
+    return characters([delta for i in ids for delta in c.push(i)] + c.flush())
+
+
+STOP_IDS = [[LINE, WORLD], [WORLD, WORLD, BANG], [HELLO], [UNTHINK, LINE], [BANG, BANG]]
+
+
+@pytest.mark.parametrize("include", [False, True])
+@pytest.mark.parametrize("scope", ["content", "everywhere"])
+def test_a_stop_sequence_ends_the_answer_where_it_would_have_ended_without_it(
+    scope: str, include: bool
+) -> None:
+    rng = random.Random(4)
+    fired = 0
+    for _ in range(300):
+        stops = rng.sample(STOP_IDS, 3)
+        ids = rng.choices([HELLO, LINE, WORLD, HALF, REST, THINK, UNTHINK, CALL, UNCALL, BANG], k=9)
+        end = len(ids), None, len(ids)
+        for at in range(len(ids), 0, -1):
+            for stop in sorted(stops, key=len):
+                begin = at - len(stop)
+                if begin >= 0 and ids[begin:at] == stop:
+                    before = chat()
+                    before.feed(ids[:begin])
+                    if scope == "everywhere" or before.channel == "content":
+                        end = begin, tuple(stop), at
+        fired += end[1] is not None
+        c = chat(stop_ids=stops, stop_scope=scope, include_stop=include)
+        out = text_until(c, ids)
+        assert (c.stopped, c.tokens) == end[1:], (stops, ids)
+        assert out == text_until(chat(), ids[: end[2 if include else 0]]), (stops, ids)
+    assert fired > 50
+
+
+def test_any_chunking_of_ids_gives_the_same_answer() -> None:
+    rng = random.Random(5)
+    options = [
+        {"stop": ["STOP", "o\n"]},
+        {"stop_ids": STOP_IDS[:2], "stop": ["!"]},
+        {"stop": ["STOP"], "stop_scope": "everywhere", "include_stop": True},
+        {"max_tokens": 7, "min_tokens": 3, "stop": ["!"], "stop_ids": [[LINE, WORLD]]},
+    ]
+    for number in range(400):
+        ids = rng.choices([*range(len(TOKENS)), ST, OP, HELLO], k=30)
+        ids = [i for i in ids if i != EOS or number % 2]
+        found = []
+        for size in (1, 2, 9, 30):
+            c, out = chat(**options[number % 4]), []
+            for at in range(0, len(ids), size):
+                out += c.feed(ids[at : at + size])
+            found.append(
+                (characters(out + c.flush()), c.tokens, c.finish_reason, c.stopped, c.calls)
+            )
+        assert found[1:] == found[:1] * 3, ids
+
+
 def test_a_beginning_of_a_stop_sequence_is_text_when_the_stream_ends() -> None:
     assert pushed(chat(stop_ids=[[LINE, WORLD]]), LINE) == [[], [("content", "\n")]]
 
@@ -128,6 +241,27 @@ def test_tags_that_are_special_tokens_are_recognised_by_their_ids(
         ("content", " world"),
     ]
     assert c.calls == ["!"]
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_repeated_blocks_and_open_calls_are_recognised_by_the_ids_of_their_tags(skip: bool) -> None:
+    c = ChatStream(
+        Detokenizer(SMALL, skip_special_tokens=skip),
+        reasoning="all",
+        tools=[("<tool_call>", None), ("<eos>", "x")],
+        eos_ids=None,
+    )
+    ids = [THINK, HELLO, UNTHINK, BANG, THINK, LINE, UNTHINK, WORLD, CALL, BANG, CALL, HELLO]
+    assert [tuple(delta) for delta in c.feed(ids)] == [
+        ("reasoning", "Hello"),
+        ("content", "!"),
+        ("reasoning", "\n"),
+        ("content", " world"),
+        ("tool_call", "!"),
+        ("tool_call", "Hello"),
+    ]
+    fork = c.copy()
+    assert (c.flush(), fork.flush(), c.calls, fork.calls) == ([], [], *[["!", "Hello"]] * 2)
 
 
 def test_the_text_of_a_tag_counts_as_its_id_does() -> None:
@@ -215,11 +349,23 @@ def test_rollback_counts_the_characters_of_each_channel() -> None:
     assert c.push(BANG) == [("reasoning", "!")]
 
 
-def test_a_copy_is_independent() -> None:
+def test_reset_begins_an_answer_behind_another_prompt() -> None:
+    c = chat()
+    c.push(HELLO)
+    c.reset(iter([WORLD, HALF]))
+    assert (c.push(REST), c.tokens) == ([("content", "😀")], 1)
+    with pytest.raises(ValueError, match="takes bytes"):
+        ChatStream(StreamingDetokenizer()).reset([1])
+
+
+@pytest.mark.parametrize("copied", [ChatStream.copy, copy.copy, copy.deepcopy])
+def test_a_copy_is_independent(copied: Callable[[ChatStream], ChatStream]) -> None:
     c = chat(stop=["STOP"])
     c.feed([HALF])
-    fork = c.copy()
+    fork = copied(c)
     assert (c.push(REST), fork.push(BANG)) == ([("content", "😀")], [("content", "\ufffd!")])
+    c.feed([CALL, BANG, UNCALL])
+    assert (c.calls, fork.calls) == (["!"], [])
 
 
 def test_feeding_after_the_end_is_refused_until_reset() -> None:
@@ -252,3 +398,10 @@ def test_options_about_ids_are_refused_for_bytes(options: dict[str, object]) -> 
 )
 def test_strip_thinking_returns_the_content_of_a_whole_text(text: str, content: str) -> None:
     assert strip_thinking(text) == content
+
+
+def test_strip_thinking_can_begin_within_reasoning_and_strip_every_block() -> None:
+    text = "so</think>Four<think>.</think>!"
+    assert strip_thinking(text, start="reasoning") == "Four<think>.</think>!"
+    assert strip_thinking(text, start="reasoning", every=True) == "Four!"
+    assert strip_thinking("<think>" + text, start="reasoning", every=True) == "Four!"

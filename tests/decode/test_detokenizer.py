@@ -76,6 +76,30 @@ def test_a_prompt_that_ends_inside_a_character_gives_its_first_half():
     assert t.push(5) == "😀"
 
 
+def test_a_byte_run_that_ends_a_prompt_is_not_shown_again():
+    t = spm([3, 4, 5], byte_fallback="hf")  # 你 in bytes
+    assert [t.push(1), t.flush()] == [" world", ""]
+    t = spm([3, 4, 5], byte_fallback="hf")
+    assert [t.push(6), t.push(1)] == ["\ufffd" * 4, " world"]  # the run turns out bad
+
+
+def test_half_a_character_that_ends_a_prompt_and_is_not_completed_is_not_shown_again():
+    assert of_bytes([0, 4]).push(0) == "caf"
+    assert of_bytes([0, 4]).flush() == ""
+
+
+def test_a_space_that_ends_a_prompt_is_not_shown_again_by_a_clean_up():
+    settings = {"clean_up_tokenization_spaces": True}
+    vocabulary = Vocabulary.from_bytes([b"do", b" ", b"n", b"'t", b"b"])
+    assert Detokenizer(vocabulary, [0, 1], **settings).push(4) == "b"
+    t = Detokenizer(vocabulary, [0, 1], **settings)
+    assert [t.push(i) for i in (2, 3)] == ["n", "'t"]  # "don't" and "do n…" go on alike
+
+
+def test_a_strict_prompt_may_end_inside_a_character():
+    assert of_bytes([0, 4], errors="strict").push(5) == "😀"
+
+
 def test_a_prompt_decides_the_leading_space():
     assert spm().push(0) == "Hello"
     assert spm([1]).push(0) == " Hello"
@@ -144,7 +168,8 @@ def test_a_batch_from_any_iterable():
 
 
 def test_flush_ends_the_text_and_reset_begins_one():
-    t = of_bytes([4])
+    t = of_bytes()
+    t.push(4)
     assert (t.flush(), t.flush(), t.held) == ("\ufffd", "", b"")
     with pytest.raises(StreamEndedError, match="reset"):
         t.push(0)
@@ -369,3 +394,14 @@ def test_tables_stay_bounded_on_silent_and_unknown_ids():
     t.feed(range(1000, 60_000))
     assert all(len(tables.items) <= 256 for tables in v._memo.values())
     assert all(len(tables.items) <= 1 for tables in t.vocabulary._memo.values())
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_id_that_equals_an_integer_is_this_integer_whether_or_not_it_came_before(known):
+    for refused in (0.5, "0", b"0", None, [0]):
+        t = of_bytes()
+        if known:
+            t.push(0)
+        with pytest.raises(VocabularyError):
+            t.push(refused)
+        assert (t.push(0.0), t.push(0)) == ("caf", "caf")

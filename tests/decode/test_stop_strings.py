@@ -1,7 +1,10 @@
 """StopStrings, case by case. The law for all short texts is in tests/laws/test_law_segments.py."""
 
+import copy
+
 import pytest
 
+from detok_py.decode.channels import Channels
 from detok_py.decode.stop_strings import StopStrings
 from detok_py.errors import StreamEndedError
 
@@ -76,3 +79,18 @@ def test_a_copy_is_independent() -> None:
     other = st.copy()
     assert (st.feed("OP"), st.stopped) == ("", "STOP")
     assert (other.feed("IR"), other.stopped) == ("STIR", None)
+
+
+@pytest.mark.parametrize("chunk", [b"abx", bytearray(b""), None, 3])
+def test_bytes_are_refused(chunk):
+    for stream in (StopStrings("x"), Channels()):
+        with pytest.raises(TypeError, match=r"takes str.*StreamingDetokenizer"):
+            stream.feed(chunk)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_goes_on_by_itself(copied):
+    st = StopStrings("STOP")
+    st.feed("ST")
+    fork = copied(st)
+    assert (st.feed("OP"), fork.feed("!"), fork.stopped) == ("", "ST!", None)

@@ -2,6 +2,7 @@
 
 import codecs
 import json
+from array import array
 
 import pytest
 from hypothesis import given
@@ -197,3 +198,22 @@ def test_the_second_byte_decides_what_the_first_leaves_open():
             or (utf8_expected_len(lead) == 2 and 0x80 <= b <= 0xBF)
         }
         assert good == set(range(low, high + 1))
+
+
+@pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview, lambda data: array("B", data)])
+def test_any_buffer_is_bytes_wherever_it_is_cut(buffer):
+    data = "a😀é".encode()
+    for cut in range(len(data) + 1):
+        s = StreamingDetokenizer()
+        assert s.feed(buffer(data[:cut])) + s.feed(buffer(data[cut:])) == "a😀é"
+        assert s.held == b""
+
+
+@pytest.mark.parametrize("held", [b"", b"\xf0"])
+@pytest.mark.parametrize("data", ["a", 1, [97], None])
+def test_what_is_no_buffer_is_refused(held, data):
+    s = StreamingDetokenizer()
+    s.feed(held)
+    with pytest.raises(TypeError):
+        s.feed(data)
+    assert s.held == held

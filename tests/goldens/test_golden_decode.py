@@ -1,6 +1,7 @@
 """Decoding equals that of Hugging Face, tiktoken and llama.cpp for every case of the test data."""
 
 import pytest
+from laws.oracle import common
 
 pytestmark = pytest.mark.slow
 
@@ -118,3 +119,34 @@ def test_a_packed_vocabulary_decodes_alike(name, load, golden):
     for case in golden(name, "decode"):
         detokenizer = Detokenizer(vocabulary, byte_fallback="hf")
         assert detokenizer.feed(case["ids"]) + detokenizer.flush() == case["text_skip"]
+
+
+def without(known, text):
+    """Return `text` without `known`, or, where it doesn't begin so, without what both begin with."""
+    return text[len(common(known, text)) :]
+
+
+def wrong_splits(tokenizer, cases, step):
+    """Return the splits into prompt and answer, every `step`-th, whose answer is not the text of
+    both without that of the prompt.
+    """
+    wrong = []
+    for number, case in enumerate(cases):
+        ids, text = case["ids"], case["text_skip"]
+        for cut in range(number % step, len(ids) + 1, step):
+            t = tokenizer.detokenizer(ids[:cut], byte_fallback="hf")
+            if t.feed(ids[cut:]) + t.flush() != without(tokenizer.decode(ids[:cut]), text):
+                wrong.append((case["i"], cut))
+    return wrong
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", JSON)
+def test_an_answer_is_what_hugging_face_decodes_behind_the_prompt(name, load, golden):
+    assert wrong_splits(load(f"{name}/tokenizer.json"), golden(name, "decode"), 97) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", JSON)
+def test_an_answer_is_what_hugging_face_decodes_behind_every_prompt(name, load, golden):
+    assert wrong_splits(load(f"{name}/tokenizer.json"), golden(name, "decode"), 1) == []

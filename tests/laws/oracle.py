@@ -167,24 +167,31 @@ def final_deltas(
     stops: Sequence[str] = (),
     include: bool = False,
     everywhere: bool = False,
-    reasoning: tuple[str, str] | None = None,
-    tools: tuple[str, str] | None = None,
+    reasoning: Any = None,
+    tools: Any = None,
     start: str = "content",
     edges: Sequence[str] = (),
 ) -> tuple[tuple[str, str], ...]:
-    """Return what is shown of a whole text, as (channel, character) pairs."""
+    """Return what is shown of a whole text, as (channel, character) pairs.
+
+    `reasoning` and `tools` are lists of pairs, or one pair. A pair of reasoning can be followed by
+    "all"; a tool's close tag can be None.
+    """
     channel, thought = start, start == "reasoning"
+    thoughts, calls = (
+        [each] if each and isinstance(each[0], str) else each or [] for each in (reasoning, tools)
+    )
+    closes = [pair[1] for pair in (calls[:1] if start == "tool_call" else thoughts)]
     segments: list[tuple[str, str]] = []
     begin, stopped, trailing = 0, False, True
     for end in range(1, len(text) + 1):
         tags = {}
         if channel == "content":
-            if reasoning and not thought:
-                tags[reasoning[0]] = "reasoning"
-            if tools:
-                tags[tools[0]] = "tool_call"
+            tags |= {pair[0]: "reasoning" for pair in thoughts if not thought or "all" in pair[2:]}
         else:
-            tags[(reasoning if channel == "reasoning" else tools)[1]] = "content"  # type: ignore[index]
+            tags |= {close: "content" for close in closes if close is not None}
+        if channel == "content" or closes == [None]:
+            tags |= {pair[0]: "tool_call" for pair in calls}
         active = set(stops) if channel == "content" or everywhere else set()
         complete = [word for word in active | set(tags) if text[begin:end].endswith(word)]
         if not complete:
@@ -198,12 +205,13 @@ def final_deltas(
             break
         segments.append((channel, text[begin : end - len(word)]))
         thought = thought or tags[word] == "reasoning"
+        closes = [pair[1] for pair in (*thoughts, *calls) if pair[0] == word]
         channel, begin = tags[word], end
     if not stopped:
         segments.append((channel, text[begin:]))
-    once = reasoning[0] if reasoning and start == "reasoning" else ""
+    once = [pair[0] for pair in thoughts] if start == "reasoning" else []
     channel, first = segments[0]
-    segments[0] = channel, first[furthest(first, edges, once) :]
+    segments[0] = channel, first[max(furthest(first, edges, each) for each in once or [""]) :]
     channel, last = segments[-1]
     if trailing:
         segments[-1] = (

@@ -7,12 +7,14 @@ is present.
 
 import itertools
 import json
+import random
+import sys
 
 import pytest
 
 from detok_py import Detokenizer, TokenizerFormatError, Vocabulary
 
-from .oracle import Certain
+from .oracle import Certain, common
 from .reference import decode, decode_apart
 
 pytestmark = pytest.mark.slow
@@ -135,6 +137,61 @@ def walk(
     return count
 
 
+def left_out(known, text):
+    """Return `text` without what it begins with in common with `known`."""
+    return text[len(common(known, text)) :]
+
+
+def walk_behind_prompts(name, byte_fallback, prompts, length, apart=False):
+    """Hold the text behind each prompt against that of prompt and ids without that of the prompt."""
+    rules, pieces, clean_up = FAMILIES[name]
+    special = len(pieces) - 1
+    vocabulary = Vocabulary.from_pieces(pieces, rules, special_ids=[special], clean_up=clean_up)
+    settings = {"byte_fallback": byte_fallback}
+    if apart:
+        settings |= {"skip_special_tokens": False, "spaces_between_special_tokens": True}
+
+    def text(ids):
+        if apart:
+            spelled = [pieces[i] for i in ids]
+            return decode_apart(rules, spelled, {pieces[special]}, byte_fallback, clean_up)
+        return decode(rules, [pieces[i] for i in ids if i != special], byte_fallback, clean_up)
+
+    alphabet = range(len(pieces))
+    for prompt in prompts:
+        known = text(prompt)
+        certain = Certain(
+            lambda ids, known=known, prompt=prompt: left_out(known, text(prompt + ids)),
+            [(i,) for i in alphabet],
+            3,
+        )
+        for ids in itertools.product(alphabet, repeat=length):
+            streams = [
+                Detokenizer(vocabulary, prompt, spans=spans, **settings) for spans in (False, True)
+            ]
+            spelled = [pieces[i] for i in prompt], [pieces[i] for i in ids]
+            shown = ""
+            for at, token_id in enumerate(ids):
+                saved = json.loads(json.dumps(streams[0].save()))
+                streams[0] = Detokenizer(vocabulary, **settings)
+                streams[0].load(saved)
+                out = {t.push(token_id) for t in streams}
+                assert len(out) == 1, spelled
+                shown += out.pop()
+                wanted = certain(ids[: at + 1])
+                assert shown == wanted, f"{spelled}: {shown!r} is shown, {wanted!r} is certain"
+            shown += {t.flush() for t in streams}.pop()
+            assert shown == certain.whole(ids), spelled
+            fed = Detokenizer(vocabulary, prompt, **settings)
+            assert fed.feed(ids) + fed.flush() == shown, spelled
+            # A character belongs to at least one token, and none to a character of the prompt.
+            spans = streams[1].spans
+            assert max([last for _, last in spans]) <= len(shown), spelled
+            assert {at for first, last in spans for at in range(first, last)} <= set(
+                range(len(shown))
+            )
+
+
 # Without byte tokens there is but one way to fall back.
 WAYS = [
     (name, byte_fallback)
@@ -199,6 +256,26 @@ def test_every_push_of_longer_streams_shows_what_is_certain(name, byte_fallback)
     walk(rules, pieces, {len(pieces) - 1}, clean_up, True, byte_fallback, 4, 3, range(len(pieces)))
 
 
+# Prompts that end in what is held: byte runs, half a character, a space that a clean-up may take.
+def prompts_of(name, length):
+    return list(itertools.product(range(len(FAMILIES[name][1])), repeat=length))
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("apart", [False, True], ids=["", "apart"])
+@pytest.mark.parametrize(("name", "byte_fallback"), WAYS)
+def test_every_push_behind_a_prompt_shows_what_is_certain(name, byte_fallback, apart):
+    walk_behind_prompts(name, byte_fallback, prompts_of(name, 2)[::7], 1, apart)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("apart", [False, True], ids=["", "apart"])
+@pytest.mark.parametrize(("name", "byte_fallback"), WAYS)
+def test_every_push_behind_every_short_prompt_shows_what_is_certain(name, byte_fallback, apart):
+    for length in (1, 2):
+        walk_behind_prompts(name, byte_fallback, prompts_of(name, length), 2, apart)
+
+
 @pytest.mark.parametrize(
     "rule", [word_piece(True), CTC, FALLBACK, {"type": "BPEDecoder", "suffix": "</w>"}]
 )
@@ -233,8 +310,8 @@ def test_rules_that_are_late_are_right_at_the_end(name, byte_fallback):
 @pytest.mark.parametrize(
     "rules",
     [
-        sequence(FUSE, *[replace(f"<n{n}>", " do <n") for n in range(4)], strip(1, 0)),
         sequence(FUSE, *[replace("ab" * n, "a") for n in range(1, 9)]),
+        sequence(FUSE, *[replace("ab" * n, "a") for n in range(9, 1, -1)], strip(1, 0)),
     ],
 )
 def test_many_replacements_behind_each_other_are_late_instead_of_slow(rules):
@@ -244,6 +321,125 @@ def test_many_replacements_behind_each_other_are_late_instead_of_slow(rules):
     assert "too many states" in t.late_because
     ids = [n * 7 % len(pieces) for n in range(60)]
     assert t.feed(ids) + t.flush() == decode(rules, [pieces[i] for i in ids], clean_up=True)
+
+
+# One of each kind, with the texts that the pieces below spell.
+EACH = [
+    *(SPACE, FALLBACK, FUSE, BYTE_LEVEL, CTC, {**CTC, "cleanup": False}, word_piece(True)),
+    *(word_piece(False), metaspace("first"), metaspace("never"), strip(1, 0), strip(1, 2)),
+    *(
+        replace("ab", "a"),
+        replace("", "▁"),
+        replace("a", "ab"),
+        {"type": "BPEDecoder", "suffix": "</w>"},
+    ),
+    {"type": "Replace", "pattern": {"Regex": "a|b+"}, "content": " "},
+]
+PIECES = [
+    "▁",
+    " ",
+    "a",
+    "b",
+    "ab",
+    "'",
+    "n't",
+    " do not",
+    "<0xE4>",
+    "<0x20>",
+    "##",
+    "</w>",
+    "|",
+    "Ġ",
+    "ð",
+    "<pad>",
+    "<s>",
+]
+MAX_CALLS = 60  # function calls of a push, for each character that goes in or comes out; about 5 µs
+
+
+def calls_of(push, token_id):
+    """Return how many functions a push calls for each character that goes in or comes out."""
+    count = 0
+
+    def called(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        out = push(token_id)
+    finally:
+        sys.setprofile(None)
+    return count / (len(PIECES[token_id]) + len(out) + 1)
+
+
+def most_calls(rules, number):
+    """Return the calls of the worst push of random pieces, 0 if the rules are refused."""
+    rng = random.Random(number)
+    try:
+        vocabulary = Vocabulary.from_pieces(PIECES, rules, special_ids=[len(PIECES) - 1])
+    except TokenizerFormatError:
+        return 0
+    byte_fallback, clean_up, spans, apart = (rng.random() < 0.5 for _ in range(4))
+    t = Detokenizer(
+        vocabulary,
+        byte_fallback="hf" if byte_fallback else "utf8",
+        clean_up_tokenization_spaces=clean_up,
+        spans=spans,
+        skip_special_tokens=not apart,
+        spaces_between_special_tokens=apart,
+    )
+    few = rng.sample(range(len(PIECES)), 4)
+    t.feed(rng.choices(range(len(PIECES)), k=100))
+    # Spans follow each character through each rule.
+    stages = len(rules["decoders"]) + 10 * clean_up if spans else 1
+    return max(calls_of(t.push, rng.choice(few)) for _ in range(30)) / stages
+
+
+def bounded(length, step=1):
+    orders = list(itertools.product(EACH, repeat=length))[::step]
+    counts = [most_calls(sequence(*order), number) for number, order in enumerate(orders)]
+    worst = max(counts)
+    assert worst <= MAX_CALLS, (worst, orders[counts.index(worst)])
+    return sum(count > 0 for count in counts)
+
+
+@pytest.mark.native
+def test_every_push_is_bounded_whatever_the_order_of_the_rules():
+    assert bounded(1) > 10
+    assert bounded(2, 3) > 40
+
+
+@pytest.mark.full
+@pytest.mark.native
+def test_every_push_is_bounded_whatever_the_order_of_three_rules():
+    assert bounded(2) > 100
+    assert bounded(3, 5) > 200
+
+
+def test_a_run_of_bytes_costs_the_same_at_its_end_as_at_its_beginning():
+    pieces = ["<0xEF>", "<0xBF>", "<0xBD>"]
+    for errors in ("replace", "ignore", "backslashreplace"):
+        t = Detokenizer(Vocabulary.from_pieces(pieces, FALLBACK), byte_fallback="hf", errors=errors)
+        shown = "".join([t.push(n % 3) for n in range(30_000)])
+        assert shown + t.flush() == "\ufffd" * 10_000
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        ([replace("a", "b" * 65)], "content should be at most 64 characters"),
+        ([replace("a" * 65, "b")], "pattern should be at most 64 characters"),
+        ([strip(65, 0)], "start should be at most 64"),
+        ([strip(1, 0)] * 33, "33 rules"),
+        ([replace("a", "aa")] * 9, "512 times as long"),
+        ([replace("", "aaa")] * 5, "1024 times as long"),
+        ([{**CTC, "word_delimiter_token": ""}] * 9, "512 times as long"),
+    ],
+)
+def test_rules_that_can_make_a_long_text_of_a_short_one_are_refused(rules, why):
+    with pytest.raises(TokenizerFormatError, match=why):
+        Vocabulary.from_pieces(["a"], sequence(*rules))
 
 
 @pytest.mark.full

@@ -99,6 +99,21 @@ def channels_of(choose: random.Random) -> dict[str, Any]:
     }
 
 
+def several_pairs_of(choose: random.Random) -> dict[str, Any]:
+    """Return the same with several pairs of tags, some of which count in every block or need no
+    close tag.
+    """
+    given = channels_of(choose)
+    words = choose.sample(WORDS, 8)
+    thoughts = [
+        (words.pop(), words.pop(), *["all"] * choose.randint(0, 1))
+        for _ in range(choose.randint(1, 2))
+    ]
+    calls = [(words.pop(), choose.choice([words.pop(), None])) for _ in range(choose.randint(0, 2))]
+    start = choose.choice(["content", "content", "reasoning"] + ["tool_call"] * bool(calls))
+    return given | {"reasoning": thoughts, "tools": calls or None, "start": start}
+
+
 def make_channels(given: dict[str, Any]) -> Channels:
     return Channels(
         given["stops"],
@@ -111,8 +126,8 @@ def make_channels(given: dict[str, Any]) -> Channels:
     )
 
 
-def check_channels(seed: int, most: int) -> None:
-    given = channels_of(random.Random(seed))
+def check_channels(seed: int, most: int, choose: Any = channels_of) -> None:
+    given = choose(random.Random(seed))
     certain = Certain(lambda text: final_deltas(text, **given), "abc", 4)
     obeys_the_law(lambda: make_channels(given), certain, "", most, characters)
     ignores_cuts(lambda: make_channels(given), certain, "abbab", characters)
@@ -121,6 +136,17 @@ def check_channels(seed: int, most: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_stops_tags_and_artifacts_together(seed: int) -> None:
     check_channels(seed, 4)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_several_pairs_of_tags_at_once(seed: int) -> None:
+    check_channels(seed, 4, several_pairs_of)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(10, 60))
+def test_more_pairs_of_tags_at_once(seed: int) -> None:
+    check_channels(seed, 5, several_pairs_of)
 
 
 @pytest.mark.sampled(20)

@@ -1,6 +1,7 @@
 """Tokenizer files of every format: what is read, encoded, decoded and refused."""
 
 import json
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -43,6 +44,27 @@ def test_a_file_and_its_folder_are_the_same_tokenizer(family, tmp_path: Path):
         tokenizer = load_tokenizer(path)
         assert tokenizer.family == family
         assert tokenizer.vocabulary.sha256 == load_tokenizer(file).vocabulary.sha256
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["", "used"])
+def test_a_tokenizer_of_every_format_pickles(used, tmp_path: Path):
+    files = [
+        write(tmp_path, FAMILIES[family](), f"{family}.json")
+        for family in FAMILIES
+        if family != "tiktoken"
+    ]
+    files.append(write(tmp_path, tekken(), "tekken.json"))
+    for name, data in (("cl100k_base.tiktoken", rank_file()), ("a.gguf", gguf(llama_values()))):
+        (tmp_path / name).write_bytes(data)
+        files.append(tmp_path / name)
+    for file in files:
+        tokenizer = load_tokenizer(file)
+        ids = tokenizer.encode("the cat é") if used else []
+        again = pickle.loads(pickle.dumps(tokenizer))
+        assert again.encode("the cat é") == (ids or tokenizer.encode("the cat é"))
+        assert again.decode(ids) == tokenizer.decode(ids)
+        assert (again.family, again.eos_ids) == (tokenizer.family, tokenizer.eos_ids)
+        assert again.vocabulary.sha256 == tokenizer.vocabulary.sha256
 
 
 @pytest.mark.parametrize("indent", [None, 1])

@@ -2,12 +2,15 @@
 bounded window where it doesn't.
 """
 
+import copy
+import json
 import random
 
 import pytest
 import small_tokenizers
+from laws.oracle import common
 
-from detok_py import Detokenizer, IncrementalDetokenizer, StreamEndedError, Vocabulary
+from detok_py import ChatStream, Detokenizer, IncrementalDetokenizer, StreamEndedError, Vocabulary
 from detok_py.tokenizers.window import MAX_CONTEXT, MAX_WINDOW
 
 
@@ -44,9 +47,38 @@ class Words:
         return text[1:] if text.startswith(" ") else text
 
 
+class Exact(ByteLevel):
+    """Bytes as ids, with a vocabulary."""
+
+    vocabulary = Vocabulary.from_bytes([bytes([b]) for b in range(256)])
+
+
 def pushed(tokenizer, ids, prompt=(), **settings):
     t = IncrementalDetokenizer(tokenizer, prompt, **settings)
     return [t.push(i) for i in ids] + [t.flush()]
+
+
+class Runs(ByteLevel):
+    """Bytes as ids, decoded as Llama 2's are: ASCII as it is, a run of other bytes that isn't UTF-8
+    as one U+FFFD a byte.
+    """
+
+    encode = None
+
+    def decode(self, ids):
+        out, run = "", b""
+        for i in [*ids, 0x20]:
+            if i >= 0x80:
+                run += bytes([i])
+                continue
+            out += PerByte.decode(self, run) + chr(i)
+            run = b""
+        return out[:-1]
+
+
+def behind(known, whole):
+    """Return `whole` without what it has in common with the text of the prompt."""
+    return whole[len(common(known, whole)) :]
 
 
 def test_a_character_is_shown_with_its_last_token():
@@ -55,6 +87,76 @@ def test_a_character_is_shown_with_its_last_token():
 
 def test_a_prompt_that_ends_inside_a_character_is_not_shown_again():
     assert pushed(ByteLevel(), b"\x8c\xb6!", b"Hello \xf0\x9f") == ["", "🌶", "!", ""]
+
+
+@pytest.mark.parametrize("tokenizer", [ByteLevel(), Runs()], ids=["byte-level", "runs"])
+def test_an_answer_is_what_the_object_decodes_behind_its_prompt_wherever_it_is_cut(tokenizer):
+    for text in ("Hi 🚀 ok", "é", "🚀🚀", "世界 🚀x🚀\n", "a\ufffdb \ufffd"):
+        ids = list(text.encode())
+        for cut in range(len(ids) + 1):
+            prompt = ids[:cut]
+            out = "".join(pushed(tokenizer, ids[cut:], prompt))
+            assert out == behind(tokenizer.decode(prompt), text), (text, cut)
+
+
+def test_half_a_character_behind_a_whole_one_is_completed_behind_a_prompt():
+    out = pushed(Runs(), [0x9A, 0x80], "🚀".encode() + b"\xf0\x9f")
+    assert out == ["", "🚀🚀", ""]
+
+
+def test_half_a_character_of_a_prompt_that_is_not_completed_is_not_shown_again():
+    assert pushed(ByteLevel(), b"x", b"a\xf0\x9f") == ["x", ""]
+    assert pushed(ByteLevel(), b"", b"a\xf0\x9f") == [""]
+
+
+@pytest.mark.parametrize(
+    "tokenizer", [ByteLevel(), Words(), Exact()], ids=["bytes", "words", "exact"]
+)
+def test_a_stream_can_be_copied_reset_saved_and_rolled_back(tokenizer):
+    t = IncrementalDetokenizer(tokenizer, [0, 2])
+    mark = t.mark()
+    shown = t.feed([1, 4])
+    fork = copy.copy(t)
+    state = json.loads(json.dumps(t.save()))
+    rest = [t.push(3), t.push(1), t.flush()]
+    assert [fork.push(3), fork.push(1), fork.flush()] == rest
+    t.load(state)
+    assert [t.push(3), t.push(1), t.flush()] == rest
+    assert t.rollback(mark) == len(shown + "".join(rest))
+    assert t.feed([1, 4]) == shown
+    t.reset([0, 2])
+    assert t.feed([1, 4, 3, 1]) + t.flush() == shown + "".join(rest)
+    with pytest.raises(ValueError, match="ahead"):
+        IncrementalDetokenizer(tokenizer).rollback(t.mark())
+
+
+def test_a_chat_stream_takes_a_stream_of_somebody_elses_ids():
+    for tokenizer in (ByteLevel(), Exact()):
+        c = ChatStream(IncrementalDetokenizer(tokenizer), stop=["."])
+        assert c.feed(list(b"<think>a</think>b")) == [("reasoning", "a"), ("content", "b")]
+        fork, mark = c.copy(), c.mark()
+        assert c.feed(list("é!".encode())) == [("content", "é!")]
+        assert c.rollback(mark) == {"content": 2}
+        assert fork.feed(list(b"c.d")) == c.feed(list(b"c.d")) == [("content", "c")]
+        c.reset(b"\xf0\x9f")
+        assert c.feed(list(b"\x9a\x80")) == [("content", "🚀")]
+
+
+def test_byte_tokens_can_be_shown_one_character_at_a_time():
+    pieces = ["<0xF0>", "<0x9F>", "<0x9A>", "<0x80>", "x"]
+
+    class Ours:
+        vocabulary = Vocabulary.from_pieces(pieces, {"type": "ByteFallback"})
+
+        def decode(self, ids):
+            t = Detokenizer(self.vocabulary, byte_fallback="hf")
+            return t.feed(ids) + t.flush()
+
+    ids = [0, 1, 2, 3, 0, 1, 2, 3, 4]
+    assert pushed(Ours(), ids) == [*[""] * 8, "🚀🚀x", ""]
+    assert pushed(Ours(), ids, byte_fallback="utf8") == [*["", "", "", "🚀"] * 2, "x", ""]
+    with pytest.raises(ValueError, match="llama"):
+        IncrementalDetokenizer(Ours(), byte_fallback="llama")
 
 
 def test_invalid_bytes_are_shown_once_the_next_character_settles_them():
@@ -137,8 +239,6 @@ def test_an_object_that_lies_about_its_vocabulary_is_asked_instead():
 @pytest.mark.native
 @pytest.mark.parametrize("name", ["byte_level", "sentencepiece"])
 def test_hugging_face_objects_are_read_and_every_concatenation_is_their_decode(name):
-    import json
-
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(json.dumps(getattr(small_tokenizers, name)()))
@@ -151,9 +251,10 @@ def test_hugging_face_objects_are_read_and_every_concatenation_is_their_decode(n
             t = IncrementalDetokenizer(tokenizer, skip_special_tokens=skip)
             assert t.exact
             cut = rng.randrange(len(ids))
-            shown = t.feed(ids[:cut])
-            rest = pushed(tokenizer, ids[cut:], ids[:cut], skip_special_tokens=skip)
-            assert shown + "".join(rest) == tokenizer.decode(ids, **settings)
+            known, whole = (tokenizer.decode(part, **settings) for part in (ids[:cut], ids))
+            assert t.feed(ids[:cut]) + t.flush() == known
+            t.reset(ids[:cut])
+            assert t.feed(ids[cut:]) + t.flush() == behind(known, whole)
 
 
 @pytest.mark.native
@@ -171,8 +272,6 @@ def test_a_tiktoken_encoding_is_read():
 
 @pytest.mark.native
 def test_added_tokens_that_come_later_are_seen():
-    import json
-
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(json.dumps(small_tokenizers.byte_level()))
