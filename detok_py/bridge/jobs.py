@@ -16,7 +16,7 @@ from ..protocol import wire
 from ..protocol.server import Run
 from .engines import BYTES, IDS, Chunk, End, Engine, EngineError, Ids, Raw, Request, Sampling
 from .metrics import Metrics, Stopwatch
-from .recover import Known, Recovery
+from .recover import LONG, Known, Recovery, Unknown
 
 log = logging.getLogger("detok.bridge")
 
@@ -107,7 +107,7 @@ async def run_job(
         await engine.open()
         run.start(carries(request.want, engine.gives(request), vocabulary))
         recovery = (
-            Recovery(vocabulary, table(vocabulary))
+            Recovery(vocabulary, await asyncio.to_thread(table, vocabulary))
             if run.data == "both" and vocabulary is not None
             else None
         )
@@ -118,7 +118,17 @@ async def run_job(
                     reason = chunk.reason
                     return
                 before = run.position
-                write(run, chunk, vocabulary, recovery)
+                if recovery is not None and isinstance(chunk, Raw):
+                    # A long search must not hold up the other clients.
+                    slow = chunk.tokens > LONG
+                    write_recovered(
+                        run,
+                        await asyncio.to_thread(recovery.feed, chunk)
+                        if slow
+                        else recovery.feed(chunk),
+                    )
+                else:
+                    write(run, chunk, vocabulary)
                 watch.chunk(run.position - before)
                 while not run.has_credit:
                     credit.clear()
@@ -153,7 +163,7 @@ async def run_job(
         metrics.requests.labels(reason).inc()
 
 
-def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None, recovery: Recovery | None) -> None:
+def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None) -> None:
     """Append a chunk to a run, as ids, bytes or both, whichever the run carries."""
     if isinstance(chunk, Ids) and run.data == "ids":
         run.add_ids(chunk.ids)
@@ -163,14 +173,17 @@ def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None, recovery: Recov
             run.add_tokens(tokens)
         else:
             run.add_bytes(b"".join([data for _, data in tokens]))
-    elif isinstance(chunk, Raw) and recovery is None:
+    elif isinstance(chunk, Raw):
         run.add_bytes(chunk.data)
-    elif isinstance(chunk, Raw) and recovery is not None:
-        for part in recovery.feed(chunk):
-            if isinstance(part, Known):
-                run.add_tokens([(part.id, part.data)])
-            else:
-                run.add_gap(part.tokens, part.data)
+
+
+def write_recovered(run: Run, parts: list[Known | Unknown]) -> None:
+    """Append tokens and gaps to a run that carries both."""
+    for part in parts:
+        if isinstance(part, Known):
+            run.add_tokens([(part.id, part.data)])
+        else:
+            run.add_gap(part.tokens, part.data)
 
 
 def _place_of(error: BaseException) -> str:
