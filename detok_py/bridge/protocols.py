@@ -23,6 +23,10 @@ HEAD_SECONDS = 5.0
 MAX_CONNECTIONS = 1024
 MAX_FRAGMENTS = 256
 MAX_PINGS = 32
+# A peer that reads nothing for so long is gone. `close` waits for what is buffered, so a socket
+# whose peer is gone is aborted.
+STALL_SECONDS = 30.0
+CLOSE_SECONDS = 10.0
 PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
@@ -128,6 +132,33 @@ class StrictWebSocket(WSProtocol):
         self._fragments = 0
         self._pings = float(MAX_PINGS)
         self._pinged_at = 0.0
+        self._stall: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stall = self.loop.call_later(STALL_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._cancel_stall()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_stall()
+        super().connection_lost(exc)
+
+    def _cancel_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    async def run_asgi(self) -> None:
+        await super().run_asgi()
+        if not self.disconnected:
+            self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
     def handle_message(self, event: events.TextMessage | events.BytesMessage) -> None:
         if event.message_finished:

@@ -22,6 +22,10 @@ from .recover import Recovery
 
 log = logging.getLogger("detok.bridge")
 HELLO_SECONDS = 30.0
+# Sockets beyond `max_clients` that may be open at the same time, and for how long each: enough to
+# send the resume of a run.
+WAITING_SOCKETS = 8
+WAITING_SECONDS = 5.0
 
 
 def report(event: str, **fields: Any) -> None:
@@ -33,7 +37,9 @@ class Bridge:
     """An engine, its vocabulary, and the runs of all clients.
 
     `vocabulary` and `encode` are those of `--tokenizer`; by default `find_vocabulary` gets them
-    from the engine. The scripted engine needs `encode`. `max_clients` bounds the open WebSockets.
+    from the engine. The scripted engine needs `encode`. `max_clients` bounds the open WebSockets. A
+    few more are open for a moment: each is told hello, and has a place if it resumes a run whose
+    socket has one.
     """
 
     def __init__(
@@ -56,7 +62,8 @@ class Bridge:
         self.metrics = metrics or Metrics()
         self.store = store or RunStore()
         self.max_clients = max_clients
-        self.clients = 0
+        self._sessions: set[ServerSession] = set()
+        self._sockets = 0
         self.down: str | None = None
         self.refused: str | None = None
         self._find_vocabulary = find_vocabulary
@@ -65,6 +72,12 @@ class Bridge:
         self._opening = asyncio.Lock()
         self._opened = False
         self._expiry: asyncio.Task[None] | None = None
+        self.metrics.clients.set_function(lambda: self.clients)
+
+    @property
+    def clients(self) -> int:
+        """How many sockets have a place. A socket that is being closed has none."""
+        return sum([session.has_place and not session.closing for session in self._sessions])
 
     async def open(self) -> None:
         """Start the engine and find its vocabulary.
@@ -138,28 +151,24 @@ class Bridge:
                 }
             )
         await send({"type": "websocket.accept", "subprotocol": wire.SUBPROTOCOL})
-        if self.clients >= self.max_clients:
+        if self._sockets >= self.max_clients + max(WAITING_SOCKETS, self.max_clients):
             self.metrics.refused.labels(str(wire.BUSY)).inc()
-            sentence = f"this bridge already serves {self.max_clients} clients; close one, or start it with a higher --max-clients"
-            await send(
-                {
-                    "type": "websocket.send",
-                    "text": wire.message("error", code=wire.BUSY, message=sentence, retry=True),
-                }
-            )
             return await send(
                 {"type": "websocket.close", "code": wire.BUSY, "reason": "too many clients"}
             )
-        self.clients += 1
-        self.metrics.clients.inc()
-        report("client_connected", clients=self.clients)
+        self._sockets += 1
+        report("client_connected", sockets=self._sockets)
         code = 1006
         try:
             code = await self._serve_socket(receive, send)
         finally:
-            self.clients -= 1
-            self.metrics.clients.dec()
-            report("client_lost", clients=self.clients, code=code)
+            self._sockets -= 1
+            report("client_lost", sockets=self._sockets, code=code)
+
+    def _why_full(self) -> str | None:
+        if self.clients < self.max_clients:
+            return None
+        return f"This bridge already serves {self.max_clients} clients; close one, or start it with a higher --max-clients."
 
     async def _serve_socket(self, receive: Receive, send: Send) -> int:
         try:
@@ -169,8 +178,12 @@ class Bridge:
         except TimeoutError:
             self.down = "The engine has not started yet, so its vocabulary is unknown."
         session = ServerSession(self.store, self.hello())
+        session.why_full = self._why_full
+        session.has_place = self._why_full() is None
+        self._sessions.add(session)
         wake = asyncio.Event()
         session.wake = wake.set
+        waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, session.claim_place)
         writer = asyncio.create_task(_send_frames(session, wake, send))
         code = 1006
         try:
@@ -193,7 +206,11 @@ class Bridge:
                     self._run_task(word, run)
                 wake.set()
         finally:
+            waiting.cancel()
             writer.cancel()
+            if session.closing and session.closing[0] == wire.BUSY:
+                self.metrics.refused.labels(str(wire.BUSY)).inc()
+            self._sessions.discard(session)
             # If the server closed the socket, the client did not cancel its run.
             for word, run in session.lost(1006 if session.closing else code, time.monotonic()):
                 self._run_task(word, run)

@@ -319,6 +319,11 @@ class ServerSession:
     engine, ("cancel", run) stops it. `frames()` returns what to send now: all that credit allows.
     `run` is the run that is read here, or None. `closing` is the (code, reason) to close the socket
     with, or None. `wake`, which the program sets, is called when there is something to send.
+
+    A program that bounds its clients sets `has_place` to False for a socket beyond the bound. Such
+    a socket may continue a run whose socket has a place, and takes that place: the older socket is
+    probably half-open. For any other run `why_full`, which the program sets, is asked: it returns
+    one sentence, with which the socket is closed (4429), or None if there is a place now.
     """
 
     def __init__(
@@ -333,6 +338,8 @@ class ServerSession:
         self.run: Run | None = None
         self.closing: tuple[int, str] | None = None
         self.max_prompt = max_prompt
+        self.has_place = True
+        self.why_full: Callable[[], str | None] = _do_nothing
         self.wake: Callable[[], None] = _do_nothing
         self._state = IDLE
         self._sent = 0
@@ -380,6 +387,24 @@ class ServerSession:
             out.append(run.ending())
         return out
 
+    def claim_place(self, owner: "ServerSession | None" = None) -> bool:
+        """Return whether this socket has a place: its own, that of `owner`, or a new one. If not,
+        the socket is closed with 4429.
+        """
+        if self.closing:
+            return False
+        if not self.has_place and owner is not None and owner.has_place:
+            owner.has_place = False
+            self.has_place = True
+        if not self.has_place:
+            sentence = self.why_full()
+            self.has_place = sentence is None
+            if sentence is not None:
+                self._send_error(wire.BUSY, sentence, retry=True)
+                self.closing = (wire.BUSY, "too many clients")
+                self.wake()
+        return self.has_place
+
     def lost(self, code: int, now: float) -> list[tuple[str, Run]]:
         """End the socket. 1000 and 4499 mean that the client wants no more; after any other code it
         may come back.
@@ -397,9 +422,11 @@ class ServerSession:
     def _go_on(self, event: str, error: Any = LocalProtocolError) -> None:
         self._state = next_state(TRANSITIONS, self._state, event, error)
 
-    def _send_error(self, code: int, sentence: str, run_id: str | None = None) -> None:
+    def _send_error(
+        self, code: int, sentence: str, run_id: str | None = None, *, retry: bool = False
+    ) -> None:
         self._outbox.append(
-            wire.message("error", id=run_id, code=code, message=sentence, retry=False)
+            wire.message("error", id=run_id, code=code, message=sentence, retry=retry)
         )
 
     def _receive_message(self, event: dict[str, Any], now: float) -> list[tuple[str, Run]]:
@@ -435,6 +462,8 @@ class ServerSession:
         if self.run is not None and self.run.end is not None:
             self._release(now)  # its engine has ended, so the client need not wait for the rest
         next_state(TRANSITIONS, self._state, "generate", RemoteProtocolError)
+        if not self.claim_place():
+            return []
         run = self.store.create(run_id, request)
         self._read(run_id, 0, now, "generate")
         return [("generate", run)]
@@ -475,6 +504,8 @@ class ServerSession:
             after <= position, f"`resume.after` is {after}, but the run is only at {position}."
         )
         before = run.owner
+        if not self.claim_place(before):
+            return
         if before is not None and before is not self:
             before._release(now)
             before.closing = (wire.CANCELLED, "another socket has taken up this run")

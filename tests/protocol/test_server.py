@@ -158,6 +158,44 @@ def test_a_newer_socket_takes_the_run_over_and_the_older_one_is_closed():
     assert link.run.owner is again.server
 
 
+def test_a_socket_without_a_place_takes_that_of_the_socket_whose_run_it_resumes():
+    link = Link(prompt="hi").settle()
+    feed(link.run, reason=None)
+    link.settle()
+    old = link.server
+    link.client.lost(1006)  # the server has not noticed
+    link.connect()
+    link.server.has_place, link.server.why_full = False, lambda: "Full."
+    link.settle()
+    assert old.closing[0] == 4499
+    assert (old.has_place, link.server.has_place) == (False, True)
+    link.run.finish("eos")
+    link.settle()
+    assert link.data() == TOKENS
+    assert isinstance(link.events[-1], Finished)
+
+
+@pytest.mark.parametrize("owned", [False, True], ids=["a lost run", "a new run"])
+def test_a_socket_without_a_place_is_closed_unless_there_is_one_now(owned):
+    link = Link(prompt="hi")
+    if not owned:
+        link.settle()
+        link.cut()
+        link.connect()
+    link.server.has_place, link.server.why_full = False, lambda: "Full."
+    tasks = len(link.tasks)
+    link.settle()
+    assert link.server.closing == (4429, "too many clients")
+    assert len(link.tasks) == tasks
+    link.client.lost(4429)
+    link.connect()
+    link.server.has_place, link.server.why_full = False, lambda: None
+    link.settle()
+    assert link.server.has_place
+    assert link.server.closing is None
+    assert link.run.owner is link.server
+
+
 def test_a_restarted_bridge_reports_the_run_as_gone_and_earlier_events_stay_valid():
     link = Link(prompt="hi").settle()
     feed(link.run, reason=None)
