@@ -7,14 +7,26 @@ carries what the client wants as far as the engine provides it, and `started` na
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError
 from ..protocol import wire
 from ..protocol.server import Run
-from .engines import BYTES, IDS, Chunk, End, Engine, EngineError, Ids, Raw, Request, Sampling
+from .engines import (
+    BYTES,
+    IDS,
+    Chunk,
+    End,
+    Engine,
+    EngineError,
+    Ids,
+    ModelChanged,
+    Raw,
+    Request,
+    Sampling,
+)
 from .metrics import Metrics, Stopwatch
 from .recover import LONG, Known, Recovery, Unknown
 
@@ -93,18 +105,23 @@ async def run_job(
     run: Run,
     request: Request,
     engine: Engine,
-    vocabulary: Vocabulary | None,
+    ready: Callable[[Run, Request], Awaitable[Vocabulary | None]],
     table: Callable[[Vocabulary], dict[bytes, list[int]]],
     metrics: Metrics,
 ) -> None:
-    """Copy the chunks of `engine` to `run`. Raises only CancelledError; failures end the run."""
+    """Copy the chunks of `engine` to `run`. `ready` looks at the engine and returns its vocabulary.
+
+    Raises only CancelledError; failures end the run.
+    """
     watch = Stopwatch(metrics)
     metrics.running.inc()
     credit = asyncio.Event()
     run.wake = credit.set
     reason = "failed"
     try:
-        await engine.open()
+        vocabulary = await ready(run, request)
+        if run.end is not None:
+            return
         run.start(carries(request.want, engine.gives(request), vocabulary))
         recovery = (
             Recovery(vocabulary, await asyncio.to_thread(table, vocabulary))
@@ -141,6 +158,10 @@ async def run_job(
         reason = "cancelled"
         raise
     except EngineError as error:
+        if isinstance(error, ModelChanged):
+            # Looking at the engine ends the runs whose vocabulary it no longer has, this one too.
+            with contextlib.suppress(EngineError):
+                await ready(run, request)
         run.fail(error.code, str(error), retry=error.retry)
     except DetokError as error:
         run.fail(
@@ -149,9 +170,7 @@ async def run_job(
         )
     except Exception as error:
         # A bug in the bridge. Its place is logged, but not its message, which may contain a prompt.
-        log.error(
-            "job_fault", extra={"fields": {"kind": type(error).__name__, "where": _place_of(error)}}
-        )
+        log.error("job_fault", extra={"fields": fault_of(error)})
         run.fail(
             1011,
             "The bridge failed because of a bug in detok; its log names the place.",
@@ -186,15 +205,15 @@ def write_recovered(run: Run, parts: list[Known | Unknown]) -> None:
             run.add_gap(part.tokens, part.data)
 
 
-def _place_of(error: BaseException) -> str:
+def fault_of(error: BaseException) -> dict[str, str]:
+    """Return the type and the place of an error, for the log."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return (
-        f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
-        if trace is not None
-        else "?"
-    )
+    where = "?"
+    if trace is not None:
+        where = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
+    return {"kind": type(error).__name__, "where": where}
 
 
 def _do_nothing() -> None:

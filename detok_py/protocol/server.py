@@ -73,7 +73,7 @@ class Run:
     engine wait while `has_credit` is false, so nothing is dropped for a slow client. `wake` is
     called when credit may have come back; the program sets it. `owner` is the session that reads
     the run, or None; its `wake` is called when there is something to send. `done` is true when the
-    client wants nothing more of the run.
+    client wants nothing more of the run. `model` is what the client was told that its ids are of.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class Run:
         self.owner: Any = None
         self.detached_at: float | None = None
         self.done = False
+        self.model: str | None = None
         self.wake: Callable[[], None] = _do_nothing
         self._window = window or WINDOW
         self._max_log = max_log
@@ -139,9 +140,26 @@ class Run:
         """
         self._end({"type": "finished", "reason": reason, "note": note})
 
-    def fail(self, code: int, message: str, *, retry: bool = False) -> None:
-        """End the run with an error. The client gets the data before it first."""
-        self._end({"type": "error", "code": code, "message": message, "retry": retry})
+    def fail(
+        self,
+        code: int,
+        message: str,
+        *,
+        retry: bool = False,
+        vocabulary: dict[str, Any] | None = None,
+    ) -> None:
+        """End the run with an error. The client gets the data before it first. `vocabulary` is the
+        one that the server has now, if the client has another.
+        """
+        self._end(
+            {
+                "type": "error",
+                "code": code,
+                "message": message,
+                "retry": retry,
+                "vocabulary": vocabulary,
+            }
+        )
 
     def _end(self, end: dict[str, Any]) -> None:
         if self.end is None:
@@ -346,6 +364,7 @@ class ServerSession:
         self._pings_left: float = max_pings
         self._max_pings = max_pings
         self._pinged_at = 0.0
+        self._model = model_of(hello)
         fields = dict(hello)
         fields["protocol"] = wire.SUBPROTOCOL
         fields["window"] = store.window
@@ -503,6 +522,13 @@ class ServerSession:
         _require(
             after <= position, f"`resume.after` is {after}, but the run is only at {position}."
         )
+        if not run.data:
+            run.model = self._model
+        elif run.data != "bytes" and run.model != self._model:
+            sentence = "The ids of this run are of another vocabulary than the server has now. Start it again."
+            self._send_error(wire.VOCABULARY_MISMATCH, sentence, run_id)
+            self.closing = (wire.VOCABULARY_MISMATCH, "another vocabulary")
+            return
         before = run.owner
         if not self.claim_place(before):
             return
@@ -531,6 +557,19 @@ class ServerSession:
 
 def _do_nothing() -> None:
     pass
+
+
+def model_of(hello: dict[str, Any]) -> str | None:
+    """Return what a hello says that ids are of: the vocabulary's SHA-256, or else the model.
+
+    >>> model_of({"engine": {"model": "m"}}), model_of({"vocabulary": {"sha256": "ab12"}})
+    ('m', 'ab12')
+    """
+    for part, name in (("vocabulary", "sha256"), ("engine", "model")):
+        found = hello.get(part)
+        if isinstance(found, dict) and found.get(name):
+            return str(found[name])
+    return None
 
 
 def _request_digest(request: dict[str, Any]) -> bytes:

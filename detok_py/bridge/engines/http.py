@@ -22,6 +22,8 @@ MAX_EVENT = 4 << 20
 MAX_ANSWER = 256 << 20
 # An engine is silent while it reads a long prompt. After this time the connection is given up.
 SILENCE_SECONDS = 300.0
+# What an engine says about itself comes at once.
+ANSWER_SECONDS = 20.0
 
 
 class EngineClient:
@@ -68,11 +70,13 @@ class EngineClient:
 
     async def get(self, path: str) -> Any:
         """Return the JSON at `path`."""
-        return await self._json("GET", path, None)
+        return await self._json("GET", path, None, ANSWER_SECONDS)
 
-    async def post(self, path: str, body: dict[str, Any]) -> Any:
-        """Return the JSON of the answer to `body`."""
-        return await self._json("POST", path, body)
+    async def post(
+        self, path: str, body: dict[str, Any], *, seconds: float = ANSWER_SECONDS
+    ) -> Any:
+        """Return the JSON of the answer to `body`. It may be silent for `seconds`."""
+        return await self._json("POST", path, body, seconds)
 
     async def events(self, path: str, body: dict[str, Any]) -> AsyncGenerator[Any, None]:
         """Yield the JSON of each event of a stream as it comes.
@@ -112,10 +116,16 @@ class EngineClient:
             raise self._refused(error.get("code") if isinstance(error, dict) else None, data)
         return event
 
-    async def _json(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
+    async def _json(
+        self, method: str, path: str, body: dict[str, Any] | None, seconds: float
+    ) -> Any:
         try:
             async with self._http.stream(
-                method, path, json=body, extensions=self._extensions
+                method,
+                path,
+                json=body,
+                extensions=self._extensions,
+                timeout=httpx.Timeout(5.0, read=seconds),
             ) as answer:
                 data = await self._bounded(answer, self.max_answer)
                 if answer.status_code != 200:
@@ -150,7 +160,7 @@ class EngineClient:
             return EngineError(f"No {self.name} answers at {at}; {self.hint}.")
         if isinstance(error, httpx.ReadTimeout):
             return EngineError(
-                f"The {self.name} at {at} said nothing for {SILENCE_SECONDS:g} seconds; check whether it hangs."
+                f"The {self.name} at {at} said nothing for {_silence_of(error):g} seconds; check whether it hangs."
             )
         return EngineError(
             f"The {self.name} at {at} was lost in mid-answer; what came before is kept. To go on, {self.hint}."
@@ -206,3 +216,8 @@ class EngineClient:
         return EngineError(
             f"The {self.name} at {at} failed ({status if isinstance(status, int) else 'error'}); see its log."
         )
+
+
+def _silence_of(error: httpx.HTTPError) -> float:
+    timeout: dict[str, float] = error.request.extensions.get("timeout", {})
+    return timeout.get("read", SILENCE_SECONDS)

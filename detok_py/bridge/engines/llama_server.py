@@ -22,15 +22,33 @@ from typing import Any
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from ...protocol.event_shapes import read_event
-from . import BYTES, IDS, Chunk, End, EngineError, Ids, Info, Raw, Request, Sampling, reason_of
+from . import (
+    BYTES,
+    IDS,
+    Chunk,
+    End,
+    EngineError,
+    Ids,
+    Info,
+    ModelChanged,
+    Raw,
+    Request,
+    Sampling,
+    reason_of,
+)
 from .address import Address
 from .agree import SAMPLE
-from .http import EngineClient
+from .http import SILENCE_SECONDS, EngineClient
 from .openai import SAMPLING
 
 HINT = "start it, for example: llama-server -m model.gguf --port 8080"
 # At most this many ids without bytes are looked up one by one.
 MAX_SPECIAL = 1024
+MAX_SIZE = 1 << 22
+# What identifies the model, in /props and in the `meta` of /v1/models. The media marker is random:
+# another one means that the server was restarted.
+IDENTITY = ("model_path", "model_alias", "bos_token", "eos_token", "chat_template", "media_marker")
+META = ("vocab_type", "n_vocab", "n_embd", "n_params", "size")
 
 
 class LlamaServer:
@@ -51,14 +69,13 @@ class LlamaServer:
         self._name = name
         self._device = device
         self._model: str | None = None
+        self._identity: str | None = None
         self._size = 0
         self._props: dict[str, Any] = {}
         self._defaults: dict[str, Any] = {}
 
     async def open(self) -> None:
-        """Read /props and /v1/models, the first time."""
-        if self._props:
-            return
+        """Read /props and /v1/models."""
         props = await self.client.get("/props")
         if not isinstance(props, dict) or "default_generation_settings" not in props:
             raise EngineError(
@@ -66,20 +83,29 @@ class LlamaServer:
                 code=wire.NO_SUCH_ENGINE,
                 retry=False,
             )
-        self._props = props
         path = props.get("model_path")
         self._model = (
             Path(path).name if isinstance(path, str) and path else props.get("model_alias")
         )
         models = await self.client.get("/v1/models")
         try:
-            self._size = int(models["data"][0]["meta"]["n_vocab"])
+            meta = dict(models["data"][0]["meta"])
+            size = meta["n_vocab"]
         except (KeyError, IndexError, TypeError, ValueError):
-            self._size = 0
+            meta, size = {}, 0
+        if not isinstance(size, int) or not 0 <= size <= MAX_SIZE:
+            raise EngineError(
+                f"The llama-server at {self.client.address.shown} says that its model has {str(size)[:20]} ids; that is not a vocabulary.",
+                retry=False,
+            )
+        self._props = props
+        self._size = size
+        named = [props.get(name) for name in IDENTITY] + [meta.get(name) for name in META]
+        self._identity = repr(named)
 
     def info(self) -> Info:
         """Exact bytes; the device only if the launcher knows it."""
-        return Info(self._name, BYTES, self._device, self._model)
+        return Info(self._name, BYTES, self._device, self._model, self._identity)
 
     def gives(self, request: Request) -> str:
         """Exact ids in step mode for a request for ids only, else exact bytes."""
@@ -128,6 +154,7 @@ class LlamaServer:
                 "stream": False,
                 "cache_prompt": False,
             },
+            seconds=SILENCE_SECONDS,
         )
         tokens: list[bytes | None] = [None] * self._size
         try:
@@ -204,6 +231,9 @@ class LlamaServer:
             {"content": await self._prompt(request), "add_special": True, "parse_special": True},
         )
         ids: list[int] = tokenized["tokens"]
+        began = self._identity
+        name = None
+        reason = "length"
         rng = random.Random(request.sampling.seed)
         for _ in range(request.sampling.max_tokens):
             body = self._body(request.sampling)
@@ -211,15 +241,22 @@ class LlamaServer:
             body.update(
                 prompt=ids, n_predict=1, stream=False, return_tokens=True, seed=rng.getrandbits(31)
             )
-            answer = await self.client.post("/completion", body)
+            answer = await self.client.post("/completion", body, seconds=SILENCE_SECONDS)
+            # While the client gives no credit, there is time to restart a server between two steps.
+            name = name or answer.get("model")
+            if name != answer.get("model"):
+                raise _changed()
             new = answer.get("tokens") or []
             if new:
                 ids = ids + new
                 yield Ids(new)
             if answer.get("stop_type") == "eos" or not new:
-                yield End("eos")
-                return
-        yield End("length")
+                reason = "eos"
+                break
+        await self.open()
+        if self._identity != began:
+            raise _changed()
+        yield End(reason)
 
     def _body(self, sampling: Sampling) -> dict[str, Any]:
         given = sampling.named(**SAMPLING)
@@ -247,6 +284,10 @@ class LlamaServer:
         )
         ids = answer.get("tokens", [])
         return ids if len(ids) == 1 and ids[0] < self._size else []
+
+
+def _changed() -> ModelChanged:
+    return ModelChanged("The llama-server was restarted with another model in mid-answer.")
 
 
 def _end(said: Any, counted: int) -> End:
