@@ -7,16 +7,28 @@ carries what the client wants as far as the engine provides it, and `started` na
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError
 from ..protocol import wire
 from ..protocol.server import Run
-from .engines import BYTES, IDS, Chunk, End, Engine, EngineError, Ids, Raw, Request, Sampling
+from .engines import (
+    BYTES,
+    IDS,
+    Chunk,
+    End,
+    Engine,
+    EngineError,
+    Ids,
+    ModelChanged,
+    Raw,
+    Request,
+    Sampling,
+)
 from .metrics import Metrics, Stopwatch
-from .recover import Known, Recovery
+from .recover import LONG, Known, Recovery, Unknown
 
 log = logging.getLogger("detok.bridge")
 
@@ -93,21 +105,26 @@ async def run_job(
     run: Run,
     request: Request,
     engine: Engine,
-    vocabulary: Vocabulary | None,
+    ready: Callable[[Run, Request], Awaitable[Vocabulary | None]],
     table: Callable[[Vocabulary], dict[bytes, list[int]]],
     metrics: Metrics,
 ) -> None:
-    """Copy the chunks of `engine` to `run`. Raises only CancelledError; failures end the run."""
+    """Copy the chunks of `engine` to `run`. `ready` looks at the engine and returns its vocabulary.
+
+    Raises only CancelledError; failures end the run.
+    """
     watch = Stopwatch(metrics)
     metrics.running.inc()
     credit = asyncio.Event()
     run.wake = credit.set
     reason = "failed"
     try:
-        await engine.open()
+        vocabulary = await ready(run, request)
+        if run.end is not None:
+            return
         run.start(carries(request.want, engine.gives(request), vocabulary))
         recovery = (
-            Recovery(vocabulary, table(vocabulary))
+            Recovery(vocabulary, await asyncio.to_thread(table, vocabulary))
             if run.data == "both" and vocabulary is not None
             else None
         )
@@ -118,7 +135,17 @@ async def run_job(
                     reason = chunk.reason
                     return
                 before = run.position
-                write(run, chunk, vocabulary, recovery)
+                if recovery is not None and isinstance(chunk, Raw):
+                    # A long search must not hold up the other clients.
+                    slow = chunk.tokens > LONG
+                    write_recovered(
+                        run,
+                        await asyncio.to_thread(recovery.feed, chunk)
+                        if slow
+                        else recovery.feed(chunk),
+                    )
+                else:
+                    write(run, chunk, vocabulary)
                 watch.chunk(run.position - before)
                 while not run.has_credit:
                     credit.clear()
@@ -131,6 +158,10 @@ async def run_job(
         reason = "cancelled"
         raise
     except EngineError as error:
+        if isinstance(error, ModelChanged):
+            # Looking at the engine ends the runs whose vocabulary it no longer has, this one too.
+            with contextlib.suppress(EngineError):
+                await ready(run, request)
         run.fail(error.code, str(error), retry=error.retry)
     except DetokError as error:
         run.fail(
@@ -139,9 +170,7 @@ async def run_job(
         )
     except Exception as error:
         # A bug in the bridge. Its place is logged, but not its message, which may contain a prompt.
-        log.error(
-            "job_fault", extra={"fields": {"kind": type(error).__name__, "where": _place_of(error)}}
-        )
+        log.error("job_fault", extra={"fields": fault_of(error)})
         run.fail(
             1011,
             "The bridge failed because of a bug in detok; its log names the place.",
@@ -153,7 +182,7 @@ async def run_job(
         metrics.requests.labels(reason).inc()
 
 
-def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None, recovery: Recovery | None) -> None:
+def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None) -> None:
     """Append a chunk to a run, as ids, bytes or both, whichever the run carries."""
     if isinstance(chunk, Ids) and run.data == "ids":
         run.add_ids(chunk.ids)
@@ -163,25 +192,28 @@ def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None, recovery: Recov
             run.add_tokens(tokens)
         else:
             run.add_bytes(b"".join([data for _, data in tokens]))
-    elif isinstance(chunk, Raw) and recovery is None:
+    elif isinstance(chunk, Raw):
         run.add_bytes(chunk.data)
-    elif isinstance(chunk, Raw) and recovery is not None:
-        for part in recovery.feed(chunk):
-            if isinstance(part, Known):
-                run.add_tokens([(part.id, part.data)])
-            else:
-                run.add_gap(part.tokens, part.data)
 
 
-def _place_of(error: BaseException) -> str:
+def write_recovered(run: Run, parts: list[Known | Unknown]) -> None:
+    """Append tokens and gaps to a run that carries both."""
+    for part in parts:
+        if isinstance(part, Known):
+            run.add_tokens([(part.id, part.data)])
+        else:
+            run.add_gap(part.tokens, part.data)
+
+
+def fault_of(error: BaseException) -> dict[str, str]:
+    """Return the type and the place of an error, for the log."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return (
-        f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
-        if trace is not None
-        else "?"
-    )
+    where = "?"
+    if trace is not None:
+        where = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
+    return {"kind": type(error).__name__, "where": where}
 
 
 def _do_nothing() -> None:

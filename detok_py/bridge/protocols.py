@@ -23,6 +23,10 @@ HEAD_SECONDS = 5.0
 MAX_CONNECTIONS = 1024
 MAX_FRAGMENTS = 256
 MAX_PINGS = 32
+# A peer that reads nothing for so long is gone. `close` waits for what is buffered, so a socket
+# whose peer is gone is aborted.
+STALL_SECONDS = 30.0
+CLOSE_SECONDS = 10.0
 PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
@@ -52,7 +56,32 @@ class StrictConnection(h11.Connection):
         return event
 
 
-class StrictHTTP(H11Protocol):
+class Impatient:
+    """A protocol that aborts its connection if the peer reads nothing for a while."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: Any
+    _stall: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()  # type: ignore[misc]
+        self._stall = self.loop.call_later(STALL_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()  # type: ignore[misc]
+        self._cancel_stall()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_stall()
+        super().connection_lost(exc)  # type: ignore[misc]
+
+    def _cancel_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+
+class StrictHTTP(Impatient, H11Protocol):
     """Closes connections whose request head is late; answers a refused request with its status."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -117,7 +146,7 @@ class StrictHTTP(H11Protocol):
         self.transport.close()
 
 
-class StrictWebSocket(WSProtocol):
+class StrictWebSocket(Impatient, WSProtocol):
     """Limits the fragments of a message and the rate of pings.
 
     wsproto itself refuses unmasked frames, reserved bits and invalid UTF-8 (RFC 6455).
@@ -128,6 +157,15 @@ class StrictWebSocket(WSProtocol):
         self._fragments = 0
         self._pings = float(MAX_PINGS)
         self._pinged_at = 0.0
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    async def run_asgi(self) -> None:
+        await super().run_asgi()
+        if not self.disconnected:
+            self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
     def handle_message(self, event: events.TextMessage | events.BytesMessage) -> None:
         if event.message_finished:

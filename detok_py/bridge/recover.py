@@ -5,13 +5,19 @@ their bytes, and gaps where several sequences of tokens are possible. Ids are ne
 
 llama-server sends nothing while the text ends inside a character. So in a chunk of several tokens,
 every token but the last ends inside a character. Given the bytes and the number of tokens, nearly
-always only one sequence of tokens fits.
+always only one sequence of tokens fits. Special tokens have no bytes there, so any number of them
+can stand between the others: fewer tokens with special ones between them are other sequences.
 """
 
 from typing import NamedTuple
 
 from ..decode.vocabulary import Vocabulary
 from .engines import Raw
+
+# Chunks of more bytes are not searched. A search of this length takes about 10 ms.
+MAX_SEARCH = 2048
+# Chunks of more tokens are better searched in a thread: shorter ones take less than 1 ms.
+LONG = 64
 
 
 class Known(NamedTuple):
@@ -34,21 +40,25 @@ class Recovery:
     def __init__(self, vocabulary: Vocabulary, ids_of: dict[bytes, list[int]]) -> None:
         self._vocabulary = vocabulary
         self._ids_of = ids_of
+        self._sizes = sorted({len(data) for data in ids_of if data})
         self._tail = b""
 
     @staticmethod
     def table(vocabulary: Vocabulary) -> dict[bytes, list[int]]:
-        """Return a dict from bytes to ids, without special tokens and tokens of no bytes."""
+        """Return a dict from bytes to ids, of the tokens that can end inside a character. Special
+        tokens and tokens of no bytes are under `b""`.
+        """
         out: dict[bytes, list[int]] = {}
         for i in range(len(vocabulary)):
-            if i in vocabulary.special_ids:
-                continue
-            try:
-                data = vocabulary.token_bytes(i)
-            except ValueError:
-                continue
-            if data:
-                out.setdefault(data, []).append(i)
+            data = b""
+            if i not in vocabulary.special_ids:
+                try:
+                    data = vocabulary.token_bytes(i)
+                except ValueError:
+                    continue
+                if data and not _can_end_inside(data):
+                    continue
+            out.setdefault(data, []).append(i)
         return out
 
     def feed(self, chunk: Raw) -> list[Known | Unknown]:
@@ -89,29 +99,52 @@ class Recovery:
 
         Returns None if there is no such way, or more than one.
         """
-        ends = [n for n in range(1, len(data) + 1) if _ends_inside_a_character(before + data[:n])]
-        if len(data) not in ends:
+        size = len(data)
+        if size > MAX_SEARCH or not size or not _ends_inside_a_character(before + data):
             return None
-        # ways[n], after k tokens: the number of ways to offset n (2 means several), and one of
-        # them.
-        ways: dict[int, tuple[int, list[Known]]] = {0: (1, [])}
-        for _ in range(count):
-            after: dict[int, tuple[int, list[Known]]] = {}
-            for start, (number, path) in ways.items():
-                for end in ends:
-                    if end <= start:
-                        continue
-                    ids = self._ids_of.get(data[start:end])
-                    if not ids:
-                        continue
-                    total = after[end][0] if end in after else 0
-                    after[end] = (
-                        min(2, total + number * len(ids)),
-                        [*path, Known(ids[0], data[start:end])],
-                    )
-            ways = after
-        number, path = ways.get(len(data), (0, []))
-        return path if number == 1 else None
+        text = before + data
+        first = len(before)
+        inside = [
+            _ends_inside_a_character(text[max(0, n - 4) : n]) for n in range(first, len(text) + 1)
+        ]
+        # Bit k of some[n]: k tokens can reach offset n; of several[n]: in more than one way. So one
+        # pass counts the ways for every number of tokens.
+        some = [0] * (size + 1)
+        several = [0] * (size + 1)
+        some[0] = 1
+        wanted = (2 << count) - 1
+        for start in range(size):
+            one, more = some[start] << 1 & wanted, several[start] << 1 & wanted
+            if not one:
+                continue
+            for length in self._sizes:
+                end = start + length
+                if end > size:
+                    break
+                ids = self._ids_of.get(data[start:end]) if inside[end] else None
+                if ids:
+                    several[end] |= more | (one if len(ids) > 1 else one & some[end])
+                    some[end] |= one
+        exactly = 1 << count
+        fewer = some[size] & (exactly - 1) if b"" in self._ids_of else 0
+        if not some[size] & exactly or several[size] & exactly or fewer:
+            return None
+        path: list[Known] = []
+        while size:
+            exactly >>= 1
+            for length in self._sizes:
+                ids = self._ids_of.get(data[size - length : size]) if length <= size else None
+                if ids and some[size - length] & exactly:
+                    path.append(Known(ids[0], data[size - length : size]))
+                    size -= length
+                    break
+        return path[::-1]
+
+
+def _can_end_inside(token: bytes) -> bool:
+    """Return whether a text can end inside a character after `token`."""
+    only_continuations = all(byte & 0xC0 == 0x80 for byte in token)
+    return len(token) < 3 if only_continuations else _ends_inside_a_character(token)
 
 
 def _ends_inside_a_character(text: bytes) -> bool:

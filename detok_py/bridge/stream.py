@@ -12,16 +12,21 @@ from typing import Any
 
 from ..decode.vocabulary import Vocabulary
 from ..protocol import wire
-from ..protocol.server import Run, RunStore, ServerSession
-from .engines import Engine, EngineError, Info
+from ..protocol.server import Run, RunStore, ServerSession, model_of
+from .engines import Engine, EngineError, Info, Request
 from .engines.scripted import ScriptedEngine
 from .gate import Receive, Scope, Send
-from .jobs import read_request, run_job
+from .jobs import carries, fault_of, read_request, run_job
 from .metrics import Metrics
 from .recover import Recovery
 
 log = logging.getLogger("detok.bridge")
 HELLO_SECONDS = 30.0
+LOOK_SECONDS = 2.0
+# Sockets beyond `max_clients` that may be open at the same time, and for how long each: enough to
+# send the resume of a run.
+WAITING_SOCKETS = 8
+WAITING_SECONDS = 5.0
 
 
 def report(event: str, **fields: Any) -> None:
@@ -33,7 +38,9 @@ class Bridge:
     """An engine, its vocabulary, and the runs of all clients.
 
     `vocabulary` and `encode` are those of `--tokenizer`; by default `find_vocabulary` gets them
-    from the engine. The scripted engine needs `encode`. `max_clients` bounds the open WebSockets.
+    from the engine. The scripted engine needs `encode`. `max_clients` bounds the open WebSockets. A
+    few more are open for a moment: each is told hello, and has a place if it resumes a run whose
+    socket has one.
     """
 
     def __init__(
@@ -56,46 +63,134 @@ class Bridge:
         self.metrics = metrics or Metrics()
         self.store = store or RunStore()
         self.max_clients = max_clients
-        self.clients = 0
+        self._sessions: set[ServerSession] = set()
+        self._sockets = 0
         self.down: str | None = None
         self.refused: str | None = None
+        self._given = vocabulary
         self._find_vocabulary = find_vocabulary
+        self._identity: str | None = None
+        self._refusal: str | None = None
+        self._failure: EngineError | None = None
+        self._look: asyncio.Task[None] | None = None
         self._jobs: dict[Run, asyncio.Task[None]] = {}
         self._recovery_tables: dict[Vocabulary, dict[bytes, list[int]]] = {}
-        self._opening = asyncio.Lock()
         self._opened = False
         self._expiry: asyncio.Task[None] | None = None
+        self.metrics.clients.set_function(lambda: self.clients)
+
+    @property
+    def clients(self) -> int:
+        """How many sockets have a place. A socket that is being closed has none."""
+        return sum([session.has_place and not session.closing for session in self._sessions])
 
     async def open(self) -> None:
-        """Start the engine and find its vocabulary.
+        """Look at the engine: start it, and find its vocabulary if it has another model than
+        before. Every client, run and request for its description comes through here; those at the
+        same time share one look.
 
         If the engine is down, `self.down` says why; a later call tries again.
         """
         if self._expiry is None:
             self._expiry = asyncio.create_task(self._expire_runs())
-        async with self._opening:
-            if self._opened:
-                return
-            try:
-                await self.engine.open()
-                if self.vocabulary is not None:
-                    why = await self.engine.refuse_vocabulary(self.vocabulary)
-                    if why is not None:
-                        self.refused = f"The given tokenizer does not match the engine: {why}; pass the engine's own tokenizer, or none."
-                elif self._find_vocabulary is not None:
-                    found = await self._find_vocabulary(self.engine)
-                    if found is not None:
-                        self.vocabulary, self.scripted.encode = found
-                self.down = None
+        if self._look is None or self._look.done():
+            self._look = asyncio.create_task(self._look_at_engine())
+        await asyncio.shield(self._look)
+
+    async def _look_at_engine(self) -> None:
+        try:
+            await self.engine.open()
+            if await self._is_another_model():
+                identity = self.engine.info().identity
+                await self._find()
+                self._identity = identity
                 self._opened = True
-            except EngineError as error:
-                self.down = str(error)
+            self.down = self._failure = None
+        except EngineError as error:
+            self.down, self._failure = str(error), error
+        except Exception as error:
+            # An answer of a shape that no adapter expects. Its place is logged, not its content.
+            log.error("engine_fault", extra={"fields": fault_of(error)})
+            self._failure = EngineError(
+                "The engine's answers have a shape that detok does not know; check that it is the engine you meant, and its version.",
+                retry=False,
+            )
+            self.down = str(self._failure)
+
+    async def _sample(self) -> str | None:
+        """Return what the engine has against the vocabulary in use, by a sample."""
+        return (
+            None
+            if self.vocabulary is None
+            else await self.engine.refuse_vocabulary(self.vocabulary)
+        )
+
+    async def _is_another_model(self) -> bool:
+        if not self._opened or self.engine.info().identity != self._identity:
+            return True
+        try:
+            return await self._sample() != self._refusal
+        except EngineError:
+            return False  # as unknown as before
+
+    async def _find(self) -> None:
+        """Find the vocabulary of the engine's model, or compare the given one with it."""
+        vocabulary, encode = self._given, self.scripted.encode
+        if vocabulary is None and self._find_vocabulary is not None:
+            vocabulary, encode = await self._find_vocabulary(self.engine) or (None, None)
+        if vocabulary is not None:
+            await asyncio.to_thread(lambda: vocabulary.sha256)  # it packs all tokens, once
+        self.vocabulary, self.scripted.encode = vocabulary, encode
+        self._refusal = await self._sample()
+        self.refused = None
+        if self._given is not None and self._refusal is not None:
+            self.refused = f"The given tokenizer does not match the engine: {self._refusal}; pass the engine's own tokenizer, or none."
+        for run, job in list(self._jobs.items()):
+            if run.data not in ("", "bytes") and self._refuse_ids(run):
+                job.cancel()
+
+    def _refuse_ids(self, run: Run) -> bool:
+        """End a run if the engine's ids are not of the vocabulary that its client knows. Return
+        whether they are not.
+        """
+        hello = self.hello()
+        if self.refused is not None:
+            run.fail(wire.VOCABULARY_MISMATCH, self.refused)
+            return True
+        now = model_of(hello)
+        if run.model == now:
+            return False
+        if run.model is None:
+            # The client came while the engine was down. It reconnects, and gets another hello.
+            if run.owner is not None:
+                run.owner.closing = (1012, "the engine has started")
+                run.owner.wake()
+            self.store.forget(run)
+        vocabulary = hello.get("vocabulary")
+        has = f"vocabulary {vocabulary['sha256']}" if vocabulary else f"model {now}"
+        run.fail(
+            wire.VOCABULARY_MISMATCH,
+            f"The engine has another model now: {has}. Reload the vocabulary from the bridge and ask again.",
+            vocabulary=vocabulary,
+        )
+        return True
+
+    async def _ready(self, run: Run, request: Request, engine: Engine) -> Vocabulary | None:
+        """Return the vocabulary for a run that is about to start, or end the run. Raises
+        EngineError if the engine is down.
+        """
+        if engine is self.engine:
+            await self.open()
+            if self._failure is not None:
+                failure = self._failure
+                raise EngineError(str(failure), code=failure.code, retry=failure.retry)
+        if carries(request.want, engine.gives(request), self.vocabulary) != "bytes":
+            self._refuse_ids(run)
+        return self.vocabulary
 
     async def close(self) -> None:
         """Stop all generations and the engine."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-        jobs = list(self._jobs.values())
+        jobs = [job for job in (self._expiry, self._look, *self._jobs.values()) if job is not None]
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
@@ -138,39 +233,45 @@ class Bridge:
                 }
             )
         await send({"type": "websocket.accept", "subprotocol": wire.SUBPROTOCOL})
-        if self.clients >= self.max_clients:
+        if self._sockets >= self.max_clients + max(WAITING_SOCKETS, self.max_clients):
             self.metrics.refused.labels(str(wire.BUSY)).inc()
-            sentence = f"this bridge already serves {self.max_clients} clients; close one, or start it with a higher --max-clients"
-            await send(
-                {
-                    "type": "websocket.send",
-                    "text": wire.message("error", code=wire.BUSY, message=sentence, retry=True),
-                }
-            )
             return await send(
                 {"type": "websocket.close", "code": wire.BUSY, "reason": "too many clients"}
             )
-        self.clients += 1
-        self.metrics.clients.inc()
-        report("client_connected", clients=self.clients)
+        self._sockets += 1
+        report("client_connected", sockets=self._sockets)
         code = 1006
         try:
             code = await self._serve_socket(receive, send)
         finally:
-            self.clients -= 1
-            self.metrics.clients.dec()
-            report("client_lost", clients=self.clients, code=code)
+            self._sockets -= 1
+            report("client_lost", sockets=self._sockets, code=code)
+
+    def _find_place(self, session: ServerSession) -> None:
+        session.full = (
+            None
+            if self.clients < self.max_clients
+            else f"This bridge already serves {self.max_clients} clients; close one, or start it with a higher --max-clients."
+        )
+
+    def _end_wait(self, session: ServerSession) -> None:
+        self._find_place(session)
+        session.claim_place()
 
     async def _serve_socket(self, receive: Receive, send: Send) -> int:
         try:
-            await asyncio.wait_for(
-                asyncio.shield(asyncio.ensure_future(self.open())), HELLO_SECONDS
-            )
+            # A client that resumes must not wait for an engine that hangs: its run has a log.
+            await asyncio.wait_for(self.open(), LOOK_SECONDS if self._opened else HELLO_SECONDS)
         except TimeoutError:
-            self.down = "The engine has not started yet, so its vocabulary is unknown."
+            if not self._opened:
+                self.down = "The engine has not started yet, so its vocabulary is unknown."
         session = ServerSession(self.store, self.hello())
+        self._find_place(session)
+        session.has_place = session.full is None
+        self._sessions.add(session)
         wake = asyncio.Event()
         session.wake = wake.set
+        waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._end_wait, session)
         writer = asyncio.create_task(_send_frames(session, wake, send))
         code = 1006
         try:
@@ -181,6 +282,8 @@ class Bridge:
                     break
                 if session.closing:
                     continue
+                if not session.has_place:
+                    self._find_place(session)
                 before = session.run
                 frame = message.get("text")
                 tasks = session.receive(
@@ -193,7 +296,11 @@ class Bridge:
                     self._run_task(word, run)
                 wake.set()
         finally:
+            waiting.cancel()
             writer.cancel()
+            if session.closing and session.closing[0] == wire.BUSY:
+                self.metrics.refused.labels(str(wire.BUSY)).inc()
+            self._sessions.discard(session)
             # If the server closed the socket, the client did not cancel its run.
             for word, run in session.lost(1006 if session.closing else code, time.monotonic()):
                 self._run_task(word, run)
@@ -204,9 +311,8 @@ class Bridge:
             self._cancel(run)
             return
         try:
-            if self.refused is not None:
-                raise EngineError(self.refused, code=wire.VOCABULARY_MISMATCH, retry=False)
             request = read_request(run.request)
+            run.request = {}  # the log is kept for much longer than the prompt is needed
             name = request.params.get("engine")
             if name not in (None, "scripted", self.engine.info().name):
                 raise EngineError(
@@ -215,11 +321,19 @@ class Bridge:
                     retry=False,
                 )
         except EngineError as error:
+            run.request = {}
             run.fail(error.code, str(error), retry=error.retry)
             return
-        engine = self.scripted if name == "scripted" else self.engine
+        engine: Engine = self.scripted if name == "scripted" else self.engine
         job = asyncio.create_task(
-            run_job(run, request, engine, self.vocabulary, self._recovery_table, self.metrics)
+            run_job(
+                run,
+                request,
+                engine,
+                lambda run, request: self._ready(run, request, engine),
+                self._recovery_table,
+                self.metrics,
+            )
         )
         self._jobs[run] = job
         job.add_done_callback(lambda _: self._job_ended(run))
@@ -234,8 +348,8 @@ class Bridge:
             code=end.get("code"),
             positions=run.position,
         )
-        if end.get("code") == wire.ENGINE_DOWN:
-            self._opened = False  # the next client opens the engine again
+        if end.get("code") == wire.ENGINE_DOWN and self._identity is None:
+            self._opened = False  # it may come back with another model, and would not say so
 
     def _cancel(self, run: Run) -> None:
         job = self._jobs.get(run)

@@ -30,6 +30,8 @@ FINISHED = "finished"
 FAILED = "failed"
 ACTIVE = (WAITING, STREAMING)
 
+MAX_KEEP_SECONDS = 600.0  # a client does not try for longer, whatever a server says
+
 # `generate` and `attach` are calls of the program: without a transition they are a
 # LocalProtocolError. The other events are frames of the server for this run: without a transition
 # they are a RemoteProtocolError. Frames for a run that is not active are ignored.
@@ -68,7 +70,8 @@ class ClientSession:
     `vocabulary_sha256` names the vocabulary that the client decodes with. If it is given, a server
     with another vocabulary is refused (4409), because the wrong vocabulary gives wrong text.
     `ack_every` is how many positions pass between two acks. While `paused` is true no ack is sent:
-    the server runs out of credit and pauses its engine.
+    the server runs out of credit and pauses its engine. A lost socket is replaced for as long as
+    the server keeps runs, which its hello says, and for at least `max_attempts` attempts.
 
     `state` is "idle", "waiting", "streaming", "finished" or "failed". `closing` is the (code,
     reason) to close the socket with, or None.
@@ -90,7 +93,10 @@ class ClientSession:
         self._hash: Any = None  # None if the start of the stream is not known
         self._window = dict(events.WINDOW)
         self._acked = 0
-        self._attempts = 0  # to reconnect, since the server was last heard
+        self._attempts = 0  # to reconnect, since the run last began or went on
+        self._waited = 0.0  # seconds between these attempts
+        self._keep_seconds = 0.0  # how long the server keeps a run without a client
+        self._cancelled = False
         self._greeted = False  # whether this socket has had its hello
         self._outbox: list[str | bytes] = []
 
@@ -141,17 +147,20 @@ class ClientSession:
         self.data = ""
         self.position = self._acked = position
         self._hash = None if position else hashlib.sha256()
-        self._attempts = 0
+        self._cancelled = False
+        self._made_progress()
         if self._greeted:
             self._ask()
 
     def cancel(self) -> None:
         """Ask the server to stop. Ends a pause.
 
-        What the engine has produced still arrives, then Finished("cancelled").
+        What the engine has produced still arrives, then Finished("cancelled"). Without a socket,
+        and after a socket was lost, the next one asks again: the first cancel may not have arrived.
         """
         self.paused = False
-        if self.state in ACTIVE and self._greeted:
+        self._cancelled = self.state in ACTIVE
+        if self._cancelled and self._greeted:
             self.acknowledge()
             self._outbox.append(wire.message("cancel", id=self.run_id))
 
@@ -175,15 +184,26 @@ class ClientSession:
 
     def lost(self, code: int = 1006, random: float = 1.0) -> float | None:
         """End a socket. Return the seconds to wait before opening another, or None if there is no
-        active run, the close code is not retryable, or `max_attempts` in a row have failed.
+        active run, the close code is not retryable, or the run is no longer kept: `max_attempts` in
+        a row have failed, and waited as long as the server keeps runs.
         """
         self._greeted = False
         self._outbox = []
-        retryable = code in wire.RETRY_CODES and self._attempts < self.max_attempts
-        if self.state not in ACTIVE or not retryable:
+        if self.state not in ACTIVE or code not in wire.RETRY_CODES:
             return None
+        if self._attempts >= self.max_attempts and self._waited >= self._keep_seconds:
+            return None
+        seconds = backoff(self._attempts, random)
         self._attempts += 1
-        return backoff(self._attempts - 1, random)
+        self._waited += seconds
+        return seconds
+
+    def _made_progress(self) -> None:
+        """Count the attempts to reconnect from here. A hello does not count: the next message may
+        say that the server is full.
+        """
+        self._attempts = 0
+        self._waited = 0.0
 
     def give_up(self, code: int, message: str) -> list[Any]:
         """End the run on this side, for example after `lost` has returned None."""
@@ -222,6 +242,8 @@ class ClientSession:
         else:
             self._acked = self.position
             self._outbox.append(wire.message("resume", id=self.run_id, after=self.position))
+        if self._cancelled:
+            self._outbox.append(wire.message("cancel", id=self.run_id))
 
     def _refuse(self, code: int, sentence: str) -> list[Any]:
         self.closing = (code, sentence[:100])
@@ -232,15 +254,16 @@ class ClientSession:
         kind = event["type"]
         if kind == "hello":
             return self._hello(event)
-        if not self._greeted:
-            raise RemoteProtocolError(f"`{kind[:40]}` came before `hello`.")
-        if kind == "pong":
-            return [events.Pong()]
         code = event.get("code")
         code = code if isinstance(code, int) else wire.BAD_MESSAGE
         text = str(event.get("message", ""))
         if kind == "error" and "id" not in event:
+            # It may come before `hello`, from a server that closes the socket after it.
             return [events.Notice(code, text)]
+        if not self._greeted:
+            raise RemoteProtocolError(f"`{kind[:40]}` came before `hello`.")
+        if kind == "pong":
+            return [events.Pong()]
         if event.get("id") != self.run_id or self.state not in ACTIVE:
             return []  # about an earlier run
         if kind not in ("started", "finished", "error"):
@@ -249,7 +272,7 @@ class ClientSession:
         out: list[Any]
         if kind == "started":
             self._check_start(event)
-            self._attempts = 0
+            self._made_progress()
             self.data = event["data"]
             out = [events.Started(self.run_id, self.data, self.position)]
         elif kind == "finished":
@@ -277,6 +300,9 @@ class ClientSession:
             for unit in self._window:
                 if isinstance(window.get(unit), int) and window[unit] > 0:
                     self._window[unit] = window[unit]
+        keep = event.get("keep_seconds")
+        if isinstance(keep, (int, float)) and not isinstance(keep, bool):
+            self._keep_seconds = min(MAX_KEEP_SECONDS, keep)
         out: list[Any] = [events.Hello(event.get("engine") or {}, vocabulary, self._window, event)]
         served = vocabulary.get("sha256") if isinstance(vocabulary, dict) else None
         if self.vocabulary_sha256 and served and served != self.vocabulary_sha256:
@@ -332,7 +358,7 @@ class ClientSession:
             raise RemoteProtocolError(f"The data exceeds the credit of {window} {unit}.")
         if self._hash is not None:
             self._hash.update(frame[1:])
-        self._attempts = 0
+        self._made_progress()
         self.position = at + count
         # A server whose window is smaller than `ack_every` would wait for an ack forever.
         step = min(self.ack_every * (8 if op == wire.BYTES else 1), max(1, window // 2))

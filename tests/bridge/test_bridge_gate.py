@@ -733,7 +733,8 @@ async def test_32_a_flood_of_pings_is_closed():
         await close_and_wait(writer)
 
 
-async def test_33_a_ninth_client_gets_4429():
+async def test_33_a_ninth_client_gets_4429(monkeypatch):
+    monkeypatch.setattr("detok_py.bridge.stream.WAITING_SECONDS", 0.1)
     async with running() as bridge, contextlib.AsyncExitStack() as stack:
         for _ in range(8):
             ws = await stack.enter_async_context(

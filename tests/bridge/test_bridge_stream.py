@@ -19,7 +19,17 @@ from websockets.asyncio.client import connect
 
 from detok_py.bridge.engines import End, EngineError, Ids, Info, Raw, Request
 from detok_py.protocol import wire
-from detok_py.protocol.events import Bytes, Failed, Finished, Hello, Started, Tokens, new_run_id
+from detok_py.protocol.client import ClientSession
+from detok_py.protocol.events import (
+    Bytes,
+    Failed,
+    Finished,
+    Hello,
+    Notice,
+    Started,
+    Tokens,
+    new_run_id,
+)
 from detok_py.protocol.server import RunStore
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
@@ -444,10 +454,12 @@ async def test_a_socket_without_the_subprotocol_is_closed_with_4406(offered):
             assert offered  # the client refuses a server that accepts none of its subprotocols
 
 
-async def test_a_ninth_client_gets_the_error_busy():
+async def test_a_ninth_client_gets_hello_then_the_error_busy():
     async with running(max_clients=2) as bridge, socket_to(bridge) as one, socket_to(bridge) as two:
         await one.recv(), await two.recv()
         async with socket_to(bridge) as three:
+            assert message(await three.recv())["type"] == "hello"
+            await three.send(wire.message("generate", prompt="hi"))
             assert message(await three.recv())["code"] == 4429
             with pytest.raises(websockets.ConnectionClosed) as closed:
                 await three.recv()
@@ -455,7 +467,67 @@ async def test_a_ninth_client_gets_the_error_busy():
         await one.close()
         await eventually(lambda: bridge.bridge.clients == 1)
         async with socket_to(bridge) as four:
-            assert message(await four.recv())["type"] == "hello"
+            await four.recv()
+            assert bridge.bridge.clients == 2
+
+
+async def test_a_client_of_a_full_bridge_tries_again_until_there_is_a_place():
+    async with running(max_clients=1) as bridge:
+        one = await socket_to(bridge)
+        await one.recv()
+
+        async def free(event, ws, session):
+            if isinstance(event, Notice):
+                await one.close()
+
+        heard = await converse(
+            bridge.stream,
+            bridge.url,
+            on_event=free,
+            prompt="",
+            params={"engine": "scripted", "text": TEXT, "pace": 0},
+        )
+    assert heard.data == TEXT.encode()
+    assert heard.of(Notice)[0].code == 4429
+
+
+async def test_more_sockets_than_can_wait_are_closed_at_once():
+    async with running(max_clients=1) as bridge, contextlib.AsyncExitStack() as stack:
+        for _ in range(9):
+            ws = await stack.enter_async_context(socket_to(bridge))
+            assert message(await ws.recv())["type"] == "hello"
+        ws = await stack.enter_async_context(socket_to(bridge))
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await ws.recv()
+        assert closed.value.rcvd.code == 4429
+
+
+async def test_silent_sockets_give_their_places_to_the_sockets_that_resume_their_runs():
+    engine = FakeEngine([item for n in range(100) for item in (Ids([n]), 0.005)] + [End("eos")])
+    async with running(engine, max_clients=8) as bridge, contextlib.AsyncExitStack() as stack:
+        sessions = []
+        for _ in range(8):
+            session = ClientSession()
+            session.generate(prompt="hi", want="ids")
+            session.opened()
+            # Its pings are not answered and its end is not sent: half-open, as far as is visible.
+            dead = await stack.enter_async_context(socket_to(bridge))
+            session.receive(await dead.recv())
+            for frame in session.frames():
+                await dead.send(frame)
+            session.receive(await dead.recv())
+            assert session.state == "streaming"
+            session.lost(1006)
+            sessions.append(session)
+        begin = time.monotonic()
+        heard = await asyncio.gather(
+            *[converse(bridge.stream, bridge.url, session) for session in sessions]
+        )
+        assert time.monotonic() - begin < 8
+        assert bridge.bridge.clients <= 8
+    assert [one.end for one in heard] == [Finished("eos", 100, None)] * 8
+    assert engine.closed == 8
+    assert [one.sockets for one in heard] == [1] * 8
 
 
 async def test_a_stopping_bridge_closes_with_1012_and_another_bridge_does_not_have_the_run():

@@ -15,7 +15,6 @@ from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.engines.llama_server import LlamaServer
 from detok_py.bridge.engines.recite import FOLDER, ReciteEngine, texts
 from detok_py.bridge.find import find_vocabulary, recognise
-from detok_py.bridge.recover import Known, Recovery, Unknown
 from detok_py.decode.detokenizer import Detokenizer
 from detok_py.decode.vocabulary import Vocabulary
 from detok_py.protocol.events import Failed, Finished, Gap, Hello, Started, Tokens
@@ -201,51 +200,3 @@ async def test_four_clients_at_once_each_get_their_own_text():
             *[recite("both", TEXTS[name]["prompt"], bridge) for name in names]
         )
     assert [one.data.decode("utf-8") for one in heard] == [TEXTS[name]["text"] for name in names]
-
-
-# ---------------------------------------------------------------- recovery, without an engine
-
-TABLE = Vocabulary.from_bytes(
-    [b"\xe6", b"\x97", b"\xa5", b"\xe6\x97", b"a", b"\xf0\x9f", b"\x8c", b"\xa6", b"\xa6", b"<s>"],
-    [9],
-)
-
-
-def recovered(*chunks):
-    recovery = Recovery(TABLE, Recovery.table(TABLE))
-    return [part for chunk in chunks for part in recovery.feed(Raw(*chunk))]
-
-
-def test_the_ids_of_a_run_with_one_reading_are_found():
-    assert recovered((b"\xe6\x97\xa5", 3, 2)) == [
-        Known(0, b"\xe6"),
-        Known(1, b"\x97"),
-        Known(2, b"\xa5"),
-    ]
-    assert recovered((b"\xe6\x97\xa5", 2, 2)) == [Known(3, b"\xe6\x97"), Known(2, b"\xa5")]
-
-
-def test_the_ids_of_a_run_with_two_readings_are_unknown():
-    two = Vocabulary.from_bytes([b"\xe6", b"\xe6", b"\x97\xa5"])
-    recovery = Recovery(two, Recovery.table(two))
-    assert recovery.feed(Raw(b"\xe6\x97\xa5", 2, 2)) == [Unknown(1, b"\xe6"), Known(2, b"\x97\xa5")]
-
-
-def test_the_ids_of_a_run_without_a_reading_are_unknown():
-    assert recovered((b"\xe6\xe6\xa5", 4, 2)) == [Unknown(3, b"\xe6\xe6"), Known(2, b"\xa5")]
-
-
-def test_a_last_id_that_does_not_fit_its_bytes_makes_all_ids_unknown():
-    assert recovered((b"a", 1, 2)) == [Unknown(1, b"a")]
-    assert recovered((b"a", 1, 99)) == [Unknown(1, b"a")]
-    assert recovered((b"a", 1, None)) == [Unknown(1, b"a")]
-    assert recovered((b"aa", 1, 4)) == [Unknown(1, b"aa")]
-
-
-def test_a_token_never_ends_at_a_whole_character_inside_a_run():
-    # "a" followed by two thirds of 日: after "a" alone the server would have sent an event.
-    assert recovered((b"a\xe6\x97\xa5", 3, 2)) == [Unknown(2, b"a\xe6\x97"), Known(2, b"\xa5")]
-
-
-def test_special_tokens_are_never_guessed():
-    assert recovered((b"<s>\xa5", 2, 2)) == [Unknown(1, b"<s>"), Known(2, b"\xa5")]

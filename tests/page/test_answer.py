@@ -234,7 +234,8 @@ def test_a_connection_that_stays_lost_is_given_up_and_held_bytes_become_text():
         if "retry" not in outcome:
             break
         waits.append(outcome["retry"])
-    assert waits == [0.25, 0.5, 1.0, 2.0, 4.0]
+    assert waits[:5] == [0.25, 0.5, 1.0, 2.0, 4.0]
+    assert sum(waits) >= 60  # as long as the bridge keeps the run
     assert line.last["type"] == "failed"
     assert "connection to the bridge was lost" in line.last["message"]
     assert line.text == "a\ufffd"

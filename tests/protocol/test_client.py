@@ -6,7 +6,7 @@ from link import RUN, TOKENS, Link, feed
 from detok_py.errors import LocalProtocolError
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession, backoff
-from detok_py.protocol.events import Failed, Finished, Tokens
+from detok_py.protocol.events import Failed, Finished, Notice, Tokens
 from detok_py.protocol.server import RunStore
 
 
@@ -146,13 +146,83 @@ def test_lost_returns_a_wait_only_for_retryable_close_codes():
         assert (link.client.lost(code) is not None) is again
 
 
-def test_a_client_gives_up_after_eight_attempts_in_a_row():
-    link = Link(prompt="hi").settle()
-    waits = [link.client.lost(1006) for _ in range(9)]
+def test_a_client_tries_for_as_long_as_the_server_keeps_runs():
+    link = Link(RunStore(keep_seconds=60), prompt="hi").settle()
+    waits = []
+    while len(waits) < 100 and (seconds := link.client.lost(1006)) is not None:
+        waits.append(seconds)
     assert waits[:3] == [0.25, 0.5, 1.0]
-    assert waits[-1] is None
+    assert 60 <= sum(waits) < 71
     assert link.client.give_up(1006, "The connection to the bridge was lost.")[0].retry
     assert link.client.give_up(1006, "again") == []
+
+
+def test_a_client_that_never_heard_a_hello_gives_up_after_eight_attempts_in_a_row():
+    client = ClientSession()
+    client.generate(prompt="hi")
+    assert [client.lost(1006) is not None for _ in range(9)] == [True] * 8 + [False]
+
+
+def test_a_server_that_is_full_is_tried_for_as_long_as_it_keeps_runs():
+    link = Link(RunStore(keep_seconds=60), prompt="hi")
+    waited, tries = 0.0, 0
+    while tries < 100:
+        tries += 1
+        link.connect()
+        link.server.has_place, link.server.full = False, "Full."
+        link.settle()
+        assert link.server.closing == (4429, "too many clients")
+        seconds = link.cut(4429)
+        if seconds is None:
+            break
+        waited += seconds
+    assert 60 <= waited < 71
+    assert link.of(Notice) == [Notice(4429, "Full.")] * tries
+    assert link.of(Failed) == []
+
+
+def test_an_error_before_the_hello_is_a_notice_and_the_client_tries_again():
+    client = ClientSession()
+    client.generate(prompt="hi")
+    client.opened()
+    frame = wire.message("error", code=4429, message="Full.", retry=True)
+    assert client.receive(frame) == [Notice(4429, "Full.")]
+    assert client.lost(4429) == 0.25
+
+
+@pytest.mark.parametrize("lost", ["the cancel", "the cancel and the request", "nothing"])
+def test_a_cancel_that_was_lost_is_repeated(lost):
+    link = Link(prompt="hi")
+    if lost != "the cancel and the request":
+        link.settle()
+        link.run.start("ids")
+        link.settle()
+    link.client.cancel()
+    if lost == "nothing":
+        link.settle()
+    link.client.frames()  # these are lost
+    link.cut()
+    link.connect()
+    link.settle()
+    assert ("cancel", link.run) in link.tasks
+
+
+def test_a_cancel_without_a_socket_is_sent_by_the_next_one():
+    link = Link(prompt="hi").settle()
+    link.run.start("ids")
+    link.settle()
+    link.cut()
+    link.client.cancel()
+    link.connect()
+    link.settle()
+    assert link.tasks[-1] == ("cancel", link.run)
+    link.run.finish("cancelled")
+    link.settle()
+    assert link.events[-1] == Finished("cancelled", 0, None)
+    link.client.generate(prompt="again", run_id=RUN + "2")
+    link.tasks = []
+    link.settle()
+    assert [word for word, _ in link.tasks] == ["generate"]
 
 
 def test_a_client_without_a_run_does_not_reconnect():

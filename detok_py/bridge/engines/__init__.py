@@ -34,13 +34,24 @@ class EngineError(DetokError):
         self.retry = retry
 
 
+class ModelChanged(EngineError):
+    """An engine has another model than when the answer began."""
+
+
+class ContextFull(EngineError):
+    """A prompt, or a prompt and its answer, is longer than the engine's context."""
+
+
 class Info(NamedTuple):
-    """What is known about an engine. `device` is what the engine reports, or None."""
+    """What is known about an engine. `device` is what the engine reports, or None. `identity` is
+    what it says about its model, in any form: another value means another model.
+    """
 
     name: str
     fidelity: str
     device: str | None = None
     model: str | None = None
+    identity: str | None = None
 
     @property
     def line(self) -> str:
@@ -135,7 +146,9 @@ class Engine(Protocol):
     """The methods that an engine has."""
 
     async def open(self) -> None:
-        """Start the engine, or find it. May be called again. Raises EngineError."""
+        """Start the engine, or find it, and read what it says about its model. Called again before
+        every run, because the model may have changed. Raises EngineError.
+        """
 
     def info(self) -> Info:
         """What is known about the engine now."""

@@ -15,17 +15,22 @@ import httpx
 
 from ...protocol import wire
 from ...protocol.sse import EventReader
-from . import EngineError
+from ...protocol.wire import MAX_ID
+from . import ContextFull, EngineError
 from .address import Address
 
 MAX_EVENT = 4 << 20
 MAX_ANSWER = 256 << 20
 # An engine is silent while it reads a long prompt. After this time the connection is given up.
 SILENCE_SECONDS = 300.0
+# What an engine says about itself comes at once.
+ANSWER_SECONDS = 20.0
 
 
 class EngineClient:
-    """A client of one engine. Error messages have its `name`, and the `hint` how to start it."""
+    """A client of one engine. Error messages have its `name`, and the `hint` how to start it. The
+    key of the environment is sent only to an address that the user named.
+    """
 
     def __init__(
         self,
@@ -40,7 +45,8 @@ class EngineClient:
         self.hint = hint
         self.max_answer = MAX_ANSWER
         headers = {"host": address.host, "accept-encoding": "identity", "user-agent": "detok"}
-        key = key or os.environ.get("DETOK_ENGINE_API_KEY")
+        if address.named:
+            key = key or os.environ.get("DETOK_ENGINE_API_KEY")
         if key:
             headers["authorization"] = "Bearer " + key
         sni = (
@@ -68,11 +74,13 @@ class EngineClient:
 
     async def get(self, path: str) -> Any:
         """Return the JSON at `path`."""
-        return await self._json("GET", path, None)
+        return await self._json("GET", path, None, ANSWER_SECONDS)
 
-    async def post(self, path: str, body: dict[str, Any]) -> Any:
-        """Return the JSON of the answer to `body`."""
-        return await self._json("POST", path, body)
+    async def post(
+        self, path: str, body: dict[str, Any], *, seconds: float = ANSWER_SECONDS
+    ) -> Any:
+        """Return the JSON of the answer to `body`. It may be silent for `seconds`."""
+        return await self._json("POST", path, body, seconds)
 
     async def events(self, path: str, body: dict[str, Any]) -> AsyncGenerator[Any, None]:
         """Yield the JSON of each event of a stream as it comes.
@@ -99,6 +107,23 @@ class EngineClient:
         except httpx.HTTPError as error:
             raise self._lost(error) from None
 
+    def odd(self, path: str) -> EngineError:
+        """Return the error for an answer of an unexpected shape."""
+        return EngineError(
+            f"The {self.name} at {self.address.shown} answered {path} with JSON of an unexpected shape; check that it is the engine you meant, and its version.",
+            retry=False,
+        )
+
+    async def post_ids(self, path: str, body: dict[str, Any]) -> list[int]:
+        """Return the list of ids under `tokens` in the answer to `body`. Raises EngineError if it
+        is something else.
+        """
+        answer = await self.post(path, body)
+        ids = answer.get("tokens") if isinstance(answer, dict) else None
+        if not isinstance(ids, list) or not all(type(i) is int and 0 <= i <= MAX_ID for i in ids):
+            raise self.odd(path)
+        return ids
+
     def ended_early(self) -> EngineError:
         """Return the error for a stream that ended without a finish reason."""
         return EngineError(
@@ -112,10 +137,16 @@ class EngineClient:
             raise self._refused(error.get("code") if isinstance(error, dict) else None, data)
         return event
 
-    async def _json(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
+    async def _json(
+        self, method: str, path: str, body: dict[str, Any] | None, seconds: float
+    ) -> Any:
         try:
             async with self._http.stream(
-                method, path, json=body, extensions=self._extensions
+                method,
+                path,
+                json=body,
+                extensions=self._extensions,
+                timeout=httpx.Timeout(5.0, read=seconds),
             ) as answer:
                 data = await self._bounded(answer, self.max_answer)
                 if answer.status_code != 200:
@@ -150,7 +181,7 @@ class EngineClient:
             return EngineError(f"No {self.name} answers at {at}; {self.hint}.")
         if isinstance(error, httpx.ReadTimeout):
             return EngineError(
-                f"The {self.name} at {at} said nothing for {SILENCE_SECONDS:g} seconds; check whether it hangs."
+                f"The {self.name} at {at} said nothing for {_silence_of(error):g} seconds; check whether it hangs."
             )
         return EngineError(
             f"The {self.name} at {at} was lost in mid-answer; what came before is kept. To go on, {self.hint}."
@@ -168,7 +199,7 @@ class EngineClient:
             or "context size" in text
             or "context window" in text
         ):
-            return EngineError(
+            return ContextFull(
                 "The prompt is longer than the engine's context; shorten it, or start the engine with more.",
                 code=wire.BAD_MESSAGE,
                 retry=False,
@@ -206,3 +237,8 @@ class EngineClient:
         return EngineError(
             f"The {self.name} at {at} failed ({status if isinstance(status, int) else 'error'}); see its log."
         )
+
+
+def _silence_of(error: httpx.HTTPError) -> float:
+    timeout: dict[str, float] = error.request.extensions.get("timeout", {})
+    return timeout.get("read", SILENCE_SECONDS)

@@ -17,34 +17,37 @@ class Lemonade(LlamaServer):
         super().__init__(address, name="Lemonade (llama.cpp)")
         self._front = EngineClient(address, name="Lemonade", hint="start it: lemonade-server serve")
         self._allow_remote = allow_remote
-        self._found = False
+        self._url: str | None = None
+        self._earlier: list[EngineClient] = []
 
     async def open(self) -> None:
-        """Ask Lemonade where its llama-server is, the first time."""
-        if not self._found:
-            health = await self._front.get("/v1/health")
-            url = _backend_of(health)
-            if url is None:
-                raise EngineError(
-                    "Lemonade has no llama.cpp model loaded; load one in it, then ask again."
-                )
+        """Ask Lemonade where its llama-server is: with another model it has another port."""
+        health = await self._front.get("/v1/health")
+        url = _backend_of(health)
+        if url is None:
+            raise EngineError(
+                "Lemonade has no llama.cpp model loaded; load one in it, then ask again."
+            )
+        if url != self._url:
             try:
                 # The address comes from the network, so it is checked too.
-                address = check_address(url, allow_remote=self._allow_remote)
+                address = check_address(url, allow_remote=self._allow_remote, named=False)
             except AddressError as error:
                 raise EngineError(
                     f"Lemonade names a llama-server that is not allowed: {error}", retry=False
                 ) from None
-            await self.client.close()
+            # Answers may still come from the earlier one, so it is closed at the end.
+            self._earlier.append(self.client)
             self.client = EngineClient(
                 address, name="llama-server", hint="load a model in Lemonade"
             )
-            self._found = True
+            self._url = url
         await super().open()
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._front.close()
+        for client in (self._front, *self._earlier):
+            await client.close()
         await super().close()
 
 

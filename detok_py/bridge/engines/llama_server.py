@@ -22,15 +22,34 @@ from typing import Any
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from ...protocol.event_shapes import read_event
-from . import BYTES, IDS, Chunk, End, EngineError, Ids, Info, Raw, Request, Sampling, reason_of
+from . import (
+    BYTES,
+    IDS,
+    Chunk,
+    ContextFull,
+    End,
+    EngineError,
+    Ids,
+    Info,
+    ModelChanged,
+    Raw,
+    Request,
+    Sampling,
+    reason_of,
+)
 from .address import Address
 from .agree import SAMPLE
-from .http import EngineClient
+from .http import SILENCE_SECONDS, EngineClient
 from .openai import SAMPLING
 
 HINT = "start it, for example: llama-server -m model.gguf --port 8080"
 # At most this many ids without bytes are looked up one by one.
 MAX_SPECIAL = 1024
+MAX_SIZE = 1 << 22
+# What identifies the model, in /props and in the `meta` of /v1/models. The media marker is random:
+# another one means that the server was restarted.
+IDENTITY = ("model_path", "model_alias", "bos_token", "eos_token", "chat_template", "media_marker")
+META = ("vocab_type", "n_vocab", "n_embd", "n_params", "size")
 
 
 class LlamaServer:
@@ -51,14 +70,13 @@ class LlamaServer:
         self._name = name
         self._device = device
         self._model: str | None = None
+        self._identity: str | None = None
         self._size = 0
         self._props: dict[str, Any] = {}
         self._defaults: dict[str, Any] = {}
 
     async def open(self) -> None:
-        """Read /props and /v1/models, the first time."""
-        if self._props:
-            return
+        """Read /props and /v1/models."""
         props = await self.client.get("/props")
         if not isinstance(props, dict) or "default_generation_settings" not in props:
             raise EngineError(
@@ -66,20 +84,29 @@ class LlamaServer:
                 code=wire.NO_SUCH_ENGINE,
                 retry=False,
             )
-        self._props = props
         path = props.get("model_path")
         self._model = (
             Path(path).name if isinstance(path, str) and path else props.get("model_alias")
         )
         models = await self.client.get("/v1/models")
         try:
-            self._size = int(models["data"][0]["meta"]["n_vocab"])
+            meta = dict(models["data"][0]["meta"])
+            size = meta["n_vocab"]
         except (KeyError, IndexError, TypeError, ValueError):
-            self._size = 0
+            meta, size = {}, 0
+        if not isinstance(size, int) or not 0 <= size <= MAX_SIZE:
+            raise EngineError(
+                f"The llama-server at {self.client.address.shown} says that its model has {str(size)[:20]} ids; that is not a vocabulary.",
+                retry=False,
+            )
+        self._props = props
+        self._size = size
+        named = [props.get(name) for name in IDENTITY] + [meta.get(name) for name in META]
+        self._identity = repr(named)
 
     def info(self) -> Info:
         """Exact bytes; the device only if the launcher knows it."""
-        return Info(self._name, BYTES, self._device, self._model)
+        return Info(self._name, BYTES, self._device, self._model, self._identity)
 
     def gives(self, request: Request) -> str:
         """Exact ids in step mode for a request for ids only, else exact bytes."""
@@ -114,9 +141,7 @@ class LlamaServer:
             return None
         # The server would hold back a token that ends inside a character, with its probabilities.
         # The bias makes it choose a whole character.
-        whole = (await self.client.post("/tokenize", {"content": "a", "add_special": False}))[
-            "tokens"
-        ][-1]
+        whole = await self.client.post_ids("/tokenize", {"content": "a", "add_special": False})
         answer = await self.client.post(
             "/completion",
             {
@@ -124,22 +149,25 @@ class LlamaServer:
                 "n_predict": 1,
                 "n_probs": self._size,
                 "temperature": 0.0,
-                "logit_bias": [[whole, 1000.0]],
+                "logit_bias": [[i, 1000.0] for i in whole[-1:]],
                 "stream": False,
                 "cache_prompt": False,
             },
+            seconds=SILENCE_SECONDS,
         )
         tokens: list[bytes | None] = [None] * self._size
         try:
             for entry in answer["completion_probabilities"][0]["top_logprobs"]:
-                if entry["id"] < self._size:
-                    tokens[entry["id"]] = bytes(entry["bytes"])
+                i, data = entry["id"], entry["bytes"]
+                if type(i) is int and 0 <= i < self._size and isinstance(data, list):
+                    tokens[i] = bytes(data)
         except (KeyError, IndexError, TypeError, ValueError):
             return None
         special = [i for i, token in enumerate(tokens) if token == b""]
         for i in special[:MAX_SPECIAL]:
-            text = (await self.client.post("/detokenize", {"tokens": [i]})).get("content", "")
-            tokens[i] = text.encode("utf-8") if isinstance(text, str) else b""
+            said = await self.client.post("/detokenize", {"tokens": [i]})
+            text = said.get("content") if isinstance(said, dict) else None
+            tokens[i] = text.encode("utf-8", "replace") if isinstance(text, str) else b""
         return Vocabulary.from_bytes(tokens, special, await self._end_ids())
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
@@ -153,15 +181,17 @@ class LlamaServer:
         answer = await self.client.post(
             "/tokenize", {"content": SAMPLE, "with_pieces": True, "add_special": False}
         )
-        for token in answer.get("tokens", []) if isinstance(answer, dict) else []:
-            i, piece = token.get("id"), token.get("piece")
-            expected = piece.encode("utf-8") if isinstance(piece, str) else bytes(piece or [])
-            if (
-                not isinstance(i, int)
-                or i >= len(vocabulary)
-                or vocabulary.token_bytes(i) != expected
-            ):
-                return f"the engine's id {i} is {expected!r}, and in this vocabulary it has other bytes"
+        tokens = answer.get("tokens") if isinstance(answer, dict) else None
+        for token in tokens if isinstance(tokens, list) else []:
+            i, piece = _id_and_piece(token)
+            if i is None:
+                raise self.client.odd("/tokenize")
+            try:
+                agrees = vocabulary.token_bytes(i) == piece
+            except ValueError:
+                agrees = False
+            if not agrees:
+                return f"the engine's id {i} is {piece[:40]!r}, and in this vocabulary it has other bytes"
         return None
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -199,11 +229,14 @@ class LlamaServer:
                     return
 
     async def _step(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        tokenized = await self.client.post(
+        ids = await self.client.post_ids(
             "/tokenize",
             {"content": await self._prompt(request), "add_special": True, "parse_special": True},
         )
-        ids: list[int] = tokenized["tokens"]
+        first = len(ids)
+        began = self._identity
+        name = None
+        reason = "length"
         rng = random.Random(request.sampling.seed)
         for _ in range(request.sampling.max_tokens):
             body = self._body(request.sampling)
@@ -211,15 +244,31 @@ class LlamaServer:
             body.update(
                 prompt=ids, n_predict=1, stream=False, return_tokens=True, seed=rng.getrandbits(31)
             )
-            answer = await self.client.post("/completion", body)
+            try:
+                answer = await self.client.post("/completion", body, seconds=SILENCE_SECONDS)
+            except ContextFull:
+                if len(ids) == first:
+                    raise
+                break  # the answer has filled the context
+            if not isinstance(answer, dict):
+                raise self.client.odd("/completion")
+            # While the client gives no credit, there is time to restart a server between two steps.
+            name = name or answer.get("model")
+            if name != answer.get("model"):
+                raise _changed()
             new = answer.get("tokens") or []
+            if not isinstance(new, list) or not all(type(i) is int and i >= 0 for i in new):
+                raise self.client.odd("/completion")
             if new:
                 ids = ids + new
                 yield Ids(new)
             if answer.get("stop_type") == "eos" or not new:
-                yield End("eos")
-                return
-        yield End("length")
+                reason = "eos"
+                break
+        await self.open()
+        if self._identity != began:
+            raise _changed()
+        yield End(reason)
 
     def _body(self, sampling: Sampling) -> dict[str, Any]:
         given = sampling.named(**SAMPLING)
@@ -242,11 +291,25 @@ class LlamaServer:
         text = self._props.get("eos_token")
         if not isinstance(text, str) or not text:
             return []
-        answer = await self.client.post(
+        ids = await self.client.post_ids(
             "/tokenize", {"content": text, "add_special": False, "parse_special": True}
         )
-        ids = answer.get("tokens", [])
         return ids if len(ids) == 1 and ids[0] < self._size else []
+
+
+def _id_and_piece(token: Any) -> tuple[int | None, bytes]:
+    """Return the id and the bytes of a token of /tokenize, or (None, b"") for another shape."""
+    if isinstance(token, dict) and type(token.get("id")) is int:
+        piece = token.get("piece")
+        if isinstance(piece, str):
+            return token["id"], piece.encode("utf-8", "replace")
+        if isinstance(piece, list) and all(type(b) is int and 0 <= b < 256 for b in piece):
+            return token["id"], bytes(piece)
+    return None, b""
+
+
+def _changed() -> ModelChanged:
+    return ModelChanged("The llama-server was restarted with another model in mid-answer.")
 
 
 def _end(said: Any, counted: int) -> End:

@@ -38,13 +38,16 @@ def route_of(request: Request) -> str:
     return "/v1/chat/completions" if request.messages is not None else "/v1/completions"
 
 
-async def first_model(client: EngineClient) -> dict[str, Any]:
-    """Return the first entry of `/v1/models`. Raises EngineError if the server lists none."""
+async def model_entry(client: EngineClient, name: str | None) -> dict[str, Any]:
+    """Return the entry of `/v1/models` with the id `name`, or else the first one. Raises
+    EngineError if the server lists none.
+    """
     models = await client.get("/v1/models")
     try:
-        entry = models["data"][0]
+        entries = models["data"]
+        [entry, *_] = [one for one in entries if str(one["id"]) == name] or entries
         entry["id"] = str(entry["id"])
-    except (KeyError, IndexError, TypeError):
+    except (KeyError, ValueError, TypeError):
         raise EngineError(
             f"The {client.name} at {client.address.shown} lists no model; load one there.",
             retry=False,
@@ -90,12 +93,13 @@ class OpenAIServer:
             name="OpenAI-compatible server",
             hint="start it, or give another URL with --engine",
         )
+        self._named = model is not None
         self._model = model
 
     async def open(self) -> None:
-        """Find the model's name, the first time."""
-        if self._model is None:
-            self._model = (await first_model(self.client))["id"]
+        """Find the model's name, unless it was given. A model that is still there is kept."""
+        if not self._named:
+            self._model = (await model_entry(self.client, self._model))["id"]
 
     def info(self) -> Info:
         """Text only."""

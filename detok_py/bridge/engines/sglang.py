@@ -29,24 +29,27 @@ class SGLang:
             name="SGLang",
             hint="start it: python -m sglang.launch_server --model-path MODEL",
         )
+        self._named = model is not None
         self._model = model
         self._path: str | None = None
+        self._identity: str | None = None
 
     async def open(self) -> None:
-        """Find the model's path, the first time."""
-        if self._path is None:
-            info = await self.client.get("/get_model_info")
-            if not isinstance(info, dict) or "model_path" not in info:
-                raise EngineError(
-                    f"The server at {self.client.address.shown} is not an SGLang; see `detok engines`.",
-                    retry=False,
-                )
-            self._path = str(info.get("tokenizer_path") or info["model_path"])
-            self._model = self._model or str(info["model_path"])
+        """Find the model's path."""
+        info = await self.client.get("/get_model_info")
+        if not isinstance(info, dict) or "model_path" not in info:
+            raise EngineError(
+                f"The server at {self.client.address.shown} is not an SGLang; see `detok engines`.",
+                retry=False,
+            )
+        self._path = str(info.get("tokenizer_path") or info["model_path"])
+        if not self._named:
+            self._model = str(info["model_path"])
+        self._identity = repr([info["model_path"], self._path])
 
     def info(self) -> Info:
         """Exact ids."""
-        return Info("SGLang", IDS, None, self._model)
+        return Info("SGLang", IDS, None, self._model, self._identity)
 
     def gives(self, request: Request) -> str:
         """Exact ids for a prompt; text for messages."""

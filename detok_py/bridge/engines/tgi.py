@@ -23,22 +23,25 @@ class TGI:
         self.client = EngineClient(
             address, name="TGI", hint="start it: text-generation-launcher --model-id MODEL"
         )
+        self._named = model is not None
         self._model = model
+        self._identity: str | None = None
 
     async def open(self) -> None:
-        """Find the model's name, the first time."""
-        if self._model is None:
-            info = await self.client.get("/info")
-            if not isinstance(info, dict) or "model_id" not in info:
-                raise EngineError(
-                    f"The server at {self.client.address.shown} is not a TGI; see `detok engines`.",
-                    retry=False,
-                )
+        """Find the model's name, unless it was given."""
+        info = await self.client.get("/info")
+        if not isinstance(info, dict) or "model_id" not in info:
+            raise EngineError(
+                f"The server at {self.client.address.shown} is not a TGI; see `detok engines`.",
+                retry=False,
+            )
+        if not self._named:
             self._model = str(info["model_id"])
+        self._identity = repr([info["model_id"], info.get("model_sha")])
 
     def info(self) -> Info:
         """Exact ids."""
-        return Info("TGI", IDS, None, self._model)
+        return Info("TGI", IDS, None, self._model, self._identity)
 
     def gives(self, request: Request) -> str:
         """Exact ids for a prompt; text for messages."""
@@ -54,7 +57,10 @@ class TGI:
             "/tokenize", {"inputs": SAMPLE, "add_special_tokens": False}
         )
         return disagreement(
-            [token.get("id") for token in answer] if isinstance(answer, list) else None, vocabulary
+            [token.get("id") if isinstance(token, dict) else None for token in answer]
+            if isinstance(answer, list)
+            else None,
+            vocabulary,
         )
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:

@@ -17,7 +17,7 @@ from . import IDS, Chunk, End, EngineError, Ids, Info, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement
 from .http import EngineClient
-from .openai import SAMPLING, completion_body, first_model, route_of
+from .openai import SAMPLING, completion_body, model_entry, route_of
 
 
 class VLLM:
@@ -29,20 +29,23 @@ class VLLM:
         self, address: Address, *, model: str | None = None, tokens_only: bool = False
     ) -> None:
         self.client = EngineClient(address, name="vLLM", hint="start it: vllm serve MODEL")
+        self._named = model is not None
         self._model = model
-        self._root: str | None = None
+        self._root = ""
+        self._identity: str | None = None
         self._tokens_only = tokens_only
 
     async def open(self) -> None:
-        """Find the model's name and folder, the first time."""
-        if self._root is None:
-            entry = await first_model(self.client)
-            self._model = self._model or entry["id"]
-            self._root = str(entry.get("root") or "")
+        """Find the model's name, unless it was given, and its folder."""
+        entry = await model_entry(self.client, self._model)
+        if not self._named:
+            self._model = entry["id"]
+        self._root = str(entry.get("root") or "")
+        self._identity = repr([entry.get(name) for name in ("id", "root", "max_model_len")])
 
     def info(self) -> Info:
         """Exact ids."""
-        return Info("vLLM", IDS, None, self._model)
+        return Info("vLLM", IDS, None, self._model, self._identity)
 
     def gives(self, request: Request) -> str:
         """Exact ids."""
@@ -97,12 +100,12 @@ class VLLM:
 
     async def _tokens_in(self, request: Request) -> dict[str, Any]:
         given = "prompt" if request.messages is None else "messages"
-        tokenized = await self.client.post(
+        ids = await self.client.post_ids(
             "/tokenize", {"model": self._model, given: getattr(request, given)}
         )
         return {
             "model": self._model,
-            "token_ids": tokenized["tokens"],
+            "token_ids": ids,
             "sampling_params": {
                 "detokenize": False,
                 **request.sampling.named(max_tokens="max_tokens", **SAMPLING),

@@ -1,0 +1,293 @@
+"""An engine that is restarted with another model: no client decodes ids with the wrong vocabulary."""
+
+import asyncio
+
+import httpx
+import pytest
+from bridge_rig import TEXT, VOCABULARY, converse, eventually, message, running
+from engine_replay import Answer, Replay
+from test_bridge_stream import FakeEngine, socket_to
+
+from detok_py.bridge.engines import Ids
+from detok_py.bridge.engines.address import check_address
+from detok_py.bridge.engines.lemonade import Lemonade
+from detok_py.bridge.engines.llama_server import LlamaServer
+from detok_py.bridge.find import find_vocabulary
+from detok_py.decode.vocabulary import Vocabulary
+from detok_py.protocol import wire
+from detok_py.protocol.client import ClientSession
+from detok_py.protocol.events import Failed, Finished, Hello, Tokens
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+PIECES = {"one": [b"a", b"b", b"c"], "two": [b"x", b"y", b"z", b"!"], "other": [b"k", b"l", b"m"]}
+SUMS = {name: Vocabulary.from_bytes(pieces).sha256 for name, pieces in PIECES.items()}
+
+
+def model(name, *, path=None):
+    """Return what a llama-server with a model of a few tokens answers."""
+    pieces = PIECES[name]
+    entries = [{"id": i, "bytes": list(piece)} for i, piece in enumerate(pieces)]
+    return {
+        ("GET", "/props"): [
+            Answer({"default_generation_settings": {}, "model_path": path or f"/m/{name}.gguf"})
+        ],
+        ("GET", "/v1/models"): [Answer({"data": [{"id": "m", "meta": {"n_vocab": len(pieces)}}]})],
+        ("POST", "/tokenize"): [
+            lambda body: Answer(
+                {
+                    "tokens": [{"id": 0, "piece": pieces[0].decode()}]
+                    if body.get("with_pieces")
+                    else [0]
+                }
+            )
+        ],
+        ("POST", "/completion"): [
+            Answer(
+                {
+                    "tokens": [0],
+                    "model": name,
+                    "stop_type": "limit",
+                    "completion_probabilities": [{"top_logprobs": entries}],
+                }
+            )
+        ],
+    }
+
+
+def bridge_for(replay, **options):
+    engine = LlamaServer(check_address(replay.url))
+    return running(engine, vocabulary=None, find_vocabulary=find_vocabulary, **options)
+
+
+def ask(bridge, **options):
+    given = {"prompt": "hi", "want": "ids", "params": {"max_tokens": 3}, **options}
+    return converse(bridge.stream, bridge.url, **given)
+
+
+async def greeted(bridge):
+    ws = await socket_to(bridge)
+    hello = message(await ws.recv())
+    return ws, hello["vocabulary"] and hello["vocabulary"]["sha256"]
+
+
+async def last_message(ws):
+    while True:
+        frame = await asyncio.wait_for(ws.recv(), 10)
+        if isinstance(frame, str) and message(frame)["type"] in ("finished", "error"):
+            return message(frame)
+
+
+@pytest.mark.parametrize("path", [None, "/m/same.gguf"], ids=["another file", "the same name"])
+async def test_a_client_that_knows_the_earlier_vocabulary_is_told_the_new_one(path):
+    async with Replay(model("one", path=path)) as replay, bridge_for(replay) as bridge:
+        ws, told = await greeted(bridge)
+        assert told == SUMS["one"]
+        replay.answers = model("two", path=path)
+        await ws.send(wire.message("generate", prompt="hi", want="ids"))
+        error = await last_message(ws)
+        await ws.close()
+        assert (error["code"], error["vocabulary"]["sha256"]) == (4409, SUMS["two"])
+        assert SUMS["two"] in error["message"]
+        heard = await ask(bridge)
+        assert heard.of(Hello)[0].vocabulary["sha256"] == SUMS["two"]
+        assert heard.end == Finished("length", 3, None)
+        async with httpx.AsyncClient(trust_env=False) as http:
+            info = (await http.get(bridge.url + "/info")).json()
+            table = await http.get(bridge.url + info["vocabulary"]["url"])
+        assert info["vocabulary"]["sha256"] == SUMS["two"]
+        assert Vocabulary.unpack(table.content).token_bytes(3) == b"!"
+
+
+async def test_a_model_of_the_same_size_and_name_is_noticed_by_its_tokens():
+
+    async with Replay(model("one", path="/m")) as replay, bridge_for(replay) as bridge:
+        ws, _ = await greeted(bridge)
+        replay.answers = model("other", path="/m")
+        await ws.send(wire.message("generate", prompt="hi", want="ids"))
+        assert (await last_message(ws))["code"] == 4409
+        await ws.close()
+
+
+async def test_a_failed_request_does_not_leave_the_bridge_refusing():
+    async with Replay(model("one")) as replay, bridge_for(replay) as bridge:
+        assert isinstance((await ask(bridge)).end, Finished)
+        replay.answers = {key: [Answer(b"{}", status=503)] for key in replay.answers}
+        assert (await ask(bridge)).end.code == 4503
+        replay.answers = model("two")
+        heard = await ask(bridge)
+        assert heard.end == Finished("length", 3, None)
+        assert heard.of(Hello)[0].vocabulary["sha256"] == SUMS["two"]
+        replay.answers = model("one")
+        assert isinstance((await ask(bridge)).end, Finished)
+
+
+async def test_a_given_tokenizer_is_refused_only_while_it_does_not_match():
+    engine_vocabulary = Vocabulary.from_bytes(PIECES["one"])
+    async with Replay(model("one")) as replay:
+        engine = LlamaServer(check_address(replay.url))
+        async with running(engine, vocabulary=engine_vocabulary) as bridge:
+            assert isinstance((await ask(bridge)).end, Finished)
+            replay.answers = model("two")
+            refused = (await ask(bridge)).end
+            assert refused.code == 4409
+            assert "given tokenizer" in refused.message
+            replay.answers = model("one")
+            assert isinstance((await ask(bridge)).end, Finished)
+
+
+async def test_a_client_in_mid_answer_is_told_when_another_client_finds_another_model():
+    async with Replay(model("one")) as replay, bridge_for(replay) as bridge:
+        ws, _ = await greeted(bridge)
+        await ws.send(
+            wire.message("generate", prompt="hi", want="ids", params={"max_tokens": 5000})
+        )
+        run = await a_run(bridge)
+        # Nothing is acknowledged, so the engine is not asked for more.
+        await eventually(lambda: run.position >= 1024)
+        replay.answers = model("two")
+        other, told = await greeted(bridge)
+        assert told == SUMS["two"]
+        error = await last_message(ws)
+        assert (error["code"], error["vocabulary"]["sha256"]) == (4409, SUMS["two"])
+        await ws.close(), await other.close()
+
+
+async def a_run(bridge):
+    await eventually(lambda: bridge.bridge.store.runs)
+    return next(iter(bridge.bridge.store.runs.values()))
+
+
+async def test_step_mode_notices_that_its_server_was_restarted_between_two_steps():
+    async with Replay(model("one")) as replay, bridge_for(replay) as bridge:
+        changed = []
+
+        async def change(event, ws, session):
+            if isinstance(event, Tokens) and not changed:
+                changed.append(event.position)
+                replay.answers = model("two")
+
+        heard = await ask(bridge, params={"max_tokens": 3000}, on_event=change)
+    assert isinstance(heard.end, Failed)
+    assert heard.end.code == 4409
+    assert SUMS["two"] in heard.end.message
+
+
+async def test_ids_of_an_earlier_vocabulary_are_not_resumed_under_another():
+    async with Replay(model("one")) as replay, bridge_for(replay) as bridge:
+        session = ClientSession()
+        heard = await ask(bridge, session=session)
+        assert isinstance(heard.end, Finished)
+        replay.answers = model("two")
+        again = ClientSession()
+        again.attach(session.run_id)
+        heard = await converse(bridge.stream, bridge.url, again)
+    assert heard.end.code == 4409
+
+
+async def test_a_client_that_came_while_the_engine_was_down_reconnects_to_learn_its_vocabulary():
+    async with Replay({}) as replay, bridge_for(replay) as bridge:
+        ws, told = await greeted_without_vocabulary(bridge)
+        assert told is None
+        replay.answers = model("one")
+        session = ClientSession()
+        session.generate(prompt="hi", want="ids", params={"max_tokens": 3})
+        session.opened()
+        session.receive(told_hello)
+        for frame in session.frames():
+            await ws.send(frame)
+        await ws.wait_closed()
+        assert ws.close_code == 1012
+        session.lost(1012)
+        heard = await converse(bridge.stream, bridge.url, session)
+    assert heard.of(Hello)[0].vocabulary["sha256"] == SUMS["one"]
+    assert heard.end == Finished("length", 3, None)
+
+
+told_hello = wire.message("hello", protocol="detok.v1")
+
+
+async def greeted_without_vocabulary(bridge):
+    ws = await socket_to(bridge)
+    return ws, message(await ws.recv()).get("vocabulary")
+
+
+async def test_a_lemonade_that_moves_its_port_is_followed():
+    async with Replay(model("one")) as first, Replay(model("two")) as second, Replay({}) as front:
+
+        def names(backend):
+            front.answers = {("GET", "/v1/health"): [Answer({"backend_url": backend.url + "/v1"})]}
+
+        names(first)
+        engine = Lemonade(check_address(front.url))
+        async with running(engine, vocabulary=None, find_vocabulary=find_vocabulary) as bridge:
+            assert (await ask(bridge)).of(Hello)[0].vocabulary["sha256"] == SUMS["one"]
+            names(second)
+            heard = await ask(bridge)
+            assert heard.of(Hello)[0].vocabulary["sha256"] == SUMS["two"]
+            assert heard.end == Finished("length", 3, None)
+
+
+async def test_clients_at_the_same_time_share_one_look_at_the_engine():
+    engine = FakeEngine([Ids([97])])
+    looks = []
+
+    async def open():
+        looks.append(1)
+        await asyncio.sleep(0.05)
+
+    engine.open = open
+    async with running(engine) as bridge:
+        before = len(looks)
+        sockets = [socket_to(bridge) for _ in range(6)]
+        opened = await asyncio.gather(*[one.__aenter__() for one in sockets])
+        await asyncio.gather(*[ws.recv() for ws in opened])
+        assert len(looks) - before <= 3
+        await asyncio.gather(*[ws.close() for ws in opened])
+
+
+async def test_an_engine_that_hangs_does_not_hold_up_a_client_that_resumes(monkeypatch):
+    monkeypatch.setattr("detok_py.bridge.stream.LOOK_SECONDS", 0.1)
+    engine = FakeEngine([Ids([97]), 60.0])
+    session = ClientSession()
+    async with running(engine) as bridge:
+
+        async def lose(event, ws, session):
+            if isinstance(event, Tokens):
+
+                async def hang():
+                    await asyncio.sleep(60)
+
+                engine.open = hang
+                ws.transport.abort()
+                raise asyncio.CancelledError
+
+        with pytest.raises(asyncio.CancelledError):
+            await converse(bridge.stream, bridge.url, session, on_event=lose, prompt="hi")
+        session.lost(1006)
+        async with socket_to(bridge) as ws:
+            session.opened()
+            session.receive(await asyncio.wait_for(ws.recv(), 2))
+            for frame in session.frames():
+                await ws.send(frame)
+            assert message(await asyncio.wait_for(ws.recv(), 2))["type"] == "started"
+
+
+async def test_a_scripted_text_streams_while_the_engine_is_down():
+    async with running(FakeEngine([], down="No engine.")) as bridge:
+        params = {"engine": "scripted", "text": TEXT, "pace": 0}
+        heard = await converse(bridge.stream, bridge.url, prompt="", params=params)
+    assert heard.data == TEXT.encode()
+    assert VOCABULARY.sha256 == heard.of(Hello)[0].vocabulary["sha256"]
+
+
+async def test_an_engine_of_an_unexpected_shape_is_down_with_one_sentence(caplog):
+    class Odd(FakeEngine):
+        async def open(self):
+            return {}["canary"]
+
+    async with running(Odd([])) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+    assert heard.end.code == 4503
+    assert "shape" in heard.end.message
+    assert "canary" not in heard.end.message + caplog.text
