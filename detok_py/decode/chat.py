@@ -13,6 +13,7 @@ from typing import Any, Iterable, Sequence
 
 from .channels import Channels, Delta
 from .utf8 import ended
+from .vocabulary import as_id, id_set
 from .word_search import STOP, WordSearch
 
 _NO_LIMIT = 1 << 60
@@ -69,7 +70,7 @@ class ChatStream:
         self._push: Any = getattr(detokenizer, "push", None)  # None if it takes bytes
         self.min_tokens = min_tokens
         self.max_tokens = max_tokens
-        eos = frozenset(eos_ids or ())
+        eos = id_set(eos_ids or ())
         self._stop_ids = tuple([_sequence(each) for each in stop_ids])
         if self._push is None and (eos or self._stop_ids or min_tokens or max_tokens is not None):
             raise ValueError(
@@ -163,6 +164,8 @@ class ChatStream:
 
     def push(self, token_id: int) -> list[Delta]:
         """Take one id; return the deltas that are certain."""
+        if token_id.__class__ is not int:  # a tensor that holds a watched id is not found by it
+            token_id = as_id(token_id)
         left = self._fast_left - 1
         if left < 0 or token_id in self._watched:
             return self._feed_slowly((token_id,))
@@ -182,6 +185,7 @@ class ChatStream:
             size = len(chunk)
             if size == 1:
                 return self.push(chunk[0])
+            chunk = _integers(chunk)
             if self._fast_left < size or not self._watched.isdisjoint(chunk):
                 return self._feed_slowly(chunk)
             text = self.detokenizer.feed(chunk)
@@ -381,11 +385,23 @@ class ChatStream:
         return other
 
 
+def _integers(ids: Any) -> Any:
+    """Return ids as ints. Their sum is no int if one of them is a tensor or a numpy integer, and is
+    the quickest look at all of them.
+    """
+    try:
+        if sum(ids).__class__ is int:
+            return ids
+    except TypeError:
+        pass
+    return [as_id(i) for i in ids]
+
+
 def _sequence(ids: Any) -> tuple[Any, ...]:
     try:
-        return tuple(ids)
+        return tuple([as_id(i) for i in ids])
     except TypeError:  # one id
-        return (ids,)
+        return (as_id(ids),)
 
 
 def _records_spans(detokenizer: Any) -> bool:

@@ -17,7 +17,7 @@ from .rules import Rules, read_rules
 from .spans import Trace
 from .stage import Item, State, tuples
 from .utf8 import check_errors, decode_utf8, ended
-from .vocabulary import Vocabulary
+from .vocabulary import Vocabulary, as_id
 
 Mark = NamedTuple("Mark", [("state", State), ("shown", int), ("ended", bool), ("trace", State)])
 
@@ -188,8 +188,6 @@ class Detokenizer:
             return self._items[token_id]
         except KeyError:
             pass
-        except TypeError:
-            raise VocabularyError(f"a token id is an integer, not {repr(token_id)[:40]}") from None
         vocabulary = self.vocabulary
         try:
             stored = vocabulary.stored_bytes(token_id)
@@ -209,6 +207,7 @@ class Detokenizer:
 
     def _bytes(self, token_id: int) -> bytes:
         """Return the bytes of an id, for a chain that only joins bytes."""
+        token_id = as_id(token_id)
         item = self._item(token_id)
         data = item.data if item is not None else b""
         if token_id in self._items:
@@ -228,12 +227,14 @@ class Detokenizer:
                     self._state, self._row, self._is_default = step[1], step[2], step[3]
                     self._in_chain = False
                     return step[0]
-        except TypeError:  # not hashable: `_item` raises the error that says what a token id is
+        except TypeError:  # not hashable: `as_id` converts it, or says what a token id is
             pass
         return self._push(token_id)
 
     def _push(self, token_id: int) -> str:
         """Push through the chain, and note the step in the table for the next time."""
+        if token_id.__class__ is not int:
+            return self.push(as_id(token_id))
         item = self._item(token_id)
         if self._ended:
             ended("pushing to it")
@@ -315,7 +316,9 @@ class Detokenizer:
             else:
                 self._state, self._row, self._is_default = before
                 self._in_chain = False
-            raise
+            if {int}.issuperset([i.__class__ for i in ids]):
+                raise
+            return self.feed([as_id(i) for i in ids])
         return "".join(out)
 
     def flush(self) -> str:

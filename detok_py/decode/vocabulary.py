@@ -67,6 +67,28 @@ def _within(ranges: Any, size: int, what: str) -> frozenset[int]:
     return frozenset(ids)
 
 
+def as_id(token_id: int) -> int:
+    """Return an id as an int, be it a numpy integer or a tensor without dimensions: what has
+    `__index__`. Anything else raises VocabularyError.
+
+    Tensors of equal value have different hashes, so a table is only ever asked for an int.
+    """
+    if token_id.__class__ is int:
+        return token_id
+    try:
+        return token_id.__index__()
+    except (AttributeError, TypeError):
+        raise VocabularyError(f"a token id is an integer, not {repr(token_id)[:40]}") from None
+
+
+def id_set(ids: Iterable[int]) -> frozenset[int]:
+    """Return the ids that a setting names. True and False are no ids there."""
+    for i in ids if isinstance(ids, (list, tuple)) else ():
+        if isinstance(i, bool):
+            raise VocabularyError(f"a token id is an integer, not {i!r}")
+    return frozenset([as_id(i) for i in ids])
+
+
 class Vocabulary:
     """An immutable table id → bytes, with special ids, end-of-text ids and decoder rules.
 
@@ -109,9 +131,9 @@ class Vocabulary:
         self._size = size
         self._source = source  # the stored bytes of an id in 0..size-1, None for a hole
         self.rules = rules
-        self.special_ids = frozenset(special_ids)
-        self.eos_ids = frozenset(eos_ids)
-        self.literal_ids = frozenset(literal_ids)
+        self.special_ids = id_set(special_ids)
+        self.eos_ids = id_set(eos_ids)
+        self.literal_ids = id_set(literal_ids)
         self.clean_up = clean_up
         self.silent = silent
         self._known: dict[int, bytes] = {}
@@ -124,7 +146,7 @@ class Vocabulary:
             ("literal", self.literal_ids),
         ):
             for i in ids:
-                if not (isinstance(i, int) and 0 <= i < size) and not silent:
+                if not 0 <= i < size and not silent:
                     raise VocabularyError(
                         f"{what} id {i!r} is not in the vocabulary, whose ids are 0..{size - 1}"
                     )
@@ -205,16 +227,10 @@ class Vocabulary:
         """Return what the table holds for an id: its bytes, or the UTF-8 of its piece where the
         rules are about pieces.
         """
+        token_id = as_id(token_id)
         found = self._known.get(token_id)
         if found is not None:
             return found
-        if not isinstance(token_id, int):
-            try:  # numpy's integers and their kin
-                token_id = token_id.__index__()
-            except AttributeError:
-                raise VocabularyError(
-                    f"a token id is an integer, not {repr(token_id)[:40]}"
-                ) from None
         if 0 <= token_id < self._size:
             stored = self._source(token_id)
             if stored is not None:
@@ -235,6 +251,7 @@ class Vocabulary:
         For byte-level vocabularies these are the token's own bytes, half a character included; `▁`
         is a space, `<0xE4>` is one byte.
         """
+        token_id = as_id(token_id)
         if self.rules == BYTES:
             return self.stored_bytes(token_id)
         memo = self._memo.get("chain")

@@ -99,7 +99,11 @@ class Tokenizer:
             byte_fallback="hf" if self._whole_runs else "utf8",
             unknown=unknown,
         )
-        text = detokenizer.feed([ids] if isinstance(ids, int) else ids) + detokenizer.flush()
+        try:
+            iter(ids)  # type: ignore[arg-type]
+        except TypeError:  # one id: an int, or a tensor without dimensions
+            ids = [ids]  # type: ignore[list-item]
+        text = detokenizer.feed(ids) + detokenizer.flush()  # type: ignore[arg-type]
         return clean_up(text, TRANSFORMERS_CLEAN_UP) if clean_up_tokenization_spaces else text
 
     def detokenizer(self, prompt_ids: Iterable[int] = (), **options: Any) -> Detokenizer:
