@@ -140,16 +140,36 @@ class Vocabulary:
         self._memo: dict[Any, Any] = {}  # tables that Detokenizers with the same settings share
         self._packed: bytes | None = None
         self._sha256: str | None = None
-        for what, ids in (
-            ("special", self.special_ids),
-            ("end-of-text", self.eos_ids),
-            ("literal", self.literal_ids),
-        ):
-            for i in ids:
-                if not 0 <= i < size and not silent:
-                    raise VocabularyError(
-                        f"{what} id {i!r} is not in the vocabulary, whose ids are 0..{size - 1}"
-                    )
+        self._refuse_beyond("special", self.special_ids)
+        self._refuse_beyond("literal", self.literal_ids)
+
+    def _refuse_beyond(self, what: str, ids: Iterable[int]) -> None:
+        for i in ids:
+            if not 0 <= i < self._size and not self.silent:
+                raise VocabularyError(
+                    f"{what} id {i!r} is not in the vocabulary, whose ids are 0..{self._size - 1}"
+                )
+
+    def with_eos_ids(self, eos_ids: Iterable[int]) -> "Vocabulary":
+        """Return the same vocabulary with these end-of-text ids. One of them may lie beyond the
+        vocabulary: a model can have more rows than its tokenizer has tokens. `pack` leaves it out.
+
+        >>> v = Vocabulary.from_bytes([b"a", b"<eos>"]).with_eos_ids([1])
+        >>> sorted(v.eos_ids), v.token_bytes(0)
+        ([1], b'a')
+        """
+        other = Vocabulary(
+            self._size,
+            self._source,
+            self.rules,
+            self.special_ids,
+            eos_ids,
+            self.literal_ids,
+            self.clean_up,
+            self.silent,
+        )
+        other._known, other._memo = self._known, self._memo
+        return other
 
     @classmethod
     def from_bytes(
@@ -167,7 +187,9 @@ class Vocabulary:
                 raise VocabularyError(
                     f"token {i} is {repr(token)[:40]}; from_bytes takes bytes, from_pieces takes str"
                 )
-        return cls(len(table), lambda i: table[i], BYTES, special_ids, eos_ids, (), clean_up)
+        made = cls(len(table), lambda i: table[i], BYTES, special_ids, eos_ids, (), clean_up)
+        made._refuse_beyond("end-of-text", made.eos_ids)
+        return made
 
     @classmethod
     def from_pieces(
@@ -209,10 +231,11 @@ class Vocabulary:
                     f"the piece of id {i} holds half a surrogate pair, which no text can hold"
                 ) from None
 
-        if bytes_rules is None:
-            return cls(len(pieces), stored, decoder, special_ids, eos_ids, literal, clean_up)
-        # Every id is bytes from here on: no id needs to be known as literal.
-        return cls(len(pieces), stored, bytes_rules, special_ids, eos_ids, (), clean_up)
+        rules, kept = (decoder, literal) if bytes_rules is None else (bytes_rules, frozenset())
+        # By bytes_rules every id is bytes: no id needs to be known as literal.
+        made = cls(len(pieces), stored, rules, special_ids, eos_ids, kept, clean_up)
+        made._refuse_beyond("end-of-text", made.eos_ids)
+        return made
 
     def __len__(self) -> int:
         return self._size
@@ -299,7 +322,7 @@ class Vocabulary:
             header: dict[str, Any] = {"size": self._size, "rules": self.rules}
             ranges = (
                 ("special", self.special_ids),
-                ("eos", self.eos_ids),
+                ("eos", [i for i in self.eos_ids if i < self._size]),
                 ("holes", holes),
                 ("literal", self.literal_ids),
             )

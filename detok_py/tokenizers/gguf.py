@@ -16,6 +16,7 @@ from ..decode.byte_level import byte_level
 from ..decode.rules import BYTES
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
+from .ends import END_OR_TAG, ENDS, inner_ends
 from .gguf_encode import encoder
 from .gguf_file import (
     BYTE,
@@ -35,35 +36,6 @@ MAX_TOKEN = 4096
 _BYTE_TOKEN = re.compile(rb"<0x[0-9A-Fa-f]{2}>")
 MODELS = ("llama", "gpt2", "bert", "t5", "gemma4")
 
-# Tokens with these texts end a text, even if the file does not say so (llama.cpp `load`,
-# "auto-detect special tokens by text").
-_ENDS = (
-    [
-        "<|eot_id|>",
-        "<|im_end|>",
-        "<|end|>",
-        "<|return|>",
-        "<|call|>",
-        "<|flush|>",
-        "<|calls|>",
-        "<end_of_turn>",
-        "<|endoftext|>",
-        "<|eom_id|>",
-    ]
-    + [
-        "<EOT>",
-        "_<EOT>",
-        "[EOT]",
-        "[EOS]",
-        "<|end_of_text|>",
-        "<end_of_utterance>",
-        "<eos>",
-        "<turn|>",
-        "<|tool_response>",
-        "[e~[",
-    ]
-    + ["<｜end▁of▁sentence｜>"]
-)
 # The texts of end-of-turn and fill-in-the-middle tokens. If the file does not name the token of a
 # role, it is the lowest id that has one of these texts.
 _ROLES = {
@@ -153,10 +125,14 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         "mask_token_id",
     ):
         token_id = metadata.get("tokenizer.ggml." + role)
-        if isinstance(token_id, int) and 0 <= token_id < count:
+        if type(token_id) is int and 0 <= token_id < count:
             roles[role] = token_id
     roles = {role: token_id for role, token_id in roles.items() if token_id < count}
-    eos_ids = _set_types_by_text(tokens, types, roles)
+    ends = _set_types_by_text(tokens, types, roles)
+    eos_ids = {
+        i: f'"tokenizer.ggml.{role}" of {what}' if "tokenizer.ggml." + role in metadata else role
+        for i, role in ends.items()
+    }
     special_ids = [i for i, kind in enumerate(types) if kind in (UNKNOWN, CONTROL)]
 
     vocabulary = Vocabulary(
@@ -198,13 +174,16 @@ def _bytes_of(tokens: Strings, types: "array[int]", mapped: bool) -> Callable[[i
     return stored
 
 
-def _set_types_by_text(tokens: Strings, types: "array[int]", roles: dict[str, int]) -> set[int]:
+def _set_types_by_text(
+    tokens: Strings, types: "array[int]", roles: dict[str, int]
+) -> dict[int, str]:
     """Set the types of tokens with well-known texts as llama.cpp does; return the ids that end a
-    text.
+    text, each with its role or, if it has none, with "its name".
     """
     # The first four bytes rule out most tokens, which saves decoding them.
     first = frozenset(
-        name.encode()[:4] for name in ("</s>", *_ENDS, *_SHOWN, *" ".join(_ROLES.values()).split())
+        name.encode()[:4]
+        for name in (END_OR_TAG, *ENDS, *_SHOWN, *" ".join(_ROLES.values()).split())
     )
     blob = tokens.blob
     named: dict[str, int] = {}
@@ -217,28 +196,20 @@ def _set_types_by_text(tokens: Strings, types: "array[int]", roles: dict[str, in
         if found and role not in roles:
             roles[role] = min(found)
             types[min(found)] = CONTROL
-    ends = {named[name] for name in _ENDS if name in named}
+    ends = dict.fromkeys([named[name] for name in ENDS if name in named], "its name")
     for i in ends:
         types[i] = CONTROL
-    # llama.cpp counts every "</s>". In vocabularies made from web pages it may be the HTML tag that
-    # ends struck-out text; then it is not a control token.
-    if "</s>" in named and types[named["</s>"]] == CONTROL:
-        ends.add(named["</s>"])
+    if END_OR_TAG in named and types[named[END_OR_TAG]] == CONTROL:
+        ends[named[END_OR_TAG]] = "its name"
     for name in _SHOWN:
         if name in named:
             types[named[name]] = USER_DEFINED
-    ends |= {roles[role] for role in _ROLES_THAT_END if role in roles}
-    # Where a message can end before the answer does, only the end of the answer ends the text.
-    has = {name for name in named if named[name] in ends}
-    if "<|end|>" in has and (
-        {"<|return|>", "<|call|>"} <= has
-        or ({"<|flush|>"} <= has and has & {"<|call|>", "<|calls|>"})
-    ):
-        ends.discard(named["<|end|>"])
-        types[named["<|end|>"]] = USER_DEFINED
-    if {"<|tool_response>", "</s>"} <= has:
-        ends.discard(named["</s>"])
-        types[named["</s>"]] = NORMAL
+    for role in _ROLES_THAT_END:
+        if role in roles:
+            ends[roles[role]] = role
+    for name in inner_ends([name for name in named if named[name] in ends]):
+        del ends[named[name]]
+        types[named[name]] = NORMAL if name == END_OR_TAG else USER_DEFINED
     return ends
 
 

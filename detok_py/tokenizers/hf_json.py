@@ -18,6 +18,7 @@ from typing import Any
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
 from ..patterns.known import LLAMA3, MAX_PATTERN, O200K, QWEN
+from .ends import ends_by_name
 from .strict_json import loads, read_bytes
 from .tokenizer import Encode, Tokenizer
 
@@ -170,10 +171,12 @@ def parse(
     # changes is not skipped, and two ids with the text of a special token are both skipped.
     candidates = shown if scores is None else range(len(pieces))
     special_ids = [i for i in candidates if pieces[i] in special]
-    eos_ids = _eos_ids(beside or {}, {entry["content"]: i for entry, i in numbered}, pieces)
-    vocabulary = Vocabulary.from_pieces(
-        pieces, document.get("decoder"), special_ids, [i for i in eos_ids if i < len(pieces)]
-    )
+    added_ids = {entry["content"]: i for entry, i in numbered}
+    eos_ids = _eos_ids(beside or {}, added_ids, pieces)
+    if eos_ids is None:
+        names = {name: i for name, i in added_ids.items() if name in special}
+        eos_ids = dict.fromkeys(sorted(ends_by_name(names)), "its name")
+    vocabulary = Vocabulary.from_pieces(pieces, document.get("decoder"), special_ids)
 
     def make_encode() -> Encode:
         from .hf_encode import encoder
@@ -484,7 +487,7 @@ def _added_beside(config: Json, added: Json) -> list[Json]:
 def _read_object(file: Path) -> Json:
     """Return the JSON object of a file, or an empty one if there is no such file."""
     try:
-        value = loads(read_bytes(file), file.name)
+        value = loads(read_bytes(file), file.name, constants=True)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     if not isinstance(value, dict):
@@ -494,25 +497,37 @@ def _read_object(file: Path) -> Json:
 
 def _eos_ids(
     beside: Mapping[str, Json], added: Mapping[str, int], pieces: Sequence[str | None]
-) -> set[int]:
-    """Return the end-of-text ids, from eos_token (a token) and eos_token_id (ids) in the files."""
-    out: set[int] = set()
-    for name, document in beside.items():
-        token = document.get("eos_token")
-        if isinstance(token, dict):
-            token = token.get("content")
-        if isinstance(token, str) and (token in added or token in pieces):
-            out.add(added[token] if token in added else pieces.index(token))
-        ids = document.get("eos_token_id")
-        for token_id in ids if isinstance(ids, list) else [ids]:
-            if type(token_id) is int:
-                # A model may have more rows than the tokenizer has tokens; -1 means none.
-                out |= {token_id} if token_id >= 0 else set()
-            elif token_id is not None:
-                raise TokenizerFormatError(
-                    f"{name}: eos_token_id is {_describe(ids)}; expected an id or a list of ids"
-                )
-    return out
+) -> dict[int, str] | None:
+    """Return the end-of-text ids, each with the file and key that names it; None if no file has such
+    a key.
+
+    The keys are eos_token (a token) and eos_token_id (ids), also in the text_config of a model that
+    sees images too.
+    """
+    out: dict[int, str] = {}
+    silent = True
+    for name, whole in beside.items():
+        for key, document in (("", whole), ("text_config.", whole.get("text_config"))):
+            if not isinstance(document, dict):
+                continue
+            silent = silent and not {"eos_token", "eos_token_id"} & set(document)
+            token = document.get("eos_token")
+            if isinstance(token, dict):
+                token = token.get("content")
+            if isinstance(token, str) and (token in added or token in pieces):
+                place = added[token] if token in added else pieces.index(token)
+                out.setdefault(place, f"{key}eos_token of {name}")
+            ids = document.get("eos_token_id")
+            for i in ids if isinstance(ids, list) else [ids]:
+                if type(i) is int:
+                    # A model may have more rows than the tokenizer has tokens; -1 means none.
+                    if i >= 0:
+                        out.setdefault(i, f"{key}eos_token_id of {name}")
+                elif i is not None:
+                    raise TokenizerFormatError(
+                        f"{name}: {key}eos_token_id is {_describe(ids)}; expected an id or a list of ids"
+                    )
+    return None if silent else out
 
 
 def _family(kind: str, document: Json, model: Json) -> str:

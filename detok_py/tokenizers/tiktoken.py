@@ -144,4 +144,4 @@ def from_ranks(ranks: dict[bytes, int], encoding: Encoding, what: str) -> Tokeni
 
         return rank_encoder(ranks, encoding.pattern, encoding.special, nfc=encoding.nfc)
 
-    return Tokenizer("tiktoken", vocabulary, make_encode, encoding.eos)
+    return Tokenizer("tiktoken", vocabulary, make_encode)

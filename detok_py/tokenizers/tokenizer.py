@@ -5,12 +5,12 @@ is encoded, so a program that only decodes (a chat UI, a bridge) never loads mer
 Unicode classes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..decode.detokenizer import Detokenizer
 from ..decode.rules import TRANSFORMERS_CLEAN_UP, clean_up
-from ..decode.vocabulary import Vocabulary
+from ..decode.vocabulary import Vocabulary, as_id, id_set
 from ..errors import VocabularyError
 
 # text, add special tokens, parse special tokens → ids
@@ -21,7 +21,8 @@ class Tokenizer:
     """A vocabulary with an encoder, as `load_tokenizer` returns it. Threads may share one.
 
     `family` names the encoding algorithm: "byte_bpe", "sentencepiece", "unigram", "wordpiece" or
-    "tiktoken". `vocabulary` has the ids and the decoder rules. `eos_ids` are the end-of-text ids.
+    "tiktoken". `vocabulary` has the ids, the decoder rules and the end-of-text ids; `add_eos_id`
+    replaces it.
 
     >>> import json, tempfile, pathlib
     >>> from detok_py.tokenizers import load_tokenizer
@@ -41,15 +42,16 @@ class Tokenizer:
         family: str,
         vocabulary: Vocabulary,
         make_encode: Callable[[], Encode],
-        eos_ids: Iterable[int] = (),
+        eos_ids: Mapping[int, str] | None = None,
         *,
         whole_runs: bool = False,
     ) -> None:
         self.family = family
-        self.vocabulary = vocabulary
+        # The end-of-text ids, each with where it comes from.
+        self._eos = dict(eos_ids or dict.fromkeys(vocabulary.eos_ids, "its encoding"))
+        self.vocabulary = vocabulary.with_eos_ids(self._eos)
         self._make_encode = make_encode
         self._encode: Encode | None = None
-        self._eos = frozenset(eos_ids) | vocabulary.eos_ids
         # Hugging Face decodes a run of byte tokens as a unit; llama.cpp and tiktoken emit bytes.
         self._whole_runs = whole_runs
 
@@ -113,13 +115,24 @@ class Tokenizer:
     @property
     def eos_ids(self) -> frozenset[int]:
         """The end-of-text ids: those of the files and those of `add_eos_id`."""
-        return self._eos
+        return self.vocabulary.eos_ids
+
+    @property
+    def eos_sources(self) -> dict[int, str]:
+        """Where each end-of-text id comes from: a file and its key, "its name" if no file says which
+        tokens end a text, "its encoding" for a rank file, "add_eos_id".
+        """
+        return dict(self._eos)
 
     def add_eos_id(self, token_id: int) -> None:
-        """Add an end-of-text id. Raises VocabularyError if it is not in the vocabulary."""
-        self.vocabulary.token_bytes(token_id)
-        self._eos |= {token_id}
+        """Add an end-of-text id, for streams that are made from now on. Raises VocabularyError if it
+        is not in the vocabulary.
+        """
+        (token_id,) = id_set([token_id])
+        self.vocabulary.stored_bytes(token_id)
+        self._eos = {**self._eos, token_id: "add_eos_id"}
+        self.vocabulary = self.vocabulary.with_eos_ids(self._eos)
 
     def is_eos(self, token_id: int) -> bool:
         """Return whether an id is an end-of-text id."""
-        return token_id in self._eos
+        return as_id(token_id) in self.vocabulary.eos_ids

@@ -144,6 +144,8 @@ def test_tokens_that_look_like_the_end_of_a_text_end_it_whatever_the_file_says()
     first = len(tokenizer.vocabulary) - 5
     assert tokenizer.eos_ids == {5, first, first + 1, first + 2, first + 3}
     assert tokenizer.vocabulary.special_ids == {first, first + 1, first + 2, first + 3}
+    assert tokenizer.eos_sources[5] == '"tokenizer.ggml.eos_token_id" of x.gguf'
+    assert tokenizer.eos_sources[first + 1] == "its name"
 
 
 @pytest.mark.parametrize(("kind", "ends"), [(NORMAL, False), (CONTROL, True)])

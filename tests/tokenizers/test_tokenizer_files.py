@@ -1,6 +1,7 @@
 """Tokenizer files of every format: what is read, encoded, decoded and refused."""
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ from small_tokenizers import (
 )  # fmt: skip
 
 import detok_py
+from detok_py import ChatStream, Vocabulary
 from detok_py.errors import TokenizerFormatError, VocabularyError
 from detok_py.tokenizers import Tokenizer, load_tokenizer
 from detok_py.tokenizers.hf_json import number_added, parse, read_merges
@@ -148,6 +150,9 @@ def test_a_folder_adds_the_added_tokens_of_its_other_files(tmp_path: Path):
         ("generation_config.json", {"eos_token_id": [100000]}, {100000}),
         ("generation_config.json", {"eos_token_id": -1}, set()),
         ("config.json", {"eos_token_id": 7}, {7}),
+        ("config.json", {"text_config": {"eos_token_id": [7, 8]}}, {7, 8}),
+        ("config.json", {"eos_token_id": 9, "text_config": {"eos_token_id": 7}}, {7, 9}),
+        ("config.json", {"text_config": 5}, {278}),
     ],
 )
 def test_other_files_of_the_folder_name_end_of_text_ids(name, content, ends, tmp_path: Path):
@@ -165,13 +170,76 @@ def test_the_end_of_text_ids_of_all_files_are_joined(tmp_path: Path):
 
 def test_add_eos_id_adds_an_end_of_text_id():
     tokenizer = tokenizer_of(byte_level())
-    assert not tokenizer.is_eos(278)
-    tokenizer.add_eos_id(278)
-    assert tokenizer.is_eos(278)
-    assert tokenizer.eos_ids == {278}
-    with pytest.raises(VocabularyError):
-        tokenizer.add_eos_id(10**6)
-    assert tokenizer.eos_ids == {278}
+    assert not tokenizer.is_eos(5)
+    tokenizer.add_eos_id(5)
+    assert tokenizer.is_eos(5)
+    assert tokenizer.eos_ids == {5, 278}
+    for wrong in (10**6, -1, True, "5", None):
+        with pytest.raises(VocabularyError):
+            tokenizer.add_eos_id(wrong)
+    assert tokenizer.eos_ids == {5, 278}
+
+
+def test_an_added_end_of_text_id_ends_an_answer_and_is_packed():
+    tokenizer = tokenizer_of(byte_level())
+    assert tokenizer.decode([5]) == tokenizer.vocabulary.token_bytes(5).decode()
+    tokenizer.add_eos_id(5)
+    chat = ChatStream(tokenizer.detokenizer())
+    assert chat.push(5) == []
+    assert chat.finish_reason == "eos"
+    assert Vocabulary.unpack(tokenizer.vocabulary.pack()).eos_ids == {5, 278}
+
+
+def test_an_end_of_text_id_of_a_file_ends_an_answer_even_beyond_the_vocabulary(tmp_path: Path):
+    """A model can have more rows than its tokenizer has tokens."""
+    write(tmp_path, byte_level())
+    write(tmp_path, {"eos_token_id": [100000]}, "generation_config.json")
+    tokenizer = load_tokenizer(tmp_path)
+    chat = ChatStream(tokenizer.detokenizer())
+    chat.push(100000)
+    assert chat.finish_reason == "eos"
+    assert Vocabulary.unpack(tokenizer.vocabulary.pack()).eos_ids == set()
+
+
+def test_a_tokenizer_json_alone_has_the_end_of_text_ids_that_are_known_by_name(tmp_path: Path):
+    names = ["<s>", "</s>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>"]
+    document = byte_level(
+        added_tokens=[added(name) for name in names] + [added("<eos>", special=False)]
+    )
+    tokenizer = load_tokenizer(write(tmp_path, document))
+    # "<|end|>" ends a message where "<|return|>" and "<|call|>" end the answer.
+    ends = {tokenizer.encode(name)[0] for name in ("</s>", "<|im_end|>", "<|return|>", "<|call|>")}
+    assert tokenizer.eos_ids == ends
+    assert set(tokenizer.eos_sources.values()) == {"its name"}
+    # A file that names them is believed, even if it names none.
+    write(tmp_path, {"eos_token_id": None}, "config.json")
+    assert load_tokenizer(tmp_path).eos_ids == set()
+
+
+def test_each_end_of_text_id_says_where_it_comes_from(tmp_path: Path):
+    write(tmp_path, byte_level())
+    write(tmp_path, {"eos_token": "<|end|>"}, "tokenizer_config.json")
+    write(tmp_path, {"text_config": {"eos_token_id": [1, 278]}}, "config.json")
+    tokenizer = load_tokenizer(tmp_path)
+    tokenizer.add_eos_id(2)
+    assert tokenizer.eos_sources == {
+        278: "eos_token of tokenizer_config.json",
+        1: "text_config.eos_token_id of config.json",
+        2: "add_eos_id",
+    }
+    (tmp_path / "gpt2.tiktoken").write_bytes(rank_file())
+    assert set(load_tokenizer(tmp_path / "gpt2.tiktoken").eos_sources.values()) == {"its encoding"}
+
+
+def test_infinity_in_config_json_is_read_as_python_writes_it(tmp_path: Path):
+    write(tmp_path, byte_level())
+    write(
+        tmp_path,
+        {"time_step_limit": [0.0, math.inf], "x": math.nan, "eos_token_id": 3},
+        "config.json",
+    )
+    assert "Infinity" in (tmp_path / "config.json").read_text(encoding="utf-8")
+    assert load_tokenizer(tmp_path).eos_ids == {3}
 
 
 @pytest.mark.parametrize(
