@@ -28,7 +28,7 @@ from .gguf_file import (
     read_metadata,
     token_numbers,
 )
-from .gguf_pre import PRE, Pre
+from .gguf_pre import PRE
 from .tokenizer import Encode, Tokenizer
 
 MAX_TOKENS = 1 << 20
@@ -95,7 +95,13 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         raise TokenizerFormatError(
             f"{what}: a tokenizer of model {model[:40]!r} is not supported; supported: {', '.join(MODELS)}"
         )
-    pre = _pre(model, metadata, what)
+    name = "default"
+    if model in ("gpt2", "gemma4"):
+        name = metadata.get("tokenizer.ggml.pre", name) if model == "gpt2" else model
+    # Only encoding needs it; of the pieces it says that they are in the byte alphabet, as all are
+    # whose pre-tokenizer is not known here.
+    pre = PRE.get(name) if isinstance(name, str) else None
+    mapped = model == "gpt2" and (pre is None or pre.mapped)
     tokens: Strings = _get(metadata, "tokens", Strings, what)
     count = len(tokens)
     if not 0 < count <= MAX_TOKENS:
@@ -108,6 +114,10 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
     types = token_numbers(metadata, "token_type", "i", count, what)
     if types is None:
         types = array("i", [NORMAL]) * count
+        if not mapped:
+            for i in range(count):
+                if _BYTE_TOKEN.fullmatch(tokens[i]):
+                    types[i] = BYTE
     for i, kind in enumerate(types):
         if kind == BYTE and not _BYTE_TOKEN.fullmatch(tokens[i]):
             raise TokenizerFormatError(
@@ -136,7 +146,11 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
     special_ids = [i for i, kind in enumerate(types) if kind in (UNKNOWN, CONTROL)]
 
     vocabulary = Vocabulary(
-        count, _bytes_of(tokens, types, model == "gpt2" and pre.mapped), BYTES, special_ids, eos_ids
+        count,
+        _bytes_of(tokens, types, mapped),
+        BYTES,
+        special_ids,
+        eos_ids,
     )
     family = {
         "llama": "sentencepiece",
@@ -146,6 +160,11 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
     }.get(model, "byte_bpe")
 
     def make_encode() -> Encode:
+        if pre is None:
+            name = str(metadata["tokenizer.ggml.pre"])[:40]
+            raise TokenizerFormatError(
+                f"{what} can be decoded, but not encoded: the pre-tokenizer {name!r} is not supported; supported: {', '.join(sorted(PRE))}"
+            )
         return encoder(model, pre, metadata, tokens, types, roles, what)
 
     return Tokenizer(family, vocabulary, make_encode, eos_ids)
@@ -211,23 +230,6 @@ def _set_types_by_text(
         del ends[named[name]]
         types[named[name]] = NORMAL if name == END_OR_TAG else USER_DEFINED
     return ends
-
-
-def _pre(model: str, metadata: dict[str, Any], what: str) -> Pre:
-    """Return the pre-tokenizer that the file names. Raises TokenizerFormatError if it is unknown."""
-    name = (
-        "gemma4"
-        if model == "gemma4"
-        else metadata.get("tokenizer.ggml.pre", "default")
-        if model == "gpt2"
-        else "default"
-    )
-    pre = PRE.get(name) if isinstance(name, str) else None
-    if pre is None:
-        raise TokenizerFormatError(
-            f"{what}: the pre-tokenizer {str(name)[:40]!r} is not supported; supported: {', '.join(sorted(PRE))}"
-        )
-    return pre
 
 
 def _get(metadata: dict[str, Any], key: str, kind: Any, what: str) -> Any:

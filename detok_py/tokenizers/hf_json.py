@@ -10,14 +10,14 @@ can differ from those in the file (see `number_added`).
 
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
-from ..patterns.known import LLAMA3, MAX_PATTERN, O200K, QWEN
+from ..patterns.known import MAX_PATTERN
 from .ends import ends_by_name
 from .strict_json import loads, read_bytes
 from .tokenizer import Encode, Tokenizer
@@ -50,41 +50,6 @@ _CUT = "merges, which are kept as bytes"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _LISTS = ("normalizers", "pretokenizers", "processors", "decoders")
-# Component types that are supported whatever their settings, and patterns known to be safe: they
-# are not compiled at load.
-_PLAIN: dict[str, frozenset[str]] = {
-    "normalizer": frozenset(
-        [
-            "Sequence",
-            "NFC",
-            "NFD",
-            "NFKC",
-            "NFKD",
-            "Lowercase",
-            "StripAccents",
-            "BertNormalizer",
-            "Replace",
-            "Prepend",
-            "Precompiled",
-        ]
-    ),
-    "pre_tokenizer": frozenset(
-        [
-            "Sequence",
-            "ByteLevel",
-            "Split",
-            "Metaspace",
-            "Digits",
-            "BertPreTokenizer",
-            "Whitespace",
-            "WhitespaceSplit",
-        ]
-    ),
-    "post_processor": frozenset(
-        ["Sequence", "ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing"]
-    ),
-    "decoder": frozenset(),
-}
 # Keys whose value is a string in every component.
 _STRINGS = (
     "behavior",
@@ -99,7 +64,6 @@ _STRINGS = (
     "suffix",
     "word_delimiter_token",
 )
-_PATTERNS = frozenset([QWEN, LLAMA3, O200K])
 
 # Files in the same folder that name end-of-text ids.
 _EOS_FILES = (
@@ -144,13 +108,11 @@ def parse(
     _check(document, what)
     kind = _model_type(model, what)
     scores: array[float] | None = None
-    merges: bytes | list[Pair] = []
     if kind == "Unigram":
         pieces, scores = _scored_pieces(model, what)
     else:
         pieces = _pieces(model, len(data), what)
-        if kind == "BPE":
-            merges = cut if cut is not None else read_merges(model.get("merges"), what)
+    merges = cut if cut is not None else model.get("merges")
     # The parsed tables take three times the memory of the pieces, and are not needed from here on.
     model = document["model"] = {
         key: value for key, value in model.items() if key not in ("vocab", "merges")
@@ -184,12 +146,12 @@ def parse(
         table = list(pieces)
         for token_id, piece in hidden.items():
             table[token_id] = piece
-        pairs = (
-            read_merges(loads(merges, what + ": merges"), what)
-            if isinstance(merges, bytes)
-            else merges
-        )
-        return encoder(kind, document, model, table, scores, pairs, numbered, special)
+        try:
+            raw = loads(merges, "merges") if isinstance(merges, bytes) else merges
+            pairs = read_merges(raw if kind == "BPE" else None)
+            return encoder(kind, document, model, table, scores, pairs, numbered, special)
+        except TokenizerFormatError as error:
+            raise TokenizerFormatError(f"{what} can be decoded, but not encoded: {error}") from None
 
     return Tokenizer(
         _family(kind, document, model), vocabulary, make_encode, eos_ids, whole_runs=True
@@ -260,23 +222,28 @@ def _decoded_texts(
         if entry["normalized"] or entry.get("shown_normalized")
     ]
     if changed and not _types(normalizer) <= {"Sequence"}:
-        normalize = _compile_part("normalizer", normalizer, what)
+        from .normalize import compile_normalizer
+
+        try:
+            normalize = compile_normalizer(normalizer)
+        except TokenizerFormatError as error:
+            raise TokenizerFormatError(
+                f"{what}: the text of {changed[0][0]!r} depends on its normalizer: {error}"
+            ) from None
         out.update([(token_id, normalize(content)) for content, token_id in changed])
     return out
 
 
-def read_merges(merges: Any, what: str) -> list[Pair]:
-    """Return the merges of a BPE model as pairs, from either form; errors call the file `what`.
+def read_merges(merges: Any) -> list[Pair]:
+    """Return the merges of a BPE model as pairs, from either form.
 
-    >>> read_merges(["a b"], "x.json"), read_merges([["a", "b"]], "x.json")
+    >>> read_merges(["a b"]), read_merges([["a", "b"]])
     ([('a', 'b')], [('a', 'b')])
     """
     if merges is None:
         return []
     if not isinstance(merges, list):
-        raise TokenizerFormatError(
-            f"{what}: the merges are {_describe(merges)}; expected a list of pairs"
-        )
+        raise TokenizerFormatError(f"the merges are {_describe(merges)}; expected a list of pairs")
     kinds = set(map(type, merges))
     pairs: list[Any]
     if kinds == {str}:
@@ -292,7 +259,7 @@ def read_merges(merges: Any, what: str) -> list[Pair]:
             return list(zip(first, second))
     at, merge = next((i, merge) for i, merge in enumerate(merges) if not _is_merge(merge, kinds))
     raise TokenizerFormatError(
-        f'{what}: merge {at} is {_describe(merge)}; expected every merge as "a b", or every merge as ["a", "b"]'
+        f'merge {at} is {_describe(merge)}; expected every merge as "a b", or every merge as ["a", "b"]'
     )
 
 
@@ -326,7 +293,7 @@ def _parse_document(data: bytes, what: str) -> tuple[Json, bytes | None]:
 
 
 def _model_type(model: Json, what: str) -> str:
-    """Return "BPE", "Unigram" or "WordPiece"; old files lack the type, but their keys tell it."""
+    """Return the type of the model; old files lack it, but their keys tell it."""
     kind = model.get("type")
     if kind is None:
         if isinstance(model.get("vocab"), list):
@@ -335,13 +302,9 @@ def _model_type(model: Json, what: str) -> str:
             kind = "BPE"
         elif "max_input_chars_per_word" in model or "continuing_subword_prefix" in model:
             kind = "WordPiece"
-    if kind not in ("BPE", "Unigram", "WordPiece"):
+    if kind not in ("BPE", "Unigram", "WordPiece", "WordLevel"):
         raise TokenizerFormatError(
-            f"{what}: the model type {_describe(kind)} is not supported; supported: BPE, Unigram, WordPiece"
-        )
-    if model.get("dropout"):
-        raise TokenizerFormatError(
-            f"{what}: BPE dropout {model['dropout']!r} is not supported, because it encodes at random; set it to null"
+            f"{what}: the model type {_describe(kind)} is not supported; supported: BPE, Unigram, WordPiece, and WordLevel to decode"
         )
     return str(kind)
 
@@ -560,14 +523,14 @@ def _types(component: Any) -> set[Any]:
 
 
 def _check(document: Json, what: str) -> None:
-    """Raise TokenizerFormatError if a component is damaged or not supported.
+    """Raise TokenizerFormatError if a component is damaged.
 
-    Components outside `_PLAIN` are compiled here, so that they are refused at load and not when the
-    first text is encoded. (The decoder is always compiled at load.)
+    Those that only encoding needs are compiled when the first text is encoded: what is not
+    supported there does not stop a file from being decoded.
     """
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
         component = document.get(part)
-        plain, fused = True, False
+        fused = False
         for entry in _nested(component):
             if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
                 raise TokenizerFormatError(
@@ -592,35 +555,12 @@ def _check(document: Json, what: str) -> None:
                 raise TokenizerFormatError(
                     f"{what}: the {part} has a pattern of {len(regex)} characters; at most {MAX_PATTERN} are allowed"
                 )
-            plain = (
-                plain
-                and entry["type"] in _PLAIN[part]
-                and (regex is None or (isinstance(regex, str) and regex in _PATTERNS))
-            )
             if fused and entry["type"] in ("WordPiece", "CTC") and entry.get("cleanup", True):
                 # No known tokenizer has it, and decoding a stream by it takes seconds.
                 raise TokenizerFormatError(
                     f"{what}: a {entry['type']} decoder with cleanup after a Fuse is not supported; set its cleanup to false"
                 )
             fused = fused or entry["type"] == "Fuse"
-        if not plain and part != "decoder":
-            _compile_part(part, component or {}, what)
-
-
-def _compile_part(part: str, component: Json, what: str) -> Any:
-    from .normalize import compile_normalizer
-    from .pretokenize import compile_pretokenizer
-    from .templates import compile_post_processor
-
-    compilers: dict[str, Callable[[Json], Any]] = {
-        "normalizer": compile_normalizer,
-        "pre_tokenizer": compile_pretokenizer,
-        "post_processor": compile_post_processor,
-    }
-    try:
-        return compilers[part](component)
-    except TokenizerFormatError as error:
-        raise TokenizerFormatError(f"{what}: {error}") from None
 
 
 def _read_list(document: Json, key: str, what: str) -> list[Any]:

@@ -360,34 +360,10 @@ def with_model(**changes):
     ("document", "says"),
     [
         (byte_level(decoder={"type": "Rot13"}), "Rot13"),
-        (byte_level(pre_tokenizer={"type": "Rot13"}), "Rot13"),
-        (
-            byte_level(
-                pre_tokenizer={
-                    "type": "Sequence",
-                    "pretokenizers": [{"type": "Digits"}, {"type": "Rot13"}],
-                }
-            ),
-            "Rot13",
-        ),
         (byte_level(normalizer={"type": "Rot13"}), "Rot13"),
-        (byte_level(post_processor={"type": "Rot13"}), "Rot13"),
         (byte_level(normalizer=[]), "normalizer"),
         (byte_level(decoder={"kind": "ByteLevel"}), "decoder"),
         (byte_level(pre_tokenizer={"type": "Sequence"}), "Sequence"),
-        (
-            byte_level(
-                pre_tokenizer={
-                    "type": "Split",
-                    "pattern": {"Regex": "(a|aa)+$"},
-                    "behavior": "Isolated",
-                    "invert": False,
-                }
-            ),
-            "(a|aa)+$",
-        ),
-        (with_model(type="WordLevel"), "WordLevel"),
-        (with_model(dropout=0.1), "dropout"),
         (with_model(vocab=[]), "a list"),
         (with_model(vocab={"a": -1}), "-1"),
         (with_model(vocab={"a": 1.0}), "1.0"),
@@ -396,13 +372,6 @@ def with_model(**changes):
         (with_model(vocab={"a": 2**31}), "2147483648"),
         (with_model(vocab={"a": 1, "b": 1}), "belongs to both"),
         (with_model(vocab={"a" * 70000: 1}), "70000 characters"),
-        (with_model(merges={"a": 1}), "an object"),
-        (with_model(merges=["ab"]), "merge 0"),
-        (with_model(merges=["a b c"]), "merge 0"),
-        (with_model(merges=["a b", ["a", "b"]]), "merge 0"),
-        (with_model(merges=[["a"]]), "merge 0"),
-        (with_model(merges=[["a", 1]]), "merge 0"),
-        (with_model(merges=[1]), "merge 0"),
         (byte_level(added_tokens={}), "added_tokens"),
         (byte_level(added_tokens=[{"id": 1}]), "added token"),
         (byte_level(added_tokens=[added("x") | {"special": 1}]), '"special"'),
@@ -419,6 +388,57 @@ def with_model(**changes):
 def test_a_fault_is_named_at_load(document, says):
     with pytest.raises(TokenizerFormatError, match=re.escape(says)):
         tokenizer_of(document)
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        (byte_level(pre_tokenizer={"type": "Rot13"}), "Rot13"),
+        (
+            byte_level(
+                pre_tokenizer={
+                    "type": "Sequence",
+                    "pretokenizers": [{"type": "Digits"}, {"type": "Rot13"}],
+                }
+            ),
+            "Rot13",
+        ),
+        (byte_level(post_processor={"type": "Rot13"}), "Rot13"),
+        (
+            byte_level(
+                pre_tokenizer={
+                    "type": "Split",
+                    "pattern": {"Regex": "(a|aa)+$"},
+                    "behavior": "Isolated",
+                    "invert": False,
+                }
+            ),
+            "(a|aa)+$",
+        ),
+        (with_model(type="WordLevel"), "WordLevel"),
+        (with_model(dropout=0.1), "dropout"),
+        (with_model(merges={"a": 1}), "an object"),
+        (with_model(merges=["ab"]), "merge 0"),
+        (with_model(merges=["a b c"]), "merge 0"),
+        (with_model(merges=["a b", ["a", "b"]]), "merge 0"),
+        (with_model(merges=[["a"]]), "merge 0"),
+        (with_model(merges=[["a", 1]]), "merge 0"),
+        (with_model(merges=[1]), "merge 0"),
+        (
+            byte_level(normalizer={"type": "Rot13"}, added_tokens=[added("<|end|>")]),
+            "Rot13",
+        ),
+    ],
+)
+def test_what_only_encoding_needs_is_named_when_a_text_is_encoded(document, says):
+    tokenizer = tokenizer_of(document)
+    ids = BYTE_LEVEL.encode("the cat 😀<|end|>")
+    assert tokenizer.vocabulary.token_bytes(0) == BYTE_LEVEL.vocabulary.token_bytes(0)
+    assert tokenizer.decode(ids) == BYTE_LEVEL.decode(ids)
+    with pytest.raises(
+        TokenizerFormatError, match=r"decoded, but not encoded: .*" + re.escape(says)
+    ):
+        tokenizer.encode("the cat")
 
 
 @pytest.mark.parametrize("score", [b"1e999", b"-1e999", b"1" + b"0" * 400])
@@ -447,8 +467,8 @@ def test_a_merge_with_an_unknown_token_is_refused_at_the_first_encode():
 
 
 def test_both_forms_of_merges_are_read():
-    assert read_merges(["a b"], "x") == read_merges([["a", "b"]], "x") == [("a", "b")]
-    assert read_merges([], "x") == read_merges(None, "x") == []
+    assert read_merges(["a b"]) == read_merges([["a", "b"]]) == [("a", "b")]
+    assert read_merges([]) == read_merges(None) == []
 
 
 @pytest.mark.parametrize("make", [unigram, byte_level, wordpiece])
