@@ -1,6 +1,6 @@
 """The tokenizer in a GGUF file (llama.cpp).
 
-In: a path. Out: a `Tokenizer` whose token bytes are llama.cpp's pieces, and which encodes as
+In: a file. Out: a `Tokenizer` whose token bytes are llama.cpp's pieces, and which encodes as
 llama.cpp does. Only the key-values of the file are read. What a token is, which ids are special
 and which ids end a text follow llama.cpp's `src/llama-vocab.cpp`.
 """
@@ -9,8 +9,7 @@ import re
 from array import array
 from collections.abc import Callable
 from operator import sub
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..decode.byte_level import byte_level
 from ..decode.rules import BYTES
@@ -75,14 +74,9 @@ _DEFAULTS: dict[str, dict[str, int]] = {
 }
 
 
-def read(path: Path) -> Tokenizer:
-    """Return the tokenizer of a GGUF file."""
-    with path.open("rb") as file:
-        file.seek(0, 2)
-        size = file.tell()
-        file.seek(0)
-        metadata = read_metadata(file, size, path.name)
-    return from_metadata(metadata, path.name)
+def read(file: BinaryIO, size: int, what: str) -> Tokenizer:
+    """Return the tokenizer of an open GGUF file of `size` bytes; errors call it `what`."""
+    return from_metadata(read_metadata(file, size, what), what)
 
 
 def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:

@@ -1,6 +1,6 @@
 """Read Hugging Face's tokenizer.json, alone or in its folder.
 
-In: a path. Out: a `Tokenizer` that encodes and decodes as the `tokenizers` library (0.23) does with
+In: bytes. Out: a `Tokenizer` that encodes and decodes as the `tokenizers` library (0.23) does with
 the same file.
 
 The merges are two thirds of a large file, and only an encoder needs them. They are cut out before
@@ -10,16 +10,15 @@ can differ from those in the file (see `number_added`).
 
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
 from ..patterns.known import MAX_PATTERN
 from .ends import ends_by_name
-from .strict_json import loads, read_bytes
+from .strict_json import loads
 from .tokenizer import Encode, Tokenizer
 
 Json = dict[str, Any]
@@ -74,20 +73,19 @@ _EOS_FILES = (
 )
 
 
-def read(path: Path) -> Tokenizer:
+def read(data: bytes, what: str, content: Callable[[str], bytes | None], folder: bool) -> Tokenizer:
     """Return the tokenizer of a tokenizer.json, or of a folder that has one.
 
-    For a folder, added_tokens.json and the added tokens of tokenizer_config.json are read too, as
-    transformers does. For both, the other files of the folder name the end-of-text ids.
+    `content` returns the bytes of another file of its folder. For a folder, added_tokens.json and
+    the added tokens of tokenizer_config.json are read too, as transformers does. For both, the
+    other files of the folder name the end-of-text ids.
     """
-    folder, file = (path, path / "tokenizer.json") if path.is_dir() else (path.parent, path)
-    beside = {name: _read_object(folder / name) for name in _EOS_FILES}
-    more = (
-        _added_beside(beside["tokenizer_config.json"], _read_object(folder / "added_tokens.json"))
-        if path.is_dir()
-        else []
-    )
-    return parse(read_bytes(file), file.name, more, beside)
+    beside = {name: _read_object(content(name), name) for name in _EOS_FILES}
+    more = []
+    if folder:
+        name = "added_tokens.json"
+        more = _added_beside(beside["tokenizer_config.json"], _read_object(content(name), name))
+    return parse(data, what, more, beside)
 
 
 def parse(
@@ -447,14 +445,13 @@ def _added_beside(config: Json, added: Json) -> list[Json]:
     return [found[i] for i in sorted(found)]
 
 
-def _read_object(file: Path) -> Json:
+def _read_object(data: bytes | None, what: str) -> Json:
     """Return the JSON object of a file, or an empty one if there is no such file."""
-    try:
-        value = loads(read_bytes(file), file.name, constants=True)
-    except (FileNotFoundError, NotADirectoryError):
+    if data is None:
         return {}
+    value = loads(data, what, constants=True)
     if not isinstance(value, dict):
-        raise TokenizerFormatError(f"{file.name} is {_describe(value)}; expected a JSON object")
+        raise TokenizerFormatError(f"{what} is {_describe(value)}; expected a JSON object")
     return value
 
 

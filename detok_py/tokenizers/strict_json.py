@@ -11,8 +11,7 @@ strings is refused.
 
 import json
 from itertools import accumulate
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from ..errors import TokenizerFormatError
 
@@ -26,15 +25,16 @@ _STRUCTURE = bytes(set(range(256)) - set(b'[]{}",'))
 _LEVEL = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
-def read_bytes(file: Path) -> bytes:
-    """Return the bytes of a file.
+def read_all(file: BinaryIO, what: str) -> bytes:
+    """Return the bytes of a seekable file.
 
     Raises TokenizerFormatError, before reading, if the file has more than `MAX_BYTES` bytes.
     """
-    size = file.stat().st_size
+    size = file.seek(0, 2)
+    file.seek(0)
     if size > MAX_BYTES:
-        raise TokenizerFormatError(f"{file.name} has {size} bytes; at most {MAX_BYTES} are allowed")
-    return file.read_bytes()
+        raise TokenizerFormatError(f"{what} has {size} bytes; at most {MAX_BYTES} are allowed")
+    return file.read()
 
 
 def loads(data: bytes, what: str, constants: bool = False) -> Any:

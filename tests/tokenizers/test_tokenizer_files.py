@@ -1,5 +1,6 @@
 """Tokenizer files of every format: what is read, encoded, decoded and refused."""
 
+import io
 import json
 import math
 import re
@@ -130,6 +131,94 @@ def test_a_folder_adds_the_added_tokens_of_its_other_files(tmp_path: Path):
     # As in transformers, a token that tokenizer_config.json calls special is special wherever it
     # was added.
     assert tokenizer.vocabulary.special_ids == {size - 2, size - 1, size + 1}
+
+
+# Bytes, file objects and mappings
+# --------------------------------------------------------------------------------------------------
+
+
+class Pipe(io.BytesIO):
+    """A file that can be read once."""
+
+    def seekable(self):
+        return False
+
+    def seek(self, *place):
+        raise io.UnsupportedOperation
+
+    tell = seek
+
+
+FILES = {
+    "tokenizer.json": json.dumps(byte_level()).encode(),
+    "spm.json": json.dumps(sentencepiece()).encode(),
+    "x.gguf": gguf(llama_values()),
+    "tekken.json": json.dumps(tekken()).encode(),
+    "gpt2.tiktoken": rank_file(),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_bytes_and_file_objects_are_the_tokenizer_of_the_file(name, tmp_path: Path):
+    file, data = tmp_path / name, FILES[name]
+    file.write_bytes(data)
+    expected = load_tokenizer(file)
+    encoding = "gpt2" if name.endswith(".tiktoken") else None
+    behind = io.BytesIO(b"before" + data)
+    behind.seek(6)
+    for source in (
+        data, bytearray(data), memoryview(data), io.BytesIO(data), Pipe(data), behind, {name: data}, {name: io.BytesIO(data)}
+    ):  # fmt: skip
+        if isinstance(source, dict) and name == "spm.json":
+            continue  # no name by which a folder's tokenizer is known
+        tokenizer = load_tokenizer(source, encoding)
+        assert tokenizer.vocabulary.sha256 == expected.vocabulary.sha256
+        assert tokenizer.family == expected.family
+        assert tokenizer.encode("the cat 😀") == expected.encode("the cat 😀")
+    with file.open("rb") as opened:
+        assert load_tokenizer(opened).vocabulary.sha256 == expected.vocabulary.sha256
+        assert not opened.closed
+
+
+def test_a_mapping_of_files_is_read_as_their_folder(tmp_path: Path):
+    files = {
+        "tokenizer.json": byte_level(),
+        "generation_config.json": {"eos_token_id": 5},
+        "tokenizer_config.json": {"added_tokens_decoder": {"280": added("<new>", 280)}},
+        "model.safetensors": {},
+    }
+    for name, document in files.items():
+        write(tmp_path, document, name)
+    contents = {name: json.dumps(document).encode() for name, document in files.items()}
+    ours, expected = load_tokenizer(contents), load_tokenizer(tmp_path)
+    assert ours.vocabulary.sha256 == expected.vocabulary.sha256
+    assert ours.eos_ids == {5}
+    assert ours.encode("<new>") == expected.encode("<new>") == [280]
+
+
+def test_a_document_that_is_parsed_already_is_read_as_its_file():
+    for document in (byte_level(), sentencepiece(), unigram(), tekken()):
+        data = json.dumps(document).encode()
+        ours, expected = load_tokenizer(document), load_tokenizer(data)
+        assert ours.vocabulary.sha256 == expected.vocabulary.sha256
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "says"),
+    [
+        (None, TypeError, "a path, bytes, a binary file or a mapping, not NoneType"),
+        (5, TypeError, "not int"),
+        (io.StringIO("{}"), TypeError, "binary mode"),
+        ({"tokenizer.json": "text"}, TypeError, "not str"),
+        ({}, TokenizerFormatError, "the mapping has no tokenizer.json"),
+        ({"a.gguf": b"", "b.gguf": b""}, TokenizerFormatError, "found: a.gguf, b.gguf"),
+        (b"", TokenizerFormatError, "begins with b''"),
+        (rank_file(), TokenizerFormatError, "encoding="),
+    ],
+)
+def test_what_is_no_tokenizer_is_refused_in_one_sentence(source, error, says):
+    with pytest.raises(error, match=re.escape(says)):
+        load_tokenizer(source)
 
 
 # End-of-text ids
