@@ -34,17 +34,14 @@ def f(x: int, *rest: str, key: str = "a") -> str:
     return text + key  # joined
 '''
 BARE = """from typing import NamedTuple
-
 class Pair(NamedTuple):
  left: int
  right: int = 1
-
 def f(x, *rest, key='a'):
- text = '\\n        kept spaces\\n    '
-
+ a = '\\n        kept spaces\\n    '
  def inner():
   pass
- return text + key"""
+ return a + key"""
 
 
 def test_a_packed_module_has_no_docstrings_comments_or_annotations_of_functions():

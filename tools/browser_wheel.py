@@ -8,18 +8,22 @@ is said by their folders (tools/layout.py). Written here rather than by the buil
 one project has one wheel there, and because the same input must give the same bytes.
 
 Docstrings, comments, the types of parameters and of variables outside classes stay behind, and
-so do the imports from typing that only these types use.
+so do the imports from typing that only these types use. Variables of functions have short names.
 """
 
 import ast
 import base64
+import builtins
 import hashlib
 import io
+import keyword
 import re
+import string
 import struct
 import sys
 import tomllib
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import layout
@@ -55,11 +59,69 @@ class Bare(ast.NodeTransformer):
         return node
 
 
-def bare(source: str) -> str:
-    """Return Python source without docstrings, comments, types and wide indentation.
+class Short(ast.NodeTransformer):
+    """Gives the variables of each function, but for its parameters, names of one or two letters.
 
-    >>> bare('def f(a: int = 1) -> int:\\n    "Say\\\\n hi."\\n    return a  # one\\n')
-    'def f(a=1):\\n return a'
+    A name is left as it is if the module or Python itself knows it too.
+    """
+
+    def __init__(self, module: ast.Module) -> None:
+        inside = {
+            id(node) for f in ast.walk(module) if isinstance(f, FUNCTIONS) for node in ast.walk(f)
+        }
+        outside = [node for node in ast.walk(module) if id(node) not in inside]
+        self.known = set(dir(builtins)) | names_in(outside)
+        for node in ast.walk(module):
+            if isinstance(node, ast.Global | ast.Nonlocal):
+                self.known |= set(node.names)
+            elif isinstance(node, ast.alias):
+                self.known.add((node.asname or node.name).split(".")[0])
+            elif isinstance(node, FUNCTIONS | ast.ClassDef) or (
+                isinstance(node, ast.ExceptHandler) and node.name
+            ):
+                self.known.add(node.name)
+            elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.MatchMapping):
+                raise SystemExit("Short doesn't know how to rename what a match binds.")
+        self.names: dict[str, str] = {}
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, FUNCTIONS) and not self.names:
+            nodes = list(ast.walk(node))
+            parameters = {each.arg for each in nodes if isinstance(each, ast.arg)}
+            bound = [
+                each.id
+                for each in nodes
+                if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
+            ]
+            taken = self.known | parameters | names_in(nodes)
+            free = (name for name in SHORT_NAMES if name not in taken)
+            keep = self.known | parameters
+            if not any(isinstance(each, ast.ClassDef) for each in nodes):
+                self.names = {n: next(free) for n in dict.fromkeys(bound) if n not in keep}
+            self.generic_visit(node)
+            self.names = {}
+            return node
+        if isinstance(node, ast.Name):
+            node.id = self.names.get(node.id, node.id)
+        self.generic_visit(node)
+        return node
+
+
+def names_in(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that stand in some nodes."""
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+LETTERS = string.ascii_lowercase
+SHORT_NAMES = [*LETTERS, *(a + b for a in LETTERS for b in LETTERS if not keyword.iskeyword(a + b))]
+
+
+def bare(source: str) -> str:
+    """Return Python source without docstrings, comments, types, empty lines and wide indentation.
+
+    >>> bare('def f(a: int = 1) -> int:\\n    "Say\\\\n hi."\\n    two = a  # one\\n    return two\\n')
+    'def f(a=1):\\n b = a\\n return b'
     """
     tree = Bare().visit(ast.parse(source))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -68,7 +130,7 @@ def bare(source: str) -> str:
             node.names = [one for one in node.names if (one.asname or one.name) in used]
             if not node.names:
                 tree.body.remove(node)
-    text = ast.unparse(tree)
+    text = ast.unparse(Short(tree).visit(tree))
     # Rows that begin inside a string keep their spaces.
     strings = {
         row
@@ -79,6 +141,7 @@ def bare(source: str) -> str:
     return "\n".join(
         line if row in strings else " " * ((len(line) - len(line.lstrip())) // 4) + line.lstrip()
         for row, line in enumerate(text.split("\n"))
+        if line or row in strings
     )
 
 
