@@ -42,6 +42,8 @@ class Bare(ast.NodeTransformer):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
             self.in_class = False
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            return None
         elif isinstance(node, ast.ClassDef):
             # The types in a class body may be fields (NamedTuple).
             self.in_class = True

@@ -17,7 +17,7 @@ from .rules import Rules, read_rules
 from .spans import Trace
 from .stage import Item, State, tuples
 from .utf8 import check_errors, decode_utf8, ended
-from .vocabulary import Vocabulary, as_id
+from .vocabulary import Vocabulary, as_id, id_list
 
 Mark = NamedTuple("Mark", [("state", State), ("shown", int), ("ended", bool), ("trace", State)])
 
@@ -79,6 +79,10 @@ class Detokenizer:
     ) -> None:
         if unknown not in ("error", "skip"):
             raise ValueError(f'unknown is "error" or "skip", not {unknown!r}')
+        if not isinstance(vocabulary, Vocabulary):
+            raise TypeError(
+                f"Detokenizer takes a Vocabulary, not {vocabulary.__class__.__name__}; a Tokenizer has one, and makes streams: tokenizer.detokenizer()"
+            )
         clean_up = clean_up_tokenization_spaces
         if clean_up is None:
             clean_up = vocabulary.clean_up
@@ -116,7 +120,7 @@ class Detokenizer:
         if self._trace is not None:
             self._trace = Trace(self._chain)
         self._find_row()
-        ids = list(prompt_ids)
+        ids = id_list(prompt_ids, "prompt_ids")
         if ids:
             self.feed(ids)
             self._shown = 0
@@ -169,6 +173,9 @@ class Detokenizer:
         change, as UTF-8.
         """
         return self._current_chain().held
+
+    def __repr__(self) -> str:
+        return f"<Detokenizer of {self.vocabulary!r}, held {self.held!r}>"
 
     @property
     def spans(self) -> list[tuple[int, int]]:

@@ -21,7 +21,7 @@ Version 1 has no checksum, and is read as well.
 
 import json
 from binascii import crc32
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from ..errors import TokenizerFormatError, VocabularyError
 from .byte_level import byte_level
@@ -81,18 +81,31 @@ def as_id(token_id: int) -> int:
         raise VocabularyError(f"a token id is an integer, not {repr(token_id)[:40]}") from None
 
 
-def id_set(ids: Iterable[int]) -> frozenset[int]:
+def id_list(ids: Iterable[Any], what: str) -> list[Any]:
+    """Return the items of an argument that has ids; `what` is its name. A single id, or None, raises
+    TypeError.
+    """
+    try:
+        return list(ids)
+    except TypeError:
+        raise TypeError(f"{what} is a list of token ids, not {repr(ids)[:40]}") from None
+
+
+def id_set(ids: Iterable[int], what: str) -> frozenset[int]:
     """Return the ids that a setting names. True and False are no ids there."""
-    for i in ids if isinstance(ids, (list, tuple)) else ():
+    out = id_list(ids, what)
+    for i in out:
         if isinstance(i, bool):
             raise VocabularyError(f"a token id is an integer, not {i!r}")
-    return frozenset([as_id(i) for i in ids])
+    return frozenset([as_id(i) for i in out])
 
 
 class Vocabulary:
     """An immutable table id → bytes, with special ids, end-of-text ids and decoder rules.
 
-    Make one by `from_bytes`, `from_pieces` or `unpack`.
+    Make one by `from_bytes`, `from_pieces` or `unpack`. Like a mapping, it has `v[i]` (the same as
+    `token_bytes`), `i in v`, and iteration over its ids; `len` counts holes too. Vocabularies are
+    equal if their packed files are.
 
     >>> v = Vocabulary.from_bytes([b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3], eos_ids=[3])
     >>> len(v), v.token_bytes(1), sorted(v.eos_ids)
@@ -131,9 +144,9 @@ class Vocabulary:
         self._size = size
         self._source = source  # the stored bytes of an id in 0..size-1, None for a hole
         self.rules = rules
-        self.special_ids = id_set(special_ids)
-        self.eos_ids = id_set(eos_ids)
-        self.literal_ids = id_set(literal_ids)
+        self.special_ids = id_set(special_ids, "special_ids")
+        self.eos_ids = id_set(eos_ids, "eos_ids")
+        self.literal_ids = id_set(literal_ids, "literal_ids")
         self.clean_up = clean_up
         self.silent = silent
         self._known: dict[int, bytes] = {}
@@ -240,8 +253,25 @@ class Vocabulary:
     def __len__(self) -> int:
         return self._size
 
+    def __contains__(self, token_id: int) -> bool:
+        i = as_id(token_id)
+        return 0 <= i < self._size and self._source(i) is not None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([i for i in range(self._size) if self._source(i) is not None])
+
+    def __getitem__(self, token_id: int) -> bytes:
+        return self.token_bytes(token_id)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Vocabulary) and self.pack() == other.pack())
+
+    def __hash__(self) -> int:
+        return hash((self._size, self.special_ids, self.eos_ids))
+
     def __repr__(self) -> str:
-        return f"<Vocabulary of {self._size} tokens, {len(self.special_ids)} special>"
+        name = self.__class__.__name__
+        return f"<{name} of {self._size} tokens, {len(self.special_ids)} special>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Vocabulary.unpack, (self.pack(),)

@@ -15,7 +15,6 @@ from ..decode.byte_level import byte_level
 from ..decode.rules import BYTES
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
-from .ends import END_OR_TAG, ENDS, inner_ends
 from .gguf_encode import encoder
 from .gguf_file import (
     BYTE,
@@ -28,7 +27,7 @@ from .gguf_file import (
     token_numbers,
 )
 from .gguf_pre import PRE
-from .tokenizer import Encode, Tokenizer
+from .tokenizer import END_OR_TAG, ENDS, Encode, Tokenizer, inner_ends
 
 MAX_TOKENS = 1 << 20
 MAX_TOKEN = 4096
@@ -161,7 +160,14 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
             )
         return encoder(model, pre, metadata, tokens, types, roles, what)
 
-    return Tokenizer(family, vocabulary, make_encode, eos_ids)
+    return Tokenizer(
+        family,
+        vocabulary,
+        make_encode,
+        eos_ids,
+        bos_id=roles.get("bos_token_id"),
+        piece_of=lambda i: tokens[i].decode("utf-8", "replace"),
+    )
 
 
 def _bytes_of(tokens: Strings, types: "array[int]", mapped: bool) -> Callable[[int], bytes]:

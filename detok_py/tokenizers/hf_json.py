@@ -17,9 +17,8 @@ from typing import Any
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
 from ..patterns.known import MAX_PATTERN
-from .ends import ends_by_name
 from .strict_json import loads
-from .tokenizer import Encode, Tokenizer
+from .tokenizer import BEGINS, Encode, Tokenizer, ends_by_name
 
 Json = dict[str, Any]
 Pair = tuple[str, str]
@@ -132,11 +131,16 @@ def parse(
     candidates = shown if scores is None else range(len(pieces))
     special_ids = [i for i in candidates if pieces[i] in special]
     added_ids = {entry["content"]: i for entry, i in numbered}
-    eos_ids = _eos_ids(beside or {}, added_ids, pieces)
+    eos_ids = _named_ids("eos", beside or {}, added_ids, pieces)
     if eos_ids is None:
         names = {name: i for name, i in added_ids.items() if name in special}
         eos_ids = dict.fromkeys(sorted(ends_by_name(names)), "its name")
+    begins = _named_ids("bos", beside or {}, added_ids, pieces)
+    if begins is None:
+        begins = {added_ids[name]: name for name in BEGINS if name in added_ids}
     vocabulary = Vocabulary.from_pieces(pieces, document.get("decoder"), special_ids)
+
+    contents = {i: entry["content"] for entry, i in numbered}
 
     def make_encode() -> Encode:
         from .hf_encode import encoder
@@ -152,7 +156,13 @@ def parse(
             raise TokenizerFormatError(f"{what} can be decoded, but not encoded: {error}") from None
 
     return Tokenizer(
-        _family(kind, document, model), vocabulary, make_encode, eos_ids, whole_runs=True
+        _family(kind, document, model),
+        vocabulary,
+        make_encode,
+        eos_ids,
+        whole_runs=True,
+        bos_id=next(iter(begins), None),
+        piece_of=lambda i: contents.get(i, pieces[i]),
     )
 
 
@@ -455,37 +465,41 @@ def _read_object(data: bytes | None, what: str) -> Json:
     return value
 
 
-def _eos_ids(
-    beside: Mapping[str, Json], added: Mapping[str, int], pieces: Sequence[str | None]
+def _named_ids(
+    role: str,
+    beside: Mapping[str, Json],
+    added: Mapping[str, int],
+    pieces: Sequence[str | None],
 ) -> dict[int, str] | None:
-    """Return the end-of-text ids, each with the file and key that names it; None if no file has such
-    a key.
+    """Return the ids with the role "eos" or "bos", each with the file and key that names it; None
+    if no file has such a key.
 
     The keys are eos_token (a token) and eos_token_id (ids), also in the text_config of a model that
     sees images too.
     """
+    one, many = role + "_token", role + "_token_id"
     out: dict[int, str] = {}
     silent = True
     for name, whole in beside.items():
         for key, document in (("", whole), ("text_config.", whole.get("text_config"))):
             if not isinstance(document, dict):
                 continue
-            silent = silent and not {"eos_token", "eos_token_id"} & set(document)
-            token = document.get("eos_token")
+            silent = silent and not {one, many} & set(document)
+            token = document.get(one)
             if isinstance(token, dict):
                 token = token.get("content")
             if isinstance(token, str) and (token in added or token in pieces):
                 place = added[token] if token in added else pieces.index(token)
-                out.setdefault(place, f"{key}eos_token of {name}")
-            ids = document.get("eos_token_id")
+                out.setdefault(place, f"{key}{one} of {name}")
+            ids = document.get(many)
             for i in ids if isinstance(ids, list) else [ids]:
                 if type(i) is int:
                     # A model may have more rows than the tokenizer has tokens; -1 means none.
                     if i >= 0:
-                        out.setdefault(i, f"{key}eos_token_id of {name}")
-                elif i is not None:
+                        out.setdefault(i, f"{key}{many} of {name}")
+                elif i is not None and role == "eos":
                     raise TokenizerFormatError(
-                        f"{name}: {key}eos_token_id is {_describe(ids)}; expected an id or a list of ids"
+                        f"{name}: {key}{many} is {_describe(ids)}; expected an id or a list of ids"
                     )
     return None if silent else out
 

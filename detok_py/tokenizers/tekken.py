@@ -88,7 +88,7 @@ def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
             ranks, pattern, {name: i for i, name in enumerate(special)}, first_id=room, bos_id=bos
         )
 
-    return Tokenizer("tiktoken", vocabulary, make_encode)
+    return Tokenizer("tiktoken", vocabulary, make_encode, bos_id=bos)
 
 
 def _token(entry: Any, i: int, what: str) -> bytes:

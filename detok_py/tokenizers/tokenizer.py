@@ -6,15 +6,101 @@ Unicode classes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 from ..decode.detokenizer import Detokenizer
 from ..decode.rules import TRANSFORMERS_CLEAN_UP, clean_up
 from ..decode.vocabulary import Vocabulary, as_id, id_set
 from ..errors import VocabularyError
 
+if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
+    class Options(TypedDict, total=False):
+        """The options of `Detokenizer`."""
+
+        skip_special_tokens: bool
+        byte_fallback: str
+        errors: str
+        unknown: str
+        spans: bool
+        clean_up_tokenization_spaces: bool | None
+        spaces_between_special_tokens: bool
+
+
+# Names of tokens that end a text (llama.cpp's `src/llama-vocab.cpp`, `load`, "auto-detect special
+# tokens by text").
+ENDS = frozenset(
+    [
+        "<|eot_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|return|>",
+        "<|call|>",
+        "<|flush|>",
+        "<|calls|>",
+        "<end_of_turn>",
+        "<|endoftext|>",
+        "<|eom_id|>",
+        "<EOT>",
+        "_<EOT>",
+        "[EOT]",
+        "[EOS]",
+        "<|end_of_text|>",
+        "<end_of_utterance>",
+        "<eos>",
+        "<turn|>",
+        "<|tool_response>",
+        "[e~[",
+        "<｜end▁of▁sentence｜>",
+    ]
+)
+# llama.cpp counts every "</s>". In vocabularies made from web pages it may be the HTML tag that
+# ends struck-out text, so it counts only if it is a special token.
+END_OR_TAG = "</s>"
+
+# Tokens that begin a text, where no file names one.
+BEGINS = ("<s>", "<bos>", "<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "[CLS]")
+
+
+def inner_ends(ends: Iterable[str]) -> set[str]:
+    """Return those of a vocabulary's end tokens that end only a message, or nothing, because others
+    of them end the answer.
+
+    >>> inner_ends(["<|end|>", "<|return|>", "<|call|>"])
+    {'<|end|>'}
+    """
+    has = set(ends)
+    out = set()
+    if {"<|return|>", "<|call|>"} <= has or (
+        "<|flush|>" in has and has & {"<|call|>", "<|calls|>"}
+    ):
+        out.add("<|end|>")
+    if "<|tool_response>" in has:
+        out.add(END_OR_TAG)
+    return out & has
+
+
+def ends_by_name(special: Mapping[str, int]) -> set[int]:
+    """Return the ids of the special tokens that end a text.
+
+    >>> ends_by_name({"<s>": 1, "</s>": 2})
+    {2}
+    """
+    ends = (ENDS | {END_OR_TAG}) & set(special)
+    return {special[name] for name in ends - inner_ends(ends)}
+
+
 # text, add special tokens, parse special tokens → ids
 Encode = Callable[[str, bool, bool], list[int]]
+
+
+class Decodes(Protocol):
+    """An object that decodes ids."""
+
+    def decode(self, ids: list[int], /) -> str:
+        """Return the text of ids."""
+        ...
 
 
 class Tokenizer:
@@ -22,7 +108,7 @@ class Tokenizer:
 
     `family` names the encoding algorithm: "byte_bpe", "sentencepiece", "unigram", "wordpiece" or
     "tiktoken". `vocabulary` has the ids, the decoder rules and the end-of-text ids; `add_eos_id`
-    replaces it.
+    replaces it. `bos_id` is the id that begins a text, None if the files name none.
 
     >>> import json, tempfile, pathlib
     >>> from detok_py.tokenizers import load_tokenizer
@@ -35,7 +121,17 @@ class Tokenizer:
     ([3, 2, 3], 'Hi Hi', 'byte_bpe')
     """
 
-    __slots__ = ("_encode", "_eos", "_make_encode", "_whole_runs", "family", "vocabulary")
+    __slots__ = (
+        "_encode",
+        "_eos",
+        "_ids",
+        "_make_encode",
+        "_piece_of",
+        "_whole_runs",
+        "bos_id",
+        "family",
+        "vocabulary",
+    )
 
     def __init__(
         self,
@@ -45,6 +141,8 @@ class Tokenizer:
         eos_ids: Mapping[int, str] | None = None,
         *,
         whole_runs: bool = False,
+        bos_id: int | None = None,
+        piece_of: Callable[[int], str | None] | None = None,
     ) -> None:
         self.family = family
         # The end-of-text ids, each with where it comes from.
@@ -52,11 +150,40 @@ class Tokenizer:
         self.vocabulary = vocabulary.with_eos_ids(self._eos)
         self._make_encode = make_encode
         self._encode: Encode | None = None
+        self.bos_id = bos_id
+        self._piece_of = piece_of or self._text_of
+        self._ids: dict[str, int] | None = None
         # Hugging Face decodes a run of byte tokens as a unit; llama.cpp and tiktoken emit bytes.
         self._whole_runs = whole_runs
 
     def __repr__(self) -> str:
-        return f"<Tokenizer {self.family}, {len(self.vocabulary)} tokens>"
+        ends = sorted(self.eos_ids)
+        return f"<Tokenizer {self.family}, {len(self)} tokens, ends of text {ends}>"
+
+    def __len__(self) -> int:
+        """Return the size of the vocabulary."""
+        return len(self.vocabulary)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """Return a token as its file spells it, None for an id that has no token.
+
+        Tokens of rank files are bytes: the text of such a token, None if it is not UTF-8.
+        """
+        i = as_id(token_id)
+        return self._piece_of(i) if i in self.vocabulary else None
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the lowest id of a token that its file spells so, None if there is none."""
+        if self._ids is None:
+            pieces = [(self.id_to_token(i), i) for i in self.vocabulary]
+            self._ids = {piece: i for piece, i in reversed(pieces) if piece is not None}
+        return self._ids.get(token)
+
+    def _text_of(self, token_id: int) -> str | None:
+        try:
+            return self.vocabulary.token_bytes(token_id).decode()
+        except UnicodeDecodeError:
+            return None
 
     def encode(
         self, text: str, *, add_special_tokens: bool = False, parse_special: bool = True
@@ -108,7 +235,9 @@ class Tokenizer:
         text = detokenizer.feed(ids) + detokenizer.flush()  # type: ignore[arg-type]
         return clean_up(text, TRANSFORMERS_CLEAN_UP) if clean_up_tokenization_spaces else text
 
-    def detokenizer(self, prompt_ids: Iterable[int] = (), **options: Any) -> Detokenizer:
+    def detokenizer(
+        self, prompt_ids: Iterable[int] = (), **options: "Unpack[Options]"
+    ) -> Detokenizer:
         """Return a Detokenizer for this vocabulary; the options are those of `Detokenizer`."""
         return Detokenizer(self.vocabulary, prompt_ids, **options)
 
@@ -128,7 +257,7 @@ class Tokenizer:
         """Add an end-of-text id, for streams that are made from now on. Raises VocabularyError if it
         is not in the vocabulary.
         """
-        (token_id,) = id_set([token_id])
+        (token_id,) = id_set([token_id], "token_id")
         self.vocabulary.stored_bytes(token_id)
         self._eos = {**self._eos, token_id: "add_eos_id"}
         self.vocabulary = self.vocabulary.with_eos_ids(self._eos)
