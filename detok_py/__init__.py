@@ -1,7 +1,8 @@
 """detok: decode a stream of token ids or bytes to text, exactly and as early as possible.
 
-This module holds the public names. `load_tokenizer`, `Tokenizer` and `IncrementalDetokenizer` are imported on
-first use, so that `import detok_py` stays small in a browser.
+This module holds the public names. `load_tokenizer`, `Tokenizer`, `IncrementalDetokenizer` and `open`
+are imported on first use, so that `import detok_py` stays small in a browser. `open` is left out of
+`__all__`, so that `from detok_py import *` does not hide Python's own.
 
 >>> import detok_py as d
 >>> s = d.StreamingDetokenizer()
@@ -27,6 +28,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from .integrations.codec import open as open
     from .tokenizers import Tokenizer, load_tokenizer
     from .tokenizers.window import IncrementalDetokenizer
 
@@ -76,10 +78,12 @@ def __getattr__(name: str) -> Any:
         from . import tokenizers as module
     elif name == "IncrementalDetokenizer":
         from .tokenizers import window as module  # type: ignore[no-redef]
+    elif name == "open":
+        from .integrations import codec as module  # type: ignore[no-redef]
     else:
         raise AttributeError("module 'detok_py' has no attribute " + repr(name))
     return getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, "open"])

@@ -5,13 +5,14 @@ is encoded, so a program that only decodes (a chat UI, a bridge) never loads mer
 Unicode classes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ..decode.detokenizer import Detokenizer
 from ..decode.rules import TRANSFORMERS_CLEAN_UP, clean_up
 from ..decode.vocabulary import Vocabulary, as_id, id_set
 from ..errors import VocabularyError
+from .text_stream import Chunk, TextStream
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
@@ -240,6 +241,27 @@ class Tokenizer:
     ) -> Detokenizer:
         """Return a Detokenizer for this vocabulary; the options are those of `Detokenizer`."""
         return Detokenizer(self.vocabulary, prompt_ids, **options)
+
+    def stream(
+        self,
+        chunks: Iterable[Chunk] | AsyncIterable[Chunk],
+        prompt_ids: Iterable[int] = (),
+        **options: "Unpack[Options]",
+    ) -> TextStream:
+        """Return the text of an iterable, or async iterable, of ids, lists of ids, or bytes.
+
+        Loop over it with `for` or `async for`: each item is text that has become certain, and the
+        last is what was held at the end. `prompt_ids` and the options are those of `Detokenizer`.
+
+        >>> from detok_py.tokenizers import load_tokenizer
+        >>> pieces = {"ĠHi": 0, "ð": 1, "Ł": 2, "ĺĢ": 3}
+        >>> model = {"type": "BPE", "vocab": pieces, "merges": []}
+        >>> tokenizer = load_tokenizer({"model": model, "decoder": {"type": "ByteLevel"}})
+        >>> list(tokenizer.stream([0, 1, 2, 3])), list(tokenizer.stream([[0, 1], [2, 3, 1]]))
+        ([' Hi', '😀'], [' Hi', '😀', '\ufffd'])
+        """
+        prompt = list(prompt_ids)
+        return TextStream(chunks, lambda: self.detokenizer(prompt, **options))
 
     @property
     def eos_ids(self) -> frozenset[int]:
