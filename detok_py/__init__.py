@@ -86,4 +86,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__, "open"])
+    return sorted(list(globals()) + __all__ + ["open"])  # MicroPython has no [*a, *b]

@@ -43,6 +43,9 @@ class Tensor:
             (len(value), len(value[0])) if value and isinstance(value[0], list) else (len(value),)
         )
 
+    def __getitem__(self, i):
+        return Tensor(self.value[i])
+
     def tolist(self):
         return self.value
 
@@ -191,7 +194,27 @@ def test_iterators_give_the_text_to_another_thread():
     assert "".join(asyncio.run(main())) == "the cat 😀 é"
 
 
-def test_generate_of_transformers_takes_the_streamer():
+@pytest.mark.parametrize("family", ["byte_bpe", "sentencepiece"])
+def test_the_streamers_of_transformers_give_the_same_text(family):
+    real = pytest.importorskip("transformers", reason="transformers is not installed")
+    tokenizer = real.PreTrainedTokenizerFast(tokenizer_object=rust(family))
+    text = "the cat and the cat é\nthe 你"
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    theirs = real.TextIteratorStreamer(tokenizer, timeout=10)
+    ours = transformers.TextIteratorStreamer(tokenizer, timeout=10)
+    for streamer in (theirs, ours):
+        streamer.put(Tensor([ids[:2]]))
+        for i in ids[2:]:
+            streamer.put(Tensor([i]))
+        streamer.end()
+    expected = tokenizer.decode(ids)
+    assert "".join(ours) == expected
+    # Theirs begins a new text behind a line's end, where sentencepiece drops a space.
+    if family == "byte_bpe":
+        assert "".join(theirs) == expected
+
+
+def test_the_streamers_have_the_methods_of_those_of_transformers():
     real = pytest.importorskip("transformers", reason="transformers is not installed")
     for name in ("TextStreamer", "TextIteratorStreamer", "AsyncTextIteratorStreamer"):
         theirs, ours = getattr(real, name), getattr(transformers, name)
@@ -313,7 +336,7 @@ CHUNKS = [
     chunk("\ude00 ST"),
     chunk("OP and more"),
     chunk(finish="stop"),
-    {"choices": [], "usage": {"total_tokens": 9}},
+    {"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9}},
 ]
 DELTAS = [
     ("reasoning", "hm "),
