@@ -68,17 +68,22 @@ def _within(ranges: Any, size: int, what: str) -> frozenset[int]:
 
 
 def as_id(token_id: int) -> int:
-    """Return an id as an int, be it a numpy integer or a tensor without dimensions: what has
-    `__index__`. Anything else raises VocabularyError.
+    """Return an id as an int, be it a numpy integer or a tensor without dimensions (what has
+    `__index__`), or 1.0, which a table takes for 1. Anything else raises VocabularyError.
 
     Tensors of equal value have different hashes, so a table is only ever asked for an int.
     """
     if token_id.__class__ is int:
         return token_id
     try:
-        return token_id.__index__()
-    except (AttributeError, TypeError):
-        raise VocabularyError(f"a token id is an integer, not {repr(token_id)[:40]}") from None
+        if hasattr(token_id, "__index__"):
+            return token_id.__index__()
+        number = int(token_id)
+        if number == token_id:
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise VocabularyError(f"a token id is an integer, not {repr(token_id)[:40]}")
 
 
 def id_list(ids: Iterable[Any], what: str) -> list[Any]:

@@ -8,6 +8,7 @@ and which ids end a text follow llama.cpp's `src/llama-vocab.cpp`.
 import re
 from array import array
 from collections.abc import Callable
+from functools import partial
 from operator import sub
 from typing import Any, BinaryIO
 
@@ -166,8 +167,12 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         make_encode,
         eos_ids,
         bos_id=roles.get("bos_token_id"),
-        piece_of=lambda i: tokens[i].decode("utf-8", "replace"),
+        piece_of=partial(_piece, tokens),
     )
+
+
+def _piece(tokens: Strings, i: int) -> str:
+    return tokens[i].decode("utf-8", "replace")
 
 
 def _bytes_of(tokens: Strings, types: "array[int]", mapped: bool) -> Callable[[int], bytes]:

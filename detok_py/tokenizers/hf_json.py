@@ -11,6 +11,7 @@ can differ from those in the file (see `number_added`).
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -162,7 +163,7 @@ def parse(
         eos_ids,
         whole_runs=True,
         bos_id=next(iter(begins), None),
-        piece_of=lambda i: contents.get(i, pieces[i]),
+        piece_of=partial(_piece, contents, pieces),
     )
 
 
@@ -463,6 +464,10 @@ def _read_object(data: bytes | None, what: str) -> Json:
     if not isinstance(value, dict):
         raise TokenizerFormatError(f"{what} is {_describe(value)}; expected a JSON object")
     return value
+
+
+def _piece(contents: dict[int, str], pieces: Sequence[str | None], i: int) -> str | None:
+    return contents.get(i, pieces[i])
 
 
 def _named_ids(

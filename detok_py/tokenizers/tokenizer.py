@@ -152,7 +152,7 @@ class Tokenizer:
         self._make_encode = make_encode
         self._encode: Encode | None = None
         self.bos_id = bos_id
-        self._piece_of = piece_of or self._text_of
+        self._piece_of = piece_of
         self._ids: dict[str, int] | None = None
         # Hugging Face decodes a run of byte tokens as a unit; llama.cpp and tiktoken emit bytes.
         self._whole_runs = whole_runs
@@ -171,7 +171,9 @@ class Tokenizer:
         Tokens of rank files are bytes: the text of such a token, None if it is not UTF-8.
         """
         i = as_id(token_id)
-        return self._piece_of(i) if i in self.vocabulary else None
+        if i not in self.vocabulary:
+            return None
+        return self._text_of(i) if self._piece_of is None else self._piece_of(i)
 
     def token_to_id(self, token: str) -> int | None:
         """Return the lowest id of a token that its file spells so, None if there is none."""

@@ -89,7 +89,7 @@ def test_the_shared_tables_do_not_grow_by_a_repeated_id():
     assert set(vocabulary._known) == {0, 1, 2}
 
 
-@pytest.mark.parametrize("wrong", [[0], "0", None, 2.5, b"0", {}])
+@pytest.mark.parametrize("wrong", [[0], "0", None, 2.5, float("inf"), float("nan"), b"0", {}])
 def test_what_is_no_integer_is_refused_and_changes_nothing(wrong):
     t = stream_of(BYTES)
     t.push(1)
@@ -101,6 +101,11 @@ def test_what_is_no_integer_is_refused_and_changes_nothing(wrong):
     for setting in ("eos_ids", "special_ids"):
         with pytest.raises(VocabularyError, match="an integer"):
             Vocabulary.from_bytes(TOKENS, **{setting: [wrong]})
+
+
+def test_a_float_that_is_an_integer_is_that_id_known_or_not():
+    t = stream_of(Vocabulary.from_bytes(TOKENS, special_ids=[4]))
+    assert [t.push(0.0), t.push(0), t.push(0.0), t.push(4.0)] == ["caf", "caf", "caf", ""]
 
 
 def test_true_is_no_id_in_a_setting():
