@@ -86,4 +86,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(list(globals()) + __all__ + ["open"])  # MicroPython has no [*a, *b]
+    return sorted(set(list(globals()) + __all__ + ["open"]))  # MicroPython has no [*a, *b]
