@@ -79,7 +79,10 @@ def __getattr__(name: str) -> Any:
     elif name == "IncrementalDetokenizer":
         from .tokenizers import window as module  # type: ignore[no-redef]
     elif name == "open":
-        from .integrations import codec as module  # type: ignore[no-redef]
+        try:
+            from .integrations import codec as module  # type: ignore[no-redef]
+        except ImportError:
+            raise AttributeError("detok_py.open is not in the wheel for browsers") from None
     else:
         raise AttributeError("module 'detok_py' has no attribute " + repr(name))
     return getattr(module, name)
