@@ -1,7 +1,8 @@
 """detok: decode a stream of token ids or bytes to text, exactly and as early as possible.
 
-This module holds the public names. `load_tokenizer` and `IncrementalDetokenizer` are imported on
-first use, so that `import detok_py` stays small in a browser.
+This module holds the public names. `load_tokenizer`, `Tokenizer`, `IncrementalDetokenizer` and `open`
+are imported on first use, so that `import detok_py` stays small in a browser. `open` is left out of
+`__all__`, so that `from detok_py import *` does not hide Python's own.
 
 >>> import detok_py as d
 >>> s = d.StreamingDetokenizer()
@@ -9,7 +10,7 @@ first use, so that `import detok_py` stays small in a browser.
 ('', '😀')
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .decode.channels import Delta
 from .decode.chat import ChatStream, strip_thinking
@@ -26,6 +27,11 @@ from .errors import (
     VocabularyError,
 )
 
+if TYPE_CHECKING:
+    from .integrations.codec import open as open
+    from .tokenizers import Tokenizer, load_tokenizer
+    from .tokenizers.window import IncrementalDetokenizer
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -39,6 +45,7 @@ __all__ = [
     "StopStrings",
     "StreamEndedError",
     "StreamingDetokenizer",
+    "Tokenizer",
     "TokenizerFormatError",
     "Vocabulary",
     "VocabularyError",
@@ -67,12 +74,19 @@ use_regex_compiler(_compile_regex)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "load_tokenizer":
-        from .tokenizers import load_tokenizer
+    if name in ("Tokenizer", "load_tokenizer"):
+        from . import tokenizers as module
+    elif name == "IncrementalDetokenizer":
+        from .tokenizers import window as module  # type: ignore[no-redef]
+    elif name == "open":
+        try:
+            from .integrations import codec as module  # type: ignore[no-redef]
+        except ImportError:
+            raise AttributeError("detok_py.open is not in the wheel for browsers") from None
+    else:
+        raise AttributeError("module 'detok_py' has no attribute " + repr(name))
+    return getattr(module, name)
 
-        return load_tokenizer
-    if name == "IncrementalDetokenizer":
-        from .tokenizers.window import IncrementalDetokenizer
 
-        return IncrementalDetokenizer
-    raise AttributeError("module 'detok_py' has no attribute " + repr(name))
+def __dir__() -> list[str]:
+    return sorted(set(list(globals()) + __all__ + ["open"]))  # MicroPython has no [*a, *b]

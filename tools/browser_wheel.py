@@ -42,6 +42,8 @@ class Bare(ast.NodeTransformer):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
             self.in_class = False
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            return None
         elif isinstance(node, ast.ClassDef):
             # The types in a class body may be fields (NamedTuple).
             self.in_class = True
@@ -130,7 +132,12 @@ def bare(source: str) -> str:
             node.names = [one for one in node.names if (one.asname or one.name) in used]
             if not node.names:
                 tree.body.remove(node)
-    text = ast.unparse(Short(tree).visit(tree))
+    return unparsed(Short(tree).visit(tree))
+
+
+def unparsed(tree: ast.AST) -> str:
+    """Return the source of a module, with indents of one space and without empty lines."""
+    text = ast.unparse(tree)
     # Rows that begin inside a string keep their spaces.
     strings = {
         row
@@ -143,6 +150,64 @@ def bare(source: str) -> str:
         for row, line in enumerate(text.split("\n"))
         if line or row in strings
     )
+
+
+def read_names(tree: ast.AST) -> set[str]:
+    """Return the names that are read somewhere in a module."""
+    return {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def without_types(modules: dict[str, str]) -> dict[str, str]:
+    """Return bare modules, by path, without what only types used: imports of each other, classes of
+    Protocol, and aliases such as `Pair = tuple[str, str]`.
+
+    >>> without_types({"a.py": "Pair = tuple[str, str]", "b.py": "from .a import Pair, f\\nf()"})
+    {'a.py': '', 'b.py': 'from .a import f\\nf()'}
+    """
+    trees = {path: ast.parse(text) for path, text in modules.items()}
+    sizes = None
+    while sizes != [len(tree.body) for tree in trees.values()]:
+        sizes = [len(tree.body) for tree in trees.values()]
+        for path, tree in trees.items():
+            if path.endswith("__init__.py"):
+                continue  # imports there are for others
+            read = read_names(tree)
+            for node in list(tree.body):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    node.names = [one for one in node.names if (one.asname or one.name) in read]
+                    if not node.names:
+                        tree.body.remove(node)
+        wanted = set[str | None]({None})
+        for tree in trees.values():
+            wanted |= read_names(tree)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom):
+                    wanted |= {one.name for one in node.names}
+                elif isinstance(node, ast.Attribute):
+                    wanted.add(node.attr)
+        for tree in trees.values():
+            tree.body = [node for node in tree.body if name_of_type(node) in wanted]
+    return {path: unparsed(tree) for path, tree in trees.items()}
+
+
+def name_of_type(node: ast.stmt) -> str | None:
+    """Return the name that a statement defines if it is a Protocol or an alias of a type, else
+    None.
+    """
+    if isinstance(node, ast.ClassDef):
+        bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+        return node.name if "Protocol" in bases else None
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+        return None
+    parts = {type(part) for part in ast.walk(node.value)}
+    is_alias = ast.Subscript in parts and parts <= {
+        ast.BinOp, ast.BitOr, ast.Constant, ast.List, ast.Load, ast.Name, ast.Subscript, ast.Tuple,
+    }  # fmt: skip
+    return node.targets[0].id if is_alias else None
 
 
 def version() -> str:
@@ -162,10 +227,11 @@ def wheel_bytes(smallest: bool = False) -> bytes:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     name, number = project["name"], version()
     info = f"{name}-{number}.dist-info"
-    files = {
-        path.relative_to(ROOT).as_posix(): bare(path.read_text(encoding="utf-8")).encode()
+    modules = {
+        path.relative_to(ROOT).as_posix(): bare(path.read_text(encoding="utf-8"))
         for path in layout.files("Pyodide")
     }
+    files = {path: text.encode() for path, text in without_types(modules).items()}
     metadata = [
         "Metadata-Version: 2.4",
         f"Name: {name}",

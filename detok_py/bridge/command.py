@@ -9,12 +9,6 @@ import asyncio
 import contextlib
 import signal
 
-from .assets import Assets
-from .find import find_vocabulary, open_engine, read_tokenizer
-from .gate import Gate, check_origin, new_token
-from .server import ServeError, Server, application, bind, is_loopback, names_of, set_up_logging
-from .stream import Bridge
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `detok serve`."""
@@ -78,6 +72,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal; return 0."""
+    # Imported here, so that the help needs none of the packages of the extra.
+    from .assets import Assets
+    from .find import find_vocabulary, open_engine, read_tokenizer
+    from .gate import Gate, check_origin, new_token
+    from .server import ServeError, Server, application, bind, is_loopback, names_of, set_up_logging
+    from .stream import Bridge
+
     set_up_logging(args.log_level)
     vocabulary, encode = read_tokenizer(args.tokenizer) if args.tokenizer else (None, None)
     engine = open_engine(

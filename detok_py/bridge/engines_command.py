@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from .engines import EngineError
 from .engines.address import AddressError, check_address
-from .find import engine_at, recognise
 
 # The default port of each engine.
 PORTS = {
@@ -111,6 +110,11 @@ async def probe(urls: list[str], *, allow_remote: bool = False, named: bool = Fa
 
 
 async def _probe_one(url: str, allow_remote: bool, named: bool) -> Seen | None:
+    from .find import (  # needs the packages of the extra, which the help doesn't
+        engine_at,
+        recognise,
+    )
+
     address = check_address(url, allow_remote=allow_remote, named=named)
     kind = await recognise(address)
     if kind is None:

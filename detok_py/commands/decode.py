@@ -1,6 +1,7 @@
 """`detok decode`: a filter that writes the text of bytes or token ids as soon as it is certain.
 
-In: stdin: bytes, or with `--ids` decimal ids separated by white space. Out: UTF-8 on stdout,
+In: stdin: bytes, or with a tokenizer's file decimal ids, separated by white space or as a JSON array
+(what `detok encode --json` writes). Out: UTF-8 on stdout,
 without buffering. Held text is written at the end of input or at Ctrl-C. Exit codes: 0 at the end
 of the input or of the answer, 130 if interrupted, 2 for an error, such as an unknown id, or invalid
 UTF-8 with `--errors strict`. Text before the error is written.
@@ -20,6 +21,7 @@ from ..decode.detokenizer import Detokenizer
 from ..decode.utf8 import ERROR_POLICIES, StreamingDetokenizer
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError
+from .encode import add_tokenizer, open_tokenizer, settle
 
 CHUNK = 1 << 16
 LONGEST_ID = 20
@@ -32,6 +34,7 @@ SHOWN = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    add_tokenizer(parser)
     parser.add_argument(
         "--stop",
         action="append",
@@ -66,16 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ids",
         action="store_true",
-        help="the input is decimal token ids separated by white space",
-    )
-    parser.add_argument(
-        "--tokenizer",
-        "--vocabulary",
-        metavar="FILE",
-        help="for --ids: tokenizer.json or its folder, *.gguf, *.tiktoken, tekken.json or *.detok",
-    )
-    parser.add_argument(
-        "--encoding", help="the encoding of a tiktoken file that is not named after it"
+        help="the input is token ids, separated by white space or as a JSON array; so with a FILE",
     )
     parser.add_argument(
         "--show-special", action="store_true", help="for --ids: write special tokens as text"
@@ -106,11 +100,12 @@ def run(args: argparse.Namespace) -> int:
 
 def stream_of(args: argparse.Namespace) -> ChatStream:
     """Return the ChatStream for the options. Raises DetokError if they contradict each other."""
-    if args.ids and not args.tokenizer:
-        raise DetokError("--ids needs a vocabulary; add --tokenizer FILE")
-    if not args.ids and (args.tokenizer or args.show_special):
+    if args.ids or args.tokenizer is not None or args.named is not None:
+        settle(args)
+        args.ids = True
+    elif args.show_special:
         raise DetokError(
-            "--tokenizer and --show-special are for token ids; add --ids, or drop them to decode bytes"
+            "--show-special is for token ids; add the tokenizer's FILE, or drop it to decode bytes"
         )
     if args.thinking and args.think == "show":
         raise DetokError(
@@ -144,8 +139,6 @@ def vocabulary_of(args: argparse.Namespace) -> tuple[Vocabulary, Iterable[int]]:
     if Path(args.tokenizer).suffix == ".detok":
         vocabulary = Vocabulary.unpack(Path(args.tokenizer).read_bytes())
         return vocabulary, vocabulary.eos_ids
-    from .encode import open_tokenizer
-
     tokenizer = open_tokenizer(args)
     return tokenizer.vocabulary, tokenizer.eos_ids
 
@@ -161,15 +154,15 @@ def chunks(source: Iterable[bytes], are_ids: bool) -> Iterator[Any]:
 
     A chunk may end inside an id.
 
-    >>> list(chunks([b"1 2", b"3 4", b"5"], True))
-    [[1], [23], [45]]
+    >>> list(chunks([b"1 2", b"3 4", b"5"], True)), list(chunks([b"[1, 2", b"3]"], True))
+    ([[1], [23], [45]], [[1], [23]])
     """
     if not are_ids:
         yield from source
         return
     rest = b""
     for data in source:
-        words = re.split(rb"\s+", rest + data)
+        words = re.split(rb"[\s,\[\]]+", rest + data)
         rest = words.pop()
         if len(rest) > LONGEST_ID:
             words, rest = [*words, rest], b""

@@ -13,6 +13,8 @@ from ..tokenizers import load_tokenizer
 from ..tokenizers.tokenizer import Tokenizer
 from .progress import waiting
 
+FILE = "tokenizer.json or its folder, *.gguf, *.tiktoken, tekken.json, or *.detok where nothing is encoded"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -33,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the ids of the text."""
+    settle(args)
     tokenizer = open_tokenizer(args)
     text = args.text if args.text is not None else read_text()
     with waiting("encoding"):
@@ -45,13 +48,29 @@ def run(args: argparse.Namespace) -> int:
 
 def add_tokenizer(parser: argparse.ArgumentParser) -> None:
     """Declare the options that name the tokenizer."""
+    parser.add_argument("tokenizer", nargs="?", metavar="FILE", help=FILE)
     parser.add_argument(
-        "tokenizer", help="tokenizer.json or its folder, *.gguf, *.tiktoken or tekken.json"
+        "--tokenizer", "--vocabulary", dest="named", metavar="FILE", help="the same, by name"
     )
     parser.add_argument(
         "--encoding",
         help="the encoding of a tiktoken file that is not named after it, such as cl100k_base",
     )
+
+
+def settle(args: argparse.Namespace) -> None:
+    """Set `args.tokenizer` to the file, wherever it was given, and `args.text` to the text."""
+    if args.named is not None:
+        given = args.tokenizer
+        if given is not None and getattr(args, "text", given) is not None:
+            raise DetokError(
+                f"two tokenizers were given, {given} and {args.named}; pass one of them, not both"
+            )
+        if given is not None:
+            args.text = given
+        args.tokenizer, args.named = args.named, None
+    if args.tokenizer is None:
+        raise DetokError(f"no tokenizer was given; pass its FILE: {FILE}")
 
 
 def open_tokenizer(args: argparse.Namespace) -> Tokenizer:

@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import DetokError
-from .encode import add_tokenizer, open_tokenizer
+from .encode import add_tokenizer, open_tokenizer, settle
 from .progress import waiting
 
 
@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the packed vocabulary."""
+    settle(args)
     source = Path(args.tokenizer)
     # tokenizer.json and tekken.json are named alike for all models; the folder names the model.
     name = (

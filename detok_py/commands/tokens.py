@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError, VocabularyError
-from .encode import add_tokenizer, open_tokenizer
+from .encode import add_tokenizer, open_tokenizer, settle
 from .progress import waiting
 
 
@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write a line for each requested token."""
+    settle(args)
     if args.text is not None and args.ids is not None:
         raise DetokError("a text and --ids were given; pass one of them, not both")
     ids: Iterable[int]

@@ -9,14 +9,25 @@ The parts, in order: ids (ends of text, stop sequences) → detokenizer → stop
 ones.
 """
 
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Protocol, Sequence
 
 from .channels import CONTENT, EVERY, Channels, Delta
 from .stop_strings import stop_words
 from .utf8 import ended
+from .vocabulary import as_id, id_list, id_set
 from .word_search import STOP, WordSearch
 
 _NO_LIMIT = 1 << 60
+
+
+class TextSource(Protocol):
+    """What a ChatStream reads from: a stage that makes text of chunks of ids, bytes or text."""
+
+    def feed(self, __chunk: Any) -> str:
+        """Take a chunk; return the text that it makes certain."""
+
+    def flush(self) -> str:
+        """End the stream; return what was held."""
 
 
 class ChatStream:
@@ -54,26 +65,30 @@ class ChatStream:
 
     def __init__(
         self,
-        detokenizer: Any,
-        stop: Any = (),
+        detokenizer: TextSource,
+        stop: str | Iterable[str] | None = (),
         eos_ids: Iterable[int] | None = (),
         reasoning: str | Sequence[Any] | None = ("<think>", "</think>"),
         tools: Sequence[Any] | None = ("<tool_call>", "</tool_call>"),
         start: str = "content",
         trim_artifacts: bool | Sequence[str] = True,
         *,
-        stop_ids: Iterable[Any] = (),
+        stop_ids: Iterable[int | Iterable[int]] = (),
         include_stop: bool = False,
         stop_scope: str = "content",
         min_tokens: int = 0,
         max_tokens: int | None = None,
     ) -> None:
-        self.detokenizer = detokenizer
+        if not hasattr(detokenizer, "feed"):
+            raise TypeError(
+                f"ChatStream reads from a detokenizer, not {detokenizer.__class__.__name__}; a Tokenizer makes one: tokenizer.detokenizer()"
+            )
+        self.detokenizer: Any = detokenizer
         self._push: Any = getattr(detokenizer, "push", None)  # None if it takes bytes
         self.min_tokens = min_tokens
         self.max_tokens = max_tokens
-        eos = frozenset(eos_ids or ())
-        self._stop_ids = tuple([_sequence(each) for each in stop_ids])
+        eos = id_set(() if eos_ids is None else eos_ids, "eos_ids")
+        self._stop_ids = tuple([_sequence(each) for each in id_list(stop_ids, "stop_ids")])
         if self._push is None and (eos or self._stop_ids or min_tokens or max_tokens is not None):
             raise ValueError(
                 "eos_ids, stop_ids, min_tokens and max_tokens need a detokenizer that takes ids; this one takes bytes."
@@ -180,8 +195,16 @@ class ChatStream:
         """
         return None if self.finish_reason is not None else self._channels.triggers
 
+    def __repr__(self) -> str:
+        state = self.finish_reason or self.channel
+        return (
+            f"<ChatStream {state}, {self.tokens} tokens, held {self.held!r}, {self.detokenizer!r}>"
+        )
+
     def push(self, token_id: int) -> list[Delta]:
         """Take one id; return the deltas that are certain."""
+        if type(token_id) is not int:  # a tensor that holds a watched id is not found by it
+            token_id = as_id(token_id)
         left = self._fast_left - 1
         if left < 0 or token_id in self._watched:
             return self._feed_slowly((token_id,))
@@ -190,31 +213,33 @@ class ChatStream:
         delta = self._plain.get(text)
         return [delta] if delta is not None else self._deltas(text)
 
-    def feed(self, chunk: Any) -> list[Delta]:
+    def feed(self, chunk: Iterable[int] | str) -> list[Delta]:
         """Take ids, or bytes if the detokenizer takes bytes; return the deltas that are certain.
 
         An unknown id raises VocabularyError, and the stream is as it was before the chunk.
         """
         if self._push is not None:
-            if chunk.__class__ is not list and chunk.__class__ is not tuple:
-                chunk = list(chunk)
-            size = len(chunk)
+            ids: Any = chunk
+            if ids.__class__ is not list and ids.__class__ is not tuple:
+                ids = list(ids)
+            size = len(ids)
             if size == 1:
-                return self.push(chunk[0])
-            if self._fast_left < size or not self._watched.isdisjoint(chunk):
-                return self._feed_slowly(chunk)
+                return self.push(ids[0])
+            ids = _integers(ids)
+            if self._fast_left < size or not self._watched.isdisjoint(ids):
+                return self._feed_slowly(ids)
             before = None
             if self._stops_in_text:
                 if not hasattr(self.detokenizer, "save"):
-                    return self._feed_slowly(chunk)
+                    return self._feed_slowly(ids)
                 before = self.save()
-            text = self.detokenizer.feed(chunk)
+            text = self.detokenizer.feed(ids)
             self._fast_left -= size
             if before is not None and text not in self._plain:
                 out = self._deltas(text)
                 if self.finish_reason is not None:
                     self.load(before)  # so that the ids behind the stop are not taken
-                    out = self._feed_slowly(chunk)
+                    out = self._feed_slowly(ids)
                 return out
         elif self._fast_left:
             text = self.detokenizer.feed(chunk)
@@ -457,11 +482,23 @@ class ChatStream:
         return self.copy()
 
 
+def _integers(ids: Any) -> Any:
+    """Return ids as ints. Their sum is no int if one of them is a tensor or a numpy integer, and is
+    the quickest look at all of them.
+    """
+    try:
+        if sum(ids).__class__ is int:
+            return ids
+    except TypeError:
+        pass
+    return [as_id(i) for i in ids]
+
+
 def _sequence(ids: Any) -> tuple[Any, ...]:
     try:
-        return tuple(ids)
+        return tuple([as_id(i) for i in ids])
     except TypeError:  # one id
-        return (ids,)
+        return (as_id(ids),)
 
 
 def _records_spans(detokenizer: Any) -> bool:

@@ -22,7 +22,7 @@ from .rules import Rules, read_rules
 from .spans import Trace
 from .stage import RAW, Item, State, tuples
 from .utf8 import check_errors, decode_utf8, ended
-from .vocabulary import Vocabulary
+from .vocabulary import Vocabulary, as_id, id_list
 
 Mark = NamedTuple("Mark", [("state", State), ("shown", int), ("ended", bool), ("trace", State)])
 
@@ -87,6 +87,10 @@ class Detokenizer:
     ) -> None:
         if unknown not in ("error", "skip"):
             raise ValueError(f'unknown is "error" or "skip", not {unknown!r}')
+        if not isinstance(vocabulary, Vocabulary):
+            raise TypeError(
+                f"Detokenizer takes a Vocabulary, not {vocabulary.__class__.__name__}; a Tokenizer has one, and makes streams: tokenizer.detokenizer()"
+            )
         clean_up = clean_up_tokenization_spaces
         if clean_up is None:
             clean_up = vocabulary.clean_up
@@ -124,7 +128,7 @@ class Detokenizer:
         if self._trace is not None:
             self._trace = Trace(self._chain)
         self._find_row()
-        ids = list(prompt_ids)
+        ids = id_list(prompt_ids, "prompt_ids")
         if ids:
             self._omit_prompt(self.feed(ids))
             self._shown = 0
@@ -196,6 +200,9 @@ class Detokenizer:
         """
         return self._current_chain().held
 
+    def __repr__(self) -> str:
+        return f"<Detokenizer of {self.vocabulary!r}, held {self.held!r}>"
+
     @property
     def spans(self) -> list[tuple[int, int]]:
         """For each token since the prompt, the characters (first, one past last) of the text that
@@ -214,8 +221,6 @@ class Detokenizer:
             return self._items[token_id]
         except KeyError:
             pass
-        except TypeError:
-            raise VocabularyError(f"a token id is an integer, not {repr(token_id)[:40]}") from None
         vocabulary = self.vocabulary
         try:
             stored = vocabulary.stored_bytes(token_id)
@@ -235,6 +240,7 @@ class Detokenizer:
 
     def _bytes(self, token_id: int) -> bytes:
         """Return the bytes of an id, for a chain that only joins bytes."""
+        token_id = as_id(token_id)
         item = self._item(token_id)
         data = item.data if item is not None else b""
         if token_id in self._items:
@@ -254,12 +260,14 @@ class Detokenizer:
                     self._state, self._row, self._is_default = step[1], step[2], step[3]
                     self._in_chain = False
                     return step[0]
-        except TypeError:  # not hashable: `_item` raises the error that says what a token id is
+        except TypeError:  # not hashable: `as_id` converts it, or says what a token id is
             pass
         return self._push(token_id)
 
     def _push(self, token_id: int) -> str:
         """Push through the chain, and note the step in the table for the next time."""
+        if token_id.__class__ is not int:
+            return self.push(as_id(token_id))
         item = self._item(token_id)
         if self._ended:
             ended("pushing to it")
@@ -340,7 +348,9 @@ class Detokenizer:
             else:
                 self._state, self._row, self._is_default = before
                 self._in_chain = False
-            raise
+            if {int}.issuperset([i.__class__ for i in ids]):
+                raise
+            return self.feed([as_id(i) for i in ids])
         return "".join(out)
 
     def flush(self) -> str:

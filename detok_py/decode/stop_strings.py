@@ -4,16 +4,18 @@ In: text, cut anywhere. Out: the text before the stop. Held: the longest end of 
 still become a stop, nothing else.
 """
 
-from typing import Any
+from typing import Any, Iterable
 
 from .utf8 import ended
 from .word_search import KEPT, STOP, WordSearch
 
 
-def stop_words(stops: Any) -> tuple[str, ...]:
+def stop_words(stops: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return stop strings as a tuple: `None` means none, a string means one. An empty string raises
     ValueError.
     """
+    if isinstance(stops, (bytes, bytearray)):
+        stops = [stops]
     words = () if stops is None else (stops,) if isinstance(stops, str) else tuple(stops)
     for word in words:
         if not isinstance(word, str):
@@ -50,7 +52,9 @@ class StopStrings:
     (['go, ', '', 'ST!', ' ', ''], 'STOP')
     """
 
-    def __init__(self, stops: Any, include: bool = False, min_chars: int = 0) -> None:
+    def __init__(
+        self, stops: str | Iterable[str] | None, include: bool = False, min_chars: int = 0
+    ) -> None:
         self.stops = stop_words(stops)
         self.include = include
         self.min_chars = min_chars
@@ -65,6 +69,9 @@ class StopStrings:
         self._state = 0
         self._no_stop = self.min_chars  # no stop can end within so many further characters
         self._ended = False
+
+    def __repr__(self) -> str:
+        return f"<StopStrings {self.stops!r}, held {self.held!r}, stopped by {self.stopped!r}>"
 
     def feed(self, text: str) -> str:
         """Take text; return what is certain to be shown."""

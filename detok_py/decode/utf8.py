@@ -71,6 +71,8 @@ def last_complete_utf8_end(data: bytes) -> int:
     >>> last_complete_utf8_end("né".encode()), last_complete_utf8_end("né".encode()[:-1]), last_complete_utf8_end(b"a\\xff")
     (3, 1, 2)
     """
+    if isinstance(data, str):
+        raise TypeError("last_complete_utf8_end takes bytes, not str; encode the text first")
     end = len(data)
     for back in range(1, min(3, end) + 1):
         lead = data[end - back]
@@ -185,6 +187,9 @@ class StreamingDetokenizer:
         self.held = b""
         self._shown = 0
         self._ended = False
+
+    def __repr__(self) -> str:
+        return f"<StreamingDetokenizer {self.errors}, held {self.held!r}>"
 
     def feed(self, data: bytes) -> str:
         """Take bytes (any buffer); return the text that they make certain."""

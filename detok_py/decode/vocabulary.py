@@ -21,7 +21,7 @@ Version 1 has no checksum, and is read as well.
 
 import json
 from binascii import crc32
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from ..errors import TokenizerFormatError, VocabularyError
 from .byte_level import byte_level
@@ -67,10 +67,50 @@ def _within(ranges: Any, size: int, what: str) -> frozenset[int]:
     return frozenset(ids)
 
 
+def as_id(token_id: int) -> int:
+    """Return an id as an int, be it a numpy integer or a tensor without dimensions (what has
+    `__index__`), or 1.0, which a table takes for 1. Anything else raises VocabularyError.
+
+    Tensors of equal value have different hashes, so a table is only ever asked for an int.
+    """
+    if token_id.__class__ is int:
+        return token_id
+    try:
+        if hasattr(token_id, "__index__"):
+            return token_id.__index__()
+        number = int(token_id)
+        if number == token_id:
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise VocabularyError(f"a token id is an integer, not {repr(token_id)[:40]}")
+
+
+def id_list(ids: Iterable[Any], what: str) -> list[Any]:
+    """Return the items of an argument that has ids; `what` is its name. A single id, or None, raises
+    TypeError.
+    """
+    try:
+        return list(ids)
+    except TypeError:
+        raise TypeError(f"{what} is a list of token ids, not {repr(ids)[:40]}") from None
+
+
+def id_set(ids: Iterable[int], what: str) -> frozenset[int]:
+    """Return the ids that a setting names. True and False are no ids there."""
+    out = id_list(ids, what)
+    for i in out:
+        if isinstance(i, bool):
+            raise VocabularyError(f"a token id is an integer, not {i!r}")
+    return frozenset([as_id(i) for i in out])
+
+
 class Vocabulary:
     """An immutable table id → bytes, with special ids, end-of-text ids and decoder rules.
 
-    Make one by `from_bytes`, `from_pieces` or `unpack`.
+    Make one by `from_bytes`, `from_pieces` or `unpack`. Like a mapping, it has `v[i]` (the same as
+    `token_bytes`), `i in v`, and iteration over its ids; `len` counts holes too. Vocabularies are
+    equal if their packed files are.
 
     >>> v = Vocabulary.from_bytes([b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3], eos_ids=[3])
     >>> len(v), v.token_bytes(1), sorted(v.eos_ids)
@@ -109,25 +149,45 @@ class Vocabulary:
         self._size = size
         self._source = source  # the stored bytes of an id in 0..size-1, None for a hole
         self.rules = rules
-        self.special_ids = frozenset(special_ids)
-        self.eos_ids = frozenset(eos_ids)
-        self.literal_ids = frozenset(literal_ids)
+        self.special_ids = id_set(special_ids, "special_ids")
+        self.eos_ids = id_set(eos_ids, "eos_ids")
+        self.literal_ids = id_set(literal_ids, "literal_ids")
         self.clean_up = clean_up
         self.silent = silent
         self._known: dict[int, bytes] = {}
         self._memo: dict[Any, Any] = {}  # tables that Detokenizers with the same settings share
         self._packed: bytes | None = None
         self._sha256: str | None = None
-        for what, ids in (
-            ("special", self.special_ids),
-            ("end-of-text", self.eos_ids),
-            ("literal", self.literal_ids),
-        ):
-            for i in ids:
-                if not (isinstance(i, int) and 0 <= i < size) and not silent:
-                    raise VocabularyError(
-                        f"{what} id {i!r} is not in the vocabulary, whose ids are 0..{size - 1}"
-                    )
+        self._refuse_beyond("special", self.special_ids)
+        self._refuse_beyond("literal", self.literal_ids)
+
+    def _refuse_beyond(self, what: str, ids: Iterable[int]) -> None:
+        for i in ids:
+            if not 0 <= i < self._size and not self.silent:
+                raise VocabularyError(
+                    f"{what} id {i!r} is not in the vocabulary, whose ids are 0..{self._size - 1}"
+                )
+
+    def with_eos_ids(self, eos_ids: Iterable[int]) -> "Vocabulary":
+        """Return the same vocabulary with these end-of-text ids. One of them may lie beyond the
+        vocabulary: a model can have more rows than its tokenizer has tokens. `pack` leaves it out.
+
+        >>> v = Vocabulary.from_bytes([b"a", b"<eos>"]).with_eos_ids([1])
+        >>> sorted(v.eos_ids), v.token_bytes(0)
+        ([1], b'a')
+        """
+        other = Vocabulary(
+            self._size,
+            self._source,
+            self.rules,
+            self.special_ids,
+            eos_ids,
+            self.literal_ids,
+            self.clean_up,
+            self.silent,
+        )
+        other._known, other._memo = self._known, self._memo
+        return other
 
     @classmethod
     def from_bytes(
@@ -145,7 +205,9 @@ class Vocabulary:
                 raise VocabularyError(
                     f"token {i} is {repr(token)[:40]}; from_bytes takes bytes, from_pieces takes str"
                 )
-        return cls(len(table), lambda i: table[i], BYTES, special_ids, eos_ids, (), clean_up)
+        made = cls(len(table), lambda i: table[i], BYTES, special_ids, eos_ids, (), clean_up)
+        made._refuse_beyond("end-of-text", made.eos_ids)
+        return made
 
     @classmethod
     def from_pieces(
@@ -187,16 +249,34 @@ class Vocabulary:
                     f"the piece of id {i} holds half a surrogate pair, which no text can hold"
                 ) from None
 
-        if bytes_rules is None:
-            return cls(len(pieces), stored, decoder, special_ids, eos_ids, literal, clean_up)
-        # Every id is bytes from here on: no id needs to be known as literal.
-        return cls(len(pieces), stored, bytes_rules, special_ids, eos_ids, (), clean_up)
+        rules, kept = (decoder, literal) if bytes_rules is None else (bytes_rules, frozenset())
+        # By bytes_rules every id is bytes: no id needs to be known as literal.
+        made = cls(len(pieces), stored, rules, special_ids, eos_ids, kept, clean_up)
+        made._refuse_beyond("end-of-text", made.eos_ids)
+        return made
 
     def __len__(self) -> int:
         return self._size
 
+    def __contains__(self, token_id: int) -> bool:
+        i = as_id(token_id)
+        return 0 <= i < self._size and self._source(i) is not None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([i for i in range(self._size) if self._source(i) is not None])
+
+    def __getitem__(self, token_id: int) -> bytes:
+        return self.token_bytes(token_id)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Vocabulary) and self.pack() == other.pack())
+
+    def __hash__(self) -> int:
+        return hash((self._size, self.special_ids, self.eos_ids))
+
     def __repr__(self) -> str:
-        return f"<Vocabulary of {self._size} tokens, {len(self.special_ids)} special>"
+        name = self.__class__.__name__
+        return f"<{name} of {self._size} tokens, {len(self.special_ids)} special>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Vocabulary.unpack, (self.pack(),)
@@ -205,18 +285,10 @@ class Vocabulary:
         """Return what the table holds for an id: its bytes, or the UTF-8 of its piece where the
         rules are about pieces.
         """
+        token_id = as_id(token_id)
         found = self._known.get(token_id)
         if found is not None:
             return found
-        if not isinstance(token_id, int):
-            given = token_id
-            try:  # numpy's integers and their kin; and 1.0, which a table takes for 1
-                token_id = given.__index__() if hasattr(given, "__index__") else int(given)
-                is_id = token_id == given
-            except (TypeError, ValueError, OverflowError):
-                is_id = False
-            if not is_id:
-                raise VocabularyError(f"a token id is an integer, not {repr(given)[:40]}")
         if 0 <= token_id < self._size:
             stored = self._source(token_id)
             if stored is not None:
@@ -237,6 +309,7 @@ class Vocabulary:
         For byte-level vocabularies these are the token's own bytes, half a character included; `▁`
         is a space, `<0xE4>` is one byte.
         """
+        token_id = as_id(token_id)
         if self.rules == BYTES:
             return self.stored_bytes(token_id)
         memo = self._memo.get("chain")
@@ -284,7 +357,7 @@ class Vocabulary:
             header: dict[str, Any] = {"size": self._size, "rules": self.rules}
             ranges = (
                 ("special", self.special_ids),
-                ("eos", self.eos_ids),
+                ("eos", [i for i in self.eos_ids if i < self._size]),
                 ("holes", holes),
                 ("literal", self.literal_ids),
             )

@@ -17,14 +17,15 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ..errors import DetokError
 from . import report
-from .http import origin_of
-from .proxy import ChaosProxy
 from .truth import letters
+
+if TYPE_CHECKING:
+    from .proxy import ChaosProxy
 
 BROWSERS = {
     "chromium": (
@@ -416,9 +417,10 @@ def check(
         if args.upstream:
             # The page's own server may have changed the engine's answer, so only the engine's
             # counts.
-            answers = [
-                a for a in answers if a.url.startswith(origin_of(args.upstream) + "/")
-            ] or answers
+            from .http import origin_of
+
+            origin = origin_of(args.upstream) + "/"
+            answers = [a for a in answers if a.url.startswith(origin)] or answers
         sent = [a.sent.text for a in answers if a.sent.text] or None
         result: dict[str, Any] = watch.result(
             args.within,
@@ -468,8 +470,10 @@ def check(
         return result
 
 
-def proxy_of(args: argparse.Namespace) -> ChaosProxy:
+def proxy_of(args: argparse.Namespace) -> "ChaosProxy":
     """Return the proxy that the command line asks for."""
+    from .proxy import ChaosProxy
+
     return ChaosProxy(
         args.upstream,
         split=args.split or "every-byte",

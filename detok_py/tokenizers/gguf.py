@@ -1,6 +1,6 @@
 """The tokenizer in a GGUF file (llama.cpp).
 
-In: a path. Out: a `Tokenizer` whose token bytes are llama.cpp's pieces, and which encodes as
+In: a file. Out: a `Tokenizer` whose token bytes are llama.cpp's pieces, and which encodes as
 llama.cpp does. Only the key-values of the file are read. What a token is, which ids are special
 and which ids end a text follow llama.cpp's `src/llama-vocab.cpp`.
 """
@@ -10,8 +10,7 @@ from array import array
 from collections.abc import Callable
 from functools import partial
 from operator import sub
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..decode.byte_level import byte_level
 from ..decode.rules import BYTES
@@ -29,42 +28,13 @@ from .gguf_file import (
     token_numbers,
 )
 from .gguf_pre import PRE, Pre
-from .tokenizer import Tokenizer
+from .tokenizer import END_OR_TAG, ENDS, Encode, Tokenizer, inner_ends
 
 MAX_TOKENS = 1 << 20
 MAX_TOKEN = 4096
 _BYTE_TOKEN = re.compile(rb"<0x[0-9A-Fa-f]{2}>")
 MODELS = ("llama", "gpt2", "bert", "t5", "gemma4")
 
-# Tokens with these texts end a text, even if the file does not say so (llama.cpp `load`,
-# "auto-detect special tokens by text").
-_ENDS = (
-    [
-        "<|eot_id|>",
-        "<|im_end|>",
-        "<|end|>",
-        "<|return|>",
-        "<|call|>",
-        "<|flush|>",
-        "<|calls|>",
-        "<end_of_turn>",
-        "<|endoftext|>",
-        "<|eom_id|>",
-    ]
-    + [
-        "<EOT>",
-        "_<EOT>",
-        "[EOT]",
-        "[EOS]",
-        "<|end_of_text|>",
-        "<end_of_utterance>",
-        "<eos>",
-        "<turn|>",
-        "<|tool_response>",
-        "[e~[",
-    ]
-    + ["<｜end▁of▁sentence｜>"]
-)
 # The texts of end-of-turn and fill-in-the-middle tokens. If the file does not name the token of a
 # role, it is the lowest id that has one of these texts.
 _ROLES = {
@@ -104,14 +74,9 @@ _DEFAULTS: dict[str, dict[str, int]] = {
 }
 
 
-def read(path: Path) -> Tokenizer:
-    """Return the tokenizer of a GGUF file."""
-    with path.open("rb") as file:
-        file.seek(0, 2)
-        size = file.tell()
-        file.seek(0)
-        metadata = read_metadata(file, size, path.name)
-    return from_metadata(metadata, path.name)
+def read(file: BinaryIO, size: int, what: str) -> Tokenizer:
+    """Return the tokenizer of an open GGUF file of `size` bytes; errors call it `what`."""
+    return from_metadata(read_metadata(file, size, what), what)
 
 
 def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
@@ -124,7 +89,13 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         raise TokenizerFormatError(
             f"{what}: a tokenizer of model {model[:40]!r} is not supported; supported: {', '.join(MODELS)}"
         )
-    pre = _pre(model, metadata, what)
+    name = "default"
+    if model in ("gpt2", "gemma4"):
+        name = metadata.get("tokenizer.ggml.pre", name) if model == "gpt2" else model
+    # Only encoding needs it; of the pieces it says that they are in the byte alphabet, as all are
+    # whose pre-tokenizer is not known here.
+    pre = PRE.get(name) if isinstance(name, str) else None
+    mapped = model == "gpt2" and (pre is None or pre.mapped)
     tokens: Strings = _get(metadata, "tokens", Strings, what)
     count = len(tokens)
     if not 0 < count <= MAX_TOKENS:
@@ -137,6 +108,10 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
     types = token_numbers(metadata, "token_type", "i", count, what)
     if types is None:
         types = array("i", [NORMAL]) * count
+        if not mapped:
+            for i in range(count):
+                if _BYTE_TOKEN.fullmatch(tokens[i]):
+                    types[i] = BYTE
     for i, kind in enumerate(types):
         if kind == BYTE and not _BYTE_TOKEN.fullmatch(tokens[i]):
             raise TokenizerFormatError(
@@ -154,14 +129,22 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         "mask_token_id",
     ):
         token_id = metadata.get("tokenizer.ggml." + role)
-        if isinstance(token_id, int) and 0 <= token_id < count:
+        if type(token_id) is int and 0 <= token_id < count:
             roles[role] = token_id
     roles = {role: token_id for role, token_id in roles.items() if token_id < count}
-    eos_ids = _set_types_by_text(tokens, types, roles)
+    ends = _set_types_by_text(tokens, types, roles)
+    eos_ids = {
+        i: f'"tokenizer.ggml.{role}" of {what}' if "tokenizer.ggml." + role in metadata else role
+        for i, role in ends.items()
+    }
     special_ids = [i for i, kind in enumerate(types) if kind in (UNKNOWN, CONTROL)]
 
     vocabulary = Vocabulary(
-        count, _bytes_of(tokens, types, model == "gpt2" and pre.mapped), BYTES, special_ids, eos_ids
+        count,
+        _bytes_of(tokens, types, mapped),
+        BYTES,
+        special_ids,
+        eos_ids,
     )
     family = {
         "llama": "sentencepiece",
@@ -170,8 +153,36 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         "t5": "unigram",
     }.get(model, "byte_bpe")
 
-    make_encode = partial(encoder, model, pre, metadata, tokens, types, roles, what)
-    return Tokenizer(family, vocabulary, make_encode, eos_ids)
+    make_encode = partial(_make_encode, model, pre, metadata, tokens, types, roles, what)
+    return Tokenizer(
+        family,
+        vocabulary,
+        make_encode,
+        eos_ids,
+        bos_id=roles.get("bos_token_id"),
+        piece_of=partial(_piece, tokens),
+    )
+
+
+def _make_encode(
+    model: str,
+    pre: Pre | None,
+    metadata: dict[str, Any],
+    tokens: Strings,
+    types: "array[int]",
+    roles: dict[str, int],
+    what: str,
+) -> Encode:
+    if pre is None:
+        name = str(metadata["tokenizer.ggml.pre"])[:40]
+        raise TokenizerFormatError(
+            f"{what} can be decoded, but not encoded: the pre-tokenizer {name!r} is not supported; supported: {', '.join(sorted(PRE))}"
+        )
+    return encoder(model, pre, metadata, tokens, types, roles, what)
+
+
+def _piece(tokens: Strings, i: int) -> str:
+    return tokens[i].decode("utf-8", "replace")
 
 
 def _bytes_of(tokens: Strings, types: "array[int]", mapped: bool) -> Callable[[int], bytes]:
@@ -197,13 +208,16 @@ def _bytes_of(tokens: Strings, types: "array[int]", mapped: bool) -> Callable[[i
     return stored
 
 
-def _set_types_by_text(tokens: Strings, types: "array[int]", roles: dict[str, int]) -> set[int]:
+def _set_types_by_text(
+    tokens: Strings, types: "array[int]", roles: dict[str, int]
+) -> dict[int, str]:
     """Set the types of tokens with well-known texts as llama.cpp does; return the ids that end a
-    text.
+    text, each with its role or, if it has none, with "its name".
     """
     # The first four bytes rule out most tokens, which saves decoding them.
     first = frozenset(
-        name.encode()[:4] for name in ("</s>", *_ENDS, *_SHOWN, *" ".join(_ROLES.values()).split())
+        name.encode()[:4]
+        for name in (END_OR_TAG, *ENDS, *_SHOWN, *" ".join(_ROLES.values()).split())
     )
     blob = tokens.blob
     named: dict[str, int] = {}
@@ -216,46 +230,21 @@ def _set_types_by_text(tokens: Strings, types: "array[int]", roles: dict[str, in
         if found and role not in roles:
             roles[role] = min(found)
             types[min(found)] = CONTROL
-    ends = {named[name] for name in _ENDS if name in named}
+    ends = dict.fromkeys([named[name] for name in ENDS if name in named], "its name")
     for i in ends:
         types[i] = CONTROL
-    # llama.cpp counts every "</s>". In vocabularies made from web pages it may be the HTML tag that
-    # ends struck-out text; then it is not a control token.
-    if "</s>" in named and types[named["</s>"]] == CONTROL:
-        ends.add(named["</s>"])
+    if END_OR_TAG in named and types[named[END_OR_TAG]] == CONTROL:
+        ends[named[END_OR_TAG]] = "its name"
     for name in _SHOWN:
         if name in named:
             types[named[name]] = USER_DEFINED
-    ends |= {roles[role] for role in _ROLES_THAT_END if role in roles}
-    # Where a message can end before the answer does, only the end of the answer ends the text.
-    has = {name for name in named if named[name] in ends}
-    if "<|end|>" in has and (
-        {"<|return|>", "<|call|>"} <= has
-        or ({"<|flush|>"} <= has and has & {"<|call|>", "<|calls|>"})
-    ):
-        ends.discard(named["<|end|>"])
-        types[named["<|end|>"]] = USER_DEFINED
-    if {"<|tool_response>", "</s>"} <= has:
-        ends.discard(named["</s>"])
-        types[named["</s>"]] = NORMAL
+    for role in _ROLES_THAT_END:
+        if role in roles:
+            ends[roles[role]] = role
+    for name in inner_ends([name for name in named if named[name] in ends]):
+        del ends[named[name]]
+        types[named[name]] = NORMAL if name == END_OR_TAG else USER_DEFINED
     return ends
-
-
-def _pre(model: str, metadata: dict[str, Any], what: str) -> Pre:
-    """Return the pre-tokenizer that the file names. Raises TokenizerFormatError if it is unknown."""
-    name = (
-        "gemma4"
-        if model == "gemma4"
-        else metadata.get("tokenizer.ggml.pre", "default")
-        if model == "gpt2"
-        else "default"
-    )
-    pre = PRE.get(name) if isinstance(name, str) else None
-    if pre is None:
-        raise TokenizerFormatError(
-            f"{what}: the pre-tokenizer {str(name)[:40]!r} is not supported; supported: {', '.join(sorted(PRE))}"
-        )
-    return pre
 
 
 def _get(metadata: dict[str, Any], key: str, kind: Any, what: str) -> Any:

@@ -66,6 +66,12 @@ def _compile_model(
     merges: Sequence[tuple[str, str]],
 ) -> Callable[[Iterable[str]], list[int]]:
     """Return the function that encodes a list of pieces with the model."""
+    if kind == "WordLevel" or model.get("dropout"):
+        raise TokenizerFormatError(
+            "its model is WordLevel"
+            if kind == "WordLevel"
+            else f"its dropout of {model['dropout']!r:.40} encodes at random; set it to null"
+        )
     if kind == "Unigram" and scores is not None:
         from .unigram import UnigramEncoder
 

@@ -1,6 +1,6 @@
 """Read Hugging Face's tokenizer.json, alone or in its folder.
 
-In: a path. Out: a `Tokenizer` that encodes and decodes as the `tokenizers` library (0.23) does with
+In: bytes. Out: a `Tokenizer` that encodes and decodes as the `tokenizers` library (0.23) does with
 the same file.
 
 The merges are two thirds of a large file, and only an encoder needs them. They are cut out before
@@ -13,14 +13,13 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
-from ..patterns.known import LLAMA3, MAX_PATTERN, O200K, QWEN
-from .strict_json import loads, read_bytes
-from .tokenizer import Encode, Tokenizer
+from ..patterns.known import MAX_PATTERN
+from .strict_json import loads
+from .tokenizer import BEGINS, Encode, Tokenizer, ends_by_name
 
 Json = dict[str, Any]
 Pair = tuple[str, str]
@@ -50,41 +49,6 @@ _CUT = "merges, which are kept as bytes"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _LISTS = ("normalizers", "pretokenizers", "processors", "decoders")
-# Component types that are supported whatever their settings, and patterns known to be safe: they
-# are not compiled at load.
-_PLAIN: dict[str, frozenset[str]] = {
-    "normalizer": frozenset(
-        [
-            "Sequence",
-            "NFC",
-            "NFD",
-            "NFKC",
-            "NFKD",
-            "Lowercase",
-            "StripAccents",
-            "BertNormalizer",
-            "Replace",
-            "Prepend",
-            "Precompiled",
-        ]
-    ),
-    "pre_tokenizer": frozenset(
-        [
-            "Sequence",
-            "ByteLevel",
-            "Split",
-            "Metaspace",
-            "Digits",
-            "BertPreTokenizer",
-            "Whitespace",
-            "WhitespaceSplit",
-        ]
-    ),
-    "post_processor": frozenset(
-        ["Sequence", "ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing"]
-    ),
-    "decoder": frozenset(),
-}
 # Keys whose value is a string in every component.
 _STRINGS = (
     "behavior",
@@ -99,7 +63,6 @@ _STRINGS = (
     "suffix",
     "word_delimiter_token",
 )
-_PATTERNS = frozenset([QWEN, LLAMA3, O200K])
 
 # Files in the same folder that name end-of-text ids.
 _EOS_FILES = (
@@ -110,20 +73,19 @@ _EOS_FILES = (
 )
 
 
-def read(path: Path) -> Tokenizer:
+def read(data: bytes, what: str, content: Callable[[str], bytes | None], folder: bool) -> Tokenizer:
     """Return the tokenizer of a tokenizer.json, or of a folder that has one.
 
-    For a folder, added_tokens.json and the added tokens of tokenizer_config.json are read too, as
-    transformers does. For both, the other files of the folder name the end-of-text ids.
+    `content` returns the bytes of another file of its folder. For a folder, added_tokens.json and
+    the added tokens of tokenizer_config.json are read too, as transformers does. For both, the
+    other files of the folder name the end-of-text ids.
     """
-    folder, file = (path, path / "tokenizer.json") if path.is_dir() else (path.parent, path)
-    beside = {name: _read_object(folder / name) for name in _EOS_FILES}
-    more = (
-        _added_beside(beside["tokenizer_config.json"], _read_object(folder / "added_tokens.json"))
-        if path.is_dir()
-        else []
-    )
-    return parse(read_bytes(file), file.name, more, beside)
+    beside = {name: _read_object(content(name), name) for name in _EOS_FILES}
+    more = []
+    if folder:
+        name = "added_tokens.json"
+        more = _added_beside(beside["tokenizer_config.json"], _read_object(content(name), name))
+    return parse(data, what, more, beside)
 
 
 def parse(
@@ -144,13 +106,11 @@ def parse(
     _check(document, what)
     kind = _model_type(model, what)
     scores: array[float] | None = None
-    merges: bytes | list[Pair] = []
     if kind == "Unigram":
         pieces, scores = _scored_pieces(model, what)
     else:
         pieces = _pieces(model, len(data), what)
-        if kind == "BPE":
-            merges = cut if cut is not None else read_merges(model.get("merges"), what)
+    merges = cut if cut is not None else model.get("merges")
     # The parsed tables take three times the memory of the pieces, and are not needed from here on.
     model = document["model"] = {
         key: value for key, value in model.items() if key not in ("vocab", "merges")
@@ -171,16 +131,29 @@ def parse(
     # changes is not skipped, and two ids with the text of a special token are both skipped.
     candidates = shown if scores is None else range(len(pieces))
     special_ids = [i for i in candidates if pieces[i] in special]
-    eos_ids = _eos_ids(beside or {}, {entry["content"]: i for entry, i in numbered}, pieces)
-    vocabulary = Vocabulary.from_pieces(
-        pieces, document.get("decoder"), special_ids, [i for i in eos_ids if i < len(pieces)]
-    )
+    added_ids = {entry["content"]: i for entry, i in numbered}
+    eos_ids = _named_ids("eos", beside or {}, added_ids, pieces)
+    if eos_ids is None:
+        names = {name: i for name, i in added_ids.items() if name in special}
+        eos_ids = dict.fromkeys(sorted(ends_by_name(names)), "its name")
+    begins = _named_ids("bos", beside or {}, added_ids, pieces)
+    if begins is None:
+        begins = {added_ids[name]: name for name in BEGINS if name in added_ids}
+    vocabulary = Vocabulary.from_pieces(pieces, document.get("decoder"), special_ids)
+
+    contents = {i: entry["content"] for entry, i in numbered}
 
     make_encode = partial(
         _make_encode, kind, document, pieces, hidden, scores, merges, numbered, special, what
     )
     return Tokenizer(
-        _family(kind, document, model), vocabulary, make_encode, eos_ids, whole_runs=True
+        _family(kind, document, model),
+        vocabulary,
+        make_encode,
+        eos_ids,
+        whole_runs=True,
+        bos_id=next(iter(begins), None),
+        piece_of=partial(_piece, contents, pieces),
     )
 
 
@@ -201,9 +174,12 @@ def _make_encode(
     table = list(pieces)
     for token_id, piece in hidden.items():
         table[token_id] = piece
-    if isinstance(merges, bytes):
-        merges = read_merges(loads(merges, what + ": merges"), what)
-    return encoder(kind, document, document["model"], table, scores, merges, numbered, special)
+    try:
+        raw = loads(merges, "merges") if isinstance(merges, bytes) else merges
+        pairs = read_merges(raw if kind == "BPE" else None)
+        return encoder(kind, document, document["model"], table, scores, pairs, numbered, special)
+    except TokenizerFormatError as error:
+        raise TokenizerFormatError(f"{what} can be decoded, but not encoded: {error}") from None
 
 
 def _numbered(
@@ -270,23 +246,28 @@ def _decoded_texts(
         if entry["normalized"] or entry.get("shown_normalized")
     ]
     if changed and not _types(normalizer) <= {"Sequence"}:
-        normalize = _compile_part("normalizer", normalizer, what)
+        from .normalize import compile_normalizer
+
+        try:
+            normalize = compile_normalizer(normalizer)
+        except TokenizerFormatError as error:
+            raise TokenizerFormatError(
+                f"{what}: the text of {changed[0][0]!r} depends on its normalizer: {error}"
+            ) from None
         out.update([(token_id, normalize(content)) for content, token_id in changed])
     return out
 
 
-def read_merges(merges: Any, what: str) -> list[Pair]:
-    """Return the merges of a BPE model as pairs, from either form; errors call the file `what`.
+def read_merges(merges: Any) -> list[Pair]:
+    """Return the merges of a BPE model as pairs, from either form.
 
-    >>> read_merges(["a b"], "x.json"), read_merges([["a", "b"]], "x.json")
+    >>> read_merges(["a b"]), read_merges([["a", "b"]])
     ([('a', 'b')], [('a', 'b')])
     """
     if merges is None:
         return []
     if not isinstance(merges, list):
-        raise TokenizerFormatError(
-            f"{what}: the merges are {_describe(merges)}; expected a list of pairs"
-        )
+        raise TokenizerFormatError(f"the merges are {_describe(merges)}; expected a list of pairs")
     kinds = set(map(type, merges))
     pairs: list[Any]
     if kinds == {str}:
@@ -302,7 +283,7 @@ def read_merges(merges: Any, what: str) -> list[Pair]:
             return list(zip(first, second))
     at, merge = next((i, merge) for i, merge in enumerate(merges) if not _is_merge(merge, kinds))
     raise TokenizerFormatError(
-        f'{what}: merge {at} is {_describe(merge)}; expected every merge as "a b", or every merge as ["a", "b"]'
+        f'merge {at} is {_describe(merge)}; expected every merge as "a b", or every merge as ["a", "b"]'
     )
 
 
@@ -336,7 +317,7 @@ def _parse_document(data: bytes, what: str) -> tuple[Json, bytes | None]:
 
 
 def _model_type(model: Json, what: str) -> str:
-    """Return "BPE", "Unigram" or "WordPiece"; old files lack the type, but their keys tell it."""
+    """Return the type of the model; old files lack it, but their keys tell it."""
     kind = model.get("type")
     if kind is None:
         if isinstance(model.get("vocab"), list):
@@ -345,13 +326,9 @@ def _model_type(model: Json, what: str) -> str:
             kind = "BPE"
         elif "max_input_chars_per_word" in model or "continuing_subword_prefix" in model:
             kind = "WordPiece"
-    if kind not in ("BPE", "Unigram", "WordPiece"):
+    if kind not in ("BPE", "Unigram", "WordPiece", "WordLevel"):
         raise TokenizerFormatError(
-            f"{what}: the model type {_describe(kind)} is not supported; supported: BPE, Unigram, WordPiece"
-        )
-    if model.get("dropout"):
-        raise TokenizerFormatError(
-            f"{what}: BPE dropout {model['dropout']!r} is not supported, because it encodes at random; set it to null"
+            f"{what}: the model type {_describe(kind)} is not supported; supported: BPE, Unigram, WordPiece, and WordLevel to decode"
         )
     return str(kind)
 
@@ -494,38 +471,57 @@ def _added_beside(config: Json, added: Json) -> list[Json]:
     return [found[i] for i in sorted(found)]
 
 
-def _read_object(file: Path) -> Json:
+def _read_object(data: bytes | None, what: str) -> Json:
     """Return the JSON object of a file, or an empty one if there is no such file."""
-    try:
-        value = loads(read_bytes(file), file.name)
-    except (FileNotFoundError, NotADirectoryError):
+    if data is None:
         return {}
+    value = loads(data, what, constants=True)
     if not isinstance(value, dict):
-        raise TokenizerFormatError(f"{file.name} is {_describe(value)}; expected a JSON object")
+        raise TokenizerFormatError(f"{what} is {_describe(value)}; expected a JSON object")
     return value
 
 
-def _eos_ids(
-    beside: Mapping[str, Json], added: Mapping[str, int], pieces: Sequence[str | None]
-) -> set[int]:
-    """Return the end-of-text ids, from eos_token (a token) and eos_token_id (ids) in the files."""
-    out: set[int] = set()
-    for name, document in beside.items():
-        token = document.get("eos_token")
-        if isinstance(token, dict):
-            token = token.get("content")
-        if isinstance(token, str) and (token in added or token in pieces):
-            out.add(added[token] if token in added else pieces.index(token))
-        ids = document.get("eos_token_id")
-        for token_id in ids if isinstance(ids, list) else [ids]:
-            if type(token_id) is int:
-                # A model may have more rows than the tokenizer has tokens; -1 means none.
-                out |= {token_id} if token_id >= 0 else set()
-            elif token_id is not None:
-                raise TokenizerFormatError(
-                    f"{name}: eos_token_id is {_describe(ids)}; expected an id or a list of ids"
-                )
-    return out
+def _piece(contents: dict[int, str], pieces: Sequence[str | None], i: int) -> str | None:
+    return contents.get(i, pieces[i])
+
+
+def _named_ids(
+    role: str,
+    beside: Mapping[str, Json],
+    added: Mapping[str, int],
+    pieces: Sequence[str | None],
+) -> dict[int, str] | None:
+    """Return the ids with the role "eos" or "bos", each with the file and key that names it; None
+    if no file has such a key.
+
+    The keys are eos_token (a token) and eos_token_id (ids), also in the text_config of a model that
+    sees images too.
+    """
+    one, many = role + "_token", role + "_token_id"
+    out: dict[int, str] = {}
+    silent = True
+    for name, whole in beside.items():
+        for key, document in (("", whole), ("text_config.", whole.get("text_config"))):
+            if not isinstance(document, dict):
+                continue
+            silent = silent and not {one, many} & set(document)
+            token = document.get(one)
+            if isinstance(token, dict):
+                token = token.get("content")
+            if isinstance(token, str) and (token in added or token in pieces):
+                place = added[token] if token in added else pieces.index(token)
+                out.setdefault(place, f"{key}{one} of {name}")
+            ids = document.get(many)
+            for i in ids if isinstance(ids, list) else [ids]:
+                if type(i) is int:
+                    # A model may have more rows than the tokenizer has tokens; -1 means none.
+                    if i >= 0:
+                        out.setdefault(i, f"{key}{many} of {name}")
+                elif i is not None and role == "eos":
+                    raise TokenizerFormatError(
+                        f"{name}: {key}{many} is {_describe(ids)}; expected an id or a list of ids"
+                    )
+    return None if silent else out
 
 
 def _family(kind: str, document: Json, model: Json) -> str:
@@ -558,14 +554,14 @@ def _types(component: Any) -> set[Any]:
 
 
 def _check(document: Json, what: str) -> None:
-    """Raise TokenizerFormatError if a component is damaged or not supported.
+    """Raise TokenizerFormatError if a component is damaged.
 
-    Components outside `_PLAIN` are compiled here, so that they are refused at load and not when the
-    first text is encoded. (The decoder is always compiled at load.)
+    Those that only encoding needs are compiled when the first text is encoded: what is not
+    supported there does not stop a file from being decoded.
     """
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
         component = document.get(part)
-        plain, fused = True, False
+        fused = False
         for entry in _nested(component):
             if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
                 raise TokenizerFormatError(
@@ -590,35 +586,12 @@ def _check(document: Json, what: str) -> None:
                 raise TokenizerFormatError(
                     f"{what}: the {part} has a pattern of {len(regex)} characters; at most {MAX_PATTERN} are allowed"
                 )
-            plain = (
-                plain
-                and entry["type"] in _PLAIN[part]
-                and (regex is None or (isinstance(regex, str) and regex in _PATTERNS))
-            )
             if fused and entry["type"] in ("WordPiece", "CTC") and entry.get("cleanup", True):
                 # No known tokenizer has it, and decoding a stream by it takes seconds.
                 raise TokenizerFormatError(
                     f"{what}: a {entry['type']} decoder with cleanup after a Fuse is not supported; set its cleanup to false"
                 )
             fused = fused or entry["type"] == "Fuse"
-        if not plain and part != "decoder":
-            _compile_part(part, component or {}, what)
-
-
-def _compile_part(part: str, component: Json, what: str) -> Any:
-    from .normalize import compile_normalizer
-    from .pretokenize import compile_pretokenizer
-    from .templates import compile_post_processor
-
-    compilers: dict[str, Callable[[Json], Any]] = {
-        "normalizer": compile_normalizer,
-        "pre_tokenizer": compile_pretokenizer,
-        "post_processor": compile_post_processor,
-    }
-    try:
-        return compilers[part](component)
-    except TokenizerFormatError as error:
-        raise TokenizerFormatError(f"{what}: {error}") from None
 
 
 def _read_list(document: Json, key: str, what: str) -> list[Any]:

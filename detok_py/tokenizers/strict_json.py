@@ -2,8 +2,8 @@
 
 In: the bytes of a JSON document. Out: the value, or a TokenizerFormatError that locates the fault.
 
-The grammar is RFC 8259: NaN and Infinity, which Python's json accepts, are refused, and so is
-invalid UTF-8. The structure of a document is checked before it is parsed: nesting of a few thousand
+The grammar is RFC 8259: NaN and Infinity, which Python's json accepts, are refused unless they are
+asked for, and so is invalid UTF-8. The structure of a document is checked before it is parsed: nesting of a few thousand
 levels crashes an interpreter in WebAssembly, and parsing `[[],[],…` takes 20 times its size in
 memory. A tokenizer file is mostly strings, so a document with many more brackets or commas than
 strings is refused.
@@ -11,8 +11,7 @@ strings is refused.
 
 import json
 from itertools import accumulate
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from ..errors import TokenizerFormatError
 
@@ -26,19 +25,21 @@ _STRUCTURE = bytes(set(range(256)) - set(b'[]{}",'))
 _LEVEL = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
-def read_bytes(file: Path) -> bytes:
-    """Return the bytes of a file.
+def read_all(file: BinaryIO, what: str) -> bytes:
+    """Return the bytes of a seekable file.
 
     Raises TokenizerFormatError, before reading, if the file has more than `MAX_BYTES` bytes.
     """
-    size = file.stat().st_size
+    size = file.seek(0, 2)
+    file.seek(0)
     if size > MAX_BYTES:
-        raise TokenizerFormatError(f"{file.name} has {size} bytes; at most {MAX_BYTES} are allowed")
-    return file.read_bytes()
+        raise TokenizerFormatError(f"{what} has {size} bytes; at most {MAX_BYTES} are allowed")
+    return file.read()
 
 
-def loads(data: bytes, what: str) -> Any:
-    """Return the value of a JSON document; errors call it `what`.
+def loads(data: bytes, what: str, constants: bool = False) -> Any:
+    """Return the value of a JSON document; errors call it `what`. `constants` admits NaN and
+    Infinity, which Python writes into config.json.
 
     >>> loads(b'{"a": [1, 2]}', "x.json")
     {'a': [1, 2]}
@@ -49,7 +50,9 @@ def loads(data: bytes, what: str) -> Any:
     check_structure(data, what)
     try:
         return json.loads(
-            data.decode(), parse_float=rust_float, parse_constant=lambda name: _refuse(name, what)
+            data.decode(),
+            parse_float=rust_float,
+            parse_constant=float if constants else lambda name: _refuse(name, what),
         )
     except UnicodeDecodeError as error:
         raise TokenizerFormatError(

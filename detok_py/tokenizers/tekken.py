@@ -1,19 +1,18 @@
 """Read Mistral's tekken.json: ranks of byte tokens, a pattern, and special tokens.
 
-In: a path. Out: a `Tokenizer`. Special tokens have the ids 0 to `default_num_special_tokens` - 1.
+In: bytes. Out: a `Tokenizer`. Special tokens have the ids 0 to `default_num_special_tokens` - 1.
 The token of rank r has the id r plus that number. Ranks at or beyond `default_vocab_size` minus
 that number are ignored. Source: `mistral_common/tokens/tokenizers/tekken.py`.
 """
 
 from binascii import a2b_base64
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
 from ..patterns.known import MAX_PATTERN
-from .strict_json import loads, read_bytes
+from .strict_json import loads
 from .tiktoken import MAX_TOKEN, MAX_TOKENS, make_rank_encode
 from .tokenizer import Tokenizer
 
@@ -41,11 +40,6 @@ _SPECIAL = [
     "[/SYSTEM_PROMPT]",
     "[TOOL_CONTENT]",
 ]
-
-
-def read(path: Path) -> Tokenizer:
-    """Return the tokenizer of a tekken.json."""
-    return parse(read_bytes(path), path.name)
 
 
 def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
@@ -90,7 +84,7 @@ def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
 
     numbered = {name: i for i, name in enumerate(special)}
     make_encode = partial(make_rank_encode, ranks, pattern, numbered, first_id=room, bos_id=bos)
-    return Tokenizer("tiktoken", vocabulary, make_encode)
+    return Tokenizer("tiktoken", vocabulary, make_encode, bos_id=bos)
 
 
 def _token(entry: Any, i: int, what: str) -> bytes:

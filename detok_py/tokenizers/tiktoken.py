@@ -1,6 +1,6 @@
 """Read tiktoken rank files: each line has a token in base64 and its rank, which is its id.
 
-In: a path, and the name of the encoding unless the file is named after it. Out: a `Tokenizer`. A
+In: bytes, and the name of the encoding unless the file is named after it. Out: a `Tokenizer`. A
 rank file contains neither its pattern nor its special tokens. `ENCODINGS` has those of the known
 encodings, from `tiktoken_ext/openai_public.py` and Qwen's `tokenization_qwen.py`; files of other
 encodings are refused.
@@ -9,13 +9,11 @@ encodings are refused.
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
 from ..patterns.known import CL100K, GPT2, O200K, QWEN
-from .strict_json import read_bytes
 from .tokenizer import Encode, Tokenizer
 
 MAX_TOKENS = 1 << 20
@@ -71,19 +69,19 @@ ENCODINGS = {
 }
 
 
-def read(path: Path, encoding: str | None = None) -> Tokenizer:
-    """Return the tokenizer of a rank file; `encoding` defaults to the file's name.
+def parse(data: bytes, what: str, encoding: str | None = None) -> Tokenizer:
+    """Return the tokenizer of the bytes of a rank file named `what`; `encoding` defaults to it.
 
     Raises TokenizerFormatError if the encoding isn't in `ENCODINGS` or the file is damaged.
     """
-    name = encoding if encoding is not None else path.name.removesuffix(".tiktoken")
+    name = encoding if encoding is not None else what.removesuffix(".tiktoken")
     known = ENCODINGS.get(name)
     if known is None:
         raise TokenizerFormatError(
             f"{name!r} is not a known encoding, and a rank file has no pattern and no special tokens; pass encoding=, one of "
             + ", ".join(ENCODINGS)
         )
-    return from_ranks(read_ranks(read_bytes(path), path.name), known, path.name)
+    return from_ranks(read_ranks(data, what), known, what)
 
 
 def read_ranks(data: bytes, what: str) -> dict[bytes, int]:
@@ -150,4 +148,4 @@ def from_ranks(ranks: dict[bytes, int], encoding: Encoding, what: str) -> Tokeni
     make_encode = partial(
         make_rank_encode, ranks, encoding.pattern, encoding.special, nfc=encoding.nfc
     )
-    return Tokenizer("tiktoken", vocabulary, make_encode, encoding.eos)
+    return Tokenizer("tiktoken", vocabulary, make_encode)

@@ -5,23 +5,111 @@ is encoded, so a program that only decodes (a chat UI, a bridge) never loads mer
 Unicode classes.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from ..decode.detokenizer import Detokenizer
 from ..decode.rules import TRANSFORMERS_CLEAN_UP, clean_up
-from ..decode.vocabulary import Vocabulary
+from ..decode.vocabulary import Vocabulary, as_id, id_set
 from ..errors import VocabularyError
+from .text_stream import Chunk, TextStream
+
+if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
+    class Options(TypedDict, total=False):
+        """The options of `Detokenizer`."""
+
+        skip_special_tokens: bool
+        byte_fallback: str
+        errors: str
+        unknown: str
+        spans: bool
+        clean_up_tokenization_spaces: bool | None
+        spaces_between_special_tokens: bool
+
+
+# Names of tokens that end a text (llama.cpp's `src/llama-vocab.cpp`, `load`, "auto-detect special
+# tokens by text").
+ENDS = frozenset(
+    [
+        "<|eot_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|return|>",
+        "<|call|>",
+        "<|flush|>",
+        "<|calls|>",
+        "<end_of_turn>",
+        "<|endoftext|>",
+        "<|eom_id|>",
+        "<EOT>",
+        "_<EOT>",
+        "[EOT]",
+        "[EOS]",
+        "<|end_of_text|>",
+        "<end_of_utterance>",
+        "<eos>",
+        "<turn|>",
+        "<|tool_response>",
+        "[e~[",
+        "<｜end▁of▁sentence｜>",
+    ]
+)
+# llama.cpp counts every "</s>". In vocabularies made from web pages it may be the HTML tag that
+# ends struck-out text, so it counts only if it is a special token.
+END_OR_TAG = "</s>"
+
+# Tokens that begin a text, where no file names one.
+BEGINS = ("<s>", "<bos>", "<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "[CLS]")
+
+
+def inner_ends(ends: Iterable[str]) -> set[str]:
+    """Return those of a vocabulary's end tokens that end only a message, or nothing, because others
+    of them end the answer.
+
+    >>> inner_ends(["<|end|>", "<|return|>", "<|call|>"])
+    {'<|end|>'}
+    """
+    has = set(ends)
+    out = set()
+    if {"<|return|>", "<|call|>"} <= has or (
+        "<|flush|>" in has and has & {"<|call|>", "<|calls|>"}
+    ):
+        out.add("<|end|>")
+    if "<|tool_response>" in has:
+        out.add(END_OR_TAG)
+    return out & has
+
+
+def ends_by_name(special: Mapping[str, int]) -> set[int]:
+    """Return the ids of the special tokens that end a text.
+
+    >>> ends_by_name({"<s>": 1, "</s>": 2})
+    {2}
+    """
+    ends = (ENDS | {END_OR_TAG}) & set(special)
+    return {special[name] for name in ends - inner_ends(ends)}
+
 
 # text, add special tokens, parse special tokens → ids
 Encode = Callable[[str, bool, bool], list[int]]
+
+
+class Decodes(Protocol):
+    """An object that decodes ids."""
+
+    def decode(self, ids: list[int], /) -> str:
+        """Return the text of ids."""
+        ...
 
 
 class Tokenizer:
     """A vocabulary with an encoder, as `load_tokenizer` returns it. Threads may share one.
 
     `family` names the encoding algorithm: "byte_bpe", "sentencepiece", "unigram", "wordpiece" or
-    "tiktoken". `vocabulary` has the ids and the decoder rules. `eos_ids` are the end-of-text ids.
+    "tiktoken". `vocabulary` has the ids, the decoder rules and the end-of-text ids; `add_eos_id`
+    replaces it. `bos_id` is the id that begins a text, None if the files name none.
 
     >>> import json, tempfile, pathlib
     >>> from detok_py.tokenizers import load_tokenizer
@@ -34,32 +122,80 @@ class Tokenizer:
     ([3, 2, 3], 'Hi Hi', 'byte_bpe')
     """
 
-    __slots__ = ("_encode", "_eos", "_make_encode", "_whole_runs", "family", "vocabulary")
+    __slots__ = (
+        "_encode",
+        "_eos",
+        "_ids",
+        "_make_encode",
+        "_piece_of",
+        "_whole_runs",
+        "bos_id",
+        "family",
+        "vocabulary",
+    )
 
     def __init__(
         self,
         family: str,
         vocabulary: Vocabulary,
         make_encode: Callable[[], Encode],
-        eos_ids: Iterable[int] = (),
+        eos_ids: Mapping[int, str] | None = None,
         *,
         whole_runs: bool = False,
+        bos_id: int | None = None,
+        piece_of: Callable[[int], str | None] | None = None,
     ) -> None:
         self.family = family
-        self.vocabulary = vocabulary
+        # The end-of-text ids, each with where it comes from.
+        self._eos = dict(eos_ids or dict.fromkeys(vocabulary.eos_ids, "its encoding"))
+        self.vocabulary = vocabulary.with_eos_ids(self._eos)
         self._make_encode = make_encode
         self._encode: Encode | None = None
-        self._eos = frozenset(eos_ids) | vocabulary.eos_ids
+        self.bos_id = bos_id
+        self._piece_of = piece_of
+        self._ids: dict[str, int] | None = None
         # Hugging Face decodes a run of byte tokens as a unit; llama.cpp and tiktoken emit bytes.
         self._whole_runs = whole_runs
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> dict[str, object]:
         # The encoder is created again where it is needed.
-        given = (self.family, self.vocabulary, self._make_encode, self._eos, self._whole_runs)
-        return _restored, given
+        return {name: getattr(self, name) for name in self.__slots__ if name != "_encode"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._encode = None
 
     def __repr__(self) -> str:
-        return f"<Tokenizer {self.family}, {len(self.vocabulary)} tokens>"
+        ends = sorted(self.eos_ids)
+        return f"<Tokenizer {self.family}, {len(self)} tokens, ends of text {ends}>"
+
+    def __len__(self) -> int:
+        """Return the size of the vocabulary."""
+        return len(self.vocabulary)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """Return a token as its file spells it, None for an id that has no token.
+
+        Tokens of rank files are bytes: the text of such a token, None if it is not UTF-8.
+        """
+        i = as_id(token_id)
+        if i not in self.vocabulary:
+            return None
+        return self._text_of(i) if self._piece_of is None else self._piece_of(i)
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the lowest id of a token that its file spells so, None if there is none."""
+        if self._ids is None:
+            pieces = [(self.id_to_token(i), i) for i in self.vocabulary]
+            self._ids = {piece: i for piece, i in reversed(pieces) if piece is not None}
+        return self._ids.get(token)
+
+    def _text_of(self, token_id: int) -> str | None:
+        try:
+            return self.vocabulary.token_bytes(token_id).decode()
+        except UnicodeDecodeError:
+            return None
 
     def encode(
         self, text: str, *, add_special_tokens: bool = False, parse_special: bool = True
@@ -104,33 +240,61 @@ class Tokenizer:
             byte_fallback="hf" if self._whole_runs else "utf8",
             unknown=unknown,
         )
-        text = detokenizer.feed([ids] if isinstance(ids, int) else ids) + detokenizer.flush()
+        try:
+            iter(ids)  # type: ignore[arg-type]
+        except TypeError:  # one id: an int, or a tensor without dimensions
+            ids = [ids]  # type: ignore[list-item]
+        text = detokenizer.feed(ids) + detokenizer.flush()  # type: ignore[arg-type]
         return clean_up(text, TRANSFORMERS_CLEAN_UP) if clean_up_tokenization_spaces else text
 
-    def detokenizer(self, prompt_ids: Iterable[int] = (), **options: Any) -> Detokenizer:
+    def detokenizer(
+        self, prompt_ids: Iterable[int] = (), **options: "Unpack[Options]"
+    ) -> Detokenizer:
         """Return a Detokenizer for this vocabulary; the options are those of `Detokenizer`."""
         return Detokenizer(self.vocabulary, prompt_ids, **options)
+
+    def stream(
+        self,
+        chunks: Iterable[Chunk] | AsyncIterable[Chunk],
+        prompt_ids: Iterable[int] = (),
+        **options: "Unpack[Options]",
+    ) -> TextStream:
+        """Return the text of an iterable, or async iterable, of ids, lists of ids, or bytes.
+
+        Loop over it with `for` or `async for`: each item is text that has become certain, and the
+        last is what was held at the end. `prompt_ids` and the options are those of `Detokenizer`.
+
+        >>> from detok_py.tokenizers import load_tokenizer
+        >>> pieces = {"ĠHi": 0, "ð": 1, "Ł": 2, "ĺĢ": 3}
+        >>> model = {"type": "BPE", "vocab": pieces, "merges": []}
+        >>> tokenizer = load_tokenizer({"model": model, "decoder": {"type": "ByteLevel"}})
+        >>> list(tokenizer.stream([0, 1, 2, 3])), list(tokenizer.stream([[0, 1], [2, 3, 1]]))
+        ([' Hi', '😀'], [' Hi', '😀', '\ufffd'])
+        """
+        prompt = list(prompt_ids)
+        return TextStream(chunks, lambda: self.detokenizer(prompt, **options))
 
     @property
     def eos_ids(self) -> frozenset[int]:
         """The end-of-text ids: those of the files and those of `add_eos_id`."""
-        return self._eos
+        return self.vocabulary.eos_ids
+
+    @property
+    def eos_sources(self) -> dict[int, str]:
+        """Where each end-of-text id comes from: a file and its key, "its name" if no file says which
+        tokens end a text, "its encoding" for a rank file, "add_eos_id".
+        """
+        return dict(self._eos)
 
     def add_eos_id(self, token_id: int) -> None:
-        """Add an end-of-text id. Raises VocabularyError if it is not in the vocabulary."""
-        self.vocabulary.token_bytes(token_id)
-        self._eos |= {token_id}
+        """Add an end-of-text id, for streams that are made from now on. Raises VocabularyError if it
+        is not in the vocabulary.
+        """
+        (token_id,) = id_set([token_id], "token_id")
+        self.vocabulary.stored_bytes(token_id)
+        self._eos = {**self._eos, token_id: "add_eos_id"}
+        self.vocabulary = self.vocabulary.with_eos_ids(self._eos)
 
     def is_eos(self, token_id: int) -> bool:
         """Return whether an id is an end-of-text id."""
-        return token_id in self._eos
-
-
-def _restored(
-    family: str,
-    vocabulary: Vocabulary,
-    make_encode: Callable[[], Encode],
-    eos_ids: frozenset[int],
-    whole_runs: bool,
-) -> Tokenizer:
-    return Tokenizer(family, vocabulary, make_encode, eos_ids, whole_runs=whole_runs)
+        return as_id(token_id) in self.vocabulary.eos_ids

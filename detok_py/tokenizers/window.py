@@ -21,6 +21,7 @@ from ..decode.stage import common
 from ..decode.utf8 import ended
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError
+from .tokenizer import Decodes
 
 REPLACEMENT = "\ufffd"
 MAX_WINDOW = 16  # ids behind the context that are decoded again, at most
@@ -49,7 +50,7 @@ class IncrementalDetokenizer:
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: Decodes,
         prompt_ids: Iterable[int] = (),
         *,
         skip_special_tokens: bool | None = None,
@@ -69,6 +70,10 @@ class IncrementalDetokenizer:
                 _asker(tokenizer, skip_special_tokens), prompt, _held_limit(tokenizer)
             )
         self.exact = chain is not None and self._stream.exact
+
+    def __repr__(self) -> str:
+        kind = "exact" if self.exact else "late"
+        return f"<IncrementalDetokenizer {kind}, held {self.held!r}>"
 
     @property
     def held(self) -> bytes:

@@ -4,6 +4,7 @@ import argparse
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,20 @@ def test_every_command_has_help(name, capsys):
         cli.main([name, "--help"])
     assert ended.value.code == 0
     assert f"usage: detok {name}" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_needs_no_package_of_an_extra(name):
+    """-S leaves site-packages out."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "detok_py", name, "--help"],
+        cwd=Path(cli.__file__).parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"usage: detok {name}" in done.stdout
 
 
 def test_the_exit_code_is_that_of_the_subcommand(monkeypatch):

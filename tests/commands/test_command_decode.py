@@ -74,6 +74,16 @@ def test_decodes_ids_up_to_the_end_of_text(packed: str) -> None:
     assert decode(b"0 1\n2\t4 3 0", "--ids", "--vocabulary", packed) == (0, "Hi 😀!", "")
 
 
+@pytest.mark.parametrize("ids", [b"0 1 2 4 3 0", b"[0, 1, 2, 4, 3, 0]\n", b"[0,1,\n2,4]"])
+def test_the_file_comes_as_in_encode_and_the_ids_as_encode_writes_them(
+    packed: str, ids: bytes
+) -> None:
+    for options in ([packed], ["--ids", packed], ["--tokenizer", packed]):
+        assert decode(ids, *options) == (0, "Hi 😀!", "")
+    code, _, error = decode(b"", packed, "--tokenizer", packed)
+    assert (code, "two tokenizers were given" in error) == (2, True)
+
+
 def test_an_unknown_id_is_an_error_after_the_text_before_it(packed: str) -> None:
     code, text, error = decode(b"0 4 99 0", "--ids", "--tokenizer", packed)
     assert (code, text) == (2, "Hi!")
@@ -96,8 +106,8 @@ def test_strict_refuses_invalid_utf8() -> None:
 @pytest.mark.parametrize(
     ("options", "way_out"),
     [
-        (["--ids"], "--tokenizer FILE"),
-        (["--show-special"], "add --ids"),
+        (["--ids"], "pass its FILE"),
+        (["--show-special"], "add the tokenizer's FILE"),
         (["--thinking"], "--think strip"),
         (["--stop", ""], "leave it out"),
     ],

@@ -37,6 +37,20 @@ def test_encode_writes_ids(file, capsys):
     ) == tokenizer.encode("the<|end|>", parse_special=False)
 
 
+def test_every_command_takes_the_file_by_place_or_by_name(file, tmp_path, capsys, monkeypatch):
+    by_place = out_of(capsys, "encode", file, "the cat")
+    for name in ("--tokenizer", "--vocabulary"):
+        assert out_of(capsys, "encode", name, file, "the cat") == by_place
+        assert out_of(capsys, "encode", "the cat", name, file) == by_place
+        assert out_of(capsys, "tokens", name, file) == out_of(capsys, "tokens", file)
+        out_of(capsys, "pack", name, file, "-o", tmp_path / (name + ".detok"))
+        assert main(["pack", str(file), name, str(file)]) == 2
+        assert "two tokenizers were given" in capsys.readouterr().err
+    for command in ("encode", "tokens", "pack"):
+        assert main([command]) == 2
+        assert "pass its FILE" in capsys.readouterr().err
+
+
 def test_encode_reads_all_of_stdin_unchanged(file, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", Stdin(" é\r\n".encode()))
     assert json.loads(out_of(capsys, "encode", file, "--json")) == load_tokenizer(file).encode(
@@ -68,8 +82,8 @@ def test_tokens_shows_where_a_character_is_split(file, capsys):
 def test_tokens_of_a_vocabulary_can_be_filtered(file, capsys):
     assert len(out_of(capsys, "tokens", file).splitlines()) == len(load_tokenizer(file).vocabulary)
     assert [
-        line.split()[-1] for line in out_of(capsys, "tokens", file, "--special").splitlines()
-    ] == ["special"]
+        line.split()[-4:] for line in out_of(capsys, "tokens", file, "--special").splitlines()
+    ] == [["special", "end", "of", "text"]]
     assert all(" part " in line for line in out_of(capsys, "tokens", file, "--split").splitlines())
     assert "'\\n'" in out_of(capsys, "tokens", file, "--ids", 10)
 

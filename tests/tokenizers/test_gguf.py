@@ -132,10 +132,27 @@ def test_an_empty_token_has_the_name_that_llama_cpp_gives_it():
     )
 
 
-def test_tokens_without_types_are_all_normal():
+def test_without_types_byte_tokens_are_known_by_name():
     values = llama_values()
     del values["tokenizer.ggml.token_type"]
-    assert load(values).vocabulary.token_bytes(3) == b"<0x00>"
+    tokenizer = load(values)
+    assert [tokenizer.vocabulary.token_bytes(3 + byte) for byte in range(256)] == [
+        bytes([byte]) for byte in range(256)
+    ]
+    assert tokenizer.decode([3 + byte for byte in "é🚀".encode()]) == "é🚀"
+    assert tokenizer.vocabulary.token_bytes(len(spm_vocab()) + 1) == b"<0x41>b"
+    values = gpt2_values(("<0x41>",), (NORMAL,))
+    del values["tokenizer.ggml.token_type"]
+    assert load(values).decode([len(byte_level()["model"]["vocab"])]) == "<0x41>"
+
+
+@pytest.mark.parametrize("pre", [(STRING, "made-up"), (U32, 7)])
+def test_an_unknown_pre_tokenizer_is_missed_only_by_encode(pre):
+    tokenizer, known = load(gpt2_values(pre=pre)), load(gpt2_values())
+    assert tokenizer.vocabulary.sha256 == known.vocabulary.sha256
+    assert tokenizer.decode(known.encode("the cat 😀")) == "the cat 😀"
+    with pytest.raises(TokenizerFormatError, match=r"not encoded: .*(made-up|7)"):
+        tokenizer.encode("the")
 
 
 def test_tokens_that_look_like_the_end_of_a_text_end_it_whatever_the_file_says():
@@ -144,6 +161,8 @@ def test_tokens_that_look_like_the_end_of_a_text_end_it_whatever_the_file_says()
     first = len(tokenizer.vocabulary) - 5
     assert tokenizer.eos_ids == {5, first, first + 1, first + 2, first + 3}
     assert tokenizer.vocabulary.special_ids == {first, first + 1, first + 2, first + 3}
+    assert tokenizer.eos_sources[5] == '"tokenizer.ggml.eos_token_id" of x.gguf'
+    assert tokenizer.eos_sources[first + 1] == "its name"
 
 
 @pytest.mark.parametrize(("kind", "ends"), [(NORMAL, False), (CONTROL, True)])
@@ -267,8 +286,6 @@ def test_a_header_that_promises_what_the_file_has_not_is_refused(data, says):
         (llama_values(token_type=(ARRAY, (I32, [1]))), "1 numbers"),
         (llama_values(token_type=(ARRAY, (F32, [1.0] * 300))), "type 'f'"),
         (gpt2_values(("<0xZZ>", "x"), (BYTE, CONTROL)), "of type byte"),
-        (gpt2_values(pre=(STRING, "no-such-thing")), "'no-such-thing' is not supported"),
-        (gpt2_values(pre=(U32, 1)), "not supported"),
     ],
 )
 def test_a_vocabulary_that_is_not_one_is_refused_and_named(values, says):

@@ -1,6 +1,8 @@
 """Tokenizer files of every format: what is read, encoded, decoded and refused."""
 
+import io
 import json
+import math
 import pickle
 import re
 import sys
@@ -28,6 +30,7 @@ from small_tokenizers import (
 )  # fmt: skip
 
 import detok_py
+from detok_py import ChatStream, Vocabulary
 from detok_py.errors import TokenizerFormatError, VocabularyError
 from detok_py.tokenizers import Tokenizer, load_tokenizer
 from detok_py.tokenizers.hf_json import number_added, parse, read_merges
@@ -152,6 +155,94 @@ def test_a_folder_adds_the_added_tokens_of_its_other_files(tmp_path: Path):
     assert tokenizer.vocabulary.special_ids == {size - 2, size - 1, size + 1}
 
 
+# Bytes, file objects and mappings
+# --------------------------------------------------------------------------------------------------
+
+
+class Pipe(io.BytesIO):
+    """A file that can be read once."""
+
+    def seekable(self):
+        return False
+
+    def seek(self, *place):
+        raise io.UnsupportedOperation
+
+    tell = seek
+
+
+FILES = {
+    "tokenizer.json": json.dumps(byte_level()).encode(),
+    "spm.json": json.dumps(sentencepiece()).encode(),
+    "x.gguf": gguf(llama_values()),
+    "tekken.json": json.dumps(tekken()).encode(),
+    "gpt2.tiktoken": rank_file(),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_bytes_and_file_objects_are_the_tokenizer_of_the_file(name, tmp_path: Path):
+    file, data = tmp_path / name, FILES[name]
+    file.write_bytes(data)
+    expected = load_tokenizer(file)
+    encoding = "gpt2" if name.endswith(".tiktoken") else None
+    behind = io.BytesIO(b"before" + data)
+    behind.seek(6)
+    for source in (
+        data, bytearray(data), memoryview(data), io.BytesIO(data), Pipe(data), behind, {name: data}, {name: io.BytesIO(data)}
+    ):  # fmt: skip
+        if isinstance(source, dict) and name == "spm.json":
+            continue  # no name by which a folder's tokenizer is known
+        tokenizer = load_tokenizer(source, encoding)
+        assert tokenizer.vocabulary.sha256 == expected.vocabulary.sha256
+        assert tokenizer.family == expected.family
+        assert tokenizer.encode("the cat 😀") == expected.encode("the cat 😀")
+    with file.open("rb") as opened:
+        assert load_tokenizer(opened).vocabulary.sha256 == expected.vocabulary.sha256
+        assert not opened.closed
+
+
+def test_a_mapping_of_files_is_read_as_their_folder(tmp_path: Path):
+    files = {
+        "tokenizer.json": byte_level(),
+        "generation_config.json": {"eos_token_id": 5},
+        "tokenizer_config.json": {"added_tokens_decoder": {"280": added("<new>", 280)}},
+        "model.safetensors": {},
+    }
+    for name, document in files.items():
+        write(tmp_path, document, name)
+    contents = {name: json.dumps(document).encode() for name, document in files.items()}
+    ours, expected = load_tokenizer(contents), load_tokenizer(tmp_path)
+    assert ours.vocabulary.sha256 == expected.vocabulary.sha256
+    assert ours.eos_ids == {5}
+    assert ours.encode("<new>") == expected.encode("<new>") == [280]
+
+
+def test_a_document_that_is_parsed_already_is_read_as_its_file():
+    for document in (byte_level(), sentencepiece(), unigram(), tekken()):
+        data = json.dumps(document).encode()
+        ours, expected = load_tokenizer(document), load_tokenizer(data)
+        assert ours.vocabulary.sha256 == expected.vocabulary.sha256
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "says"),
+    [
+        (None, TypeError, "a path, bytes, a binary file or a mapping, not NoneType"),
+        (5, TypeError, "not int"),
+        (io.StringIO("{}"), TypeError, "binary mode"),
+        ({"tokenizer.json": "text"}, TypeError, "not str"),
+        ({}, TokenizerFormatError, "the mapping has no tokenizer.json"),
+        ({"a.gguf": b"", "b.gguf": b""}, TokenizerFormatError, "found: a.gguf, b.gguf"),
+        (b"", TokenizerFormatError, "begins with b''"),
+        (rank_file(), TokenizerFormatError, "encoding="),
+    ],
+)
+def test_what_is_no_tokenizer_is_refused_in_one_sentence(source, error, says):
+    with pytest.raises(error, match=re.escape(says)):
+        load_tokenizer(source)
+
+
 # End-of-text ids
 # --------------------------------------------------------------------------------------------------
 
@@ -170,6 +261,9 @@ def test_a_folder_adds_the_added_tokens_of_its_other_files(tmp_path: Path):
         ("generation_config.json", {"eos_token_id": [100000]}, {100000}),
         ("generation_config.json", {"eos_token_id": -1}, set()),
         ("config.json", {"eos_token_id": 7}, {7}),
+        ("config.json", {"text_config": {"eos_token_id": [7, 8]}}, {7, 8}),
+        ("config.json", {"eos_token_id": 9, "text_config": {"eos_token_id": 7}}, {7, 9}),
+        ("config.json", {"text_config": 5}, {278}),
     ],
 )
 def test_other_files_of_the_folder_name_end_of_text_ids(name, content, ends, tmp_path: Path):
@@ -187,13 +281,76 @@ def test_the_end_of_text_ids_of_all_files_are_joined(tmp_path: Path):
 
 def test_add_eos_id_adds_an_end_of_text_id():
     tokenizer = tokenizer_of(byte_level())
-    assert not tokenizer.is_eos(278)
-    tokenizer.add_eos_id(278)
-    assert tokenizer.is_eos(278)
-    assert tokenizer.eos_ids == {278}
-    with pytest.raises(VocabularyError):
-        tokenizer.add_eos_id(10**6)
-    assert tokenizer.eos_ids == {278}
+    assert not tokenizer.is_eos(5)
+    tokenizer.add_eos_id(5)
+    assert tokenizer.is_eos(5)
+    assert tokenizer.eos_ids == {5, 278}
+    for wrong in (10**6, -1, True, "5", None):
+        with pytest.raises(VocabularyError):
+            tokenizer.add_eos_id(wrong)
+    assert tokenizer.eos_ids == {5, 278}
+
+
+def test_an_added_end_of_text_id_ends_an_answer_and_is_packed():
+    tokenizer = tokenizer_of(byte_level())
+    assert tokenizer.decode([5]) == tokenizer.vocabulary.token_bytes(5).decode()
+    tokenizer.add_eos_id(5)
+    chat = ChatStream(tokenizer.detokenizer())
+    assert chat.push(5) == []
+    assert chat.finish_reason == "eos"
+    assert Vocabulary.unpack(tokenizer.vocabulary.pack()).eos_ids == {5, 278}
+
+
+def test_an_end_of_text_id_of_a_file_ends_an_answer_even_beyond_the_vocabulary(tmp_path: Path):
+    """A model can have more rows than its tokenizer has tokens."""
+    write(tmp_path, byte_level())
+    write(tmp_path, {"eos_token_id": [100000]}, "generation_config.json")
+    tokenizer = load_tokenizer(tmp_path)
+    chat = ChatStream(tokenizer.detokenizer())
+    chat.push(100000)
+    assert chat.finish_reason == "eos"
+    assert Vocabulary.unpack(tokenizer.vocabulary.pack()).eos_ids == set()
+
+
+def test_a_tokenizer_json_alone_has_the_end_of_text_ids_that_are_known_by_name(tmp_path: Path):
+    names = ["<s>", "</s>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>"]
+    document = byte_level(
+        added_tokens=[added(name) for name in names] + [added("<eos>", special=False)]
+    )
+    tokenizer = load_tokenizer(write(tmp_path, document))
+    # "<|end|>" ends a message where "<|return|>" and "<|call|>" end the answer.
+    ends = {tokenizer.encode(name)[0] for name in ("</s>", "<|im_end|>", "<|return|>", "<|call|>")}
+    assert tokenizer.eos_ids == ends
+    assert set(tokenizer.eos_sources.values()) == {"its name"}
+    # A file that names them is believed, even if it names none.
+    write(tmp_path, {"eos_token_id": None}, "config.json")
+    assert load_tokenizer(tmp_path).eos_ids == set()
+
+
+def test_each_end_of_text_id_says_where_it_comes_from(tmp_path: Path):
+    write(tmp_path, byte_level())
+    write(tmp_path, {"eos_token": "<|end|>"}, "tokenizer_config.json")
+    write(tmp_path, {"text_config": {"eos_token_id": [1, 278]}}, "config.json")
+    tokenizer = load_tokenizer(tmp_path)
+    tokenizer.add_eos_id(2)
+    assert tokenizer.eos_sources == {
+        278: "eos_token of tokenizer_config.json",
+        1: "text_config.eos_token_id of config.json",
+        2: "add_eos_id",
+    }
+    (tmp_path / "gpt2.tiktoken").write_bytes(rank_file())
+    assert set(load_tokenizer(tmp_path / "gpt2.tiktoken").eos_sources.values()) == {"its encoding"}
+
+
+def test_infinity_in_config_json_is_read_as_python_writes_it(tmp_path: Path):
+    write(tmp_path, byte_level())
+    write(
+        tmp_path,
+        {"time_step_limit": [0.0, math.inf], "x": math.nan, "eos_token_id": 3},
+        "config.json",
+    )
+    assert "Infinity" in (tmp_path / "config.json").read_text(encoding="utf-8")
+    assert load_tokenizer(tmp_path).eos_ids == {3}
 
 
 @pytest.mark.parametrize(
@@ -314,34 +471,10 @@ def with_model(**changes):
     ("document", "says"),
     [
         (byte_level(decoder={"type": "Rot13"}), "Rot13"),
-        (byte_level(pre_tokenizer={"type": "Rot13"}), "Rot13"),
-        (
-            byte_level(
-                pre_tokenizer={
-                    "type": "Sequence",
-                    "pretokenizers": [{"type": "Digits"}, {"type": "Rot13"}],
-                }
-            ),
-            "Rot13",
-        ),
         (byte_level(normalizer={"type": "Rot13"}), "Rot13"),
-        (byte_level(post_processor={"type": "Rot13"}), "Rot13"),
         (byte_level(normalizer=[]), "normalizer"),
         (byte_level(decoder={"kind": "ByteLevel"}), "decoder"),
         (byte_level(pre_tokenizer={"type": "Sequence"}), "Sequence"),
-        (
-            byte_level(
-                pre_tokenizer={
-                    "type": "Split",
-                    "pattern": {"Regex": "(a|aa)+$"},
-                    "behavior": "Isolated",
-                    "invert": False,
-                }
-            ),
-            "(a|aa)+$",
-        ),
-        (with_model(type="WordLevel"), "WordLevel"),
-        (with_model(dropout=0.1), "dropout"),
         (with_model(vocab=[]), "a list"),
         (with_model(vocab={"a": -1}), "-1"),
         (with_model(vocab={"a": 1.0}), "1.0"),
@@ -350,13 +483,6 @@ def with_model(**changes):
         (with_model(vocab={"a": 2**31}), "2147483648"),
         (with_model(vocab={"a": 1, "b": 1}), "belongs to both"),
         (with_model(vocab={"a" * 70000: 1}), "70000 characters"),
-        (with_model(merges={"a": 1}), "an object"),
-        (with_model(merges=["ab"]), "merge 0"),
-        (with_model(merges=["a b c"]), "merge 0"),
-        (with_model(merges=["a b", ["a", "b"]]), "merge 0"),
-        (with_model(merges=[["a"]]), "merge 0"),
-        (with_model(merges=[["a", 1]]), "merge 0"),
-        (with_model(merges=[1]), "merge 0"),
         (byte_level(added_tokens={}), "added_tokens"),
         (byte_level(added_tokens=[{"id": 1}]), "added token"),
         (byte_level(added_tokens=[added("x") | {"special": 1}]), '"special"'),
@@ -373,6 +499,57 @@ def with_model(**changes):
 def test_a_fault_is_named_at_load(document, says):
     with pytest.raises(TokenizerFormatError, match=re.escape(says)):
         tokenizer_of(document)
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        (byte_level(pre_tokenizer={"type": "Rot13"}), "Rot13"),
+        (
+            byte_level(
+                pre_tokenizer={
+                    "type": "Sequence",
+                    "pretokenizers": [{"type": "Digits"}, {"type": "Rot13"}],
+                }
+            ),
+            "Rot13",
+        ),
+        (byte_level(post_processor={"type": "Rot13"}), "Rot13"),
+        (
+            byte_level(
+                pre_tokenizer={
+                    "type": "Split",
+                    "pattern": {"Regex": "(a|aa)+$"},
+                    "behavior": "Isolated",
+                    "invert": False,
+                }
+            ),
+            "(a|aa)+$",
+        ),
+        (with_model(type="WordLevel"), "WordLevel"),
+        (with_model(dropout=0.1), "dropout"),
+        (with_model(merges={"a": 1}), "an object"),
+        (with_model(merges=["ab"]), "merge 0"),
+        (with_model(merges=["a b c"]), "merge 0"),
+        (with_model(merges=["a b", ["a", "b"]]), "merge 0"),
+        (with_model(merges=[["a"]]), "merge 0"),
+        (with_model(merges=[["a", 1]]), "merge 0"),
+        (with_model(merges=[1]), "merge 0"),
+        (
+            byte_level(normalizer={"type": "Rot13"}, added_tokens=[added("<|end|>")]),
+            "Rot13",
+        ),
+    ],
+)
+def test_what_only_encoding_needs_is_named_when_a_text_is_encoded(document, says):
+    tokenizer = tokenizer_of(document)
+    ids = BYTE_LEVEL.encode("the cat 😀<|end|>")
+    assert tokenizer.vocabulary.token_bytes(0) == BYTE_LEVEL.vocabulary.token_bytes(0)
+    assert tokenizer.decode(ids) == BYTE_LEVEL.decode(ids)
+    with pytest.raises(
+        TokenizerFormatError, match=r"decoded, but not encoded: .*" + re.escape(says)
+    ):
+        tokenizer.encode("the cat")
 
 
 @pytest.mark.parametrize("score", [b"1e999", b"-1e999", b"1" + b"0" * 400])
@@ -401,8 +578,8 @@ def test_a_merge_with_an_unknown_token_is_refused_at_the_first_encode():
 
 
 def test_both_forms_of_merges_are_read():
-    assert read_merges(["a b"], "x") == read_merges([["a", "b"]], "x") == [("a", "b")]
-    assert read_merges([], "x") == read_merges(None, "x") == []
+    assert read_merges(["a b"]) == read_merges([["a", "b"]]) == [("a", "b")]
+    assert read_merges([]) == read_merges(None) == []
 
 
 @pytest.mark.parametrize("make", [unigram, byte_level, wordpiece])

@@ -184,6 +184,50 @@ def test_long_random_texts_encode_alike(make):
         assert ours.encode(text) == theirs.encode(text, add_special_tokens=False).ids
 
 
+DECODERS = [
+    {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+    {"type": "ByteFallback"},
+    {"type": "Fuse"},
+    {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+    {"type": "WordPiece", "prefix": "##", "cleanup": True},
+    {"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": True},
+    {"type": "BPEDecoder", "suffix": "</w>"},
+    {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+]
+PIECES = [
+    "▁a", "a", "##b", "n't", "<pad>", "|", "do</w>", " ", "Ġx", "<0xE4>", "<0xBD>", "<0xA0>", "é",
+    ".", " '", "Ã", "©", "not</w>", "</w>",
+]  # fmt: skip
+
+
+@given(
+    st.lists(st.sampled_from(DECODERS), min_size=1, max_size=4),
+    st.lists(st.lists(st.integers(0, len(PIECES) - 1), max_size=5), min_size=5, max_size=5),
+)
+def test_every_order_of_decoders_that_loads_decodes_alike(order, texts):
+    """Model and pre-tokenizer don't matter: this one is of words, and can only decode."""
+    document = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "pre_tokenizer": None, "post_processor": None, "decoder": {"type": "Sequence", "decoders": order},
+        "model": {"type": "WordLevel", "vocab": {piece: i for i, piece in enumerate(PIECES)}, "unk_token": "a"},
+    }  # fmt: skip
+    data = json.dumps(document)
+    try:
+        ours = parse(data.encode())
+    except TokenizerFormatError:
+        return
+    theirs = tokenizers.Tokenizer.from_str(data)
+    for ids in texts:
+        try:
+            expected = theirs.decode(ids)
+        except BaseException as error:  # it panics, which is no Exception
+            if type(error).__name__ != "PanicException":
+                raise
+            continue
+        assert ours.decode(ids) == expected
+
+
 def test_files_that_tokenizers_refuses_are_refused():
     for document in (
         byte_level(model={"type": "BPE", "vocab": {"a": -1}, "merges": []}),

@@ -1,0 +1,143 @@
+"""The stream of a chat completion (openai-python, or its JSON) as deltas of a ChatStream.
+
+In: chunks of `client.chat.completions.create(stream=True)`, sync or async: objects or dicts. Out:
+`Delta`s, with stops, reasoning tags, tool-call tags and artifacts found in any chunking. `TextStage`
+is what lets a ChatStream take text. openai is not needed to import it.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from typing import Any
+
+from ..decode.channels import REASONING, Delta
+from ..decode.chat import ChatStream
+from ..decode.utf8 import ended
+
+
+class TextStage:
+    """Text that is text already, as the first stage of a ChatStream.
+
+    A string of JSON can be cut between the halves of a surrogate pair. So one half at the end of a
+    chunk is held, and joined with the other; a half without its other is U+FFFD. All other text is
+    certain at once.
+
+    >>> chat = ChatStream(TextStage(), stop=["STOP"])
+    >>> [tuple(delta) for delta in chat.feed("<think>hm</thi") + chat.feed("nk>so \\ud83d") + chat.feed("\\ude00ST")]
+    [('reasoning', 'hm'), ('content', 'so '), ('content', '😀')]
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def __repr__(self) -> str:
+        return f"<TextStage, held {self.held!r}>"
+
+    def reset(self) -> None:
+        """Forget everything and begin a new text."""
+        self.held = ""
+        self._ended = False
+
+    def feed(self, text: str) -> str:
+        """Take text; return what is certain of it."""
+        if not isinstance(text, str):
+            raise TypeError(f"TextStage takes str, not {type(text).__name__}")
+        if self._ended and text:
+            ended("feeding it")
+        text = self.held + text
+        cut = len(text) - ("\ud800" <= text[-1:] <= "\udbff")
+        self.held = text[cut:]
+        return joined(text[:cut])
+
+    def flush(self) -> str:
+        """End the text; return what half a pair becomes."""
+        text, self.held, self._ended = joined(self.held), "", True
+        return text
+
+    def save(self) -> tuple[str, bool]:
+        """Return the state."""
+        return self.held, self._ended
+
+    def load(self, state: tuple[str, bool]) -> None:
+        """Take a state that `save` returned."""
+        self.held, self._ended = state
+
+    def copy(self) -> "TextStage":
+        """Return an independent stage in the same state."""
+        other = TextStage()
+        other.load(self.save())
+        return other
+
+
+def joined(text: str) -> str:
+    """Return text with its surrogate pairs joined, and U+FFFD for halves without their other.
+
+    >>> joined("a\\ud83d\\ude00\\ude00")
+    'a😀�'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+class ChatDeltas:
+    """The deltas of one answer of a chat completion: loop over it with `for` or `async for`.
+
+    `index` is the choice that is read, and the options are those of `ChatStream`. Reasoning that
+    the server has in a field of its own (`reasoning_content`, `reasoning`) is a delta of that
+    channel; what it sends there is not searched for tags or stops. Tool calls that the server has
+    parsed (`delta.tool_calls`) are not read: take them from the chunks. `chat` is the ChatStream;
+    `finish_reason` is its own, or else the server's.
+    """
+
+    def __init__(
+        self, chunks: Iterable[Any] | AsyncIterable[Any], *, index: int = 0, **options: Any
+    ) -> None:
+        self.chat = ChatStream(TextStage(), **options)
+        self._chunks: Any = chunks
+        self._thoughts = TextStage()
+        self._index = index
+        self._reason: str | None = None
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the answer ended, None before it has."""
+        return self.chat.finish_reason or self._reason
+
+    def _feed(self, chunk: Any) -> list[Delta]:
+        out: list[Delta] = []
+        for choice in _get(chunk, "choices") or ():
+            if _get(choice, "index", 0) != self._index:
+                continue
+            self._reason = _get(choice, "finish_reason") or self._reason
+            delta = _get(choice, "delta")
+            thought = _get(delta, "reasoning_content") or _get(delta, "reasoning")
+            if thought and self.chat.finish_reason is None:
+                out += _reasoning(self._thoughts.feed(thought))
+            out += self.chat.feed(_get(delta, "content") or "")
+        return out
+
+    def _flush(self) -> list[Delta]:
+        return _reasoning(self._thoughts.flush()) + self.chat.flush()
+
+    def __iter__(self) -> Iterator[Delta]:
+        for chunk in self._chunks:
+            yield from self._feed(chunk)
+        yield from self._flush()
+
+    async def __aiter__(self) -> AsyncIterator[Delta]:
+        async for chunk in self._chunks:
+            for delta in self._feed(chunk):
+                yield delta
+        for delta in self._flush():
+            yield delta
+
+
+def _reasoning(text: str) -> list[Delta]:
+    return [Delta(REASONING, text)] if text else []
+
+
+def _get(value: Any, name: str, default: Any = None) -> Any:
+    if isinstance(value, dict):
+        return value.get(name, default)
+    return getattr(value, name, default)

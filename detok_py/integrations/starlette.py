@@ -1,0 +1,39 @@
+"""In the place of Starlette's and FastAPI's `StreamingResponse`, for ids instead of text.
+
+In: a tokenizer, and an iterable or async iterable of ids, lists of ids, or bytes. Out: a response
+whose chunks are whole characters of UTF-8, each sent as soon as it is certain.
+"""
+
+from collections.abc import AsyncIterable, Iterable, Mapping
+from typing import Any
+
+from starlette.background import BackgroundTask
+from starlette.responses import StreamingResponse as TextResponse
+
+from ..tokenizers.text_stream import Chunk
+from ..tokenizers.tokenizer import Tokenizer
+
+
+class StreamingResponse(TextResponse):
+    """A response with the text of `tokenizer.stream(chunks, …)`.
+
+    `status_code`, `headers`, `media_type` (text/plain) and `background` are Starlette's; further
+    options are those of `Tokenizer.stream`. Chunks that come synchronously are read in a thread.
+    """
+
+    media_type = "text/plain"
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        chunks: Iterable[Chunk] | AsyncIterable[Chunk],
+        status_code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        media_type: str | None = None,
+        background: BackgroundTask | None = None,
+        **options: Any,
+    ) -> None:
+        text = tokenizer.stream(chunks, **options)
+        # Starlette takes whatever has `__aiter__` as asynchronous, and would wait in its loop.
+        content = text if hasattr(chunks, "__aiter__") else iter(text)
+        super().__init__(content, status_code, headers, media_type, background)

@@ -1,0 +1,142 @@
+"""In the place of transformers' `TextStreamer` and its kin (`generation/streamers.py`).
+
+In: what `generate(streamer=…)` puts: first the prompt's ids, then each new one. Out: text, as soon
+as it is certain, to `on_finalized_text`. Written from transformers' documented interface;
+transformers is not needed to import it.
+
+TextStreamer waits for a space or a line's end and decodes the whole line at each token. These wait
+only for what can still change.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from queue import Queue
+from types import SimpleNamespace
+from typing import Any
+
+from ..tokenizers.window import IncrementalDetokenizer
+
+
+class TextStreamer:
+    """`put` and `end`, called by `generate`; prints the text.
+
+    With `skip_prompt` the prompt is not shown, but it is known: a space between it and the answer
+    is kept, and a character that began in it is completed. `decode_kwargs` are those of the
+    tokenizer's `decode`.
+    """
+
+    def __init__(self, tokenizer: Any, skip_prompt: bool = False, **decode_kwargs: Any) -> None:
+        self.tokenizer = tokenizer
+        self.skip_prompt = skip_prompt
+        self.decode_kwargs = decode_kwargs
+        self._stream: IncrementalDetokenizer | None = None
+
+    def _begin(self, prompt_ids: list[int]) -> IncrementalDetokenizer:
+        options = dict(self.decode_kwargs)
+        skip = options.pop("skip_special_tokens", None)
+        if not options:
+            return IncrementalDetokenizer(self.tokenizer, prompt_ids, skip_special_tokens=skip)
+        # Options that only the tokenizer itself knows: it is asked with them.
+        tokenizer, given = self.tokenizer, self.decode_kwargs
+        asked = SimpleNamespace(decode=lambda ids: str(tokenizer.decode(ids, **given)))
+        return IncrementalDetokenizer(asked, prompt_ids)
+
+    def put(self, value: Any) -> None:
+        """Take ids, as a tensor or a list; a batch of one is allowed, more raises ValueError."""
+        ids = value.tolist() if hasattr(value, "tolist") else value
+        ids = [ids] if isinstance(ids, int) else list(ids)
+        if ids and isinstance(ids[0], (list, tuple)):
+            if len(ids) > 1:
+                raise ValueError(
+                    f"{type(self).__name__} takes one answer, not a batch of {len(ids)}"
+                )
+            ids = list(ids[0])
+        if self._stream is None and self.skip_prompt:
+            self._stream = self._begin(ids)
+            return
+        if self._stream is None:
+            self._stream = self._begin([])
+        text = self._stream.feed(ids)
+        if text:
+            self.on_finalized_text(text)
+
+    def end(self) -> None:
+        """End the answer: what was held is shown. The next `put` begins another."""
+        text = self._stream.flush() if self._stream is not None else ""
+        self._stream = None
+        self.on_finalized_text(text, stream_end=True)
+
+    def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+        """Print the text, and a newline at the end. Override it to do something else."""
+        print(text, flush=True, end="\n" if stream_end else "")
+
+
+class TextIteratorStreamer(TextStreamer):
+    """The text as an iterator, for another thread than that of `generate`.
+
+    Waiting longer than `timeout` seconds for a text raises `queue.Empty`.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        skip_prompt: bool = False,
+        timeout: float | None = None,
+        **decode_kwargs: Any,
+    ) -> None:
+        super().__init__(tokenizer, skip_prompt, **decode_kwargs)
+        self.text_queue: Queue[str | None] = Queue()
+        self.stop_signal = None
+        self.timeout = timeout
+
+    def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+        """Put the text into the queue, and None at the end."""
+        if text:
+            self.text_queue.put(text, timeout=self.timeout)
+        if stream_end:
+            self.text_queue.put(self.stop_signal, timeout=self.timeout)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        value = self.text_queue.get(timeout=self.timeout)
+        if value is self.stop_signal:
+            raise StopIteration
+        return str(value)
+
+
+class AsyncTextIteratorStreamer(TextStreamer):
+    """The text as an asynchronous iterator of the running loop, while `generate` is in a thread.
+
+    Waiting longer than `timeout` seconds for a text raises TimeoutError.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        skip_prompt: bool = False,
+        timeout: float | None = None,
+        **decode_kwargs: Any,
+    ) -> None:
+        super().__init__(tokenizer, skip_prompt, **decode_kwargs)
+        self.text_queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self.stop_signal = None
+        self.timeout = timeout
+        self.loop = asyncio.get_running_loop()
+
+    def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+        """Put the text into the queue, and None at the end."""
+        if text:
+            self.loop.call_soon_threadsafe(self.text_queue.put_nowait, text)
+        if stream_end:
+            self.loop.call_soon_threadsafe(self.text_queue.put_nowait, self.stop_signal)
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self
+
+    async def __anext__(self) -> str:
+        value = await asyncio.wait_for(self.text_queue.get(), self.timeout)
+        if value is self.stop_signal:
+            raise StopAsyncIteration
+        return str(value)

@@ -1,0 +1,382 @@
+"""The drop-ins, beside the classes whose place they take where their packages are installed."""
+
+import asyncio
+import io
+import json
+import queue
+import threading
+from contextlib import redirect_stdout
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_tokenizers import FAMILIES
+
+from detok_py import load_tokenizer
+from detok_py.integrations import mlx_lm, openai, transformers
+from detok_py.integrations.tokenizers import DecodeStream
+
+pytestmark = pytest.mark.native
+
+IDS = st.lists(st.integers(0, 18) | st.integers(0, 275), max_size=10)
+TEXTS = st.lists(
+    st.sampled_from(["the", " cat", "and ", "é", "你", "😀", " ", "'s", "a.", "\n"]), max_size=6
+).map("".join)
+
+
+def rust(family):
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    return tokenizers.Tokenizer.from_str(json.dumps(FAMILIES[family]()))
+
+
+def known(tokenizer, ids):
+    return [i for i in ids if tokenizer.id_to_token(i) is not None]
+
+
+class Tensor:
+    """What `generate` puts: a shape and `tolist`."""
+
+    def __init__(self, value):
+        self.value = value
+        self.shape = (
+            (len(value), len(value[0])) if value and isinstance(value[0], list) else (len(value),)
+        )
+
+    def __getitem__(self, i):
+        return Tensor(self.value[i])
+
+    def tolist(self):
+        return self.value
+
+
+# tokenizers
+# --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_decode_stream_gives_the_text_of_decode(family):
+    tokenizer = rust(family)
+
+    @given(IDS, IDS, st.booleans())
+    def check(prompt, ids, skip):
+        prompt, ids = known(tokenizer, prompt), known(tokenizer, ids)
+        stream = DecodeStream([], skip)
+        texts = [stream.step(tokenizer, i) for i in ids] + [stream.flush()]
+        assert "" not in texts
+        expected = tokenizer.decode(ids, skip_special_tokens=skip)
+        assert "".join(text or "" for text in texts) == expected
+        whole = DecodeStream(skip_special_tokens=skip)
+        assert (whole.step(tokenizer, ids) or "") + (whole.flush() or "") == expected
+
+    check()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_decode_stream_gives_the_text_of_the_real_one_where_that_is_sound(family):
+    tokenizer = rust(family)
+    from tokenizers.decoders import DecodeStream as Real
+
+    @given(TEXTS)
+    def check(text):
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        real, ours = Real(skip_special_tokens=True), DecodeStream(skip_special_tokens=True)
+        theirs = "".join(real.step(tokenizer, i) or "" for i in ids)
+        mine = "".join(ours.step(tokenizer, i) or "" for i in ids) + (ours.flush() or "")
+        if theirs == tokenizer.decode(ids):
+            assert mine == theirs
+
+    check()
+
+
+def test_a_decode_stream_belongs_to_one_tokenizer():
+    one, other = load_tokenizer(FAMILIES["byte_bpe"]()), load_tokenizer(FAMILIES["unigram"]())
+    stream = DecodeStream()
+    assert stream.flush() is None
+    stream.step(one, 5)
+    with pytest.raises(ValueError, match="one tokenizer"):
+        stream.step(other, 5)
+
+
+# transformers
+# --------------------------------------------------------------------------------------------------
+
+
+class Collected(transformers.TextStreamer):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.texts = []
+
+    def on_finalized_text(self, text, stream_end=False):
+        self.texts.append(text)
+
+
+@given(st.sampled_from(sorted(FAMILIES)), IDS, IDS, st.booleans(), st.booleans())
+def test_a_text_streamer_shows_the_text_of_decode(family, prompt, ids, skip, clean):
+    tokenizer = rust(family)
+    prompt, ids = known(tokenizer, prompt), known(tokenizer, ids)
+    streamer = Collected(tokenizer, skip_special_tokens=skip)
+    for _ in range(2):  # the next `put` after `end` begins another answer
+        streamer.texts.clear()
+        streamer.put(Tensor([prompt]))
+        for i in ids:
+            streamer.put(Tensor([i]))
+        streamer.end()
+        expected = tokenizer.decode(prompt + ids, skip_special_tokens=skip)
+        assert "".join(streamer.texts) == expected
+
+
+def test_a_prompt_that_is_skipped_is_still_known():
+    tokenizer = load_tokenizer(FAMILIES["sentencepiece"]())
+    prompt, ids = tokenizer.encode("the"), tokenizer.encode("the cat")[1:]
+    streamer = Collected(tokenizer, skip_prompt=True)
+    streamer.put(Tensor([prompt]))
+    for i in ids:
+        streamer.put(Tensor([i]))
+    streamer.end()
+    assert "".join(streamer.texts) == " cat"
+
+
+def test_options_of_decode_reach_the_tokenizer():
+    class Tokenizer:
+        def decode(self, ids, skip_special_tokens=False, loud=False):
+            text = bytes(ids).decode("utf-8", "replace")
+            return text.upper() if loud else text
+
+    streamer = Collected(Tokenizer(), skip_special_tokens=True, loud=True)
+    streamer.put(list(b"ab"))
+    streamer.end()
+    assert "".join(streamer.texts) == "AB"
+    with pytest.raises(ValueError, match="not a batch of 2"):
+        streamer.put(Tensor([[1], [2]]))
+
+
+def test_a_text_streamer_prints():
+    tokenizer = load_tokenizer(FAMILIES["byte_bpe"]())
+    streamer = transformers.TextStreamer(tokenizer)
+    with redirect_stdout(io.StringIO()) as shown:
+        for i in tokenizer.encode("the cat 😀"):
+            streamer.put(Tensor([i]))
+        streamer.end()
+    assert shown.getvalue() == "the cat 😀\n"
+
+
+def test_iterators_give_the_text_to_another_thread():
+    tokenizer = load_tokenizer(FAMILIES["byte_bpe"]())
+    ids = tokenizer.encode("the cat 😀 é")
+
+    def generate(streamer):
+        for i in ids:
+            streamer.put(Tensor([i]))
+        streamer.end()
+
+    streamer = transformers.TextIteratorStreamer(tokenizer, timeout=30)
+    thread = threading.Thread(target=generate, args=(streamer,))
+    thread.start()
+    texts = list(streamer)
+    thread.join()
+    assert "".join(texts) == "the cat 😀 é"
+    assert "" not in texts
+    with pytest.raises(queue.Empty):
+        next(transformers.TextIteratorStreamer(tokenizer, timeout=0.01))
+
+    async def main():
+        streamer = transformers.AsyncTextIteratorStreamer(tokenizer, timeout=30)
+        done = asyncio.to_thread(generate, streamer)
+        task = asyncio.create_task(done)
+        texts = [text async for text in streamer]
+        await task
+        late = transformers.AsyncTextIteratorStreamer(tokenizer, timeout=0.01)
+        with pytest.raises(TimeoutError):
+            await anext(late)
+        return texts
+
+    assert "".join(asyncio.run(main())) == "the cat 😀 é"
+
+
+@pytest.mark.parametrize("family", ["byte_bpe", "sentencepiece"])
+def test_the_streamers_of_transformers_give_the_same_text(family):
+    real = pytest.importorskip("transformers", reason="transformers is not installed")
+    tokenizer = real.PreTrainedTokenizerFast(tokenizer_object=rust(family))
+    text = "the cat and the cat é\nthe 你"
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    theirs = real.TextIteratorStreamer(tokenizer, timeout=10)
+    ours = transformers.TextIteratorStreamer(tokenizer, timeout=10)
+    for streamer in (theirs, ours):
+        streamer.put(Tensor([ids[:2]]))
+        for i in ids[2:]:
+            streamer.put(Tensor([i]))
+        streamer.end()
+    expected = tokenizer.decode(ids)
+    assert "".join(ours) == expected
+    # Theirs begins a new text behind a line's end, where sentencepiece drops a space.
+    if family == "byte_bpe":
+        assert "".join(theirs) == expected
+
+
+def test_the_streamers_have_the_methods_of_those_of_transformers():
+    real = pytest.importorskip("transformers", reason="transformers is not installed")
+    for name in ("TextStreamer", "TextIteratorStreamer", "AsyncTextIteratorStreamer"):
+        theirs, ours = getattr(real, name), getattr(transformers, name)
+        public = {key for key in dir(theirs) if not key.startswith("_")}
+        assert public <= set(dir(ours)) | {"text_queue"}
+
+
+# mlx-lm
+# --------------------------------------------------------------------------------------------------
+
+
+@given(st.sampled_from(sorted(FAMILIES)), IDS)
+def test_the_detokenizer_of_mlx_lm_ends_with_the_text_of_decode(family, ids):
+    tokenizer = rust(family)
+    ids = known(tokenizer, ids)
+    stream = mlx_lm.StreamingDetokenizer(tokenizer)
+    for _ in range(2):
+        stream.reset()
+        segments = []
+        for i in ids:
+            before = stream.text
+            stream.add_token(i)
+            segments.append(stream.last_segment)
+            assert stream.text == before + segments[-1]
+        assert stream.tokens == ids
+        stream.finalize()
+        segments.append(stream.last_segment)
+        assert "".join(segments) == stream.text == tokenizer.decode(ids)
+        assert stream.last_segment == ""
+
+
+def test_the_wrapper_of_mlx_lm_takes_the_detokenizer():
+    real = pytest.importorskip("mlx_lm.tokenizer_utils", reason="mlx-lm is not installed")
+    tokenizer = rust("byte_bpe")
+    wrapper = real.TokenizerWrapper(tokenizer, mlx_lm.StreamingDetokenizer, eos_token_ids=[278])
+    stream = wrapper.detokenizer
+    for i in tokenizer.encode("the cat 😀").ids:
+        stream.add_token(i)
+    stream.finalize()
+    assert stream.text == "the cat 😀"
+
+
+# Starlette
+# --------------------------------------------------------------------------------------------------
+
+
+async def arriving(chunks):
+    for chunk in chunks:
+        await asyncio.sleep(0)
+        yield chunk
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_streaming_response_sends_whole_characters(asynchronous):
+    pytest.importorskip("starlette", reason="starlette is not installed")
+    from detok_py.integrations.starlette import StreamingResponse
+
+    tokenizer = load_tokenizer(FAMILIES["byte_bpe"]())
+    ids = tokenizer.encode("the cat 😀 é")
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():
+        await asyncio.sleep(3600)
+
+    async def main():
+        chunks = arriving(ids) if asynchronous else iter(ids)
+        response = StreamingResponse(tokenizer, chunks, headers={"x-a": "b"}, spans=False)
+        await response({"type": "http", "asgi": {"spec_version": "2.0"}}, receive, send)
+
+    asyncio.run(main())
+    start, *bodies = sent
+    assert (b"content-type", b"text/plain; charset=utf-8") in start["headers"]
+    assert (b"x-a", b"b") in start["headers"]
+    texts = [body["body"].decode() for body in bodies]
+    assert "".join(texts) == "the cat 😀 é"
+    assert len(texts) > 4
+
+
+# OpenAI
+# --------------------------------------------------------------------------------------------------
+
+
+@given(st.text(st.sampled_from("aST<>\ud83d\ude00\udc00é😀"), max_size=12), st.data())
+def test_text_in_any_chunks_is_the_text_with_its_pairs_joined(text, data):
+    # As JSON has it: halves of pairs are characters of their own.
+    whole = text.encode("utf-16-le", "surrogatepass")
+    units = [whole[i : i + 2].decode("utf-16-le", "surrogatepass") for i in range(0, len(whole), 2)]
+    expected = whole.decode("utf-16-le", "replace")
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(units)), max_size=4)))
+    chunks = ["".join(units[a:b]) for a, b in zip([0, *cuts], [*cuts, len(units)])]
+    stage, out = openai.TextStage(), ""
+    for chunk in chunks:
+        stage, other = stage.copy(), stage
+        out += stage.feed(chunk)
+        assert other.held == "" or other.held in "\ud83d\ude00\udc00"
+        assert expected.startswith(out)
+        out.encode()
+    assert out + stage.flush() == expected
+    stage.reset()
+    assert stage.feed("x") == "x"
+
+
+def chunk(content=None, finish=None, index=0, **fields):
+    delta = {"content": content, **fields}
+    return {"choices": [{"index": index, "delta": delta, "finish_reason": finish}]}
+
+
+CHUNKS = [
+    chunk(role="assistant"),
+    chunk(reasoning_content="hm \ud83e"),
+    chunk(reasoning_content="\udd14"),
+    chunk("<th"),
+    chunk("ink>more</think>"),
+    chunk("not this one", index=1),
+    chunk("yes \ud83d"),
+    chunk("\ude00 ST"),
+    chunk("OP and more"),
+    chunk(finish="stop"),
+    {"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9}},
+]
+DELTAS = [
+    ("reasoning", "hm "),
+    ("reasoning", "🤔"),
+    ("reasoning", "more"),
+    ("content", "yes "),
+    ("content", "😀 "),
+]
+
+
+def as_object(value):
+    if isinstance(value, dict):
+        return SimpleNamespace(**{key: as_object(one) for key, one in value.items()})
+    return [as_object(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("make", [lambda value: value, as_object], ids=["dicts", "objects"])
+def test_the_chunks_of_a_completion_are_deltas_of_a_chat(make):
+    chunks = [make(value) for value in CHUNKS]
+    answer = openai.ChatDeltas(chunks, stop=["STOP"])
+    assert [tuple(delta) for delta in answer] == DELTAS
+    assert (answer.finish_reason, answer.chat.stopped) == ("stop", "STOP")
+
+    async def main():
+        answer = openai.ChatDeltas(arriving(chunks), stop=["STOP"])
+        return [tuple(delta) async for delta in answer]
+
+    assert asyncio.run(main()) == DELTAS
+
+
+def test_the_reason_is_the_servers_where_the_chat_has_none():
+    answer = openai.ChatDeltas([chunk("a"), chunk(finish="length")])
+    assert [tuple(delta) for delta in answer] == [("content", "a")]
+    assert answer.finish_reason == "length"
+    with pytest.raises(TypeError, match="takes str, not bytes"):
+        openai.TextStage().feed(b"x")
+
+
+def test_chunks_of_openai_python_are_read():
+    real = pytest.importorskip("openai.types.chat", reason="openai is not installed")
+    fields = {"id": "x", "created": 1, "model": "m", "object": "chat.completion.chunk"}
+    chunks = [real.ChatCompletionChunk.model_validate({**fields, **one}) for one in CHUNKS]
+    assert [tuple(d) for d in openai.ChatDeltas(chunks, stop=["STOP"])] == DELTAS

@@ -1,0 +1,49 @@
+"""The public names as a type checker sees them; `tests/test_types.py` has it checked, not run."""
+
+from collections.abc import Iterable
+from typing import BinaryIO, assert_type
+
+import detok_py as d
+
+
+def load(path: str, data: bytes, file: BinaryIO) -> d.Tokenizer:
+    d.load_tokenizer(data, "gpt2")
+    d.load_tokenizer(file)
+    d.load_tokenizer({"tokenizer.json": data})
+    return assert_type(d.load_tokenizer(path), d.Tokenizer)
+
+
+def decode(tokenizer: d.Tokenizer, ids: Iterable[int]) -> str:
+    vocabulary = assert_type(tokenizer.vocabulary, d.Vocabulary)
+    assert_type(vocabulary[0], bytes)
+    assert_type(0 in vocabulary, bool)
+    assert_type(list(vocabulary), list[int])
+    assert_type(tokenizer.bos_id, int | None)
+    assert_type(tokenizer.token_to_id("a"), int | None)
+    assert_type(tokenizer.id_to_token(0), str | None)
+    assert_type(tokenizer.eos_sources, dict[int, str])
+    stream = assert_type(tokenizer.detokenizer(errors="strict", spans=True), d.Detokenizer)
+    return assert_type(stream.feed(ids), str) + stream.flush()
+
+
+class Letters:
+    def decode(self, ids: list[int]) -> str:
+        return bytes(ids).decode()
+
+
+def chat(tokenizer: d.Tokenizer) -> list[d.Delta]:
+    answer = d.ChatStream(tokenizer.detokenizer(), stop=["STOP"], stop_ids=[1, [2, 3]])
+    d.ChatStream(d.StreamingDetokenizer(), "STOP").feed(b"bytes")
+    d.ChatStream(d.IncrementalDetokenizer(Letters(), [65]))
+    for delta in answer.feed([1, 2]):
+        assert_type(delta.channel, str)
+        assert_type(delta.text, str)
+    return assert_type(answer.push(5), list[d.Delta])
+
+
+def wrong(tokenizer: d.Tokenizer) -> None:
+    d.Detokenizer(tokenizer)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    d.ChatStream(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    d.ChatStream(tokenizer)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    d.load_tokenizer(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    d.IncrementalDetokenizer(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
