@@ -196,6 +196,10 @@ class StreamingDetokenizer:
         if self._ended and len(data):
             ended("feeding it")
         if data.__class__ is not bytes:
+            if isinstance(data, str):
+                raise TypeError(
+                    "This stream takes bytes, not " + repr(data)[:40] + ", which is text already."
+                )
             data = bytes(memoryview(data))
         text, self.held = decode_utf8(self.held + data if self.held else data, self.errors)
         self._shown += len(text)

@@ -27,7 +27,7 @@ def whole(make, text):
 @pytest.mark.parametrize("make", STAGES)
 def test_a_machine_puts_out_what_is_certain_behind_any_prompt(make):
     machine = make_machine(make(), " ab")
-    for known in ("", "a", " ", "ab", "b ", "x"):
+    for known in ("", " ", "ab"):
         final = {}
 
         def behind(text, known=known, final=final):
