@@ -1,6 +1,7 @@
 """The drop-ins, beside the classes whose place they take where their packages are installed."""
 
 import asyncio
+import functools
 import io
 import json
 import queue
@@ -25,6 +26,7 @@ TEXTS = st.lists(
 ).map("".join)
 
 
+@functools.cache
 def rust(family):
     tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     return tokenizers.Tokenizer.from_str(json.dumps(FAMILIES[family]()))
