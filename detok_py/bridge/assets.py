@@ -115,7 +115,7 @@ class Assets:
             return None
         if not real.is_relative_to(root) or not real.is_file():
             return None
-        return self._read(real, _encodings(accept_encoding))
+        return self._read(real, encodings(accept_encoding))
 
     def _simple_index(self, name: str) -> File | None:
         """Return the index page of one project's wheels for micropip and pip (PEP 503)."""
@@ -171,7 +171,7 @@ class Assets:
 
 def compress(body: bytes, content_type: str, accept_encoding: str, etag: str) -> File:
     """Return a File of the bytes, compressed with gzip if the client accepts it."""
-    if "gzip" in _encodings(accept_encoding) and len(body) > 1024:
+    if "gzip" in encodings(accept_encoding) and len(body) > 1024:
         return File(gzip.compress(body, 6, mtime=0), content_type, "gzip", etag)
     return File(body, content_type, None, etag)
 
@@ -185,10 +185,10 @@ def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _encodings(accept_encoding: str) -> list[str]:
+def encodings(accept_encoding: str) -> list[str]:
     """Return which of br and gzip a client accepts; `q=0` means no (RFC 9110, section 12.4.2).
 
-    >>> _encodings("gzip, br;q=0, zstd")
+    >>> encodings("gzip, br;q=0, zstd")
     ['gzip']
     """
     out = []

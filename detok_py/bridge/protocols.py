@@ -56,7 +56,32 @@ class StrictConnection(h11.Connection):
         return event
 
 
-class StrictHTTP(H11Protocol):
+class Impatient:
+    """A protocol that aborts its connection if the peer reads nothing for a while."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: Any
+    _stall: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()  # type: ignore[misc]
+        self._stall = self.loop.call_later(STALL_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()  # type: ignore[misc]
+        self._cancel_stall()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_stall()
+        super().connection_lost(exc)  # type: ignore[misc]
+
+    def _cancel_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+
+class StrictHTTP(Impatient, H11Protocol):
     """Closes connections whose request head is late; answers a refused request with its status."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -121,7 +146,7 @@ class StrictHTTP(H11Protocol):
         self.transport.close()
 
 
-class StrictWebSocket(WSProtocol):
+class StrictWebSocket(Impatient, WSProtocol):
     """Limits the fragments of a message and the rate of pings.
 
     wsproto itself refuses unmasked frames, reserved bits and invalid UTF-8 (RFC 6455).
@@ -132,24 +157,6 @@ class StrictWebSocket(WSProtocol):
         self._fragments = 0
         self._pings = float(MAX_PINGS)
         self._pinged_at = 0.0
-        self._stall: asyncio.TimerHandle | None = None
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stall = self.loop.call_later(STALL_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._cancel_stall()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_stall()
-        super().connection_lost(exc)
-
-    def _cancel_stall(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()

@@ -22,15 +22,16 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from ..errors import DetokError
-from .assets import Assets, File, compress
+from .assets import Assets, File, compress, encodings
 from .engines.recite import texts
-from .gate import Gate
+from .gate import Gate, Receive, Scope, Send
 from .metrics import CONTENT_TYPE
 from .protocols import StrictHTTP, StrictWebSocket
 from .stream import Bridge
 
 FOREVER = "public, max-age=31536000, immutable"
 PING_SECONDS = 20.0
+PIECE = 64 << 10
 
 
 class ServeError(DetokError):
@@ -39,6 +40,9 @@ class ServeError(DetokError):
 
 def application(bridge: Bridge, assets: Assets) -> Starlette:
     """Return the app with all routes, without the gate."""
+    # The vocabulary in use, packed once for each encoding.
+    packed: dict[tuple[str, bool], File] = {}
+    packing = asyncio.Lock()
 
     async def healthz(_: Request) -> Response:
         return _json_response(
@@ -66,11 +70,18 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
         table = bridge.vocabulary
         if table is None or request.path_params["sha256"] != table.sha256:
             return _not_found()
-        accepted = request.headers.get("accept-encoding", "")
-        file = await asyncio.to_thread(
-            lambda: compress(table.pack(), "application/octet-stream", accepted, table.sha256)
-        )
-        return _file_response(request, file, FOREVER)
+        gzipped = "gzip" in encodings(request.headers.get("accept-encoding", ""))
+        name = (table.sha256, gzipped)
+        async with packing:
+            if name not in packed:
+                for earlier in [one for one in packed if one[0] != table.sha256]:
+                    del packed[earlier]
+                packed[name] = await asyncio.to_thread(
+                    lambda: compress(
+                        table.pack(), "application/octet-stream", "gzip" * gzipped, table.sha256
+                    )
+                )
+        return _file_response(request, packed[name], FOREVER)
 
     async def metrics(_: Request) -> Response:
         return Response(
@@ -288,7 +299,30 @@ def _file_response(request: Request, file: File, caching: str) -> Response:
         return Response(status_code=304, headers=headers)
     if file.encoding:
         headers["content-encoding"] = file.encoding
-    return Response(file.body, headers=headers)
+    return Pieces(file.body, headers=headers)
+
+
+class Pieces(Response):
+    """A response that is sent piece by piece, as fast as the peer reads: a peer that does not read
+    holds one piece, not a copy of the file.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        await send(
+            {
+                "type": "http.response.start",
+                "status": self.status_code,
+                "headers": self.raw_headers,
+            }
+        )
+        at = 0
+        more = True
+        while more:
+            piece = bytes(self.body[at : at + PIECE])
+            at += PIECE
+            more = at < len(self.body)
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 def _json_response(value: Any) -> Response:

@@ -304,6 +304,7 @@ class Bridge:
             return
         try:
             request = read_request(run.request)
+            run.request = {}  # the log is kept for much longer than the prompt is needed
             name = request.params.get("engine")
             if name not in (None, "scripted", self.engine.info().name):
                 raise EngineError(
@@ -312,6 +313,7 @@ class Bridge:
                     retry=False,
                 )
         except EngineError as error:
+            run.request = {}
             run.fail(error.code, str(error), retry=error.retry)
             return
         engine: Engine = self.scripted if name == "scripted" else self.engine

@@ -61,8 +61,13 @@ TRANSITIONS = {
 KEEP_SECONDS = 60
 MAX_LOG = 8 << 20
 MAX_FRAME_DATA = 16 << 10
-_SEGMENT_COST = 160  # bytes of bookkeeping that a segment of a log is counted with
-_DROPPED = (0, 0, -1, b"")
+_SEGMENT_COST = 200  # bytes of bookkeeping that a segment of a log is counted with
+_SEGMENT_ROOM = 31  # small pieces that are added to a segment, each of less than 256 bytes
+_DROPPED = (0, 0, -1, b"", b"")
+MAX_MESSAGES = 256  # of a client at once; MESSAGES_A_SECOND in the long run
+MESSAGES_A_SECOND = 64
+MESSAGE_SIZE = 16 << 10  # a longer message counts as several
+MAX_PENDING = 16 << 20  # characters of the requests of all runs that have not ended
 _ID_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 
@@ -73,7 +78,8 @@ class Run:
     engine wait while `has_credit` is false, so nothing is dropped for a slow client. `wake` is
     called when credit may have come back; the program sets it. `owner` is the session that reads
     the run, or None; its `wake` is called when there is something to send. `done` is true when the
-    client wants nothing more of the run. `model` is what the client was told that its ids are of.
+    client wants nothing more of the run. The program may empty `request` when it has read it; a
+    repeated request is compared by its digest. `model` is what the client was told that its ids are of.
     """
 
     def __init__(
@@ -99,9 +105,15 @@ class Run:
         self.wake: Callable[[], None] = _do_nothing
         self._window = window or WINDOW
         self._max_log = max_log
-        # A segment is (position, count, op, payload); those before `_first` have been dropped.
-        self._segments: list[tuple[int, int, int, bytes]] = []
+        # A segment is (position, count, op, payload, sizes); those before `_first` have been
+        # dropped. `sizes` has the sizes of the pieces that raw bytes came in, if they are small.
+        self._segments: list[tuple[int, int, int, bytes, bytes]] = []
         self._first = 0
+        self._open_op = -1  # of the last segment, if more can be added to it
+        self._room = 0
+        self._newest = -1  # the last position at which something was added, and its offset
+        self._newest_offset = 0
+        self.weight = 0  # characters of the request
         self._size = 0
         self._hash = hashlib.sha256()
         self._sum: str | None = None  # the SHA-256, once the run has ended
@@ -193,7 +205,7 @@ class Run:
         size = 0
         op = -1
         while at < len(self._segments):
-            start, count, kind, payload = self._segments[at]
+            start, count, kind, payload, sizes = self._segments[at]
             if op >= 0 and (kind != op or kind in (wire.GAP, wire.BYTES) or size >= MAX_FRAME_DATA):
                 break
             if kind == wire.GAP:
@@ -205,10 +217,14 @@ class Run:
             skip = position - start
             take = min(start + count, limit) - position
             if kind == wire.BYTES:
-                take = min(take, MAX_FRAME_DATA)
+                take = min(take, MAX_FRAME_DATA, _left_of_piece(sizes, skip) or take)
             if take <= 0:
                 break
-            low = wire.split_at(kind, payload, skip)
+            low = (
+                self._newest_offset
+                if position == self._newest
+                else wire.split_at(kind, payload, skip)
+            )
             high = (
                 len(payload) if skip + take == count else wire.split_at(kind, payload, skip + take)
             )
@@ -245,22 +261,48 @@ class Run:
         if op not in wire.OPS.get(self.data, ()):
             raise LocalProtocolError(f"A run of {self.data!r} does not carry op {op}.")
         self._hash.update(payload)
-        self._segments.append((self.position, count, op, payload))
-        self._size += len(payload) + _SEGMENT_COST
+        self._append(op, count, payload)
         self.position += count
         self._trim()
         self._wake_owner()
 
+    def _append(self, op: int, count: int, payload: bytes) -> None:
+        """Add to the last segment, or begin another: a segment for each token would take a hundred
+        times the memory of a token.
+        """
+        size = len(payload)
+        self._newest = self.position
+        if op == self._open_op and count <= self._room and size < 256:
+            start, n, _, data, sizes = self._segments[-1]
+            if op == wire.BYTES:
+                sizes += bytes((size,))
+                self._room -= 1
+            else:
+                self._room -= count
+            self._newest_offset = len(data)
+            self._segments[-1] = (start, n + count, op, data + payload, sizes)
+            self._size += size
+            return
+        small = size < 256 and op != wire.GAP
+        sizes = bytes((size,)) if small and op == wire.BYTES else b""
+        self._segments.append((self.position, count, op, payload, sizes))
+        self._size += size + _SEGMENT_COST
+        self._newest_offset = 0
+        self._open_op = op if small else -1
+        self._room = _SEGMENT_ROOM
+
     def _trim(self) -> None:
         """Drop the oldest segments that are acknowledged while the log is larger than it may be."""
         while self._size > self._max_log and self._first < len(self._segments):
-            start, count, _, payload = self._segments[self._first]
+            start, count, _, payload, _ = self._segments[self._first]
             if start + count > self.acked:
                 break
             self._segments[self._first] = _DROPPED
             self._first += 1
             self._size -= len(payload) + _SEGMENT_COST
             self.base = start + count
+        if self._first == len(self._segments):
+            self._open_op = -1
         if self._first > 1024:
             del self._segments[: self._first]
             self._first = 0
@@ -279,13 +321,29 @@ class Run:
         return low
 
 
+def _left_of_piece(sizes: bytes, skip: int) -> int:
+    """Return how many bytes are left, at offset `skip` of a segment, of the piece that they came
+    in; 0 if the segment is one piece.
+
+    >>> _left_of_piece(bytes([3, 4]), 2), _left_of_piece(bytes([3, 4]), 3), _left_of_piece(b"", 3)
+    (1, 4, 0)
+    """
+    end = 0
+    for size in sizes:
+        end += size
+        if end > skip:
+            return end - skip
+    return 0
+
+
 class RunStore:
     """The runs that a server keeps: those with a client, and, for `keep_seconds`, those without.
 
     A run that was received to its end is kept too: the page that received it may be reloaded before
     it knows. Bounds: at most `max_runs` without a client, and at most `max_log` bytes of runs that
     were received to their end. Beyond them, runs that were received to their end are dropped first,
-    then the others; in each group, those that lost their client first.
+    then the others; in each group, those that lost their client first. The requests of runs that
+    have not ended have at most `max_pending` characters in all; beyond them, requests are refused.
     """
 
     def __init__(
@@ -294,13 +352,20 @@ class RunStore:
         keep_seconds: float = KEEP_SECONDS,
         max_runs: int = 256,
         max_log: int = MAX_LOG,
+        max_pending: int = MAX_PENDING,
         window: dict[str, int] | None = None,
     ) -> None:
         self.keep_seconds = keep_seconds
         self.max_runs = max_runs
         self.max_log = max_log
+        self.max_pending = max_pending
         self.window = dict(window or WINDOW)
         self.runs: dict[str, Run] = {}
+
+    @property
+    def pending(self) -> int:
+        """The characters of the requests of all runs that have not ended."""
+        return sum([run.weight for run in self.runs.values() if run.end is None])
 
     def create(self, run_id: str, request: dict[str, Any]) -> Run:
         """Begin a run."""
@@ -364,6 +429,8 @@ class ServerSession:
         self._pings_left: float = max_pings
         self._max_pings = max_pings
         self._pinged_at = 0.0
+        self._budget: float = MAX_MESSAGES
+        self._heard_at = 0.0
         self._model = model_of(hello)
         fields = dict(hello)
         fields["protocol"] = wire.SUBPROTOCOL
@@ -378,10 +445,11 @@ class ServerSession:
         if self.closing:
             return []
         try:
+            self._spend(len(frame), now)
             _require(isinstance(frame, str), "A client must send text frames only.")
-            return self._receive_message(wire.read_message(str(frame)), now)
+            return self._receive_message(wire.read_message(str(frame)), len(frame), now)
         except RemoteProtocolError as error:
-            self._send_error(error.code, str(error))
+            self._send_error(error.code, str(error), retry=error.code in wire.RETRY_CODES)
             self.closing = (error.code, str(error)[:100])
             return []
 
@@ -448,11 +516,25 @@ class ServerSession:
             wire.message("error", id=run_id, code=code, message=sentence, retry=retry)
         )
 
-    def _receive_message(self, event: dict[str, Any], now: float) -> list[tuple[str, Run]]:
+    def _spend(self, size: int, now: float) -> None:
+        """Count a message: each costs work, and most cost memory, whether the client reads or not.
+
+        An ack that moves on is free: what it acknowledges was sent within the client's credit. So
+        is a request whose run the client has received.
+        """
+        earned = MESSAGES_A_SECOND * max(0.0, now - self._heard_at)
+        self._budget = min(MAX_MESSAGES, self._budget + earned) - 1 - size / MESSAGE_SIZE
+        self._heard_at = now
+        if self._budget < 0:
+            raise RemoteProtocolError("Too many messages at once; send fewer.", wire.BUSY)
+
+    def _receive_message(
+        self, event: dict[str, Any], size: int, now: float
+    ) -> list[tuple[str, Run]]:
         kind = event["type"]
         run = self.run
         if kind == "generate":
-            return self._generate(event, now)
+            return self._generate(event, size, now)
         if kind == "resume":
             run_id, after = _checked_id(event.get("id")), _checked_count(event, "after")
             self._read(run_id, after, now, "resume")
@@ -467,7 +549,7 @@ class ServerSession:
             self._send_error(wire.BAD_MESSAGE, sentence)
         return []
 
-    def _generate(self, event: dict[str, Any], now: float) -> list[tuple[str, Run]]:
+    def _generate(self, event: dict[str, Any], size: int, now: float) -> list[tuple[str, Run]]:
         run_id = event.get("id")
         run_id = new_run_id() if run_id is None else _checked_id(run_id)
         request = _checked_request(event, self.max_prompt)
@@ -483,7 +565,10 @@ class ServerSession:
         next_state(TRANSITIONS, self._state, "generate", RemoteProtocolError)
         if not self.claim_place():
             return []
+        if self.store.pending + size > self.store.max_pending:
+            raise RemoteProtocolError("Too many requests at once; try again later.", wire.BUSY)
         run = self.store.create(run_id, request)
+        run.weight = size
         self._read(run_id, 0, now, "generate")
         return [("generate", run)]
 
@@ -503,8 +588,10 @@ class ServerSession:
         _require(n <= self._sent, f"`ack.n` is {n}, but the last position sent is {self._sent}.")
         if n > run.acked:
             run.acknowledge(n)
-        if self._state == ENDED and n == run.position and end:
+            self._budget += 1
+        if self._state == ENDED and n == run.position and end and not run.done:
             run.done = True
+            self._budget += 2
 
     def _read(self, run_id: str, after: int, now: float, event: str) -> None:
         """Read a run here from now on. A socket that has read it, probably half-open, is closed.

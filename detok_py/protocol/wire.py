@@ -40,6 +40,7 @@ OPS = {"bytes": (BYTES,), "ids": (IDS,), "both": (TOKENS, GAP)}  # by what a str
 _LONE_SURROGATE = "A string in a message has a lone surrogate."
 _NOT_JSON = "A text frame must be JSON."
 MAX_DEPTH = 64
+MAX_VALUES = 1 << 16
 MAX_MESSAGE = 1 << 20
 MAX_ID = (1 << 32) - 1
 
@@ -74,14 +75,17 @@ def message(kind: str, **fields: Any) -> str:
 def read_message(frame: str) -> dict[str, Any]:
     """Return the message in a text frame: a dict with a `type`.
 
-    Raises RemoteProtocolError (4400) if the frame is too long, is nested deeper than 64, is not a
-    JSON object, or has NaN or a lone surrogate. The depth is counted before parsing, because
-    parsing a deeply nested text can exhaust the stack of a WebAssembly interpreter.
+    Raises RemoteProtocolError (4400) if the frame is too long, is nested deeper than 64, has more
+    than 65,536 values, is not a JSON object, or has NaN or a lone surrogate. The depth is counted
+    before parsing, because parsing a deeply nested text can exhaust the stack of a WebAssembly
+    interpreter; the values, because each takes much more time and memory than its characters.
     """
     if len(frame) > MAX_MESSAGE:
         raise RemoteProtocolError(
             f"A message must have at most {MAX_MESSAGE} characters, not {len(frame)}."
         )
+    if values(frame) > MAX_VALUES:
+        raise RemoteProtocolError(f"A message must have at most {MAX_VALUES} values.")
     if depth(frame) > MAX_DEPTH:
         raise RemoteProtocolError(f"A message must not be nested deeper than {MAX_DEPTH}.")
     try:
@@ -258,23 +262,31 @@ def depth(text: str) -> int:
     if brackets <= MAX_DEPTH:
         return brackets
     level = deepest = 0
-    inside = escaped = False
-    for ch in text:
-        if inside:
-            if escaped:
-                escaped = False
-            elif ch == "\\":
-                escaped = True
-            elif ch == '"':
-                inside = False
-        elif ch == '"':
-            inside = True
-        elif ch == "[" or ch == "{":
-            level += 1
-            deepest = max(deepest, level)
-        elif ch == "]" or ch == "}":
-            level -= 1
+    # Between two closing brackets there are only opening ones.
+    for piece in _without_strings(text).replace("}", "]").split("]"):
+        level += piece.count("[") + piece.count("{")
+        deepest = max(deepest, level)
+        level -= 1
     return deepest
+
+
+def values(text: str) -> int:
+    """Return about how many values a JSON text has, or an upper bound that is at most `MAX_VALUES`.
+
+    >>> values('[1, ",,,,", {}]'), values("[" + "0," * 99999 + "0]")
+    (8, 100000)
+    """
+    many = _separators(text)
+    return many if many <= MAX_VALUES else _separators(_without_strings(text))
+
+
+def _separators(text: str) -> int:
+    return text.count("[") + text.count("{") + text.count(",")
+
+
+def _without_strings(text: str) -> str:
+    pieces = text.replace("\\\\", "").replace('\\"', "").split('"')
+    return "".join([pieces[i] for i in range(0, len(pieces), 2)])
 
 
 def check_plain(value: Any) -> None:

@@ -5,8 +5,11 @@ protocol. Every test has a real client at the other end.
 import hashlib
 import json
 import random
+import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from link import RUN, TOKENS, Link, feed
 
 from detok_py.errors import LocalProtocolError
@@ -444,7 +447,7 @@ def test_runs_that_were_received_to_their_end_are_dropped_first_and_share_one_lo
     for n in range(6):
         run = store.create(f"run-number-{n:06}", {})
         run.start("bytes")
-        run.add_bytes(bytes(300))  # and 160 for its place in the log
+        run.add_bytes(bytes(300))  # and 200 for its place in the log
         run.detached_at, run.done = float(n), n % 2 == 1
     assert [run.id[-1] for run in store.expire(10.0)] == ["1", "3"]
     for run in store.runs.values():
@@ -463,6 +466,129 @@ def test_a_run_takes_only_data_of_its_kind_and_nothing_after_its_end():
     run.finish("eos")
     with pytest.raises(LocalProtocolError, match="ended"):
         run.add_ids([1])
+
+
+@given(
+    st.sampled_from(["bytes", "ids", "both"]),
+    st.lists(st.integers(0, 300), max_size=120),
+    st.integers(0, 5000),
+    st.integers(1, 900),
+)
+def test_a_log_reads_the_same_from_every_position(data, numbers, start, window):
+    """Small pieces share segments of the log; no frame and no position shows that."""
+    run = RunStore(max_log=10**9).create(RUN, {})
+    run.start(data)
+    pieces = []
+    for n in numbers:
+        if data == "bytes":
+            pieces += [bytes([n % 251]) * n] if n else []
+            run.add_bytes(bytes([n % 251]) * n)
+        elif data == "ids":
+            pieces += [wire.pack_ids([n]), wire.pack_ids([n + 1])]
+            run.add_ids([n, n + 1])
+        elif n % 7:
+            pieces += [wire.pack_tokens([(n, bytes(n))])]
+            run.add_tokens([(n, bytes(n))])
+        else:
+            run.add_gap(n + 1, b"gap")
+            pieces += [(n + 1, wire.pack_gap(n + 1, b"gap"))]
+    # The expected entries, each at its position, and the payload from there on.
+    marks, at = {}, 0
+    for index, piece in enumerate(pieces):
+        marks[at] = index
+        at += piece[0] if isinstance(piece, tuple) else len(piece) if data == "bytes" else 1
+    assert at == run.position
+    begin = sorted(marks)[start % len(marks)] if marks else 0
+    offset = start % len(pieces[marks[begin]]) if data == "bytes" and pieces else 0
+    position, out = begin + offset, []
+    acked = position
+    while position < run.position:
+        frame, position = run.read(position, acked + window)
+        out.append(frame)
+        acked = position
+    expected = [p[1] if isinstance(p, tuple) else p for p in pieces[marks.get(begin, 0) :]]
+    assert b"".join([frame[1:] for frame in out]) == b"".join(expected)[offset:]
+    if data == "bytes" and window >= 300:
+        # Raw bytes come as the engine cut them.
+        whole = [*([expected[0][offset:]] if expected else []), *expected[1:]]
+        assert [frame[1:] for frame in out] == whole
+
+
+@pytest.mark.parametrize("data", ["bytes", "ids", "both"])
+def test_three_thousand_tokens_take_little_memory(data):
+    tokens = [(300 + n % 50, b"abcd") for n in range(3000)]
+    tracemalloc.start()
+    run = RunStore().create(RUN, {})
+    before = tracemalloc.get_traced_memory()[0]
+    feed(run, data, tokens)
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert taken < 100_000
+    assert run.size > taken / 2  # what the bounds of a store count
+
+
+def test_a_flood_of_messages_without_progress_closes_the_socket():
+    link = Link(prompt="hi").settle()
+    for n in range(300):
+        link.server.receive('{"type":"dance"}', now=n / 1000)
+        if link.server.closing:
+            break
+    assert link.server.closing[0] == 4429
+    assert 250 < n < 299
+    assert len(link.server.frames()) <= 300
+    # The run goes on with another socket.
+    assert link.client.lost(4429) is not None
+    link.connect()
+    link.settle()
+    assert link.run.owner is link.server
+
+
+def test_acks_that_move_on_are_never_too_many():
+    link = Link(prompt="hi", want="ids", client=ClientSession(ack_every=1)).settle()
+    link.run.start("ids")
+    for n in range(2000):
+        link.run.add_ids([n])
+        link.settle()
+    assert link.server.closing is None
+    assert link.run.acked == 2000
+
+
+def test_a_client_that_receives_its_runs_may_ask_for_as_many_as_it_likes():
+    link = Link().settle()
+    for n in range(400):
+        link.client.generate(prompt="hi", run_id=f"run-number-{n:06}")
+        link.settle()
+        feed(link.tasks[-1][1])
+        link.settle()
+    assert link.server.closing is None
+    assert len(link.of(Finished)) == 400
+
+
+def test_large_requests_count_as_several_messages():
+    link = Link().settle()
+    frame = wire.message("generate", prompt="x" * 1_000_000)
+    for n in range(10):
+        link.tasks += link.server.receive(frame, now=n / 10)
+        if link.server.closing:
+            break
+        link.server.run.fail(4400, "No.")
+        link.server.frames()
+    assert link.server.closing[0] == 4429
+    assert n < 6
+
+
+def test_the_requests_of_running_runs_share_one_bound():
+    store = RunStore(max_pending=1000)
+    links = [Link(store) for _ in range(3)]
+    for n, link in enumerate(links):
+        link.client.generate(prompt="x" * 400, run_id=f"run-number-{n:06}")
+        link.settle()
+    assert [link.server.closing and link.server.closing[0] for link in links] == [None, None, 4429]
+    links[0].server.run.finish("eos")
+    assert links[2].cut(4429) is not None
+    links[2].connect()
+    links[2].settle()
+    assert links[2].server.closing is None
 
 
 def test_a_large_chunk_of_bytes_is_cut_into_frames():

@@ -1,6 +1,7 @@
 """Messages and frames, against tests/vectors/wire.json, which other implementations can use too."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,29 @@ def test_a_message_nested_65_deep_is_refused_before_it_is_parsed():
         return '{"type":"x","a":' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
 
     assert wire.read_message(nested(64))["type"] == "x"
-    for depth in (65, 3000, 400_000):
+    for depth in (65, 3000, 60_000):
         with pytest.raises(RemoteProtocolError, match="nested deeper than 64"):
             wire.read_message(nested(depth))
+
+
+@pytest.mark.parametrize("values", ["[" * 400_000 + "]" * 400_000, "[" + "[]," * 100_000 + "1]"])
+def test_a_message_of_very_many_values_is_refused_in_little_time(values):
+    begin = time.perf_counter()
+    with pytest.raises(RemoteProtocolError, match="at most 65536 values"):
+        wire.read_message('{"type":"x","a":' + values + "}")
+    assert time.perf_counter() - begin < 0.2
+    text = '{"type":"x","a":' + json.dumps(values + '\\"\\') + "}"
+    assert wire.read_message(text)["a"] == values + '\\"\\'
+
+
+@given(st.recursive(st.text('a"\\[]{},:', max_size=6), st.lists, max_leaves=200))
+def test_the_depth_of_a_text_is_that_of_its_values(value):
+    def depth(value):
+        return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 0
+
+    text = json.dumps(value)
+    found = wire.depth(text)
+    assert found == depth(value) or found == text.count("[") + text.count("{") <= wire.MAX_DEPTH
 
 
 def test_brackets_inside_strings_are_not_depth():

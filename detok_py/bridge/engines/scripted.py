@@ -6,15 +6,19 @@ character, a stall, a crash.
 """
 
 import asyncio
+import contextlib
+import itertools
 import random
-from collections.abc import AsyncGenerator, Callable
-from typing import Any
+from array import array
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from . import BYTES, IDS, TEXT, Chunk, End, EngineError, Ids, Info, Raw, Request
 
 MAX_TEXT = 1 << 18
+LONG = 1 << 12
 CUTS = ("token", "byte", "random")
 # Bytes that never occur in UTF-8, and bytes that never begin a character.
 INVALID = bytes(range(0x80, 0xC2)) + bytes(range(0xF5, 0x100))
@@ -34,6 +38,7 @@ class ScriptedEngine:
     ) -> None:
         self._vocabulary = vocabulary
         self.encode = encode
+        self._cutting = asyncio.Lock()
         self._longest: tuple[Vocabulary, dict[bytes, int], int] | None = None
 
     async def open(self) -> None:
@@ -75,27 +80,32 @@ class ScriptedEngine:
         cut = self._cut(request)
         seed = request.sampling.seed or 0
         faults = _faults(params.get("faults", {}))
-        data = _damage(text.encode("utf-8"), faults, random.Random(seed))
-        untouched = data == text.encode("utf-8")
-        steps: list[Chunk]
-        if cut == "token":
-            steps = [
-                Ids([i])
-                for i in await asyncio.to_thread(self._tokens, text if untouched else None, data)
-            ]
-        else:
-            steps = [Raw(piece) for piece in _pieces(data, cut, random.Random(seed))]
-        cut_short = "max_tokens" in params and len(steps) > request.sampling.max_tokens
-        if cut_short:
-            del steps[request.sampling.max_tokens :]
+        # In a thread, so that other clients need not wait; and of long texts one at a time.
+        async with self._cutting if len(text) > LONG else contextlib.nullcontext():
+            pieces = await asyncio.to_thread(self._cut_text, text, cut, faults, seed)
+        size = pieces.total
+        cut_short = "max_tokens" in params and size > request.sampling.max_tokens
         pace = params.get("pace")
+        if cut_short:
+            size = request.sampling.max_tokens
         if pace is None:
-            pace = max(200.0, len(steps) / 5)
+            pace = max(200.0, size / 5)
         elif isinstance(pace, bool) or not isinstance(pace, (int, float)) or pace < 0:
             raise _refusal("pace is a number of tokens or bytes a second, 0 for as fast as it goes")
+        steps = itertools.islice(pieces.steps(), size)
         async for chunk in _play(steps, float(pace), faults, self._size_of):
             yield chunk
         yield End("length" if cut_short else "stop" if "end" in faults else "eos")
+
+    def _cut_text(self, text: str, cut: str, faults: dict[str, Any], seed: int) -> "_Pieces":
+        whole = text.encode("utf-8")
+        data = _damage(whole, faults, random.Random(seed))
+        if cut == "token":
+            ids = array("I", self._tokens(text if data == whole else None, data))
+            return _Pieces(b"", ids, None)
+        return _Pieces(
+            data, None, _sizes(len(data), random.Random(seed)) if cut == "random" else None
+        )
 
     def _cut(self, request: Request) -> str:
         cut = request.params.get("cut", "token" if self._vocabulary() is not None else "byte")
@@ -154,7 +164,7 @@ def _bytes_of(vocabulary: Vocabulary, token_id: int) -> bytes:
 
 
 async def _play(
-    steps: list[Chunk], pace: float, faults: dict[str, Any], size_of: Callable[[Chunk], int]
+    steps: Iterable[Chunk], pace: float, faults: dict[str, Any], size_of: Callable[[Chunk], int]
 ) -> AsyncGenerator[Chunk, None]:
     loop = asyncio.get_running_loop()
     begin = loop.time()
@@ -189,16 +199,41 @@ async def _play(
         )
 
 
-def _pieces(data: bytes, cut: str, rng: random.Random) -> list[bytes]:
-    if cut == "byte":
-        return [data[i : i + 1] for i in range(len(data))]
-    out = []
-    at = 0
-    while at < len(data):
+class _Pieces(NamedTuple):
+    """A text that has been cut: into tokens, into bytes, or into pieces of these sizes. The chunks
+    are made one by one, because each takes a hundred times the memory of a byte.
+    """
+
+    data: bytes
+    ids: "array[int] | None"
+    sizes: bytes | None
+
+    @property
+    def total(self) -> int:
+        """How many chunks there are."""
+        if self.ids is not None:
+            return len(self.ids)
+        return len(self.data if self.sizes is None else self.sizes)
+
+    def steps(self) -> Iterator[Chunk]:
+        """Yield the chunks."""
+        if self.ids is not None:
+            for i in self.ids:
+                yield Ids([i])
+            return
+        at = 0
+        for size in self.sizes if self.sizes is not None else itertools.repeat(1, len(self.data)):
+            yield Raw(self.data[at : at + size])
+            at += size
+
+
+def _sizes(length: int, rng: random.Random) -> bytes:
+    out = bytearray()
+    while length > 0:
         size = rng.randint(1, 8)
-        out.append(data[at : at + size])
-        at += size
-    return out
+        out.append(size)
+        length -= size
+    return bytes(out)
 
 
 def _damage(data: bytes, faults: dict[str, Any], rng: random.Random) -> bytes:

@@ -1,0 +1,125 @@
+"""One peer's share: what a hostile peer can make the bridge keep or compute is bounded, and another
+client is served meanwhile.
+"""
+
+import asyncio
+import contextlib
+import gc
+import json
+import time
+
+import pytest
+from bridge_rig import TEXT, VOCABULARY, converse, eventually, running
+from test_bridge_gate import close_and_wait, close_code, frame, memory, opened
+from test_bridge_stream import FakeEngine, socket_to
+
+from detok_py.bridge.assets import Assets
+from detok_py.bridge.engines import Ids
+from detok_py.protocol import wire
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+SHORT = {"engine": "scripted", "text": TEXT, "pace": 0}
+
+
+async def served_meanwhile(bridge):
+    """Return the seconds that another client waits for a short text."""
+    begin = time.monotonic()
+    heard = await converse(bridge.stream, bridge.url, prompt="", params=SHORT)
+    assert heard.data == TEXT.encode()
+    return time.monotonic() - begin
+
+
+async def test_a_flood_of_unknown_messages_that_is_never_read_is_closed():
+    async with running() as bridge:
+        reader, writer = await opened(bridge)
+        before = memory()
+        flood = frame(1, b'{"type":"' + b"x" * 30 + b'"}') * 1000
+        with contextlib.suppress(ConnectionError):
+            for _ in range(30):
+                writer.write(flood)
+                await asyncio.wait_for(writer.drain(), 5)
+        assert await served_meanwhile(bridge) < 2
+        assert await close_code(reader) in (4429, None)
+        assert memory() - before < 20_000
+        await close_and_wait(writer)
+
+
+async def test_refused_requests_of_a_mebibyte_are_not_kept():
+    async with running() as bridge:
+        reader, writer = await opened(bridge)
+        gc.collect()
+        before = memory()
+        text = "x" * 1_000_000
+        with contextlib.suppress(ConnectionError):
+            for n in range(40):
+                request = wire.message("generate", prompt=text, params={"no": n})
+                writer.write(frame(1, request.encode()))
+                await asyncio.wait_for(writer.drain(), 5)
+        assert await close_code(reader) in (4429, None)
+        await close_and_wait(writer)
+        assert all(not run.request for run in bridge.bridge.store.runs.values())
+        gc.collect()
+        assert memory() - before < 40_000
+
+
+@pytest.mark.parametrize(("cut", "size"), [("byte", 250_000), ("token", 20_000)])
+async def test_long_scripted_texts_take_little_memory_and_hold_up_nobody(cut, size):
+    faults = {"invalid": 0.01}
+    params = {"engine": "scripted", "text": "\U0001f30d" * size, "cut": cut, "faults": faults}
+    async with running() as bridge:
+        runs = bridge.bridge.store.runs
+        gc.collect()
+        before = memory()
+        names = [f"a-long-text-{n:06}" for n in range(3)]
+        sockets = []
+        for name in names:
+            ws = await socket_to(bridge)
+            sockets.append(ws)
+            await ws.recv()
+            request = {"type": "generate", "id": name, "prompt": "", "params": params}
+            await ws.send(json.dumps(request, ensure_ascii=False))
+        assert await served_meanwhile(bridge) < 2
+        await eventually(lambda: all(name in runs and runs[name].position for name in names), 20)
+        assert memory() - before < 60_000
+        for ws in sockets:
+            ws.transport.abort()
+
+
+async def test_downloads_that_are_not_read_take_one_piece_each(tmp_path):
+    (tmp_path / "big.bin").write_bytes(bytes(8 << 20))
+    assets = Assets(tmp_path, tmp_path)
+    async with running(assets=assets) as bridge, contextlib.AsyncExitStack() as stack:
+
+        async def ask():
+            reader, writer = await asyncio.open_connection("127.0.0.1", bridge.port, limit=1 << 10)
+            stack.push_async_callback(close_and_wait, writer)
+            writer.write(f"GET /big.bin HTTP/1.1\r\nHost: {bridge.host}\r\n\r\n".encode())
+            await reader.readexactly(12)
+            return reader
+
+        readers = [await ask()]
+        gc.collect()
+        before = memory()
+        readers += [await ask() for _ in range(30)]
+        assert await served_meanwhile(bridge) < 2
+        assert memory() - before < 30_000
+        # What is read arrives whole.
+        await readers[0].readuntil(b"\r\n\r\n")
+        assert await readers[0].readexactly(8 << 20) == bytes(8 << 20)
+
+
+async def test_a_socket_that_reads_nothing_is_aborted(monkeypatch):
+    monkeypatch.setattr("detok_py.bridge.protocols.STALL_SECONDS", 0.2)
+    steps = [Ids([n % 256]) for n in range(1000)]
+    async with running(FakeEngine([*steps, 3600.0]), vocabulary=VOCABULARY) as bridge:
+        _, writer = await opened(bridge)
+        [connection] = [
+            one
+            for one in bridge.server._uvicorn.server_state.connections
+            if type(one).__name__ == "StrictWebSocket"
+        ]
+        # As if the kernel took nothing more.
+        connection.pause_writing()
+        await eventually(lambda: bridge.bridge.clients == 0)
+        await close_and_wait(writer)
