@@ -247,10 +247,16 @@ class Bridge:
             self._sockets -= 1
             report("client_lost", sockets=self._sockets, code=code)
 
-    def _why_full(self) -> str | None:
-        if self.clients < self.max_clients:
-            return None
-        return f"This bridge already serves {self.max_clients} clients; close one, or start it with a higher --max-clients."
+    def _find_place(self, session: ServerSession) -> None:
+        session.full = (
+            None
+            if self.clients < self.max_clients
+            else f"This bridge already serves {self.max_clients} clients; close one, or start it with a higher --max-clients."
+        )
+
+    def _end_wait(self, session: ServerSession) -> None:
+        self._find_place(session)
+        session.claim_place()
 
     async def _serve_socket(self, receive: Receive, send: Send) -> int:
         try:
@@ -260,12 +266,12 @@ class Bridge:
             if not self._opened:
                 self.down = "The engine has not started yet, so its vocabulary is unknown."
         session = ServerSession(self.store, self.hello())
-        session.why_full = self._why_full
-        session.has_place = self._why_full() is None
+        self._find_place(session)
+        session.has_place = session.full is None
         self._sessions.add(session)
         wake = asyncio.Event()
         session.wake = wake.set
-        waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, session.claim_place)
+        waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._end_wait, session)
         writer = asyncio.create_task(_send_frames(session, wake, send))
         code = 1006
         try:
@@ -276,6 +282,8 @@ class Bridge:
                     break
                 if session.closing:
                     continue
+                if not session.has_place:
+                    self._find_place(session)
                 before = session.run
                 frame = message.get("text")
                 tasks = session.receive(

@@ -405,8 +405,8 @@ class ServerSession:
 
     A program that bounds its clients sets `has_place` to False for a socket beyond the bound. Such
     a socket may continue a run whose socket has a place, and takes that place: the older socket is
-    probably half-open. For any other run `why_full`, which the program sets, is asked: it returns
-    one sentence, with which the socket is closed (4429), or None if there is a place now.
+    probably half-open. For any other run it needs a new place. If there is none, `full` is one
+    sentence, which the program keeps up to date, and the socket is closed with it (4429).
     """
 
     def __init__(
@@ -422,7 +422,7 @@ class ServerSession:
         self.closing: tuple[int, str] | None = None
         self.max_prompt = max_prompt
         self.has_place = True
-        self.why_full: Callable[[], str | None] = _do_nothing
+        self.full: str | None = None
         self.wake: Callable[[], None] = _do_nothing
         self._state = IDLE
         self._sent = 0
@@ -484,10 +484,9 @@ class ServerSession:
             owner.has_place = False
             self.has_place = True
         if not self.has_place:
-            sentence = self.why_full()
-            self.has_place = sentence is None
-            if sentence is not None:
-                self._send_error(wire.BUSY, sentence, retry=True)
+            self.has_place = self.full is None
+            if self.full is not None:
+                self._send_error(wire.BUSY, self.full, retry=True)
                 self.closing = (wire.BUSY, "too many clients")
                 self.wake()
         return self.has_place

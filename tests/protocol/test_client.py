@@ -169,7 +169,7 @@ def test_a_server_that_is_full_is_tried_for_as_long_as_it_keeps_runs():
     while tries < 100:
         tries += 1
         link.connect()
-        link.server.has_place, link.server.why_full = False, lambda: "Full."
+        link.server.has_place, link.server.full = False, "Full."
         link.settle()
         assert link.server.closing == (4429, "too many clients")
         seconds = link.cut(4429)

@@ -168,7 +168,7 @@ def test_a_socket_without_a_place_takes_that_of_the_socket_whose_run_it_resumes(
     old = link.server
     link.client.lost(1006)  # the server has not noticed
     link.connect()
-    link.server.has_place, link.server.why_full = False, lambda: "Full."
+    link.server.has_place, link.server.full = False, "Full."
     link.settle()
     assert old.closing[0] == 4499
     assert (old.has_place, link.server.has_place) == (False, True)
@@ -185,14 +185,14 @@ def test_a_socket_without_a_place_is_closed_unless_there_is_one_now(owned):
         link.settle()
         link.cut()
         link.connect()
-    link.server.has_place, link.server.why_full = False, lambda: "Full."
+    link.server.has_place, link.server.full = False, "Full."
     tasks = len(link.tasks)
     link.settle()
     assert link.server.closing == (4429, "too many clients")
     assert len(link.tasks) == tasks
     link.client.lost(4429)
     link.connect()
-    link.server.has_place, link.server.why_full = False, lambda: None
+    link.server.has_place, link.server.full = False, None
     link.settle()
     assert link.server.has_place
     assert link.server.closing is None
