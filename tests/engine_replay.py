@@ -43,7 +43,8 @@ def ndjson(*values, cut=0, then="end"):
 
 
 class Replay:
-    """Serves `answers`: {(method, path): Answer, or a list of them used in turn}.
+    """Serves `answers`: {(method, path): Answer, or a list of them used in turn}. A function
+    instead of an Answer is called with the JSON of the request.
 
     `requests` has the (method, path, headers, body) of each request.
     """
@@ -101,6 +102,8 @@ class Replay:
             if len(queue) > 1
             else queue[0]
         )
+        if callable(answer):
+            answer = answer(json.loads(body))
         extra = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
         writer.write(
             f"HTTP/1.1 {answer.status} X\r\ncontent-type: {answer.kind}\r\ntransfer-encoding: chunked\r\n{extra}\r\n".encode()

@@ -132,7 +132,12 @@ def run(args: argparse.Namespace) -> int:
                     f"Clients need this token (log in with any user name and the token as password): {token}",
                     flush=True,
                 )
-            await bridge.open()
+            # A signal must not wait for an engine that hangs.
+            opening = asyncio.create_task(bridge.open())
+            await asyncio.wait({opening, serving}, return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                opening.cancel()
+                return await serving
             if bridge.refused is not None:
                 server.stop()
                 await serving

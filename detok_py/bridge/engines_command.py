@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Probe the URLs and print the engines that were found."""
     urls = args.urls or [f"http://127.0.0.1:{port}" for port in PORTS]
-    found = asyncio.run(probe(urls, allow_remote=args.allow_remote_engine, strict=bool(args.urls)))
+    found = asyncio.run(probe(urls, allow_remote=args.allow_remote_engine, named=bool(args.urls)))
     for seen in found:
         print(json.dumps(seen._asdict(), ensure_ascii=False) if args.json else line_of(seen))
     if not found and not args.json:
@@ -92,25 +92,26 @@ def line_of(seen: Seen) -> str:
     return f"{seen.url}  " + " · ".join(parts) + (f" · {seen.ready}" if seen.ready else "")
 
 
-async def probe(urls: list[str], *, allow_remote: bool = False, strict: bool = False) -> list[Seen]:
+async def probe(urls: list[str], *, allow_remote: bool = False, named: bool = False) -> list[Seen]:
     """Return the engines that answer at `urls`, probed concurrently.
 
-    With `strict`, raises AddressError for a URL that is not allowed.
+    If the user `named` them, they are sent the API key of the environment, and a URL that is not
+    allowed raises AddressError.
     """
     seen = await asyncio.gather(
-        *[_probe_one(url, allow_remote) for url in urls], return_exceptions=True
+        *[_probe_one(url, allow_remote, named) for url in urls], return_exceptions=True
     )
     out = []
     for one in seen:
-        if isinstance(one, AddressError) and strict:
+        if isinstance(one, AddressError) and named:
             raise one
         if isinstance(one, Seen):
             out.append(one)
     return out
 
 
-async def _probe_one(url: str, allow_remote: bool) -> Seen | None:
-    address = check_address(url, allow_remote=allow_remote)
+async def _probe_one(url: str, allow_remote: bool, named: bool) -> Seen | None:
+    address = check_address(url, allow_remote=allow_remote, named=named)
     kind = await recognise(address)
     if kind is None:
         return None

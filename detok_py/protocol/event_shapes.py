@@ -12,6 +12,8 @@ Said(text='hi', ids=None, data=None, finish='stop', total=None)
 from collections import namedtuple
 from typing import Any
 
+from .wire import MAX_ID
+
 # text: str, "" if the event has none · ids: the new token ids, or None · data: the bytes of its
 # tokens, or None · finish: why the stream ends, in the engine's own word, or None · total: how many
 # tokens there are so far, or None if the engine does not count them
@@ -117,8 +119,8 @@ def _at(value: Any, path: list[str]) -> Any:
 
 
 def _ids(value: Any) -> Any:
-    value = [value] if isinstance(value, int) else value
-    good = isinstance(value, list) and all(isinstance(i, int) for i in value)
+    value = [value] if type(value) is int else value
+    good = isinstance(value, list) and all(type(i) is int and 0 <= i <= MAX_ID for i in value)
     return value if good else None
 
 

@@ -47,7 +47,7 @@ async def test_another_server_is_not_listed():
 
 async def test_a_remote_address_is_refused():
     with pytest.raises(AddressError):
-        await probe(["http://192.0.2.1:8080"], strict=True)
+        await probe(["http://192.0.2.1:8080"], named=True)
 
 
 def test_without_an_engine_it_prints_how_to_start_one(capsys):

@@ -33,7 +33,15 @@ def model(name, *, path=None):
             Answer({"default_generation_settings": {}, "model_path": path or f"/m/{name}.gguf"})
         ],
         ("GET", "/v1/models"): [Answer({"data": [{"id": "m", "meta": {"n_vocab": len(pieces)}}]})],
-        ("POST", "/tokenize"): [Answer({"tokens": [{"id": 0, "piece": pieces[0].decode()}]})],
+        ("POST", "/tokenize"): [
+            lambda body: Answer(
+                {
+                    "tokens": [{"id": 0, "piece": pieces[0].decode()}]
+                    if body.get("with_pieces")
+                    else [0]
+                }
+            )
+        ],
         ("POST", "/completion"): [
             Answer(
                 {

@@ -38,6 +38,10 @@ class ModelChanged(EngineError):
     """An engine has another model than when the answer began."""
 
 
+class ContextFull(EngineError):
+    """A prompt, or a prompt and its answer, is longer than the engine's context."""
+
+
 class Info(NamedTuple):
     """What is known about an engine. `device` is what the engine reports, or None. `identity` is
     what it says about its model, in any form: another value means another model.

@@ -21,15 +21,17 @@ class AddressError(DetokError, ValueError):
 class Address(NamedTuple):
     """A checked engine URL.
 
-    `base` has the resolved IP, `host` is the Host header, `shown` is for messages.
+    `base` has the resolved IP, `host` is the Host header, `shown` is for messages. `named` is
+    whether the user named it, and not a list of usual ports or another server.
     """
 
     base: str
     host: str
     shown: str
+    named: bool = True
 
 
-def check_address(url: str, *, allow_remote: bool = False) -> Address:
+def check_address(url: str, *, allow_remote: bool = False, named: bool = True) -> Address:
     """Return the address of an engine, resolved and pinned. Raises AddressError.
 
     >>> check_address("http://127.0.0.1:8080/").base
@@ -80,7 +82,10 @@ def check_address(url: str, *, allow_remote: bool = False) -> Address:
     path = parts.path.rstrip("/")
     netloc = parts.netloc.rpartition("@")[2]
     return Address(
-        f"{parts.scheme}://{literal}:{port}{path}", netloc, f"{parts.scheme}://{netloc}{path}"
+        f"{parts.scheme}://{literal}:{port}{path}",
+        netloc,
+        f"{parts.scheme}://{netloc}{path}",
+        named,
     )
 
 

@@ -23,7 +23,7 @@ def disagreement(ids: Any, vocabulary: Vocabulary) -> str | None:
     >>> disagreement([300], v)
     'the engine uses id 300, and it has 256 ids'
     """
-    if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids) or not ids:
+    if not isinstance(ids, list) or not all(type(i) is int and i >= 0 for i in ids) or not ids:
         return None
     largest = max(ids)
     if largest >= len(vocabulary):

@@ -15,7 +15,8 @@ import httpx
 
 from ...protocol import wire
 from ...protocol.sse import EventReader
-from . import EngineError
+from ...protocol.wire import MAX_ID
+from . import ContextFull, EngineError
 from .address import Address
 
 MAX_EVENT = 4 << 20
@@ -27,7 +28,9 @@ ANSWER_SECONDS = 20.0
 
 
 class EngineClient:
-    """A client of one engine. Error messages have its `name`, and the `hint` how to start it."""
+    """A client of one engine. Error messages have its `name`, and the `hint` how to start it. The
+    key of the environment is sent only to an address that the user named.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,8 @@ class EngineClient:
         self.hint = hint
         self.max_answer = MAX_ANSWER
         headers = {"host": address.host, "accept-encoding": "identity", "user-agent": "detok"}
-        key = key or os.environ.get("DETOK_ENGINE_API_KEY")
+        if address.named:
+            key = key or os.environ.get("DETOK_ENGINE_API_KEY")
         if key:
             headers["authorization"] = "Bearer " + key
         sni = (
@@ -102,6 +106,23 @@ class EngineClient:
                     yield self._event(event.data)
         except httpx.HTTPError as error:
             raise self._lost(error) from None
+
+    def odd(self, path: str) -> EngineError:
+        """Return the error for an answer of an unexpected shape."""
+        return EngineError(
+            f"The {self.name} at {self.address.shown} answered {path} with JSON of an unexpected shape; check that it is the engine you meant, and its version.",
+            retry=False,
+        )
+
+    async def post_ids(self, path: str, body: dict[str, Any]) -> list[int]:
+        """Return the list of ids under `tokens` in the answer to `body`. Raises EngineError if it
+        is something else.
+        """
+        answer = await self.post(path, body)
+        ids = answer.get("tokens") if isinstance(answer, dict) else None
+        if not isinstance(ids, list) or not all(type(i) is int and 0 <= i <= MAX_ID for i in ids):
+            raise self.odd(path)
+        return ids
 
     def ended_early(self) -> EngineError:
         """Return the error for a stream that ended without a finish reason."""
@@ -178,7 +199,7 @@ class EngineClient:
             or "context size" in text
             or "context window" in text
         ):
-            return EngineError(
+            return ContextFull(
                 "The prompt is longer than the engine's context; shorten it, or start the engine with more.",
                 code=wire.BAD_MESSAGE,
                 retry=False,

@@ -31,7 +31,7 @@ class Lemonade(LlamaServer):
         if url != self._url:
             try:
                 # The address comes from the network, so it is checked too.
-                address = check_address(url, allow_remote=self._allow_remote)
+                address = check_address(url, allow_remote=self._allow_remote, named=False)
             except AddressError as error:
                 raise EngineError(
                     f"Lemonade names a llama-server that is not allowed: {error}", retry=False

@@ -26,6 +26,7 @@ from . import (
     BYTES,
     IDS,
     Chunk,
+    ContextFull,
     End,
     EngineError,
     Ids,
@@ -140,9 +141,7 @@ class LlamaServer:
             return None
         # The server would hold back a token that ends inside a character, with its probabilities.
         # The bias makes it choose a whole character.
-        whole = (await self.client.post("/tokenize", {"content": "a", "add_special": False}))[
-            "tokens"
-        ][-1]
+        whole = await self.client.post_ids("/tokenize", {"content": "a", "add_special": False})
         answer = await self.client.post(
             "/completion",
             {
@@ -150,7 +149,7 @@ class LlamaServer:
                 "n_predict": 1,
                 "n_probs": self._size,
                 "temperature": 0.0,
-                "logit_bias": [[whole, 1000.0]],
+                "logit_bias": [[i, 1000.0] for i in whole[-1:]],
                 "stream": False,
                 "cache_prompt": False,
             },
@@ -159,14 +158,16 @@ class LlamaServer:
         tokens: list[bytes | None] = [None] * self._size
         try:
             for entry in answer["completion_probabilities"][0]["top_logprobs"]:
-                if entry["id"] < self._size:
-                    tokens[entry["id"]] = bytes(entry["bytes"])
+                i, data = entry["id"], entry["bytes"]
+                if type(i) is int and 0 <= i < self._size and isinstance(data, list):
+                    tokens[i] = bytes(data)
         except (KeyError, IndexError, TypeError, ValueError):
             return None
         special = [i for i, token in enumerate(tokens) if token == b""]
         for i in special[:MAX_SPECIAL]:
-            text = (await self.client.post("/detokenize", {"tokens": [i]})).get("content", "")
-            tokens[i] = text.encode("utf-8") if isinstance(text, str) else b""
+            said = await self.client.post("/detokenize", {"tokens": [i]})
+            text = said.get("content") if isinstance(said, dict) else None
+            tokens[i] = text.encode("utf-8", "replace") if isinstance(text, str) else b""
         return Vocabulary.from_bytes(tokens, special, await self._end_ids())
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
@@ -180,15 +181,17 @@ class LlamaServer:
         answer = await self.client.post(
             "/tokenize", {"content": SAMPLE, "with_pieces": True, "add_special": False}
         )
-        for token in answer.get("tokens", []) if isinstance(answer, dict) else []:
-            i, piece = token.get("id"), token.get("piece")
-            expected = piece.encode("utf-8") if isinstance(piece, str) else bytes(piece or [])
-            if (
-                not isinstance(i, int)
-                or i >= len(vocabulary)
-                or vocabulary.token_bytes(i) != expected
-            ):
-                return f"the engine's id {i} is {expected!r}, and in this vocabulary it has other bytes"
+        tokens = answer.get("tokens") if isinstance(answer, dict) else None
+        for token in tokens if isinstance(tokens, list) else []:
+            i, piece = _id_and_piece(token)
+            if i is None:
+                raise self.client.odd("/tokenize")
+            try:
+                agrees = vocabulary.token_bytes(i) == piece
+            except ValueError:
+                agrees = False
+            if not agrees:
+                return f"the engine's id {i} is {piece[:40]!r}, and in this vocabulary it has other bytes"
         return None
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -226,11 +229,11 @@ class LlamaServer:
                     return
 
     async def _step(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        tokenized = await self.client.post(
+        ids = await self.client.post_ids(
             "/tokenize",
             {"content": await self._prompt(request), "add_special": True, "parse_special": True},
         )
-        ids: list[int] = tokenized["tokens"]
+        first = len(ids)
         began = self._identity
         name = None
         reason = "length"
@@ -241,12 +244,21 @@ class LlamaServer:
             body.update(
                 prompt=ids, n_predict=1, stream=False, return_tokens=True, seed=rng.getrandbits(31)
             )
-            answer = await self.client.post("/completion", body, seconds=SILENCE_SECONDS)
+            try:
+                answer = await self.client.post("/completion", body, seconds=SILENCE_SECONDS)
+            except ContextFull:
+                if len(ids) == first:
+                    raise
+                break  # the answer has filled the context
+            if not isinstance(answer, dict):
+                raise self.client.odd("/completion")
             # While the client gives no credit, there is time to restart a server between two steps.
             name = name or answer.get("model")
             if name != answer.get("model"):
                 raise _changed()
             new = answer.get("tokens") or []
+            if not isinstance(new, list) or not all(type(i) is int and i >= 0 for i in new):
+                raise self.client.odd("/completion")
             if new:
                 ids = ids + new
                 yield Ids(new)
@@ -279,11 +291,21 @@ class LlamaServer:
         text = self._props.get("eos_token")
         if not isinstance(text, str) or not text:
             return []
-        answer = await self.client.post(
+        ids = await self.client.post_ids(
             "/tokenize", {"content": text, "add_special": False, "parse_special": True}
         )
-        ids = answer.get("tokens", [])
         return ids if len(ids) == 1 and ids[0] < self._size else []
+
+
+def _id_and_piece(token: Any) -> tuple[int | None, bytes]:
+    """Return the id and the bytes of a token of /tokenize, or (None, b"") for another shape."""
+    if isinstance(token, dict) and type(token.get("id")) is int:
+        piece = token.get("piece")
+        if isinstance(piece, str):
+            return token["id"], piece.encode("utf-8", "replace")
+        if isinstance(piece, list) and all(type(b) is int and 0 <= b < 256 for b in piece):
+            return token["id"], bytes(piece)
+    return None, b""
 
 
 def _changed() -> ModelChanged:

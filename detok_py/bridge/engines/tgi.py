@@ -57,7 +57,10 @@ class TGI:
             "/tokenize", {"inputs": SAMPLE, "add_special_tokens": False}
         )
         return disagreement(
-            [token.get("id") for token in answer] if isinstance(answer, list) else None, vocabulary
+            [token.get("id") if isinstance(token, dict) else None for token in answer]
+            if isinstance(answer, list)
+            else None,
+            vocabulary,
         )
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:

@@ -100,12 +100,12 @@ class VLLM:
 
     async def _tokens_in(self, request: Request) -> dict[str, Any]:
         given = "prompt" if request.messages is None else "messages"
-        tokenized = await self.client.post(
+        ids = await self.client.post_ids(
             "/tokenize", {"model": self._model, given: getattr(request, given)}
         )
         return {
             "model": self._model,
-            "token_ids": tokenized["tokens"],
+            "token_ids": ids,
             "sampling_params": {
                 "detokenize": False,
                 **request.sampling.named(max_tokens="max_tokens", **SAMPLING),
