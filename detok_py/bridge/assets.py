@@ -111,11 +111,11 @@ class Assets:
         file = root.joinpath(*parts)
         try:
             real = file.resolve(strict=True)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: links that lead in a circle
             return None
         if not real.is_relative_to(root) or not real.is_file():
             return None
-        return self._read(real, encodings(accept_encoding))
+        return self._read(real, root, encodings(accept_encoding))
 
     def _simple_index(self, name: str) -> File | None:
         """Return the index page of one project's wheels for micropip and pip (PEP 503)."""
@@ -135,15 +135,17 @@ class Assets:
         ).encode()
         return File(body, TYPES[".html"], None, hashlib.sha256(body).hexdigest())
 
-    def _read(self, file: Path, accepted: list[str]) -> File:
+    def _read(self, file: Path, root: Path, accepted: list[str]) -> File:
         for encoding, suffix in (("br", ".br"), ("gzip", ".gz")):
-            packed = file.with_name(file.name + suffix)
-            # A compressed file that is older than the original is out of date.
-            if (
-                encoding in accepted
-                and packed.is_file()
-                and packed.stat().st_mtime_ns >= file.stat().st_mtime_ns
-            ):
+            if encoding not in accepted:
+                continue
+            try:
+                packed = file.with_name(file.name + suffix).resolve(strict=True)
+                # A compressed file that is older than the original is out of date.
+                fresh = packed.stat().st_mtime_ns >= file.stat().st_mtime_ns
+            except (OSError, RuntimeError):
+                continue
+            if fresh and packed.is_relative_to(root) and packed.is_file():
                 return self._cached(file, packed, encoding)
         if "gzip" in accepted and file.suffix in COMPRESSED:
             return self._cached(file, None, "gzip")

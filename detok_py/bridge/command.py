@@ -12,7 +12,16 @@ import signal
 from .assets import Assets
 from .find import find_vocabulary, open_engine, read_tokenizer
 from .gate import Gate, check_origin, new_token
-from .server import ServeError, Server, application, bind, is_loopback, names_of, set_up_logging
+from .server import (
+    ServeError,
+    Server,
+    application,
+    bind,
+    bracketed,
+    is_loopback,
+    names_of,
+    set_up_logging,
+)
 from .stream import Bridge
 
 
@@ -48,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="another host name by which clients reach this bridge",
+        help="another host name by which clients reach this bridge, with a port if it is another one",
     )
     parser.add_argument(
         "--allow-origin",
@@ -93,9 +102,11 @@ def run(args: argparse.Namespace) -> int:
         raise ServeError(f"--max-clients is {args.max_clients}; expected at least 1.")
     sock = bind(args.host, args.port)
     port = sock.getsockname()[1]
-    names = names_of(args.host, port, args.public_name)
-    # An allowed origin may be this bridge under another name, for instance through a tunnel.
-    names += [origin.partition("//")[2] for origin in allowed]
+    try:
+        names = names_of(args.host, port, args.public_name)
+    except ServeError:
+        sock.close()
+        raise
     token = None if is_loopback(args.host) else new_token()
 
     async def main() -> None:
@@ -126,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
             await asyncio.sleep(0.01)
         if server.started:
             shown = args.host if args.host not in ("0.0.0.0", "::") else "127.0.0.1"
-            print(f"detok serves http://{shown}:{port}/", flush=True)
+            print(f"detok serves http://{bracketed(shown)}:{port}/", flush=True)
             if token is not None:
                 print(
                     f"Clients need this token (log in with any user name and the token as password): {token}",

@@ -55,7 +55,8 @@ class Gate:
     """An ASGI app that controls access to another.
 
     `names` are the accepted Host headers, with port. `allowed` are the origins accepted in addition
-    to the bridge's own, with scheme and port. If `token` is given, every request must have it.
+    to the bridge's own, with scheme and port; their hosts are accepted too, because one may be this
+    bridge under another name, for instance through a tunnel. If `token` is given, every request must have it.
     `require_origin=False` accepts WebSockets without an Origin, from programs other than browsers.
     """
 
@@ -70,14 +71,13 @@ class Gate:
         metrics: Metrics | None = None,
     ) -> None:
         self.app = app
-        self.names = frozenset(names)
+        own = frozenset(names)
         self.allowed = frozenset(allowed)
+        self.names = own | {origin.partition("//")[2] for origin in self.allowed}
         self._token = token
         self._require_origin = require_origin
         self._metrics = metrics
-        self._own = frozenset(
-            scheme + name for name in self.names for scheme in ("http://", "https://")
-        )
+        self._own = frozenset(scheme + name for name in own for scheme in ("http://", "https://"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -87,16 +87,22 @@ class Gate:
             headers.setdefault(bytes(name).lower(), []).append(bytes(value))
         status, sentence = self._check(scope, headers)
         origin = headers.get(b"origin", [b""])[0]
-        extra = self._cors_headers(origin) if status == 200 else []
+        # A page of an allowed origin may read why it was refused, too.
+        extra = self._cors_headers(origin) if status in (200, 204, 401) else []
+        if status == 204:
+            headers_out = [*HEADERS, *extra]
+            await send({"type": "http.response.start", "status": 204, "headers": headers_out})
+            return await send({"type": "http.response.body", "body": b"", "more_body": False})
         if status != 200:
             if self._metrics is not None:
                 self._metrics.refused.labels(str(status)).inc()
             if status == 401:
                 extra = [
+                    *extra,
                     (
                         b"www-authenticate",
                         b'Basic realm="detok: any name, and the token as password"',
-                    )
+                    ),
                 ]
             return await refuse(scope, send, status, sentence, extra)
 
@@ -128,18 +134,19 @@ class Gate:
                 403,
                 "the WebSocket has no Origin; start the bridge with --allow-no-origin for programs without one",
             )
+        if (
+            scope["type"] == "http"
+            and scope["method"] == "OPTIONS"
+            and origin
+            and origin[0].decode("latin-1") in self.allowed
+        ):
+            return 204, ""  # a preflight, to which browsers never add the token
         if self._token is not None and not self._has_token(scope, headers):
             return (
                 401,
                 "the token is missing or wrong; use the token that detok serve printed",
             )
         if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
-            if (
-                scope["method"] == "OPTIONS"
-                and origin
-                and origin[0].decode("latin-1") in self.allowed
-            ):
-                return 200, ""
             return 405, "only GET and HEAD are allowed"
         return 200, ""
 
@@ -169,6 +176,7 @@ class Gate:
         return [
             (b"access-control-allow-origin", origin),
             (b"access-control-allow-headers", b"authorization"),
+            (b"access-control-allow-methods", b"GET, HEAD"),
             (b"vary", b"Origin"),
         ]
 

@@ -8,6 +8,7 @@ of pings, and always refuses with status 400.
 """
 
 import asyncio
+import re
 from typing import Any
 
 import h11
@@ -27,11 +28,14 @@ MAX_PINGS = 32
 # whose peer is gone is aborted.
 STALL_SECONDS = 30.0
 CLOSE_SECONDS = 10.0
+CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:", re.IGNORECASE)
+ASCII_HEADERS = (b"host", b"origin", b"connection", b"upgrade", b"expect")
 PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
 class StrictConnection(h11.Connection):
-    """An h11 connection that also refuses large heads and ambiguous body lengths.
+    """An h11 connection that also refuses large heads, ambiguous body lengths, and text beyond ASCII
+    where HTTP has none.
 
     `status` is the status code for the refusal.
     """
@@ -39,6 +43,11 @@ class StrictConnection(h11.Connection):
     status = 400
 
     def next_event(self) -> Any:
+        if self.their_state is h11.IDLE:
+            # h11 joins equal lengths into one.
+            head = self.trailing_data[0][: MAX_HEAD + 1].partition(b"\r\n\r\n")[0]
+            if len(CONTENT_LENGTH.findall(head)) > 1:
+                raise h11.RemoteProtocolError("two lengths")
         try:
             event = super().next_event()
         except h11.RemoteProtocolError as error:
@@ -51,6 +60,13 @@ class StrictConnection(h11.Connection):
             ):
                 self.status = 431
                 raise h11.RemoteProtocolError("too many headers")
+            # These are decoded as ASCII further on, before the gate.
+            if any(
+                (name in ASCII_HEADERS or name.startswith(b"sec-websocket-"))
+                and not value.isascii()
+                for name, value in event.headers
+            ):
+                raise h11.RemoteProtocolError("not ASCII")
             if b"content-length" in names and b"transfer-encoding" in names:
                 raise h11.RemoteProtocolError("two lengths")
         return event

@@ -10,6 +10,7 @@ import hashlib
 import ipaddress
 import json
 import logging
+import re
 import socket
 import sys
 from collections.abc import Iterable, Iterator
@@ -32,6 +33,7 @@ from .stream import Bridge
 FOREVER = "public, max-age=31536000, immutable"
 PING_SECONDS = 20.0
 PIECE = 64 << 10
+NAME = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
 
 
 class ServeError(DetokError):
@@ -126,18 +128,40 @@ def routes(app: Starlette) -> list[BaseRoute]:
 
 
 def names_of(host: str, port: int, extra: Iterable[str] = ()) -> list[str]:
-    """Return the Host headers that the bridge accepts.
+    """Return the Host headers that the bridge accepts. `extra` are other names, each with a port if
+    it is another one. Browsers leave the ports 80 and 443 out. Raises ServeError for a name that is
+    none.
 
     >>> names_of("127.0.0.1", 8765)
     ['127.0.0.1:8765', 'localhost:8765', '[::1]:8765']
+    >>> names_of("127.0.0.1", 8765, ["detok.example:443"])[3:]
+    ['detok.example:443', 'detok.example']
     """
     hosts = ["127.0.0.1", "localhost", "[::1]"]
-    if not is_loopback(host):
-        hosts += (
-            [host] if host not in ("0.0.0.0", "::") else [socket.gethostname(), *own_addresses()]
-        )
-    hosts += [name for name in extra if name not in hosts]
-    return [f"{name}:{port}" for name in hosts] + ([*hosts] if port == 80 else [])
+    if host in ("0.0.0.0", "::"):
+        hosts += [socket.gethostname(), *own_addresses()]
+    elif bracketed(host) not in hosts:
+        hosts.append(bracketed(host))
+    out = []
+    for name in [*hosts, *extra]:
+        given = NAME.fullmatch(name.lower())
+        if given is None and name in extra:
+            raise ServeError(
+                f"--public-name {name[:80]!r} is not a host name; expected a form like detok.example or detok.example:443."
+            )
+        bare, theirs = (given[1], int(given[2] or port)) if given else (name, port)
+        found = [f"{bare}:{theirs}"] + ([bare] if theirs in (80, 443) else [])
+        out += [one for one in found if one not in out]
+    return out
+
+
+def bracketed(host: str) -> str:
+    """Return a host as it stands in a URL.
+
+    >>> bracketed("::1"), bracketed("127.0.0.2")
+    ('[::1]', '127.0.0.2')
+    """
+    return f"[{host}]" if ":" in host else host
 
 
 def own_addresses() -> list[str]:

@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import time
+import urllib.request
 
 import httpx
 import pytest
@@ -27,7 +28,7 @@ from websockets.asyncio.client import connect
 
 from detok_py.bridge.assets import Assets
 from detok_py.bridge.gate import CSP, new_token
-from detok_py.bridge.server import application, is_loopback, routes
+from detok_py.bridge.server import ServeError, application, is_loopback, names_of, routes
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Failed
@@ -512,6 +513,124 @@ async def test_21_a_long_header_or_too_many_headers_are_431():
             )
             == 200
         )
+
+
+ALLOWED = "http://localhost:3000"
+
+
+async def test_a_preflight_of_an_allowed_origin_needs_no_token():
+    """Browsers send no Authorization with a preflight."""
+    async with running(gate={"allowed": [ALLOWED], "token": "secret"}) as bridge:
+        asks = [
+            "Access-Control-Request-Method: GET",
+            "Access-Control-Request-Headers: authorization",
+        ]
+        answer = await raw(
+            bridge, get(bridge, "/info", f"Origin: {ALLOWED}", *asks, method="OPTIONS")
+        )
+        assert status_of(answer) == 204
+        assert b"access-control-allow-headers: authorization\r\n" in answer.lower()
+        assert b"vocabulary" not in answer
+        given = get(bridge, "/info", f"Origin: {ALLOWED}", "Authorization: Bearer secret")
+        assert status_of(await raw(bridge, given)) == 200
+        # Without the token the page is refused, and can read that.
+        refused = await raw(bridge, get(bridge, "/info", f"Origin: {ALLOWED}"))
+        assert status_of(refused) == 401
+        assert f"access-control-allow-origin: {ALLOWED}\r\n".encode() in refused.lower()
+        other = get(bridge, "/info", "Origin: http://localhost:3001", *asks, method="OPTIONS")
+        assert status_of(await raw(bridge, other)) == 403
+
+
+async def test_an_allowed_origin_is_allowed_with_its_own_scheme_only():
+    async with running(gate={"allowed": ["http://tunnel.example"]}) as bridge:
+        for origin, host, status in [
+            ("http://tunnel.example", None, 200),
+            ("http://tunnel.example", "tunnel.example", 200),
+            ("https://tunnel.example", None, 403),
+            ("https://tunnel.example", "tunnel.example", 403),
+        ]:
+            answer = await raw(bridge, get(bridge, "/healthz", f"Origin: {origin}", host=host))
+            assert status_of(answer) == status, (origin, host)
+
+
+@pytest.mark.parametrize(
+    ("host", "extra", "name"),
+    [
+        ("127.0.0.2", [], "127.0.0.2:8765"),
+        ("::1", [], "[::1]:8765"),
+        ("fd00::7", [], "[fd00::7]:8765"),
+        ("127.0.0.1", ["detok.example"], "detok.example:8765"),
+        ("127.0.0.1", ["detok.example:8443"], "detok.example:8443"),
+        ("127.0.0.1", ["detok.example:443"], "detok.example"),
+        ("127.0.0.1", ["[fd00::7]:80"], "[fd00::7]"),
+    ],
+)
+def test_the_names_of_the_bridge(host, extra, name):
+    names = names_of(host, 8765, extra)
+    assert name in names
+    assert len(set(names)) == len(names)
+    assert "127.0.0.1:8765" in names
+
+
+@pytest.mark.parametrize("name", ["", "http://x", "a b", "x:y", "x/..", "*"])
+def test_a_public_name_that_is_none_is_refused(name):
+    with pytest.raises(ServeError, match="--public-name"):
+        names_of("127.0.0.1", 8765, [name])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "::1"])
+def test_the_address_that_is_printed_answers(host):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "detok_py", "serve", "--port", "0", "--engine", "scripted"]
+        + ["--host", host],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        url = process.stdout.readline().split()[-1]
+        with urllib.request.urlopen(url + "healthz", timeout=10) as answer:
+            assert answer.status == 200
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+HEADERS_OF_A_HANDSHAKE = ["Origin", "Connection", "Upgrade", "Sec-WebSocket-Protocol"]
+HEADERS_OF_A_HANDSHAKE += ["Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-WebSocket-Extensions"]
+
+
+@pytest.mark.parametrize("name", HEADERS_OF_A_HANDSHAKE)
+async def test_a_header_beyond_ascii_is_a_bad_request(name, caplog):
+    async with running() as bridge:
+        request = upgrade(bridge, f"Origin: {bridge.url}").partition(b"\r\n\r\n")[0]
+        request += f"\r\n{name}: caf\xe9\r\n\r\n".encode("latin-1")
+        assert status_of(await raw(bridge, request)) == 400
+        # A cookie of another program on this machine is none of ours.
+        assert await upgraded(bridge, f"Origin: {bridge.url}", "Cookie: a=\xe9") == 101
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("lengths", [("0", "0"), ("5", "5"), ("5", "6")])
+async def test_two_content_lengths_are_a_bad_request(lengths):
+    async with running() as bridge:
+        headers = [f"Content-Length: {length}" for length in lengths]
+        assert status_of(await raw(bridge, get(bridge, "/healthz", *headers))) == 400
+
+
+def test_links_of_compressed_files_do_not_lead_out_of_the_folder(tmp_path):
+    web = tmp_path / "web"
+    web.mkdir()
+    (tmp_path / "secret").write_bytes(b"secret")
+    (web / "a.js").write_bytes(b"let a;")
+    (web / "a.js.br").symlink_to(tmp_path / "secret")
+    assets = Assets(web, web)
+    assert assets.find("/a.js", "br").body == b"let a;"
+    (web / "round").symlink_to(web / "circle")
+    (web / "circle").symlink_to(web / "round")
+    assert assets.find("/round") is None
+    (web / "a.js.gz").symlink_to(web / "circle")
+    assert assets.find("/a.js", "br").body == b"let a;"
 
 
 @pytest.mark.full
