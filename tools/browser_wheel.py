@@ -173,7 +173,7 @@ def without_types(modules: dict[str, str]) -> dict[str, str]:
     while sizes != [len(tree.body) for tree in trees.values()]:
         sizes = [len(tree.body) for tree in trees.values()]
         for path, tree in trees.items():
-            if path.endswith("__init__.py"):
+            if path.endswith("__init__.py") or "__all__" in names_in(ast.walk(tree)):
                 continue  # imports there are for others
             read = read_names(tree)
             for node in list(tree.body):
