@@ -16,7 +16,7 @@ FILE = ROOT / "tests" / "types" / "public_api.py"
 pytestmark = pytest.mark.native  # about the files of the repository
 
 # The states of streams are opaque: plain values to keep and to give back.
-OPAQUE = {"save", "load", "mark", "rollback"}
+OPAQUE = {"save", "load", "future", "mark", "rollback"}
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from pathlib import Path
 import layout
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_BYTES = 110_000
+MOST_BYTES = 112_000
 
 
 class Bare(ast.NodeTransformer):
