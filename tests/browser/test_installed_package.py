@@ -152,7 +152,7 @@ def visit(page, site):
     [("plain", "micropython"), ("plain", "pyodide"), ("bundled", "micropython")],
 )
 def test_bytes_become_text(visit, form, runtime):
-    assert visit(f"/{form}/?runtime={runtime}") == TEXT
+    assert visit(f"/{form}/?runtime={runtime}&trimArtifacts=yes") == TEXT
 
 
 @pytest.mark.parametrize("form", ["plain", "bundled"])
@@ -171,7 +171,7 @@ def test_ids_of_a_tokenizer_file_become_text(visit):
 def test_the_runtime_may_lie_elsewhere(visit, page):
     asked = []
     page.on("request", lambda request: asked.append(request.url))
-    assert visit("/plain/?runtime=micropython&runtimeUrl=/runtime") == TEXT
+    assert visit("/plain/?runtime=micropython&runtimeUrl=/runtime&from=bytes.detok") == TEXT
     assert [
         url
         for url in asked
