@@ -1,12 +1,13 @@
 // Build Pyodide's part of .build/runtime/: what a browser needs to run Python, ready to be served from this machine.
 //
-// In: the npm package `pyodide`, the micropip wheel in .build/wheels/. Out: Pyodide's files, the standard library as bytecode, the
-// wheel, and a lock file that names only the packages that are there.
+// In: the npm package `pyodide`, the micropip wheel in .build/wheels/. Out: Pyodide's files; the standard library and the wheel as
+// bytecode; memory.bin, what Pyodide's memory is when it has started; and a lock file that names only the packages that are there.
 
 import { createHash } from "node:crypto";
 import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { packMemory } from "../web/src/memory-snapshot.js";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const npm = join(root, "node_modules", "pyodide");
@@ -15,35 +16,51 @@ const runtime = join(root, ".build", "runtime");
 // Built beside it and then moved in, file by file: a running server never sees half a file.
 const out = `${runtime}.new`;
 
-/** Compile the standard library with the Python that will run it. */
-async function compiledStdlib() {
-  const { loadPyodide } = await import(pathToFileURL(join(npm, "pyodide.mjs")).href);
-  const python = await loadPyodide({ indexURL: npm });
-  python.FS.writeFile("/stdlib.zip", await readFile(join(npm, "python_stdlib.zip")));
-  python.FS.writeFile(
-    "/compile_stdlib.py",
-    await readFile(join(root, "tools", "compile_stdlib.py")),
+const { loadPyodide } = await import(pathToFileURL(join(npm, "pyodide.mjs")).href);
+const compiler = await loadPyodide({ indexURL: npm });
+compiler.FS.writeFile(
+  "/compile_stdlib.py",
+  new Uint8Array(await readFile(join(root, "tools", "compile_stdlib.py"))),
+);
+compiler.runPython('import sys; sys.path.insert(0, "/"); import compile_stdlib');
+
+/**
+ * Compile the modules of a zip with the Python that will run them.
+ * @param {string} path @param {number} least @param {"ZIP_STORED" | "ZIP_DEFLATED"} compression
+ */
+async function compiled(path, least, compression) {
+  compiler.FS.writeFile("/sources.zip", new Uint8Array(await readFile(path)));
+  const count = compiler.runPython(
+    `compile_stdlib.compile_zip("/sources.zip", "/compiled.zip", compile_stdlib.zipfile.${compression})`,
   );
-  const count = python.runPython(`
-import sys
-sys.path.insert(0, "/")
-import compile_stdlib
-compile_stdlib.compile_zip("/stdlib.zip", "/compiled.zip")
-`);
-  if (!(count > 100))
-    throw new Error(`only ${count} modules of the standard library could be compiled`);
-  return python.FS.readFile("/compiled.zip");
+  if (!(count > least)) throw new Error(`only ${count} modules of ${path} could be compiled`);
+  return compiler.FS.readFile("/compiled.zip");
+}
+
+/** Pyodide's memory when it has started from the standard library in `out`. @param {object} info */
+async function startedMemory(info) {
+  const python = await loadPyodide({
+    indexURL: `${out}/`,
+    stdLibURL: join(out, "python_stdlib.zip"),
+    lockFileContents: { info, packages: {} },
+    packageBaseUrl: `${out}/`,
+    _makeSnapshot: true,
+  });
+  return packMemory(python.makeMemorySnapshot());
 }
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 for (const name of ["pyodide.asm.wasm", "pyodide.asm.mjs", "pyodide.mjs"])
   await copyFile(join(npm, name), join(out, name));
-await writeFile(join(out, "python_stdlib.zip"), await compiledStdlib());
+await writeFile(
+  join(out, "python_stdlib.zip"),
+  await compiled(join(npm, "python_stdlib.zip"), 100, "ZIP_STORED"),
+);
 const lock = JSON.parse(await readFile(join(npm, "pyodide-lock.json"), "utf8"));
 const packages = /** @type {Record<string, object>} */ ({});
 for (const name of await readdir(wheels)) {
-  const wheel = await readFile(join(wheels, name));
+  const wheel = await compiled(join(wheels, name), 10, "ZIP_DEFLATED");
   await writeFile(join(out, name), wheel);
   const [project = "", version] = name.split("-");
   const sha256 = createHash("sha256").update(wheel).digest("hex");
@@ -51,6 +68,7 @@ for (const name of await readdir(wheels)) {
 }
 // With this lock `loadPackage("micropip")` works, which PyScript calls.
 await writeFile(join(out, "pyodide-lock.json"), JSON.stringify({ ...lock, packages }));
+await writeFile(join(out, "memory.bin"), await startedMemory(lock.info));
 await mkdir(runtime, { recursive: true });
 for (const name of await readdir(runtime))
   if (name.startsWith("micropip-")) await rm(join(runtime, name));

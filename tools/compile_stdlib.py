@@ -29,14 +29,14 @@ def bytecode(source: bytes, name: str) -> bytes:
     return importlib.util.MAGIC_NUMBER + UNCHECKED_HASH + marshal.dumps(code)
 
 
-def compile_zip(source: str, target: str) -> int:
+def compile_zip(source: str, target: str, compression: int = zipfile.ZIP_STORED) -> int:
     """Compile every module in the zip `source` into the zip `target`; return how many there were.
 
     A file that does not compile (a template, a deliberately broken example) and data files go over
     as they are.
     """
     count = 0
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", compression) as new:
         for name in sorted(old.namelist()):
             if name.endswith(("/", ".pyc")):
                 continue
@@ -50,7 +50,7 @@ def compile_zip(source: str, target: str) -> int:
                     pass
             # A fixed date: the same input gives the same bytes, so the hash of the runtime means
             # something.
-            new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
+            new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, compression)
     return count
 
 

@@ -61,8 +61,8 @@ STEPS = {
     "site": Step("pytest for Pyodide", ("requirements/pyodide.txt", "tools/toolchain.py"), (".build/pyodide-site/pytest",), toolchain.install_for_pyodide),
     "runtime": Step(
         "Pyodide, with its standard library as bytecode",
-        ("tools/build_runtime.mjs", "tools/compile_stdlib.py", "package-lock.json", "requirements/micropip.txt"),
-        (f"{R}python_stdlib.zip", f"{R}pyodide-lock.json", f"{R}micropip-*.whl"),
+        ("tools/build_runtime.mjs", "tools/compile_stdlib.py", "web/src/memory-snapshot.js", "package-lock.json", "requirements/micropip.txt"),
+        (f"{R}python_stdlib.zip", f"{R}pyodide-lock.json", f"{R}micropip-*.whl", f"{R}memory.bin"),
         tool("node", "tools/build_runtime.mjs"),
     ),
     "wheel": Step("the wheel for browsers", (*SOURCES, "tools/browser_wheel.py"), (f"{R}detok_py-*.whl",), tool(str(PYTHON), "tools/browser_wheel.py")),

@@ -2,6 +2,8 @@
 not that memory.
 """
 
+from hashlib import sha256
+
 import pytest
 from bridge_rig import VOCABULARY
 
@@ -36,7 +38,7 @@ KIT = """async () => {
     const { MemorySnapshot } = await import("/src/memory-snapshot.js");
     const memory = new Uint8Array(size);
     for (let at = 100_000; at < size; at += 50_000) memory[at] = at % 251;
-    return [await MemorySnapshot.of("detok", "/runtime/", "4567"), memory];
+    return [await MemorySnapshot.of("detok", "/runtime/"), memory];
   };
 }"""
 STEPS = ["€ ", "", "ST!"]
@@ -61,7 +63,7 @@ def test_a_later_visit_begins_with_the_memory_of_the_first_one(page):
     # What has to differ from visit to visit does: a run's id is the key to its text.
     assert len({visit["run"] for visit in (first, later, third)}) == 3
     ((url, size),) = found
-    assert "/runtime/memory?" in url
+    assert url.endswith("/runtime/memory")
     assert 4 << 20 < size < 16 << 20
     assert page.complaints == []
 
@@ -77,9 +79,34 @@ def test_a_detok_py_that_micropip_installed_is_kept_as_well(page):
     assert first["seed"] == later["seed"]
     assert first["lazy"] and later["lazy"]
     ((url, size),) = found
-    assert "/runtime/full/memory?" in url
+    assert url.endswith("/runtime/full/memory")
     assert 4 << 20 < size < 24 << 20
     assert page.complaints == []
+
+
+# Sent in place of the memory that a runtime may have of a Pyodide that has started: nothing, what is
+# no memory, and a memory of nothing, whose sum is right.
+NO_MEMORIES = {
+    "none": None,
+    "a page": b"<!doctype html>",
+    "empty": sha256(bytes(8)).digest() + bytes(8),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("sent", NO_MEMORIES.values(), ids=NO_MEMORIES)
+def test_a_first_visit_starts_by_itself_where_the_runtimes_memory_is_of_no_use(page, sent):
+    asked = []
+
+    def answer(route):
+        asked.append(route.request.url)
+        route.fulfill(status=404 if sent is None else 200, body=sent or b"")
+
+    page.route("**/runtime/memory.bin", answer)
+    seen = page.evaluate("() => visit(false, location.origin + '/src/micropip.js')")
+    assert len(asked) == 1
+    assert seen["steps"] == STEPS
+    assert seen["lazy"]
 
 
 @pytest.mark.full
@@ -100,7 +127,7 @@ def test_a_memory_comes_back_as_it_was_without_its_empty_pages(page, size):
         """async (size) => {
           const [snapshot, memory] = await window.snapshot(size);
           const nothing = await snapshot.recall();
-          await snapshot.remember(memory);
+          await snapshot.remember(memory, '4567');
           const back = await (await snapshot.recall()).memory;
           const [[, packed]] = await kept();
           return [nothing ?? null, back.length, back.every((byte, at) => byte === memory[at]), packed];
@@ -131,7 +158,7 @@ def test_a_memory_that_is_damaged_does_not_come_back(page):
         """
           const [snapshot, memory] = await window.snapshot(655_360), seen = {};
           for (const [name, change] of Object.entries(damages)) {
-            await snapshot.remember(memory);
+            await snapshot.remember(memory, '4567');
             const bytes = new Uint8Array(await (await snapshot.store.match(snapshot.url)).arrayBuffer());
             await snapshot.store.put(snapshot.url, new Response(change(bytes)));
             seen[name] = (await outcome((await snapshot.recall()).memory)).startsWith("Error: ");
@@ -162,7 +189,8 @@ def test_a_visit_that_finds_a_memory_of_no_use_is_a_first_one_and_replaces_it(pa
           const first = await visit(), [[url]] = await keeping(), store = await caches.open("detok");
           const body = async () => new Uint8Array(await (await store.match(url))?.arrayBuffer() ?? []);
           const changed = await change(await body());
-          await store.put(url, new Response(changed));
+          const { headers } = await store.match(url);
+          await store.put(url, new Response(changed, { headers }));
           const second = await visit();
           const same = async () => String((await body()).subarray(0, 32)) === String(changed.subarray(0, 32));
           for (let tries = 0; tries < 600 && (await same()); tries++) await sleep(50);
@@ -183,7 +211,7 @@ def test_a_memory_of_another_version_goes_when_this_one_is_kept(page):
           await store.put("/elsewhere/memory?0123", new Response("stays"));
           await store.put("/vocabulary/of-somebody.detok", new Response("stays"));
           const [snapshot, memory] = await window.snapshot(655_360);
-          await snapshot.remember(memory);
+          await snapshot.remember(memory, '4567');
           return kept();
         }"""
     )
@@ -219,7 +247,7 @@ def test_the_librarys_worker_decodes_bytes_ids_and_answers_in_a_memory_that_was_
     seen = page.evaluate(
         """async ([sha256, request]) => {
           const options = { runtime: "pyodide", cache: "the page's own" };
-          const memories = async () => (await kept(options.cache)).filter(([url]) => url.includes("memory?")).length;
+          const memories = async () => (await kept(options.cache)).filter(([url]) => url.includes("memory")).length;
           const run = async () => {
             const { python } = await lib.warmUp(options);
             const vocabulary = await lib.loadVocabulary(`/vocabulary/${sha256}.detok`, options);

@@ -4,7 +4,8 @@
  * In: the runtime's folder, with Pyodide's own files and python_core.zip: detok_py and a standard
  * library cut down to what it imports (tools/build_core.mjs). Or a module that installs detok_py in
  * another way (micropip.js). Out: a Python, as from boot-micropython.js. A first visit keeps Python's
- * memory once it has started, and later visits begin with it (memory-snapshot.js).
+ * memory once it has started, and later visits begin with it (memory-snapshot.js). An installer may
+ * bring the memory of a Python that has just started, and then a first visit begins with that.
  */
 
 import { read } from "./boot-micropython.js";
@@ -24,18 +25,18 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
   const load = (/** @type {string} */ address) =>
     import(/* webpackIgnore: true */ /* @vite-ignore */ address);
   load(url("pyodide.asm.mjs")).catch(() => {}); // Pyodide imports it too, and says what is wrong
-  const [{ loadPyodide }, core, other] = await Promise.all([
+  // Keeping memory is optional: Python also starts when it fails.
+  const place = MemorySnapshot.of(cache, url(installer ? "full/" : "")).catch(() => undefined);
+  const [{ loadPyodide }, core, other, snapshot, found] = await Promise.all([
     load(url("pyodide.mjs")),
     read(url("python_core.json")).then((answer) => answer.json()),
     installer && load(installer).then(({ prepare }) => prepare(runtimeUrl, onProgress)),
+    place,
+    place.then((snapshot) => snapshot?.recall()).catch(() => undefined),
   ]);
   /** @type {{library: string, version: string}} */
   const { library, version } = other || { library: "python_core.zip", version: core.sha256 };
-  // Keeping memory is optional: Python also starts when it fails.
-  const snapshot = await MemorySnapshot.of(cache, url(other ? "full/" : ""), version).catch(
-    () => undefined,
-  );
-  const kept = await snapshot?.recall().catch(() => undefined);
+  const kept = found?.version === version ? found : undefined;
   const start = (/** @type {object} */ options) =>
     loadPyodide({
       indexURL: runtimeUrl,
@@ -56,8 +57,10 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
   let began = false;
   if (kept) {
     try {
+      const files = other?.files();
+      files?.catch(() => {}); // awaited below
       python = await start({ _loadSnapshot: kept.memory, _snapshotDeserializer: () => null });
-      await other?.restore(python);
+      other?.restore(python, await files);
       began = await isSame();
     } catch {
       // The memory is damaged or of another Pyodide: start as on a first visit.
@@ -65,7 +68,11 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
   }
   onProgress({ step: "starting Python", loaded: 0, total: 0 });
   if (!began) {
-    python = await start({ _makeSnapshot: snapshot !== undefined });
+    const options = { _makeSnapshot: snapshot !== undefined };
+    const started = other?.started();
+    python =
+      (started && (await start({ ...options, _loadSnapshot: started }).catch(() => undefined))) ??
+      (await start(options));
     await other?.install(python);
     python.runPython("import detok_py.page.streams");
     const remember = async () => {
@@ -73,7 +80,7 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
       // installer's requests are over: what Python still holds of them is dropped.
       const memory = snapshot && python.makeMemorySnapshot({ serializer: other && (() => null) });
       await new Promise((resolve) => setTimeout(resolve, 500)); // the first characters come first
-      if (memory && (await isSame())) await snapshot.remember(memory);
+      if (memory && (await isSame())) await snapshot.remember(memory, version);
     };
     remember().catch(() => {}); // nothing is kept
   }

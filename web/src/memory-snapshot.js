@@ -1,8 +1,8 @@
 /**
  * Keeps Pyodide's memory as it is when Python has started, so that a later visit begins with it.
  *
- * One snapshot for each kind of runtime is kept in Cache Storage, under the hashes of what is in it;
- * another version replaces it. Without Cache Storage or room in it nothing is kept.
+ * One snapshot for each kind of runtime is kept in Cache Storage, with the hashes of what is in it as
+ * its version; another version replaces it. Without Cache Storage or room in it nothing is kept.
  *
  * The format: the SHA-256 of all that follows, then 32-bit numbers: the length of the memory, the
  * count of its pages that are not all zero, and their numbers; then those pages, 64 KiB each.
@@ -27,33 +27,38 @@ export class MemorySnapshot {
   }
 
   /**
-   * The place of this version; undefined if this page keeps nothing. Rejects if the browser refuses.
-   * @param {string | false} cache @param {string} folder  Ends in "/". @param {string} version
+   * The place of a runtime; undefined if this page keeps nothing. Rejects if the browser refuses.
+   * @param {string | false} cache @param {string} folder  Ends in "/".
    */
-  static async of(cache, folder, version) {
+  static async of(cache, folder) {
     if (!cache || !globalThis.caches || !globalThis.crypto?.subtle) return undefined;
-    return new MemorySnapshot(await caches.open(cache), `${folder}memory?${version}`);
+    return new MemorySnapshot(await caches.open(cache), `${folder}memory`);
   }
 
   /** What is kept here, while it is being read. `memory` rejects if it is damaged. */
   async recall() {
     const kept = await this.store.match(this.url);
-    if (!kept) return undefined;
-    const memory = kept.arrayBuffer().then(unpack);
-    memory.catch(() => {}); // avoids an unhandled rejection
-    return { memory };
+    return kept && { version: kept.headers.get("version"), memory: readMemory(kept) };
   }
 
-  /** Keep a memory here, in place of other versions. @param {Uint8Array<ArrayBuffer>} memory */
-  async remember(memory) {
-    const packed = await pack(memory);
+  /** Keep a memory here, in place of other versions. @param {Uint8Array<ArrayBuffer>} memory @param {string} version */
+  async remember(memory, version) {
+    const packed = new Response(await packMemory(memory), { headers: { version } });
+    // Earlier releases had the version in the address.
     await this.store.delete(this.url, { ignoreSearch: true });
-    await this.store.put(this.url, new Response(packed));
+    await this.store.put(this.url, packed);
   }
 }
 
+/** The memory in an answer; rejects if it is damaged. @param {Response} answer */
+export function readMemory(answer) {
+  const memory = answer.arrayBuffer().then(unpack);
+  memory.catch(() => {}); // avoids an unhandled rejection
+  return memory;
+}
+
 /** @param {Uint8Array<ArrayBuffer>} memory  Whole words of 4 bytes. */
-async function pack(memory) {
+export async function packMemory(memory) {
   const words = new Uint32Array(memory.buffer, memory.byteOffset, memory.length >> 2);
   const pages = [];
   for (let at = 0; at < memory.length; at += PAGE) {

@@ -2,21 +2,35 @@
  * detok_py by micropip, into Pyodide with its whole standard library: `install: "micropip"`.
  *
  * In: a runtime's folder with `manifest.json` (`{file: {bytes, sha256}}`, of uncompressed files),
- * micropip's wheel and detok_py's, as a bridge has it. boot-pyodide.js imports this in the worker,
- * where it is asked for; it is no part of the worker's own file.
+ * micropip's wheel and detok_py's, as a bridge has it. It may have `memory.bin` too: what Pyodide's
+ * memory is when it has started, before anything is installed. boot-pyodide.js imports this in the
+ * worker, where it is asked for; it is no part of the worker's own file.
  */
+
+import { readMemory } from "./memory-snapshot.js";
 
 /** What micropip leaves behind would not be there on a later visit, and must not be kept. */
 const FORGET_MICROPIP = `import gc, sys
 for name in [name for name in sys.modules if name.startswith("micropip")]: del sys.modules[name]
 gc.collect()`;
 
+/** Modules that are imported later are read from this file, because memory has no files. */
+const WHEEL = "/lib/detok_py.whl";
+const IMPORT_FROM_WHEEL = `import sys
+for name, module in sys.modules.items():
+    if name.split(".")[0] == "detok_py" and hasattr(module, "__path__"):
+        module.__path__ = ["${WHEEL}/" + name.replace(".", "/")]`;
+
 /**
  * @typedef {object} Installer
  * @property {string} library  The standard library's file.
  * @property {string} version  Names what is installed: the hashes of the library and of detok_py.
+ * @property {() => Promise<Uint8Array> | undefined} started  The memory of a Python that has just
+ *   started, where there is one.
  * @property {(python: any) => Promise<void>} install  Into a Python that has just started.
- * @property {(python: any) => Promise<void>} restore  Into a Python whose memory has it already.
+ * @property {() => Promise<ArrayBuffer>} files  What `restore` takes.
+ * @property {(python: any, files: ArrayBuffer) => void} restore  Into a Python whose memory has
+ *   detok_py already.
  */
 
 /**
@@ -53,6 +67,7 @@ export async function prepare(runtimeUrl, onProgress) {
   return {
     library: library.name,
     version: `${library.sha256}-${wheel.sha256}`,
+    started: () => (manifest["memory.bin"] ? read("memory.bin").then(readMemory) : undefined),
     async install(python) {
       await python.loadPackage(url(micropip.name), { messageCallback: () => {} });
       const installer = python.pyimport("micropip");
@@ -61,11 +76,10 @@ export async function prepare(runtimeUrl, onProgress) {
       python.runPython(FORGET_MICROPIP);
       for (const name of Object.keys(python.loadedPackages)) delete python.loadedPackages[name];
     },
-    async restore(python) {
-      // Memory has no files, and modules that are imported later are read from files.
-      const files = await (await read(wheel.name)).arrayBuffer();
-      const extractDir = python.runPython("import site; site.getsitepackages()[0]");
-      python.unpackArchive(files, "wheel", { extractDir });
+    files: async () => (await read(wheel.name)).arrayBuffer(),
+    restore(python, files) {
+      python.FS.writeFile(WHEEL, new Uint8Array(files));
+      python.runPython(IMPORT_FROM_WHEEL);
     },
   };
 }
