@@ -3,6 +3,7 @@
 """
 
 import json
+import posixpath
 import re
 from pathlib import Path
 
@@ -25,6 +26,25 @@ def exported_sources() -> set[str]:
 def test_a_module_of_the_demo_imports_only_the_demo_and_the_published_library(module: Path) -> None:
     own = {f"./{path.name}" for path in MODULES}
     assert set(IMPORT.findall(module.read_text("utf-8"))) <= own | exported_sources()
+
+
+def test_the_page_asks_for_all_its_modules_at_once() -> None:
+    def add(path: str) -> None:
+        if path not in needed:
+            needed.add(path)
+            text = (WEB / path[1:]).read_text("utf-8")
+            for imported in re.findall(
+                r"""^(?:import|export|\}).*["'](\.[^"']+)["'];$""", text, re.M
+            ):
+                add(posixpath.normpath(posixpath.join(posixpath.dirname(path), imported)))
+
+    html = (WEB / "demo" / "index.html").read_text("utf-8")
+    scripts = re.findall(r'<script type="module" src="([^"]+)"', html)
+    needed: set[str] = set()
+    for script in scripts:
+        add(script)
+    preloaded = re.findall(r'<link rel="modulepreload" href="([^"]+)"', html)
+    assert {*scripts, *preloaded} == needed
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
