@@ -66,6 +66,7 @@ def test_a_program_that_is_not_there_is_named_with_its_variable(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_browser_that_does_not_start_is_one_sentence(tmp_path):
     code, line, program = told(tmp_path, "chromium", "--launch", says="Chromium 199.0.1.1")
     assert code == 1

@@ -42,6 +42,7 @@ def test_a_page_with_the_whole_text_has_no_differences(name):
     assert compare(TEXTS[name], page(TEXTS[name])) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEXTS)
 def test_dropped_characters_are_found_at_every_place(name):
     text = TEXTS[name]
@@ -50,6 +51,7 @@ def test_dropped_characters_are_found_at_every_place(name):
             assert kinds(text, before + after) == {"dropped"}, piece
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEXTS)
 def test_doubled_characters_are_found_at_every_place(name):
     text = TEXTS[name]
@@ -101,6 +103,7 @@ def test_a_whole_answer_read_in_another_encoding_is_one_difference(encoding):
     assert one.sent == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEXTS)
 def test_replacement_characters_in_the_place_of_others_are_a_change(name):
     text = TEXTS[name]

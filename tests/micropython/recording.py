@@ -73,7 +73,7 @@ def record(path: Path, tier: str) -> None:
         command += ["-p", plugin]
     command += ["--record", str(path), f"--tier={tier}", "--hypothesis-seed=0"]
     environment = dict(
-        os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(HERE)]), DETOK_PROFILE="check"
+        os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(HERE)]), DETOK_PROFILE="test"
     )
     for name in [
         name for name in environment if name.startswith("PYTEST_")

@@ -79,6 +79,7 @@ def test_a_message_of_very_many_values_is_refused_in_little_time(values):
     assert wire.read_message(text)["a"] == values + '\\"\\'
 
 
+@pytest.mark.slow
 @given(st.recursive(st.text('a"\\[]{},:', max_size=6), st.lists, max_leaves=200))
 def test_the_depth_of_a_text_is_that_of_its_values(value):
     def depth(value):

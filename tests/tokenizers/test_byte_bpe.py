@@ -139,6 +139,7 @@ def test_ignore_merges_encodes_a_token_as_itself():
     assert BytePairEncoder(vocab, [("a", "b")]).encode("abc") == [2, 3]
 
 
+@pytest.mark.slow
 def test_a_long_piece_without_a_seam_takes_nearly_linear_time():
     # In quadratic time, half a million symbols would take days.
     vocab, rules = {"a": 0, "aa": 1, "aaaa": 2}, ["a a", "aa aa"]
@@ -193,6 +194,7 @@ def test_a_missing_unknown_token_is_named_when_it_is_needed():
         encoder.encode("b")
 
 
+@pytest.mark.slow
 @pytest.mark.native
 @pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama2"])
 def test_real_merges_encode_as_the_peer_does(name, data):

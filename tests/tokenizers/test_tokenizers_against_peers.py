@@ -142,6 +142,7 @@ def theirs_encode(theirs, text, special):
         return None
 
 
+@pytest.mark.slow
 @given(documents(), TEXTS, st.booleans())
 def test_encodes_alike(document, text, special):
     ours, theirs = both(document)
@@ -168,6 +169,7 @@ def test_decodes_alike(document, data, skip):
     )
 
 
+@pytest.mark.slow
 @given(documents())
 def test_has_the_same_tokens(document):
     ours, theirs = both(document)
