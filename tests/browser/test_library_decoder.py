@@ -73,6 +73,49 @@ def test_random_ids_of_real_vocabularies_give_with_each_push_what_the_core_gives
         assert got == list(pushed(detokenizer, run)), run
 
 
+MANY = 10_000_000
+# The ids of a linear congruential generator, each pushed by itself; what each push gave, as one SHA-256.
+MANY_PUSHED = """async ([options, url, ids, count]) => {
+  options.vocabulary = await lib.loadVocabulary(url, { ...options, cache: false });
+  const decoder = await lib.createDecoder(options);
+  const sum = async (text) => Array.from(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))), (b) => b.toString(16).padStart(2, "0")).join("");
+  let digest = "", pushes = [], x = 1, late = 0;
+  for (let n = 1; n <= count; n++) {
+    x = (Math.imul(x, 1664525) + 1013904223) >>> 0;
+    let text = decoder.push(ids[(x >>> 8) % ids.length]);
+    if (decoder.waiting) { late++; text += await decoder.ready(); }
+    pushes.push(text);
+    if (n % 65536 === 0 || n === count) { digest = await sum(digest + pushes.join("|")); pushes = []; }
+  }
+  return [digest, late];
+}"""
+
+
+@pytest.mark.soak
+@pytest.mark.engine
+@pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
+def test_ten_million_random_ids_give_with_each_push_what_the_core_gives(
+    library, served, data, runtime, tmp_path
+):
+    file = data / "tokenizers" / "gpt2" / "tokenizer.json.xz"
+    (tmp_path / "tokenizer.json").write_bytes(lzma.decompress(file.read_bytes()))
+    vocabulary = d.load_tokenizer(tmp_path / "tokenizer.json").vocabulary
+    served.given["gpt2.detok"] = (200, {}, vocabulary.pack())
+    usual = [i for i in range(len(vocabulary)) if i not in vocabulary.eos_ids]
+    given = [{"runtime": runtime}, "/given/gpt2.detok", usual, MANY]
+    seen, late = library.evaluate(MANY_PUSHED, given)
+    detokenizer = d.Detokenizer(vocabulary)
+    digest, pushes, x = "", [], 1
+    for n in range(1, MANY + 1):
+        x = (x * 1664525 + 1013904223) & 0xFFFFFFFF
+        pushes.append(detokenizer.push(usual[(x >> 8) % len(usual)]))
+        if n % 65536 == 0 or n == MANY:
+            digest = hashlib.sha256((digest + "|".join(pushes)).encode()).hexdigest()
+            pushes = []
+    print(f"{late} of {MANY} steps were asked of Python")
+    assert seen == digest
+
+
 def test_stops_and_tags_are_what_a_chat_stream_makes_of_them(library):
     text = "<think>hm</think>one ST OP STOP two"
     runs = [[byte.hex() for byte in (bytes([n]) for n in text.encode())]]
