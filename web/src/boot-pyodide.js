@@ -70,10 +70,12 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
   if (!began) {
     const options = { _makeSnapshot: snapshot !== undefined };
     const started = other?.started();
+    const tool = other?.tool();
+    tool?.catch(() => {}); // awaited below
     python =
       (started && (await start({ ...options, _loadSnapshot: started }).catch(() => undefined))) ??
       (await start(options));
-    await other?.install(python);
+    await other?.install(python, await tool);
     python.runPython("import detok_py.page.streams");
     const remember = async () => {
       // Made before JavaScript holds any Python object, which a later visit would not have. An

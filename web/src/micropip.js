@@ -9,13 +9,20 @@
 
 import { readMemory } from "./memory-snapshot.js";
 
+/** Where the wheels are that are imported from as they are. */
+const MICROPIP = "/lib/micropip.whl";
+const WHEEL = "/lib/detok_py.whl";
+
+const FIND_MICROPIP = `import sys
+sys.path.append("${MICROPIP}")`;
+
 /** What micropip leaves behind would not be there on a later visit, and must not be kept. */
 const FORGET_MICROPIP = `import gc, sys
+sys.path.remove("${MICROPIP}")
 for name in [name for name in sys.modules if name.startswith("micropip")]: del sys.modules[name]
 gc.collect()`;
 
-/** Modules that are imported later are read from this file, because memory has no files. */
-const WHEEL = "/lib/detok_py.whl";
+/** Memory has no files: modules that are imported later are read from the wheel. */
 const IMPORT_FROM_WHEEL = `import sys
 for name, module in sys.modules.items():
     if name.split(".")[0] == "detok_py" and hasattr(module, "__path__"):
@@ -27,9 +34,11 @@ for name, module in sys.modules.items():
  * @property {string} version  Names what is installed: the hashes of the library and of detok_py.
  * @property {() => Promise<Uint8Array> | undefined} started  The memory of a Python that has just
  *   started, where there is one.
- * @property {(python: any) => Promise<void>} install  Into a Python that has just started.
- * @property {() => Promise<ArrayBuffer>} files  What `restore` takes.
- * @property {(python: any, files: ArrayBuffer) => void} restore  Into a Python whose memory has
+ * @property {() => Promise<Uint8Array>} tool  What `install` takes: micropip.
+ * @property {(python: any, tool: Uint8Array) => Promise<void>} install  Into a Python that has just
+ *   started.
+ * @property {() => Promise<Uint8Array>} files  What `restore` takes: detok_py's wheel.
+ * @property {(python: any, files: Uint8Array) => void} restore  Into a Python whose memory has
  *   detok_py already.
  */
 
@@ -47,6 +56,8 @@ export async function prepare(runtimeUrl, onProgress) {
     if (!answer.ok) throw new Error(`${name} could not be read (HTTP ${answer.status}).`);
     return answer;
   };
+  /** @param {string} name */
+  const bytes = async (name) => new Uint8Array(await (await read(name)).arrayBuffer());
   /** @type {Record<string, {bytes: number, sha256: string}>} */
   const manifest = await (await read("manifest.json")).json();
   /** @param {RegExp} pattern */
@@ -68,17 +79,19 @@ export async function prepare(runtimeUrl, onProgress) {
     library: library.name,
     version: `${library.sha256}-${wheel.sha256}`,
     started: () => (manifest["memory.bin"] ? read("memory.bin").then(readMemory) : undefined),
-    async install(python) {
-      await python.loadPackage(url(micropip.name), { messageCallback: () => {} });
+    tool: () => bytes(micropip.name),
+    async install(python, tool) {
+      python.FS.writeFile(MICROPIP, tool);
+      python.runPython(FIND_MICROPIP);
       const installer = python.pyimport("micropip");
       await installer.install(url(wheel.name));
       installer.destroy();
       python.runPython(FORGET_MICROPIP);
       for (const name of Object.keys(python.loadedPackages)) delete python.loadedPackages[name];
     },
-    files: async () => (await read(wheel.name)).arrayBuffer(),
+    files: () => bytes(wheel.name),
     restore(python, files) {
-      python.FS.writeFile(WHEEL, new Uint8Array(files));
+      python.FS.writeFile(WHEEL, files);
       python.runPython(IMPORT_FROM_WHEEL);
     },
   };
