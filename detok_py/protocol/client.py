@@ -39,6 +39,7 @@ TRANSITIONS = {
     (IDLE, "generate"): WAITING,
     (IDLE, "attach"): WAITING,
     (WAITING, "started"): STREAMING,
+    (WAITING, "finished"): FINISHED,  # cancelled before its engine began
     (WAITING, "error"): FAILED,
     (STREAMING, "started"): STREAMING,  # the answer to `resume`
     (STREAMING, "data"): STREAMING,

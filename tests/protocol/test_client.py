@@ -106,7 +106,7 @@ def test_a_stream_with_another_sha256_fails():
     [
         (wire.message("started", id=RUN, data="both", position=3), "position 3, expected 0"),
         (wire.message("started", id=RUN, data="text", position=0), "'text'"),
-        (wire.message("finished", id=RUN, reason="eos", tokens=0), "`finished` is not allowed"),
+        (wire.message("finished", id=RUN, reason="eos", tokens=0), "SHA-256"),
         (b"\x00abc", "`data` is not allowed"),
         (b"\x09", "op byte 9"),
         ("[" * 1000, "nested"),
@@ -205,6 +205,16 @@ def test_a_cancel_that_was_lost_is_repeated(lost):
     link.connect()
     link.settle()
     assert ("cancel", link.run) in link.tasks
+
+
+def test_a_run_that_is_cancelled_before_its_engine_begins_is_finished_without_a_start():
+    link = Link(RunStore(), prompt="hi", want="ids").settle()
+    link.client.cancel()
+    link.settle()
+    assert link.tasks[-1] == ("cancel", link.run)
+    link.run.finish("cancelled")
+    link.settle()
+    assert link.events[-1] == Finished("cancelled", 0, None)
 
 
 def test_a_cancel_without_a_socket_is_sent_by_the_next_one():
