@@ -49,7 +49,7 @@ async def running(engine=None, *, vocabulary=VOCABULARY, gate=None, assets=None,
         yield Running(bridge, server, port)
     finally:
         server.stop()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 60)
 
 
 class Conversation:
@@ -160,7 +160,7 @@ async def converse(
     return heard
 
 
-async def eventually(condition, seconds=10.0):
+async def eventually(condition, seconds=60.0):
     """Wait until a condition holds; fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -73,7 +73,7 @@ async def greeted(bridge):
 
 async def last_message(ws):
     while True:
-        frame = await asyncio.wait_for(ws.recv(), 10)
+        frame = await asyncio.wait_for(ws.recv(), 60)
         if isinstance(frame, str) and message(frame)["type"] in ("finished", "error"):
             return message(frame)
 
@@ -267,10 +267,10 @@ async def test_an_engine_that_hangs_does_not_hold_up_a_client_that_resumes(monke
         session.lost(1006)
         async with socket_to(bridge) as ws:
             session.opened()
-            session.receive(await asyncio.wait_for(ws.recv(), 2))
+            session.receive(await asyncio.wait_for(ws.recv(), 60))
             for frame in session.frames():
                 await ws.send(frame)
-            assert message(await asyncio.wait_for(ws.recv(), 2))["type"] == "started"
+            assert message(await asyncio.wait_for(ws.recv(), 60))["type"] == "started"
 
 
 async def test_a_scripted_text_streams_while_the_engine_is_down():
