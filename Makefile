@@ -49,7 +49,7 @@ test:
 	@exec $(VENV) tools/checks.py test
 
 test-all:
-	$(call setup,test)
+	$(call setup,test-all)
 	@exec $(VENV) tools/checks.py test-all
 
 check:

@@ -2,8 +2,8 @@
 
 `python tools/browsers.py chromium firefox` prints one line a browser: its name, a tab, the program;
 or `Firefox: skipped, because …`. Exit code 1 when Chromium is missing, which is a failure; a missing
-Firefox is a skip, and so is `chromium-shell`, Chromium without windows, in which a page costs a
-quarter less. `--install` may change the machine: as root it installs or upgrades Debian's packages,
+Firefox or WebKit is a skip, and so is `chromium-shell`, Chromium without windows, in which a page
+costs a quarter less. `--install` may change the machine: as root it installs or upgrades Debian's packages,
 from lists that are refreshed first; otherwise it takes Playwright's own download of Chromium.
 `--launch` starts each of them once.
 
@@ -24,21 +24,25 @@ from toolchain import ROOT, SetupFailed, apt_install
 # The oldest major versions to expect of the pinned Playwright (1.64). Of Chromium 156 ran the whole
 # suite; 150 is what a stale Debian list installs, and older ones are untried. Firefox ESR 140 fails: it lacks network.addDataCollector of
 # WebDriver BiDi.
+# WebKitGTK tells its version on a display only; 2.50 ran all of its tests.
 OLDEST = {"chromium": 150, "chromium-shell": 150, "firefox": 153}
 NAMES = {
     "chromium": ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"),
     "chromium-shell": ("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),
     "firefox": ("firefox-esr", "firefox"),
+    "webkit": ("MiniBrowser",),
 }
 TITLES = {
     "chromium": "Chromium",
     "chromium-shell": "Chromium's headless shell",
     "firefox": "Firefox",
+    "webkit": "WebKit",
 }
 VARIABLES = {
     "chromium": "DETOK_CHROMIUM",
     "chromium-shell": "DETOK_CHROMIUM_SHELL",
     "firefox": "DETOK_FIREFOX",
+    "webkit": "DETOK_WEBKIT",
 }
 APPLICATIONS = {
     "chromium": (
@@ -47,6 +51,7 @@ APPLICATIONS = {
     ),
     "chromium-shell": (),
     "firefox": ("Firefox.app/Contents/MacOS/firefox",),
+    "webkit": (),
 }
 # Fonts come with the browser: tests that look at pixels need CJK, emoji and Indic glyphs.
 PACKAGES = {
@@ -58,6 +63,7 @@ PACKAGES = {
     ),
     "chromium-shell": ("chromium-headless-shell",),
     "firefox": ("firefox-esr",),
+    "webkit": ("webkit2gtk-driver", "xvfb"),
 }
 
 
@@ -86,6 +92,9 @@ def find(browser: str) -> str | None:
         for application in APPLICATIONS[browser]:
             if os.access(os.path.join(folder, application), os.X_OK):
                 return os.path.join(folder, application)
+    if browser == "webkit":
+        inside = Path("/usr").glob("lib*/**/webkit2gtk-4.*/MiniBrowser")
+        return next(map(str, inside), None) if shutil.which("WebKitWebDriver") else None
     return downloaded(browser)
 
 
@@ -134,8 +143,8 @@ def usable(browser: str) -> str:
         raise BrowserNotFound(
             f"there is no {TITLES[browser]}; install one, or set {VARIABLES[browser]} to its program"
         )
-    found, oldest = version(program), OLDEST[browser]
-    if found < oldest:
+    oldest = OLDEST.get(browser)
+    if oldest and (found := version(program)) < oldest:
         raise BrowserNotFound(
             f"{program} is version {found}, and the tests need {oldest} or newer; upgrade it, "
             f"or set {VARIABLES[browser]} to a newer one"
@@ -171,8 +180,11 @@ def bring_up(browser: str) -> str:
 def launch(browser: str, program: str) -> None:
     """Start a browser once as the tests do. Raises BrowserNotFound if it does not start.
 
-    One sentence instead of an error for each test. Does nothing where Playwright is missing.
+    One sentence instead of an error for each test. Does nothing where Playwright is missing, and
+    for WebKit, which the first of its tests starts.
     """
+    if browser == "webkit":
+        return
     try:
         from playwright.sync_api import Error, sync_playwright
     except ImportError:
@@ -191,7 +203,7 @@ def launch(browser: str, program: str) -> None:
 def main(words: list[str]) -> int:
     """Print where each browser is; exit code 1 when Chromium is asked for and cannot be had."""
     code = 0
-    for browser in [word for word in words if word in NAMES] or list(NAMES):
+    for browser in [word for word in words if word in NAMES] or list(OLDEST):
         try:
             program = bring_up(browser) if "--install" in words else usable(browser)
             if "--launch" in words:

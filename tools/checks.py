@@ -143,7 +143,13 @@ def types(tier: str) -> Outcome:
 
 
 def unit(tier: str) -> Outcome:
-    words = ["tests", "detok_py", "--doctest-modules", "--ignore=tests/browser"]
+    words = [
+        "tests",
+        "detok_py",
+        "--doctest-modules",
+        "--ignore=tests/browser",
+        "--ignore=tests/webkit",
+    ]
     # On two cores: servers and engines are waited for often enough that a third process finds time.
     return pytest(tier, *words, "-n", "3", "--dist", "worksteal")
 
@@ -185,6 +191,11 @@ def firefox(tier: str) -> Outcome:
     return in_browser("firefox", tier) if "firefox" in programs else Outcome(0, {})
 
 
+def webkit(tier: str) -> Outcome:
+    run([sys.executable, "tools/browsers.py", "--install", "webkit"])
+    return pytest("any", "tests/webkit", "-s")
+
+
 def in_browser(name: str, tier: str, *words: str, **environment: str) -> Outcome:
     """Chromium, which has most of the tests, in two processes of pytest, beside Firefox in one."""
     folder = "tests/real_uis" if tier == "real-uis" else "tests/browser"
@@ -218,12 +229,13 @@ CHECKS: dict[str, tuple[str, Callable[[str], Outcome]]] = {
     "pyodide": ("unit tests inside Pyodide, in Node", pyodide),
     "chromium": ("browser tests in Chromium", chromium),
     "firefox": ("browser tests in Firefox", firefox),
+    "webkit": ("browser tests in WebKit", webkit),
 }
 # The checks of a row run side by side: the browsers' wait more than they work.
 TIERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "check": (("lint", "types"), ("unit",)),
     "test": (("lint", "types"), ("unit",), ("node",), ("pyodide",), ("chromium", "firefox")),
-    "test-all": (("unit",), ("pyodide",), ("chromium", "firefox")),
+    "test-all": (("unit",), ("pyodide",), ("chromium", "firefox"), ("webkit",)),
     "soak": (("unit",), ("chromium",), ("firefox",)),
     "real-uis": (("chromium",), ("firefox",)),
 }

@@ -1,6 +1,6 @@
 """Build what a `make` target needs, and nothing that is there already.
 
-`python tools/setup.py demo|check|test|real-uis` brings .venv/, node_modules/ and .build/ to what
+`python tools/setup.py demo|check|test|test-all|real-uis` brings .venv/, node_modules/ and .build/ to what
 the pinned files say. While the hash of a step's sources is that of its stamp in .build/stamps/, and
 the result exists, the step costs nothing. Steps of one row run side by side.
 """
@@ -55,6 +55,7 @@ STEPS = {
     "engine": Step("llama.cpp", ("requirements/engine.txt", VENV), (), partial(install_if_there, "engine", "the scripted engine remains")),
     "mpy": Step("MicroPython's compiler", ("requirements/mpy.txt", VENV), (), partial(install_if_there, "mpy", "MicroPython compiles the modules at its start")),
     "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (".venv/bin/pytest",), partial(install, "dev")),
+    "webkit": Step("Selenium", ("requirements/webkit.txt", VENV), (".venv/lib/*/site-packages/selenium/__init__.py",), partial(install, "webkit")),
     "project": Step("detok_py in place", ("pyproject.toml", VENV), (".venv/bin/detok",), toolchain.install_project),
     "npm": Step("the packages from npm", ("package-lock.json",), ("node_modules/pyodide/pyodide.mjs",), toolchain.install_node_packages),
     "micropip": Step("micropip", ("requirements/micropip.txt",), (".build/wheels",), toolchain.fetch_micropip),
@@ -96,6 +97,12 @@ TARGETS = {
     "demo": [["serve", "npm"], ["engine", "mpy", "micropip"], *ARTEFACTS],
     "check": [["dev", "npm"], ["engine", "mpy", "micropip", "project"], *ARTEFACTS],
     "test": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "site"], *ARTEFACTS],
+    "test-all": [
+        ["dev", "npm"],
+        ["engine", "mpy", "micropip", "project", "site"],
+        *ARTEFACTS,
+        ["webkit"],
+    ],
     "real-uis": [["dev", "npm"], ["engine", "project", "uis"]],
 }
 

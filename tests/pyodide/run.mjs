@@ -87,7 +87,7 @@ class Part:
 
 int(pytest.main([
     "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "_hypothesis_pytestplugin",
-    "-q", "--continue-on-collection-errors", "--ignore=tests/browser", "--ignore=tests/pyodide", *words,
+    "-q", "--continue-on-collection-errors", "--ignore=tests/browser", "--ignore=tests/webkit", "--ignore=tests/pyodide", *words,
 ], plugins=[Part()]))
 `);
 process.exit(code);
