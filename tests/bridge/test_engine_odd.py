@@ -126,11 +126,11 @@ async def stopped_while_opening(url):
         env=dict(os.environ),
     )
     try:
-        assert b"detok serves" in await asyncio.wait_for(process.stdout.readline(), 20)
+        assert b"detok serves" in await asyncio.wait_for(process.stdout.readline(), 60)
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, errors = await asyncio.wait_for(process.communicate(), 8)
-        assert time.monotonic() - begin < 6
+        _, errors = await asyncio.wait_for(process.communicate(), 60)
+        assert time.monotonic() - begin < 20
         assert b"Traceback" not in errors
     finally:
         if process.returncode is None:

@@ -1,12 +1,12 @@
 """Messages and frames, against tests/vectors/wire.json, which other implementations can use too."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from work import lines_run
 
 from detok_py.errors import RemoteProtocolError
 from detok_py.protocol import wire
@@ -70,11 +70,12 @@ def test_a_message_nested_65_deep_is_refused_before_it_is_parsed():
 
 
 @pytest.mark.parametrize("values", ["[" * 400_000 + "]" * 400_000, "[" + "[]," * 100_000 + "1]"])
-def test_a_message_of_very_many_values_is_refused_in_little_time(values):
-    begin = time.perf_counter()
-    with pytest.raises(RemoteProtocolError, match="at most 65536 values"):
-        wire.read_message('{"type":"x","a":' + values + "}")
-    assert time.perf_counter() - begin < 0.2
+def test_a_message_of_very_many_values_is_refused_after_little_work(values):
+    def read():
+        with pytest.raises(RemoteProtocolError, match="at most 65536 values"):
+            wire.read_message('{"type":"x","a":' + values + "}")
+
+    assert lines_run(read) < 10_000
     text = '{"type":"x","a":' + json.dumps(values + '\\"\\') + "}"
     assert wire.read_message(text)["a"] == values + '\\"\\'
 
