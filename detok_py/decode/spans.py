@@ -118,16 +118,31 @@ class Trace:
     def _feed_text(self, chars: list[Owned], first: int = 0) -> None:
         """Send characters through the text stages from the one numbered `first` on."""
         for at in range(first, len(self.text)):
-            stage = self.text[at]
+            stage, queue = self.text[at], self.queues[at]
+            joined = "".join([char.text for char in chars])
+            if isinstance(stage, WholeText):  # that holds everything
+                stage.feed(joined)
+                queue += chars
+                return
+            before = "".join([char.text for char in queue]) + joined
+            state = stage.state
+            text = stage.feed(joined)
+            cut = len(before) - len(stage.held)
+            if text == before[:cut]:
+                chars = queue + chars
+                self.queues[at], chars = chars[cut:], chars[:cut]
+                continue
+            # Something is replaced: a character at a time shows what.
+            stage.state = state
             out: list[Owned] = []
             for char in chars:
                 text = stage.feed(char.text)
-                if text == char.text and not self.queues[at] and not stage.held:
+                size = len(stage.held)
+                if text == char.text and not self.queues[at] and not size:
                     out.append(char)
                     continue
                 self.queues[at].append(char)
-                if not isinstance(stage, WholeText):  # that holds everything
-                    out += self._settle_text(at, text, len(stage.held))
+                out += self._settle_text(at, text, size)
             chars = out
         for char in chars:
             if self.rest:

@@ -5,10 +5,12 @@ The rules and pieces are made here; those of the large test data are walked thro
 is present.
 """
 
+import gc
 import itertools
 import json
 import random
 import sys
+import time
 
 import pytest
 
@@ -354,7 +356,7 @@ PIECES = [
     "<pad>",
     "<s>",
 ]
-MAX_CALLS = 60  # function calls of a push, for each character that goes in or comes out; about 5 µs
+MAX_CALLS = 40  # function calls of a push, for each character that goes in or comes out; about 5 µs
 
 
 def calls_of(push, token_id):
@@ -373,13 +375,15 @@ def calls_of(push, token_id):
     return count / (len(PIECES[token_id]) + len(out) + 1)
 
 
-def most_calls(rules, number):
-    """Return the calls of the worst push of random pieces, 0 if the rules are refused."""
+def stream_of(rules, number):
+    """Return a stream with options at random, and ids that it may be fed, random pieces and then a
+    few of them again and again; None if the rules are refused.
+    """
     rng = random.Random(number)
     try:
         vocabulary = Vocabulary.from_pieces(PIECES, rules, special_ids=[len(PIECES) - 1])
     except TokenizerFormatError:
-        return 0
+        return None
     byte_fallback, clean_up, spans, apart = (rng.random() < 0.5 for _ in range(4))
     t = Detokenizer(
         vocabulary,
@@ -390,10 +394,19 @@ def most_calls(rules, number):
         spaces_between_special_tokens=apart,
     )
     few = rng.sample(range(len(PIECES)), 4)
-    t.feed(rng.choices(range(len(PIECES)), k=100))
-    # Spans follow each character through each rule.
-    stages = len(rules["decoders"]) + 10 * clean_up if spans else 1
-    return max(calls_of(t.push, rng.choice(few)) for _ in range(30)) / stages
+    return t, rng.choices(range(len(PIECES)), k=1000), rng.choices(few, k=100)
+
+
+def most_calls(rules, number):
+    """Return the calls of the worst push of random pieces, 0 if the rules are refused."""
+    made = stream_of(rules, number)
+    if made is None:
+        return 0
+    t, first, later = made
+    t.feed(first[:100])
+    # Spans go through each rule, and through the ten of a clean-up.
+    stages = len(rules["decoders"]) + 10 * t.clean_up if t._trace else 1
+    return max(calls_of(t.push, i) for i in later[:30]) / stages
 
 
 def bounded(length, step=1):
@@ -415,6 +428,38 @@ def test_every_push_is_bounded_whatever_the_order_of_the_rules():
 def test_every_push_is_bounded_whatever_the_order_of_three_rules():
     assert bounded(2) > 100
     assert bounded(3, 5) > 200
+
+
+def worst_push(rules, number):
+    """Return the milliseconds of the worst push behind a thousand, each the best of three."""
+    made = stream_of(rules, number)
+    if made is None:
+        return 0
+    t, first, later = made
+    t.feed(first)
+    best = [float("inf")] * len(later)
+    for _ in range(3):
+        stream = t.copy()
+        for at, token_id in enumerate(later):
+            began = time.process_time()
+            stream.push(token_id)
+            best[at] = min(best[at], (time.process_time() - began) * 1000)
+    return max(best)
+
+
+@pytest.mark.soak
+@pytest.mark.native
+@pytest.mark.timeout(1800)
+def test_no_push_takes_a_millisecond_whatever_the_order_of_the_rules():
+    orders = [order for n in (1, 2, 3) for order in itertools.product(EACH, repeat=n)]
+    gc.disable()
+    try:
+        took = [worst_push(sequence(*order), number) for number, order in enumerate(orders)]
+    finally:
+        gc.enable()
+    worst = max(took)
+    print(f"\n{sum(map(bool, took))} of {len(orders)} orders load, worst push {worst:.3f} ms")
+    assert worst <= 1, orders[took.index(worst)]
 
 
 def test_a_run_of_bytes_costs_the_same_at_its_end_as_at_its_beginning():
