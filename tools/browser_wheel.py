@@ -1,4 +1,4 @@
-"""Build the wheel that a browser downloads: the core and nothing else, at most 110 kB.
+"""Build the wheel that a browser downloads: the core and nothing else, at most 112 kB.
 
 In: detok_py/ and the name, version and summary in pyproject.toml. Out:
 .build/runtime/detok_py-<version>-py3-none-any.whl; in another folder, if one is named, the smallest
@@ -8,7 +8,8 @@ is said by their folders (tools/layout.py). Written here rather than by the buil
 one project has one wheel there, and because the same input must give the same bytes.
 
 Docstrings, comments, the types of parameters and of variables outside classes stay behind, and
-so do the imports from typing that only these types use. Variables of functions have short names.
+so do the imports from typing that only these types use. Variables of functions have short names, and
+so has what begins with an underscore.
 """
 
 import ast
@@ -23,6 +24,7 @@ import struct
 import sys
 import tomllib
 import zlib
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -152,62 +154,37 @@ def unparsed(tree: ast.AST) -> str:
     )
 
 
-def read_names(tree: ast.AST) -> set[str]:
-    """Return the names that are read somewhere in a module."""
-    return {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+def with_short_privates(modules: dict[str, str]) -> dict[str, str]:
+    """Return modules, by path, with short names for what begins with one underscore: functions,
+    classes, attributes and variables that the modules define.
 
+    The same name becomes the same everywhere. A name that is short, is a parameter, or stands
+    in a string too (in `__slots__`, say) is left as it is.
 
-def without_types(modules: dict[str, str]) -> dict[str, str]:
-    """Return bare modules, by path, without what only types used: imports of each other, classes of
-    Protocol, and aliases such as `Pair = tuple[str, str]`.
-
-    >>> without_types({"a.py": "Pair = tuple[str, str]", "b.py": "from .a import Pair, f\\nf()"})
-    {'a.py': '', 'b.py': 'from .a import f\\nf()'}
+    >>> with_short_privates({"a.py": "_vowels = 'aeiou'", "b.py": "from .a import _vowels"})
+    {'a.py': "_a = 'aeiou'", 'b.py': 'from .a import _a'}
     """
     trees = {path: ast.parse(text) for path, text in modules.items()}
-    sizes = None
-    while sizes != [len(tree.body) for tree in trees.values()]:
-        sizes = [len(tree.body) for tree in trees.values()]
-        for path, tree in trees.items():
-            if path.endswith("__init__.py") or "__all__" in names_in(ast.walk(tree)):
-                continue  # imports there are for others
-            read = read_names(tree)
-            for node in list(tree.body):
-                if isinstance(node, ast.ImportFrom) and node.level:
-                    node.names = [one for one in node.names if (one.asname or one.name) in read]
-                    if not node.names:
-                        tree.body.remove(node)
-        wanted = set[str | None]({None})
-        for tree in trees.values():
-            wanted |= read_names(tree)
-            for node in ast.walk(tree):
-                if isinstance(node, ast.ImportFrom):
-                    wanted |= {one.name for one in node.names}
-                elif isinstance(node, ast.Attribute):
-                    wanted.add(node.attr)
-        for tree in trees.values():
-            tree.body = [node for node in tree.body if name_of_type(node) in wanted]
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    keep = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    keep |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    defined = {node.name for node in nodes if isinstance(node, FUNCTIONS | ast.ClassDef)}
+    counts: Counter[str] = Counter()
+    for node in nodes:
+        name = getattr(node, "attr", getattr(node, "id", ""))
+        counts[name] += 1
+        if name and isinstance(getattr(node, "ctx", None), ast.Store):
+            defined.add(name)
+    private = [name for name in defined - keep if re.match(r"_[^_]\w{5}", name)]
+    private.sort(key=lambda name: (-counts[name], name))
+    names = dict(zip(private, [f"_{short}" for short in SHORT_NAMES], strict=False))
+    for node in nodes:
+        for place in ("name", "attr", "id"):
+            if hasattr(node, place):
+                setattr(node, place, names.get(getattr(node, place), getattr(node, place)))
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            node.names = [names.get(name, name) for name in node.names]
     return {path: unparsed(tree) for path, tree in trees.items()}
-
-
-def name_of_type(node: ast.stmt) -> str | None:
-    """Return the name that a statement defines if it is a Protocol or an alias of a type, else
-    None.
-    """
-    if isinstance(node, ast.ClassDef):
-        bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
-        return node.name if "Protocol" in bases else None
-    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-        return None
-    parts = {type(part) for part in ast.walk(node.value)}
-    is_alias = ast.Subscript in parts and parts <= {
-        ast.BinOp, ast.BitOr, ast.Constant, ast.List, ast.Load, ast.Name, ast.Subscript, ast.Tuple,
-    }  # fmt: skip
-    return node.targets[0].id if is_alias else None
 
 
 def version() -> str:
@@ -231,7 +208,7 @@ def wheel_bytes(smallest: bool = False) -> bytes:
         path.relative_to(ROOT).as_posix(): bare(path.read_text(encoding="utf-8"))
         for path in layout.files("Pyodide")
     }
-    files = {path: text.encode() for path, text in without_types(modules).items()}
+    files = {path: text.encode() for path, text in with_short_privates(modules).items()}
     metadata = [
         "Metadata-Version: 2.4",
         f"Name: {name}",

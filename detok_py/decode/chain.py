@@ -105,10 +105,14 @@ class Chain:
         self.join.omit(text)
 
     @property
-    def held(self) -> bytes:
-        """What waits: text as UTF-8, then the bytes of an unfinished character or run."""
-        owed = b"".join([stage.held for stage in reversed(self.items)])
-        return self.join.held_text.encode() + bytes(self.join.run) + owed
+    def held_text(self) -> str:
+        """The text that a rule may still change."""
+        return self.join.held_text + "".join([each.held_text for each in reversed(self.items)])
+
+    @property
+    def held_bytes(self) -> bytes:
+        """The bytes of an unfinished character or run."""
+        return bytes(self.join.run) + b"".join([each.held_bytes for each in self.items])
 
     @property
     def is_small(self) -> bool:
@@ -208,9 +212,14 @@ class Apart:
         return self.text.feed(text) + self.text.flush()
 
     @property
-    def held(self) -> bytes:
-        """What waits: text as UTF-8, then the bytes of an unfinished character or run."""
-        return self.text.held.encode() + self.chain.held
+    def held_text(self) -> str:
+        """The text that a rule may still change."""
+        return self.text.held + self.chain.held_text
+
+    @property
+    def held_bytes(self) -> bytes:
+        """The bytes of an unfinished character or run."""
+        return self.chain.held_bytes
 
     @property
     def is_small(self) -> bool:

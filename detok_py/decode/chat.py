@@ -12,6 +12,7 @@ ones.
 from typing import Any, Iterable, Protocol, Sequence
 
 from .channels import CONTENT, EVERY, Channels, Delta
+from .stage import renamed
 from .stop_strings import stop_words
 from .utf8 import ended
 from .vocabulary import as_id, id_list, id_set
@@ -182,11 +183,24 @@ class ChatStream:
         return self._channels.open_call
 
     @property
-    def held(self) -> str:
-        """The text that waits because it may become a stop, a tag or an artifact. The bytes that
-        wait are `detokenizer.held`.
+    def held_bytes(self) -> bytes:
+        """The bytes that are not text yet: those of the detokenizer."""
+        held: bytes = getattr(self.detokenizer, "held_bytes", b"")
+        return held
+
+    @property
+    def held_text(self) -> str:
+        """The text that is not shown yet: it may become a stop, a tag or an artifact, or it is that
+        of the detokenizer. Ids that may become a stop sequence are not decoded yet.
         """
-        return self._channels.held
+        held: str = getattr(self.detokenizer, "held_text", "")
+        return self._channels.held + held
+
+    @property
+    def held(self) -> str:
+        """An old name of `held_text`."""
+        renamed("ChatStream.held", "held_text")
+        return self.held_text
 
     @property
     def triggers(self) -> str | None:
@@ -197,9 +211,7 @@ class ChatStream:
 
     def __repr__(self) -> str:
         state = self.finish_reason or self.channel
-        return (
-            f"<ChatStream {state}, {self.tokens} tokens, held {self.held!r}, {self.detokenizer!r}>"
-        )
+        return f"<ChatStream {state}, {self.tokens} tokens, held {self.held_text!r}, {self.detokenizer!r}>"
 
     def push(self, token_id: int) -> list[Delta]:
         """Take one id; return the deltas that are certain."""

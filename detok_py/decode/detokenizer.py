@@ -194,11 +194,19 @@ class Detokenizer:
         return self._chain.late_because
 
     @property
+    def held_bytes(self) -> bytes:
+        """The bytes that are not text yet: of an unfinished character or byte run."""
+        return self._current_chain().held_bytes
+
+    @property
+    def held_text(self) -> str:
+        """The text that is not shown yet, because a rule may still change it."""
+        return self._current_chain().held_text
+
+    @property
     def held(self) -> bytes:
-        """What waits, as bytes: an unfinished character or byte run; or text that a rule may still
-        change, as UTF-8.
-        """
-        return self._current_chain().held
+        """All that waits: `held_text` as UTF-8, then `held_bytes`."""
+        return self.held_text.encode() + self.held_bytes
 
     def __repr__(self) -> str:
         return f"<Detokenizer of {self.vocabulary!r}, held {self.held!r}>"

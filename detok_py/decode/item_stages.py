@@ -83,7 +83,7 @@ def item_map(rule: Rule, joins: bool) -> ItemMap | None:
 class EachItem:
     """A function of one item, behind a stage."""
 
-    held = b""
+    held_text, held_bytes = "", b""
     state: State = ""
 
     def __init__(self, function: ItemMap) -> None:
@@ -101,7 +101,7 @@ class FirstAndLater:
     later ones.
     """
 
-    held = b""
+    held_text, held_bytes = "", b""
 
     def __init__(self, first: Callable[[str], str], later: Callable[[str], str]) -> None:
         self.first = first
@@ -120,13 +120,15 @@ class FirstAndLater:
 class Suffixes:
     """BPEDecoder: the suffix is a space, but nothing in the last token."""
 
+    held_bytes = b""
+
     def __init__(self, suffix: str) -> None:
         self.suffix = suffix
         self.state = "", ""  # the rest of the token before: if it was the last, if it was not
 
     @property
-    def held(self) -> bytes:
-        return self.state[0].encode()
+    def held_text(self) -> str:
+        return self.state[0]
 
     def feed(self, item: Item) -> list[Item]:
         rest = self.state[1]
@@ -147,7 +149,7 @@ class Suffixes:
 class Ctc:
     """CTC: a token that repeats the one before it is dropped, and so is one without text."""
 
-    held = b""
+    held_text, held_bytes = "", b""
 
     def __init__(self, piece: Callable[[str], str]) -> None:
         self.piece = piece
@@ -170,13 +172,15 @@ class ByteRuns:
     and is then one piece.
     """
 
+    held_text = ""
+
     def __init__(self, byte_fallback: str, errors: str) -> None:
         self.byte_fallback = byte_fallback
         self.errors = errors
         self.run = bytearray()
 
     @property
-    def held(self) -> bytes:
+    def held_bytes(self) -> bytes:
         return bytes(self.run)
 
     @property

@@ -10,6 +10,7 @@ JSON and can be assigned to another stage made alike.
 """
 
 from typing import Any, NamedTuple, Protocol
+from warnings import warn
 
 # The kinds of items.
 PIECE = 0  # `text` is a token string that the rules apply to
@@ -29,8 +30,12 @@ class ItemStage(Protocol):
     state: State
 
     @property
-    def held(self) -> bytes:
-        """What waits, as bytes."""
+    def held_text(self) -> str:
+        """The text that waits."""
+
+    @property
+    def held_bytes(self) -> bytes:
+        """The bytes that wait to become text."""
 
     def feed(self, item: Item) -> list[Item]:
         """Take an item; return the items that it makes certain.
@@ -67,6 +72,11 @@ class JoinedText(TextStage, Protocol):
 
     def omit(self, text: str) -> None:
         """Leave out what comes next, as far as it is the beginning of `text`."""
+
+
+def renamed(old: str, new: str) -> None:
+    """Warn that a public name is another one now."""
+    warn(f"{old} is now {new}; the old name ends with this version", DeprecationWarning, 3)
 
 
 def tuples(state: State) -> State:

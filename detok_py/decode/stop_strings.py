@@ -6,6 +6,7 @@ still become a stop, nothing else.
 
 from typing import Any, Iterable
 
+from .stage import renamed
 from .utf8 import ended
 from .word_search import KEPT, STOP, WordSearch
 
@@ -43,35 +44,48 @@ class StopStrings:
     stop is held: at most the longest stop less a character.
 
     The stop that is complete first wins; of stops complete at the same character, the one that
-    began first. With `include` the stop is shown too, and nothing is ever held. A stop that ends
+    began first. With `include_stop` (or `include`) the stop is shown too, and nothing is ever held. A stop that ends
     within the first `min_chars` characters is text. After a stop, further text is dropped;
-    `stopped` is the stop that was found, or None. An empty stop string raises ValueError.
+    `stopped` is the stop that was found, or None, and `held_text` the text that is not shown yet. An empty stop string raises ValueError.
 
     >>> st = StopStrings(["STOP"])
     >>> [st.feed(chunk) for chunk in ("go, S", "T", "!", " ST", "OP, no more")], st.stopped
     (['go, ', '', 'ST!', ' ', ''], 'STOP')
     """
 
+    held_bytes = b""  # what comes is text
+
     def __init__(
-        self, stops: str | Iterable[str] | None, include: bool = False, min_chars: int = 0
+        self,
+        stops: str | Iterable[str] | None,
+        include_stop: bool = False,
+        min_chars: int = 0,
+        *,
+        include: bool = False,
     ) -> None:
         self.stops = stop_words(stops)
-        self.include = include
+        self.include_stop = include_stop or include
         self.min_chars = min_chars
-        kind = KEPT if include else STOP
+        kind = KEPT if self.include_stop else STOP
         self._search = WordSearch.shared(tuple([(word, kind) for word in self.stops]))
         self.reset()
 
     def reset(self) -> None:
         """Forget everything and begin a new text."""
-        self.held = ""
+        self.held_text = ""
         self.stopped: str | None = None
         self._state = 0
         self._no_stop = self.min_chars  # no stop can end within so many further characters
         self._ended = False
 
+    @property
+    def held(self) -> str:
+        """An old name of `held_text`."""
+        renamed("StopStrings.held", "held_text")
+        return self.held_text
+
     def __repr__(self) -> str:
-        return f"<StopStrings {self.stops!r}, held {self.held!r}, stopped by {self.stopped!r}>"
+        return f"<StopStrings {self.stops!r}, held {self.held_text!r}, stopped by {self.stopped!r}>"
 
     def feed(self, text: str) -> str:
         """Take text; return what is certain to be shown."""
@@ -91,39 +105,39 @@ class StopStrings:
             self._no_stop -= at
         if at < len(text):
             state, at, match = search.scan(state, text, at)
-        whole = self.held + text[:at]
+        whole = self.held_text + text[:at]
         if match is not None:
             self.stopped = match.word
-            self.held = ""
+            self.held_text = ""
             self._state = 0
-            return whole if self.include else whole[: -len(match.word)]
+            return whole if self.include_stop else whole[: -len(match.word)]
         self._state = state
         cut = len(whole) - search.held_length(state, self._no_stop)
-        self.held = whole[cut:]
+        self.held_text = whole[cut:]
         return whole[:cut]
 
     def flush(self) -> str:
         """End the text; return what was held. Until `reset`, a further `feed` raises
         StreamEndedError.
         """
-        text, self.held = self.held, ""
+        text, self.held_text = self.held_text, ""
         self._state = 0
         self._ended = True
         return text
 
     def save(self) -> tuple[Any, ...]:
         """Return the state as plain values."""
-        return self.held, self.stopped, self._state, self._no_stop, self._ended
+        return self.held_text, self.stopped, self._state, self._no_stop, self._ended
 
     def load(self, state: Any) -> None:
         """Take a state that `save` of a StopStrings with the same stops returned, or the list that
         JSON made of it.
         """
-        self.held, self.stopped, self._state, self._no_stop, self._ended = state
+        self.held_text, self.stopped, self._state, self._no_stop, self._ended = state
 
     def copy(self) -> "StopStrings":
         """Return an independent stream in the same state."""
-        other = StopStrings(self.stops, self.include, self.min_chars)
+        other = StopStrings(self.stops, self.include_stop, self.min_chars)
         other.load(self.save())
         return other
 

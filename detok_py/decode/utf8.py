@@ -177,6 +177,7 @@ class StreamingDetokenizer:
     """
 
     __slots__ = ("_ended", "_shown", "errors", "held")
+    held_text = ""  # this stream holds bytes only
 
     def __init__(self, errors: str = "replace") -> None:
         self.errors = check_errors(errors)
@@ -187,6 +188,11 @@ class StreamingDetokenizer:
         self.held = b""
         self._shown = 0
         self._ended = False
+
+    @property
+    def held_bytes(self) -> bytes:
+        """The bytes that are not text yet, as `held`."""
+        return self.held
 
     def __repr__(self) -> str:
         return f"<StreamingDetokenizer {self.errors}, held {self.held!r}>"

@@ -321,8 +321,8 @@ class Vocabulary:
         if item.kind == RAW:
             return item.data
         chain.state = default
-        before = len(chain.held)  # rules that need the whole text hold what the text began with
-        return (chain.push(item) + chain.flush()).encode()[before:]
+        before = len(chain.held_text)  # rules that need the whole text hold what it began with
+        return (chain.push(item) + chain.flush())[before:].encode()
 
     def find(self, token: bytes) -> int | None:
         """Return the lowest special id whose stored bytes are `token`, or None.

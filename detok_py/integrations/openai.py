@@ -10,6 +10,7 @@ from typing import Any
 
 from ..decode.channels import REASONING, Delta
 from ..decode.chat import ChatStream
+from ..decode.stage import renamed
 from ..decode.utf8 import ended
 
 
@@ -25,15 +26,23 @@ class TextStage:
     [('reasoning', 'hm'), ('content', 'so '), ('content', '😀')]
     """
 
+    held_bytes = b""  # what comes is text
+
     def __init__(self) -> None:
         self.reset()
 
+    @property
+    def held(self) -> str:
+        """An old name of `held_text`."""
+        renamed("TextStage.held", "held_text")
+        return self.held_text
+
     def __repr__(self) -> str:
-        return f"<TextStage, held {self.held!r}>"
+        return f"<TextStage, held {self.held_text!r}>"
 
     def reset(self) -> None:
         """Forget everything and begin a new text."""
-        self.held = ""
+        self.held_text = ""
         self._ended = False
 
     def feed(self, text: str) -> str:
@@ -42,23 +51,23 @@ class TextStage:
             raise TypeError(f"TextStage takes str, not {type(text).__name__}")
         if self._ended and text:
             ended("feeding it")
-        text = self.held + text
+        text = self.held_text + text
         cut = len(text) - ("\ud800" <= text[-1:] <= "\udbff")
-        self.held = text[cut:]
+        self.held_text = text[cut:]
         return joined(text[:cut])
 
     def flush(self) -> str:
         """End the text; return what half a pair becomes."""
-        text, self.held, self._ended = joined(self.held), "", True
+        text, self.held_text, self._ended = joined(self.held_text), "", True
         return text
 
     def save(self) -> tuple[str, bool]:
         """Return the state."""
-        return self.held, self._ended
+        return self.held_text, self._ended
 
     def load(self, state: tuple[str, bool]) -> None:
         """Take a state that `save` returned."""
-        self.held, self._ended = state
+        self.held_text, self._ended = state
 
     def copy(self) -> "TextStage":
         """Return an independent stage in the same state."""

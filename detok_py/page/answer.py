@@ -64,7 +64,7 @@ NO_VOCABULARY = (
     "--tokenizer."
 )
 
-_vocabularies: dict[str, Vocabulary] = {}
+kept_vocabularies: dict[str, Vocabulary] = {}
 
 
 def unpack_vocabulary(data: bytes, sha256: str = "") -> Vocabulary:
@@ -83,18 +83,18 @@ def unpack_vocabulary(data: bytes, sha256: str = "") -> Vocabulary:
             + "…, so nothing is decoded: ids of one read with the other give wrong text. Reload the "
             "page; if this stays, restart the bridge."
         )
-    _vocabularies[vocabulary.sha256] = vocabulary
+    kept_vocabularies[vocabulary.sha256] = vocabulary
     return vocabulary
 
 
 def kept_vocabulary(sha256: Any) -> "Vocabulary | None":
     """Return the vocabulary with this SHA-256, or None if it is not kept here."""
-    return _vocabularies.get(sha256) if isinstance(sha256, str) else None
+    return kept_vocabularies.get(sha256) if isinstance(sha256, str) else None
 
 
 def named_vocabulary(sha256: str) -> Vocabulary:
     """Return the vocabulary with this SHA-256. Raises VocabularyError if it is not kept here."""
-    vocabulary = _vocabularies.get(sha256)
+    vocabulary = kept_vocabularies.get(sha256)
     if vocabulary is None:
         raise VocabularyError(
             "this worker has no vocabulary "
@@ -286,7 +286,7 @@ class Answer:
         chat = self._chat
         if chat is None or chat.finish_reason is not None:
             return b"", ""
-        return chat.detokenizer.held, chat.held
+        return chat.held_bytes, chat.held_text
 
     # ---------------------------------------------------------------- events
 
@@ -358,7 +358,7 @@ class Answer:
         wanted = event.vocabulary
         if self._vocabulary is not None or not isinstance(wanted, dict) or not wanted.get("sha256"):
             return
-        known = _vocabularies.get(wanted["sha256"])
+        known = kept_vocabularies.get(wanted["sha256"])
         if known is not None:
             self._use(known)
         else:

@@ -32,8 +32,6 @@ class Text:
     'é'
     """
 
-    held = b""
-
     def feed(self, text: str) -> str:
         return text
 
@@ -69,11 +67,10 @@ def _stream(options: str) -> "tuple[ChatStream, Any]":
 
 
 def _crossed_state(chat: ChatStream, future: Any) -> list[Any]:
-    held = len(chat.detokenizer.held)
     triggers = chat.triggers
     if triggers is not None:
         triggers = "".join(["\\u{" + f"{ord(c):x}" + "}" for c in triggers])
-    return [json.dumps(future), triggers, held, chat.held, chat.channel]
+    return [json.dumps(future), triggers, len(chat.held_bytes), chat.held_text, chat.channel]
 
 
 def begin_steps(options: str) -> str:

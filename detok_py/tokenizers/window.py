@@ -76,9 +76,19 @@ class IncrementalDetokenizer:
         return f"<IncrementalDetokenizer {kind}, held {self.held!r}>"
 
     @property
+    def held_bytes(self) -> bytes:
+        """The bytes that are not text yet: of an unfinished character or byte run."""
+        return self._stream.held_bytes
+
+    @property
+    def held_text(self) -> str:
+        """The text that is not shown yet, because it may still change; for the window, its U+FFFD."""
+        return self._stream.held_text
+
+    @property
     def held(self) -> bytes:
-        """What waits, as bytes; for the window, its U+FFFD as UTF-8."""
-        return self._stream.held
+        """All that waits: `held_text` as UTF-8, then `held_bytes`."""
+        return self.held_text.encode() + self.held_bytes
 
     def push(self, token_id: int) -> str:
         """Take one id; return the text that it adds."""
@@ -319,6 +329,7 @@ class _Window:
     """Ids → text by asking an object to decode the last few ids, again at each push."""
 
     exact = False
+    held_bytes = b""  # the object shows text only
 
     def __init__(self, ask: Callable[[list[int]], str], prompt: list[int], limit: int) -> None:
         self.ask = ask
@@ -362,8 +373,8 @@ class _Window:
         return other
 
     @property
-    def held(self) -> bytes:
-        return (REPLACEMENT * self.waiting).encode()
+    def held_text(self) -> str:
+        return REPLACEMENT * self.waiting
 
     def _begin(self, ids: list[int]) -> list[int]:
         """Return the end of a prompt that the window begins with: a context, and what is before it

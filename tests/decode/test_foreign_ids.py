@@ -85,7 +85,8 @@ def test_the_shared_tables_do_not_grow_by_a_repeated_id():
     for _ in range(100):
         t.push(Scalar(0))
         t.feed([Scalar(1), Scalar(2)])
-    assert set(t._items) | set(t._bytes_of) | set(t._texts) == {0, 1, 2}
+    (tables,) = vocabulary._memo.values()
+    assert set(tables.items) | set(tables.bytes_of) | set(tables.texts) == {0, 1, 2}
     assert set(vocabulary._known) == {0, 1, 2}
 
 

@@ -40,9 +40,9 @@ def test_only_the_end_of_a_long_text_is_held() -> None:
 def test_held_shows_the_text_that_waits() -> None:
     st = StopStrings(["STOP"])
     st.feed("a ST")
-    assert st.held == "ST"
+    assert st.held_text == "ST"
     st.feed("OP")
-    assert st.held == ""
+    assert st.held_text == ""
 
 
 def test_at_most_the_longest_stop_less_a_character_is_held() -> None:
@@ -50,7 +50,7 @@ def test_at_most_the_longest_stop_less_a_character_is_held() -> None:
     st = StopStrings(stops)
     for character in "aaaaaaaaaaaa\naaaaaaaa":
         st.feed(character)
-        assert len(st.held) <= 7
+        assert len(st.held_text) <= 7
 
 
 def test_a_string_is_one_stop_and_none_is_no_stop() -> None:

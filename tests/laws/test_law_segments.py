@@ -273,7 +273,7 @@ class WholeStack(RuleBasedStateMachine):
     def a_fork_that_ends(self) -> None:
         fork = self.stream.copy()
         assert self.shown + characters(fork.flush()) == self.final(self.given)
-        assert (fork.held, fork.detokenizer.held) == ("", b"")
+        assert (fork.held_text, fork.held_bytes) == ("", b"")
 
     @precondition(lambda self: self.stream.finish_reason is None)
     @rule(text=PIECES)

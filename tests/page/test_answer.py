@@ -14,7 +14,7 @@ from detok_py.page import answer, streams
 
 @pytest.fixture(autouse=True)
 def no_vocabulary_is_known_yet():
-    answer._vocabularies.clear()
+    answer.kept_vocabularies.clear()
 
 
 def test_each_token_is_a_row_with_its_bytes_its_text_and_what_is_held():
@@ -386,7 +386,7 @@ def test_a_batch_of_deltas_says_how_far_the_stream_is_and_what_is_held():
 
 def test_an_end_token_ends_the_text_without_details_and_is_a_row_with_them():
     for details, text in ((False, "a"), (True, "ab")):
-        answer._vocabularies.clear()
+        answer.kept_vocabularies.clear()
         line = Line({"details": details})
         run = line.start()
         run.add_tokens([(ord("a"), b"a"), (END, b""), (ord("b"), b"b")])

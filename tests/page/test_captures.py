@@ -12,7 +12,7 @@ from detok_py.page import answer, captures, streams
 
 @pytest.fixture(autouse=True)
 def no_vocabulary_is_known_yet():
-    answer._vocabularies.clear()
+    answer.kept_vocabularies.clear()
 
 
 def read(text: str) -> Any:

@@ -34,9 +34,9 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.fixture(autouse=True)
 def kept():
-    answer._vocabularies[VOCABULARY.sha256] = VOCABULARY
+    answer.kept_vocabularies[VOCABULARY.sha256] = VOCABULARY
     yield
-    answer._vocabularies.clear()
+    answer.kept_vocabularies.clear()
 
 
 class Table:
