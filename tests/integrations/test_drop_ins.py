@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from small_tokenizers import FAMILIES
 
 from detok_py import load_tokenizer
-from detok_py.integrations import mlx_lm, openai, transformers
+from detok_py.decode.stage import common
+from detok_py.integrations import mlx_lm, openai, transformers, vllm
 from detok_py.integrations.tokenizers import DecodeStream
 
 pytestmark = pytest.mark.native
@@ -257,6 +258,105 @@ def test_the_wrapper_of_mlx_lm_takes_the_detokenizer():
         stream.add_token(i)
     stream.finalize()
     assert stream.text == "the cat 😀"
+
+
+# vLLM
+# --------------------------------------------------------------------------------------------------
+
+
+def request_of(prompt=(), **params):
+    """Return what is read of vLLM's request, with the defaults of its parameters."""
+    known = {
+        "stop": [],
+        "include_stop_str_in_output": False,
+        "min_tokens": 0,
+        "skip_special_tokens": True,
+        "spaces_between_special_tokens": True,
+    }
+    return SimpleNamespace(
+        request_id="1",
+        prompt_token_ids=list(prompt),
+        prompt_embeds=None,
+        sampling_params=SimpleNamespace(**{**known, **params}),
+    )
+
+
+@given(st.sampled_from(sorted(FAMILIES)), IDS, st.integers(0, 10), st.integers(1, 4))
+def test_the_detokenizer_of_vllm_gives_the_text_behind_the_prompt(family, ids, cut, step):
+    tokenizer = rust(family)
+    ids = known(tokenizer, ids)
+    prompt, new = ids[:cut], ids[cut:]
+    d = vllm.IncrementalDetokenizer.from_new_request(tokenizer, request_of(prompt))
+    shown = ""
+    for at in range(0, len(new), step):
+        assert d.update(new[at : at + step], False) is None
+        shown += d.get_next_output_text(False, True)
+        assert shown == d.output_text == d.get_next_output_text(False, False)
+    shown += d.get_next_output_text(True, True)
+    before, whole = tokenizer.decode(prompt), tokenizer.decode(ids)
+    assert shown == d.get_next_output_text(True, False)
+    assert shown == whole[common(before, whole) :]
+    assert (d.output_token_ids, d.num_output_tokens()) == (new, len(new))
+
+
+def test_a_stop_string_ends_the_text_of_vllm_and_its_ids():
+    tokenizer = rust("byte_bpe")
+    ids = tokenizer.encode("the cat and the cat").ids
+    at = ids.index(tokenizer.encode(" and").ids[0])
+    for include in (False, True):
+        request = request_of(stop=" and", include_stop_str_in_output=include)
+        d = vllm.IncrementalDetokenizer.from_new_request(tokenizer, request)
+        assert d.update(ids, False) == " and"
+        assert d.get_next_output_text(True, True) == "the cat" + " and" * include
+        assert d.output_token_ids == ids[: at + 1]
+    late = vllm.IncrementalDetokenizer.from_new_request(
+        tokenizer, request_of(stop=[" cat"], min_tokens=at)
+    )
+    assert late.update(ids, False) == " cat"
+    assert late.get_next_output_text(True, False) == "the cat and the"
+
+
+def test_an_id_that_ends_the_text_of_vllm_is_shown_only_if_stops_are():
+    tokenizer = rust("byte_bpe")
+    ids = tokenizer.encode("the cat").ids
+    for include, text in ((False, "the"), (True, "the cat")):
+        request = request_of(include_stop_str_in_output=include)
+        d = vllm.IncrementalDetokenizer.from_new_request(tokenizer, request)
+        assert d.update(ids, True) is None
+        assert (d.get_next_output_text(True, True), d.output_token_ids) == (text, ids)
+        assert d.update([], True) is None
+
+
+def test_without_a_tokenizer_vllm_counts_ids():
+    d = vllm.IncrementalDetokenizer.from_new_request(None, request_of())
+    assert (d.update([5, 6], False), d.num_output_tokens()) == (None, 2)
+    assert d.get_next_output_text(True, True) == ""
+
+
+def test_the_detokenizer_of_vllm_gives_what_its_own_gives():
+    real = pytest.importorskip("vllm.v1.engine.detokenizer", reason="vLLM is not installed")
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=rust("byte_bpe"))
+    theirs, ours = real.IncrementalDetokenizer, vllm.IncrementalDetokenizer
+    assert {key for key in dir(theirs) if not key.startswith("_")} <= set(dir(ours))
+    ids = tokenizer.encode("the cat 😀 and the cat é你 and", add_special_tokens=False)
+    for stop in ([], [" and", "the cat é"]):
+        for include in (False, True):
+            for size in (1, 3, len(ids)):
+                request = request_of(
+                    ids[:2], stop=stop, include_stop_str_in_output=include, min_tokens=size
+                )
+                ends = []
+                for kind in (theirs, ours):
+                    d = kind.from_new_request(tokenizer, request)
+                    found = None
+                    for at in range(2, len(ids), size):
+                        found = found or d.update(ids[at : at + size], False)
+                        if found:
+                            break
+                    ends.append((found, d.get_next_output_text(True, True), d.output_token_ids))
+                assert ends[0] == ends[1]
 
 
 # Starlette
