@@ -1,6 +1,9 @@
 """The public names have types: mypy and pyright accept their right use, and refuse the wrong one."""
 
+import doctest
+import importlib
 import inspect
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -10,19 +13,30 @@ from pathlib import Path
 import pytest
 
 import detok_py
+import detok_py.integrations
 
 ROOT = Path(__file__).resolve().parents[1]
-FILE = ROOT / "tests" / "types" / "public_api.py"
+PYRIGHT = ROOT / "node_modules" / "pyright" / "index.js"
 pytestmark = pytest.mark.native  # about the files of the repository
 
-# The states of streams are opaque: plain values to keep and to give back.
-OPAQUE = {"save", "load", "future", "mark", "rollback"}
+
+@pytest.fixture
+def files(tmp_path):
+    """Return what is checked: the use of each public name, and the examples of the documents."""
+    found = [ROOT / "tests" / "types" / "public_api.py"]
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        examples = doctest.DocTestParser().get_examples(path.read_text(encoding="utf-8"))
+        if examples:
+            found.append(tmp_path / (path.stem.replace("-", "_") + ".py"))
+            found[-1].write_text("".join(each.source for each in examples), encoding="utf-8")
+    assert len(found) > 3
+    return [str(path) for path in found]
 
 
 @pytest.mark.slow
-def test_mypy_knows_the_public_names():
+def test_mypy_knows_the_public_names(files):
     pytest.importorskip("mypy", reason="mypy is not installed")
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(FILE)]
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", *files]
     # `packages` of pyproject.toml and a file exclude each other.
     done = subprocess.run(
         [*command, "--config-file="], cwd=ROOT, capture_output=True, text=True, timeout=300
@@ -31,19 +45,29 @@ def test_mypy_knows_the_public_names():
 
 
 @pytest.mark.full
-@pytest.mark.skipif(shutil.which("pyright") is None, reason="pyright is not installed")
-def test_pyright_knows_the_public_names():
-    done = subprocess.run(["pyright", str(FILE)], cwd=ROOT, capture_output=True, text=True)
+@pytest.mark.skipif(not PYRIGHT.exists(), reason="pyright is not installed by npm")
+def test_pyright_knows_the_public_names(files):
+    node = shutil.which("node") or "node"
+    command = [node, str(PYRIGHT), "--pythonpath", sys.executable, *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
 
 
-def public_functions():
+def public_objects():
     for name in detok_py.__all__:
-        found = getattr(detok_py, name)
-        if not inspect.isclass(found):
+        yield name, getattr(detok_py, name)
+    for module in pkgutil.iter_modules(detok_py.integrations.__path__):
+        found = importlib.import_module(f"detok_py.integrations.{module.name}")
+        for name, value in vars(found).items():
+            if getattr(value, "__module__", "") == found.__name__ and not name.startswith("_"):
+                yield f"{module.name}.{name}", value
+
+
+def public_functions():
+    for name, found in public_objects():
+        if inspect.isfunction(found):
             yield name, found
-            continue
-        for key, member in vars(found).items():
+        for key, member in vars(found).items() if inspect.isclass(found) else ():
             function = getattr(member, "__func__", getattr(member, "fget", member))
             if inspect.isfunction(function) and (key == "__init__" or not key.startswith("_")):
                 yield f"{name}.{key}", function
@@ -55,7 +79,7 @@ def test_no_public_signature_says_any():
     for name, function in public_functions():
         said = " ".join(str(kind) for kind in function.__annotations__.values())
         said = re.sub(r"\[str, (typing\.)?Any\]", "", said)
-        if "Any" in said and name.split(".")[-1] not in OPAQUE:
+        if "Any" in said:
             anything[name] = said
     assert anything == {}
 

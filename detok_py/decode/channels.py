@@ -40,7 +40,7 @@ of reasoning lead on only where every block is reasoning ("all"). A call whose t
 ends where the next call opens, or with the text.
 """
 
-from typing import Any, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from .stage import common
 from .stop_strings import check_text, stop_words
@@ -48,6 +48,12 @@ from .utf8 import ended
 from .word_search import EDGE, KEPT, LEAD, PASSIVE, STOP, STOPS, WordSearch
 
 Delta = NamedTuple("Delta", [("channel", str), ("text", str)])
+
+if TYPE_CHECKING:
+    # The state's text, flags, stop, call and calls.
+    Saved = tuple[
+        tuple[str, int, str, int], tuple[bool, bool, bool], str | None, str, tuple[str, ...]
+    ]
 
 CONTENT = "content"
 REASONING = "reasoning"
@@ -507,13 +513,13 @@ class Channels:
         self._ended = True
         self._set_plain()
 
-    def save(self) -> tuple[Any, ...]:
+    def save(self) -> "Saved":
         """Return the state as plain values."""
         flags = (self._at_start, self._new_call, self._ended)
         text = (self._state, self._node, self.held, self._shown)
         return text, flags, self.stopped, self._call, tuple(self.calls)
 
-    def load(self, state: Any) -> None:
+    def load(self, state: "Saved") -> None:
         """Take a state that `save` of Channels made alike returned, or the list that JSON made of
         it.
         """
@@ -532,5 +538,5 @@ class Channels:
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: Any) -> "Channels":
+    def __deepcopy__(self, memo: object) -> "Channels":
         return self.copy()

@@ -9,7 +9,7 @@ The parts, in order: ids (ends of text, stop sequences) → detokenizer → stop
 ones.
 """
 
-from typing import Any, Iterable, Protocol, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Never, Protocol, Sequence
 
 from .channels import CONTENT, EVERY, Channels, Delta
 from .stage import renamed
@@ -18,13 +18,24 @@ from .utf8 import ended
 from .vocabulary import as_id, id_list, id_set
 from .word_search import STOP, WordSearch
 
+if TYPE_CHECKING:
+    from .channels import Saved as SavedChannels
+
+    # The state of the detokenizer, of the channels, its own; the characters shown in each channel.
+    Saved = tuple[
+        object,
+        SavedChannels,
+        tuple[int, tuple[int, ...], int, str | None, object, bool],
+        dict[str, int] | None,
+    ]
+
 _NO_LIMIT = 1 << 60
 
 
 class TextSource(Protocol):
     """What a ChatStream reads from: a stage that makes text of chunks of ids, bytes or text."""
 
-    def feed(self, __chunk: Any) -> str:
+    def feed(self, __chunk: Never) -> str:
         """Take a chunk; return the text that it makes certain."""
 
     def flush(self) -> str:
@@ -422,7 +433,7 @@ class ChatStream:
         self._count(out)
         return out
 
-    def mark(self) -> Any:
+    def mark(self) -> "Saved":
         """Return a mark of this moment for `rollback`, for example before ids that a draft model
         guessed.
         """
@@ -431,7 +442,7 @@ class ChatStream:
             self._set_fast_path()
         return self.save()
 
-    def rollback(self, mark: Any) -> dict[str, int]:
+    def rollback(self, mark: "Saved") -> dict[str, int]:
         """Go back to `mark`; return how many characters, shown since then, are to be removed from
         each channel's end. Channels with nothing to remove are left out.
         """
@@ -445,14 +456,14 @@ class ChatStream:
         self.load(mark)
         return back
 
-    def save(self) -> tuple[Any, ...]:
+    def save(self) -> "Saved":
         """Return the whole state, the detokenizer's included, as plain values."""
         counts = None if self._counts is None else dict(self._counts)
         waiting = tuple(self._waiting)
         own = (self._state, waiting, self.tokens, self.finish_reason, self.stopped, self._ended)
         return self.detokenizer.save(), self._channels.save(), own, counts
 
-    def future(self) -> tuple[Any, ...]:
+    def future(self) -> "Saved":
         """Return what of the state decides what is still to come, as plain values; `load` takes it.
 
         Streams made alike that have the same future give the same deltas from here on, whatever
@@ -464,7 +475,7 @@ class ChatStream:
         own = (own[0], own[1], own[2] if counts else 0, own[3], own[4], own[5])
         return detokenizer, (text, flags, stopped, "", ()), own, None
 
-    def load(self, state: Any) -> None:
+    def load(self, state: "Saved") -> None:
         """Take a state that `save` of a ChatStream made alike returned, or what JSON made of it."""
         self.detokenizer.load(state[0])
         self._channels.load(state[1])
@@ -490,7 +501,7 @@ class ChatStream:
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: Any) -> "ChatStream":
+    def __deepcopy__(self, memo: object) -> "ChatStream":
         return self.copy()
 
 

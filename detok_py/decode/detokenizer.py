@@ -24,7 +24,7 @@ from .stage import RAW, Item, State, tuples
 from .utf8 import check_errors, decode_utf8, ended
 from .vocabulary import Vocabulary, as_id, id_list
 
-Mark = NamedTuple("Mark", [("state", State), ("shown", int), ("ended", bool), ("trace", State)])
+Mark = NamedTuple("Mark", [("state", object), ("shown", int), ("ended", bool), ("trace", object)])
 
 MAX_ROWS = 4096  # states whose steps are remembered
 MAX_STEPS = 512  # steps remembered from each
@@ -400,7 +400,7 @@ class Detokenizer:
         self._find_row()
         return back
 
-    def save(self) -> tuple[Any, ...]:
+    def save(self) -> tuple[object, int, bool, bool, object]:
         """Return the whole state as plain values: it pickles, and goes through JSON."""
         trace = self._trace
         return (
@@ -411,7 +411,7 @@ class Detokenizer:
             trace.state if trace else None,
         )
 
-    def load(self, state: Any) -> None:
+    def load(self, state: tuple[object, int, bool, bool, object]) -> None:
         """Take a state that `save` of a Detokenizer made alike returned, or what JSON made of it."""
         self._chain.state = tuples(state[0])
         self._shown, self._ended, self._counts = state[1], state[2], state[3]
@@ -436,7 +436,7 @@ class Detokenizer:
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: Any) -> "Detokenizer":
+    def __deepcopy__(self, memo: object) -> "Detokenizer":
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -125,11 +125,11 @@ class StopStrings:
         self._ended = True
         return text
 
-    def save(self) -> tuple[Any, ...]:
+    def save(self) -> tuple[str, str | None, int, int, bool]:
         """Return the state as plain values."""
         return self.held_text, self.stopped, self._state, self._no_stop, self._ended
 
-    def load(self, state: Any) -> None:
+    def load(self, state: tuple[str, str | None, int, int, bool]) -> None:
         """Take a state that `save` of a StopStrings with the same stops returned, or the list that
         JSON made of it.
         """
@@ -143,5 +143,5 @@ class StopStrings:
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: Any) -> "StopStrings":
+    def __deepcopy__(self, memo: object) -> "StopStrings":
         return self.copy()

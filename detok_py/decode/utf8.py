@@ -13,7 +13,7 @@ doesn't.
 """
 
 from codecs import utf_8_decode
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ..errors import StreamEndedError
 
@@ -223,7 +223,7 @@ class StreamingDetokenizer:
         """Return the state: held bytes in hex, characters shown, whether it has ended."""
         return self.held.hex() if self.held else "", self._shown, self._ended
 
-    def load(self, state: Any) -> None:
+    def load(self, state: tuple[str, int, bool]) -> None:
         """Take a state that `save` returned, or the list that JSON made of it."""
         self.held, self._shown, self._ended = bytes.fromhex(state[0]), state[1], state[2]
 
@@ -237,9 +237,9 @@ class StreamingDetokenizer:
         """Return a mark of this moment, for `rollback`."""
         return self.save()
 
-    def rollback(self, mark: Any) -> int:
+    def rollback(self, mark: tuple[str, int, bool]) -> int:
         """Go back to `mark`; return how many characters shown since then are to be taken back."""
-        back: int = self._shown - mark[1]
+        back = self._shown - mark[1]
         if back < 0:
             raise ValueError(
                 "this mark lies ahead of the stream: it was made after what has been rolled back"

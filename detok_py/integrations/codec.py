@@ -10,9 +10,12 @@ It differs from "utf-8" in one place: `ED A0` is certain to be an error, and is 
 
 import codecs
 import io
-from typing import Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from ..decode.utf8 import StreamingDetokenizer, check_errors, decode_end, decode_utf8
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 NAME = "detok"
 
@@ -29,10 +32,11 @@ class IncrementalDecoder(codecs.IncrementalDecoder):
         super().__init__(errors)
         self._stream = StreamingDetokenizer(errors)
 
-    def decode(self, input: Any, final: bool = False) -> str:
+    def decode(self, input: "ReadableBuffer", final: bool = False) -> str:
         """Take bytes; return the text that they make certain, with `final` all of it."""
         held = self._stream.held
-        text = self._stream.feed(input)
+        given: Any = input  # any buffer will do
+        text = self._stream.feed(given)
         if final:
             try:
                 text += self._stream.flush()
@@ -65,7 +69,7 @@ class StreamReader(codecs.StreamReader):
         return text, len(input) - len(held)
 
 
-def decode(input: Any, errors: str = "strict") -> tuple[str, int]:
+def decode(input: "ReadableBuffer", errors: str = "strict") -> tuple[str, int]:
     """Return the text of all of `input`, and its length in bytes."""
     data = bytes(input)
     return decode_end(data, check_errors(errors)), len(data)

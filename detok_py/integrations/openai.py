@@ -5,13 +5,27 @@ In: chunks of `client.chat.completions.create(stream=True)`, sync or async: obje
 is what lets a ChatStream take text. openai is not needed to import it.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from typing import Any
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..decode.channels import REASONING, Delta
 from ..decode.chat import ChatStream
 from ..decode.stage import renamed
 from ..decode.utf8 import ended
+
+if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
+    class Options(TypedDict, total=False):
+        """The options of `ChatStream` that text can have."""
+
+        stop: str | Iterable[str] | None
+        reasoning: str | Sequence[str | Sequence[str]] | None
+        tools: Sequence[str | Sequence[str | None] | None] | None
+        start: str
+        trim_artifacts: bool | Sequence[str]
+        include_stop: bool
+        stop_scope: str
 
 
 class TextStage:
@@ -100,7 +114,11 @@ class ChatDeltas:
     """
 
     def __init__(
-        self, chunks: Iterable[Any] | AsyncIterable[Any], *, index: int = 0, **options: Any
+        self,
+        chunks: Iterable[object] | AsyncIterable[object],
+        *,
+        index: int = 0,
+        **options: "Unpack[Options]",
     ) -> None:
         self.chat = ChatStream(TextStage(), **options)
         self._chunks: Any = chunks
@@ -113,7 +131,7 @@ class ChatDeltas:
         """Why the answer ended, None before it has."""
         return self.chat.finish_reason or self._reason
 
-    def _feed(self, chunk: Any) -> list[Delta]:
+    def _feed(self, chunk: object) -> list[Delta]:
         out: list[Delta] = []
         for choice in _get(chunk, "choices") or ():
             if _get(choice, "index", 0) != self._index:

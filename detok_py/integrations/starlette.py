@@ -5,13 +5,18 @@ whose chunks are whole characters of UTF-8, each sent as soon as it is certain.
 """
 
 from collections.abc import AsyncIterable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.background import BackgroundTask
 from starlette.responses import StreamingResponse as TextResponse
 
 from ..tokenizers.text_stream import Chunk
 from ..tokenizers.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ..tokenizers.tokenizer import Options
 
 
 class StreamingResponse(TextResponse):
@@ -31,7 +36,7 @@ class StreamingResponse(TextResponse):
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
         background: BackgroundTask | None = None,
-        **options: Any,
+        **options: "Unpack[Options]",
     ) -> None:
         text = tokenizer.stream(chunks, **options)
         # Starlette takes whatever has `__aiter__` as asynchronous, and would wait in its loop.

@@ -14,6 +14,7 @@ from queue import Queue
 from types import SimpleNamespace
 from typing import Any
 
+from ..tokenizers.tokenizer import Decodes
 from ..tokenizers.window import IncrementalDetokenizer
 
 
@@ -25,25 +26,28 @@ class TextStreamer:
     tokenizer's `decode`.
     """
 
-    def __init__(self, tokenizer: Any, skip_prompt: bool = False, **decode_kwargs: Any) -> None:
+    def __init__(
+        self, tokenizer: Decodes, skip_prompt: bool = False, **decode_kwargs: object
+    ) -> None:
         self.tokenizer = tokenizer
         self.skip_prompt = skip_prompt
         self.decode_kwargs = decode_kwargs
         self._stream: IncrementalDetokenizer | None = None
 
     def _begin(self, prompt_ids: list[int]) -> IncrementalDetokenizer:
-        options = dict(self.decode_kwargs)
+        options: dict[str, Any] = dict(self.decode_kwargs)
         skip = options.pop("skip_special_tokens", None)
         if not options:
             return IncrementalDetokenizer(self.tokenizer, prompt_ids, skip_special_tokens=skip)
         # Options that only the tokenizer itself knows: it is asked with them.
-        tokenizer, given = self.tokenizer, self.decode_kwargs
+        tokenizer: Any = self.tokenizer
+        given = self.decode_kwargs
         asked = SimpleNamespace(decode=lambda ids: str(tokenizer.decode(ids, **given)))
         return IncrementalDetokenizer(asked, prompt_ids)
 
-    def put(self, value: Any) -> None:
+    def put(self, value: object) -> None:
         """Take ids, as a tensor or a list; a batch of one is allowed, more raises ValueError."""
-        ids = value.tolist() if hasattr(value, "tolist") else value
+        ids: Any = value.tolist() if hasattr(value, "tolist") else value
         ids = [ids] if isinstance(ids, int) else list(ids)
         if ids and isinstance(ids[0], (list, tuple)):
             if len(ids) > 1:
@@ -79,10 +83,10 @@ class TextIteratorStreamer(TextStreamer):
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: Decodes,
         skip_prompt: bool = False,
         timeout: float | None = None,
-        **decode_kwargs: Any,
+        **decode_kwargs: object,
     ) -> None:
         super().__init__(tokenizer, skip_prompt, **decode_kwargs)
         self.text_queue: Queue[str | None] = Queue()
@@ -114,10 +118,10 @@ class AsyncTextIteratorStreamer(TextStreamer):
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: Decodes,
         skip_prompt: bool = False,
         timeout: float | None = None,
-        **decode_kwargs: Any,
+        **decode_kwargs: object,
     ) -> None:
         super().__init__(tokenizer, skip_prompt, **decode_kwargs)
         self.text_queue: asyncio.Queue[str | None] = asyncio.Queue()

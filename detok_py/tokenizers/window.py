@@ -106,25 +106,27 @@ class IncrementalDetokenizer:
         """Forget everything and begin a new text, after `prompt_ids`."""
         self._stream.reset(list(prompt_ids))
 
-    def mark(self) -> Any:
+    def mark(self) -> tuple[object, ...]:
         """Return a mark of this moment for `rollback`: before tokens that a draft model guessed,
         say.
         """
         return self._stream.mark()
 
-    def rollback(self, mark: Any) -> int:
+    def rollback(self, mark: tuple[object, ...]) -> int:
         """Go back to `mark`; return how many characters shown since then are to be taken back."""
-        return self._stream.rollback(mark)
+        made: Any = mark
+        return self._stream.rollback(made)
 
-    def save(self) -> tuple[Any, ...]:
+    def save(self) -> tuple[object, ...]:
         """Return the whole state as plain values."""
         return self._stream.save()
 
-    def load(self, state: Any) -> None:
+    def load(self, state: tuple[object, ...]) -> None:
         """Take a state that `save` of an IncrementalDetokenizer made alike returned, or what JSON
         made of it.
         """
-        self._stream.load(state)
+        saved: Any = state
+        self._stream.load(saved)
 
     def copy(self) -> "IncrementalDetokenizer":
         """Return an independent stream in the same state, over the same tokenizer."""
@@ -135,7 +137,7 @@ class IncrementalDetokenizer:
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: Any) -> "IncrementalDetokenizer":
+    def __deepcopy__(self, memo: object) -> "IncrementalDetokenizer":
         return self.copy()
 
 

@@ -1,9 +1,13 @@
 """The public names as a type checker sees them; `tests/test_types.py` has it checked, not run."""
 
+import json
 from collections.abc import Iterable
 from typing import BinaryIO, assert_type
 
 import detok_py as d
+from detok_py.integrations.openai import ChatDeltas
+from detok_py.integrations.tokenizers import DecodeStream
+from detok_py.integrations.transformers import TextIteratorStreamer
 
 
 def load(path: str, data: bytes, file: BinaryIO) -> d.Tokenizer:
@@ -41,9 +45,41 @@ def chat(tokenizer: d.Tokenizer) -> list[d.Delta]:
     return assert_type(answer.push(5), list[d.Delta])
 
 
+def states(tokenizer: d.Tokenizer) -> None:
+    t = tokenizer.detokenizer()
+    assert_type(t.rollback(t.mark()), int)
+    t.load(t.save())
+    t.load(json.loads(json.dumps(t.save())))
+    chat = d.ChatStream(t.copy())
+    assert_type(chat.rollback(chat.mark()), dict[str, int])
+    chat.load(chat.future())
+    stream = d.IncrementalDetokenizer(tokenizer)
+    assert_type(stream.rollback(stream.mark()), int)
+    for stage in (t, chat, stream, d.StopStrings("STOP"), d.StreamingDetokenizer()):
+        assert_type(stage.held_text, str)
+        assert_type(stage.held_bytes, bytes)
+
+
+def texts(tokenizer: d.Tokenizer, ids: list[int], file: BinaryIO) -> None:
+    for text in tokenizer.stream(ids, errors="strict"):
+        assert_type(text, str)
+    assert_type(d.open(file).readline(), str)
+    for delta in ChatDeltas([{"choices": []}], stop=["END"], reasoning="all"):
+        assert_type(delta, d.Delta)
+    decoder = DecodeStream(ids)
+    assert_type(decoder.step(tokenizer, 5), str | None)
+    for word in TextIteratorStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True):
+        assert_type(word, str)
+
+
 def wrong(tokenizer: d.Tokenizer) -> None:
     d.Detokenizer(tokenizer)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     d.ChatStream(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     d.ChatStream(tokenizer)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     d.load_tokenizer(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     d.IncrementalDetokenizer(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    d.StopStrings(b"x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ChatDeltas([], tags=())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    t = tokenizer.detokenizer()
+    t.rollback(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    t.push("a")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
