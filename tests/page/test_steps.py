@@ -29,6 +29,11 @@ OPTIONS: list[dict[str, Any]] = [
     {"stop": ["STOP", "aa"]},
     {"reasoning": True, "tools": True, "trimArtifacts": True},
     {"stop": ["S"], "includeStop": True, "reasoning": ["<", ">"], "start": "reasoning"},
+    {"reasoning": "all"},
+    {
+        "reasoning": [["<", ">", "all"], ["<think>", "</think>"]],
+        "tools": [["ST", None], ["a", "k"]],
+    },
 ]
 
 

@@ -3,6 +3,8 @@
 import { useChat } from "@ai-sdk/react";
 import type { ChatTransport, UIMessage } from "ai";
 import { DetokTransport } from "../../web/src/ai-sdk.js";
+import { createDecoder } from "../../web/src/create-decoder.js";
+import type { TextOptions } from "../../web/src/detok-stream.js";
 import { define, type DetokText } from "../../web/src/element.js";
 import { readAnswer } from "../../web/src/fetch.js";
 import { useAnswer } from "../../web/src/react.js";
@@ -27,8 +29,28 @@ export function Chat() {
   return [messages.length, sendMessage, status, calls, reason, plain];
 }
 
+const options: TextOptions[] = [
+  { reasoning: "all", tools: true },
+  { reasoning: ["<a>", "</a>", "all"], tools: ["[TOOL_CALLS]", null] },
+  {
+    reasoning: [
+      ["<a>", "</a>"],
+      ["<b>", "</b>", "all"],
+    ],
+    tools: [
+      ["<c>", "</c>"],
+      ["<d>", null],
+    ],
+  },
+  // @ts-expect-error a block of reasoning has a close tag
+  { reasoning: ["<a>", null] },
+  // @ts-expect-error a word that is no choice
+  { reasoning: "first" },
+];
+
 export async function main(element: DetokText) {
   define();
+  for (const each of options) void createDecoder(each);
   element.stream = new ReadableStream<string>();
   for await (const { channel, text } of readAnswer(fetch("/answer"), { reasoning: true })) {
     const known: "content" | "reasoning" | "tool_call" = channel;

@@ -106,13 +106,13 @@ function runKey(chatId) {
 }
 
 /**
- * A message as the engine's template takes it: text, and calls between their tags, no reasoning.
+ * A message as the engine's template takes it: text, and calls between the first tags, no reasoning.
  * @param {import("ai").UIMessage} message
- * @param {[open: string, close: string] | true | undefined} tools
+ * @param {import("./detok-stream.js").TextOptions["tools"]} tools
  * @returns {{role: string, content: string}[]}
  */
 function plainMessages({ role, parts }, tools) {
-  const [open, close] = Array.isArray(tools) ? tools : ["<tool_call>", "</tool_call>"];
+  const [open, close] = Array.isArray(tools) ? tools.flat() : ["<tool_call>", "</tool_call>"];
   let content = "";
   const results = [];
   for (const part of parts) {
@@ -123,7 +123,7 @@ function plainMessages({ role, parts }, tools) {
       );
     else if ("toolCallId" in part) {
       const name = part.type === "dynamic-tool" ? part.toolName : part.type.slice("tool-".length);
-      content += `\n${open}\n${JSON.stringify({ name, arguments: part.input })}\n${close}`;
+      content += `\n${open}\n${JSON.stringify({ name, arguments: part.input })}\n${close ?? ""}`;
       if (part.state === "output-available") results.push(JSON.stringify(part.output) ?? "null");
       else if (part.state === "output-error")
         results.push(JSON.stringify({ error: part.errorText }));

@@ -8,13 +8,17 @@
 import { Decoder } from "./create-decoder.js";
 
 /**
+ * @typedef {[open: string, close: string] | [open: string, close: string, every: "all"]} ReasoningTags
+ * @typedef {[open: string, close: string | null]} ToolTags
+ *
  * @typedef {object} TextOptions
  * @property {string[]} [stop]  The text ends before the first of these.
  * @property {boolean} [includeStop]  Show the stop string that ended the text.
- * @property {[open: string, close: string] | true} [reasoning]  The text between is reasoning.
- *   `true`: `<think>`, `</think>`.
- * @property {[open: string, close: string] | true} [tools]  The text between is a tool call. `true`:
- *   `<tool_call>`, `</tool_call>`.
+ * @property {ReasoningTags | ReasoningTags[] | true | "all"} [reasoning]  The text between is
+ *   reasoning: the first block; with "all" behind a pair, every block. `true`: `<think>`, `</think>`;
+ *   "all": every block of these.
+ * @property {ToolTags | ToolTags[] | true} [tools]  The text between is a tool call. `true`:
+ *   `<tool_call>`, `</tool_call>`. Without a close tag it ends where the next one opens.
  * @property {"content" | "reasoning"} [start]  `"reasoning"` if the template opens it in the prompt.
  * @property {boolean} [trimArtifacts]  Drop the markers of chat templates at both ends.
  * @property {"character" | "grapheme"} [unit]  Chunks end between code points, or between what a
