@@ -8,6 +8,8 @@ in "hf" mode, the few characters that a replacement or a strip may still want. T
     join         makes text of items, and brings the text stages: strip, replace, clean-up
 """
 
+from codecs import utf_8_decode
+
 from ..errors import VocabularyError
 from .item_stages import token_stages
 from .joins import Join, WholeRuns
@@ -73,7 +75,7 @@ class Chain:
         if self.takes_bytes:
             return Item(RAW, "", stored)
         try:
-            text = decode_end(stored, "strict")
+            text = utf_8_decode(stored, "strict", True)[0]
         except UnicodeError:
             raise VocabularyError(
                 f"damaged vocabulary: the piece {stored[:40]!r} is not UTF-8; pack it again"

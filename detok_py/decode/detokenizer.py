@@ -117,6 +117,7 @@ class Detokenizer:
         self._bytes_of = tables.bytes_of
         self._texts = tables.texts
         self._trace = Trace(self._chain) if spans else None
+        self._state: State = None
         self._counts = spans  # whether the number of characters shown is asked for
         self.reset(prompt_ids)
 
@@ -162,11 +163,14 @@ class Detokenizer:
         # behind while steps come out of the table, and `_state` has the state.
         self._in_chain = True
         if self._counts or self._ended or not chain.is_small:
-            self._state: State = None
+            self._state = None
             self._row: dict[int, tuple[str, State, Any, bool]] | None = None
             self._is_default = False
             return
-        state = self._state = chain.state
+        state = chain.state
+        if state == self._state:
+            return  # so are the row, and whether it is the default one
+        self._state = state
         rows = self._tables.rows
         row = rows.get(state)
         if row is None:
@@ -225,11 +229,9 @@ class Detokenizer:
 
     def _item(self, token_id: int) -> Item | None:
         """Return what the chain takes for an id, None for a token that is skipped."""
-        try:
-            return self._items[token_id]
-        except KeyError:
-            pass
         vocabulary = self.vocabulary
+        if token_id in self._items:
+            return self._items[token_id]
         try:
             stored = vocabulary.stored_bytes(token_id)
         except VocabularyError:

@@ -49,7 +49,11 @@ def strip(piece: str, content: str, start: int, stop: int) -> str:
 
 
 def _on_pieces(function: Callable[[str], str]) -> ItemMap:
-    return lambda item: Item(PIECE, function(item.text), b"") if item.kind == PIECE else item
+    def on_piece(item: Item) -> Item:
+        text = function(item.text) if item.kind == PIECE else item.text
+        return item if text == item.text else Item(PIECE, text, b"")
+
+    return on_piece
 
 
 def _byte_token(item: Item) -> Item:

@@ -157,7 +157,7 @@ class Row:
 
     def __init__(self, stages: Sequence[TextStage]) -> None:
         self.last = AfterPrompt()
-        self.stages: list[TextStage] = list(stages) + [self.last]
+        self.stages = stages
 
     @property
     def held(self) -> str:
@@ -165,12 +165,13 @@ class Row:
 
     @property
     def state(self) -> State:
-        return tuple([stage.state for stage in self.stages])
+        return tuple([stage.state for stage in self.stages]), self.last.state
 
     @state.setter
     def state(self, state: State) -> None:
-        for stage, part in zip(self.stages, state):
+        for stage, part in zip(self.stages, state[0]):
             stage.state = part
+        self.last.state = state[1]
 
     @property
     def rest(self) -> str:
@@ -182,13 +183,13 @@ class Row:
     def feed(self, text: str) -> str:
         for stage in self.stages:
             text = stage.feed(text)
-        return text
+        return self.last.feed(text) if self.last.state else text
 
     def flush(self) -> str:
         out = ""
         for stage in self.stages:
             out = (stage.feed(out) if out else "") + stage.flush()
-        return out
+        return self.last.feed(out)
 
 
 class Exact:

@@ -285,7 +285,8 @@ class Vocabulary:
         """Return what the table holds for an id: its bytes, or the UTF-8 of its piece where the
         rules are about pieces.
         """
-        token_id = as_id(token_id)
+        if token_id.__class__ is not int:
+            token_id = as_id(token_id)
         found = self._known.get(token_id)
         if found is not None:
             return found
@@ -463,8 +464,15 @@ class Vocabulary:
         def stored(i: int) -> bytes | None:
             if i in holes:
                 return None
-            begin = blob_at + start(i // BLOCK) + total_length(i - i % BLOCK, i)
-            return data[begin : begin + length(i)]
+            block = i // BLOCK
+            # The block's start, and the tokens of the block before this one.
+            begin = starts_at + 4 * block
+            begin = blob_at + int.from_bytes(data[begin : begin + 4], "little")
+            if long:
+                begin += total_length(block * BLOCK, i)
+                return data[begin : begin + length(i)]
+            begin += sum(lengths[block * BLOCK : i])
+            return data[begin : begin + lengths[i]]
 
         rules = header.get("rules")
         try:
