@@ -128,6 +128,8 @@ def beyond_micropython(tree):
             part = getattr(node, field, None)
             if part is not None:
                 annotations |= {id(inner) for inner in ast.walk(part)}
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":  # left out there
+            annotations |= {id(inner) for inner in ast.walk(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Match):
             yield node.lineno, "match"
