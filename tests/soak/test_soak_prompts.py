@@ -31,7 +31,6 @@ EDGES += ["▁", " ", "  ", "\n"]
 
 @pytest.mark.native
 @pytest.mark.soak
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_split_of_random_sequences_is_text_behind_its_prompt(data, name):
     document = lzma.decompress((data / "tokenizers" / name / "tokenizer.json.xz").read_bytes())
