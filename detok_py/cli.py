@@ -45,6 +45,9 @@ COMMANDS = {
     "pack": Command(
         "detok_py.commands.pack", "write a tokenizer's vocabulary to a small .detok file"
     ),
+    "conformance": Command(
+        "detok_py.commands.conformance", "run a streaming detokenizer through the conformance suite"
+    ),
     "check": Command("detok_py.glyphs.command", "find broken glyphs in a chat page", "test"),
     "proxy": Command(
         "detok_py.glyphs.command",

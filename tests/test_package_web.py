@@ -99,7 +99,7 @@ def test_only_what_was_meant_to_be_is_in_it(built):
         names = {name.removeprefix("package/") for name in archive.getnames()}
     plain = {name for name in names if "/" not in name}
     assert plain == {"package.json", "README.md", "LICENSE", "THIRD-PARTY.md"}
-    assert {name.split("/")[0] for name in names - plain} == {"dist", "src", "runtime"}
+    assert {name.split("/")[0] for name in names - plain} == {"bin", "dist", "src", "runtime"}
     assert {name.rpartition(".")[2] for name in names if name.startswith("dist/")} == {
         "js",
         "map",
@@ -118,6 +118,15 @@ def test_every_export_is_there_with_its_types(installed):
         for name, entry in manifest["exports"].items()
         if isinstance(entry, dict)
     }
+
+
+def test_its_command_runs_the_conformance_suite(installed, tmp_path):
+    (tmp_path / "nothing.mjs").write_text("export default () => null;")
+    done = run(
+        ["npx", "--no-install", "detok-web", "conformance", str(tmp_path / "nothing.mjs")],
+        installed.parent.parent,
+    )
+    assert "all" in done and "not claimed" in done
 
 
 def test_every_module_of_the_library_can_be_reached_from_an_export(installed):

@@ -1,5 +1,5 @@
 """What the build backend adds to the full wheel: the page, the client library, the examples and the
-browser's runtime, for `detok serve`.
+browser's runtime, for `detok serve`; the cases, for `detok conformance`.
 
 In a clone the bridge serves them from web/ and .build/; in an installation they are package data in
 detok_py/bridge/static/. The sdist carries what is built in .build/, so that a wheel of it is whole
@@ -20,6 +20,8 @@ class StaticFiles(BuildHookInterface):
         if self.target_name != "wheel" or version == "editable":
             return
         root = Path(self.root)
+        cases = root / "conformance" / "cases.json"
+        build_data["force_include"][str(cases)] = "detok_py/commands/conformance.json"
         self.add(build_data, root / "web", "web")
         # `make package` puts there what it publishes; a plain build takes what a demo was set up with.
         runtime = root / ".build" / "static"

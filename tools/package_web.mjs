@@ -105,6 +105,8 @@ async function stage(target) {
   );
   await rm(join(target, "types.json"));
 
+  await cp(join(root, "web", "bin"), join(target, "bin"), { recursive: true });
+  await cp(join(root, "conformance", "cases.json"), join(target, "bin", "cases.json"));
   for (const name of RUNTIME)
     await cp(join(root, ".build", "runtime", name), join(target, "runtime", name));
   for (const name of ["web/README.md", "web/THIRD-PARTY.md", "LICENSE"])

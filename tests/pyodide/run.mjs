@@ -45,6 +45,7 @@ function mount(from, to) {
   python.FS.mount(python.FS.filesystems.NODEFS, { root: from }, to);
 }
 mount(join(root, "tests"), "/project/tests");
+mount(join(root, "conformance"), "/project/conformance");
 mount(site, "/site");
 // The same settings, without those of a plugin that isn't here: an unknown setting is an error.
 const settings = await readFile(join(root, "pyproject.toml"), "utf8");

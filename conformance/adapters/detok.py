@@ -1,0 +1,92 @@
+"""detok_py: `detok conformance --adapter adapters/detok.py:adapter`."""
+
+import detok_py
+
+SYSTEM = f"detok_py {detok_py.__version__}"
+PURPOSE = "streaming detokenizer for Python, browsers and MicroPython"
+_vocabularies = {}
+
+
+def vocabulary_of(case):
+    """Return the vocabulary of a case: its tokenizer.json is read once."""
+    name = case["vocabulary"]
+    if name not in _vocabularies:
+        found = case["tokenizer"]
+        pieces = found["model"]["vocab"] | {t["content"]: t["id"] for t in found["added_tokens"]}
+        special = [t["id"] for t in found["added_tokens"] if t["special"]]
+        ordered = sorted(pieces, key=pieces.get)
+        _vocabularies[name] = detok_py.Vocabulary.from_pieces(ordered, found["decoder"], special)
+    return _vocabularies[name]
+
+
+class Chat:
+    """A ChatStream: its deltas as pairs, or as text where the case asks for no channels."""
+
+    def __init__(self, stream, options):
+        self.stream, self.channels = stream, "reasoning" in options or "tools" in options
+        self.chat = detok_py.ChatStream(
+            stream,
+            options.get("stop", ()),
+            options.get("eos", ()),
+            options.get("reasoning"),
+            options.get("tools"),
+            options.get("start", "content"),
+            options.get("trim", False),
+            include_stop=options.get("include_stop", False),
+            stop_scope=options.get("stop_scope", "content"),
+        )
+
+    def push(self, chunk):
+        return self.out(self.chat.feed(chunk))
+
+    def flush(self):
+        return self.out(self.chat.flush())
+
+    def reset(self):
+        self.chat.reset()
+
+    def reason(self):
+        return self.chat.finish_reason
+
+    def out(self, deltas):
+        if self.channels:
+            return [tuple(delta) for delta in deltas]
+        return "".join([delta.text for delta in deltas])
+
+
+class Plain:
+    """A StreamingDetokenizer or a Detokenizer, by the names of the suite."""
+
+    def __init__(self, stream):
+        self.push, self.flush, self.reset = stream.feed, stream.flush, stream.reset
+        self.mark, self.rollback = stream.mark, stream.rollback
+        self.spans = lambda: stream.spans
+
+
+class Text:
+    """A stream of text as it is, for a ChatStream."""
+
+    def feed(self, chunk):
+        return chunk
+
+    def flush(self):
+        return ""
+
+    def reset(self):
+        pass
+
+
+def adapter(case):
+    options = case.get("options", {})
+    if case["input"] == "bytes":
+        stream = detok_py.StreamingDetokenizer(options.get("errors", "replace"))
+    elif case["input"] == "text":
+        stream = Text()
+    else:
+        names = ("skip_special_tokens", "byte_fallback", "clean_up_tokenization_spaces")
+        given = {name: options[name] for name in names if name in options}
+        stream = detok_py.Detokenizer(
+            vocabulary_of(case), case.get("prompt", ()), spans="spans" in case, **given
+        )
+    filters = ("stop", "eos", "reasoning", "tools", "trim")
+    return Chat(stream, options) if any(name in options for name in filters) else Plain(stream)

@@ -1,0 +1,286 @@
+"""`detok conformance`: run a streaming detokenizer through the conformance suite.
+
+In: an adapter, a function of a Python module; conformance/README.md says what it takes and returns.
+Out: a table, and with `--json` and `--junit` the verdict on every case. Exit codes: 0 if no case
+that the adapter takes part in is late, early, wrong or an error, 1 otherwise, 2 for an error of
+the command.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from ..errors import DetokError
+
+VERDICTS = ("right", "late", "early", "wrong", "error", "not claimed")
+# Beside this file in an installation, in a folder of its own in a clone.
+PLACES = (
+    Path(__file__).with_name("conformance.json"),
+    Path(__file__).parents[2] / "conformance" / "cases.json",
+)
+_ADAPTER = "An adapter is named MODULE:FUNCTION or FILE.py:FUNCTION"
+
+
+class Outcome(NamedTuple):
+    """The verdict on a case; `outs` is what came of each step, `why` says what was wrong."""
+
+    case: str
+    verdict: str
+    why: str
+    outs: list[Any]
+    seconds: float
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--adapter",
+        required=True,
+        metavar="MODULE:FUNCTION",
+        help="what makes a stream for a case; a file (adapter.py:FUNCTION) is taken too",
+    )
+    parser.add_argument("--cases", type=Path, metavar="FILE", help="another cases.json")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="ID", help="only cases whose id begins so"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all verdicts as JSON")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write them as JUnit XML")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the cases, print the table, write the files."""
+    suite = load_suite(args.cases)
+    adapter, about = load_adapter(args.adapter)
+    outcomes = [
+        judge(case, adapter)
+        for case in cases_of(suite)
+        if not args.only or case["id"].startswith(tuple(args.only))
+    ]
+    if not outcomes:
+        raise DetokError(f"no case has an id that begins with {' or '.join(args.only)}")
+    print(table(outcomes))
+    if args.json:
+        document = {**about, "suite": suite["version"], "totals": totals(outcomes)}
+        document["cases"] = [outcome._asdict() for outcome in outcomes]
+        text = json.dumps(document, indent=1, ensure_ascii=False, default=repr)
+        args.json.write_text(text.encode("utf-8", "replace").decode() + "\n", encoding="utf-8")
+    if args.junit:
+        args.junit.write_bytes(junit(outcomes, about["system"]))
+    return int(any(outcome.verdict in VERDICTS[1:5] for outcome in outcomes))
+
+
+def load_suite(path: Path | None = None) -> dict[str, Any]:
+    """Return the suite: that of this version of detok, or that of a file."""
+    found = path or next((place for place in PLACES if place.exists()), PLACES[0])
+    try:
+        suite: dict[str, Any] = json.loads(found.read_text(encoding="utf-8"))
+        suite["cases"], suite["vocabularies"], suite["version"]
+    except (ValueError, KeyError, TypeError):
+        raise DetokError(f"{found} is not a conformance suite; name its cases.json") from None
+    return suite
+
+
+def cases_of(suite: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yield the cases that count, each with the tokenizer.json of its vocabulary."""
+    for case in suite["cases"]:
+        if "superseded_by" not in case:
+            name = case.get("vocabulary")
+            yield {**case, "tokenizer": suite["vocabularies"][name]} if name else case
+
+
+def load_adapter(name: str) -> tuple[Callable[[Any], Any], dict[str, str]]:
+    """Return the function that is named, and what its module says of the system."""
+    module_name, colon, function = name.rpartition(":")
+    if not colon or not function.isidentifier():
+        raise DetokError(f"{_ADAPTER}, not {name!r}")
+    try:
+        if module_name.endswith(".py"):
+            path = Path(module_name).resolve()
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            if spec is None or spec.loader is None or not path.exists():
+                raise DetokError(f"{module_name} is not there; {_ADAPTER}")
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            sys.path.insert(0, "")
+            module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise DetokError(f"the adapter {module_name} cannot be imported: {error}") from None
+    adapter = getattr(module, function, None)
+    if not callable(adapter):
+        raise DetokError(f"{module_name} has no function {function}; {_ADAPTER}")
+    about = {"system": getattr(module, "SYSTEM", name), "purpose": getattr(module, "PURPOSE", "")}
+    return adapter, about
+
+
+def judge(case: dict[str, Any], adapter: Callable[[Any], Any]) -> Outcome:
+    """Run a case and return the verdict.
+
+    >>> case = {"id": "x", "steps": [{"do": "push", "in": "c3", "out": ""}, {"do": "flush", "out": "?"}]}
+    >>> class Late:
+    ...     def push(self, data): return ""
+    ...     def flush(self): return "?"
+    >>> judge(case | {"input": "bytes"}, lambda case: Late()).verdict
+    'right'
+    """
+    began = time.perf_counter()
+    outs: list[Any] = []
+    try:
+        verdict, why = _judged(case, adapter, outs)
+    except NotImplementedError as error:
+        verdict, why = "not claimed", str(error)
+    except Exception as error:
+        verdict, why = "error", f"{type(error).__name__}: {error}"
+    except BaseException as error:  # a panic of Rust
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        verdict, why = "error", f"{type(error).__name__}: {error}"
+    return Outcome(case["id"], verdict, why, outs, time.perf_counter() - began)
+
+
+def _judged(
+    case: dict[str, Any], adapter: Callable[[Any], Any], outs: list[Any]
+) -> tuple[str, str]:
+    stream = adapter(case)
+    if stream is None:
+        return "not claimed", ""
+    shown: list[Any] = []
+    wanted: list[Any] = []
+    late = early = ""
+    marks: tuple[Any, list[Any], list[Any]] = None, [], []
+    for at, step in enumerate(case["steps"]):
+        what = f"step {at + 1}, {step['do']}"
+        method = getattr(stream, step["do"], None)
+        if method is None:
+            return "not claimed", f"there is no {step['do']}"
+        if step["do"] == "mark":
+            marks = method(), shown, wanted
+            continue
+        if step["do"] == "reset":
+            if shown != wanted:
+                return _differ(shown, wanted)
+            method()
+            shown, wanted = [], []
+            continue
+        if step["do"] == "rollback":
+            back = method(marks[0])
+            outs.append(back)
+            if back is not None and back != len(shown) - len(marks[1]):
+                return "wrong", f"{what}: {back!r} characters are taken back, not {step['back']}"
+            shown, wanted = marks[1], marks[2]
+            continue
+        try:
+            out = method(chunk_of(case, step)) if step["do"] == "push" else method()
+        except Exception as error:
+            if step.get("refused") or step.get("may_refuse"):
+                outs.append({"refused": str(error)})
+                continue
+            raise
+        outs.append(out)
+        if step.get("refused"):
+            return "wrong", f"{what}: {out!r} came where an error is expected"
+        shown = characters(out["shown"]) if isinstance(out, dict) else shown + characters(out)
+        wanted = wanted + characters(step["out"])
+        if shown[: len(wanted)] == wanted and len(shown) > len(wanted):
+            early = early or f"{what}: {_told(shown[len(wanted) :])} is not certain yet"
+        elif wanted[: len(shown)] != shown:
+            early = early or f"{what}: {_told(shown)} is shown, {_told(wanted)} is certain"
+        elif len(shown) < len(wanted):
+            late = late or f"{what}: {_told(wanted[len(shown) :])} is certain already"
+    if shown != wanted:
+        return _differ(shown, wanted)
+    for name in ("reason", "spans"):
+        if name in case and hasattr(stream, name):
+            found = getattr(stream, name)()
+            if json.loads(json.dumps(found)) != case[name]:
+                return "wrong", f"{name}: {found!r}, not {case[name]!r}"
+        elif name == "spans" and name in case:
+            return "not claimed", "there are no spans"
+    if early or late:
+        return ("early", early) if early else ("late", late)
+    return "right", ""
+
+
+def _differ(shown: list[Any], wanted: list[Any]) -> tuple[str, str]:
+    return "wrong", f"the text is {_told(shown)}, not {_told(wanted)}"
+
+
+def chunk_of(case: dict[str, Any], step: dict[str, Any]) -> Any:
+    """Return what a push takes: bytes, a list of ids, or text."""
+    return bytes.fromhex(step["in"]) if case["input"] == "bytes" else step["in"]
+
+
+def characters(out: Any) -> list[Any]:
+    """Return an output as one item a character: of text, or of (channel, text) pairs.
+
+    >>> characters("hé"), characters([["content", "hé"]])
+    (['h', 'é'], [('content', 'h'), ('content', 'é')])
+    """
+    if out is None or isinstance(out, str):
+        return list(out or "")
+    return [(channel, character) for channel, text in out for character in text]
+
+
+def _told(items: list[Any]) -> str:
+    text = "".join(item if isinstance(item, str) else item[1] for item in items)
+    return ascii(text if len(text) < 60 else text[:60] + "…")
+
+
+def totals(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
+    """Return for each group of cases, and for all, how many have each verdict."""
+    counts: dict[str, dict[str, int]] = {}
+    for outcome in outcomes:
+        for group in (outcome.case.partition("/")[0], "all"):
+            row = counts.setdefault(group, dict.fromkeys(VERDICTS, 0))
+            row[outcome.verdict] += 1
+    counts["all"] = counts.pop("all")
+    return counts
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Return the verdicts by group, and a line for each case that is not right."""
+    lines = [f"{'':12}" + "".join(f"{verdict:>13}" for verdict in VERDICTS)]
+    for group, row in totals(outcomes).items():
+        lines.append(f"{group:12}" + "".join(f"{row[verdict] or '·':>13}" for verdict in VERDICTS))
+    lines += [
+        f"{outcome.verdict:6}  {outcome.case}: {outcome.why}"
+        for outcome in outcomes
+        if outcome.verdict in VERDICTS[1:5]
+    ]
+    return "\n".join(lines)
+
+
+def junit(outcomes: list[Outcome], system: str) -> bytes:
+    """Return the verdicts as JUnit XML."""
+    suites = ElementTree.Element("testsuites", name=f"conformance of {system}")
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.case.partition("/")[0], []).append(outcome)
+    for group, members in groups.items():
+        count = {verdict: sum(m.verdict == verdict for m in members) for verdict in VERDICTS}
+        suite = ElementTree.SubElement(
+            suites,
+            "testsuite",
+            name=group,
+            tests=str(len(members)),
+            failures=str(count["late"] + count["early"] + count["wrong"]),
+            errors=str(count["error"]),
+            skipped=str(count["not claimed"]),
+        )
+        for member in members:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=group, name=member.case, time=f"{member.seconds:.4f}"
+            )
+            if member.verdict != "right":
+                kinds = {"not claimed": "skipped", "error": "error"}
+                kind = kinds.get(member.verdict, "failure")
+                message = f"{member.verdict}: {member.why}".encode("ascii", "backslashreplace")
+                ElementTree.SubElement(case, kind, message=message.decode())
+    return bytes(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True))

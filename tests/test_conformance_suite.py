@@ -1,0 +1,75 @@
+"""The files of the conformance suite: valid, as the script makes them, and standing alone."""
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import make_conformance
+import pytest
+
+pytestmark = pytest.mark.native
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "conformance"
+SUITE = json.loads((FOLDER / "cases.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_the_file_is_valid():
+    schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(SUITE)
+
+
+def test_every_case_is_one_that_the_script_makes():
+    assert [case.id for case in make_conformance.CASES] == [case["id"] for case in SUITE["cases"]]
+    assert SUITE["version"] == make_conformance.VERSION
+    assert SUITE["vocabularies"] == make_conformance.VOCABULARIES
+
+
+@pytest.mark.slow
+def test_brute_force_gives_what_the_file_says_of_bytes():
+    """The quick ones; all of them are computed again in `make test-all`."""
+    by_id = {case["id"]: case for case in SUITE["cases"]}
+    for case in make_conformance.CASES:
+        if case.input == "bytes" and len(case.steps) < 6 and not case.options:
+            assert make_conformance.made(case) == by_id[case.id]
+
+
+@pytest.mark.full
+def test_brute_force_gives_what_the_file_says():
+    assert make_conformance.written(make_conformance.suite()) == (FOLDER / "cases.json").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_a_published_case_can_not_change():
+    other = json.loads(json.dumps(SUITE))
+    other["cases"][3]["steps"][0]["out"] = "?"
+    del other["cases"][7]
+    other["cases"][9]["links"] = []  # a link may come later
+    ids = [case["id"] for case in SUITE["cases"]]
+    assert make_conformance.changed(other, SUITE) == [ids[3], ids[7]]
+    assert make_conformance.changed(SUITE, SUITE) == []
+
+
+def test_steps_join_to_a_text_and_ids_are_of_the_vocabulary():
+    for case in SUITE["cases"]:
+        if "vocabulary" not in case:
+            continue
+        found = SUITE["vocabularies"][case["vocabulary"]]
+        size = len(found["model"]["vocab"]) + len(found["added_tokens"])
+        ids = [i for step in case["steps"] if step["do"] == "push" for i in step["in"]]
+        unknown = [i for i in ids if not 0 <= i < size]
+        assert not unknown or case["id"].startswith("life-cycle/"), case["id"]
+
+
+def test_the_readme_stands_alone_and_names_every_option():
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
+    assert not re.search(r"\]\(\.\./", text)
+    for name in schema["$defs"]["options"]["properties"]:
+        assert f"`{name}`" in text
+    example = json.loads(re.search(r"```json\n(.+?)```", text, re.DOTALL)[1])
+    assert example == next(case for case in SUITE["cases"] if case["id"] == example["id"])

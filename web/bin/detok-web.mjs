@@ -1,0 +1,242 @@
+#!/usr/bin/env node
+// `npx detok-web conformance adapter.mjs`: run a streaming detokenizer of JavaScript through the conformance suite, in Node.
+//
+// In: a module whose default export is the adapter; README.md of the suite says what it takes and returns. Out: a table; with --json and --junit
+// the verdict on every case. Exit codes: 0 if no case that the adapter takes part in is late, early, wrong or an error, 1 otherwise, 2 for an
+// error of the command. `detok conformance` (detok_py/commands/conformance.py) does the same for Python, with the same words.
+
+import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+
+const VERDICTS = ["right", "late", "early", "wrong", "error", "not claimed"];
+const BAD = VERDICTS.slice(1, 5);
+const USAGE =
+  "usage: detok-web conformance ADAPTER.mjs [--cases FILE] [--only ID]… [--json FILE] [--junit FILE]";
+// Beside this file in the package, in a folder of its own in a clone.
+const PLACES = ["./cases.json", "../../conformance/cases.json"].map(
+  (path) => new URL(path, import.meta.url),
+);
+
+/** An output as one item a character, as code points: of text, or of pairs of a channel and text. */
+function characters(out) {
+  if (out === undefined || out === null || typeof out === "string") return [...(out ?? "")];
+  return out.flatMap(([channel, text]) => [...text].map((character) => `${channel}:${character}`));
+}
+
+const begins = (whole, part) =>
+  part.length <= whole.length && part.every((each, at) => each === whole[at]);
+const same = (a, b) => a.length === b.length && begins(a, b);
+const told = (items) => {
+  const text = items
+    .map((item) => item.replace(/^(content|reasoning|tool_call):(?=.)/su, ""))
+    .join("");
+  return JSON.stringify(text.length < 60 ? text : `${text.slice(0, 60)}…`);
+};
+
+/** The verdict on a case: [verdict, why]. `outs` takes what came of each step. */
+async function verdictOn(item, adapter, outs) {
+  const stream = await adapter(item);
+  if (!stream) return ["not claimed", ""];
+  let shown = [];
+  let wanted = [];
+  let late = "";
+  let early = "";
+  let marked;
+  for (const [at, step] of item.steps.entries()) {
+    const what = `step ${at + 1}, ${step.do}`;
+    if (typeof stream[step.do] !== "function") return ["not claimed", `there is no ${step.do}`];
+    if (step.do === "mark") {
+      marked = { mark: await stream.mark(), shown, wanted };
+      continue;
+    }
+    if (step.do === "reset") {
+      if (!same(shown, wanted)) break;
+      await stream.reset();
+      shown = wanted = [];
+      continue;
+    }
+    if (step.do === "rollback") {
+      const back = await stream.rollback(marked.mark);
+      outs.push(back);
+      if (back !== undefined && back !== shown.length - marked.shown.length)
+        return ["wrong", `${what}: ${back} characters are taken back, not ${step.back}`];
+      ({ shown, wanted } = marked);
+      continue;
+    }
+    let out;
+    try {
+      const chunk =
+        item.input === "bytes" && step.do === "push"
+          ? Uint8Array.from(Buffer.from(step.in, "hex"))
+          : step.in;
+      out = await stream[step.do](...(step.do === "push" ? [chunk] : []));
+    } catch (error) {
+      if (!step.refused && !step.may_refuse) throw error;
+      outs.push({ refused: String(error) });
+      continue;
+    }
+    outs.push(out);
+    if (step.refused)
+      return ["wrong", `${what}: ${JSON.stringify(out)} came where an error is expected`];
+    const isWhole = out && typeof out === "object" && "shown" in out;
+    shown = isWhole ? characters(out.shown) : [...shown, ...characters(out)];
+    wanted = [...wanted, ...characters(step.out)];
+    if (!begins(wanted, shown))
+      early ||= begins(shown, wanted)
+        ? `${what}: ${told(shown.slice(wanted.length))} is not certain yet`
+        : `${what}: ${told(shown)} is shown, ${told(wanted)} is certain`;
+    else if (shown.length < wanted.length)
+      late ||= `${what}: ${told(wanted.slice(shown.length))} is certain already`;
+  }
+  if (!same(shown, wanted)) return ["wrong", `the text is ${told(shown)}, not ${told(wanted)}`];
+  if ("spans" in item && !stream.spans) return ["not claimed", "there are no spans"];
+  for (const name of ["reason", "spans"]) {
+    if (!(name in item) || !stream[name]) continue;
+    const found = JSON.stringify((await stream[name]()) ?? null);
+    if (found !== JSON.stringify(item[name]))
+      return ["wrong", `${name}: ${found}, not ${JSON.stringify(item[name])}`];
+  }
+  if (early) return ["early", early];
+  return late ? ["late", late] : ["right", ""];
+}
+
+/** The outcome of a case. */
+export async function judge(item, adapter) {
+  const began = performance.now();
+  const outs = [];
+  const [verdict, why] = await verdictOn(item, adapter, outs).catch((error) => [
+    "error",
+    String(error),
+  ]);
+  return { case: item.id, verdict, why, outs, seconds: (performance.now() - began) / 1000 };
+}
+
+/** For each group of cases, and for all, how many have each verdict. */
+function totals(outcomes) {
+  const counts = {};
+  const all = Object.fromEntries(VERDICTS.map((verdict) => [verdict, 0]));
+  for (const { case: id, verdict } of outcomes) {
+    const row = (counts[id.split("/")[0]] ??= Object.fromEntries(
+      VERDICTS.map((each) => [each, 0]),
+    ));
+    row[verdict] += 1;
+    all[verdict] += 1;
+  }
+  return { ...counts, all };
+}
+
+function table(outcomes) {
+  const row = (name, cells) =>
+    name.padEnd(12) + cells.map((cell) => String(cell).padStart(13)).join("");
+  const lines = [row("", VERDICTS)];
+  for (const [group, counts] of Object.entries(totals(outcomes)))
+    lines.push(
+      row(
+        group,
+        VERDICTS.map((verdict) => counts[verdict] || "·"),
+      ),
+    );
+  for (const { case: id, verdict, why } of outcomes)
+    if (BAD.includes(verdict)) lines.push(`${verdict.padEnd(6)}  ${id}: ${why}`);
+  return lines.join("\n");
+}
+
+/** An attribute's text: ASCII, and nothing that XML has a meaning for. */
+const attribute = (text) =>
+  text.replace(/[^ !#-%'-;=?-~]/gu, (character) =>
+    /[&<>"]/.test(character)
+      ? `&#${character.codePointAt(0)};`
+      : `\\u{${character.codePointAt(0).toString(16)}}`,
+  );
+
+function junit(outcomes, system) {
+  const lines = [
+    '<?xml version="1.0" encoding="utf-8"?>',
+    `<testsuites name="${attribute(`conformance of ${system}`)}">`,
+  ];
+  for (const [group, counts] of Object.entries(totals(outcomes))) {
+    if (group === "all") continue;
+    const members = outcomes.filter((outcome) => outcome.case.split("/")[0] === group);
+    const failures = counts.late + counts.early + counts.wrong;
+    lines.push(
+      `<testsuite name="${group}" tests="${members.length}" failures="${failures}" errors="${counts.error}" skipped="${counts["not claimed"]}">`,
+    );
+    for (const { case: id, verdict, why, seconds } of members) {
+      const kind = { right: "", error: "error", "not claimed": "skipped" }[verdict] ?? "failure";
+      const inside = kind && `<${kind} message="${attribute(`${verdict}: ${why}`)}" />`;
+      lines.push(
+        `<testcase classname="${group}" name="${id}" time="${seconds.toFixed(4)}">${inside}</testcase>`,
+      );
+    }
+    lines.push("</testsuite>");
+  }
+  return `${lines.join("\n")}\n</testsuites>\n`;
+}
+
+/** Says in one sentence what is wrong with the command. */
+class CommandError extends Error {}
+
+export async function main(words) {
+  const options = {
+    cases: { type: "string" },
+    only: { type: "string", multiple: true },
+    json: { type: "string" },
+    junit: { type: "string" },
+  };
+  let given;
+  try {
+    given = parseArgs({ args: words, options, allowPositionals: true });
+  } catch (error) {
+    throw new CommandError(`${error.message} ${USAGE}`);
+  }
+  const { values, positionals } = given;
+  if (positionals[0] !== "conformance" || positionals.length !== 2) throw new CommandError(USAGE);
+  const file = values.cases ?? PLACES.find((place) => existsSync(place)) ?? PLACES[0];
+  let suite;
+  try {
+    suite = JSON.parse(readFileSync(file, "utf8"));
+  } catch (error) {
+    throw new CommandError(
+      `${values.cases ?? fileURLToPath(file)} cannot be read as a suite: ${error.message}`,
+    );
+  }
+  if (!existsSync(positionals[1]))
+    throw new CommandError(`There is no adapter ${positionals[1]}; name a module (.mjs).`);
+  const module = await import(pathToFileURL(realpathSync(positionals[1])).href);
+  if (typeof module.default !== "function")
+    throw new CommandError(
+      `${positionals[1]} has no default export that is a function; README.md of the suite shows one.`,
+    );
+  const outcomes = [];
+  for (const item of suite.cases) {
+    if (
+      item.superseded_by ||
+      (values.only && !values.only.some((start) => item.id.startsWith(start)))
+    )
+      continue;
+    const tokenizer =
+      item.vocabulary === undefined ? undefined : suite.vocabularies[item.vocabulary];
+    outcomes.push(await judge({ ...item, tokenizer }, module.default));
+  }
+  if (!outcomes.length)
+    throw new CommandError(`No case has an id that begins with ${values.only?.join(" or ")}.`);
+  console.log(table(outcomes));
+  const about = { system: module.SYSTEM ?? positionals[1], purpose: module.PURPOSE ?? "" };
+  if (values.json) {
+    const document = { ...about, suite: suite.version, totals: totals(outcomes), cases: outcomes };
+    writeFileSync(values.json, `${JSON.stringify(document, null, 1)}\n`);
+  }
+  if (values.junit) writeFileSync(values.junit, junit(outcomes, about.system));
+  return outcomes.some(({ verdict }) => BAD.includes(verdict)) ? 1 : 0;
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  try {
+    process.exitCode = await main(process.argv.slice(2));
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    console.error(`detok-web: ${error.message}`);
+    process.exitCode = 2;
+  }
+}
