@@ -18,7 +18,7 @@ ifneq ($(filter C POSIX,$(LC_ALL)),)
 export LC_ALL := C.UTF-8
 endif
 
-.PHONY: help demo test test-all check soak bench real-uis package fresh format lock clean
+.PHONY: help demo test test-all check soak bench peers real-uis package fresh format lock clean
 
 help:
 	@echo "make demo      serves the page on http://127.0.0.1:$(PORT)/   (PORT=…, ENGINE=http://127.0.0.1:8080)"
@@ -27,7 +27,8 @@ help:
 	@echo "make check     lint, types and the quick unit tests: the loop while writing"
 	@echo "make soak      runs the tests that take many minutes"
 	@echo "make fresh     runs make demo and make test as on a machine that nobody has touched"
-	@echo "make bench     measures beside peers, one JSON object a line"
+	@echo "make bench     measures beside peers and writes docs/benchmarks.md: installs 900 MB, takes half an hour"
+	@echo "make peers     runs other systems through the conformance suite and writes docs/conformance.md: installs 900 MB"
 	@echo "make real-uis  tries the regression kit on other people's chat UIs: installs 800 MB"
 	@echo "make package   builds the wheel, the sdist and the npm package into dist/"
 	@echo "make format    formats Python and JavaScript"
@@ -61,8 +62,12 @@ soak:
 	@exec $(VENV) tools/checks.py soak soak-chromium soak-firefox
 
 bench:
-	$(call setup,check)
+	$(call setup,bench)
 	@exec $(VENV) -m benchmarks
+
+peers:
+	$(call setup,peers)
+	@exec $(VENV) tools/peers.py
 
 real-uis:
 	$(call setup,real-uis)

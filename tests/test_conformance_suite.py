@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import make_conformance
+import peers
 import pytest
 
 pytestmark = pytest.mark.native
@@ -73,3 +74,17 @@ def test_the_readme_stands_alone_and_names_every_option():
         assert f"`{name}`" in text
     example = json.loads(re.search(r"```json\n(.+?)```", text, re.DOTALL)[1])
     assert example == next(case for case in SUITE["cases"] if case["id"] == example["id"])
+
+
+def test_the_page_about_other_systems_is_of_this_suite_and_has_a_row_for_each():
+    """`make peers` writes it."""
+    text = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    assert f"version {SUITE['version']} of" in text and f"{len(SUITE['cases'])} cases" in text
+    rows = re.findall(
+        r"^\| (.+) \| (.+) \| (\d+) \|" + r" (\d+|·) \|" * 5 + "$", text, re.MULTILINE
+    )
+    assert len(rows) == len(peers.PYTHON) + len(peers.JAVASCRIPT)
+    for _, _, count, *verdicts in rows:
+        assert int(count) == sum(int(number.replace("·", "0")) for number in verdicts)
+    for name in [f"{name}.py" for name, _ in peers.PYTHON] + [f"{n}.mjs" for n in peers.JAVASCRIPT]:
+        assert (FOLDER / "adapters" / name).exists(), name

@@ -449,18 +449,20 @@ ids(
 ids(
     "byte-level/added-mapped",
     "An added token all of whose letters stand for bytes",
-    "tokenizers reads them as bytes; `ĉ` is a tab. Systems that show added tokens as written differ here.",
+    "Where the token's letters stand for bytes, as in Hugging Face's tokenizers, `ĉ` is a tab.",
     B,
     ["fox", "ĉlan", "Ġred"],
     "huggingface/tokenizers#1915",
+    added_tokens="bytes",
 )
 ids(
     "byte-level/added-mapped-invalid",
     "An added token whose letters stand for invalid bytes",
-    "tokenizers reads `ï` as EF.",
+    "Where the token's letters stand for bytes, as in Hugging Face's tokenizers, `ï` is EF.",
     B,
     ["fox", "<naïve>", "Ġred"],
     "huggingface/tokenizers#1996",
+    added_tokens="bytes",
 )
 ids(
     "byte-level/batch",
@@ -668,7 +670,7 @@ ids(
     "sentencepiece/looks-like-a-byte",
     "An added token that only looks like a byte token",
     "`<0xGG>` is text.",
-    S,
+    f"{S}, a token that looks like a byte",
     ["A", "<0xGG>", "s"],
 )
 ids(

@@ -117,6 +117,13 @@ VOCABULARIES: dict[str, dict[str, Any]] = {
         SENTENCEPIECE,
         sequence(SPACE, FALLBACK, FUSE, strip(1, 0)),
         SP_SPECIAL,
+        unk_token="<unk>",
+        byte_fallback=True,
+    ),
+    "sentencepiece, a token that looks like a byte": document(
+        SENTENCEPIECE,
+        sequence(SPACE, FALLBACK, FUSE, strip(1, 0)),
+        SP_SPECIAL,
         ("<0xGG>",),
         unk_token="<unk>",
         byte_fallback=True,
@@ -174,7 +181,8 @@ ALPHABETS: dict[str, list[str]] = {
     "byte-level pieces, SentencePiece decoder": ["Ġred", "fox", "Ġ", "A", "Ã"],
     "wordpiece": WORDS[2:],
 }
-ALPHABETS["sentencepiece, no strip"] = ALPHABETS["sentencepiece"]
+for name in ("no strip", "a token that looks like a byte"):
+    ALPHABETS[f"sentencepiece, {name}"] = ALPHABETS["sentencepiece"]
 ALPHABETS["wordpiece, no clean-up"] = WORDS[2:]
 
 

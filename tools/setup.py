@@ -1,7 +1,7 @@
 """Build what a `make` target needs, and nothing that is there already.
 
-`python tools/setup.py demo|check|test|test-all|real-uis` brings .venv/, node_modules/ and .build/ to what
-the pinned files say. While the hash of a step's sources is that of its stamp in .build/stamps/, and
+`python tools/setup.py demo|check|test|test-all|real-uis|peers|bench` brings .venv/, node_modules/ and
+.build/ to what the pinned files say. While the hash of a step's sources is that of its stamp in .build/stamps/, and
 the result exists, the step costs nothing. Steps of one row run side by side.
 """
 
@@ -89,7 +89,14 @@ STEPS = {
         "chat UIs of other people (some 800 MB)",
         ("requirements/real-uis.txt", "tests/real_uis/package-lock.json"),
         (".build/real-uis/venv/bin/streamlit", ".build/real-uis/node_modules/deep-chat/package.json"),
-        toolchain.install_real_uis,
+        partial(toolchain.install_apart, "real-uis", "tests/real_uis"),
+    ),
+    "peers": Step(
+        "what detok is compared with (some 900 MB)",
+        ("requirements/peers.txt", "benchmarks/peers/package-lock.json"),
+        (".build/peers/venv/bin/transformers", ".build/peers/node_modules/js-tiktoken/package.json"),
+        # Without scripts: one of them would download libraries for graphics cards.
+        partial(toolchain.install_apart, "peers", "benchmarks/peers", "--ignore-scripts"),
     ),
 }  # fmt: skip
 ARTEFACTS = [["runtime", "wheel", "micropython", "examples"], ["core"]]
@@ -104,6 +111,8 @@ TARGETS = {
         ["webkit"],
     ],
     "real-uis": [["dev", "npm"], ["engine", "project", "uis"]],
+    "peers": [["dev", "npm"], ["project", "peers"]],
+    "bench": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "peers"], *ARTEFACTS],
 }
 
 

@@ -116,7 +116,10 @@ def install(group: str, target: Path | None = None, *options: str) -> None:
     """Install a dependency group, from wheels only, by their hashes: no compiler is needed."""
     command = [*uv(), "pip", "install", "--quiet", "--no-config", "--no-deps", "--no-build"]
     command += ["--require-hashes", "-r", f"requirements/{group}.txt", *options]
-    command += ["--target", str(target)] if target else ["--python", str(PYTHON)]
+    if target:
+        command += ["--target", str(target)]
+    elif "--python" not in options:
+        command += ["--python", str(PYTHON)]
     index = os.environ.get("PIP_INDEX_URL")  # uv does not read pip's settings
     environment = (
         {"UV_DEFAULT_INDEX": index} if index and "UV_DEFAULT_INDEX" not in os.environ else {}
@@ -191,14 +194,16 @@ def install_for_pyodide() -> None:
     run(words, "pip could not fetch pytest for Pyodide; is a package index reachable?")
 
 
-def install_real_uis() -> None:
-    """Install the chat UIs that `make real-uis` tries the regression kit on: some 800 MB."""
-    home = BUILD / "real-uis"
+def install_apart(group: str, packages: str, *options: str) -> None:
+    """Install a dependency group, and the npm packages of a folder, into .build/<group>/: a virtual
+    environment and node_modules of their own.
+    """
+    home = BUILD / group
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     run([*uv(), "venv", "-q", str(home / "venv")], "uv could not make an environment.")
-    install("real-uis", None, "--python", str(home / "venv" / "bin" / "python"))
-    for name in ("tests/real_uis/package.json", "tests/real_uis/package-lock.json", ".npmrc"):
+    install(group, None, "--python", str(home / "venv" / "bin" / "python"))
+    for name in (f"{packages}/package.json", f"{packages}/package-lock.json", ".npmrc"):
         shutil.copy(ROOT / name, home)
     words = ["npm", "ci", "--prefix", str(home), "--no-audit", "--no-fund", "--loglevel=error"]
-    run(words, "npm ci failed for the chat UIs; is a package registry reachable?")
+    run([*words, *options], f"npm ci failed for {packages}; is a package registry reachable?")

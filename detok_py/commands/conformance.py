@@ -116,7 +116,10 @@ def load_adapter(name: str) -> tuple[Callable[[Any], Any], dict[str, str]]:
     adapter = getattr(module, function, None)
     if not callable(adapter):
         raise DetokError(f"{module_name} has no function {function}; {_ADAPTER}")
-    about = {"system": getattr(module, "SYSTEM", name), "purpose": getattr(module, "PURPOSE", "")}
+    about = {
+        word.lower(): str(getattr(adapter, word, getattr(module, word, default)))
+        for word, default in (("SYSTEM", name), ("PURPOSE", ""))
+    }
     return adapter, about
 
 
@@ -151,15 +154,17 @@ def _judged(
     stream = adapter(case)
     if stream is None:
         return "not claimed", ""
+    needed = [step["do"] for step in case["steps"]] + ["spans"] * ("spans" in case)
+    for name in needed:
+        if not hasattr(stream, name):
+            return "not claimed", f"there is no {name}"
     shown: list[Any] = []
     wanted: list[Any] = []
     late = early = ""
     marks: tuple[Any, list[Any], list[Any]] = None, [], []
     for at, step in enumerate(case["steps"]):
         what = f"step {at + 1}, {step['do']}"
-        method = getattr(stream, step["do"], None)
-        if method is None:
-            return "not claimed", f"there is no {step['do']}"
+        method = getattr(stream, step["do"])
         if step["do"] == "mark":
             marks = method(), shown, wanted
             continue
@@ -201,8 +206,6 @@ def _judged(
             found = getattr(stream, name)()
             if json.loads(json.dumps(found)) != case[name]:
                 return "wrong", f"{name}: {found!r}, not {case[name]!r}"
-        elif name == "spans" and name in case:
-            return "not claimed", "there are no spans"
     if early or late:
         return ("early", early) if early else ("late", late)
     return "right", ""

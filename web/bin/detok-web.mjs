@@ -38,6 +38,8 @@ const told = (items) => {
 async function verdictOn(item, adapter, outs) {
   const stream = await adapter(item);
   if (!stream) return ["not claimed", ""];
+  for (const name of [...item.steps.map((step) => step.do), ...("spans" in item ? ["spans"] : [])])
+    if (typeof stream[name] !== "function") return ["not claimed", `there is no ${name}`];
   let shown = [];
   let wanted = [];
   let late = "";
@@ -45,7 +47,6 @@ async function verdictOn(item, adapter, outs) {
   let marked;
   for (const [at, step] of item.steps.entries()) {
     const what = `step ${at + 1}, ${step.do}`;
-    if (typeof stream[step.do] !== "function") return ["not claimed", `there is no ${step.do}`];
     if (step.do === "mark") {
       marked = { mark: await stream.mark(), shown, wanted };
       continue;
@@ -90,7 +91,6 @@ async function verdictOn(item, adapter, outs) {
       late ||= `${what}: ${told(wanted.slice(shown.length))} is certain already`;
   }
   if (!same(shown, wanted)) return ["wrong", `the text is ${told(shown)}, not ${told(wanted)}`];
-  if ("spans" in item && !stream.spans) return ["not claimed", "there are no spans"];
   for (const name of ["reason", "spans"]) {
     if (!(name in item) || !stream[name]) continue;
     const found = JSON.stringify((await stream[name]()) ?? null);
