@@ -12,11 +12,9 @@ turns. The peers run in one thread.
 
 import argparse
 import gc
-import importlib.util
 import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -81,18 +79,14 @@ def cold_and_warm(
 
 
 def texts() -> dict[str, str]:
-    """Return the texts by name: this project's pages, in English, and what model/ is trained on, in
-    36 languages.
+    """Return the texts by name: this project's pages, in English, and what the reciting model
+    recites, in 36 languages.
     """
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    found = importlib.util.spec_from_file_location("texts", ROOT / "model" / "texts.py")
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["texts"] = module
-    found.loader.exec_module(module)
+    recited = json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))
     return {
         "English": "\n".join(page.read_text(encoding="utf-8") for page in pages),
-        "36 languages": "\n".join(one.text for one in module.TEXTS),
+        "36 languages": "\n".join(one["text"] for one in recited),
     }
 
 

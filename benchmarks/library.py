@@ -201,12 +201,13 @@ def starts(
         )
         report(f"{runtime}, {name}: from the first use to ready", ready, "ms")
         report(f"{runtime}, {name}: from the first use to the first character", first, "ms", bar)
-        report(
-            f"{runtime}, {name}: the same, the best of {runs}",
-            min(each[2] for each in visits),
-            "ms",
-            bar,
-        )
+        if runs > 1:
+            report(
+                f"{runtime}, {name}: the same, the best of {runs}",
+                min(each[2] for each in visits),
+                "ms",
+                bar,
+            )
         report(
             f"{runtime}, {name}: worker CPU to the first character",
             cpu,
@@ -271,6 +272,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--runs", type=int, default=5, help="visits to take the median of (5)")
     parser.add_argument("--runtime", choices=BARS, help="only this one")
+    parser.add_argument("--starts", action="store_true", help="only the starts")
     parser.add_argument(
         "--data",
         type=Path,
@@ -283,7 +285,8 @@ def main() -> None:
         with sync_playwright() as playwright:
             for runtime in [given.runtime] if given.runtime else BARS:
                 starts(playwright, settings, port, runtime, given.runs)
-                tokens(playwright, settings, port, runtime, given.runs, given.data)
+                if not given.starts:
+                    tokens(playwright, settings, port, runtime, given.runs, given.data)
     finally:
         bridge.terminate()
         bridge.wait(10)

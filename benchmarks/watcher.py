@@ -1,30 +1,28 @@
 """What the watcher costs a page: 20,000 appends with it and without, and its size.
 
-`python benchmarks/watcher.py` prints one JSON object a line: {"bench", "case", "ours", "peer",
+`.venv/bin/python -m benchmarks.watcher [--runs 5] [--pace NAME]` prints one JSON object a line: {"bench", "case", "ours", "peer",
 "peer_name", "unit", "ratio", "wall"}. Milliseconds that the page's main thread computed, from the
 first append until the last is laid out and painted (the debugger's ThreadTime: what else the
-machine does is not in it), and `wall`, the ratio of the times that passed; medians of RUNS
-interleaved runs, one new page each. The size is of the file as it ships.
+machine does is not in it), and `wall`, the ratio of the times that passed; medians of interleaved
+runs, one new page each. The size is of the file as it ships.
 
 Where tasks follow each other without a pause, frames take what time they can get, and whatever
 makes a task longer is multiplied by the layout of ever more frames: those cases say how much the
 cost can be made to matter, the others what a page feels.
 """
 
+import argparse
 import gzip
-import importlib.util
 import json
 import runpy
 import statistics
-from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
 
+from benchmarks.page import ROOT, chromium
 from detok_py.glyphs.watch import GlyphWatch, script
 
-RUNS = 5
-ROOT = Path(__file__).resolve().parents[1]
 APPENDS = {
     "text nodes": "log.append('token ')",
     "elements": "log.appendChild(document.createElement('span')).textContent = 'token '",
@@ -61,15 +59,8 @@ RUN = """async ([append, together, pause]) => {
 
 
 def browser_options() -> dict:
-    spec = importlib.util.spec_from_file_location(
-        "detok_tools_browsers", ROOT / "tools" / "browsers.py"
-    )
-    finder = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(finder)
-    return {
-        **runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"]["chromium"],
-        "executable_path": finder.find("chromium"),
-    }
+    settings = runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"]["chromium"]
+    return {**settings, "executable_path": chromium()}
 
 
 def thread_time(debugger: Any) -> float:
@@ -81,6 +72,10 @@ def thread_time(debugger: Any) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5, help="runs to take the median of (5)")
+    parser.add_argument("--pace", choices=PACES, help="only the cases of this pace")
+    given = parser.parse_args()
     size = len(gzip.compress(script("watcher.js").encode(), 9))
     print(
         json.dumps(
@@ -98,12 +93,14 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**browser_options())
         for case, step in CASES.items():
+            if given.pace and not case.endswith(given.pace):
+                continue
             times: dict[str, list[tuple[float, float]]] = {
                 "watched": [],
                 "unwatched": [],
                 "an observer that does nothing": [],
             }
-            for _ in range(RUNS):
+            for _ in range(given.runs):
                 for kind, samples in times.items():
                     context = browser.new_context()
                     if kind == "watched":
