@@ -199,7 +199,8 @@ def table_of(cases: dict[str, dict[str, Any]]) -> str:
 
 def page(document: dict[str, Any]) -> str:
     rows = document["rows"]
-    rounds = max(row["round"] for row in rows)
+    counts = {row["script"]: row["round"] for row in rows}
+    rounds = "–".join(str(count) for count in sorted({min(counts.values()), max(counts.values())}))
     text = "# Benchmarks\n\nWritten by `make bench`, which runs everything below again and draws the plots; no figure is typed by hand.\n"
     text += f"{rounds} rounds, in which all scripts run by turns; figures are medians, with the least and the most.\n"
     text += "What is compared does different things: [which cases each gets right](conformance.md) belongs to it.\n\n"
