@@ -1,8 +1,8 @@
 """Build what a `make` target needs, and nothing that is there already.
 
 `python tools/setup.py demo|check|test|test-all|real-uis|peers|bench` brings .venv/, node_modules/ and
-.build/ to what the pinned files say. While the hash of a step's sources is that of its stamp in .build/stamps/, and
-the result exists, the step costs nothing. Steps of one row run side by side.
+.build/ to what the pinned files say. While the hash of a step's sources is that of its stamp in
+.build/stamps/, and the result exists, the step costs nothing. Steps of one row run side by side.
 """
 
 import fcntl
