@@ -27,7 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         metavar="PATH",
-        help="a model file or folder for in-process engines (llama-cpp-python, transformers)",
+        help="a model file or folder for in-process engines (llama-cpp-python, transformers), or a name that a server lists",
+    )
+    parser.add_argument(
+        "--context",
+        type=int,
+        default=0,
+        metavar="TOKENS",
+        help="context of llama-cpp-python in tokens (default: the model's own)",
     )
     parser.add_argument(
         "--port", type=int, default=8765, help="default 8765; 0 chooses a free port"
@@ -91,7 +98,11 @@ def run(args: argparse.Namespace) -> int:
     set_up_logging(args.log_level)
     vocabulary, encode = read_tokenizer(args.tokenizer) if args.tokenizer else (None, None)
     engine = open_engine(
-        args.engine, allow_remote=args.allow_remote_engine, model=args.model, vocabulary=vocabulary
+        args.engine,
+        allow_remote=args.allow_remote_engine,
+        model=args.model,
+        context=max(0, args.context),
+        vocabulary=vocabulary,
     )
     try:
         allowed = [check_origin(origin) for origin in args.allow_origin]

@@ -50,6 +50,7 @@ def open_engine(
     *,
     allow_remote: bool = False,
     model: str | None = None,
+    context: int = 0,
     vocabulary: Vocabulary | None = None,
 ) -> Engine:
     """Return the engine that `--engine` names. Raises AddressError or EngineError."""
@@ -68,7 +69,7 @@ def open_engine(
             return Transformers(model)
         from .engines.llama_cpp import LlamaCpp
 
-        return LlamaCpp(model)
+        return LlamaCpp(model, context=context)
     kind, plus, url = spec.partition("+")
     if not plus or "://" in kind:
         kind, url = "", spec

@@ -191,7 +191,8 @@ def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None) -> None:
         if run.data == "both":
             run.add_tokens(tokens)
         else:
-            run.add_bytes(b"".join([data for _, data in tokens]))
+            text = tokens[:-1] if chunk.ends else tokens
+            run.add_bytes(b"".join([data for _, data in text]))
     elif isinstance(chunk, Raw):
         run.add_bytes(chunk.data)
 

@@ -6,9 +6,12 @@ running server of theirs.
 """
 
 import asyncio
+import contextlib
 import json
+import random
 import sys
 import threading
+import time
 import types
 from contextlib import aclosing
 
@@ -27,8 +30,10 @@ from detok_py.bridge.engines.tgi import TGI
 from detok_py.bridge.engines.threaded import in_thread
 from detok_py.bridge.engines.transformers import Transformers, device_of
 from detok_py.bridge.engines.vllm import VLLM
-from detok_py.bridge.find import engine_at, recognise
+from detok_py.bridge.find import engine_at, open_engine, recognise
+from detok_py.bridge.jobs import write
 from detok_py.decode.vocabulary import Vocabulary
+from detok_py.protocol.server import Run
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
@@ -707,6 +712,229 @@ async def test_a_key_from_the_environment_is_sent_and_never_shown(monkeypatch):
     assert "canary" not in str(caught.value)
 
 
+NO_MODEL = Answer(
+    {
+        "error": {
+            "message": "The model `canary` does not exist. Valid aliases: tiny.",
+            "type": "NotFoundError",
+            "param": "model",
+            "code": 404,
+        }
+    },
+    status=404,
+)
+
+
+async def test_a_model_name_that_vllm_does_not_list_is_called_that():
+    async with Replay(vllm()) as server:
+        with pytest.raises(EngineError, match="no model 'wrong', but 'tiny'") as caught:
+            await run(VLLM(check_address(server.url), model="wrong"), PROMPT)
+    assert (caught.value.code, caught.value.retry) == (4404, False)
+
+
+@pytest.mark.parametrize(
+    ("make", "answers", "route", "said"),
+    [
+        (OpenAIServer, openai, "/v1/completions", NO_MODEL),
+        (VLLM, vllm, "/v1/completions", NO_MODEL),
+        (
+            Ollama,
+            ollama,
+            "/api/generate",
+            Answer({"error": "model 'canary' not found"}, status=404),
+        ),
+    ],
+)
+async def test_a_model_name_that_a_server_refuses_is_called_that(make, answers, route, said):
+    table = answers()
+    table["POST", route] = said
+    async with Replay(table) as server:
+        with pytest.raises(EngineError, match="has no model of the name") as caught:
+            await run(make(check_address(server.url)), PROMPT)
+    assert "canary" not in str(caught.value)
+
+
+DEFAULT = Request("hi", None, Sampling(), "ids", {})
+SMALL = {
+    VLLM: (vllm, "/v1/completions", lambda body: body["max_tokens"]),
+    SGLang: (sglang, "/generate", lambda body: body["sampling_params"]["max_new_tokens"]),
+    TGI: (tgi, "/generate_stream", lambda body: body["parameters"]["max_new_tokens"]),
+    OpenAIServer: (openai, "/v1/completions", lambda body: body["max_tokens"]),
+}
+
+
+def with_context(make, tokens):
+    """The answers of a server whose model has a context of so many tokens."""
+    table = SMALL[make][0]()
+    table["GET", "/v1/models"] = Answer(
+        {"data": [{"id": "tiny", "root": "/models/tiny", "max_model_len": tokens}]}
+    )
+    table["GET", "/info"] = Answer({"model_id": "tiny", "max_total_tokens": tokens})
+    table["POST", "/tokenize"] = Answer([{"id": 1}] * 9 if make is TGI else {"tokens": [1] * 9})
+    return table
+
+
+@pytest.mark.parametrize("make", list(SMALL))
+async def test_the_default_of_max_tokens_fits_into_a_small_context(make):
+    _, route, asked = SMALL[make]
+    async with Replay(with_context(make, 512)) as server:
+        given = DEFAULT._replace(sampling=Sampling(max_tokens=2048), params={"max_tokens": 2048})
+        for request in (DEFAULT, given):
+            await run(make(check_address(server.url)), request)
+        # Without /tokenize, each byte of the prompt may be a token.
+        left = 508 if make is OpenAIServer else 503
+        assert [asked(body) for body in server.bodies(route)] == [left, 2048]
+
+
+@pytest.mark.parametrize("make", list(SMALL))
+async def test_a_large_context_costs_no_request(make):
+    _, route, asked = SMALL[make]
+    async with Replay(with_context(make, 32768)) as server:
+        await run(make(check_address(server.url)), DEFAULT)
+        assert [asked(body) for body in server.bodies(route)] == [2048]
+        assert not server.bodies("/tokenize")
+
+
+async def test_a_max_tokens_beyond_the_context_is_not_called_a_long_prompt():
+    table = vllm()
+    said = "max_tokens=2048 cannot be greater than max_model_len=512. Please request fewer output tokens."
+    table["POST", "/v1/completions"] = Answer({"error": {"message": said}}, status=400)
+    async with Replay(table) as server:
+        with pytest.raises(EngineError, match="lower max_tokens"):
+            await run(VLLM(check_address(server.url)), PROMPT)
+
+
+WORDS = Vocabulary.from_bytes([b"a", b"b", b"<|im_end|>"])
+
+
+@pytest.mark.parametrize(
+    ("make", "answers"),
+    [
+        (
+            VLLM,
+            {
+                ("POST", "/v1/completions"): events(
+                    openai_chunk("a", ids=[0, 1]), openai_chunk("", "stop", ids=[2]), done=True
+                )
+            },
+        ),
+        (
+            SGLang,
+            {
+                ("POST", "/generate"): events(
+                    sglang_event([0, 1], 2),
+                    sglang_event([0, 1, 2], 3, {"type": "stop", "matched": 2}),
+                )
+            },
+        ),
+        (
+            TGI,
+            {
+                ("POST", "/generate_stream"): events(
+                    tgi_event(0), tgi_event(1), tgi_event(2, {"finish_reason": "eos_token"})
+                )
+            },
+        ),
+    ],
+)
+async def test_the_id_that_ends_an_answer_is_not_text(make, answers):
+    table = {**vllm(), **sglang(), **tgi(), **answers}
+    async with Replay(table) as server:
+        chunks = await run(make(check_address(server.url)), PROMPT)
+    assert joined(chunks) == ([0, 1, 2], b"", "eos")
+    log = {}
+    for data in ("bytes", "ids", "both"):
+        log[data] = Run("0123456789abcdef", {})
+        log[data].start(data)
+        for chunk in chunks[:-1]:
+            write(log[data], chunk, WORDS)
+    assert [log[data].position for data in log] == [2, 3, 3]
+
+
+def of_chat(*deltas, **usage):
+    return events(
+        *[{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas],
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        *[{"choices": [], "usage": usage}] * bool(usage),
+        done=True,
+    )
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+async def test_reasoning_that_a_server_sends_apart_is_told(name):
+    table = openai()
+    table["POST", "/v1/chat/completions"] = of_chat(
+        {"role": "assistant", "content": ""}, {name: "2 + 2"}, {name: " = 4"}, {"content": "4"}
+    )
+    async with Replay(table) as server:
+        *_, end = chunks = await run(OpenAIServer(check_address(server.url)), CHAT)
+    assert joined(chunks) == ([], b"4", "eos")
+    assert "9 characters of reasoning" in end.note
+
+
+async def test_tool_calls_that_a_server_sends_apart_are_told():
+    table = openai()
+    table["POST", "/v1/chat/completions"] = of_chat({"tool_calls": [{"index": 0}]})
+    async with Replay(table) as server:
+        assert "tool calls" in (await run(OpenAIServer(check_address(server.url)), CHAT))[-1].note
+
+
+async def test_reasoning_of_ollama_is_told():
+    table = ollama()
+    table["POST", "/api/chat"] = ndjson(
+        {"message": {"content": "", "thinking": "hm"}, "done": False},
+        {"message": {"content": "4"}, "done": False},
+        {"message": {"content": ""}, "done": True, "done_reason": "stop", "eval_count": 5},
+    )
+    async with Replay(table) as server:
+        chunks = await run(Ollama(check_address(server.url)), CHAT)
+    assert joined(chunks) == ([], b"4", "eos")
+    assert "2 characters of reasoning" in chunks[-1].note
+
+
+async def test_text_that_a_server_lost_is_told_by_its_count_of_tokens():
+    table = openai()
+    for lost, tokens in ((False, 4), (True, 1724)):
+        table["POST", "/v1/chat/completions"] = of_chat(
+            {"role": "assistant", "content": ""},
+            {"content": "日"},
+            prompt_tokens=3,
+            completion_tokens=tokens,
+        )
+        async with Replay(table) as server:
+            note = (await run(OpenAIServer(check_address(server.url)), CHAT))[-1].note
+            assert server.bodies("/v1/chat/completions")[0]["stream_options"]["include_usage"]
+        assert (note is not None and "counted 1724 tokens and sent 3 bytes" in note) is lost
+
+
+async def test_text_that_a_server_lost_is_told_without_usage_if_its_events_are_empty():
+    # llama_cpp.server sends no usage, and an event for each token that it could not decode.
+    table = openai()
+    table["POST", "/v1/chat/completions"] = of_chat(*[{"content": ""}] * 40, {"content": "日"})
+    async with Replay(table) as server:
+        note = (await run(OpenAIServer(check_address(server.url)), CHAT))[-1].note
+    assert "41 events with 3 bytes" in note
+
+
+async def test_a_server_that_cannot_count_its_tokens_is_asked_without():
+    table = openai()
+    streams = table["POST", "/v1/completions"]
+    table["POST", "/v1/completions"] = [
+        Answer({"error": "unknown field stream_options"}, status=422),
+        streams,
+        streams,
+    ]
+    async with Replay(table) as server:
+        engine = OpenAIServer(check_address(server.url))
+        await engine.open()
+        for _ in range(2):
+            chunks = [chunk async for chunk in engine.generate(PROMPT)]
+            assert joined(chunks) == ([], TEXT, "eos")
+        await engine.close()
+        asked = ["stream_options" in body for body in server.bodies("/v1/completions")]
+    assert asked == [True, False, False]
+
+
 # ------------------------------------------------------------------ in this process
 
 
@@ -717,14 +945,19 @@ class FakeLlama:
 
     metadata = {"tokenizer.chat_template": "{{ messages }}"}
 
-    def __init__(self, model_path, n_gpu_layers, verbose):
+    trained_with = 16
+
+    def __init__(self, model_path, n_gpu_layers, verbose, n_ctx=512):
         self.seed = None
+        self.seeds = []
+        self.model = "model"
+        self._n_ctx = n_ctx or self.trained_with
 
     def n_vocab(self):
         return 8
 
     def n_ctx(self):
-        return 16
+        return self._n_ctx
 
     def token_eos(self):
         return 2
@@ -733,16 +966,33 @@ class FakeLlama:
         return 1
 
     def set_seed(self, seed):
-        self.seed = seed
+        self.seeds.append(seed)
 
     def tokenize(self, data, add_bos, special):
         return list(range(len(data)))
 
     def detokenize(self, ids, special=False):
-        return b"".join(bytes([65 + i]) for i in ids)
+        # The real one has room for 32 bytes.
+        return b"".join(token_of(i)[:32] for i in ids)
 
     def generate(self, prompt, **options):
-        yield from [5, 6, 7, 2, 9]
+        yield from [5, 6, 7, self.end, 9]
+
+    end = 2
+
+
+def token_of(i):
+    return b"long" * 20 if i == 6 else bytes([65 + i])
+
+
+def llama_token_to_piece(vocab, token, buffer, size, lstrip, special):
+    """Write the token into the buffer, or return how much too small it is, as llama.cpp does."""
+    assert vocab == "vocabulary of model"
+    data = token_of(token)
+    if len(data) > size:
+        return -len(data)
+    buffer[: len(data)] = data
+    return len(data)
 
 
 @pytest.fixture
@@ -750,6 +1000,10 @@ def fake_llama_cpp(monkeypatch, tmp_path):
     module = types.ModuleType("llama_cpp")
     module.Llama = FakeLlama
     module.llama_supports_gpu_offload = lambda: False
+    module.LLAMA_DEFAULT_SEED = 0xFFFFFFFF
+    module.llama_model_get_vocab = lambda model: "vocabulary of " + model
+    module.llama_vocab_is_eog = lambda vocab, token: token in (2, 3)
+    module.llama_token_to_piece = llama_token_to_piece
     chat = types.ModuleType("llama_cpp.llama_chat_format")
     chat.Jinja2ChatFormatter = lambda **_: lambda messages: types.SimpleNamespace(prompt="hi")
     monkeypatch.setitem(sys.modules, "llama_cpp", module)
@@ -778,9 +1032,37 @@ async def test_llama_cpp_in_process_gives_its_own_vocabulary(fake_llama_cpp):
     await engine.open()
     vocabulary = await engine.vocabulary()
     assert vocabulary.token_bytes(5) == b"F"
-    assert vocabulary.eos_ids == {2}
+    assert vocabulary.token_bytes(6) == b"long" * 20
+    assert vocabulary.eos_ids == {2, 3}
     assert "8" in await engine.refuse_vocabulary(BYTES)
     await engine.close()
+
+
+async def test_llama_cpp_in_process_has_the_context_of_its_model_or_the_one_that_was_asked_for(
+    fake_llama_cpp, monkeypatch
+):
+    monkeypatch.setattr(FakeLlama, "trained_with", 4096)
+    long = PROMPT._replace(prompt="a" * 600)
+    assert (await run(LlamaCpp(fake_llama_cpp), long))[-1] == End("eos")
+    with pytest.raises(EngineError, match="longer than the engine's context"):
+        await run(open_engine("llama-cpp-python", model=fake_llama_cpp, context=128), long)
+
+
+async def test_llama_cpp_in_process_stops_at_every_id_that_ends_a_generation(
+    fake_llama_cpp, monkeypatch
+):
+    monkeypatch.setattr(FakeLlama, "end", 3)  # <|im_end|>, say, where token_eos is <|endoftext|>
+    assert joined(await run(LlamaCpp(fake_llama_cpp), PROMPT)) == ([5, 6, 7], b"", "eos")
+
+
+async def test_a_seed_is_not_kept_for_the_next_run(fake_llama_cpp):
+    engine = LlamaCpp(fake_llama_cpp)
+    await engine.open()
+    llama = engine._llama
+    for seed in (3, None):
+        sampling = PROMPT.sampling._replace(seed=seed)
+        assert [c async for c in engine.generate(PROMPT._replace(sampling=sampling))]
+    assert llama.seeds == [3, 0xFFFFFFFF]
 
 
 @pytest.mark.parametrize(
@@ -803,6 +1085,10 @@ async def test_an_engine_whose_package_is_missing_names_the_package(
 class FakeIds(list):
     """A tensor, as far as the adapter uses one."""
 
+    @property
+    def shape(self):
+        return (1, len(self))
+
     def reshape(self, _):
         return self
 
@@ -814,10 +1100,15 @@ class FakeIds(list):
 
 
 class FakeModel:
-    """transformers' model: `generate` puts the prompt, then 5, 6 and its end."""
+    """transformers' model: `generate` puts the prompt, then 5, 6 and its end; when it samples, ids
+    that `FakeTorch` draws.
+    """
 
     device = "cpu"
     generation_config = types.SimpleNamespace(eos_token_id=[2, 3])
+    config = types.SimpleNamespace(max_position_embeddings=1000)
+    drawn = 0
+    put = 0
 
     def to(self, _):
         return self
@@ -825,11 +1116,40 @@ class FakeModel:
     def eval(self):
         return self
 
-    def generate(self, prompt, streamer, max_new_tokens, **options):
+    def generate(self, prompt, streamer, max_new_tokens, do_sample, logits_processor=(), **options):
         streamer.put(FakeIds(prompt))
-        for i in [5, 6, 3][:max_new_tokens]:
+        torch = sys.modules["torch"]
+        if not do_sample:
+            tokens = iter([5, 6, 3][:max_new_tokens])
+        else:
+            tokens = (self.draw(torch, logits_processor) for _ in range(max_new_tokens))
+        for i in tokens:
             streamer.put(FakeIds([i]))
+            self.put += 1
         streamer.end()
+
+    def draw(self, torch, logits_processor):
+        for processor in logits_processor:
+            processor(None, None)
+        time.sleep(0)  # another generation may draw now
+        return torch.draw()
+
+
+class FakeTorch(types.ModuleType):
+    """torch, with one random state for the whole process."""
+
+    def __init__(self):
+        super().__init__("torch")
+        self.cuda = types.SimpleNamespace(is_available=lambda: False)
+        self.no_grad = contextlib.nullcontext
+        self._random = random.Random()
+        self.manual_seed = self._random.seed
+        self.seed = self._random.seed
+        self.get_rng_state = self._random.getstate
+        self.set_rng_state = self._random.setstate
+
+    def draw(self):
+        return self._random.randrange(10, 1 << 20)
 
 
 @pytest.fixture
@@ -838,8 +1158,11 @@ def fake_transformers(monkeypatch, tmp_path):
         def __call__(self, prompt, return_tensors):
             return types.SimpleNamespace(input_ids=FakeIds([1, 2]))
 
-        def apply_chat_template(self, messages, add_generation_prompt, return_tensors):
-            return FakeIds([1])
+        def apply_chat_template(
+            self, messages, add_generation_prompt, return_tensors, return_dict=True
+        ):
+            # As transformers 5: a BatchEncoding by default, which has no `shape`.
+            return {"input_ids": FakeIds([1])} if return_dict else FakeIds([1])
 
         def __len__(self):
             return 10
@@ -849,21 +1172,90 @@ def fake_transformers(monkeypatch, tmp_path):
     library.AutoModelForCausalLM = types.SimpleNamespace(
         from_pretrained=lambda *_, **__: FakeModel()
     )
-    torch = types.ModuleType("torch")
-    torch.cuda = types.SimpleNamespace(is_available=lambda: False)
-    torch.manual_seed = lambda seed: None
-    torch.no_grad = lambda: __import__("contextlib").nullcontext()
+    library.LogitsProcessorList = list
     monkeypatch.setitem(sys.modules, "transformers", library)
-    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch())
     return str(tmp_path)
 
 
+GREEDY = PROMPT._replace(sampling=Sampling(max_tokens=20))
+
+
 async def test_transformers_in_process_gives_exact_ids_and_leaves_the_prompt_out(fake_transformers):
-    assert await run(Transformers(fake_transformers), PROMPT) == [Ids([5]), Ids([6]), End("eos")]
+    assert await run(Transformers(fake_transformers), GREEDY) == [Ids([5]), Ids([6]), End("eos")]
     assert await run(Transformers(fake_transformers), CHAT) == [Ids([5]), Ids([6]), End("eos")]
     assert await run(
         Transformers(fake_transformers), PROMPT._replace(sampling=Sampling(max_tokens=1))
     ) == [Ids([5]), End("length")]
+
+
+async def test_seeded_runs_at_the_same_time_have_a_random_state_each(fake_transformers):
+    engine = Transformers(fake_transformers)
+    await engine.open()
+
+    async def ids_of(seed):
+        request = PROMPT._replace(sampling=Sampling(200, 1.0, seed))
+        return joined([chunk async for chunk in engine.generate(request)])[0]
+
+    alone = [await ids_of(seed) for seed in (1, 2)]
+    torch = sys.modules["torch"]
+    torch.manual_seed(1)
+    assert alone[0] == [torch.draw() for _ in range(200)]  # the engine's own answer to that seed
+    before = torch.get_rng_state()
+    first, second, _, third = await asyncio.gather(*map(ids_of, (1, 2, None, 1)))
+    assert [first, second] == alone
+    assert third == first
+    assert torch.get_rng_state() == before
+
+
+async def test_transformers_waits_for_a_reader_that_is_slow(fake_transformers):
+    engine = Transformers(fake_transformers)
+    await engine.open()
+    request = PROMPT._replace(sampling=Sampling(100_000, 1.0, 1))
+    async with aclosing(engine.generate(request)) as chunks:
+        await anext(chunks)
+        put = -1
+        while put != engine._model.put:
+            put = engine._model.put
+            await asyncio.sleep(0.1)
+        assert put <= 2 * 64 + 4
+    assert all("detok-transformers" not in thread.name for thread in await gone("detok-"))
+
+
+async def gone(prefix):
+    """Wait until no thread has a name that begins with `prefix`; return those that are left."""
+    for _ in range(100):
+        left = [thread for thread in threading.enumerate() if thread.name.startswith(prefix)]
+        if not left:
+            break
+        await asyncio.sleep(0.05)
+    return left
+
+
+async def test_a_model_folder_that_transformers_cannot_read_is_one_sentence(
+    fake_transformers, monkeypatch
+):
+    class SafetensorError(Exception):
+        """As safetensors has it: derived from Exception."""
+
+    def fail(*_, **__):
+        raise SafetensorError("incomplete metadata, file not fully covered")
+
+    loader = types.SimpleNamespace(from_pretrained=fail)
+    monkeypatch.setattr(sys.modules["transformers"], "AutoModelForCausalLM", loader)
+    with pytest.raises(EngineError, match=r"SafetensorError.*give a complete model folder"):
+        await Transformers(fake_transformers).open()
+
+
+async def test_the_default_of_max_tokens_ends_where_a_models_positions_end(
+    fake_transformers, monkeypatch
+):
+    monkeypatch.setattr(FakeModel.config, "max_position_embeddings", 4)
+    default = PROMPT._replace(sampling=Sampling(temperature=1.0))
+    ids, _, reason = joined(await run(Transformers(fake_transformers), default))
+    assert (len(ids), reason) == (2, "length")
+    default = default._replace(params={"max_tokens": 2048})
+    assert len(joined(await run(Transformers(fake_transformers), default))[0]) == 2048
 
 
 def torch_with(hip, name, target):

@@ -85,19 +85,25 @@ class Sampling(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request to an engine: a prompt, or messages for the engine's chat template."""
+    """A request to an engine: a prompt, or messages for the engine's chat template.
+
+    `answered` has the ids of an answer that broke off: the engine goes on behind them. Only engines
+    with `goes_on` take it.
+    """
 
     prompt: str | None
     messages: list[dict[str, Any]] | None
     sampling: Sampling
     want: str
     params: dict[str, Any]
+    answered: tuple[int, ...] = ()
 
 
 class Ids(NamedTuple):
-    """Token ids."""
+    """Token ids. If `ends`, the last one made the engine stop: its bytes are not text."""
 
     ids: list[int]
+    ends: bool = False
 
 
 class Raw(NamedTuple):

@@ -29,7 +29,8 @@ ANSWER_SECONDS = 20.0
 
 class EngineClient:
     """A client of one engine. Error messages have its `name`, and the `hint` how to start it. The
-    key of the environment is sent only to an address that the user named.
+    key of the environment is sent only to an address that the user named. `asks_usage` is false
+    once the engine has refused to count its tokens.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class EngineClient:
         self.name = name
         self.hint = hint
         self.max_answer = MAX_ANSWER
+        self.asks_usage = True
         headers = {"host": address.host, "accept-encoding": "identity", "user-agent": "detok"}
         if address.named:
             key = key or os.environ.get("DETOK_ENGINE_API_KEY")
@@ -193,6 +195,12 @@ class EngineClient:
         `text` is only searched, never quoted: it may repeat the prompt.
         """
         at = self.address.shown
+        if "max_model_len" in text or ("context length" in text and "max_tokens" in text):
+            return ContextFull(
+                "The prompt and max_tokens are more than the engine's context has; lower max_tokens, shorten the prompt, or start the engine with more.",
+                code=wire.BAD_MESSAGE,
+                retry=False,
+            )
         if (
             "exceed_context_size" in text
             or "context length" in text
@@ -222,6 +230,12 @@ class EngineClient:
             return EngineError(
                 f"The {self.name} at {at} is busy (429); try again in a moment.", code=wire.BUSY
             )
+        if status == 404 and _is_about_the_model(text):
+            return EngineError(
+                f"The {self.name} at {at} has no model of the name that was given; pass --model with one that it lists, or none.",
+                code=wire.NO_SUCH_ENGINE,
+                retry=False,
+            )
         if status in (404, 405):
             return EngineError(
                 f"The server at {at} is not a {self.name}: it has no such route ({status}); see `detok engines`.",
@@ -237,6 +251,21 @@ class EngineClient:
         return EngineError(
             f"The {self.name} at {at} failed ({status if isinstance(status, int) else 'error'}); see its log."
         )
+
+
+def _is_about_the_model(text: str) -> bool:
+    """Return whether the body of a 404 says that there is no such model. A server without the route
+    does not speak of a model.
+
+    >>> _is_about_the_model('{"error":{"message":"The model `m` does not exist.","param":"model"}}')
+    True
+    >>> _is_about_the_model('{"error":"model m not found"}'), _is_about_the_model('{"detail":"Not Found"}')
+    (True, False)
+    """
+    lower = text.lower()
+    return "model" in lower and any(
+        words in lower for words in ("not exist", "not found", "not_found", "notfound")
+    )
 
 
 def _silence_of(error: httpx.HTTPError) -> float:

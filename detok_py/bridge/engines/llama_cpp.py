@@ -4,6 +4,7 @@ In: a GGUF file. Out: Ids. The package is not installed with detok, because it c
 for ROCm, with CMAKE_ARGS="-DGGML_HIP=on".
 """
 
+import ctypes
 import importlib
 import threading
 from collections.abc import AsyncGenerator, Iterator
@@ -17,11 +18,17 @@ from .threaded import in_thread
 
 
 class LlamaCpp:
-    """A GGUF model in this process. It has one context, so it runs one generation at a time."""
+    """A GGUF model in this process. It has one context, so it runs one generation at a time.
 
-    def __init__(self, model: str) -> None:
+    `context` is its size in tokens; 0 takes the size that the model was trained with.
+    """
+
+    def __init__(self, model: str, *, context: int = 0) -> None:
         self._path = Path(model)
+        self._context = context
+        self._module: Any = None
         self._llama: Any = None
+        self._ends: frozenset[int] = frozenset()
         self._device: str | None = None
         self._busy = threading.Lock()
 
@@ -41,12 +48,16 @@ class LlamaCpp:
                 retry=False,
             ) from None
         try:
-            self._llama = module.Llama(model_path=str(self._path), n_gpu_layers=-1, verbose=False)
-        except (ValueError, RuntimeError, OSError):
+            self._llama = module.Llama(
+                model_path=str(self._path), n_gpu_layers=-1, n_ctx=self._context, verbose=False
+            )
+        except (ValueError, RuntimeError, OSError, MemoryError):
             raise EngineError(
-                f"llama.cpp could not load {self._path}; give a complete GGUF file that it knows.",
+                f"llama.cpp could not load {self._path}; give a complete GGUF file that it knows, or a smaller --context.",
                 retry=False,
             ) from None
+        self._module = module
+        self._ends = self._end_ids()
         # A build that can use a GPU may still not use it, so only "CPU" is certain.
         supports = getattr(module, "llama_supports_gpu_offload", None)
         self._device = "CPU" if supports is not None and not supports() else None
@@ -68,9 +79,8 @@ class LlamaCpp:
         """The vocabulary from the engine itself."""
         llama = self._llama
         size = llama.n_vocab()
-        tokens = [bytes(llama.detokenize([i], special=True)) for i in range(size)]
-        end = llama.token_eos()
-        return Vocabulary.from_bytes(tokens, (), [end] if 0 <= end < size else [])
+        tokens = [self._bytes_of(i) for i in range(size)]
+        return Vocabulary.from_bytes(tokens, (), [i for i in self._ends if i < size])
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare sizes."""
@@ -101,21 +111,21 @@ class LlamaCpp:
                     code=wire.BAD_MESSAGE,
                     retry=False,
                 )
-            if sampling.seed is not None:
-                llama.set_seed(sampling.seed)
+            # An earlier run's seed would stay.
+            random_seed = self._module.LLAMA_DEFAULT_SEED
+            llama.set_seed(random_seed if sampling.seed is None else sampling.seed)
             options = {
                 "temp": sampling.temperature,
                 "top_p": sampling.top_p,
                 "top_k": sampling.top_k,
             }
-            end = llama.token_eos()
             steps = llama.generate(
                 prompt, **{name: value for name, value in options.items() if value is not None}
             )
             for count, token in enumerate(steps, 1):
                 if stop.is_set():
                     return
-                if token == end:
+                if token in self._ends:
                     yield End("eos")
                     return
                 yield Ids([int(token)])
@@ -123,6 +133,24 @@ class LlamaCpp:
                     yield End("length")
                     return
             yield End("eos")
+
+    def _end_ids(self) -> frozenset[int]:
+        """Return every id that ends a generation: a chat model has several."""
+        module, llama = self._module, self._llama
+        vocab = module.llama_model_get_vocab(llama.model)
+        ends = [i for i in range(llama.n_vocab()) if module.llama_vocab_is_eog(vocab, i)]
+        return frozenset([*ends, llama.token_eos()]) - {-1}
+
+    def _bytes_of(self, token_id: int) -> bytes:
+        """Return the bytes of a token. `Llama.detokenize` has room for 32 of them."""
+        module, size = self._module, 32
+        vocab = module.llama_model_get_vocab(self._llama.model)
+        while True:
+            room = (ctypes.c_char * size)()
+            n = module.llama_token_to_piece(vocab, token_id, room, size, 0, True)
+            if n >= 0:
+                return bytes(room.raw[:n])
+            size = -n
 
     def _prompt(self, request: Request) -> list[int]:
         if request.prompt is not None:

@@ -13,7 +13,7 @@ from ...protocol.event_shapes import read_event
 from . import TEXT, Chunk, End, EngineError, Info, Raw, Request, reason_of
 from .address import Address
 from .http import EngineClient
-from .text import Surrogates
+from .text import Surrogates, Tally
 
 
 class Ollama:
@@ -69,17 +69,22 @@ class Ollama:
         else:
             path, body["prompt"] = "/api/generate", request.prompt
         pairs = Surrogates()
+        tally = Tally()
         async with aclosing(self.client.events(path, body)) as events:
             async for event in events:
                 said = read_event(event)
                 if said is None:
                     continue
                 done = event.get("done")
+                message = event.get("message")
+                thinking = {"content": said.text, "thinking": event.get("thinking")}
+                tally.add(message if isinstance(message, dict) else thinking)
+                tally.counted(event.get("eval_count"))
                 data = pairs.feed(said.text) + (pairs.flush() if done else b"")
                 if data:
                     yield Raw(data)
                 if done:
-                    yield End(reason_of(said.finish))
+                    yield End(reason_of(said.finish), tally.note())
                     return
 
     async def close(self) -> None:

@@ -1,22 +1,29 @@
 """Any server with OpenAI's routes: text only.
 
 In: `/v1/completions` and `/v1/chat/completions`. Out: Raw chunks of the text that the server
-decoded, with any U+FFFD that it made. These routes have no ids.
+decoded, with any U+FFFD that it made. These routes have no ids. What a server sends apart from the
+text of its answer, and text that it must have lost, are in the note of the end.
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from typing import Any
 
 from ...decode.vocabulary import Vocabulary
+from ...protocol import wire
 from ...protocol.event_shapes import read_event
-from . import TEXT, Chunk, End, EngineError, Info, Raw, Request, reason_of
+from . import TEXT, Chunk, ContextFull, End, EngineError, Info, Raw, Request, reason_of
 from .address import Address
 from .http import EngineClient
-from .text import Surrogates
+from .text import Surrogates, Tally
 
 # The parameters that OpenAI's routes, vLLM, llama-server and TGI name as we do.
 SAMPLING = {"temperature": "temperature", "seed": "seed", "top_p": "top_p", "top_k": "top_k"}
+
+
+# The tokens that a chat template may add to the messages.
+TEMPLATE = 512
 
 
 def completion_body(model: str | None, request: Request) -> dict[str, Any]:
@@ -55,6 +62,29 @@ async def model_entry(client: EngineClient, name: str | None) -> dict[str, Any]:
     return dict(entry)
 
 
+async def with_room(
+    request: Request, context: Any, count: Callable[[], Awaitable[int]] | None = None
+) -> Request:
+    """Return the request with the default of max_tokens lowered to what the engine's context of
+    `context` tokens has left: engines refuse more. A number that the client gave stays.
+
+    `count` asks the engine for the tokens of the prompt. It is called only if they may be too many.
+    """
+    if type(context) is not int or context < 1 or "max_tokens" in request.params:
+        return request
+    sampling = request.sampling
+    # A token has at least one byte.
+    used = len(json.dumps(request.prompt if request.messages is None else request.messages))
+    used += 0 if request.messages is None else TEMPLATE
+    if used + len(request.answered) + sampling.max_tokens > context:
+        used = min(used, context // 2)
+        if count is not None:
+            with suppress(EngineError):
+                used = await count()
+    left = max(1, context - used - len(request.answered))
+    return request._replace(sampling=sampling._replace(max_tokens=min(sampling.max_tokens, left)))
+
+
 async def stream_text(
     client: EngineClient, request: Request, model: str | None
 ) -> AsyncGenerator[Chunk, None]:
@@ -64,11 +94,13 @@ async def stream_text(
     template.
     """
     pairs = Surrogates()
+    tally = Tally()
     finish = None
     async with aclosing(
-        client.events(route_of(request), completion_body(model, request))
+        _events_with_usage(client, route_of(request), completion_body(model, request))
     ) as events:
         async for event in events:
+            _count(event, tally)
             said = read_event(event)
             if said is None:
                 continue
@@ -81,7 +113,44 @@ async def stream_text(
     rest = pairs.flush()
     if rest:
         yield Raw(rest)
-    yield End(reason_of(finish))
+    yield End(reason_of(finish), tally.note())
+
+
+async def _events_with_usage(
+    client: EngineClient, path: str, body: dict[str, Any]
+) -> AsyncGenerator[Any, None]:
+    """Yield the events of a stream. `usage` is asked for, unless the server does not know that."""
+    came = False
+    if client.asks_usage:
+        asked = {**body, "stream_options": {"include_usage": True}}
+        try:
+            async with aclosing(client.events(path, asked)) as events:
+                async for event in events:
+                    came = True
+                    yield event
+            return
+        except EngineError as error:
+            if came or error.code != wire.BAD_MESSAGE or isinstance(error, ContextFull):
+                raise
+    async with aclosing(client.events(path, body)) as events:
+        async for event in events:
+            client.asks_usage = False
+            yield event
+
+
+def _count(event: Any, tally: Tally) -> None:
+    """Count what an event has: text, text of other channels, the number of tokens."""
+    if not isinstance(event, dict):
+        return
+    usage = event.get("usage")
+    if isinstance(usage, dict):
+        tally.counted(usage.get("completion_tokens"))
+    choices = event.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, dict):
+        return
+    delta = choice.get("delta")
+    tally.add(delta if isinstance(delta, dict) else {"content": choice.get("text")})
 
 
 class OpenAIServer:
@@ -95,11 +164,21 @@ class OpenAIServer:
         )
         self._named = model is not None
         self._model = model
+        self._context: Any = None
 
     async def open(self) -> None:
-        """Find the model's name, unless it was given. A model that is still there is kept."""
+        """Find the model's name, unless it was given, and its context. A model that is still there
+        is kept.
+        """
+        try:
+            entry = await model_entry(self.client, self._model)
+        except EngineError:
+            if not self._named:
+                raise
+            return  # a gateway may know more models than it lists, or list none
         if not self._named:
-            self._model = (await model_entry(self.client, self._model))["id"]
+            self._model = entry["id"]
+        self._context = entry.get("max_model_len") if entry["id"] == self._model else None
 
     def info(self) -> Info:
         """Text only."""
@@ -117,9 +196,12 @@ class OpenAIServer:
         """None: the vocabulary cannot be compared."""
         return None
 
-    def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
+    async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream text."""
-        return stream_text(self.client, request, self._model)
+        request = await with_room(request, self._context)
+        async with aclosing(stream_text(self.client, request, self._model)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     async def close(self) -> None:
         """Close the connections."""

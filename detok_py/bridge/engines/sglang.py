@@ -7,7 +7,7 @@ the chat template and gives text only.
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ from . import IDS, TEXT, Chunk, End, EngineError, Ids, Info, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement
 from .http import EngineClient
-from .openai import stream_text
+from .openai import model_entry, stream_text, with_room
 
 
 class SGLang:
     """An engine with SGLang's native API."""
+
+    goes_on = True
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
         self.client = EngineClient(
@@ -33,6 +35,7 @@ class SGLang:
         self._model = model
         self._path: str | None = None
         self._identity: str | None = None
+        self._context: Any = None
 
     async def open(self) -> None:
         """Find the model's path."""
@@ -46,6 +49,8 @@ class SGLang:
         if not self._named:
             self._model = str(info["model_path"])
         self._identity = repr([info["model_path"], self._path])
+        with suppress(EngineError):
+            self._context = (await model_entry(self.client, None)).get("max_model_len")
 
     def info(self) -> Info:
         """Exact ids."""
@@ -74,17 +79,33 @@ class SGLang:
             return None
         return disagreement(answer.get("tokens") if isinstance(answer, dict) else None, vocabulary)
 
-    def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
+    async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream ids for a prompt, text for messages."""
-        return (
-            stream_text(self.client, request, self._model)
-            if request.messages is not None
-            else self._ids(request)
+
+        async def count() -> int:
+            return len(await self._prompt_ids(request))
+
+        is_chat = request.messages is not None
+        request = await with_room(request, self._context, None if is_chat else count)
+        async with aclosing(
+            stream_text(self.client, request, self._model) if is_chat else self._ids(request)
+        ) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _prompt_ids(self, request: Request) -> list[int]:
+        return await self.client.post_ids(
+            "/tokenize", {"model": self._model, "prompt": request.prompt}
         )
 
     async def _ids(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        given: dict[str, Any] = (
+            {"input_ids": [*await self._prompt_ids(request), *request.answered]}
+            if request.answered
+            else {"text": request.prompt}
+        )
         body: dict[str, Any] = {
-            "text": request.prompt,
+            **given,
             "sampling_params": request.sampling.named(
                 max_tokens="max_new_tokens",
                 temperature="temperature",
@@ -113,7 +134,7 @@ class SGLang:
                     )
                 if said.ids:
                     counted = said.total
-                    yield Ids(said.ids)
+                    yield Ids(said.ids, ends=_ends_with(event, said.ids[-1]))
                 if said.finish == "abort":
                     raise EngineError(
                         f"The SGLang at {self.client.address.shown} aborted the request; see its log."
@@ -125,3 +146,13 @@ class SGLang:
     async def close(self) -> None:
         """Close the connections."""
         await self.client.close()
+
+
+def _ends_with(event: dict[str, Any], token_id: int) -> bool:
+    """Return whether an event says that `token_id` made the engine stop.
+
+    >>> _ends_with({"meta_info": {"finish_reason": {"type": "stop", "matched": 2}}}, 2)
+    True
+    """
+    finish = event["meta_info"].get("finish_reason")
+    return isinstance(finish, dict) and finish.get("matched") == token_id

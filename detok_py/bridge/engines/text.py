@@ -1,8 +1,19 @@
-"""Turn text that an engine has decoded back into bytes.
+"""Turn text that an engine has decoded back into bytes, and count what is missing.
 
 In: strings from JSON. Out: UTF-8. Held: at most one high surrogate, because some servers split a
 surrogate pair between two events. A lone surrogate is not a character, so it becomes U+FFFD.
 """
+
+import json
+from typing import Any
+
+# The names of reasoning beside `content`: of vLLM, of DeepSeek and llama-server, of Ollama.
+REASONING = ("reasoning", "reasoning_content", "thinking")
+# Tokens that make no text: the end of the text; more around reasoning and tool calls.
+SILENT = 1
+SILENT_TAGS = 16
+# Without `usage` the events are counted. Some say nothing but a role, or that the server is alive.
+SILENT_EVENTS = 8
 
 
 class Surrogates:
@@ -28,6 +39,62 @@ class Surrogates:
         """Return U+FFFD if half of a pair was held."""
         held, self._held = self._held, ""
         return _encode(held)
+
+
+class Tally:
+    """Counts what a text engine sends, for the note at the end.
+
+    >>> tally = Tally()
+    >>> tally.add({"content": "日"}), tally.note()
+    (None, None)
+    >>> tally.counted(10), tally.note()
+    (None, 'The engine counted 10 tokens and sent 3 bytes of text: it lost text and does not say where.')
+    >>> tally.add({"reasoning": "hm, 4 + 4"}), tally.note()
+    (None, 'The engine sent 9 characters of reasoning apart from its text; they are not in this answer.')
+    """
+
+    def __init__(self) -> None:
+        self._tokens: int | None = None
+        self._size = 0
+        self._events = 0
+        self._apart: dict[str, int] = {}
+
+    def add(self, message: dict[str, Any]) -> None:
+        """Count the message of an event: its `content`, and what it has apart from that."""
+        text = message.get("content")
+        if isinstance(text, str):
+            self._size += len(text.encode("utf-8", "replace"))
+            self._events += 1
+        thought = next((message[name] for name in REASONING if message.get(name)), None)
+        if isinstance(thought, str):
+            self._apart["reasoning"] = self._apart.get("reasoning", 0) + len(thought)
+        calls = message.get("tool_calls")
+        if calls:
+            self._apart["tool calls"] = self._apart.get("tool calls", 0) + len(json.dumps(calls))
+
+    def counted(self, tokens: Any) -> None:
+        """Note how many tokens the engine has counted, if it says that."""
+        if type(tokens) is int:
+            self._tokens = tokens
+
+    def note(self) -> str | None:
+        """Return what is missing from the answer, in one sentence each, or None."""
+        said = [
+            f"The engine sent {size} character{'s' * (size != 1)} of {channel} apart from its text; they are not in this answer."
+            for channel, size in self._apart.items()
+        ]
+        size = self._size + sum(self._apart.values())
+        # Every other token has at least one byte, and an event at least one token.
+        silent = SILENT_TAGS if self._apart else SILENT
+        if self._tokens is not None and self._tokens - silent > size:
+            said.append(
+                f"The engine counted {self._tokens} tokens and sent {self._size} bytes of text: it lost text and does not say where."
+            )
+        elif self._tokens is None and self._events - SILENT_EVENTS > size:
+            said.append(
+                f"The engine sent {self._events} events with {self._size} bytes of text: it lost text and does not say where."
+            )
+        return " ".join(said) or None
 
 
 def _encode(text: str) -> bytes:

@@ -13,7 +13,7 @@ from . import IDS, TEXT, Chunk, End, EngineError, Ids, Info, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement
 from .http import EngineClient
-from .openai import SAMPLING, stream_text
+from .openai import SAMPLING, stream_text, with_room
 
 
 class TGI:
@@ -26,6 +26,7 @@ class TGI:
         self._named = model is not None
         self._model = model
         self._identity: str | None = None
+        self._context: Any = None
 
     async def open(self) -> None:
         """Find the model's name, unless it was given."""
@@ -37,6 +38,7 @@ class TGI:
             )
         if not self._named:
             self._model = str(info["model_id"])
+        self._context = info.get("max_total_tokens")
         self._identity = repr([info["model_id"], info.get("model_sha")])
 
     def info(self) -> Info:
@@ -63,13 +65,22 @@ class TGI:
             vocabulary,
         )
 
-    def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
+    async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream ids for a prompt, text for messages."""
-        return (
-            stream_text(self.client, request, self._model)
-            if request.messages is not None
-            else self._ids(request)
-        )
+
+        async def count() -> int:
+            answer = await self.client.post("/tokenize", {"inputs": request.prompt})
+            if not isinstance(answer, list):
+                raise self.client.odd("/tokenize")
+            return len(answer)
+
+        is_chat = request.messages is not None
+        request = await with_room(request, self._context, None if is_chat else count)
+        async with aclosing(
+            stream_text(self.client, request, self._model) if is_chat else self._ids(request)
+        ) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     async def _ids(self, request: Request) -> AsyncGenerator[Chunk, None]:
         sampling = request.sampling
@@ -87,7 +98,7 @@ class TGI:
                 if said is None:
                     continue
                 if said.ids:
-                    yield Ids(said.ids)
+                    yield Ids(said.ids, ends=said.finish == "eos_token")
                 if said.finish:
                     yield End(reason_of(said.finish))
                     return

@@ -4,6 +4,7 @@ In: a model folder. Out: Ids. It uses ROCm if torch was built for it (`torch.ver
 not installed with detok.
 """
 
+import contextlib
 import importlib
 import queue
 import threading
@@ -14,7 +15,7 @@ from typing import Any
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from . import IDS, Chunk, End, EngineError, Ids, Info, Request
-from .threaded import in_thread
+from .threaded import WAITING, in_thread
 
 
 class Transformers:
@@ -25,6 +26,8 @@ class Transformers:
         self._model: Any = None
         self._tokenizer: Any = None
         self._torch: Any = None
+        self._library: Any = None
+        self._sampling = threading.Lock()
         self._device: str | None = None
 
     async def open(self) -> None:
@@ -37,7 +40,7 @@ class Transformers:
             )
         try:
             self._torch = importlib.import_module("torch")
-            library = importlib.import_module("transformers")
+            self._library = library = importlib.import_module("transformers")
         except ImportError:
             raise EngineError(
                 "The engine transformers needs torch and transformers, which are not installed; install them with pip.",
@@ -50,9 +53,10 @@ class Transformers:
             model = library.AutoModelForCausalLM.from_pretrained(
                 str(self._path), local_files_only=True, torch_dtype="auto"
             )
-        except (OSError, ValueError):
+        except Exception as error:
+            # Of a truncated file, safetensors and tokenizers raise errors of their own.
             raise EngineError(
-                f"transformers could not load {self._path}; give a complete model folder.",
+                f"transformers could not load {self._path} ({type(error).__name__}); give a complete model folder.",
                 retry=False,
             ) from None
         where = "cuda" if self._torch.cuda.is_available() else "cpu"
@@ -97,8 +101,12 @@ class Transformers:
         prompt = self._prompt(request)
         streamer = IdStreamer(stop)
         sampling = request.sampling
+        limit = sampling.max_tokens
+        positions = getattr(self._model.config, "max_position_embeddings", None)
+        if type(positions) is int and "max_tokens" not in request.params:
+            limit = min(limit, max(1, positions - prompt.shape[-1]))
         options: dict[str, Any] = {
-            "max_new_tokens": sampling.max_tokens,
+            "max_new_tokens": limit,
             "streamer": streamer,
             "do_sample": bool(sampling.temperature),
         }
@@ -107,29 +115,33 @@ class Transformers:
         for name in ("top_p", "top_k"):
             if getattr(sampling, name) is not None:
                 options[name] = getattr(sampling, name)
-        if sampling.seed is not None:
-            self._torch.manual_seed(sampling.seed)
+        if options["do_sample"]:
+            streamer.draw = OwnRandom(self._torch, self._sampling, sampling.seed)
+            options["logits_processor"] = self._library.LogitsProcessorList([streamer.draw])
 
         def work() -> None:
-            try:
-                with self._torch.no_grad():
-                    self._model.generate(prompt.to(self._model.device), **options)
-            except Stopped:
-                pass
-            except Exception as error:
-                streamer.queue.put(error)
-            finally:
-                streamer.queue.put(None)
+            with contextlib.suppress(Stopped):
+                try:
+                    with self._torch.no_grad():
+                        self._model.generate(prompt.to(self._model.device), **options)
+                except Stopped:
+                    pass
+                except Exception as error:
+                    streamer.pass_on(error)
+                finally:
+                    if streamer.draw is not None:
+                        streamer.draw.release()
+                    streamer.pass_on(None)
 
         threading.Thread(target=work, name="detok-transformers", daemon=True).start()
         ends = self._ends()
         count = 0
         while True:
-            item = streamer.queue.get()
+            item = streamer.next()
             if isinstance(item, Exception):
                 raise item
             if item is None:
-                yield End("length" if count >= sampling.max_tokens else "eos")
+                yield End("length" if count >= limit else "eos")
                 return
             count += len(item)
             last = item[-1] if item else None
@@ -155,9 +167,10 @@ class Transformers:
         if request.prompt is not None:
             return self._tokenizer(request.prompt, return_tensors="pt").input_ids
         try:
+            # transformers 5 returns a dict by default, 4 a tensor.
             return self._tokenizer.apply_chat_template(
-                request.messages, add_generation_prompt=True, return_tensors="pt"
-            )
+                request.messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
+            )["input_ids"]
         except (ValueError, TypeError):
             raise EngineError(
                 "This model has no chat template for these messages; send a prompt.",
@@ -172,26 +185,78 @@ class Stopped(Exception):
 
 class IdStreamer:
     """The object for `generate(streamer=…)`, which calls `put` with the prompt, then with each new
-    id, and `end` at the end.
+    id, and `end` at the end. While `WAITING` ids are not taken, the model waits.
     """
 
     def __init__(self, stop: threading.Event) -> None:
-        self.queue: queue.Queue[list[int] | Exception | None] = queue.Queue()
+        self.queue: queue.Queue[list[int] | Exception | None] = queue.Queue(WAITING)
         self.done = False
+        self.draw: OwnRandom | None = None
         self._stop = stop
         self._prompt = True
 
     def put(self, value: Any) -> None:
         """Queue new ids."""
-        if self.done or self._stop.is_set():
-            raise Stopped
+        if self.draw is not None:
+            self.draw.release()
         if self._prompt:
             self._prompt = False
             return
-        self.queue.put([int(i) for i in value.reshape(-1).tolist()])
+        self.pass_on([int(i) for i in value.reshape(-1).tolist()])
+
+    def pass_on(self, item: list[int] | Exception | None) -> None:
+        """Queue an item as soon as there is room. Raises Stopped if nothing more is wanted."""
+        while not self.done and not self._stop.is_set():
+            with contextlib.suppress(queue.Full):
+                return self.queue.put(item, timeout=0.1)
+        raise Stopped
+
+    def next(self) -> list[int] | Exception | None:
+        """Return the next item as soon as there is one, or None if nothing more is wanted."""
+        while not self._stop.is_set():
+            with contextlib.suppress(queue.Empty):
+                return self.queue.get(timeout=0.1)
+        return None
 
     def end(self) -> None:
         """Do nothing: the worker queues the end."""
+
+
+class OwnRandom:
+    """A random state for one generation, though torch has one for the whole process.
+
+    In `generate`, the processors of logits are called right before a token is drawn, and the
+    streamer right after. In between, this generation's state is torch's, and no other generation
+    draws. So the tokens are those that `torch.manual_seed(seed)` gives to a generation of its own.
+    """
+
+    def __init__(self, torch: Any, lock: threading.Lock, seed: int | None) -> None:
+        self._random = torch.cuda if torch.cuda.is_available() else torch
+        self._lock = lock
+        self._others: Any = None
+        with lock:
+            others = self._random.get_rng_state()
+            if seed is None:
+                torch.seed()
+            else:
+                torch.manual_seed(seed)
+            self._own = self._random.get_rng_state()
+            self._random.set_rng_state(others)
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Begin to draw."""
+        self._lock.acquire()
+        self._others = self._random.get_rng_state()
+        self._random.set_rng_state(self._own)
+        return scores
+
+    def release(self) -> None:
+        """Stop drawing, if this generation draws."""
+        if self._others is not None:
+            self._own = self._random.get_rng_state()
+            self._random.set_rng_state(self._others)
+            self._others = None
+            self._lock.release()
 
 
 def device_of(torch: Any) -> str | None:

@@ -12,18 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from ...decode.vocabulary import Vocabulary
+from ...protocol import wire
 from ...protocol.event_shapes import read_event
 from . import IDS, Chunk, End, EngineError, Ids, Info, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement
 from .http import EngineClient
-from .openai import SAMPLING, completion_body, model_entry, route_of
+from .openai import SAMPLING, completion_body, model_entry, route_of, with_room
 
 
 class VLLM:
     """An engine with vLLM's HTTP API. `tokens_only` selects the route that takes and gives token
     ids.
     """
+
+    goes_on = True
 
     def __init__(
         self, address: Address, *, model: str | None = None, tokens_only: bool = False
@@ -34,12 +37,20 @@ class VLLM:
         self._root = ""
         self._identity: str | None = None
         self._tokens_only = tokens_only
+        self._context: Any = None
 
     async def open(self) -> None:
         """Find the model's name, unless it was given, and its folder."""
         entry = await model_entry(self.client, self._model)
         if not self._named:
             self._model = entry["id"]
+        elif entry["id"] != self._model:
+            raise EngineError(
+                f"The vLLM at {self.client.address.shown} has no model {str(self._model)[:80]!r}, but {entry['id'][:80]!r}; pass that with --model, or none.",
+                code=wire.NO_SUCH_ENGINE,
+                retry=False,
+            )
+        self._context = entry.get("max_model_len")
         self._root = str(entry.get("root") or "")
         self._identity = repr([entry.get(name) for name in ("id", "root", "max_model_len")])
 
@@ -69,13 +80,20 @@ class VLLM:
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream ids."""
+
+        async def count() -> int:
+            return len(await self._prompt_ids(request))
+
+        request = await with_room(request, self._context, count)
         if self._tokens_only:
             path, body = "/inference/v1/generate", await self._tokens_in(request)
         else:
-            path, body = (
-                route_of(request),
-                {**completion_body(self._model, request), "return_token_ids": True},
-            )
+            path, body = route_of(request), completion_body(self._model, request)
+            body["return_token_ids"] = True
+            if request.answered:
+                path = "/v1/completions"
+                body.pop("messages", None)
+                body["prompt"] = [*await self._prompt_ids(request), *request.answered]
         finish = None
         async with aclosing(self.client.events(path, body)) as events:
             async for event in events:
@@ -83,7 +101,8 @@ class VLLM:
                 if said is None:
                     continue
                 if said.ids:
-                    yield Ids(said.ids)
+                    # No stop strings are sent, so what stops an answer is its last token.
+                    yield Ids(said.ids, ends=said.finish == "stop")
                 elif said.ids is None and said.text:
                     raise EngineError(
                         "This vLLM sends no token ids (return_token_ids); use 0.10.2 or later, or openai+URL for its text.",
@@ -98,14 +117,16 @@ class VLLM:
         """Close the connections."""
         await self.client.close()
 
-    async def _tokens_in(self, request: Request) -> dict[str, Any]:
+    async def _prompt_ids(self, request: Request) -> list[int]:
         given = "prompt" if request.messages is None else "messages"
-        ids = await self.client.post_ids(
+        return await self.client.post_ids(
             "/tokenize", {"model": self._model, given: getattr(request, given)}
         )
+
+    async def _tokens_in(self, request: Request) -> dict[str, Any]:
         return {
             "model": self._model,
-            "token_ids": ids,
+            "token_ids": [*await self._prompt_ids(request), *request.answered],
             "sampling_params": {
                 "detokenize": False,
                 **request.sampling.named(max_tokens="max_tokens", **SAMPLING),
