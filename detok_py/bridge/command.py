@@ -70,6 +70,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-clients", type=int, default=8, help="concurrent WebSockets (default 8)"
     )
     parser.add_argument(
+        "--continue",
+        dest="continue_seconds",
+        type=float,
+        nargs="?",
+        const=60.0,
+        default=0.0,
+        metavar="SECONDS",
+        help="when an engine is lost in mid-answer, wait for it (default 60 s) and go on behind the tokens so far, "
+        "with llama-server, vLLM and SGLang; a note of the answer says where",
+    )
+    parser.add_argument(
         "--log-level",
         choices=["debug", "info", "warning"],
         default="warning",
@@ -128,6 +139,7 @@ def run(args: argparse.Namespace) -> int:
             encode=encode,
             find_vocabulary=find_vocabulary,
             max_clients=args.max_clients,
+            continue_seconds=args.continue_seconds,
         )
         gate = Gate(
             application(bridge, Assets()),

@@ -27,6 +27,7 @@ from .engines import (
     Request,
     Sampling,
 )
+from .go_on import Answered, going_on
 from .metrics import Metrics, Stopwatch
 from .recover import LONG, Known, Recovery, Unknown
 
@@ -108,8 +109,11 @@ async def run_job(
     ready: Callable[[Run, Request], Awaitable[Vocabulary | None]],
     table: Callable[[Vocabulary], dict[bytes, list[int]]],
     metrics: Metrics,
+    *,
+    continue_seconds: float = 0.0,
 ) -> None:
     """Copy the chunks of `engine` to `run`. `ready` looks at the engine and returns its vocabulary.
+    An engine that is lost is waited for `continue_seconds`, if it can go on with an answer.
 
     Raises only CancelledError; failures end the run.
     """
@@ -123,12 +127,30 @@ async def run_job(
         if run.end is not None:
             return
         run.start(carries(request.want, engine.gives(request), vocabulary))
+        goes_on = continue_seconds > 0 and bool(getattr(engine, "goes_on", False))
+        recovers = run.data == "both" or (goes_on and engine.gives(request) == BYTES)
         recovery = (
             Recovery(vocabulary, await asyncio.to_thread(table, vocabulary))
-            if run.data == "both" and vocabulary is not None
+            if recovers and vocabulary is not None
             else None
         )
-        async with contextlib.aclosing(engine.generate(request)) as chunks:
+        answered = Answered(
+            list(request.answered), end_ids=vocabulary.eos_ids if vocabulary else frozenset()
+        )
+        model = engine.info().model
+
+        async def again() -> None:
+            now = await ready(run, request)
+            sums = [v and v.sha256 for v in (vocabulary, now)]
+            if run.end is not None or sums[0] != sums[1] or engine.info().model != model:
+                raise ModelChanged("The engine came back with another model in mid-answer.")
+
+        source = (
+            going_on(engine, request, answered, again, seconds=continue_seconds, recovery=recovery)
+            if goes_on
+            else engine.generate(request)
+        )
+        async with contextlib.aclosing(source) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, End):
                     run.finish(chunk.reason, chunk.note)
@@ -138,13 +160,19 @@ async def run_job(
                 if recovery is not None and isinstance(chunk, Raw):
                     # A long search must not hold up the other clients.
                     slow = chunk.tokens > LONG
-                    write_recovered(
-                        run,
+                    parts = (
                         await asyncio.to_thread(recovery.feed, chunk)
                         if slow
-                        else recovery.feed(chunk),
+                        else recovery.feed(chunk)
                     )
+                    answered.add_recovered(parts)
+                    if run.data == "both":
+                        write_recovered(run, parts)
+                    else:
+                        write(run, chunk, vocabulary)
                 else:
+                    if goes_on:
+                        answered.add(chunk)
                     write(run, chunk, vocabulary)
                 watch.chunk(run.position - before)
                 while not run.has_credit:

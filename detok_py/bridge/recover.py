@@ -84,6 +84,10 @@ class Recovery:
             return [Unknown(count - 1, rest), known]
         return [*found, known]
 
+    def restart(self) -> None:
+        """Go on with the chunks of another request, whose text begins anew for the engine."""
+        self._tail = b""
+
     def _bytes_of(self, token_id: int | None) -> bytes | None:
         if token_id is None:
             return None

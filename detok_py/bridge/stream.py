@@ -40,7 +40,7 @@ class Bridge:
     `vocabulary` and `encode` are those of `--tokenizer`; by default `find_vocabulary` gets them
     from the engine. The scripted engine needs `encode`. `max_clients` bounds the open WebSockets. A
     few more are open for a moment: each is told hello, and has a place if it resumes a run whose
-    socket has one.
+    socket has one. An engine that is lost in mid-answer is waited for `continue_seconds`, to go on.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Bridge:
         ]
         | None = None,
         max_clients: int = 8,
+        continue_seconds: float = 0.0,
         store: RunStore | None = None,
         metrics: Metrics | None = None,
     ) -> None:
@@ -63,6 +64,7 @@ class Bridge:
         self.metrics = metrics or Metrics()
         self.store = store or RunStore()
         self.max_clients = max_clients
+        self.continue_seconds = continue_seconds
         self._sessions: set[ServerSession] = set()
         self._sockets = 0
         self.down: str | None = None
@@ -333,6 +335,7 @@ class Bridge:
                 lambda run, request: self._ready(run, request, engine),
                 self._recovery_table,
                 self.metrics,
+                continue_seconds=self.continue_seconds,
             )
         )
         self._jobs[run] = job

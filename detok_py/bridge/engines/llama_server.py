@@ -58,6 +58,8 @@ class LlamaServer:
     `device` is what the launcher read in the server's log, because the API does not report it.
     """
 
+    goes_on = True
+
     def __init__(
         self,
         address: Address,
@@ -201,7 +203,7 @@ class LlamaServer:
     async def _stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         body = self._body(request.sampling)
         body.update(
-            prompt=await self._prompt(request),
+            prompt=await self._ids_in(request) if request.answered else await self._prompt(request),
             n_predict=request.sampling.max_tokens,
             stream=True,
             n_probs=1,
@@ -229,10 +231,7 @@ class LlamaServer:
                     return
 
     async def _step(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        ids = await self.client.post_ids(
-            "/tokenize",
-            {"content": await self._prompt(request), "add_special": True, "parse_special": True},
-        )
+        ids = await self._ids_in(request)
         first = len(ids)
         began = self._identity
         name = None
@@ -286,6 +285,14 @@ class LlamaServer:
                 retry=False,
             )
         return prompt
+
+    async def _ids_in(self, request: Request) -> list[int]:
+        """Return the ids of the prompt, as the server reads it, and of the answer so far."""
+        ids = await self.client.post_ids(
+            "/tokenize",
+            {"content": await self._prompt(request), "add_special": True, "parse_special": True},
+        )
+        return [*ids, *request.answered]
 
     async def _end_ids(self) -> list[int]:
         text = self._props.get("eos_token")

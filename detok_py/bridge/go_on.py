@@ -1,0 +1,139 @@
+"""Go on with an answer whose engine was lost in the middle of it: `detok serve --continue`.
+
+In: an engine, a request, and the ids of the answer so far. Out: the chunks of one answer, over as
+many lives of the engine as it takes. When the engine is back, it gets the ids of the prompt and of
+the answer, and generates what follows. The End has a note that says where.
+
+At temperature 0 the text is that of an undisturbed answer, as far as the engine computes the same
+from ids that it reads at once and from ids that it generates one by one. Otherwise it is another
+text with the same beginning.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+from ..protocol import wire
+from .engines import Chunk, End, Engine, EngineError, Ids, ModelChanged, Raw, Request
+from .recover import Known, Recovery, Unknown
+
+PAUSE_SECONDS = 0.25
+# An engine that is lost again and again is broken.
+MAX_TIMES = 16
+
+
+class Answered:
+    """The ids of an answer so far. `ended` is true when the last one ends the answer.
+
+    >>> answered = Answered([5])
+    >>> answered.add(Ids([7, 8])), answered.add(Raw(b"x", 1, 9)), answered.ids, answered.known
+    (None, None, [5, 7, 8, 9], True)
+    >>> answered.add(Raw(b"text")), answered.known
+    (None, False)
+    """
+
+    def __init__(
+        self, ids: list[int] | None = None, *, end_ids: frozenset[int] = frozenset()
+    ) -> None:
+        self.ids = list(ids or ())
+        self.known = True
+        self.ended = False
+        self._end_ids = end_ids
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the ids of a chunk; without them, they are not known any more."""
+        if isinstance(chunk, Ids):
+            self.ids += chunk.ids
+            self.ended = chunk.ends
+        elif isinstance(chunk, Raw):
+            one = chunk.last_id is not None and chunk.tokens == 1
+            self.add_recovered(
+                [Known(chunk.last_id, chunk.data)]
+                if one and chunk.last_id is not None
+                else [Unknown(chunk.tokens, chunk.data)]
+            )
+
+    def add_recovered(self, parts: list[Known | Unknown]) -> None:
+        """Add the ids of a chunk that were recovered from its bytes."""
+        for part in parts:
+            if isinstance(part, Known):
+                self.ids.append(part.id)
+                self.ended = part.id in self._end_ids
+            else:
+                self.known = False
+
+
+async def going_on(
+    engine: Engine,
+    request: Request,
+    answered: Answered,
+    again: Callable[[], Awaitable[None]],
+    *,
+    seconds: float,
+    recovery: Recovery | None = None,
+) -> AsyncGenerator[Chunk, None]:
+    """Yield the chunks of an answer, however often its engine is lost.
+
+    The caller adds each chunk to `answered` before it asks for the next. `again` looks for the
+    engine, and raises EngineError while it is not back. After `seconds` without it, or if the
+    engine has another model, the EngineError is raised here.
+    """
+    places: list[int] = [len(answered.ids)] if answered.ids else []
+    lost_at: float | None = None
+    lost: EngineError | None = None
+    while True:
+        left = request.sampling.max_tokens - len(answered.ids)
+        if places and (answered.ended or left < 1):
+            yield End("eos" if answered.ended else "length", note_of(places))
+            return
+        rest = request._replace(
+            sampling=request.sampling._replace(max_tokens=max(1, left)),
+            answered=tuple(answered.ids),
+        )
+        try:
+            if lost is not None:
+                await again()
+            async with aclosing(engine.generate(rest)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, End):
+                        yield _marked(chunk, places)
+                        return
+                    lost = lost_at = None
+                    yield chunk
+            raise EngineError("The engine's stream ended without an end event.")
+        except EngineError as error:
+            lost, now = error, time.monotonic()
+        lost_at = now if lost_at is None else lost_at
+        if not _is_lost(lost) or now - lost_at >= seconds or len(places) >= MAX_TIMES:
+            raise lost
+        if not answered.known:
+            raise EngineError(
+                f"{lost} It can't go on, because some ids of the answer are not known.",
+                code=lost.code,
+            )
+        if len(answered.ids) not in places:
+            places.append(len(answered.ids))
+        if recovery is not None:
+            recovery.restart()
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+def note_of(places: list[int]) -> str:
+    """Return the sentence that says where an answer went on.
+
+    >>> note_of([0, 57])
+    'The engine was lost after 0 and 57 tokens; the answer went on from there when it was back.'
+    """
+    return f"The engine was lost after {' and '.join(map(str, places))} tokens; the answer went on from there when it was back."
+
+
+def _marked(end: End, places: list[int]) -> End:
+    if not places:
+        return end
+    return end._replace(note=" ".join([note_of(places), *([end.note] if end.note else [])]))
+
+
+def _is_lost(error: EngineError) -> bool:
+    """Return whether the engine may come back as it was."""
+    return error.retry and error.code == wire.ENGINE_DOWN and not isinstance(error, ModelChanged)
