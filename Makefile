@@ -18,7 +18,7 @@ ifneq ($(filter C POSIX,$(LC_ALL)),)
 export LC_ALL := C.UTF-8
 endif
 
-.PHONY: help demo test test-all check soak bench peers real-uis package fresh format lock clean
+.PHONY: help demo test test-all check soak bench peers real-uis real-engines package fresh format lock clean
 
 help:
 	@echo "make demo      serves the page on http://127.0.0.1:$(PORT)/   (PORT=…, ENGINE=http://127.0.0.1:8080)"
@@ -30,6 +30,7 @@ help:
 	@echo "make bench     measures beside peers and writes docs/benchmarks.md: installs 900 MB, takes half an hour"
 	@echo "make peers     runs other systems through the conformance suite and writes docs/conformance.md: installs 900 MB"
 	@echo "make real-uis  tries the regression kit on other people's chat UIs: installs 800 MB"
+	@echo "make real-engines  compares vLLM and transformers with their own truth: installs 2 GB"
 	@echo "make package   builds the wheel, the sdist and the npm package into dist/"
 	@echo "make format    formats Python and JavaScript"
 	@echo "make lock      pins requirements/*.txt again from pyproject.toml"
@@ -72,6 +73,10 @@ peers:
 real-uis:
 	$(call setup,real-uis)
 	@exec $(VENV) tools/checks.py real-chromium real-firefox
+
+real-engines:
+	$(call setup,real-engines)
+	@exec $(VENV) tools/checks.py real-engines
 
 package:
 	$(call setup,test)

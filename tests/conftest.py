@@ -32,7 +32,9 @@ NOT_IN_PYODIDE = {
     "pty",
 }
 # Which tests a tier has; `make check`, `test`, `test-all` and `soak` are tiers. "any" is all but soak.
-TIERS = ("check", "test", "test-all", "soak", "real-uis", "any")
+TIERS = ("check", "test", "test-all", "soak", "real-uis", "real-engines", "any")
+# `make real-uis` and `make real-engines` install what these need, and run them.
+INSTALLED_APART = ("real_uis", "real_engines")
 
 # A shell makes background processes and their children ignore SIGINT. Restore Python's handler, so
 # that the tests of Ctrl-C work.
@@ -101,10 +103,8 @@ left_out: list[str] = []
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    if collection_path == TESTS / "real_uis" and not any(
-        "real_uis" in word for word in config.args
-    ):
-        return True  # `make real-uis` installs the chat UIs and runs these tests
+    if collection_path.parent == TESTS and collection_path.name in INSTALLED_APART:
+        return not any(collection_path.name in word for word in config.args) or None
     if (
         not IN_PYODIDE
         or collection_path.suffix != ".py"
@@ -138,7 +138,7 @@ def in_tier(tier: str, item: pytest.Item, number: int) -> bool:
     law = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
     if tier == "soak":
         return soak or law
-    if soak or tier in ("any", "real-uis"):
+    if soak or tier in ("any", "real-uis", "real-engines"):
         return not soak
     if tier == "test-all":
         return bool(full or law or item.get_closest_marker("again"))

@@ -1,7 +1,7 @@
 """Run the checks of a tier, and end with one line that counts them all.
 
-`python tools/checks.py check|test|test-all|soak|real-uis`, or the names of single checks after the
-tier: `checks.py test chromium`. tests/conftest.py says which tests a tier has. Every check runs even
+`python tools/checks.py check|test|test-all|soak|real-uis|real-engines`, or the names of single
+checks after the tier: `checks.py test chromium`. tests/conftest.py says which tests a tier has. Every check runs even
 if an earlier one failed. Browser tests get a pytest process of their own for each browser: after
 Playwright's sync API has run in a process, `asyncio.run` does not work there. The last line has the
 form of pytest's own closing line, over all its runs, because continuous integration reads it.
@@ -221,6 +221,11 @@ def installation() -> Future[tuple[dict[str, str], int]]:
     return ThreadPoolExecutor(1).submit(work)
 
 
+def engines(tier: str) -> Outcome:
+    """vLLM takes a minute to start, and starts several times."""
+    return pytest(tier, "tests/real_engines", "-s", "--timeout=900")
+
+
 CHECKS: dict[str, tuple[str, Callable[[str], Outcome]]] = {
     "lint": ("lint: ruff, Prettier, ESLint", lint),
     "types": ("types: mypy --strict, tsc", types),
@@ -230,6 +235,7 @@ CHECKS: dict[str, tuple[str, Callable[[str], Outcome]]] = {
     "chromium": ("browser tests in Chromium", chromium),
     "firefox": ("browser tests in Firefox", firefox),
     "webkit": ("browser tests in WebKit", webkit),
+    "engines": ("real engines beside their own truth", engines),
 }
 # The checks of a row run side by side: the browsers' wait more than they work.
 TIERS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -238,6 +244,7 @@ TIERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "test-all": (("unit",), ("pyodide",), ("chromium", "firefox"), ("webkit",)),
     "soak": (("unit",), ("chromium",), ("firefox",)),
     "real-uis": (("chromium",), ("firefox",)),
+    "real-engines": (("engines",),),
 }
 
 

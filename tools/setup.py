@@ -1,8 +1,8 @@
 """Build what a `make` target needs, and nothing that is there already.
 
-`python tools/setup.py demo|check|test|test-all|real-uis|peers|bench` brings .venv/, node_modules/ and
-.build/ to what the pinned files say. While the hash of a step's sources is that of its stamp in
-.build/stamps/, and the result exists, the step costs nothing. Steps of one row run side by side.
+`python tools/setup.py TARGET` (see TARGETS) brings .venv/, node_modules/ and .build/ to what the
+pinned files say. While the hash of a step's sources is that of its stamp in .build/stamps/, and the
+result exists, the step costs nothing. Steps of one row run side by side.
 """
 
 import fcntl
@@ -98,6 +98,12 @@ STEPS = {
         # Without scripts: one of them would download libraries for graphics cards.
         partial(toolchain.install_apart, "peers", "benchmarks/peers", "--ignore-scripts"),
     ),
+    "engines": Step(
+        "engines of other people (some 2 GB)",
+        ("requirements/real-engines.txt",),
+        (".build/real-engines/venv/lib/python*/site-packages/torch/__init__.py",),
+        toolchain.install_real_engines,
+    ),
 }  # fmt: skip
 ARTEFACTS = [["runtime", "wheel", "micropython", "examples"], ["core"]]
 TARGETS = {
@@ -113,6 +119,7 @@ TARGETS = {
     "real-uis": [["dev", "npm"], ["engine", "project", "uis"]],
     "peers": [["dev", "npm"], ["project", "peers"]],
     "bench": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "peers"], *ARTEFACTS],
+    "real-engines": [["dev"], ["project", "engines"]],
 }
 
 

@@ -207,3 +207,22 @@ def install_apart(group: str, packages: str, *options: str) -> None:
         shutil.copy(ROOT / name, home)
     words = ["npm", "ci", "--prefix", str(home), "--no-audit", "--no-fund", "--loglevel=error"]
     run([*words, *options], f"npm ci failed for {packages}; is a package registry reachable?")
+
+
+# The build for the CPU. The index has only the one for CUDA, which takes gigabytes more.
+TORCH = "torch==2.13.0+cpu"
+
+
+def install_real_engines() -> None:
+    """Install the engines that `make real-engines` compares with themselves: some 2 GB."""
+    home = BUILD / "real-engines"
+    python = str(home / "venv" / "bin" / "python")
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    command = [*uv(), "venv", "-q", "--python", str(PYTHON), str(home / "venv")]
+    run(command, "uv could not make an environment.")
+    install("real-engines", None, "--python", python)
+    # By pip, which knows from its settings where this machine has wheels that are not on the index.
+    command = [*pip(), "--python", python, "install", "--quiet", "--disable-pip-version-check"]
+    trouble = f"pip found no {TORCH}: name a folder that has it in PIP_FIND_LINKS, or an index in PIP_EXTRA_INDEX_URL."
+    run([*command, "--no-deps", TORCH], trouble)

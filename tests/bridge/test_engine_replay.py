@@ -913,7 +913,16 @@ async def test_text_that_a_server_lost_is_told_without_usage_if_its_events_are_e
     table["POST", "/v1/chat/completions"] = of_chat(*[{"content": ""}] * 40, {"content": "日"})
     async with Replay(table) as server:
         note = (await run(OpenAIServer(check_address(server.url)), CHAT))[-1].note
-    assert "41 events with 3 bytes" in note
+    assert "38 events of the engine have no text" in note
+
+
+async def test_events_without_text_are_not_lost_text_if_a_character_explains_them():
+    # vLLM sends an event for each token, and the text when the character is complete.
+    table = openai()
+    held = [{"content": ""}, {"content": ""}, {"content": "日"}] * 20
+    table["POST", "/v1/chat/completions"] = of_chat(*held, {"content": "ok"})
+    async with Replay(table) as server:
+        assert (await run(OpenAIServer(check_address(server.url)), CHAT))[-1] == End("eos")
 
 
 async def test_a_server_that_cannot_count_its_tokens_is_asked_without():

@@ -12,7 +12,7 @@ REASONING = ("reasoning", "reasoning_content", "thinking")
 # Tokens that make no text: the end of the text; more around reasoning and tool calls.
 SILENT = 1
 SILENT_TAGS = 16
-# Without `usage` the events are counted. Some say nothing but a role, or that the server is alive.
+# Events without text that are not suspicious: they say a role or a reason, or have a special token.
 SILENT_EVENTS = 8
 
 
@@ -56,21 +56,30 @@ class Tally:
     def __init__(self) -> None:
         self._tokens: int | None = None
         self._size = 0
-        self._events = 0
+        self._empty = 0
+        self._unexplained = 0
         self._apart: dict[str, int] = {}
 
     def add(self, message: dict[str, Any]) -> None:
         """Count the message of an event: its `content`, and what it has apart from that."""
         text = message.get("content")
-        if isinstance(text, str):
-            self._size += len(text.encode("utf-8", "replace"))
-            self._events += 1
         thought = next((message[name] for name in REASONING if message.get(name)), None)
         if isinstance(thought, str):
             self._apart["reasoning"] = self._apart.get("reasoning", 0) + len(thought)
         calls = message.get("tool_calls")
         if calls:
             self._apart["tool calls"] = self._apart.get("tool calls", 0) + len(json.dumps(calls))
+        if not isinstance(text, str) or thought or calls:
+            return
+        size = len(text.encode("utf-8", "replace"))
+        self._size += size
+        if not size:
+            self._empty += 1
+            return
+        # Tokens are without text while a character is incomplete. When it comes, it has at least a
+        # byte of each.
+        self._unexplained += self._empty if text.isascii() else max(0, self._empty + 1 - size)
+        self._empty = 0
 
     def counted(self, tokens: Any) -> None:
         """Note how many tokens the engine has counted, if it says that."""
@@ -84,15 +93,15 @@ class Tally:
             for channel, size in self._apart.items()
         ]
         size = self._size + sum(self._apart.values())
-        # Every other token has at least one byte, and an event at least one token.
+        # Every other token has at least one byte.
         silent = SILENT_TAGS if self._apart else SILENT
         if self._tokens is not None and self._tokens - silent > size:
             said.append(
                 f"The engine counted {self._tokens} tokens and sent {self._size} bytes of text: it lost text and does not say where."
             )
-        elif self._tokens is None and self._events - SILENT_EVENTS > size:
+        elif self._unexplained + self._empty > SILENT_EVENTS:
             said.append(
-                f"The engine sent {self._events} events with {self._size} bytes of text: it lost text and does not say where."
+                f"{self._unexplained + self._empty} events of the engine have no text, and no character came after them that would explain it: it has probably lost text."
             )
         return " ".join(said) or None
 
