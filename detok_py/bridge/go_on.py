@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 from ..protocol import wire
-from .engines import Chunk, End, Engine, EngineError, Ids, ModelChanged, Raw, Request
+from .engines import Chunk, ContextFull, End, Engine, EngineError, Ids, ModelChanged, Raw, Request
 from .recover import Known, Recovery, Unknown
 
 PAUSE_SECONDS = 0.25
@@ -102,6 +102,11 @@ async def going_on(
                     lost = lost_at = None
                     yield chunk
             raise EngineError("The engine's stream ended without an end event.")
+        except ContextFull:
+            if not places:
+                raise
+            yield End("length", note_of(places))  # the answer so far has filled the context
+            return
         except EngineError as error:
             lost, now = error, time.monotonic()
         lost_at = now if lost_at is None else lost_at

@@ -208,6 +208,16 @@ async def test_an_answer_with_unknown_ids_is_kept_and_says_why_it_cannot_go_on()
     assert "ids of the answer are not known" in heard.end.message
 
 
+async def test_an_answer_that_has_filled_the_context_is_complete():
+    full = Answer({"error": {"type": "exceed_context_size_error"}}, status=400)
+    async with Replay(llama_dies()) as server:
+        server.answers["POST", "/completion"][1] = full
+        engine = LlamaServer(check_address(server.url))
+        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
+            heard = await ask(bridge)
+    assert (heard.end.reason, heard.ids) == ("length", [10, 11])
+
+
 @pytest.mark.parametrize(
     ("last", "reason"),
     [(openai_chunk("", "stop", ids=[12]), "eos"), (openai_chunk("", ids=[12, 13]), "length")],
@@ -246,13 +256,14 @@ class Mortal(ReciteEngine):
                 os.kill(self._child.pid, signal.SIGKILL)
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("want", ["both", "bytes", "ids"])
 @pytest.mark.parametrize("name", LONGEST)
 async def test_a_reciting_engine_that_is_killed_twice_gives_the_undisturbed_text(name, want):
     text = TEXTS[name]
+    deaths = [3 + LONGEST.index(name), 5 + 2 * LONGEST.index(name)]
     async with running(
-        Mortal([7, 11]), vocabulary=None, find_vocabulary=find_vocabulary, continue_seconds=30
+        Mortal(deaths), vocabulary=None, find_vocabulary=find_vocabulary, continue_seconds=30
     ) as bridge:
         heard = await converse(
             bridge.stream, bridge.url, prompt=text["prompt"], want=want, seconds=60.0
@@ -271,6 +282,7 @@ async def test_a_reciting_engine_that_is_killed_twice_gives_the_undisturbed_text
     assert data.decode() == text["text"]
 
 
+@pytest.mark.full
 async def test_a_llama_server_that_is_restarted_on_its_port_goes_on():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -246,7 +246,7 @@ class LlamaServer:
             try:
                 answer = await self.client.post("/completion", body, seconds=SILENCE_SECONDS)
             except ContextFull:
-                if len(ids) == first:
+                if len(ids) == first and not request.answered:
                     raise
                 break  # the answer has filled the context
             if not isinstance(answer, dict):
