@@ -139,14 +139,14 @@ def vllm(model, tmp_path_factory):
 
 
 async def truth_of(vllm, path="/v1/completions", **body):
-    """Return vLLM's answer when it does not stream: ids, text, finish reason."""
+    """Return vLLM's answer when it does not stream: ids, text, finish reason, ids of the prompt."""
     body = {"model": "tiny", "return_token_ids": True, "stream": False, **body}
     async with httpx.AsyncClient(trust_env=False, timeout=120) as http:
         answer = await http.post(vllm.url + path, json=body)
     assert answer.status_code == 200, answer.text
     [choice] = answer.json()["choices"]
     text = choice["text"] if "text" in choice else choice["message"]["content"]
-    return choice["token_ids"], text, choice["finish_reason"]
+    return choice["token_ids"], text, choice["finish_reason"], choice.get("prompt_token_ids")
 
 
 def bridge_to(engine, **options):
@@ -168,7 +168,7 @@ async def test_vllm_gives_the_ids_bytes_and_text_that_it_gives_unstreamed(model,
             for seed in SEEDS:
                 sampling = {"max_tokens": 120, "temperature": 0 if seed is None else 1}
                 sampling |= {} if seed is None else {"seed": seed}
-                ids, text, finish = await truth_of(vllm, prompt=prompt, **sampling)
+                ids, text, finish, before = await truth_of(vllm, prompt=prompt, **sampling)
                 heard = {
                     want: await converse(
                         bridge.stream, bridge.url, prompt=prompt, want=want, params=sampling
@@ -184,7 +184,7 @@ async def test_vllm_gives_the_ids_bytes_and_text_that_it_gives_unstreamed(model,
                 said = ids[:-1] if finish == "stop" else ids
                 pieces = [tokenizer.vocabulary.token_bytes(i) for i in said]
                 assert data_of(heard["bytes"]) == b"".join(pieces)
-                streamed = "".join(tokenizer.stream(said))
+                streamed = "".join(tokenizer.stream(said, before))
                 # vLLM holds text back while it ends in U+FFFD, and leaves that out at the end.
                 assert streamed.startswith(text), ids
                 assert streamed == text or "\ufffd" in streamed[len(text) :], ids
@@ -195,7 +195,7 @@ async def test_vllm_gives_the_ids_bytes_and_text_that_it_gives_unstreamed(model,
 async def test_vllm_takes_messages(vllm):
     messages = [{"role": "user", "content": "hi"}]
     sampling = {"max_tokens": 40, "temperature": 1, "seed": 7}
-    ids, _, _ = await truth_of(vllm, "/v1/chat/completions", messages=messages, **sampling)
+    ids, *_ = await truth_of(vllm, "/v1/chat/completions", messages=messages, **sampling)
     async with bridge_to(VLLM(check_address(vllm.url))) as bridge:
         heard = await converse(
             bridge.stream, bridge.url, messages=messages, want="ids", params=sampling
@@ -227,7 +227,7 @@ async def test_a_wrong_model_name_is_called_that(vllm):
 async def test_the_text_route_loses_nothing_without_a_note(vllm, model):
     """vLLM puts U+FFFD where it cannot decode, so there is nothing to note."""
     sampling = {"max_tokens": 60, "temperature": 1, "seed": 1}
-    _, text, _ = await truth_of(vllm, prompt="hi there", **sampling)
+    _, text, *_ = await truth_of(vllm, prompt="hi there", **sampling)
     async with bridge_to(OpenAIServer(check_address(vllm.url))) as bridge:
         heard = await converse(
             bridge.stream, bridge.url, prompt="hi there", want="bytes", params=sampling
@@ -241,7 +241,7 @@ async def test_a_killed_vllm_goes_on_with_the_undisturbed_answer(vllm):
     truths = [await truth_of(vllm, prompt=prompt, **sampling) for prompt in PROMPTS]
     # The longest: it is killed in the middle of it.
     at = max(range(len(PROMPTS)), key=lambda i: len(truths[i][0]))
-    ids, _, finish = truths[at]
+    ids, _, finish, _ = truths[at]
     restarts = []
 
     async def kill(event, ws, session):
