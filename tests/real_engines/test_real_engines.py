@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import urllib.request
+from contextlib import aclosing
 from pathlib import Path
 
 import httpx
@@ -238,29 +239,34 @@ async def test_the_text_route_loses_nothing_without_a_note(vllm, model):
 
 async def test_a_killed_vllm_goes_on_with_the_undisturbed_answer(vllm):
     sampling = {"max_tokens": 300, "temperature": 0}
-    truths = [await truth_of(vllm, prompt=prompt, **sampling) for prompt in PROMPTS]
-    # The longest: it is killed in the middle of it.
-    at = max(range(len(PROMPTS)), key=lambda i: len(truths[i][0]))
+    prompts = [*PROMPTS, *"abcdefghijklmnop"]
+    truths = [await truth_of(vllm, prompt=prompt, **sampling) for prompt in prompts]
+    # The longest: it is killed near its beginning.
+    at = max(range(len(prompts)), key=lambda i: len(truths[i][0]))
     ids, _, finish, _ = truths[at]
-    restarts = []
+    assert len(ids) > 30
 
-    async def kill(event, ws, session):
-        if isinstance(event, Tokens) and event.position == 0:
-            vllm.kill()
-            vllm.start()
-            restarts.append(1)
+    class Mortal(VLLM):
+        killed = False
 
-    async with bridge_to(VLLM(check_address(vllm.url)), continue_seconds=START_SECONDS) as bridge:
+        async def generate(self, request):
+            async with aclosing(super().generate(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+                    if not self.killed:
+                        self.killed = True
+                        vllm.kill()
+                        vllm.start()
+
+    async with bridge_to(Mortal(check_address(vllm.url)), continue_seconds=START_SECONDS) as bridge:
         heard = await converse(
             bridge.stream,
             bridge.url,
-            on_event=kill,
-            prompt=PROMPTS[at],
+            prompt=prompts[at],
             want="ids",
             params=sampling,
             seconds=START_SECONDS + 60,
         )
-    assert restarts
     assert heard.end == Finished(
         "eos" if finish == "stop" else "length", len(ids), heard.end.note
     ), heard.end
