@@ -127,10 +127,11 @@ async def going_on(
 def note_of(places: list[int]) -> str:
     """Return the sentence that says where an answer went on.
 
-    >>> note_of([0, 57])
-    'The engine was lost after 0 and 57 tokens; the answer went on from there when it was back.'
+    >>> note_of([1, 57])
+    'The engine was lost after token 1 and after token 57; the answer went on from there when it was back.'
     """
-    return f"The engine was lost after {' and '.join(map(str, places))} tokens; the answer went on from there when it was back."
+    after = " and ".join([f"after token {place}" for place in places])
+    return f"The engine was lost {after}; the answer went on from there when it was back."
 
 
 def _marked(end: End, places: list[int]) -> End:

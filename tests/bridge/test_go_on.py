@@ -117,7 +117,7 @@ async def test_the_answer_goes_on_behind_the_ids_of_prompt_and_answer(name, want
     if want == "both":
         assert heard.ids == [10, 11, 12]
     assert heard.end.reason == "length"
-    assert "was lost after 2 tokens" in heard.end.note
+    assert "was lost after token 2;" in heard.end.note
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -270,7 +270,7 @@ async def test_a_reciting_engine_that_is_killed_twice_gives_the_undisturbed_text
         )
         vocabulary = bridge.bridge.vocabulary
     assert isinstance(heard.end, Finished), heard.end
-    assert " and " in heard.end.note
+    assert " and after token " in heard.end.note
     data = b""
     for event in heard.of((Bytes, Tokens)):
         if isinstance(event, Tokens) and event.pieces is None:
