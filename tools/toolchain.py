@@ -112,14 +112,13 @@ def make_venv() -> None:
         run(command, f"uv could not make a virtual environment with {sys.executable}.")
 
 
-def install(group: str, target: Path | None = None, *options: str) -> None:
-    """Install a dependency group, from wheels only, by their hashes: no compiler is needed."""
+def install(group: str, target: Path | None = None, python: Path = PYTHON) -> None:
+    """Install a dependency group, from wheels only, by their hashes: no compiler is needed. It goes
+    into the folder `target`, or else into the environment of `python`.
+    """
     command = [*uv(), "pip", "install", "--quiet", "--no-config", "--no-deps", "--no-build"]
-    command += ["--require-hashes", "-r", f"requirements/{group}.txt", *options]
-    if target:
-        command += ["--target", str(target)]
-    elif "--python" not in options:
-        command += ["--python", str(PYTHON)]
+    command += ["--require-hashes", "-r", f"requirements/{group}.txt"]
+    command += ["--target", str(target)] if target else ["--python", str(python)]
     index = os.environ.get("PIP_INDEX_URL")  # uv does not read pip's settings
     environment = (
         {"UV_DEFAULT_INDEX": index} if index and "UV_DEFAULT_INDEX" not in os.environ else {}
@@ -202,7 +201,7 @@ def install_apart(group: str, packages: str, *options: str) -> None:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     run([*uv(), "venv", "-q", str(home / "venv")], "uv could not make an environment.")
-    install(group, None, "--python", str(home / "venv" / "bin" / "python"))
+    install(group, python=home / "venv" / "bin" / "python")
     for name in (f"{packages}/package.json", f"{packages}/package-lock.json", ".npmrc"):
         shutil.copy(ROOT / name, home)
     words = ["npm", "ci", "--prefix", str(home), "--no-audit", "--no-fund", "--loglevel=error"]
@@ -216,13 +215,13 @@ TORCH = "torch==2.13.0+cpu"
 def install_real_engines() -> None:
     """Install the engines that `make real-engines` compares with themselves: some 2 GB."""
     home = BUILD / "real-engines"
-    python = str(home / "venv" / "bin" / "python")
+    python = home / "venv" / "bin" / "python"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     command = [*uv(), "venv", "-q", "--python", str(PYTHON), str(home / "venv")]
     run(command, "uv could not make an environment.")
-    install("real-engines", None, "--python", python)
+    install("real-engines", python=python)
     # By pip, which knows from its settings where this machine has wheels that are not on the index.
-    command = [*pip(), "--python", python, "install", "--quiet", "--disable-pip-version-check"]
+    command = [*pip(), "--python", str(python), "install", "--quiet", "--disable-pip-version-check"]
     trouble = f"pip found no {TORCH}: name a folder that has it in PIP_FIND_LINKS, or an index in PIP_EXTRA_INDEX_URL."
     run([*command, "--no-deps", TORCH], trouble)
