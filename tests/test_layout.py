@@ -80,8 +80,9 @@ def test_a_module_imports_what_its_folder_says(path):
 
 def test_a_folder_runs_where_all_that_it_imports_runs():
     for folder, rules in layout.FOLDERS.items():
+        runtimes = {runtime.removesuffix(layout.ON_DEMAND) for runtime in rules.runs_in}
         for other in rules.imports & set(layout.FOLDERS):
-            assert rules.runs_in <= layout.FOLDERS[other].runs_in, (folder, other)
+            assert runtimes <= layout.FOLDERS[other].runs_in, (folder, other)
 
 
 def test_no_module_imports_itself_by_a_detour():
@@ -106,7 +107,8 @@ def test_no_module_imports_itself_by_a_detour():
         walk(module, [])
 
 
-IN_A_PAGE = layout.files("Pyodide")
+ON_DEMAND = layout.files("Pyodide on demand")
+IN_A_PAGE = layout.files("Pyodide") + ON_DEMAND
 
 
 @pytest.mark.parametrize("path", IN_A_PAGE, ids=name)
@@ -115,7 +117,7 @@ def test_what_runs_in_a_page_imports_the_standard_library_and_does_no_io(path):
     assert not foreign(path) & IMPURE
 
 
-@pytest.mark.parametrize("path", layout.files("MicroPython"), ids=name)
+@pytest.mark.parametrize("path", layout.files("MicroPython") + ON_DEMAND, ids=name)
 def test_what_runs_in_micropython_imports_what_it_has(path):
     assert foreign(path) <= MICROPYTHON
 
@@ -158,7 +160,7 @@ def beyond_micropython(tree):
             )
 
 
-@pytest.mark.parametrize("path", layout.files("MicroPython"), ids=name)
+@pytest.mark.parametrize("path", layout.files("MicroPython") + ON_DEMAND, ids=name)
 def test_what_runs_in_micropython_uses_nothing_that_it_lacks(path):
     assert list(beyond_micropython(ast.parse(path.read_text(encoding="utf-8")))) == []
 

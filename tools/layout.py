@@ -2,7 +2,8 @@
 
 In: the docstring of a folder's `__init__.py`, which has the lines "Runs in: …" and "Imports: …".
 Out: `FOLDERS`, and `files(runtime)`. Tests and builds read the rules from here; no file is named
-anywhere. A file at the top of detok_py (errors) runs wherever a folder that imports it runs.
+anywhere. A file at the top of detok_py (errors) runs wherever a folder that imports it runs. A folder
+that runs in "Pyodide on demand" is not in the wheel for browsers, but in a file of its own.
 """
 
 import ast
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 PACKAGE = Path(__file__).resolve().parents[1] / "detok_py"
 RUNTIMES = ("CPython", "Pyodide", "MicroPython")
+ON_DEMAND = " on demand"  # in a runtime where a page loads the folder only when it needs it
 
 
 class Folder(NamedTuple):
@@ -43,7 +45,9 @@ def runs_in(name: str) -> frozenset[str]:
     """Return where a folder, or a module at the top, runs."""
     if name in FOLDERS:
         return FOLDERS[name].runs_in
-    users = [folder.runs_in for folder in FOLDERS.values() if name in folder.imports]
+    users = [
+        folder.runs_in & set(RUNTIMES) for folder in FOLDERS.values() if name in folder.imports
+    ]
     return (
         frozenset(RUNTIMES)
         if name == "__init__"

@@ -67,6 +67,12 @@ STEPS = {
         tool("node", "tools/build_runtime.mjs"),
     ),
     "wheel": Step("the wheel for browsers", (*SOURCES, "tools/browser_wheel.py"), (f"{R}detok_py-*.whl",), tool(str(PYTHON), "tools/browser_wheel.py")),
+    "captures": Step(
+        "what a page loads to open files",
+        (*SOURCES, "tools/build_on_demand.py", "tools/browser_wheel.py"),
+        (f"{R}detok_captures.bin",),
+        tool(str(PYTHON), "tools/build_on_demand.py"),
+    ),
     "micropython": Step(
         "MicroPython",
         (*SOURCES, "web/micropython/*.py", "tools/build_micropython.py", "tools/browser_wheel.py", "requirements/mpy.txt"),
@@ -105,7 +111,7 @@ STEPS = {
         toolchain.install_real_engines,
     ),
 }  # fmt: skip
-ARTEFACTS = [["runtime", "wheel", "micropython", "examples"], ["core"]]
+ARTEFACTS = [["runtime", "wheel", "captures", "micropython", "examples"], ["core"]]
 TARGETS = {
     "demo": [["serve", "npm"], ["engine", "mpy", "micropip"], *ARTEFACTS],
     "check": [["dev", "npm"], ["engine", "mpy", "micropip", "project"], *ARTEFACTS],

@@ -258,6 +258,11 @@ class Answer:
         held, waiting = self._held()
         return [token_id, (data or b"").hex(), deltas, held.hex(), waiting, name]
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string has ended the text."""
+        return self._chat is not None and self._chat.finish_reason == "stop"
+
     def flush(self) -> list[list[str]]:
         """End the text; return what was held, as deltas."""
         return [] if self._chat is None else crossed(self._chat.flush())
@@ -382,11 +387,10 @@ class Answer:
                     failure = error
                     break
                 count += size
-                if self._chat is not None and self._chat.finish_reason == "stop":
+                if self.stopped:
                     break
         else:
             text["deltas"], count, failure = self._whole(event)
-        chat = self._chat
         held, text["waiting"] = self._held()
         text["held"] = len(held)
         text["count"] = count
@@ -395,7 +399,7 @@ class Answer:
         if failure is not None:
             self.session.cancel()
             self._fail(out, VOCABULARY_MISMATCH, str(failure), False, position)
-        elif chat is not None and chat.finish_reason == "stop":
+        elif self.stopped:
             self.session.cancel()
             self._finish(out, "stop", None, position)
 
@@ -455,6 +459,6 @@ class Answer:
             return
         self._over = True
         event["deltas"] = self.flush()
-        if self._chat is not None and self._chat.finish_reason == "stop" and "reason" in event:
+        if self.stopped and "reason" in event:
             event["reason"] = "stop"
         out.append(event)

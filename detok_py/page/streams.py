@@ -5,21 +5,19 @@ that is open, until `release`. JavaScript keeps no Python object but these funct
 """
 
 import json
+import os
 import sys
 from typing import Any
 
 import detok_py
 
 from .answer import Answer, unpack_vocabulary
-from .captures import capture_rows, capture_text, capture_vocabulary
 from .inbox import given_bytes, inbox, read_from_file
 from .steps import begin_steps, fan, walk
 
 __all__ = [
     "begin_steps",
-    "capture_rows",
-    "capture_text",
-    "capture_vocabulary",
+    "extend",
     "fan",
     "inbox",
     "read_from_file",
@@ -43,6 +41,34 @@ def keep_vocabulary(given: "int | str") -> str:
     """
     vocabulary = unpack_vocabulary(given_bytes(given))
     return json.dumps([vocabulary.sha256, len(vocabulary)])
+
+
+def extend(given: "int | str") -> str:
+    """Add the functions of modules that a page loads only when it needs them.
+
+    What is given is a line of JSON, `[[name, size], …]`, and the files one after another; the last
+    one has the functions (tools/build_on_demand.py).
+    """
+    head, _, rest = given_bytes(given).partition(b"\n")
+    package: Any = detok_py.__path__
+    # In MicroPython the path is one folder; elsewhere it may be a zip, so a folder is added to it.
+    root = package if isinstance(package, str) else "/detok_on_demand"
+    if package is not root and root not in package:
+        os.mkdir(root)
+        package.append(root)
+    for name, size in json.loads(head):
+        folder = root + "/" + name.split("/")[0]
+        if folder[len(root) + 1 :] not in os.listdir(root):
+            os.mkdir(folder)
+        with open(root + "/" + name, "wb") as file:
+            file.write(rest[:size])
+        rest = rest[size:]
+    full = "detok_py." + name[:-3].replace("/", ".")
+    __import__(full)
+    module = sys.modules[full]
+    for function in module.__all__:
+        globals()[function] = getattr(module, function)
+    return "null"
 
 
 def pack_tokenizer(path: str) -> bytes:

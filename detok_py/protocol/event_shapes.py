@@ -56,6 +56,12 @@ _SHAPES: Any = (
     ),
     # OpenAI's responses, AI SDK
     dict(text="delta", kind="text"),
+    # Gemini
+    dict(
+        sign="candidates",
+        text="candidates.0.content.parts.0.text",
+        finish="candidates.0.finishReason",
+    ),
     # Anthropic
     dict(text="delta.text"),
     # Ollama
@@ -75,15 +81,19 @@ def read_event(event: Any, counted: int = 0) -> Any:
     """
     if not isinstance(event, dict):
         return None
+    kind = str(event.get("type"))
+    # What ends with "done" repeats all the text; reasoning is no part of the answer.
+    if kind[-5:] == ".done" or "reasoning" in kind:
+        return None
     for shape in _SHAPES:
-        text = _find(event, shape.get("text"))
+        text = find(event, shape.get("text"))
         text = text if isinstance(text, str) else None
-        sign = _find(event, shape["sign"]) if "sign" in shape else text
-        if sign is None or shape.get("kind", "") not in str(event.get("type")):
+        sign = find(event, shape["sign"]) if "sign" in shape else text
+        if sign is None or shape.get("kind", "") not in kind:
             continue
-        ids = _ids(_find(event, shape.get("ids")))
-        finish = _find(event, shape.get("finish"))
-        total = _find(event, shape.get("total"))
+        ids = read_ids(find(event, shape.get("ids")))
+        finish = find(event, shape.get("finish"))
+        total = find(event, shape.get("total"))
         total = total if isinstance(total, int) else None
         if ids is not None and shape.get("sign") == _SGLANG:
             total = len(ids) if total is None else total
@@ -91,14 +101,19 @@ def read_event(event: Any, counted: int = 0) -> Any:
         return Said(
             text or "",
             ids,
-            _bytes(_find(event, shape.get("bytes"))),
+            read_bytes(find(event, shape.get("bytes"))),
             finish if isinstance(finish, str) else None,
             total,
         )
     return None
 
 
-def _find(event: Any, paths: Any) -> Any:
+def find(event: Any, paths: Any) -> Any:
+    """Return the value at the first of some paths that leads to one, or None.
+
+    >>> find({"a": [{"b": 1}, {"b": 2}]}, "c a.*.b"), find({"a": [{"b": 1}]}, "a.0.b")
+    ([1, 2], 1)
+    """
     for path in (paths or "").split():
         found = _at(event, path.split("."))
         if found is not None:
@@ -118,13 +133,15 @@ def _at(value: Any, path: list[str]) -> Any:
     return value
 
 
-def _ids(value: Any) -> Any:
+def read_ids(value: Any) -> Any:
+    """Return token ids as a list, or None if the value is something else."""
     value = [value] if type(value) is int else value
     good = isinstance(value, list) and all(type(i) is int and 0 <= i <= MAX_ID for i in value)
     return value if good else None
 
 
-def _bytes(value: Any) -> Any:
+def read_bytes(value: Any) -> Any:
+    """Return the bytes of a list of tokens, each a list of numbers; or None."""
     if not value or not all(isinstance(piece, list) for piece in value):
         return None
     try:

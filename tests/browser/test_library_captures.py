@@ -5,7 +5,7 @@ import json
 import pytest
 from bridge_rig import VOCABULARY
 
-from detok_py.protocol.capture import read_capture, write_capture
+from detok_py.captures.capture import read_capture, write_capture
 
 TEXT = "naïve 你好 👩‍🚀"
 

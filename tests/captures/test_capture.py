@@ -1,23 +1,18 @@
 """Captures: records survive a round trip, prompts are left out, errors name the line."""
 
-import base64
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detok_py.protocol import wire
-from detok_py.protocol.capture import (
+from detok_py.captures.capture import (
     Capture,
     CaptureError,
     Record,
     read_capture,
-    read_har,
-    read_sse,
     record_of,
     write_capture,
 )
+from detok_py.protocol import wire
 
 RECORDS = [
     Record(0.0, "b", b"\xf0\x9f"),
@@ -102,88 +97,3 @@ def test_an_error_is_one_sentence_that_names_the_line(text, word):
 def test_frames_become_records():
     frames = [wire.message("pong"), b"\x00\xff", b"\x01\x03", b"\x02\x03\x01a", b"\x03\x02\x01b"]
     assert [record_of(0.0, frame).kind for frame in frames] == ["j", "b", "i", "t", "g"]
-
-
-def har(messages):
-    return json.dumps({"log": {"entries": [{"request": {}}, {"_webSocketMessages": messages}]}})
-
-
-def test_a_har_file_with_a_detok_socket_is_read():
-    capture = read_har(
-        har(
-            [
-                {
-                    "type": "receive",
-                    "time": 10.0,
-                    "opcode": 1,
-                    "data": wire.message("hello", protocol="detok.v1", engine={"name": "e"}),
-                },
-                {
-                    "type": "send",
-                    "time": 10.1,
-                    "opcode": 1,
-                    "data": wire.message("generate", prompt="canary"),
-                },
-                {
-                    "type": "receive",
-                    "time": 10.5,
-                    "opcode": 2,
-                    "data": base64.b64encode(b"\x01\x03").decode(),
-                },
-            ]
-        )
-    )
-    assert capture.header["engine"] == {"name": "e"}
-    assert capture.records[1] == Record(0.5, "i", [3])
-    assert "canary" not in repr(capture)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{}",
-        "[]",
-        har([]),
-        har([{"type": "receive", "opcode": 1, "data": "hello"}]),
-        har([{"type": "receive"}]),
-    ],
-)
-def test_a_har_file_without_a_detok_socket_is_refused(text):
-    with pytest.raises(CaptureError, match="HAR"):
-        read_har(text)
-
-
-@pytest.mark.parametrize(
-    ("body", "records"),
-    [
-        (
-            b'data: {"content":"a","completion_probabilities":[{"bytes":[32,240]}]}\r\n\r\n',
-            [("b", b" \xf0")],
-        ),
-        (
-            b'data: {"choices":[{"text":"a","token_ids":[5,6]}]}\n\ndata: [DONE]\n\n',
-            [("i", [5, 6])],
-        ),
-        (
-            b'data: {"output_ids":[1]}\n\ndata: {"output_ids":[1,2,3]}\n\n',
-            [("i", [1]), ("i", [2, 3])],
-        ),
-        (
-            b'data: {"output_ids":[1,2],"meta_info":{"completion_tokens":2}}\n\n'
-            b'data: {"output_ids":[3],"meta_info":{"completion_tokens":3}}\n\n',
-            [("i", [1, 2]), ("i", [3])],
-        ),
-        (b'data:{"token":{"id":7,"text":"x"}}\n\n', [("i", [7])]),
-        ('data: {"choices":[{"delta":{"content":"é"}}]}\n\n'.encode(), [("x", "é")]),
-        (b': keep-alive\n\ndata: {"content":"hi"}\n\n', [("x", "hi")]),
-    ],
-    ids=["llama-server", "vLLM", "SGLang", "incremental SGLang", "TGI", "OpenAI", "text"],
-)
-def test_the_body_of_an_event_stream_is_read(body, records):
-    assert [(record.kind, record.value) for record in read_sse(body).records] == records
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>", b"data: {}\n\n", b'data: {"choices":[7]}\n\n'])
-def test_a_body_without_a_token_stream_is_refused(body):
-    with pytest.raises(CaptureError, match="no token stream"):
-        read_sse(body)

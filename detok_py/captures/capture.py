@@ -11,9 +11,7 @@ follows asciicast v3: a header line, then one array a line:
     [0.010, "x", "text"]                 text, decoded by the engine
     [0.250, "j", {"type": "finished"}]   an event
 
-Prompts and messages are left out unless asked for, because captures are shared. A capture can also
-be read from a HAR file with WebSocket frames, as the developer tools of browsers save it, and from
-the body of a server-sent event stream.
+Prompts and messages are left out unless asked for, because captures are shared.
 
 >>> text = write_capture({"engine": {"name": "demo"}}, [(0.0, "b", b"\\xf0\\x9f"), (0.5, "b", b"\\x98\\x80")])
 >>> print(text, end="")
@@ -29,10 +27,9 @@ from binascii import a2b_base64, b2a_base64
 from collections import namedtuple
 from typing import Any, Iterable
 
-from ..errors import CaptureError, RemoteProtocolError
-from . import wire
-from .event_shapes import read_event
-from .sse import EventReader
+from ..errors import CaptureError
+from ..protocol import wire
+from .parse import parse_json
 
 Capture = namedtuple("Capture", ["header", "records"])
 Record = namedtuple("Record", ["seconds", "kind", "value"])
@@ -70,9 +67,9 @@ def write_capture(
 
 def read_capture(text: str) -> Capture:
     """Return (header, records) of a capture. Raises CaptureError, naming the line."""
-    _check_size(text)
+    check_size(text)
     lines = text.lstrip("\ufeff").split("\n")
-    header = _parse(lines[0], 1)
+    header = parse_json(lines[0], 1)
     if not isinstance(header, dict) or "detok" not in header:
         raise CaptureError(
             'not a detok capture: the first line must be an object with "detok", like {"detok":1}.'
@@ -86,7 +83,7 @@ def read_capture(text: str) -> Capture:
         line = lines[number].strip()
         # asciicast allows comment lines.
         if line and not line.startswith("#"):
-            records.append(_record(_parse(line, number + 1), number + 1))
+            records.append(_record(parse_json(line, number + 1), number + 1))
     return Capture(header, records)
 
 
@@ -102,65 +99,7 @@ def record_of(seconds: float, frame: str | bytes) -> Record:
     return Record(seconds, (BYTES, IDS, TOKENS, GAP)[op], value)
 
 
-def read_har(text: str) -> Capture:
-    """Return the detok.v1 stream in a HAR file. Raises CaptureError.
-
-    Browsers save the frames of a WebSocket as `_webSocketMessages` (an extension of HAR 1.2): text
-    as it is, binary data in base64. The first socket that speaks detok.v1 is read.
-    """
-    _check_size(text)
-    har = _parse(text, 1)
-    try:
-        sockets = [
-            entry["_webSocketMessages"]
-            for entry in har["log"]["entries"]
-            if entry.get("_webSocketMessages")
-        ]
-    except (KeyError, TypeError, AttributeError):
-        raise CaptureError("not a HAR file: it has no log.entries.") from None
-    for messages in sockets:
-        records = _frames_of(messages)
-        if records:
-            hello = records[0].value if records[0].kind == EVENT else {}
-            header = {"detok": 1, "protocol": wire.SUBPROTOCOL, "source": "har"}
-            for name in ("engine", "vocabulary"):
-                if isinstance(hello, dict) and name in hello:
-                    header[name] = hello[name]
-            return Capture(header, records)
-    raise CaptureError(
-        "this HAR file has no detok.v1 socket; open the developer tools before the stream starts, and save it again."
-    )
-
-
-def read_sse(data: bytes) -> Capture:
-    """Return the token stream in a body of server-sent events, as one of these servers sends it: an
-    OpenAI-compatible server, llama-server, vLLM, SGLang or TGI.
-
-    A record has the bytes of an event if there are any, else its ids, else its text. Such a body
-    has no times, so every record is at 0. Raises CaptureError if no event has any of these.
-    """
-    reader = EventReader()
-    records = []
-    counted = 0
-    for event in reader.feed(data) + reader.flush():
-        said = read_event(_parse(event.data, event.line), counted)
-        if said is None:
-            continue
-        counted = max(counted, said.total or 0)
-        if said.data is not None:
-            records.append(Record(0.0, BYTES, said.data))
-        elif said.ids:
-            records.append(Record(0.0, IDS, said.ids))
-        elif said.text:
-            records.append(Record(0.0, TEXT, said.text))
-    if not records:
-        raise CaptureError(
-            "there is no token stream in this: no line begins with 'data:' and has text, ids or bytes."
-        )
-    return Capture({"detok": 1, "source": "sse"}, records)
-
-
-def _frames_of(messages: Any) -> list[Any]:
+def frames_of(messages: Any) -> list[Any]:
     """Return the frames that a socket received, as records; [] if they are not detok.v1."""
     records = []
     last = None
@@ -237,7 +176,8 @@ def _without_prompt(fields: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _check_size(text: str) -> None:
+def check_size(text: str) -> None:
+    """Raise CaptureError if a file is too large to be read."""
     if len(text) > MAX_SIZE:
         raise CaptureError(
             f"the file has {len(text) >> 20} MiB; at most {MAX_SIZE >> 20} MiB are read."
@@ -246,16 +186,3 @@ def _check_size(text: str) -> None:
 
 def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _parse(text: str, number: int) -> Any:
-    if wire.depth(text) > wire.MAX_DEPTH:
-        raise CaptureError(f"line {number} is nested deeper than {wire.MAX_DEPTH}.")
-    try:
-        value = json.loads(text)
-        wire.check_plain(value)
-    except (ValueError, RemoteProtocolError):
-        raise CaptureError(
-            f"line {number} is not JSON; a capture has one JSON value a line."
-        ) from None
-    return value

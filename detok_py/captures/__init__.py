@@ -1,0 +1,7 @@
+"""Recorded streams: what servers sent, read from files of many kinds; and `.detok.jsonl`, written.
+
+A page loads this folder when a file is opened or saved, and not before.
+
+Runs in: CPython, Pyodide on demand, MicroPython on demand.
+Imports: errors, decode, protocol, page.
+"""

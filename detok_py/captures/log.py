@@ -1,0 +1,190 @@
+"""The events in a body, in the output of `curl -N`, or in a terminal's log.
+
+In: bytes. Out: events with the numbers of their lines, and what could not be read, by line. The
+event stream itself is read by protocol/sse.py; here its lines are found among others:
+
+- colours and cursor movements of a terminal, and what a log puts before each line, are taken away;
+- lines of `curl -i`, `-v` and `--raw`, prompts and progress are left out;
+- an event that a terminal has broken into several lines is joined again;
+- events need no empty line between them if each is one line of JSON.
+"""
+
+import json
+from collections import namedtuple
+from typing import Any
+
+from ..errors import CaptureError
+from ..protocol.sse import EventReader, LineReader
+from .parse import mark_halves, parse_json
+
+# `raw` says whether the lines of the event had bytes that are not UTF-8.
+LoggedEvent = namedtuple("LoggedEvent", ["value", "line", "raw"])
+Problem = namedtuple("Problem", ["line", "reason"])
+
+MAX_PROBLEMS = 50
+MAX_WRAPPED = 400  # lines that one event may have been broken into
+FIELDS = (b"event:", b"id:", b"retry:", b":")
+
+
+def read_log(data: bytes) -> tuple[list[Any], list[Any]]:
+    """Return (events, problems).
+
+    >>> events, problems = read_log(b'$ curl -N x\\n\\x1b[32m data: {"a":1}\\x1b[0m\\ndata: {"b":\\n')
+    >>> events, [problem.line for problem in problems]
+    ([LoggedEvent(value={'a': 1}, line=2, raw=False)], [1, 3])
+    """
+    splitter = LineReader()
+    lines = splitter.feed(data) + splitter.flush()
+    broken = {n for n, line in enumerate(lines, 1) if not is_utf8(line)}
+    found, problems = _event_lines([without_escapes(line) for line in lines])
+    reader = EventReader()
+    events: list[Any] = []
+    body = b"\n".join([line for line, _, _ in found]) + b"\n"
+    for event in reader.feed(body) + reader.flush():
+        _, first, last = found[event.line - 1]
+        try:
+            value = parse_json(event.data, first, halves=True)
+        except CaptureError:
+            problems.append(Problem(first, _why_not(event.data)))
+            continue
+        last = max(last, first + event.data.count("\n"))
+        raw = any(n in broken for n in range(first, last + 1))
+        events.append(LoggedEvent(value, first, raw))
+    problems.sort(key=lambda problem: problem.line)
+    return events, problems
+
+
+def is_utf8(data: bytes) -> bool:
+    """Return whether bytes are UTF-8."""
+    try:
+        data.decode()
+    except UnicodeError:
+        return False
+    return True
+
+
+def without_escapes(line: bytes) -> bytes:
+    """Return a line without the escape sequences of a terminal (ECMA-48: CSI, and OSC up to BEL).
+
+    >>> without_escapes(b"\\x1b[1;32mdata\\x1b[0m: \\x1b]0;title\\x07{}")
+    b'data: {}'
+    """
+    if b"\x1b" not in line:
+        return line
+    parts = line.split(b"\x1b")
+    out = [parts[0]]
+    for part in parts[1:]:
+        end = 1
+        if part[:1] == b"[":
+            while end < len(part) and not 0x40 <= part[end] <= 0x7E:
+                end += 1
+            end += 1
+        elif part[:1] == b"]":
+            bell = part.find(b"\x07")
+            end = bell + 1 if bell >= 0 else 1
+        out.append(part[end:])
+    return b"".join(out)
+
+
+def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
+    """Return the lines of the events, each with the numbers of the first and the last line that it
+    had in the file, and what is no event.
+    """
+    found: list[Any] = []
+    problems: list[Any] = []
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        at = _begin_of_event(line)
+        if at < 0:
+            known = not line.strip() or line[:1] == b":" or line.startswith(FIELDS)
+            found.append((line if known else b":", number, number))
+            if not known and not _is_of_curl(line):
+                problems.append(Problem(number, "no event: " + _shown(line)))
+            continue
+        event, first = line[at:], number
+        if _opens(event) and not _is_whole(event):
+            joined, used = event, number
+            while used < len(lines) and used - number < MAX_WRAPPED:
+                if not lines[used].strip() or _begin_of_event(lines[used]) >= 0:
+                    break
+                joined += lines[used]
+                used += 1
+                if _is_whole(joined):
+                    event, number = joined, used
+                    break
+        if found and _is_whole(event):
+            # Logs have no empty lines between events.
+            found.append((b"", first, first))
+        found.append((event, first, number))
+        if _is_whole(event):
+            found.append((b"", first, first))
+    return found, problems
+
+
+def _begin_of_event(line: bytes) -> int:
+    """Return where an event begins in a line, after what a log has put before it; -1 if none does."""
+    if line[:1] == b"{" or line.startswith((b"data:", b"error:")):
+        return 0
+    for mark in (b"data: {", b"data:{", b"data: [DONE]", b"error: {"):
+        at = line.find(mark)
+        if at >= 0 and b"{" not in line[:at]:
+            return at
+    at = line.find(b'{"')
+    # What stands before the object must look like a log's: no JSON, and no HTTP header or shell.
+    if at > 0 and line.rstrip()[-1:] == b"}" and line[:1] not in b"$#%<>*[\"'" + b"-":
+        return at if line[at - 1 : at] in (b" ", b"\t", b"|") and b"curl" not in line[:at] else -1
+    return -1
+
+
+def _opens(event: bytes) -> bool:
+    value = event[5:].strip() if event.startswith(b"data:") else event
+    return value[:1] == b"{"
+
+
+def _is_whole(event: bytes) -> bool:
+    """Return whether a line is all of an event."""
+    value = event[5:].strip() if event.startswith(b"data:") else event.strip()
+    if value == b"[DONE]":
+        return True
+    if value[:1] != b"{" or value[-1:] != b"}":
+        return False
+    try:
+        json.loads(mark_halves("".join([chr(byte) if byte < 128 else "?" for byte in value])))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_of_curl(line: bytes) -> bool:
+    """Return whether curl writes such a line: headers, `-v`, a progress meter, a chunk's size."""
+    if line[:2] in (b"< ", b"> ", b"* ", b"} ", b"{ ") or line.startswith(b"HTTP/"):
+        return True
+    if line.rstrip() in (b"<", b">"):
+        return True
+    name, colon, _ = line.partition(b":")
+    if colon and name and all(c == 45 or 48 <= c <= 57 or 65 <= (c & 0xDF) <= 90 for c in name):
+        return b"-" in name or name.lower() in (b"date", b"server", b"connection", b"via", b"vary")
+    words = line.split()
+    if words[:2] == [b"%", b"Total"] or words[:2] == [b"Dload", b"Upload"]:
+        return True
+    if len(words) >= 11 and words[0].isdigit() and words[2].isdigit():
+        return True
+    return (
+        len(words) == 1
+        and len(words[0]) <= 8
+        and all(c in b"0123456789abcdefABCDEF" for c in words[0])
+    )
+
+
+def _why_not(text: str) -> str:
+    text = text.strip()
+    if text[:1] in ("{", "["):
+        return "this event's JSON breaks off or is damaged: " + _shown(text[-60:].encode())
+    return "this event is not JSON: " + _shown(text.encode())
+
+
+def _shown(line: bytes) -> str:
+    text = "".join([chr(c) if 32 <= c < 127 else "·" for c in line.strip()])
+    return text if len(text) <= 60 else text[:59] + "…"

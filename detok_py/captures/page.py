@@ -1,0 +1,184 @@
+"""What the worker in a page calls to read, write and make recorded streams: JSON in and out.
+
+In: the bytes of a file (inbox.py), a recording that a page made, or a text of the reader's own. Out:
+the stream, decoded row by row; or the text of a `.detok.jsonl`. Vocabularies are those that are kept
+here (answer.py). Held: the last file that was read, between two calls about it.
+
+A row comes as [seconds since the start, row, channel, line, event, broken]: rows as in answer.py, the
+place in the file, and how the text was damaged before it came here ("" if it was not).
+"""
+
+import json
+from typing import Any
+
+import detok_py
+
+from ..errors import DetokError, VocabularyError
+from ..page.answer import Answer, kept_vocabulary, named_vocabulary
+from ..page.inbox import given_bytes
+from .capture import write_capture
+from .cut import cut
+from .log import Problem
+from .read import as_json, read, summary, with_problems
+from .servers import CONTENT
+
+__all__ = ["capture_rows", "capture_text", "capture_vocabulary", "cut_rows", "encode_text"]
+
+NO_TOKENIZER = (
+    "This capture has token ids without their bytes, and its vocabulary is not here. Drop the "
+    "model's tokenizer file (tokenizer.json, GGUF, tiktoken or Tekken) on this page, or start the "
+    "bridge with --tokenizer and that file; then open the capture again."
+)
+_last: list[Any] = [None, None]
+_tokenizers: dict[str, Any] = {}
+
+
+def capture_vocabulary(given: "int | str", file: str = "") -> str:
+    """Return, as JSON, the SHA-256 of the vocabulary that a capture was made with; null if the
+    capture names none, or if it is kept here already.
+    """
+    try:
+        sha256 = _named(_read(given, file).header)
+    except DetokError:
+        return "null"  # `capture_rows` says what is wrong with it
+    return json.dumps(None if sha256 is None or kept_vocabulary(sha256) else sha256)
+
+
+def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None) -> str:
+    """Return a recorded stream, decoded again, as JSON: what `summary` says, "rows", "seconds",
+    and "deltas", those of the end.
+
+    Ids are read with the vocabulary that the capture names, else with the kept one that has
+    `sha256`. Raises CaptureError, or VocabularyError if there are ids without bytes and text, and
+    no vocabulary.
+    """
+    found = _read(given, file)
+    _last[:] = [None, None]
+    problems: list[Any] = []
+    vocabulary = kept_vocabulary(_named(found.header)) or kept_vocabulary(sha256)
+    unknown = _unknown_id(found.chunks, vocabulary)
+    if unknown is not None:
+        line, token_id = unknown
+        problems.append(
+            Problem(
+                line, f"the tokenizer has no id {token_id}, so it is not this model's: not used"
+            )
+        )
+        vocabulary = None
+    answers: dict[str, Answer] = {}
+    rows: list[Any] = []
+    for chunk in found.chunks:
+        answer = answers.get(chunk.channel)
+        if answer is None:
+            answer = answers[chunk.channel] = Answer('{"prompt":"","details":true}')
+            answer.begin(vocabulary)
+        tokens = chunk.tokens
+        known = [data is not None or (i is not None and vocabulary) for i, data in tokens]
+        broken = chunk.broken
+        if not tokens or not all(known):
+            if chunk.data is None:
+                raise VocabularyError(NO_TOKENIZER)
+            tokens = [(None, chunk.data)] if chunk.data else []
+        else:
+            broken = ""  # what was broken is the server's text, and its tokens are shown
+        for token_id, data in tokens:
+            row = answer.row(token_id, data)
+            rows.append([chunk.seconds, row, chunk.channel, chunk.line, chunk.event, broken])
+    deltas = [delta for answer in answers.values() for delta in answer.flush()]
+    differs = _first_difference(found.chunks, rows, deltas)
+    if differs is not None:
+        problems.append(Problem(differs, "here the server's text is not what its tokens say"))
+    out = summary(with_problems(found, problems))
+    out.update({"rows": rows, "deltas": deltas, "seconds": found.seconds or 0.0})
+    return as_json(out)
+
+
+def capture_text(recording: str) -> str:
+    """Return, as JSON, the text of the `.detok.jsonl` of what a page has recorded.
+
+    `recording` is JSON: {"header", "rows": [[seconds since the start, id or null, bytes in hex],
+    …], "seconds", "end": {"type": …}}.
+    """
+    made = json.loads(recording)
+    records: list[Any] = []
+    before = 0.0
+    for seconds, token_id, data in made["rows"]:
+        raw = bytes.fromhex(data)
+        records.append(
+            (max(0.0, seconds - before), "b", raw)
+            if token_id is None
+            else (max(0.0, seconds - before), "t", [(token_id, raw)])
+        )
+        before = seconds
+    if made.get("end"):
+        records.append((max(0.0, made["seconds"] - before), "j", made["end"]))
+    return json.dumps(write_capture(made["header"], records))
+
+
+def cut_rows(request: str) -> str:
+    """Return a text as an engine would stream it, as JSON: {"rows", "seconds", "end", "deltas"}.
+
+    `request` is what `cut` takes, with "sha256", the kept vocabulary of its ids, and the options of
+    `Answer`. A stop string ends the stream.
+    """
+    asked = json.loads(request)
+    vocabulary = named_vocabulary(asked["sha256"]) if asked.get("sha256") else None
+    answer = Answer(json.dumps({**asked, "prompt": "", "details": True, "vocabulary": None}))
+    pieces, end = cut(asked, vocabulary)
+    by_ids = vocabulary is not None and asked.get("cut") != "byte"
+    answer.begin(vocabulary if by_ids else None)
+    rows: list[Any] = []
+    for seconds, token_id, data in pieces:
+        rows.append([seconds, answer.row(token_id, data)])
+        if answer.stopped:
+            end = {"type": "finished", "reason": "stop"}
+            break
+    seconds = rows[-1][0] if rows else 0.0
+    return as_json({"rows": rows, "seconds": seconds, "end": end, "deltas": answer.flush()})
+
+
+def encode_text(path: str, text: str) -> str:
+    """Return, as JSON, the token ids of a text by the tokenizer in a file (Pyodide only)."""
+    if path not in _tokenizers:
+        _tokenizers[path] = detok_py.load_tokenizer(path)
+    return as_json(list(_tokenizers[path].encode(text)))
+
+
+def _read(given: "int | str", file: str) -> Any:
+    data = given_bytes(given)
+    if _last[0] != data:
+        _last[:] = [data, read(data, file)]
+    return _last[1]
+
+
+def _named(header: dict[str, Any]) -> "str | None":
+    named = header.get("vocabulary")
+    sha256 = named.get("sha256") if isinstance(named, dict) else None
+    return sha256 if isinstance(sha256, str) else None
+
+
+def _unknown_id(chunks: list[Any], vocabulary: Any) -> "tuple[int, int] | None":
+    """Return the (line, id) of the first id that the vocabulary does not have, or None."""
+    for chunk in chunks if vocabulary is not None else []:
+        for token_id, _ in chunk.tokens:
+            if token_id is not None and token_id >= len(vocabulary):
+                return chunk.line, token_id
+    return None
+
+
+def _first_difference(chunks: list[Any], rows: list[Any], deltas: list[Any]) -> "int | None":
+    """Return the line where the text that a server sent is no longer that of its tokens; None if
+    they are the same, or if one of them is not there.
+    """
+    said = [chunk for chunk in chunks if chunk.channel == CONTENT]
+    if not any(chunk.data and chunk.tokens for chunk in said):
+        return None
+    ours = "".join([text for row in rows if row[2] == CONTENT for _, text in row[1][2]])
+    ours += "".join([text for _, text in deltas])
+    at = 0
+    for chunk in said:
+        text = (chunk.data or b"").decode()
+        if ours[at : at + len(text)] != text:
+            return int(chunk.line)
+        at += len(text)
+    return None

@@ -1,0 +1,110 @@
+"""JSON of other programs, with the halves of surrogate pairs that some of them send.
+
+In: JSON texts, and strings with marked halves. Out: values, and UTF-8. Held: nothing.
+
+`"\\ud83d"` at the end of one event and `"\\ude00"` at the start of the next are one character, but
+neither is a string that Python can encode, and MicroPython refuses both. So `parse_json` puts a
+private character of plane 16 in the place of each half, and `encode_halves` joins them.
+"""
+
+import json
+from typing import Any
+
+from ..errors import CaptureError, RemoteProtocolError
+from ..protocol import wire
+
+MARK = 0x10F800  # stands for U+D800; the other 2047 surrogates follow
+
+
+def parse_json(text: str, number: int, *, halves: bool = False) -> Any:
+    """Return the value of a JSON text, with marked halves if they are allowed.
+
+    Raises CaptureError, naming line `number`.
+    """
+    if wire.depth(text) > wire.MAX_DEPTH:
+        raise CaptureError(f"line {number} is nested deeper than {wire.MAX_DEPTH}.")
+    try:
+        value = json.loads(mark_halves(text) if halves else text)
+        wire.check_plain(value)
+    except (ValueError, RemoteProtocolError, RecursionError):
+        raise CaptureError(f"line {number} is not JSON.") from None
+    return value
+
+
+def mark_halves(text: str) -> str:
+    """Return a JSON text whose escaped halves of surrogate pairs are escapes of private characters.
+
+    >>> mark_halves('["\\\\ud83d", "\\\\ud83d\\\\ude00"]')
+    '["\\\\udbfe\\\\udc3d", "\\\\ud83d\\\\ude00"]'
+    """
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    out = []
+    begin = 0
+    at = text.find("\\")
+    while at >= 0:
+        size = 2
+        code = _escape(text, at)
+        if 0xD800 <= code < 0xE000:
+            after = _escape(text, at + 6)
+            size = 6
+            if code < 0xDC00 and 0xDC00 <= after < 0xE000:
+                size = 12
+            else:
+                low = MARK + code - 0xD800 - 0x10000
+                out.append(text[begin:at])
+                out.append("\\u" + hex(0xD800 + (low >> 10))[2:])
+                out.append("\\u" + hex(0xDC00 + (low & 0x3FF))[2:])
+                begin = at + 6
+        at = text.find("\\", at + size)
+    out.append(text[begin:])
+    return "".join(out)
+
+
+def _escape(text: str, at: int) -> int:
+    """Return the code of the escape at a position, or -1 if there is none."""
+    if text[at : at + 2] != "\\u":
+        return -1
+    try:
+        return int(text[at + 2 : at + 6], 16)
+    except ValueError:
+        return -1
+
+
+class Halves:
+    """Turns strings with marked halves into UTF-8. Held: a first half at the end of a string.
+
+    >>> halves = Halves()
+    >>> halves.feed("a" + chr(MARK + 0x3D)), halves.feed(chr(MARK + 0x600) + "b")
+    ((b'a', False), (b'\\xf0\\x9f\\x98\\x80b', False))
+    >>> halves.feed(chr(MARK + 0x600)), halves.flush()
+    ((b'\\xef\\xbf\\xbd', True), (b'', False))
+    """
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def feed(self, text: str) -> tuple[bytes, bool]:
+        """Return the bytes of a string, and whether half a character was alone in it."""
+        if not self.held and (not text or ord(max(text)) < MARK):
+            return text.encode(), False
+        out = []
+        alone = False
+        for letter in text:
+            code = ord(letter) - MARK + 0xD800
+            if self.held and code >= 0xDC00:
+                out.append(chr(0x10000 + ((self.held - 0xD800) << 10) + code - 0xDC00))
+                self.held = 0
+                continue
+            if self.held or code >= 0xDC00:
+                out.append("\ufffd")
+                alone = True
+            self.held = code if 0xD800 <= code < 0xDC00 else 0
+            if code < 0xD800:
+                out.append(letter)
+        return "".join(out).encode(), alone
+
+    def flush(self) -> tuple[bytes, bool]:
+        """Return what is held as U+FFFD."""
+        held, self.held = self.held, 0
+        return ("\ufffd".encode(), True) if held else (b"", False)

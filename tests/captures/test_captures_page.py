@@ -1,0 +1,237 @@
+"""Captures, read and written as a page does it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_rig import END, NI_BEGINS, TOKENS, VOCABULARY, Line, fill, plain
+
+from detok_py.captures import page as captures
+from detok_py.decode.vocabulary import Vocabulary
+from detok_py.errors import CaptureError, VocabularyError
+from detok_py.page import answer, streams
+
+
+@pytest.fixture(autouse=True)
+def no_vocabulary_is_known_yet():
+    answer._vocabularies.clear()
+
+
+STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
+
+
+def read(data: "str | bytes", sha256: "str | None" = None) -> Any:
+    data = data.encode() if isinstance(data, str) else data
+    return json.loads(captures.capture_rows(fill(data), "a.file", sha256))
+
+
+def rows_of(data: "str | bytes", sha256: "str | None" = None) -> list[Any]:
+    return [plain(row[1]) for row in read(data, sha256)["rows"]]
+
+
+def named(text: str) -> Any:
+    return json.loads(captures.capture_vocabulary(fill(text.encode()), "a.file"))
+
+
+def test_a_recording_written_and_read_again_is_the_same_stream():
+    line = Line()
+    run = line.start()
+    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS]), (END, b""), (0xA0, b"\xa0")])
+    run.add_gap(2, b"\xf0\x9f")
+    run.finish("length")
+    line.batch()
+    made = {
+        "header": {"engine": {"name": "test"}, "vocabulary": {"sha256": VOCABULARY.sha256}},
+        "rows": [[0.25 * n, row[0], row[1]] for n, row in enumerate(line.rows)],
+        "seconds": 1.5,
+        "end": {"type": "finished", "reason": "length"},
+    }
+    text = json.loads(captures.capture_text(json.dumps(made)))
+    again = read(text)
+    assert [plain(row[1]) for row in again["rows"]] == line.rows
+    assert [row[0] for row in again["rows"]] == [0.0, 0.25, 0.5, 0.75]
+    assert (again["deltas"], again["seconds"], again["header"]["engine"]) == (
+        [["content", "\ufffd"]],
+        1.5,
+        {"name": "test"},
+    )
+
+
+def test_a_capture_names_the_vocabulary_that_it_wants():
+    text = json.loads(
+        captures.capture_text(
+            json.dumps(
+                {"header": {"vocabulary": {"sha256": VOCABULARY.sha256}}, "rows": [], "seconds": 0}
+            )
+        )
+    )
+    assert named(text) == VOCABULARY.sha256
+    streams.keep_vocabulary(fill(VOCABULARY.pack()))
+    assert named(text) is None
+
+
+def test_ids_with_their_bytes_need_no_vocabulary():
+    assert [row[2] for row in rows_of('{"detok":1}\n[0,"t",[[7,"5A=="],[8,"vaA="]]]\n')] == [
+        "",
+        "你",
+    ]
+
+
+def test_ids_without_bytes_and_vocabulary_are_refused_with_the_way_out():
+    with pytest.raises(VocabularyError, match="--tokenizer"):
+        read('{"detok":1}\n[0,"i",[7,8]]\n')
+
+
+def test_an_event_stream_and_a_har_file_are_captures_too():
+    assert (
+        "".join(
+            [
+                row[2]
+                for row in rows_of(
+                    'data: {"choices":[{"delta":{"content":"né"}}]}\n\ndata: [DONE]\n\n'
+                )
+            ]
+        )
+        == "né"
+    )
+    messages = [
+        {
+            "type": "receive",
+            "time": 1,
+            "opcode": 1,
+            "data": '{"type":"hello","protocol":"detok.v1"}',
+        },
+        {"type": "receive", "time": 1.5, "opcode": 2, "data": "AMOp"},
+    ]
+    har = json.dumps({"log": {"entries": [{"_webSocketMessages": messages}]}})
+    assert rows_of(har) == [[None, "c3a9", "é", "", "", None]]
+
+
+def test_a_file_that_is_no_capture_is_said_to_be_none():
+    for text in ("", "hello", "{}", "[1,2]", "\x00\x01"):
+        with pytest.raises(CaptureError):
+            read(text)
+        assert named(text) is None
+
+
+SMALL = Vocabulary.from_bytes([b"a", b"b", b"\xc3", b"\xa9", b"</s>"], special_ids=[4])
+
+
+def test_a_dropped_tokenizer_reads_the_ids_of_a_server():
+    body = (STREAMS / "vllm-completions.sse").read_bytes()
+    without = read(body)
+    assert [row[1][:3] for row in without["rows"]] == [
+        [None, "61", [["content", "a"]]],
+        [None, "c3a9", [["content", "é"]]],
+    ]
+    streams.keep_vocabulary(fill(SMALL.pack()))
+    found = read(body, SMALL.sha256)
+    assert [row[1][:2] for row in found["rows"]] == [[0, "61"], [2, "c3"], [3, "a9"]]
+    assert [row[1][3] for row in found["rows"]] == ["", "c3", ""]
+    assert found["problems"] == []
+
+
+def test_a_tokenizer_of_another_model_is_not_used_and_that_is_said():
+    other = Vocabulary.from_bytes([b"x", b"y"])
+    streams.keep_vocabulary(fill(other.pack()))
+    found = read((STREAMS / "vllm-completions.sse").read_bytes(), other.sha256)
+    assert "".join([plain(row[1])[2] for row in found["rows"]]) == "aé"
+    assert found["problems"] == [
+        [3, "the tokenizer has no id 2, so it is not this model's: not used"]
+    ]
+
+
+def test_text_that_is_not_what_its_tokens_say_is_found():
+    body = """data: {"choices":[{"delta":{"content":"a\\ufffd"},"logprobs":{"content":[
+data: {"token":"a","bytes":[97]},{"token":"x","bytes":[195]}]}}]}
+
+data: {"choices":[{"delta":{"content":"!"},"logprobs":{"content":[{"token":"y","bytes":[169]}]}}]}
+
+"""
+    found = read(body)
+    assert "".join([plain(row[1])[2] for row in found["rows"]]) == "aé"
+    assert found["problems"] == [[1, "here the server's text is not what its tokens say"]]
+    assert [row[5] for row in found["rows"]] == ["", "", ""]
+
+
+def test_a_row_has_its_channel_its_place_and_its_damage():
+    rows = read((STREAMS / "deepseek-chat-reasoning.sse").read_bytes())["rows"]
+    assert [row[2] for row in rows] == ["reasoning", "reasoning", "content", "content"]
+    rows = read((STREAMS / "report-decode-each-token.sse").read_bytes())["rows"]
+    assert [row[3:] for row in rows] == [
+        [1, 1, ""],
+        [3, 2, "the text arrived with U+FFFD in it"],
+        [5, 3, "the text arrived with U+FFFD in it"],
+        [7, 4, ""],
+    ]
+
+
+def test_half_a_character_of_one_channel_waits_while_another_speaks():
+    token = '{"choices":[{"delta":{"%s":""},"logprobs":{"content":[{"token":"","bytes":[%d]}]}}]}'
+    lines = [
+        '{"choices":[{"delta":{"reasoning_content":"r"},"logprobs":null}]}',
+        token.replace('"%s":""', '"content":"c"') % 0xC3,
+        '{"choices":[{"delta":{"reasoning_content":"s"},"logprobs":null}]}',
+        token.replace('"%s":""', '"content":"d"') % 0xA9,
+    ]
+    rows = read("\n".join(lines))["rows"]
+    assert [plain(row[1])[2] for row in rows] == ["r", "", "s", "é"]
+
+
+def cut_text(**asked: Any) -> Any:
+    return json.loads(captures.cut_rows(json.dumps({"text": "né", "cut": "byte", **asked})))
+
+
+def test_a_text_is_cut_into_bytes_at_a_pace():
+    cut = cut_text(pace=4)
+    assert [row[0] for row in cut["rows"]] == [0.0, 0.25, 0.5]
+    assert [plain(row[1])[2] for row in cut["rows"]] == ["n", "", "é"]
+    assert (cut["end"], cut["seconds"]) == ({"type": "finished", "reason": "eos"}, 0.5)
+
+
+def test_a_text_is_cut_into_the_tokens_of_a_kept_vocabulary():
+    streams.keep_vocabulary(fill(VOCABULARY.pack()))
+    own = {"text": "你好!", "cut": "token", "sha256": VOCABULARY.sha256}
+    assert [row[1][0] for row in cut_text(**own)["rows"]] == [257, 259]
+    parts = list("你".encode())
+    assert [row[1][0] for row in cut_text(**own, ids=[*parts, 259])["rows"]] == [*parts, 259]
+
+
+def test_a_stop_string_ends_a_text_and_is_not_shown():
+    cut = cut_text(text="one STOP two", stop=["STOP"])
+    assert "".join([plain(row[1])[2] for row in cut["rows"]]) == "one "
+    assert cut["end"] == {"type": "finished", "reason": "stop"}
+
+
+@pytest.mark.parametrize(
+    ("faults", "shown", "end"),
+    [
+        ({"end": 2}, "n\ufffd", {"type": "finished", "reason": "stop"}),
+        ({"crash": 1}, "n", {"type": "error", "code": "engine_crashed"}),
+        ({"invalid": 1}, "\ufffdn\ufffd\ufffd\ufffd\ufffd", {"type": "finished", "reason": "eos"}),
+    ],
+    ids=lambda value: next(iter(value), "") if isinstance(value, dict) else None,
+)
+def test_faults_are_those_of_the_scripted_engine(faults, shown, end):
+    cut = cut_text(faults=faults)
+    text = "".join([plain(row[1])[2] for row in cut["rows"]])
+    assert text + "".join([text for _, text in cut["deltas"]]) == shown
+    assert {name: cut["end"][name] for name in end} == end
+
+
+def test_a_stall_makes_what_follows_late():
+    assert [row[0] for row in cut_text(pace=2, faults={"stall": [1, 3]})["rows"]] == [0.0, 3.5, 4.0]
+
+
+def test_modules_that_come_on_demand_bring_their_functions(monkeypatch, tmp_path):
+    import build_on_demand
+
+    monkeypatch.setattr(streams.detok_py, "__path__", str(tmp_path))
+    for name in captures.__all__:
+        monkeypatch.setattr(streams, name, None, raising=False)
+    assert streams.extend(fill(build_on_demand.bundle())) == "null"
+    assert sorted(path.name for path in (tmp_path / "captures").iterdir()) == sorted(
+        path.name for path in Path(captures.__file__).parent.glob("*.py")
+    )
+    assert streams.capture_rows is captures.capture_rows

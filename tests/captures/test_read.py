@@ -1,0 +1,240 @@
+"""Streams of every kind of server are read from files, with the line of what is broken or unreadable.
+
+The files are in tests/fixtures/streams/; each was written for these tests.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detok_py.captures.log import read_log
+from detok_py.captures.parse import Halves, mark_halves
+from detok_py.captures.read import HALF, INVALID, REPLACED, read
+from detok_py.captures.servers import Server
+from detok_py.errors import CaptureError
+
+STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
+
+
+def opened(name):
+    return read((STREAMS / name).read_bytes(), name)
+
+
+def text_of(found, channel="content"):
+    chunks = [chunk for chunk in found.chunks if chunk.channel == channel]
+    return b"".join([chunk.data for chunk in chunks if chunk.data is not None]).decode()
+
+
+def tokens_of(found):
+    return [token for chunk in found.chunks for token in chunk.tokens]
+
+
+# file: how it is named, its fidelity, its text in each channel, and how it ended
+FILES = {
+    "openai-completions.sse": ("OpenAI-compatible server, completions", "bytes", {"content": "Hi 🚀"}, "stop"),
+    "openai-chat.sse": ("OpenAI, chat completions", "text", {"content": "你好, née 👩‍🚀!"}, "stop"),
+    "openai-chat-logprobs.sse": ("OpenAI, chat completions", "bytes", {"content": "你好🚀"}, "stop"),
+    "openai-chat-tools.sse": ("OpenAI, chat completions", "text", {"tool_call": 'weather{"city":"Zürich"}'}, "tool_calls"),
+    "openai-answer.json": ("OpenAI-compatible server, chat completions", "text", {"content": "All at once 🚀"}, "stop"),
+    "openai-responses.sse": ("OpenAI, responses", "text", {"reasoning": "Thinking.", "content": "你好 🚀", "tool_call": '{"a":1}'}, "completed"),
+    "deepseek-chat-reasoning.sse": ("OpenAI-compatible server, chat completions", "text", {"reasoning": "Hmm, 你好?", "content": "Yes 🚀"}, "stop"),
+    "anthropic-messages.sse": ("Anthropic, messages", "text", {"reasoning": "Let me see.", "content": "Grüezi 👋", "tool_call": 'weather{"city":"Uri"}'}, "tool_use"),
+    "gemini.sse": ("Gemini", "text", {"reasoning": "I think.", "content": "ไทย 🇹🇭", "tool_call": 'f{"x": 1}'}, "STOP"),
+    "gemini-array.json": ("Gemini", "text", {"reasoning": "I think.", "content": "ไทย 🇹🇭", "tool_call": 'f{"x": 1}'}, "STOP"),
+    "ollama-chat.ndjson": ("Ollama, chat", "text", {"reasoning": "Hm.", "content": "こんにちは", "tool_call": 'f{"x": "é"}'}, "stop"),
+    "ollama-generate.ndjson": ("Ollama, generate", "text", {"content": "café"}, "length"),
+    "llama-server.sse": ("llama-server, completion", "ids", {"content": "Hi🚀"}, "eos"),
+    "llama-server-old.sse": ("llama-server before 2025, completion", "text", {"content": "Hi 🚀"}, "eos"),
+    "llama-server-chat.sse": ("llama-server, chat completions", "text", {"reasoning": "Hm", "content": "你好"}, "length"),
+    "vllm-completions.sse": ("vLLM, completions", "ids", {"content": "aé"}, "stop"),
+    "tgi.sse": ("text-generation-inference, generate", "ids", {"content": "abé"}, "eos_token"),
+    "sglang-generate.sse": ("SGLang, generate", "ids", {"content": "abé"}, "length"),
+    "sglang-text.sse": ("SGLang, generate", "text", {"content": "我们 🚀"}, None),
+    "ai-sdk.sse": ("AI SDK, UI messages", "text", {"reasoning": "Hm", "content": "नमस्ते"}, None),
+    "curl-verbose.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "你好"}, None),
+    "terminal.log": ("OpenAI-compatible server, chat completions", "text", {"content": "Hello wrapped 你好 end"}, None),
+    "chat.har": ("OpenAI-compatible server, chat completions", "text", {"content": "你好"}, None),
+    "powershell.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "é🚀ok"}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_stream_of_a_server_is_read_and_named(name):
+    server, fidelity, texts, finish = FILES[name]
+    found = opened(name)
+    assert found.header["source"]["server"] == server
+    assert found.header["engine"]["fidelity"] == fidelity
+    assert {chunk.channel for chunk in found.chunks} == set(texts)
+    assert {channel: text_of(found, channel) for channel in texts} == texts
+    assert (found.end or {}).get("reason") == finish
+    assert [chunk.broken for chunk in found.chunks if chunk.broken] == []
+
+
+def test_every_sample_is_tested():
+    tested = (Path(__file__).parent / "test_read.py").read_text("utf-8")
+    assert [path.name for path in STREAMS.iterdir() if path.name not in tested] == []
+
+
+def test_the_bytes_of_log_probabilities_are_the_tokens():
+    expected = "你好🚀".encode()
+    tokens = tokens_of(opened("openai-chat-logprobs.sse"))
+    assert [data for _, data in tokens] == [b"\xe4\xbd", b"\xa0", "好".encode(), b"\xf0\x9f", b"\x9a\x80"]  # fmt: skip
+    assert b"".join([data for _, data in tokens]) == expected
+    assert tokens_of(opened("openai-completions.sse"))[2:] == [
+        (None, b"\xf0\x9f"),
+        (None, b"\x9a\x80"),
+    ]
+    assert tokens_of(opened("llama-server.sse"))[1:] == [
+        (11410, b"\xf0\x9f"),
+        (248, b"\x9a"),
+        (222, b"\x80"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["vllm-completions.sse", "sglang-generate.sse", "tgi.sse"])
+def test_the_ids_of_a_server_are_the_tokens(name):
+    ids = [token_id for token_id, _ in tokens_of(opened(name))]
+    assert ids == {"vllm-completions.sse": [0, 2, 3], "tgi.sse": [0, 1, 2, 3, 4]}.get(
+        name, [0, 1, 2, 3]
+    )
+
+
+def test_token_names_with_ids_are_ids():
+    event = {"choices": [{"text": "a", "logprobs": {"tokens": ["token_id:7", "token_id:9"]}}]}
+    assert Server().read(event)[0].tokens == [(7, None), (9, None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("report-decode-each-token.sse", [(3, 2, REPLACED), (5, 3, REPLACED)]),
+        ("report-broken-utf8.sse", [(1, 1, INVALID), (3, 2, INVALID)]),
+        ("report-surrogate-halves.sse", [(5, 3, HALF)]),
+        ("faults.detok.jsonl", [(3, 2, REPLACED)]),
+    ],
+)
+def test_damage_that_arrived_keeps_its_line_its_event_and_its_cause(name, broken):
+    found = opened(name)
+    assert [(c.line, c.event, c.broken) for c in found.chunks if c.broken] == broken
+
+
+def test_halves_of_a_character_in_two_deltas_are_one_character():
+    assert text_of(opened("report-surrogate-halves.sse")) == "Hi 😀 and \ufffd!"
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("curl-verbose.txt", [(1, "no event: $ curl"), (16, "no event: user@host")]),
+        ("terminal.log", [(1, "no event: docker"), (2, "no event: loading"), (9, "no event: ^C")]),
+        ("torn.sse", [(3, "this event's JSON breaks off")]),
+        ("chat.har", [(0, "entry 3 (http://x/v1/chat/completions) has a stream too")]),
+    ],
+)
+def test_what_cannot_be_read_is_said_by_line_and_reason(name, lines):
+    problems = opened(name).problems
+    assert [(problem.line, problem.reason[: len(lines[n][1])]) for n, problem in enumerate(problems)] == lines  # fmt: skip
+
+
+def test_lines_of_a_terminal_are_where_they_were():
+    chunks = opened("terminal.log").chunks
+    assert [(chunk.line, chunk.event) for chunk in chunks] == [(3, 1), (4, 2), (7, 3)]
+
+
+def test_the_error_of_a_server_is_the_end():
+    found = opened("server-error.sse")
+    assert (text_of(found), found.end) == ("Half", {"type": "error", "message": "out of memory"})
+
+
+def test_a_socket_in_a_har_file_has_its_times_and_no_prompt():
+    found = opened("detok-socket.har")
+    assert [round(chunk.seconds, 3) for chunk in found.chunks] == [0.4, 0.65]
+    assert (round(found.seconds, 3), found.end) == (0.9, {"type": "finished", "reason": "eos"})
+    assert (found.header["engine"], found.header["source"]["format"]) == (
+        {"name": "test"},
+        "HAR, detok.v1 socket",
+    )
+    assert "secret" not in repr(found)
+
+
+def test_a_socket_with_events_of_another_protocol_is_read():
+    messages = [
+        {"type": "receive", "time": 3 + n, "opcode": 1, "data": json.dumps({"response": text})}
+        for n, text in enumerate(["a", "é"])
+    ]
+    har = json.dumps({"log": {"entries": [{"_webSocketMessages": messages}]}})
+    found = read(har.encode(), "x.har")
+    assert (text_of(found), found.seconds) == ("aé", 1.0)
+
+
+def test_text_that_a_server_repeats_is_read_once_and_what_it_takes_back_stays():
+    server = Server()
+    said = [
+        server.read({"text": text, "meta_info": {}})[0].text for text in ("A 世\ufffd", "A 世界")
+    ]
+    assert said == ["A 世\ufffd", "界"]
+
+
+def test_only_the_first_choice_is_read():
+    body = b"".join(
+        [
+            b'data: {"choices":[{"index":%d,"delta":{"content":"%d"}}]}\n\n' % (n, n)
+            for n in (0, 1, 0)
+        ]
+    )
+    found = read(body)
+    assert text_of(found) == "00"
+    assert found.problems == [(3, "choice 1 is left out: only choice 0 is read")]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in STREAMS.iterdir() if path.suffix in (".sse", ".ndjson"))
+)
+def test_any_line_end_and_any_log_around_it_give_the_same_text(name):
+    data = (STREAMS / name).read_bytes()
+    texts = [chunk[1:4] for chunk in read(data).chunks]
+    crlf = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+    assert [chunk[1:4] for chunk in read(b"\xef\xbb\xbf" + crlf).chunks] == texts
+    if b"event:" not in data and b"\r" not in data:
+        logged = b"".join([b"srv | " + line + b"\n" for line in data.split(b"\n") if line])
+        assert [chunk[1:4] for chunk in read(logged).chunks] == texts
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"hello", b"{}", b"[]", b"\x00\x01", b"data: {}\n\n", b'{"log":{}}', b'{"log":{"entries":[]}}', b"<html>",
+     b'data: {"choices":[7]}\n\n', b'{"a":' * 2000, b"[" * 5000],
+)  # fmt: skip
+def test_a_file_without_a_stream_is_refused_in_one_sentence(data):
+    with pytest.raises(CaptureError) as caught:
+        read(data, "x")
+    assert str(caught.value)[-1:] == "." or "line" in str(caught.value)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_else(data):
+    for one in (data, b"data: " + data + b"\n\n", b'{"' + data):
+        try:
+            read(one)
+        except CaptureError:
+            pass
+        read_log(one)
+
+
+@given(
+    st.lists(st.sampled_from(["a", "é", "😀", "\ud83d", "\ude00", "\\", '"', "\ufffd"])), st.data()
+)
+def test_halves_of_pairs_are_joined_however_a_text_is_cut(letters, data):
+    text = "".join(letters)
+    units = text.encode("utf-16-le", "surrogatepass")
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(units) // 2))))
+    halves = Halves()
+    out = b""
+    for begin, end in zip([0, *cuts], [*cuts, len(units) // 2], strict=True):
+        piece = units[2 * begin : 2 * end].decode("utf-16-le", "surrogatepass")
+        out += halves.feed(json.loads(mark_halves(json.dumps(piece))))[0]
+    out += halves.flush()[0]
+    assert out.decode() == units.decode("utf-16-le", "replace")
