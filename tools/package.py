@@ -37,6 +37,7 @@ SERVED = {
     "/runtime/pyodide.asm.wasm": ".build/static/pyodide.asm.wasm",
     "/runtime/micropython.wasm": ".build/static/micropython.wasm",
     "/runtime/detok_micropython.bin": ".build/static/detok_micropython.bin",
+    "/runtime/detok_captures.bin": ".build/static/detok_captures.bin",
     "/examples/": "web/examples/index.html",
     "/examples/chat/": "web/examples/chat/index.html",
     "/examples/built/react.js": ".build/examples/react.js",

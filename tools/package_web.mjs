@@ -19,6 +19,7 @@ const RUNTIME = [
   "micropython.mjs",
   "micropython.wasm",
   "detok_micropython.bin",
+  "detok_captures.bin",
   "pyodide.mjs",
   "pyodide.asm.mjs",
   "pyodide.asm.wasm",

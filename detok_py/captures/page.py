@@ -123,7 +123,9 @@ def cut_rows(request: str) -> str:
     """
     asked = json.loads(request)
     vocabulary = named_vocabulary(asked["sha256"]) if asked.get("sha256") else None
-    answer = Answer(json.dumps({**asked, "prompt": "", "details": True, "vocabulary": None}))
+    options = dict(asked)
+    options.update({"prompt": "", "details": True, "vocabulary": None})
+    answer = Answer(json.dumps(options))
     pieces, end = cut(asked, vocabulary)
     by_ids = vocabulary is not None and asked.get("cut") != "byte"
     answer.begin(vocabulary if by_ids else None)

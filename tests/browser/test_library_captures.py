@@ -1,11 +1,13 @@
 """Captures in a page: read, decoded again and written, in both runtimes."""
 
 import json
+from pathlib import Path
 
 import pytest
 from bridge_rig import VOCABULARY
 
 from detok_py.captures.capture import read_capture, write_capture
+from detok_py.decode.vocabulary import Vocabulary
 
 TEXT = "naïve 你好 👩‍🚀"
 
@@ -36,8 +38,9 @@ def test_a_recording_that_is_written_and_read_again_is_the_same_stream(library, 
     assert capture.header["vocabulary"]["sha256"] == VOCABULARY.sha256
     assert capture.records[-1].value == {"type": "finished", "reason": "eos"}
     again = seen["read"]
-    without = [{**row, "seconds": None} for row in seen["rows"]]
-    assert [{**row, "seconds": None} for row in again["rows"]] == without
+    places = {"seconds", "channel", "line", "event", "broken"}
+    read = [{name: row[name] for name in row if name not in places} for row in again["rows"]]
+    assert read == [{name: row[name] for name in row if name != "seconds"} for row in seen["rows"]]
     assert [row["seconds"] for row in again["rows"]] == pytest.approx(
         [row["seconds"] for row in seen["rows"]], abs=1e-4
     )
@@ -87,3 +90,42 @@ def test_an_event_stream_and_a_har_file_are_captures_too(library):
 def test_a_file_that_is_no_capture_is_an_error_of_one_sentence(library, text):
     said = library.evaluate(READ, [text, {}])
     assert said.startswith("DetokError: ") and "\n" not in said
+
+
+STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
+
+READ_FILE = """async ([name, bytes, runtime, tokens]) => {
+  const { readCapture } = await import("/src/capture.js");
+  const vocabulary = tokens && (await lib.loadVocabulary(new Blob([new Uint8Array(tokens)]), { runtime, cache: false }));
+  const { header, rows, problems, end } = await readCapture(new File([new Uint8Array(bytes)], name), { runtime, vocabulary });
+  const { server, file } = header.source;
+  const plain = rows.map(({ id, text, channel, line, event, broken }) => [id, text, channel, line, event, broken !== ""]);
+  return { server, file, rows: plain, problems: problems.map(({ line }) => line), end };
+}"""
+
+
+@pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
+def test_reports_as_people_have_them_are_read_in_both_runtimes(library, runtime):
+    def read(name, tokens=None):
+        data = list((STREAMS / name).read_bytes())
+        return library.evaluate(READ_FILE, [name, data, runtime, tokens and list(tokens)])
+
+    halves = read("report-surrogate-halves.sse")
+    assert halves["rows"] == [
+        [None, "Hi ", "content", 1, 1, False],
+        [None, "😀 and ", "content", 3, 2, False],
+        [None, "\ufffd!", "content", 5, 3, True],
+    ]
+    log = read("terminal.log")
+    assert [row[3] for row in log["rows"]] == [3, 4, 7]
+    assert log["problems"] == [1, 2, 9]
+    messages = read("anthropic-messages.sse")
+    assert [row[2] for row in messages["rows"]] == ["reasoning", "content", "content", "tool_call", "tool_call"]  # fmt: skip
+    assert (messages["server"], messages["file"], messages["end"]["reason"]) == (
+        "Anthropic, messages",
+        "anthropic-messages.sse",
+        "tool_use",
+    )
+    pieces = Vocabulary.from_bytes([b"a", b"b", b"\xc3", b"\xa9", b"</s>"], special_ids=[4]).pack()
+    ids = read("vllm-completions.sse", pieces)
+    assert [row[:2] for row in ids["rows"]] == [[0, "a"], [2, ""], [3, "é"]]

@@ -1,67 +1,115 @@
 /**
  * Recorded streams: read, decoded again, and written.
  *
- * In: a `.detok.jsonl`, a HAR file with a detok.v1 socket, the body of server-sent events; or what a
- * page has recorded. Out: a row for each token; or the text of a `.detok.jsonl`. Both are made in
- * Python (detok_py/page/captures.py).
+ * In: a `.detok.jsonl`, a HAR file, the body of a stream as any common server sends it, what curl
+ * printed, or a log with such lines; or what a page has recorded. Out: a row for each token; or the
+ * text of a `.detok.jsonl`. Both are made in Python (detok_py/captures), which is loaded for it.
  */
 
 import { base, decoderWorker } from "./decoder.js";
+import { loadCaptures } from "./on-demand.js";
 import { rowOf } from "./rows.js";
 import { loadVocabulary } from "./vocabulary.js";
 
 /**
- * @typedef {import("./rows.js").TokenRow & {seconds: number}} RecordedRow  `seconds` since the start.
+ * @typedef {object} Place  Where a row comes from.
+ * @property {number} seconds  Since the start; 0 if the file has no times.
+ * @property {"content" | "reasoning" | "tool_call"} channel
+ * @property {number} line   In the file; in a HAR file, in the body of the response.
+ * @property {number} event  Which event of the stream, from 1.
+ * @property {string} broken  How the text was damaged before it came here; "" if it was not.
+ *
+ * @typedef {import("./rows.js").TokenRow & Place} RecordedRow
  *
  * @typedef {object} Capture
- * @property {Record<string, any>} header
+ * @property {Record<string, any>} header  `engine` and `source` say where the stream comes from.
  * @property {RecordedRow[]} rows
  * @property {number} seconds  How long the stream took.
+ * @property {boolean} timed   Whether the file has times.
  * @property {string} text     What was held, and became text at the end.
+ * @property {{type: string, [name: string]: any} | null} end  How it ended, as the file says.
+ * @property {{line: number, reason: string}[]} problems  What could not be read; line 0 is none.
+ * @property {number} leftOut  How many more problems there are.
+ *
+ * @typedef {object} ReadOptions
+ * @property {string | URL} [vocabularies]  The folder of a bridge's vocabularies. Default "/vocabulary/".
+ * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  For ids of a file that names none.
  */
 
 /**
  * Read a recorded stream and decode it again. Rejects with a DetokError that says what is wrong.
- * @param {string | Blob} source
- * @param {import("./decoder.js").RuntimeOptions & {vocabularies?: string | URL}} [options]
- *   `vocabularies` is the folder of a bridge's vocabularies. Default "/vocabulary/".
+ * @param {string | Blob | ArrayBuffer | Uint8Array} source
+ * @param {import("./decoder.js").RuntimeOptions & ReadOptions} [options]
  * @returns {Promise<Capture>}
  */
-export async function readCapture(source, { vocabularies = "/vocabulary/", ...options } = {}) {
-  const text = typeof source === "string" ? source : await source.text();
-  const worker = decoderWorker(options);
-  const sha256 = await worker.ask("capture_vocabulary", text);
+export async function readCapture(source, options = {}) {
+  const { vocabularies = "/vocabulary/", vocabulary, ...runtime } = options;
+  const bytes = await bytesOf(source);
+  const name = source instanceof Blob && "name" in source ? String(source.name) : "";
+  const worker = decoderWorker(runtime);
+  await Promise.all([loadCaptures(worker, runtime.runtimeUrl), worker.keep(vocabulary)]);
+  const sha256 = await worker.ask("capture_vocabulary", bytes, name);
   if (sha256) {
     const url = new URL(`${encodeURIComponent(sha256)}.detok`, new URL(vocabularies, base()));
     // Without it the tokens' own bytes will do, where the capture has them.
-    await loadVocabulary(url, { ...options, sha256, cache: false }).catch(() => {});
+    await loadVocabulary(url, { ...runtime, sha256, cache: false }).catch(() => {});
   }
-  const { header, rows, seconds, deltas } = await worker.ask("capture_rows", text);
+  const { header, rows, seconds, deltas, timed, end, problems, leftOut } = await worker.ask(
+    "capture_rows",
+    bytes,
+    name,
+    vocabulary?.sha256 ?? "",
+  );
   return {
     header,
-    rows: rows.map((/** @type {[number, import("./rows.js").CrossedRow]} */ [at, row]) => ({
-      seconds: at,
-      ...rowOf(row),
-    })),
+    rows: rows.map(placedRow),
     seconds,
-    text: deltas.map((/** @type {[string, string]} */ [, part]) => part).join(""),
+    timed,
+    text: textOf(deltas),
+    end,
+    problems: problems.map((/** @type {[number, string]} */ [line, reason]) => ({ line, reason })),
+    leftOut,
   };
 }
+
+/** @param {string | Blob | ArrayBuffer | Uint8Array} source */
+async function bytesOf(source) {
+  if (typeof source === "string") return new TextEncoder().encode(source);
+  if (source instanceof Blob) return new Uint8Array(await source.arrayBuffer());
+  return source instanceof Uint8Array ? source : new Uint8Array(source);
+}
+
+/**
+ * @param {[number, import("./rows.js").CrossedRow, Place["channel"], number, number, string]} crossed
+ * @returns {RecordedRow}
+ */
+const placedRow = ([seconds, row, channel, line, event, broken]) => ({
+  ...rowOf(row),
+  seconds,
+  channel,
+  line,
+  event,
+  broken,
+});
+
+/** @param {[string, string][]} deltas */
+const textOf = (deltas) => deltas.map(([, part]) => part).join("");
 
 /**
  * Write a recorded stream as a `.detok.jsonl`. Prompts are left out.
  * @param {object} recording
  * @param {Record<string, unknown>} recording.header  `engine`, `vocabulary`…
- * @param {Pick<RecordedRow, "seconds" | "id" | "bytes">[]} recording.rows
+ * @param {(Pick<RecordedRow, "id" | "bytes"> & {seconds: number})[]} recording.rows
  * @param {number} recording.seconds
  * @param {object} [recording.end]  How it ended: `{type: "finished", reason}`…
  * @param {import("./decoder.js").RuntimeOptions} [options]
  * @returns {Promise<string>}
  */
-export async function writeCapture({ header, rows, seconds, end }, options) {
+export async function writeCapture({ header, rows, seconds, end }, options = {}) {
   const crossed = rows.map(({ seconds, id, bytes }) => [seconds, id, toHex(bytes)]);
-  const recording = JSON.stringify({ header, rows: crossed, seconds, end });
-  return decoderWorker(options).ask("capture_text", recording);
+  const worker = decoderWorker(options);
+  await loadCaptures(worker, options.runtimeUrl);
+  return worker.ask("capture_text", JSON.stringify({ header, rows: crossed, seconds, end }));
 }
 
 /** @param {Uint8Array} bytes */

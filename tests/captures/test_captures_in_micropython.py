@@ -1,0 +1,50 @@
+"""Files are read in MicroPython as in CPython: the modules that a page loads, as they are shipped."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import build_on_demand
+import pytest
+from page_rig import fill
+
+from detok_py.captures import page
+from detok_py.errors import CaptureError
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNTIME = ROOT / ".build" / "runtime"
+FILES = sorted((ROOT / "tests" / "fixtures" / "streams").iterdir())
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (RUNTIME / build_on_demand.NAME).exists() or shutil.which("node") is None,
+        reason="the runtime is not built (python tools/setup.py test)",
+    ),
+]
+
+
+def test_the_modules_that_are_served_are_those_that_these_sources_give():
+    served = (RUNTIME / build_on_demand.NAME).read_bytes()
+    assert served == build_on_demand.bundle(), "run python tools/setup.py test"
+
+
+def test_every_sample_is_read_in_micropython_as_in_cpython(tmp_path):
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"hello")
+    files = [*FILES, bad]
+    done = subprocess.run(
+        ["node", str(ROOT / "tests" / "micropython" / "captures.mjs"), *map(str, files)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    for file, said in zip(files, json.loads(done.stdout), strict=True):
+        try:
+            expected = json.loads(page.capture_rows(fill(file.read_bytes()), file.name))
+        except CaptureError as error:
+            assert str(error) in said
+        else:
+            assert said == expected, file.name
