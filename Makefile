@@ -18,10 +18,11 @@ ifneq ($(filter C POSIX,$(LC_ALL)),)
 export LC_ALL := C.UTF-8
 endif
 
-.PHONY: help demo test test-all check soak bench peers real-uis real-engines package fresh format lock clean
+.PHONY: help demo site test test-all check soak bench peers real-uis real-engines package fresh format lock clean
 
 help:
 	@echo "make demo      serves the page on http://127.0.0.1:$(PORT)/   (PORT=…, ENGINE=http://127.0.0.1:8080)"
+	@echo "make site      builds the page as a static site that needs no bridge, in .build/site/"
 	@echo "make test      touches every part: lint, types, CPython, Pyodide, MicroPython, Chromium, Firefox"
 	@echo "make test-all  runs the rest of the tests"
 	@echo "make check     lint, types and the quick unit tests: the loop while writing"
@@ -45,6 +46,10 @@ endef
 demo:
 	$(call setup,demo)
 	@exec $(VENV) -m detok_py serve --port "$(PORT)" $(if $(ENGINE),--engine "$(ENGINE)")
+
+site:
+	$(call setup,site)
+	@exec $(VENV) tools/build_site.py
 
 test:
 	$(call setup,test)

@@ -25,7 +25,7 @@ def commands(name):
 
 
 def test_there_are_workflows_for_testing_and_for_publishing():
-    assert set(WORKFLOWS) == {"test", "publish"}
+    assert set(WORKFLOWS) == {"test", "publish", "site"}
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,23 @@ def test_permissions_are_minimal():
         "publish.pypi": {"id-token": "write"},
         "publish.npm": {"id-token": "write"},
     }
+
+
+def test_the_site_is_published_by_a_job_that_only_uploads_it():
+    assert WORKFLOWS["site"]["permissions"] == {}
+    assert JOBS["site.build"]["permissions"] == {"contents": "read"}
+    assert commands("site.build") == ["make site"]
+    publish = JOBS["site.publish"]
+    assert (publish["needs"], publish["environment"]) == ("build", "github-pages")
+    assert publish["permissions"] == {"pages": "write", "id-token": "write"}
+    assert [step["uses"].split("@")[0] for step in publish["steps"]] == ["actions/deploy-pages"]
+    # What is uploaded is what the build has made.
+    (upload,) = [
+        step
+        for job, step in STEPS
+        if job == "site.build" and "pages-artifact" in step.get("uses", "")
+    ]
+    assert upload["with"]["path"] == ".build/site"
 
 
 def test_jobs_that_publish_run_no_code_of_the_repository():

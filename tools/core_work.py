@@ -46,6 +46,7 @@ with open("tokenizer.json", "w") as file:
     json.dump(tokenizer, file)
 loaded_tokenizer = detok_py.load_tokenizer("tokenizer.json")
 assert loaded_tokenizer.decode(loaded_tokenizer.encode("abab")) == "abab"
+assert loaded_tokenizer.encode("aé") == [0]  # letters beyond ASCII need encodings of their own
 
 try:
     detok_py.Detokenizer(vocabulary).push(10**6)

@@ -114,6 +114,7 @@ STEPS = {
 ARTEFACTS = [["runtime", "wheel", "captures", "micropython", "examples"], ["core"]]
 TARGETS = {
     "demo": [["serve", "npm"], ["engine", "mpy", "micropip"], *ARTEFACTS],
+    "site": [["npm"], ["mpy", "micropip"], *ARTEFACTS],
     "check": [["dev", "npm"], ["engine", "mpy", "micropip", "project"], *ARTEFACTS],
     "test": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "site"], *ARTEFACTS],
     "test-all": [

@@ -49,7 +49,7 @@ def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None
     and "deltas", those of the end.
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
-    `sha256`. Raises CaptureError, or VocabularyError if there are ids without bytes and text, and
+    `sha256`. The header's stop strings are used. Raises CaptureError, or VocabularyError if there are ids without bytes and text, and
     no vocabulary.
     """
     found = _read(given, file)
@@ -65,12 +65,15 @@ def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None
             )
         )
         vocabulary = None
+    stop = found.header.get("stop")
+    stop = [one for one in stop if isinstance(one, str)] if isinstance(stop, list) else []
+    options = json.dumps({"prompt": "", "details": True, "stop": stop})
     answers: dict[str, Answer] = {}
     rows: list[Any] = []
     for chunk in found.chunks:
         answer = answers.get(chunk.channel)
         if answer is None:
-            answer = answers[chunk.channel] = Answer('{"prompt":"","details":true}')
+            answer = answers[chunk.channel] = Answer(options)
             answer.begin(vocabulary)
         tokens = chunk.tokens
         known = [data is not None or (i is not None and vocabulary) for i, data in tokens]

@@ -15,7 +15,7 @@ from detok_py.page import answer, streams
 
 @pytest.fixture(autouse=True)
 def no_vocabulary_is_known_yet():
-    answer._vocabularies.clear()
+    answer.kept_vocabularies.clear()
 
 
 STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"

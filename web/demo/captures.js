@@ -1,12 +1,17 @@
 /**
- * Captures: a stream saved to a file, and a file opened as a stream. The library reads and writes the formats
- * (`.detok.jsonl`, HAR, server-sent events); here are the buttons, the drop and the download.
+ * Captures: a stream saved to a file, and a file opened as a stream. The library reads and writes the formats;
+ * here are the buttons, the drop and the download.
  */
 
 import { readCapture, writeCapture } from "../src/capture.js";
 import { button, element } from "./dom.js";
+import { describeImport } from "./imports.js";
 import { Recording } from "./recording.js";
 import { runtimeOptions } from "./runtime.js";
+import { droppedVocabulary } from "./tokenizer.js";
+
+/** How far apart the tokens of a file without times are played. */
+const UNTIMED_MS = 1000 / 30;
 
 const openButton = button("import");
 const saveButton = button("export");
@@ -43,11 +48,18 @@ export function allowCaptures({ open, save }) {
  * @param {File} file
  */
 export async function openCapture(file) {
-  const { header, rows, seconds, text } = await readCapture(file, runtimeOptions());
+  const capture = await readCapture(file, {
+    ...runtimeOptions(),
+    vocabulary: await droppedVocabulary(),
+  });
+  const { header, rows, text, end, timed } = capture;
   const recording = new Recording(0);
-  for (const row of rows) recording.add(row, row.seconds * 1000);
+  // A body has no times: it is played at a pace at which it can be read.
+  rows.forEach((row, n) => recording.add(row, timed ? row.seconds * 1000 : n * UNTIMED_MS));
+  const seconds = timed ? capture.seconds : (rows.length * UNTIMED_MS) / 1000;
   recording.end(text, seconds * 1000);
-  return { header, recording, tokens: rows.length, seconds };
+  const said = describeImport(capture);
+  return { header, recording, tokens: rows.length, seconds, end: end ?? undefined, said };
 }
 
 /**

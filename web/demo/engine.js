@@ -1,6 +1,7 @@
 /** The engine line in the head of the page: its name, its device and how exact its data is, as the bridge reports them. */
 
 import { element } from "./dom.js";
+import { isSite } from "./site.js";
 
 /** @typedef {{name?: string, model?: string | null, device?: string | null, fidelity?: string}} Engine */
 
@@ -13,6 +14,7 @@ const FIDELITIES = { ids: "token ids, exact", bytes: "bytes, exact", text: "text
 
 /** Ask the bridge for its engine. If that fails, the `hello` of the first answer brings it. */
 export async function loadEngine() {
+  if (isSite) return;
   try {
     const response = await fetch("/info");
     if (response.ok) showEngine((await response.json()).engine);

@@ -3,7 +3,9 @@
  * for the bridge.
  */
 
+import { DEFAULT_STOP, DEFAULT_TEXT } from "./default-text.js";
 import { address, element } from "./dom.js";
+import { isSite } from "./site.js";
 
 /**
  * @typedef {object} Question  What an answer is asked for with.
@@ -26,6 +28,8 @@ const OWN_PROMPT = "\u0000own";
 const addressText = address.get("text") ?? "";
 /** @type {RecitedText[]} */
 let recitedTexts = [];
+/** Whether the reader has written a stop string. */
+let stopChosen = false;
 
 /** Whether the address asks for a stream without a press of Start. */
 export const startsByItself = ["text", "prompt", "start"].some((name) => address.has(name));
@@ -41,7 +45,7 @@ export function onSubmit(start) {
 /** Fill the list of prompts with the texts that the embedded engine recites. Other engines have none. */
 export async function loadPrompts() {
   try {
-    const response = await fetch("/texts.json");
+    const response = isSite ? new Response("[]") : await fetch("/texts.json");
     recitedTexts = response.ok ? await response.json() : [];
   } catch {
     recitedTexts = [];
@@ -61,6 +65,7 @@ export async function loadPrompts() {
 
 /** What the form asks for. @returns {Question} */
 export function readForm() {
+  dropDefaultStop();
   const stop = stopString.value ? [stopString.value] : [];
   if (source() === "engine") {
     const recited = recitedTexts.find(({ id }) => id === promptChoice.value);
@@ -105,6 +110,12 @@ function faultsFor(kind, text) {
   return {};
 }
 
+/** The stop string of the default text goes with that text. */
+function dropDefaultStop() {
+  const other = source() === "text" && text.value !== DEFAULT_TEXT;
+  if (other && stopString.value === DEFAULT_STOP && !stopChosen) stopString.value = "";
+}
+
 function source() {
   return new FormData(form).get("source");
 }
@@ -113,6 +124,10 @@ function showFields() {
   for (const field of form.querySelectorAll("[data-for]"))
     if (field instanceof HTMLElement) field.hidden = field.dataset.for !== source();
   prompt.hidden = promptChoice.value !== OWN_PROMPT;
+  if (source() === "text" && !text.value && !stopString.value) {
+    text.value = DEFAULT_TEXT;
+    stopString.value = DEFAULT_STOP;
+  }
 }
 
 /** Choose a value in a list, also one that the list does not have. @param {HTMLSelectElement} list @param {string | null} value */
@@ -123,7 +138,7 @@ function choose(list, value) {
   list.value = value;
 }
 
-if (address.has("text")) {
+if (address.has("text") || isSite) {
   form.querySelector("[name=source][value=text]")?.setAttribute("checked", "");
   text.value = addressText;
 }
@@ -132,4 +147,6 @@ choose(pace, address.get("pace"));
 choose(fault, address.get("fault"));
 stopString.value = address.get("stop") ?? stopString.value;
 form.addEventListener("change", showFields);
+text.addEventListener("input", dropDefaultStop);
+stopString.addEventListener("input", () => (stopChosen = true));
 showFields();

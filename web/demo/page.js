@@ -6,11 +6,12 @@
  * playback.js, captures.js.
  */
 
-import { connect } from "../src/index.js";
+import { ask } from "./ask.js";
 import { allowCaptures, onCapture, openCapture, saveCapture } from "./captures.js";
 import { button } from "./dom.js";
 import { loadEngine, showEngine } from "./engine.js";
 import { loadPrompts, onSubmit, readForm, startsByItself } from "./form.js";
+import { offerSamples, onPaste, takeFile } from "./imports.js";
 import { hideAlert, messageOf, sayStatus, showAlert } from "./notices.js";
 import * as playback from "./playback.js";
 import { Recording, toHex } from "./recording.js";
@@ -111,12 +112,7 @@ function run({ request, lang }) {
   playback.show(recording, "live", { lang, onEnd: () => conclude(ending) });
   setState("streaming");
 
-  const current = (answer = connect("/stream", {
-    ...runtimeOptions(),
-    details: true,
-    want: "both",
-    ...request,
-  }));
+  const current = (answer = ask({ ...runtimeOptions(), details: true, want: "both", ...request }));
   current.addEventListener("hello", ({ detail: { engine, vocabulary } }) => {
     showEngine(engine);
     hideAlert();
@@ -186,12 +182,13 @@ async function open(file) {
   if (!worker || state === "streaming" || state === "loading") return;
   hideAlert();
   try {
-    const { header, recording, tokens, seconds } = await openCapture(file);
-    described = { header, end: undefined };
+    const { header, recording, tokens, seconds, end, said } = await openCapture(file);
+    described = { header, end };
     showEngine(header.engine);
     playback.show(recording, "playing");
     setState("finished");
     sayStatus(`${file.name}: ${tokens} tokens, ${seconds.toFixed(1)} seconds.`);
+    if (said) showAlert(`${file.name}: ${said}`);
   } catch (error) {
     showAlert(`${file.name}: ${messageOf(error)}`);
   }
@@ -214,9 +211,9 @@ stopButton.addEventListener("click", stop);
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !event.defaultPrevented) stop();
 });
-onCapture(
-  (file) => void open(file),
-  () => void save(),
-);
+const take = (/** @type {File} */ file) => void takeFile(file, open);
+onCapture(take, () => void save());
+onPaste(take);
+void offerSamples(take);
 onRuntimeChange(() => void boot());
 void boot();

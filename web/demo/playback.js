@@ -12,6 +12,7 @@ import { sayStatus } from "./notices.js";
 import { TextPane } from "./panes.js";
 import { Player } from "./player.js";
 import { Timeline } from "./timeline.js";
+import { paintWild } from "./wild-pane.js";
 
 /** @typedef {import("./recording.js").Pane} Pane */
 /** @typedef {import("./recording.js").Recording} Recording */
@@ -70,6 +71,7 @@ export function countWords() {
 function onPaint({ from, to }) {
   const { recording } = player;
   if (!recording) return;
+  paintWild(recording, to);
   const live = player.mode === "live";
   if (live && to > from) measurePaint(recording, from, to);
   const last = recording.steps[to - 1];

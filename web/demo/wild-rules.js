@@ -29,11 +29,7 @@ const newDecoder = () => new TextDecoder("utf-8", { ignoreBOM: true });
 /** @param {Uint8Array} bytes */
 const decode = (bytes) => newDecoder().decode(bytes);
 /** @param {string} text */
-const countCharacters = (text) => {
-  let count = 0;
-  for (const _ of text) count++;
-  return count;
-};
+const countCharacters = (text) => [...text].length;
 /** @param {string} text */
 const countReplacements = (text) => text.split("\ufffd").length - 1;
 
@@ -259,7 +255,7 @@ export const WILD_RULES = [
     id: "slice",
     name: "slice(0, n): typing by UTF-16 unit",
     does: "The right text, shown as if it were typed: text.slice(0, n) counts UTF-16 units, so half of an emoji is shown, and then the other half.",
-    link: "https://github.com/vlad-and-co/detok/blob/main/docs/real-uis.md",
+    link: "https://github.com/assistant-ui/assistant-ui/blob/main/packages/react/src/utils/smooth/useSmooth.ts",
     where: "assistant-ui, deep-chat",
     start: sliceByUnit,
   },

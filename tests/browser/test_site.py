@@ -1,0 +1,185 @@
+"""The static site, as any static server serves it in a sub-path: no bridge, and nothing asked of it."""
+
+import functools
+import http.server
+import json
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import build_site
+import pytest
+from playwright.sync_api import expect
+
+ROOT = Path(__file__).resolve().parents[2]
+STREAMS = ROOT / "tests" / "fixtures" / "streams"
+TOKENIZER = ROOT / "detok_py" / "bridge" / "recite" / "tokenizer.json"
+SUB_PATH = "/some/path/"
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Python's own static server, without its log."""
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: Any) -> Any:
+    """The address of the site."""
+    root = tmp_path_factory.mktemp("served")
+    build_site.build(root / SUB_PATH.strip("/"))
+    handler = functools.partial(Handler, directory=str(root))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}{SUB_PATH}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def visit(page: Any, site: str) -> Any:
+    """Open the site; afterwards, no request may have left its folder, failed, or been a socket."""
+    wrong: list[str] = []
+    page.on("websocket", lambda socket: wrong.append(f"socket {socket.url}"))
+    page.on("pageerror", lambda error: wrong.append(f"pageerror {error}"))
+
+    def look(response: Any) -> None:
+        if response.url.startswith(("data:", "blob:")):
+            return
+        if not response.url.startswith(site) or response.status >= 400:
+            wrong.append(f"{response.status} {response.url}")
+
+    page.on("response", look)
+
+    def open_site(query: str = "") -> Any:
+        page.goto(site + query)
+        page.wait_for_selector("html[data-state=ready]", state="attached")
+        return page
+
+    yield open_site
+    assert wrong == []
+
+
+def stream(page: Any, text: str, cut: str) -> str:
+    """Stream a text; return what the first pane shows in the end."""
+    page.locator("#own-text").fill(text)
+    page.locator("#cut").select_option(cut)
+    page.locator("#pace").select_option("0")
+    page.locator("#start").click()
+    page.wait_for_selector("html[data-state=finished]", state="attached")
+    return str(page.locator("#pane-held").text_content())
+
+
+def drop(page: Any, name: str, data: bytes) -> None:
+    """Drop a file on the page."""
+    page.evaluate(
+        """([name, bytes]) => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([new Uint8Array(bytes)], name));
+          document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+        }""",
+        [name, list(data)],
+    )
+
+
+def test_a_visitor_streams_a_text_and_opens_a_sample(visit: Any) -> None:
+    page = visit()
+    expect(page.locator("#source")).to_be_hidden()
+    assert "<think>" in page.locator("#own-text").input_value()
+    assert stream(page, "naïve 你好 👩‍🚀", "byte") == "naïve 你好 👩‍🚀"
+    assert "�" in page.locator("#pane-naive").text_content()
+    page.locator("#samples").select_option("report-surrogate-halves.sse")
+    expect(page.locator("#pane-held")).to_have_text("Hi 😀 and �!")
+    expect(page.locator("#alert")).to_contain_text("line 5 (event 3): half a character")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("runtime", ["pyodide", "micropython"])
+def test_the_default_text_shows_what_a_decoder_of_bytes_does_not_know(
+    visit: Any, runtime: str
+) -> None:
+    page = visit(f"?runtime={runtime}")
+    shown = stream(page, page.locator("#own-text").input_value(), "token")
+    assert "<think>" not in shown and "STOP" not in shown and "whole when it is shown" in shown
+    assert "STOP" in page.locator("#pane-stream").text_content()
+    assert "<think>" in page.locator("#pane-stream").text_content()
+    assert page.locator("#timeline").text_content()
+
+
+@pytest.mark.full
+def test_a_dropped_tokenizer_cuts_the_text_and_reads_ids(visit: Any) -> None:
+    page = visit()
+    pieces = {"<unk>": 0, "▁": 1, "a": 2, "b": 3, "ab": 4, "▁ab": 5}
+    small = {
+        "version": "1.0",
+        "added_tokens": [],
+        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never"},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never"},
+        "model": {"type": "BPE", "vocab": pieces, "merges": ["a b", "▁ ab"], "unk_token": "<unk>"},
+    }
+    drop(page, "tokenizer.json", json.dumps(small).encode())
+    expect(page.locator("#alert")).to_contain_text("tokenizer.json (6 tokens) now cuts")
+    assert stream(page, "ab ab", "token") == "ab ab"
+    expect(page.locator("#position")).to_have_text("3 / 3")  # two tokens, and the end
+    body = b'data: {"choices":[{"text":"","token_ids":[4,5]}]}\n\n'
+    drop(page, "ids.sse", body)
+    expect(page.locator("#pane-held")).to_have_text("ab ab")
+    drop(page, "tokenizer.json", b'{"added_tokens": [], "model": 3}')
+    expect(page.locator("#alert")).to_contain_text("tokenizer.json: ")
+    assert stream(page, "ab ab", "token") == "ab ab"
+
+
+@pytest.mark.full
+def test_what_is_pasted_is_opened(visit: Any) -> None:
+    page = visit()
+    page.evaluate(
+        """(text) => {
+          const data = new DataTransfer();
+          data.setData("text/plain", text);
+          document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+        }""",
+        (STREAMS / "curl-verbose.txt").read_text("utf-8"),
+    )
+    expect(page.locator("#pane-held")).to_have_text("你好")
+    expect(page.locator("#alert")).to_contain_text("Not read: line 1: no event")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fault", ["truncate", "crash", "stall"])
+def test_faults_are_made_without_a_bridge(visit: Any, fault: str) -> None:
+    page = visit()
+    page.locator("#fault").select_option(fault)
+    page.locator("#own-text").fill("ab né " * 3)
+    page.locator("#cut").select_option("byte")
+    page.locator("#start").click()
+    if fault == "stall":
+        page.wait_for_selector("html[data-state=streaming]", state="attached")
+        page.locator("#stop").click()
+        expect(page.locator("#status")).to_have_text("Stopped.")
+    elif fault == "crash":
+        expect(page.locator("#alert")).to_contain_text("The engine crashed")
+    else:
+        expect(page.locator("#pane-held")).to_have_text("ab né ab né ab n�")
+
+
+RULES = ["each-token", "window-4", "ends-with", "last-space", "flush-on-space", "modulo-4", "slice"]
+
+
+def test_a_rule_found_in_the_wild_is_chosen_and_counted(visit: Any) -> None:
+    page = visit("?rule=window-4")
+    stream(page, "a👩‍🚀 b", "byte")
+    expect(page.locator("#tally-wild [data-count=lost]")).not_to_have_text("0")
+    assert page.locator("#wild-rule option").evaluate_all("all => all.map((one) => one.value)") == RULES  # fmt: skip
+    for rule in RULES:
+        page.locator("#wild-rule").select_option(rule)
+        expect(page.locator("#wild-link")).to_have_attribute("href", re.compile("^https://"))  # fmt: skip
+    expect(page.locator("#pane-wild")).to_have_text("a👩‍🚀 b")
+    expect(page.locator("#tally-wild [data-count=late]")).not_to_have_text("0")
+    page.locator("#to-start").click()
+    expect(page.locator("#pane-wild")).to_have_text("")
+    expect(page.locator("#tally-wild [data-count=late]")).to_have_text("0")

@@ -1,0 +1,82 @@
+"""Build the page as a static site: `python tools/build_site.py [FOLDER]` writes it there (.build/site/
+unless said otherwise).
+
+In: web/, .build/runtime/, the tokenizer of the reciting model, the samples. Out: a folder that any
+static server can serve, at any path. Texts are cut by Python in the page's worker, so there is no
+bridge; addresses in index.html are relative.
+"""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNTIME = ROOT / ".build" / "runtime"
+STREAMS = ROOT / "tests" / "fixtures" / "streams"
+# Without micropip: on a site Pyodide comes with detok_py in it.
+PARTS = (
+    "micropython.mjs", "micropython.wasm", "detok_micropython.bin", "detok_captures.bin",
+    "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.zip", "python_core.json",
+)  # fmt: skip
+SAMPLES = {
+    "openai-chat-logprobs.sse": "OpenAI chat, with the bytes of its tokens",
+    "anthropic-messages.sse": "Anthropic: thinking, text and a tool call",
+    "llama-server.sse": "llama-server, with ids and bytes",
+    "ollama-chat.ndjson": "Ollama chat, lines of JSON",
+    "report-decode-each-token.sse": "A report: each token was decoded alone",
+    "report-surrogate-halves.sse": "A report: half an emoji in each delta",
+    "report-broken-utf8.sse": "A report: a character cut between two JSON events",
+    "terminal.log": "A terminal's log, with lines that were wrapped",
+    "chat.har": "A HAR file of a chat",
+}
+
+
+def build(folder: Path) -> None:
+    """Write the site into a folder, which is emptied first. Raises FileNotFoundError if the runtime
+    is not built.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    for part in ("demo", "src"):
+        shutil.copytree(ROOT / "web" / part, folder / part)
+    (folder / "demo" / "index.html").unlink()
+    (folder / "index.html").write_text(index_page(), encoding="utf-8")
+    copy(ROOT / "web" / "examples" / "chat" / "palette.css", folder / "examples" / "chat")
+    for name in PARTS:
+        copy(RUNTIME / name, folder / "runtime")
+    copy(ROOT / "detok_py" / "bridge" / "recite" / "tokenizer.json", folder)
+    for name in SAMPLES:
+        copy(STREAMS / name, folder / "samples")
+    listed = [{"file": name, "title": title} for name, title in SAMPLES.items()]
+    (folder / "samples" / "samples.json").write_text(json.dumps(listed), encoding="utf-8")
+    copy(ROOT / "LICENSE", folder)
+    copy(ROOT / "web" / "THIRD-PARTY.md", folder)
+    # GitHub Pages would leave out files whose names begin with an underscore.
+    (folder / ".nojekyll").touch()
+
+
+def index_page() -> str:
+    """Return index.html with relative addresses, marked as that of a site."""
+    page = (ROOT / "web" / "demo" / "index.html").read_text(encoding="utf-8")
+    page = re.sub(r'(href|src)="/(?!/)', r'\1="', page)
+    return page.replace("<html ", "<html data-site ", 1)
+
+
+def copy(file: Path, folder: Path) -> None:
+    """Copy a file into a folder, which is made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(file, folder / file.name)
+
+
+def main(words: list[str]) -> int:
+    folder = Path(words[0]) if words else ROOT / ".build" / "site"
+    build(folder)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"{folder}: {size / 1e6:.1f} MB; serve it with any static server, for example")
+    print(f"python3 -m http.server --directory {folder} 8000")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+/**
+ * The reader's own text, cut and streamed in this page instead of by a bridge: with a tokenizer that was dropped, or on a
+ * static site. Its events are those of the library's Answer; the cutting is Python's (detok_py/captures/cut.py).
+ */
+
+import { DetokError, asDetokError, decoderWorker } from "../src/decoder.js";
+import { loadCaptures } from "../src/on-demand.js";
+import { rowOf } from "../src/rows.js";
+import { runtimeOptions } from "./runtime.js";
+import { tokenizerInUse } from "./tokenizer.js";
+
+/** So many rows go to the page in one task. */
+const MOST_ROWS = 256;
+
+const now = () => performance.timeOrigin + performance.now();
+
+/** A text while it comes. */
+export class LocalAnswer extends EventTarget {
+  /** @param {any} request  What the bridge's scripted engine would be asked for. */
+  constructor(request) {
+    super();
+    this.#play(request).catch((error) => this.#end("error", { error: asDetokError(error) }));
+  }
+
+  #over = false;
+  #tokens = 0;
+  /** The text that is still held. */
+  #rest = "";
+  /** @type {(() => void) | undefined} */
+  #wake;
+
+  /** What has been cut is dropped: the answer ends now. */
+  stop() {
+    this.#end("cancelled");
+  }
+
+  cancel() {
+    this.#end("cancelled");
+  }
+
+  /** @param {any} request */
+  async #play({ params, stop, reasoning, singleBytes }) {
+    await null; // the page adds its listeners first
+    const worker = decoderWorker(runtimeOptions());
+    const byToken = params.cut === "token";
+    const tokenizer = byToken ? await tokenizerInUse() : undefined;
+    await Promise.all([loadCaptures(worker), worker.keep(tokenizer?.vocabulary)]);
+    const ids = await tokenizer?.encode(params.text);
+    const { sha256, size } = tokenizer?.vocabulary ?? {};
+    const asked = JSON.stringify({ ...params, stop, reasoning, singleBytes, ids, sha256 });
+    /** @type {{rows: [number, import("../src/rows.js").CrossedRow][], deltas: [string, string][], end: any}} */
+    const { rows, deltas, end } = await worker.ask("cut_rows", asked);
+    const fidelity = byToken ? "ids" : "bytes";
+    const engine = { name: "your text", model: tokenizer?.name, device: "this page", fidelity };
+    this.#emit("hello", { engine, vocabulary: sha256 ? { sha256, size } : null });
+    this.#emit("start", { id: "", data: fidelity, position: 0 });
+    this.#rest = deltas.map(([, text]) => text).join("");
+    const begun = performance.now();
+    for (let at = 0; at < rows.length && !this.#over;) {
+      const seconds = (performance.now() - begun) / 1000;
+      /** @type {import("../src/rows.js").TokenRow[]} */
+      const due = [];
+      while (at + due.length < rows.length && due.length < MOST_ROWS) {
+        const [when, row] = /** @type {(typeof rows)[0]} */ (rows[at + due.length]);
+        if (when > seconds) break;
+        due.push(rowOf(row));
+      }
+      at += due.length;
+      this.#tokens = at;
+      if (due.length) this.#emit("token", { rows: due, count: due.length, tokens: at });
+      const wait = (rows[at]?.[0] ?? 0) - (performance.now() - begun) / 1000;
+      await this.#sleep(Math.max(0, wait) * 1000);
+    }
+    if (end.type === "error") {
+      this.#end("error", { error: new DetokError(end.message, { code: end.code }) });
+    } else this.#end(end.reason);
+  }
+
+  /** @param {number} milliseconds @returns {Promise<void>} */
+  #sleep(milliseconds) {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+      setTimeout(resolve, milliseconds);
+    });
+  }
+
+  /** @param {string} reason @param {{error?: DetokError}} [more] */
+  #end(reason, more = {}) {
+    if (this.#over) return;
+    this.#over = true;
+    this.#wake?.();
+    const text = this.#tokens ? this.#rest : "";
+    this.#emit("finish", { reason, tokens: this.#tokens, text, note: null, ...more });
+  }
+
+  /** @param {string} type @param {object} detail */
+  #emit(type, detail) {
+    if (this.#over && type !== "finish") return;
+    this.dispatchEvent(new CustomEvent(type, { detail: { ...detail, at: now() } }));
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * The reader's own tokenizer: a tokenizer.json, GGUF, tiktoken or Tekken file that was dropped on the page. It cuts "Your
+ * text", and reads the ids of captures that name no vocabulary.
+ *
+ * A Pyodide of its own has the file open and encodes with it; the packed vocabulary goes to the worker that decodes. A
+ * static site has the tokenizer of the reciting model until another one is dropped.
+ */
+
+import { DecoderWorker, DetokError } from "../src/decoder.js";
+import { loadVocabulary } from "../src/index.js";
+import { loadCaptures } from "../src/on-demand.js";
+import { runtimeOptions } from "./runtime.js";
+import { isSite } from "./site.js";
+
+/**
+ * @typedef {object} Tokenizer
+ * @property {string} name  The name of its file.
+ * @property {import("../src/index.js").Vocabulary} vocabulary
+ * @property {(text: string) => Promise<number[]>} encode
+ */
+
+/** @type {Promise<Tokenizer> | undefined} */
+let chosen;
+/** @type {DecoderWorker | undefined} */
+let worker;
+
+/** Whether a file looks like a tokenizer, by its name and its first bytes. @param {File} file */
+export async function isTokenizerFile(file) {
+  const head = new TextDecoder("latin1").decode(await file.slice(0, 8192).arrayBuffer());
+  if (head.startsWith("GGUF")) return true;
+  if (/\.(gguf|tiktoken)$/i.test(file.name)) return true;
+  if (!/^\s*\{/.test(head) || /^\s*\{[^\n]*"detok"/.test(head)) return false;
+  return (
+    /^(tokenizer|tekken)\.json$/i.test(file.name) ||
+    /"(added_tokens|default_vocab_size|token_bytes)"/.test(head)
+  );
+}
+
+/** Use the tokenizer in a file from now on. Rejects with a DetokError, and the one before stays. @param {File} file */
+export async function useTokenizer(file) {
+  const before = chosen;
+  const loading = load(file);
+  chosen = loading;
+  try {
+    return await loading;
+  } catch (error) {
+    if (chosen === loading) chosen = before;
+    throw error;
+  }
+}
+
+/** The tokenizer that is in use: the reader's, or that of a static site; undefined where the bridge has it. */
+export function tokenizerInUse() {
+  if (!chosen && isSite) {
+    chosen = fetch("tokenizer.json")
+      .then((answer) => answer.blob())
+      .then((blob) => load(new File([blob], "tokenizer.json")));
+    chosen.catch(() => (chosen = undefined)); // the next use tries again
+  }
+  return chosen;
+}
+
+/** Whether a text is cut here, and not by a bridge. */
+export const cutsHere = () => isSite || chosen !== undefined;
+
+/** The vocabulary that the reader dropped, for captures; undefined if there is none. */
+export async function droppedVocabulary() {
+  return (await chosen?.catch(() => undefined))?.vocabulary;
+}
+
+/** @param {File} file @returns {Promise<Tokenizer>} */
+async function load(file) {
+  const mine = new DecoderWorker({ runtime: "pyodide" });
+  try {
+    const packed = await mine.call("packTokenizer", file.name, file);
+    const vocabulary = await loadVocabulary(new Blob([packed]), {
+      ...runtimeOptions(),
+      cache: false,
+    });
+    await loadCaptures(mine);
+    worker?.die(new DetokError("Another tokenizer is used now."));
+    worker = mine;
+    // As the worker names the file that it has open.
+    const path = `/given/${file.name.replace(/[^\w.-]/g, "_")}`;
+    return { name: file.name, vocabulary, encode: (text) => mine.ask("encode_text", path, text) };
+  } catch (error) {
+    mine.die(new DetokError("The tokenizer could not be used."));
+    throw error;
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * The fourth pane: the same stream by a rule that was found in a program, which the reader chooses, and what that rule
+ * lost, doubled, broke or showed late.
+ *
+ * In: the recording on the page, and how many of its steps are shown. A long recording is worked through in parts, so that
+ * the page stays responsive. Shown is the end of the text.
+ */
+
+import { address, element } from "./dom.js";
+import { WILD_RULES, WildStream } from "./wild-rules.js";
+
+/** @typedef {import("./recording.js").Recording} Recording */
+/** @typedef {import("./wild-rules.js").Counts} Counts */
+
+/** How many UTF-16 units are on the page. */
+const MOST_SHOWN = 4000;
+/** So many steps are worked through in one task. */
+const MOST_STEPS = 2000;
+const COUNTED = /** @type {const} */ (["lost", "doubled", "broken", "late"]);
+
+const list = element("wild-rule", HTMLSelectElement);
+const text = element("pane-wild", HTMLElement);
+const does = element("wild-does", HTMLElement);
+const link = element("wild-link", HTMLAnchorElement);
+const tally = element("tally-wild", HTMLElement);
+
+const marks = "highlights" in CSS ? new Highlight() : undefined;
+if (marks) CSS.highlights.set("broken-wild", marks);
+
+/** @type {Recording | undefined} */
+let recording;
+let position = 0;
+/** The rule at work, the text that each step added, and the counts after it. */
+let stream = new WildStream(chosenRule());
+/** @type {string[]} */
+let pieces = [];
+/** @type {Counts[]} */
+let counts = [];
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let later;
+
+function chosenRule() {
+  const [first] = WILD_RULES;
+  const rule = WILD_RULES.find(({ id }) => id === list.value) ?? first;
+  if (!rule) throw new Error("There are no rules.");
+  return rule;
+}
+
+/** Begin with the chosen rule at the first step. */
+function restart() {
+  const rule = chosenRule();
+  does.textContent = rule.does;
+  link.textContent = rule.where;
+  link.href = rule.link;
+  stream = new WildStream(rule);
+  pieces = [];
+  counts = [];
+}
+
+/** Show the first `to` steps of a recording. @param {Recording} shown @param {number} to */
+export function paintWild(shown, to) {
+  if (shown !== recording) {
+    recording = shown;
+    restart();
+  }
+  position = to;
+  work();
+}
+
+/** Work through the steps up to the position, then paint. */
+function work() {
+  clearTimeout(later);
+  if (!recording) return;
+  const until = Math.min(position, pieces.length + MOST_STEPS);
+  for (let n = pieces.length; n < until; n++) {
+    const { bytes, end } = recording.step(n);
+    pieces.push(end ? stream.flush() : stream.push(bytes));
+    counts.push(stream.counts);
+  }
+  if (pieces.length < position) later = setTimeout(work);
+  paint();
+}
+
+function paint() {
+  const to = Math.min(position, pieces.length);
+  let from = to;
+  for (let length = 0; from > 0 && length < MOST_SHOWN; from--)
+    length += pieces[from - 1]?.length ?? 0;
+  const node = document.createTextNode((from ? "…" : "") + pieces.slice(from, to).join(""));
+  const atEnd = text.scrollHeight - text.scrollTop - text.clientHeight < 24;
+  text.replaceChildren(node);
+  if (marks) {
+    marks.clear();
+    for (let at = node.data.indexOf("\ufffd"); at >= 0; at = node.data.indexOf("\ufffd", at + 1))
+      marks.add(
+        new StaticRange({
+          startContainer: node,
+          startOffset: at,
+          endContainer: node,
+          endOffset: at + 1,
+        }),
+      );
+  }
+  if (atEnd) text.scrollTop = text.scrollHeight;
+  const counted = counts[to - 1];
+  for (const name of COUNTED) {
+    const value = tally.querySelector(`[data-count=${name}]`);
+    const count = counted?.[name] ?? 0;
+    if (!value) continue;
+    value.textContent = String(count);
+    value.classList.toggle("bad", count > 0);
+  }
+}
+
+list.append(...WILD_RULES.map(({ id, name }) => new Option(name, id)));
+const wanted = address.get("rule");
+if (WILD_RULES.some(({ id }) => id === wanted)) list.value = wanted ?? "";
+list.addEventListener("change", () => {
+  const url = new URL(location.href);
+  url.searchParams.set("rule", list.value);
+  history.replaceState(null, "", url);
+  restart();
+  work();
+});
+restart();
