@@ -14,7 +14,7 @@ const FIDELITIES = { ids: "token ids, exact", bytes: "bytes, exact", text: "text
 
 /** Ask the bridge for its engine. If that fails, the `hello` of the first answer brings it. */
 export async function loadEngine() {
-  if (isSite) return;
+  if (isSite) return showEngine({ name: "none: this is a static page", device: "this browser" });
   try {
     const response = await fetch("/info");
     if (response.ok) showEngine((await response.json()).engine);
