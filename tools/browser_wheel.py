@@ -74,7 +74,8 @@ class Short(ast.NodeTransformer):
             id(node) for f in ast.walk(module) if isinstance(f, FUNCTIONS) for node in ast.walk(f)
         }
         outside = [node for node in ast.walk(module) if id(node) not in inside]
-        self.known = set(dir(builtins)) | names_in(outside)
+        # A doctest leaves "_" there.
+        self.known = set(dir(builtins)) - {"_"} | names_in(outside)
         for node in ast.walk(module):
             if isinstance(node, ast.Global | ast.Nonlocal):
                 self.known |= set(node.names)
