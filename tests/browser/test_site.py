@@ -141,7 +141,10 @@ def test_what_is_pasted_is_opened(visit: Any) -> None:
         """(text) => {
           const data = new DataTransfer();
           data.setData("text/plain", text);
-          document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+          // Firefox makes no ClipboardEvent with data.
+          const event = new Event("paste", { bubbles: true, cancelable: true });
+          Object.defineProperty(event, "clipboardData", { value: data });
+          document.body.dispatchEvent(event);
         }""",
         (STREAMS / "curl-verbose.txt").read_text("utf-8"),
     )
