@@ -7,6 +7,8 @@ lines in JSON on stderr. Ctrl-C stops the server and its child processes.
 import argparse
 import asyncio
 import contextlib
+import os
+import re
 import signal
 
 
@@ -81,6 +83,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with llama-server, vLLM and SGLang; a note of the answer says where",
     )
     parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="keep runs in Redis or Valkey (redis://host:6379/0), so that any replica of this bridge resumes any run; default: in memory",
+    )
+    parser.add_argument(
+        "--drain-seconds",
+        type=float,
+        default=25.0,
+        metavar="N",
+        help="with --store: how long the answers begun here go on after SIGTERM, while their clients read them at other replicas (default 25)",
+    )
+    parser.add_argument(
         "--log-level",
         choices=["debug", "info", "warning"],
         default="warning",
@@ -94,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
     from .assets import Assets
     from .find import find_vocabulary, open_engine, read_tokenizer
     from .gate import Gate, check_origin, new_token
+    from .redis_store import RedisStore
     from .server import (
         ServeError,
         Server,
@@ -130,7 +145,11 @@ def run(args: argparse.Namespace) -> int:
     except ServeError:
         sock.close()
         raise
-    token = None if is_loopback(args.host) else new_token()
+    given = os.environ.get("DETOK_TOKEN") or None
+    token = given if given or is_loopback(args.host) else new_token()
+    if given is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,128}", given):
+        sock.close()
+        raise ServeError("DETOK_TOKEN must be 16 to 128 letters, digits, - or _.")
 
     async def main() -> None:
         bridge = Bridge(
@@ -140,6 +159,7 @@ def run(args: argparse.Namespace) -> int:
             find_vocabulary=find_vocabulary,
             max_clients=args.max_clients,
             continue_seconds=args.continue_seconds,
+            store=RedisStore(args.store) if args.store else None,
         )
         gate = Gate(
             application(bridge, Assets()),
@@ -151,18 +171,26 @@ def run(args: argparse.Namespace) -> int:
         )
         server = Server(bridge, gate, sock)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        draining: list[asyncio.Task[None]] = []
+
+        def terminate() -> None:
+            # Where the runs are in memory, no other replica could go on with them.
+            if not args.store or draining:
+                return server.stop()
+            draining.append(asyncio.create_task(server.drain(args.drain_seconds)))
+
+        for number, handler in ((signal.SIGINT, server.stop), (signal.SIGTERM, terminate)):
             with contextlib.suppress(
                 NotImplementedError
             ):  # not on Windows, where Ctrl-C raises KeyboardInterrupt
-                loop.add_signal_handler(number, server.stop)
+                loop.add_signal_handler(number, handler)
         serving = asyncio.create_task(server.serve())
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)
         if server.started:
             shown = args.host if args.host not in ("0.0.0.0", "::") else "127.0.0.1"
             print(f"detok serves http://{bracketed(shown)}:{port}/", flush=True)
-            if token is not None:
+            if token is not None and given is None:
                 print(
                     f"Clients need this token (log in with any user name and the token as password): {token}",
                     flush=True,

@@ -51,6 +51,10 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
             {"status": "ok" if bridge.down is None else "engine down", "engine": bridge.down}
         )
 
+    async def readyz(_: Request) -> Response:
+        problem = bridge.unready
+        return _json_response({"ready": problem is None, "problem": problem}, 503 if problem else 200)
+
     async def info(_: Request) -> Response:
         await bridge.open()
         return _json_response(
@@ -111,6 +115,7 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
     return Starlette(
         routes=[
             Route("/healthz", healthz),
+            Route("/readyz", readyz),
             Route("/info", info),
             Route("/texts.json", prompts),
             Route("/vocabulary/{sha256:str}.detok", vocabulary),
@@ -258,6 +263,13 @@ class Server:
         """Ask the server to stop: it closes WebSockets with 1012, then the engine."""
         self._uvicorn.should_exit = True
 
+    async def drain(self, seconds: float) -> None:
+        """Send the clients to other replicas, finish what is produced here, and stop."""
+        try:
+            await self.bridge.drain(seconds)
+        finally:
+            self.stop()
+
     async def serve(self) -> None:
         """Serve until `stop()` is called."""
         opening = asyncio.create_task(self.bridge.open())
@@ -349,9 +361,10 @@ class Pieces(Response):
             await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
-def _json_response(value: Any) -> Response:
+def _json_response(value: Any, status: int = 200) -> Response:
     return Response(
         json.dumps(value, ensure_ascii=False),
+        status,
         headers={"content-type": "application/json", "cache-control": "no-store"},
     )
 

@@ -27,6 +27,8 @@ LOOK_SECONDS = 2.0
 # send the resume of a run.
 WAITING_SOCKETS = 8
 WAITING_SECONDS = 5.0
+STOPPING = "This bridge is stopping."
+STOPPED = "The bridge that made this answer was stopped; the text so far is kept. Ask again."
 
 
 def report(event: str, **fields: Any) -> None:
@@ -75,7 +77,10 @@ class Bridge:
         self._refusal: str | None = None
         self._failure: EngineError | None = None
         self._look: asyncio.Task[None] | None = None
+        # By what the engine writes to, which is the run itself if the store is in memory.
         self._jobs: dict[Run, asyncio.Task[None]] = {}
+        self._starting: set[asyncio.Task[None]] = set()
+        self._draining = False
         self._recovery_tables: dict[Vocabulary, dict[bytes, list[int]]] = {}
         self._opened = False
         self._expiry: asyncio.Task[None] | None = None
@@ -95,6 +100,7 @@ class Bridge:
         """
         if self._expiry is None:
             self._expiry = asyncio.create_task(self._expire_runs())
+            await self.store.open(self._stop)
         if self._look is None or self._look.done():
             self._look = asyncio.create_task(self._look_at_engine())
         await asyncio.shield(self._look)
@@ -190,12 +196,44 @@ class Bridge:
             self._refuse_ids(run)
         return self.vocabulary
 
+    @property
+    def unready(self) -> str | None:
+        """Why a new client should go to another replica, in one sentence, or None."""
+        if self._draining:
+            return STOPPING
+        if not self._opened:
+            return self.down or "The engine has not started yet."
+        return self.store.away or self.down
+
+    async def drain(self, seconds: float) -> None:
+        """Send the clients to other replicas, which have the runs too, and go on with the runs that
+        are produced here, for so long at most.
+        """
+        self._draining = True
+        for session in self._sessions:
+            session.closing = session.closing or (1012, STOPPING)
+            session.wake()
+        deadline = time.monotonic() + seconds
+        report("draining", runs=len(self._jobs))
+        while jobs := {*self._jobs.values(), *self._starting}:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            await asyncio.wait(jobs, timeout=left)
+
     async def close(self) -> None:
         """Stop all generations and the engine."""
-        jobs = [job for job in (self._expiry, self._look, *self._jobs.values()) if job is not None]
+        for run in self._jobs:
+            run.fail(wire.ENGINE_DOWN, STOPPED, retry=True)
+        jobs = [
+            job
+            for job in (self._expiry, self._look, *self._starting, *self._jobs.values())
+            if job is not None
+        ]
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
+        await self.store.close()
         await self.engine.close()
 
     def info(self) -> dict[str, Any]:
@@ -240,6 +278,8 @@ class Bridge:
             return await send(
                 {"type": "websocket.close", "code": wire.BUSY, "reason": "too many clients"}
             )
+        if self._draining:
+            return await send({"type": "websocket.close", "code": 1012, "reason": STOPPING})
         self._sockets += 1
         report("client_connected", sockets=self._sockets)
         code = 1006
@@ -286,11 +326,14 @@ class Bridge:
                     continue
                 if not session.has_place:
                     self._find_place(session)
-                before = session.run
                 frame = message.get("text")
-                tasks = session.receive(
-                    frame if frame is not None else message.get("bytes") or b"", time.monotonic()
-                )
+                frame = frame if frame is not None else message.get("bytes") or b""
+                problem = await self.store.find(frame)
+                if problem is not None:
+                    session.refuse(wire.ENGINE_DOWN, problem)
+                    continue
+                before = session.run
+                tasks = session.receive(frame, time.monotonic())
                 if session.run is not before and not tasks:
                     self.metrics.resumes.inc()
                     report("run_resumed")
@@ -327,9 +370,17 @@ class Bridge:
             run.fail(error.code, str(error), retry=error.retry)
             return
         engine: Engine = self.scripted if name == "scripted" else self.engine
+        starting = asyncio.create_task(self._start(run, request, engine))
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+
+    async def _start(self, run: Run, request: Request, engine: Engine) -> None:
+        sink = await self.store.produce(run)
+        if sink is None or sink.end is not None:
+            return
         job = asyncio.create_task(
             run_job(
-                run,
+                sink,
                 request,
                 engine,
                 lambda run, request: self._ready(run, request, engine),
@@ -338,8 +389,8 @@ class Bridge:
                 continue_seconds=self.continue_seconds,
             )
         )
-        self._jobs[run] = job
-        job.add_done_callback(lambda _: self._job_ended(run))
+        self._jobs[sink] = job
+        job.add_done_callback(lambda _: self._job_ended(sink))
 
     def _job_ended(self, run: Run) -> None:
         self._jobs.pop(run, None)
@@ -355,10 +406,14 @@ class Bridge:
             self._opened = False  # it may come back with another model, and would not say so
 
     def _cancel(self, run: Run) -> None:
-        job = self._jobs.get(run)
-        if job is not None:
-            job.cancel()
-        run.finish("cancelled")
+        if self.store.cancel(run):
+            self._stop(run)
+
+    def _stop(self, run: Run) -> None:
+        """Stop the engine of a run."""
+        for sink, job in self._jobs.items():
+            if sink.id == run.id:
+                job.cancel()
 
     def _recovery_table(self, vocabulary: Vocabulary) -> dict[bytes, list[int]]:
         if vocabulary not in self._recovery_tables:

@@ -373,6 +373,32 @@ class RunStore:
         self.runs[run_id] = run
         return run
 
+    async def open(self, stop: Callable[[Run], None]) -> None:
+        """Begin to work. `stop` stops the engine of a run that has ended elsewhere."""
+
+    async def close(self) -> None:
+        """End all work."""
+
+    @property
+    def away(self) -> str | None:
+        """Why no run can begin, in one sentence, or None."""
+        return None
+
+    async def find(self, frame: str | bytes) -> str | None:
+        """Fetch the run that a frame wants to resume, before a session reads the frame. Return why
+        that is not possible, or None. This store has all its runs in memory, and fetches none.
+        """
+        return None
+
+    async def produce(self, run: Run) -> Run | None:
+        """Return what the engine writes to: here the run itself. None if no engine has to start."""
+        return run
+
+    def cancel(self, run: Run) -> bool:
+        """Cancel a run. Return whether its engine is here, and has to be stopped."""
+        run.finish("cancelled")
+        return True
+
     def forget(self, run: Run) -> None:
         """Drop a run. It cannot be resumed after this."""
         self.runs.pop(run.id, None)
@@ -449,8 +475,7 @@ class ServerSession:
             _require(isinstance(frame, str), "A client must send text frames only.")
             return self._receive_message(wire.read_message(str(frame)), len(frame), now)
         except RemoteProtocolError as error:
-            self._send_error(error.code, str(error), retry=error.code in wire.RETRY_CODES)
-            self.closing = (error.code, str(error)[:100])
+            self.refuse(error.code, str(error))
             return []
 
     def frames(self) -> list[str | bytes]:
@@ -473,6 +498,18 @@ class ServerSession:
             self._go_on("end")
             out.append(run.ending())
         return out
+
+    def refuse(self, code: int, sentence: str) -> None:
+        """Close the socket with a code, and say why."""
+        self._send_error(code, sentence, retry=code in wire.RETRY_CODES)
+        self.closing = (code, sentence[:100])
+        self.wake()
+
+    def give_way(self, now: float) -> None:
+        """Stop reading the run, because another socket continues it, here or at another server."""
+        self._release(now)
+        self.closing = (wire.CANCELLED, "another socket has taken up this run")
+        self.wake()
 
     def claim_place(self, owner: "ServerSession | None" = None) -> bool:
         """Return whether this socket has a place: its own, that of `owner`, or a new one. If not,
@@ -619,9 +656,7 @@ class ServerSession:
         if not self.claim_place(before):
             return
         if before is not None and before is not self:
-            before._release(now)
-            before.closing = (wire.CANCELLED, "another socket has taken up this run")
-            before.wake()
+            before.give_way(now)
         if self.run is not run:
             self._release(now)
         self._go_on(event, RemoteProtocolError)

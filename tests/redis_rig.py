@@ -1,0 +1,177 @@
+"""A Redis of its own, replicas of the bridge in this process, and a balancer in front of them.
+
+Redis is found by DETOK_REDIS or on the PATH (redis-server or valkey-server); as root, Debian's
+package is installed from fresh lists. It listens on a Unix socket only, and keeps its data in a
+file if it is to be started again with it.
+"""
+
+import asyncio
+import contextlib
+import functools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from bridge_rig import running
+from test_bridge_resume import CountingEngine
+from toolchain import SetupFailed, apt_install
+
+from detok_py.bridge.redis_store import RedisStore
+
+NAME = "bridge.test:1"
+STREAM = f"ws://{NAME}/stream"
+ORIGIN = f"http://{NAME}"
+
+
+@functools.cache
+def redis_program():
+    """Return the program of Redis or Valkey; skip the test if there is none and none can be had."""
+    named = os.environ.get("DETOK_REDIS")
+    if named:
+        return named
+    problem = ""
+    for attempt in (0, 1):
+        found = shutil.which("redis-server") or shutil.which("valkey-server")
+        if found:
+            return found
+        if not attempt:
+            try:
+                # Without starting it as a service of this machine.
+                apt_install("redis-server", trouble="")
+            except SetupFailed as error:
+                problem = " ".join(str(error).split())
+    pytest.skip(f"there is no redis-server; install one, or set DETOK_REDIS. {problem}")
+
+
+class Redis:
+    """A server that can be killed and started again, with what it had (`keeps`) or with nothing."""
+
+    def __init__(self, *, keeps=True):
+        self.folder = Path(tempfile.mkdtemp(prefix="detok-redis-"))
+        self.url = f"unix://{self.folder}/redis.sock"
+        self.keeps = keeps
+        self.process = None
+
+    def start(self):
+        words = [redis_program(), "--port", "0", "--unixsocket", str(self.folder / "redis.sock")]
+        words += ["--dir", str(self.folder), "--save", "", "--loglevel", "warning"]
+        words += ["--appendonly", "yes", "--appendfsync", "always"] if self.keeps else []
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 10
+        while not (self.folder / "redis.sock").exists():
+            assert self.process.poll() is None, "redis-server did not start"
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+        (self.folder / "redis.sock").unlink(missing_ok=True)
+
+    def close(self):
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def redis_server(**settings):
+    server = Redis(**settings)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+class Balancer:
+    """Forwards each connection to the next of `ports`: no stickiness, no look at what is forwarded."""
+
+    def __init__(self, ports=()):
+        self.ports = list(ports)
+        self.next = 0
+        self.port = 0
+        self._server = None
+        self._tasks = set()
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader, writer):
+        task = asyncio.current_task()
+        self._tasks.add(task)
+        far = None
+        try:
+            for _ in range(len(self.ports)):  # a replica that refuses is passed over
+                port = self.ports[self.next % len(self.ports)]
+                self.next += 1
+                with contextlib.suppress(OSError):
+                    far_reader, far = await asyncio.open_connection("127.0.0.1", port)
+                    break
+            if far is None:
+                return
+            ways = [
+                asyncio.create_task(forward(reader, far)),
+                asyncio.create_task(forward(far_reader, writer)),
+            ]
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(ways, timeout=0.05)
+            finally:
+                for way in ways:
+                    way.cancel()
+                await asyncio.gather(*ways, return_exceptions=True)
+        finally:
+            writer.transport.abort()
+            if far is not None:
+                far.transport.abort()
+            self._tasks.discard(task)
+
+
+async def forward(reader, writer):
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+
+
+@contextlib.asynccontextmanager
+async def replicas(count, redis, *, pause=0.0, engine=None, max_clients=64, **settings):
+    """Serve `count` replicas on one Redis, with one engine that counts what all of them generate,
+    behind a balancer.
+    """
+    engine = engine or CountingEngine(pause=pause)
+    options = {"grace": 0, "secret": "s", **settings}
+    async with contextlib.AsyncExitStack() as stack:
+        bridges = [
+            await stack.enter_async_context(
+                running(
+                    engine,
+                    gate={"names": [NAME]},
+                    store=RedisStore(redis.url, **options),
+                    max_clients=max_clients,
+                )
+            )
+            for _ in range(count)
+        ]
+        for bridge in bridges:
+            await bridge.bridge.open()
+        balancer = await stack.enter_async_context(Balancer([b.port for b in bridges]))
+        yield bridges, balancer, engine
