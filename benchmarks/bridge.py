@@ -124,6 +124,8 @@ def serve(which, rate, count):
         task = asyncio.create_task(run)
         while not server.started:
             await asyncio.sleep(0.01)
+        gc.collect()
+        gc.freeze()  # as `detok serve` does
         print(port, flush=True)
         await asyncio.to_thread(sys.stdin.read)  # until the parent closes it
         if which == "bridge":

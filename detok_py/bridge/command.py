@@ -7,6 +7,7 @@ lines in JSON on stderr. Ctrl-C stops the server and its child processes.
 import argparse
 import asyncio
 import contextlib
+import gc
 import os
 import re
 import signal
@@ -211,6 +212,10 @@ def run(args: argparse.Namespace) -> int:
                 else f"engine: down. {bridge.down}",
                 flush=True,
             )
+            # What is there now stays: a garbage collection that looks at it would stop all clients
+            # for longer than a token takes.
+            gc.collect()
+            gc.freeze()
         await serving
 
     with contextlib.suppress(KeyboardInterrupt):

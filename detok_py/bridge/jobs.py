@@ -6,6 +6,7 @@ carries what the client wants as far as the engine provides it, and `started` na
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -227,11 +228,13 @@ def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None) -> None:
 
 def write_recovered(run: Run, parts: list[Known | Unknown]) -> None:
     """Append tokens and gaps to a run that carries both."""
-    for part in parts:
-        if isinstance(part, Known):
-            run.add_tokens([(part.id, part.data)])
-        else:
-            run.add_gap(part.tokens, part.data)
+    for known, group in itertools.groupby(parts, lambda part: isinstance(part, Known)):
+        if known:
+            run.add_tokens([(part.id, part.data) for part in group if isinstance(part, Known)])
+            continue
+        for part in group:
+            if isinstance(part, Unknown):
+                run.add_gap(part.tokens, part.data)
 
 
 def fault_of(error: BaseException) -> dict[str, str]:

@@ -30,6 +30,9 @@ STALL_SECONDS = 30.0
 CLOSE_SECONDS = 10.0
 CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:", re.IGNORECASE)
 ASCII_HEADERS = (b"host", b"origin", b"connection", b"upgrade", b"expect")
+# The extension of ASGI by which an app sends WebSocket messages without waiting for a turn of the
+# loop: whether it can, and how.
+FRAMES = "detok.frames"
 PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
@@ -70,6 +73,12 @@ class StrictConnection(h11.Connection):
             if b"content-length" in names and b"transfer-encoding" in names:
                 raise h11.RemoteProtocolError("two lengths")
         return event
+
+
+def _event(frame: str | bytes) -> events.Event:
+    if isinstance(frame, str):
+        return events.TextMessage(data=frame)
+    return events.BytesMessage(data=frame)
 
 
 class Impatient:
@@ -178,7 +187,20 @@ class StrictWebSocket(Impatient, WSProtocol):
         super().keepalive_timeout()
         self.transport.abort()
 
+    def write_frames(self, frames: list[str | bytes]) -> None:
+        """Write messages with one call, in this turn of the loop; only if `can_write`."""
+        self.transport.write(b"".join([self.conn.send(_event(frame)) for frame in frames]))
+
+    def can_write(self) -> bool:
+        """Return whether the peer reads what is written, and the socket is open."""
+        return (
+            self.writable.is_set()
+            and self.handshake_complete
+            and not (self.disconnected or self.close_sent or self.transport.is_closing())
+        )
+
     async def run_asgi(self) -> None:
+        self.scope["extensions"][FRAMES] = {"can": self.can_write, "write": self.write_frames}
         await super().run_asgi()
         if not self.disconnected:
             self.loop.call_later(CLOSE_SECONDS, self.transport.abort)

@@ -70,6 +70,7 @@ class Mirror(Run):
         self.claiming = True
         self.cancelled = False
         self.reader: Any = None
+        self._applying = False
         self.taking = False  # whether a reader here is about to take the run over
         self.seen = ""  # the id of the last entry that was applied
 
@@ -95,15 +96,22 @@ class Mirror(Run):
         if "d" in header and not self.data:
             self.begin(header["d"], header.get("m") or None)
         at = start
+        self._applying = True  # the reader is woken once
         for op, count, payload in read_records(records):
             skip = self.position - at
             if skip < count:
                 payload = payload[wire.split_at(op, payload, skip) :] if skip else payload
                 self._add(op, count - skip, payload)
             at += count
+        self._applying = False
         if "e" in header:
-            self._end(header["e"])
+            self.end = header["e"]
+        self._wake_owner()
         return True
+
+    def _wake_owner(self) -> None:
+        if not self._applying:
+            super()._wake_owner()
 
     def begin(self, data: str, model: str | None) -> None:
         """Begin with what the producer says. A client that was told another model is refused."""
@@ -288,7 +296,7 @@ class RedisStore(RunStore):
             ) from None
         self._no_script = NoScriptError
         self._errors: tuple[type[Exception], ...] = (client.RedisError, OSError, TimeoutError)
-        
+
         self.name = secrets.token_hex(8)
         self._secret = (
             os.environ.get("DETOK_STORE_SECRET", "") if secret is None else secret
@@ -381,7 +389,9 @@ class RedisStore(RunStore):
             except self._errors as error:
                 self._failed(error)
                 mirror = self.runs.get(run_id)
-                return None if mirror is not None and mirror.base <= after <= mirror.position else AWAY
+                return (
+                    None if mirror is not None and mirror.base <= after <= mirror.position else AWAY
+                )
             if found is None:
                 return YOUNG if young else None
             if found.position >= after or found.end is not None or time.monotonic() > deadline:
@@ -561,7 +571,9 @@ class RedisStore(RunStore):
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.append(task)
-        task.add_done_callback(lambda task: self._tasks.remove(task) if task in self._tasks else None)
+        task.add_done_callback(
+            lambda task: self._tasks.remove(task) if task in self._tasks else None
+        )
 
     async def _forget(self, tag: str, value: str) -> None:
         with contextlib.suppress(*self._errors):
@@ -604,7 +616,9 @@ class RedisStore(RunStore):
                 self._go_on_without(producer, batch)
                 continue
             waiting.append((producer, batch))
-            calls.append((scripts.APPEND, producer.mirror.tag, self._append_arguments(producer, batch)))
+            calls.append(
+                (scripts.APPEND, producer.mirror.tag, self._append_arguments(producer, batch))
+            )
         if not calls:
             return False
         try:
@@ -682,7 +696,9 @@ class RedisStore(RunStore):
                 calls.append((scripts.COMMAND, mirror.tag, arguments))
             elif mirror.producer is None:
                 order.append((mirror, "ack"))
-                calls.append((scripts.ACK, mirror.tag, (mirror.epoch, mirror.acked, self.name, *end)))
+                calls.append(
+                    (scripts.ACK, mirror.tag, (mirror.epoch, mirror.acked, self.name, *end))
+                )
         if not calls:
             return
         try:
@@ -754,8 +770,8 @@ class RedisStore(RunStore):
         epoch, reader, data = int(reply[1]), text(reply[2]), text(reply[3])
         if data and not mirror.data:
             mirror.begin(data, text(reply[4]) or None)
-        for key, entry in pairs(reply[6]):
-            mirror.apply(*unpack(entry))
+        for key, blob in pairs(reply[6]):
+            mirror.apply(*unpack(blob))
             mirror.seen = key
         if reader != self.name:
             mirror.rival = max(mirror.rival, epoch)
@@ -789,8 +805,7 @@ class RedisStore(RunStore):
             mirror.rival = max(mirror.rival, int(rest))
             mirror.give_way()
         elif kind == b"A" and producer is not None:
-            epoch, n = rest.split()
-            producer.take_credit(int(epoch), int(n))
+            producer.take_credit(*[int(number) for number in rest.split()])
         elif kind == b"C" and producer is not None:
             epoch, word, reader, n = rest.decode().split(" ")
             self._obey(producer, int(epoch), word, reader, int(n))
@@ -818,7 +833,9 @@ class RedisStore(RunStore):
         only, self._poll_now = self._poll_now, set()
         producers = [m.producer for m in self._by_tag.values() if m.producer is not None]
         await self._restore([p for p in producers if p.unstored and not p.orphan])
-        await self._renew([p for p in producers if not p.unstored and not p.orphan and not p.settled])
+        await self._renew(
+            [p for p in producers if not p.unstored and not p.orphan and not p.settled]
+        )
         await self._follow(
             [
                 mirror

@@ -53,7 +53,9 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
 
     async def readyz(_: Request) -> Response:
         problem = bridge.unready
-        return _json_response({"ready": problem is None, "problem": problem}, 503 if problem else 200)
+        return _json_response(
+            {"ready": problem is None, "problem": problem}, 503 if problem else 200
+        )
 
     async def info(_: Request) -> Response:
         await bridge.open()

@@ -18,6 +18,7 @@ from .engines.scripted import ScriptedEngine
 from .gate import Receive, Scope, Send
 from .jobs import carries, fault_of, read_request, run_job
 from .metrics import Metrics
+from .protocols import FRAMES
 from .recover import Recovery
 
 log = logging.getLogger("detok.bridge")
@@ -284,7 +285,8 @@ class Bridge:
         report("client_connected", sockets=self._sockets)
         code = 1006
         try:
-            code = await self._serve_socket(receive, send)
+            extension = scope.get("extensions", {}).get(FRAMES, {})
+            code = await self._serve_socket(receive, send, extension)
         finally:
             self._sockets -= 1
             report("client_lost", sockets=self._sockets, code=code)
@@ -300,7 +302,7 @@ class Bridge:
         self._find_place(session)
         session.claim_place()
 
-    async def _serve_socket(self, receive: Receive, send: Send) -> int:
+    async def _serve_socket(self, receive: Receive, send: Send, extension: dict[str, Any]) -> int:
         try:
             # A client that resumes must not wait for an engine that hangs: its run has a log.
             await asyncio.wait_for(self.open(), LOOK_SECONDS if self._opened else HELLO_SECONDS)
@@ -311,10 +313,9 @@ class Bridge:
         self._find_place(session)
         session.has_place = session.full is None
         self._sessions.add(session)
-        wake = asyncio.Event()
-        session.wake = wake.set
+        sender = _Sender(session, send, extension)
         waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._end_wait, session)
-        writer = asyncio.create_task(_send_frames(session, wake, send))
+        writer = asyncio.create_task(sender.run())
         code = 1006
         try:
             while True:
@@ -339,7 +340,7 @@ class Bridge:
                     report("run_resumed")
                 for word, run in tasks:
                     self._run_task(word, run)
-                wake.set()
+                sender.wake()
         finally:
             waiting.cancel()
             writer.cancel()
@@ -429,19 +430,59 @@ class Bridge:
                 self._cancel(run)
 
 
-async def _send_frames(session: ServerSession, wake: asyncio.Event, send: Send) -> None:
-    while True:
-        wake.clear()
-        # uvicorn's send waits while the socket's buffer is full, so at most one window of credit is
-        # queued for a slow reader.
-        for frame in session.frames():
-            await send(
-                {"type": "websocket.send", "text": frame}
-                if isinstance(frame, str)
-                else {"type": "websocket.send", "bytes": frame}
-            )
-        if session.closing:
-            code, reason = session.closing
-            await send({"type": "websocket.close", "code": code, "reason": reason})
+class _Sender:
+    """Sends the frames of a session: at once where that is possible, and once in a turn of the loop,
+    so that what comes in the same turn is one frame; else as fast as the peer reads.
+    """
+
+    def __init__(self, session: ServerSession, send: Send, extension: dict[str, Any]) -> None:
+        self._session = session
+        self._send = send
+        self._can_write: Callable[[], bool] = extension.get("can", lambda: False)
+        self._write: Callable[[list[str | bytes]], None] | None = extension.get("write")
+        self._woken = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._sending = False
+        self._wrote = False  # in this turn
+        session.wake = self.wake
+
+    def wake(self) -> None:
+        """Send what there is."""
+        if (
+            self._write is None
+            or self._wrote
+            or self._sending
+            or self._session.closing
+            or not self._can_write()
+        ):
+            self._woken.set()
             return
-        await wake.wait()
+        frames = self._session.frames()
+        if frames:
+            self._wrote = True
+            self._loop.call_soon(self._end_turn)
+            self._write(frames)
+
+    def _end_turn(self) -> None:
+        self._wrote = False
+
+    async def run(self) -> None:
+        """Send what could not be sent at once, and close the socket."""
+        session = self._session
+        while True:
+            self._woken.clear()
+            # uvicorn's send waits while the socket's buffer is full, so at most one window of
+            # credit is queued for a slow reader.
+            self._sending = True
+            for frame in session.frames():
+                await self._send(
+                    {"type": "websocket.send", "text": frame}
+                    if isinstance(frame, str)
+                    else {"type": "websocket.send", "bytes": frame}
+                )
+            self._sending = False
+            if session.closing:
+                code, reason = session.closing
+                await self._send({"type": "websocket.close", "code": code, "reason": reason})
+                return
+            await self._woken.wait()

@@ -113,6 +113,7 @@ class Run:
         self._room = 0
         self._newest = -1  # the last position at which something was added, and its offset
         self._newest_offset = 0
+        self._next = self._next_offset = 0  # where the last `read` ended, and its offset
         self.weight = 0  # characters of the request
         self._size = 0
         self._hash = hashlib.sha256()
@@ -220,11 +221,12 @@ class Run:
                 take = min(take, MAX_FRAME_DATA, _left_of_piece(sizes, skip) or take)
             if take <= 0:
                 break
-            low = (
-                self._newest_offset
-                if position == self._newest
-                else wire.split_at(kind, payload, skip)
-            )
+            if position == self._newest:
+                low = self._newest_offset
+            elif skip and position == self._next:
+                low = self._next_offset
+            else:
+                low = wire.split_at(kind, payload, skip)
             high = (
                 len(payload) if skip + take == count else wire.split_at(kind, payload, skip + take)
             )
@@ -232,6 +234,8 @@ class Run:
             out.append(payload[low:high])
             size += high - low
             position += take
+            self._next = position
+            self._next_offset = high
             if position < start + count:
                 break
             at += 1
