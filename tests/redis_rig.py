@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -175,3 +176,49 @@ async def replicas(count, redis, *, pause=0.0, engine=None, max_clients=64, **se
             await bridge.bridge.open()
         balancer = await stack.enter_async_context(Balancer([b.port for b in bridges]))
         yield bridges, balancer, engine
+
+
+class Replica:
+    """A replica in a process of its own (store_replica.py), which can be killed and started again."""
+
+    def __init__(self, redis, file, *, pause=0.01, lease=3.0, grace=3.0):
+        self.words = [redis.url, str(file), str(pause), str(lease), str(grace)]
+        self.process = None
+        self.port = 0
+
+    def start(self):
+        tests = Path(__file__).resolve().parent
+        folders = [tests, tests / "bridge", tests.parent / "tools", tests.parent]
+        self.process = subprocess.Popen(
+            [sys.executable, str(tests / "store_replica.py"), *self.words],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def wait(self):
+        self.port = int(self.process.stdout.readline())
+
+    def kill(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(10)
+            self.process.stdout.close()
+            self.process = None
+
+
+@contextlib.contextmanager
+def processes(count, redis, file, **settings):
+    """Serve replicas in processes of their own."""
+    found = [Replica(redis, file, **settings) for _ in range(count)]
+    try:
+        for replica in found:
+            replica.start()
+        for replica in found:
+            replica.wait()
+        yield found
+    finally:
+        for replica in found:
+            replica.kill()

@@ -1,16 +1,13 @@
 """A replica of the bridge in a process of its own, which can be killed: prints its port.
 
-`python tests/store_replica.py REDIS FILE PAUSE LEASE GRACE`: each generation adds its prompt to FILE.
+`python tests/store_replica.py REDIS FILE PAUSE LEASE GRACE`: each generation adds its prompt to FILE. The
+folders of the tests are on PYTHONPATH.
 """
 
 import asyncio
 import os
 import signal
 import sys
-from pathlib import Path
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
-sys.path.insert(0, str(Path(__file__).parent / "bridge"))
 
 from bridge_rig import VOCABULARY
 from test_bridge_resume import CountingEngine

@@ -1,0 +1,395 @@
+"""Runs that outlive a bridge: several replicas on one Redis, behind a balancer without stickiness."""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import websockets
+from bridge_rig import Conversation, converse, eventually
+from cutting_proxy import DOWN, UP, CuttingProxy
+from redis_rig import NAME, ORIGIN, STREAM, Balancer, redis_server, replicas
+from test_bridge_resume import EXPECTED
+from websockets.asyncio.client import connect
+
+from detok_py.bridge.redis_store import RedisStore, StoreError
+from detok_py.protocol.client import ClientSession
+from detok_py.protocol.events import Finished, Started
+
+pytestmark = [pytest.mark.native]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def redis():
+    with redis_server() as server:
+        yield server
+
+
+async def through(port, cuts=(), *, want="both", seconds=20.0, on_event=None, **generate):
+    """Run a generation through cuts and the balancer."""
+    async with CuttingProxy(port, cuts) as proxy:
+        session = ClientSession(ack_every=8, max_attempts=40)
+        return await converse(
+            STREAM,
+            ORIGIN,
+            session,
+            wait_factor=0.05,
+            via=proxy.port,
+            seconds=seconds,
+            on_event=on_event,
+            **{"prompt": "hi", "want": want, **generate},
+        )
+
+
+@contextlib.asynccontextmanager
+async def socket(bridge, session):
+    """Connect a session to one replica; at the end the connection is lost, and not closed."""
+    async with connect(
+        STREAM,
+        host="127.0.0.1",
+        port=bridge.port,
+        origin=ORIGIN,
+        subprotocols=["detok.v1"],
+        compression=None,
+        proxy=None,
+    ) as ws:
+        session.opened()
+        try:
+            yield ws
+        finally:
+            ws.transport.abort()
+
+
+async def exchange(ws, session, heard, until):
+    """Send and receive until a condition holds."""
+    while not until():
+        for frame in session.frames():
+            await ws.send(frame)
+        for event in session.receive(await asyncio.wait_for(ws.recv(), 10)):
+            heard.events.append(event)
+    for frame in session.frames():
+        await ws.send(frame)
+
+
+async def kill(bridge):
+    """End a replica as `kill -9` does: nothing of it reaches Redis or a client any more."""
+    store = bridge.bridge.store
+
+    async def nothing(*_):
+        await asyncio.Event().wait()
+
+    async def closed():
+        pass
+
+    store._call = nothing
+    store.close = closed
+    for task in store._tasks:
+        task.cancel()
+    await asyncio.gather(*store._tasks, return_exceptions=True)
+    await store._redis.aclose()
+    bridge.server._uvicorn.servers[0].close()
+    for connection in list(bridge.server._uvicorn.server_state.connections):
+        connection.transport.abort()
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("want", ["both", "ids", "bytes"])
+async def test_cuts_between_replicas_change_nothing_and_generate_once(redis, want):
+    rng = random.Random(want)
+    async with replicas(3, redis) as (_, balancer, engine):
+        for n in range(8):
+            cuts = []
+            for _ in range(1 + n % 3):
+                way = rng.choice([UP, DOWN])
+                at = rng.randrange(480 if way == UP else 900)
+                cuts.append((way, at, rng.choice(["close", "reset"])))
+            heard = await through(balancer.port, cuts, want=want)
+            assert isinstance(heard.end, Finished), (cuts, heard.end)
+            assert heard.data == EXPECTED, cuts
+            assert engine.generations == n + 1, cuts
+
+
+async def test_a_client_that_lost_started_does_not_start_twice(redis):
+    async with replicas(3, redis, pause=0.01) as (bridges, balancer, engine):
+        session = ClientSession()
+        session.generate(prompt="hi")
+        for bridge in bridges[:2]:
+            async with socket(bridge, session) as ws:
+                session.receive(await ws.recv())
+                for frame in session.frames():
+                    await ws.send(frame)
+                await eventually(lambda: engine.generations == 1)
+            session.lost(1006)
+        heard = await converse(STREAM, ORIGIN, session, via=balancer.port, wait_factor=0.1)
+    assert (engine.generations, heard.data) == (1, EXPECTED)
+
+
+@pytest.mark.full
+async def test_a_newer_socket_at_another_replica_takes_the_run_over(redis):
+    async with replicas(2, redis, pause=0.02) as (bridges, _, engine):
+        session, heard = ClientSession(), Conversation()
+        session.generate(prompt="hi")
+        async with socket(bridges[0], session) as old:
+            await exchange(old, session, heard, lambda: session.position > 8)
+            session.lost(1006)
+            async with socket(bridges[1], session) as new:
+                await exchange(new, session, heard, lambda: heard.end is not None)
+            with pytest.raises(websockets.ConnectionClosed) as closed:
+                while True:
+                    await asyncio.wait_for(old.recv(), 5)
+    assert closed.value.rcvd.code == 4499
+    assert (heard.data, engine.generations) == (EXPECTED, 1)
+
+
+async def test_a_cancel_reaches_the_producer_at_another_replica(redis):
+    async with replicas(2, redis, pause=0.3) as (bridges, _, engine):
+        session, heard = ClientSession(), Conversation()
+        session.generate(prompt="hi")
+        async with socket(bridges[0], session) as ws:
+            await exchange(ws, session, heard, lambda: session.position > 2)
+        session.lost(1006)
+        async with socket(bridges[1], session) as ws:
+            await exchange(ws, session, heard, lambda: len(heard.of(Started)) == 2)
+            session.cancel()
+            await exchange(ws, session, heard, lambda: heard.end is not None)
+        await eventually(lambda: not bridges[0].bridge._jobs)
+    assert heard.end.reason == "cancelled"
+    assert EXPECTED.startswith(heard.data)
+    assert (engine.generations, engine.finished) == (1, 0)
+
+
+async def test_a_reader_elsewhere_gives_the_producer_credit(redis):
+    """The engine waits for a reader at another replica, and goes on with its acks."""
+    window = {"tokens": 12, "bytes": 64}
+    async with replicas(2, redis, window=window, keep_seconds=60) as (bridges, _, engine):
+        session, heard = ClientSession(ack_every=4), Conversation()
+        session.generate(prompt="hi")
+        async with socket(bridges[0], session) as ws:
+            await exchange(ws, session, heard, lambda: bool(heard.of(Started)))
+        session.lost(1006)
+        await asyncio.sleep(0.05)
+        assert engine.finished == 0
+        async with socket(bridges[1], session) as ws:
+            await exchange(ws, session, heard, lambda: heard.end is not None)
+    assert (heard.data, engine.generations) == (EXPECTED, 1)
+
+
+async def test_a_killed_producer_is_an_explicit_end_and_the_text_is_kept(redis):
+    async with replicas(2, redis, pause=0.5, lease=0.4, poll=0.1) as (bridges, _, engine):
+        session, heard = ClientSession(), Conversation()
+        session.generate(prompt="hi")
+        async with socket(bridges[0], session) as ws:
+            await exchange(ws, session, heard, lambda: session.position > 2)
+        session.lost(1006)
+        async with socket(bridges[1], session) as ws:
+            await exchange(ws, session, heard, lambda: len(heard.of(Started)) == 2)
+            killed = time.monotonic()
+            await kill(bridges[0])
+            await exchange(ws, session, heard, lambda: heard.end is not None)
+        assert time.monotonic() - killed < 2
+        # It is the end at every replica.
+        again = ClientSession()
+        again.attach(session.run_id)
+        same = await converse(STREAM, ORIGIN, again, via=bridges[1].port)
+    assert (heard.end.code, heard.end.retry) == (4503, True)
+    assert heard.data
+    assert EXPECTED.startswith(heard.data)
+    assert (same.data, same.end) == (heard.data, heard.end)
+    assert engine.generations == 1
+
+
+@pytest.mark.full
+async def test_a_killed_reader_loses_nothing(redis):
+    async with replicas(3, redis, pause=0.02) as (bridges, balancer, engine):
+        session, heard = ClientSession(), Conversation()
+        session.generate(prompt="hi")
+        async with socket(bridges[0], session) as ws:
+            await exchange(ws, session, heard, lambda: session.position > 2)
+        session.lost(1006)
+        with contextlib.suppress(websockets.ConnectionClosed):
+            async with socket(bridges[1], session) as ws:
+                await exchange(ws, session, heard, lambda: session.position > 12)
+                await kill(bridges[1])
+                await exchange(ws, session, heard, lambda: heard.end is not None)
+        session.lost(1006)
+        rest = await converse(STREAM, ORIGIN, session, via=balancer.port, wait_factor=0.1)
+    assert heard.data + rest.data == EXPECTED
+    assert engine.generations == 1
+
+
+async def test_the_same_id_with_another_request_is_refused(redis):
+    async with replicas(2, redis) as (bridges, _, engine):
+        run_id = "0123456789abcdef-another"
+        first = await converse(
+            STREAM, ORIGIN, via=bridges[0].port, prompt="hi", want="ids", run_id=run_id
+        )
+        other = await converse(
+            STREAM, ORIGIN, via=bridges[1].port, prompt="ho", want="ids", run_id=run_id
+        )
+        same = await converse(
+            STREAM, ORIGIN, via=bridges[1].port, prompt="hi", want="ids", run_id=run_id
+        )
+    assert isinstance(first.end, Finished)
+    assert (other.end.code, other.data) == (4400, b"")
+    assert (same.data, same.end) == (EXPECTED, first.end)
+    assert engine.generations == 1
+
+
+@pytest.mark.full
+async def test_a_position_ahead_of_the_log_is_gone_and_not_a_breach(redis):
+    async with replicas(2, redis) as (bridges, _, _):
+        session = ClientSession()
+        await converse(STREAM, ORIGIN, session, via=bridges[0].port, prompt="hi", want="ids")
+        ahead = ClientSession()
+        ahead.attach(session.run_id, 1000)
+        heard = await converse(STREAM, ORIGIN, ahead, via=bridges[1].port)
+    assert heard.end.code == 4410
+
+
+async def test_keys_have_no_run_id_and_no_prompt(redis):
+    async with replicas(1, redis) as (bridges, _, _):
+        session = ClientSession()
+        await converse(STREAM, ORIGIN, session, via=bridges[0].port, prompt="a secret", want="ids")
+        client = bridges[0].bridge.store._redis
+        tag = bridges[0].bridge.store.tag_of(session.run_id)
+        keys = await client.keys("*" + tag + "*")
+        found = b"".join(keys) + b"".join([await client.dump(key) for key in keys])
+    assert len(keys) >= 3
+    assert session.run_id.encode() not in found
+    assert b"a secret" not in found
+
+
+@pytest.mark.full
+async def test_while_redis_is_away_runs_go_on_here_and_new_ones_are_refused():
+    with redis_server(keeps=False) as redis:
+        async with replicas(2, redis, pause=0.06, poll=0.05) as (bridges, _, engine):
+            session, heard = ClientSession(), Conversation()
+            session.generate(prompt="hi")
+            async with socket(bridges[0], session) as ws:
+                await exchange(ws, session, heard, lambda: session.position > 2)
+                redis.kill()
+                refused = ClientSession(max_attempts=1)
+                other = await converse(
+                    STREAM, ORIGIN, refused, via=bridges[0].port, wait_factor=0, prompt="hi"
+                )
+                assert other.events[1].code == 4503
+                assert "store" in other.events[1].message
+                await exchange(ws, session, heard, lambda: heard.end is not None)
+                assert bridges[0].bridge.unready == bridges[0].bridge.store.away
+            # It has lost everything, and is given back what it lost.
+            redis.start()
+            await eventually(lambda: bridges[0].bridge.unready is None)
+            await eventually(lambda: not bridges[0].bridge.store.runs, 5)
+            again = ClientSession()
+            again.attach(session.run_id)
+            same = await converse(STREAM, ORIGIN, again, via=bridges[1].port)
+    assert "could not have been resumed elsewhere" in heard.end.note
+    assert (heard.data, engine.generations) == (EXPECTED, 1)
+    assert (same.data, same.end) == (EXPECTED, heard.end)
+
+
+async def test_a_store_that_has_just_been_started_takes_no_new_runs():
+    with redis_server() as redis:
+        async with replicas(1, redis, grace=60) as (bridges, _, engine):
+            session = ClientSession(max_attempts=1)
+            heard = await converse(
+                STREAM, ORIGIN, session, via=bridges[0].port, wait_factor=0, prompt="hi"
+            )
+    assert (heard.events[1].code, engine.generations) == (4503, 0)
+    assert "just been started" in heard.events[1].message
+
+
+def test_an_address_that_is_none_is_one_sentence():
+    with pytest.raises(StoreError, match="expected a form like redis://"):
+        RedisStore("http://127.0.0.1")
+
+
+class Replica:
+    """`detok serve --store` in a process of its own."""
+
+    def __init__(self, redis, token):
+        words = "--engine scripted --port 0 --host 127.0.0.1 --public-name bridge.test:1"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "detok_py", "serve", *words.split(), "--store", redis.url],
+            cwd=ROOT,
+            env={**os.environ, "DETOK_TOKEN": token, "DETOK_STORE_SECRET": "s"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait(self):
+        self.port = int(self.process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
+        self.process.stdout.readline()
+
+    def ready(self, token):
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/readyz",
+            headers={"Host": NAME, "Authorization": f"Bearer {token}"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=5) as response:
+                return json.load(response)["ready"]
+        except urllib.error.HTTPError as error:
+            return json.load(error)["ready"]
+
+
+@pytest.mark.full
+async def test_sigterm_moves_clients_to_another_replica_in_mid_answer():
+    """As the examples in deploy/ run it: a shared token, readiness, and draining."""
+    token = "a-token-that-all-replicas-have"
+    with redis_server() as redis:
+        await asyncio.sleep(4)  # a store that has just been started takes no runs
+        all_ = [Replica(redis, token) for _ in range(2)]
+        try:
+            for replica in all_:
+                await asyncio.to_thread(replica.wait)
+            for replica in all_:
+                while not await asyncio.to_thread(replica.ready, token):
+                    await asyncio.sleep(0.05)
+            text = "the quick brown fox " * 8
+            session, heard = ClientSession(), Conversation()
+            session.generate(
+                prompt=text, want="bytes", params={"engine": "scripted", "pace": 60, "cut": "byte"}
+            )
+            codes, waits, readiness = [], [], []
+            async with Balancer([replica.port for replica in all_]) as balancer:
+                while heard.end is None:
+                    try:
+                        async with connect(
+                            STREAM,
+                            host="127.0.0.1",
+                            port=balancer.port,
+                            origin=ORIGIN,
+                            subprotocols=["detok.v1", f"detok.token.{token}"],
+                            proxy=None,
+                        ) as ws:
+                            session.opened()
+                            if not codes:
+                                await exchange(ws, session, heard, lambda: session.position > 20)
+                                all_[0].process.send_signal(signal.SIGTERM)
+                            await exchange(ws, session, heard, lambda: heard.end is not None)
+                    except websockets.ConnectionClosed as closed:
+                        codes.append(closed.rcvd.code)
+                        waits.append(session.lost(closed.rcvd.code))
+                        readiness.append(all_[0].ready(token))
+            assert codes[0] == 1012
+            assert None not in waits
+            assert not any(readiness)
+            assert isinstance(heard.end, Finished)
+            assert heard.data == text.encode()
+            assert await asyncio.to_thread(all_[0].process.wait, 10) == 0
+        finally:
+            for replica in all_:
+                replica.process.kill()
+                replica.process.wait(10)
+                replica.process.stdout.close()
