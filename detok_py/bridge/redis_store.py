@@ -302,7 +302,8 @@ class RedisStore(RunStore):
             os.environ.get("DETOK_STORE_SECRET", "") if secret is None else secret
         ).encode()
         self._lease_ms = int(lease * 1000)
-        self._grace = lease if grace is None else grace
+        # Producers get time for a failed command, a look and a busy machine.
+        self._grace = lease + 2 if grace is None else grace
         self._poll_seconds = poll
         self._ttl = int(self.keep_seconds) + SPARE_SECONDS
         try:
@@ -748,8 +749,7 @@ class RedisStore(RunStore):
                 self._drop(mirror)
             return None, status == "young"
         if self.runs.get(run_id) is not mirror:
-            mirror = self.runs.get(run_id)  # another socket was quicker
-            return (mirror if isinstance(mirror, Mirror) else None), False
+            return await self._fetch(run_id, after)  # it was dropped, or another socket was quicker
         if not known or not isinstance(mirror, Mirror):
             fresh = Mirror(self, run_id, {})
             fresh.claiming = False

@@ -5,9 +5,14 @@ machine. Both have 0 successes.
 import copy
 import http.server
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from detok_py.bridge.assets import TYPES
+
+ROOT = Path(__file__).resolve().parents[2]
 
 PROBE = """async (base) => {
   const socket = (protocols) => new Promise((resolve) => {
@@ -42,9 +47,17 @@ PROBE = """async (base) => {
 
 
 class Stranger(http.server.BaseHTTPRequestHandler):
-    """A page that somebody else serves."""
+    """A page that somebody else serves, with the library on it."""
 
     def do_GET(self) -> None:
+        folder, _, name = self.path.lstrip("/").partition("/")
+        file = ROOT / {"src": "web/src", "runtime": ".build/runtime"}.get(folder, "nowhere") / name
+        if file.is_file():
+            self.send_response(200)
+            self.send_header("content-type", TYPES.get(file.suffix, "application/octet-stream"))
+            self.end_headers()
+            self.wfile.write(file.read_bytes())
+            return
         self.send_response(200)
         self.send_header("content-type", "text/html")
         self.end_headers()
@@ -157,3 +170,35 @@ def test_each_injected_probe_is_one_violation(page: Any, bridge: Any) -> None:
         page.wait_for_function(f"() => violations.length >= {len(seen)}")
     page.wait_for_timeout(200)
     assert page.evaluate("() => violations") == seen
+
+
+@pytest.mark.engine
+def test_a_page_of_another_origin_connects_with_the_bridge_s_token(
+    page: Any, start_bridge: Any, stranger: str, monkeypatch: Any
+) -> None:
+    """The library of the page's own server, and a bridge elsewhere that wants a token: for its socket
+    and for its vocabulary.
+    """
+    monkeypatch.setenv("DETOK_TOKEN", "a-token-of-sixteen-or-more")
+    bridge = start_bridge("--engine", "scripted", "--allow-origin", stranger)
+    page.goto(stranger + "/")
+    got = page.evaluate(
+        """async ([url, tokens]) => {
+          const { connect } = await import("/src/index.js");
+          const out = [];
+          for (const token of tokens) {
+            const answer = connect(url, {
+              token, runtime: "micropython", runtimeUrl: "/runtime/", prompt: "caf\\u00e9 \\u{1f326}\\ufe0f", want: "both",
+              params: { engine: "scripted", cut: "byte", pace: 0 },
+            });
+            let text = "";
+            answer.addEventListener("delta", ({ detail }) => (text += detail.text));
+            const { reason, error } = await answer.finished;
+            out.push([text, reason, error?.message ?? ""]);
+            if (reason !== "eos") break;
+          }
+          return out;
+        }""",
+        [bridge.url.replace("http", "ws") + "/stream", ["a-token-of-sixteen-or-more"]],
+    )
+    assert got == [["café 🌦️", "eos", ""]]

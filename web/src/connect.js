@@ -27,6 +27,7 @@ import { rowOf } from "./rows.js";
  *   unless `reasoning`, `tools` or `trimArtifacts` are given; no token id ends it, as the engine
  *   decides when the answer is over.
  * @property {boolean} [singleBytes]  Each raw byte is a row of its own.
+ * @property {string} [token]  Of the bridge, if it wants one (`--allow-origin` and `--host`).
  * @property {AbortSignal} [signal]
  *
  * @typedef {AnswerRequest & import("./detok-stream.js").TextOptions &
@@ -246,7 +247,7 @@ export class Answer extends EventTarget {
     this.#asked = true;
     const address = new URL(url, base()).href.replace(/^http/, "ws");
     const told = JSON.stringify({ ...request, vocabulary: vocabulary?.sha256 });
-    await worker.calls.call("connect", stream, address, told);
+    await worker.calls.call("connect", stream, address, told, request.token);
     if (this.#paused) this.pause();
   }
 
@@ -303,7 +304,8 @@ export class Answer extends EventTarget {
 
   /** Tell the worker something about this stream. @param {string} name @param {unknown[]} args */
   #tell(name, ...args) {
-    if (!this.#finish) this.#worker?.calls.call(name, this.#stream, ...args).catch(() => {});
+    if (!this.#finish)
+      this.#worker?.calls.call("tell", this.#stream, name, ...args).catch(() => {});
   }
 
   /** @param {Partial<Finish> & Pick<Finish, "reason">} finish */

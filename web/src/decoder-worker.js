@@ -76,8 +76,8 @@ answerCalls(scope, {
   /** @param {string} name @param {Blob} file */
   packTokenizer: (name, file) => python.pack?.(name.replace(/[^\w.-]/g, "_"), file),
 
-  /** @param {number} stream @param {string} url @param {string} request  JSON. */
-  connect(stream, url, request) {
+  /** @param {number} stream @param {string} url @param {string} request  JSON. @param {string} [token] */
+  connect(stream, url, request, token) {
     ask("open_answer", stream, request);
     const socket = new EngineSocket(
       url,
@@ -100,14 +100,13 @@ answerCalls(scope, {
         }
         postNote(scope, "batch", { stream, ...batch });
       },
+      token,
     );
     sockets.set(stream, socket);
     socket.connect();
   },
-  /** @param {number} stream */
-  cancel: (stream) => sockets.get(stream)?.cancel(),
-  /** @param {number} stream @param {boolean} paused */
-  pause: (stream, paused) => sockets.get(stream)?.pause(paused),
+  /** @param {number} stream @param {string} method @param {unknown[]} args */
+  tell: (stream, method, ...args) => sockets.get(stream)?.tell(method, ...args),
   /** Forget a stream; its engine is stopped. @param {number} stream */
   release(stream) {
     sockets.get(stream)?.giveUp();

@@ -37,12 +37,15 @@ export class EngineSocket {
    * @param {(method: string, ...args: unknown[]) => string} ask  Calls a method of Python's Answer.
    * @param {(bytes: Uint8Array) => number | string} fill
    * @param {(batch: Batch, over: boolean) => void} onBatch
+   * @param {string} [token]  Of the bridge. A page can't set headers of a WebSocket, so it goes as a
+   *   subprotocol.
    */
-  constructor(url, ask, fill, onBatch) {
+  constructor(url, ask, fill, onBatch, token) {
     this.url = url;
     this.ask = ask;
     this.fill = fill;
     this.onBatch = onBatch;
+    this.token = token;
     /** @type {(string | ArrayBuffer)[]} */
     this.frames = [];
     this.arrived = 0;
@@ -61,12 +64,15 @@ export class EngineSocket {
   /** Open the socket. */
   connect() {
     if (this.over) return;
-    const socket = (this.socket = new WebSocket(this.url, SUBPROTOCOL));
+    const socket = (this.socket = new WebSocket(
+      this.url,
+      [SUBPROTOCOL].concat(this.token ? `detok.token.${this.token}` : []),
+    ));
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
       this.heard = epochNow();
       this.#watch();
-      this.#do("opened");
+      this.tell("opened");
     };
     socket.onmessage = ({ data }) => {
       if (socket !== this.socket) return;
@@ -81,21 +87,10 @@ export class EngineSocket {
     };
   }
 
-  /** Ask the engine to stop; what it has sent already still arrives. */
-  cancel() {
-    if (this.socket?.readyState === WebSocket.OPEN) this.#do("cancel");
-    else this.giveUp();
-  }
-
   /** End the stream now; closing with 1000 stops the engine. */
   giveUp() {
     this.#drain();
-    this.#do("give_up");
-  }
-
-  /** @param {boolean} paused */
-  pause(paused) {
-    this.#do("pause", paused);
+    this.tell("give_up");
   }
 
   /** Give all waiting frames to Python in one call. */
@@ -107,8 +102,12 @@ export class EngineSocket {
     this.#obey(this.ask("receive", this.fill(batch)), this.arrived);
   }
 
-  /** @param {string} method @param {unknown[]} args */
-  #do(method, ...args) {
+  /**
+   * Call a method of Python's Answer, unless it is over. `cancel` asks the engine to stop, on the
+   * next socket if there is none now: what was sent already still arrives.
+   * @param {string} method @param {unknown[]} args
+   */
+  tell(method, ...args) {
     if (!this.over) this.#obey(this.ask(method, ...args), epochNow());
   }
 
@@ -132,13 +131,15 @@ export class EngineSocket {
   async #fetchVocabulary(url) {
     let data;
     try {
-      const response = await fetch(new URL(url, this.url.replace(/^ws/, "http")));
-      if (!response.ok) throw new Error(`HTTP ${response.status}`);
+      const response = await fetch(new URL(url, this.url.replace(/^ws/, "http")), {
+        headers: this.token ? { authorization: `Bearer ${this.token}` } : {},
+      });
+      if (!response.ok) throw `HTTP ${response.status}`;
       data = new Uint8Array(await response.arrayBuffer());
     } catch (error) {
-      return this.#do("no_vocabulary", error instanceof Error ? error.message : String(error));
+      return this.tell("no_vocabulary", String(error));
     }
-    if (!this.over) this.#do("vocabulary", this.fill(data));
+    if (!this.over) this.tell("vocabulary", this.fill(data));
   }
 
   /** @param {number} code @param {string} reason */
@@ -156,12 +157,10 @@ export class EngineSocket {
       if (this.over || !this.socket) return;
       const quiet = epochNow() - this.heard;
       if (quiet > 2 * QUIET_MS) {
-        const dead = this.socket;
-        this.socket = undefined;
-        dead.close();
+        this.socket.close();
         return this.#lost(1006, "");
       }
-      if (quiet >= QUIET_MS) this.#do("ping");
+      if (quiet >= QUIET_MS) this.tell("ping");
       this.#watch();
     }, QUIET_MS);
   }
@@ -170,11 +169,9 @@ export class EngineSocket {
   #end([code, reason]) {
     this.over = true;
     clearTimeout(this.timer);
-    const socket = this.socket;
-    this.socket = undefined;
     // A page may close with 1000 and 3000 to 4999 only (WebSockets Standard, close()).
-    if (socket && socket.readyState <= WebSocket.OPEN)
-      socket.close(code === 1000 || code >= 3000 ? code : 1000, reason.slice(0, 100));
+    this.socket?.close(code < 3000 ? 1000 : code, reason.slice(0, 100));
+    this.socket = undefined;
   }
 }
 
@@ -184,17 +181,17 @@ export class EngineSocket {
  * @param {(string | ArrayBuffer)[]} frames
  */
 export function packBatch(frames) {
-  const parts = frames.map((frame) =>
-    typeof frame === "string" ? encoder.encode(frame) : new Uint8Array(frame),
-  );
-  const batch = new Uint8Array(parts.reduce((sum, part) => sum + 5 + part.length, 0));
-  const numbers = new DataView(batch.buffer);
-  let at = 0;
-  parts.forEach((part, n) => {
-    batch[at] = typeof frames[n] === "string" ? 0 : 1;
-    numbers.setUint32(at + 1, part.length, true);
-    batch.set(part, at + 5);
-    at += 5 + part.length;
+  const parts = frames.flatMap((frame) => {
+    const text = typeof frame === "string";
+    const part = text ? encoder.encode(frame) : new Uint8Array(frame);
+    const size = part.length;
+    return [Uint8Array.of(text ? 0 : 1, size, size >> 8, size >> 16, size >> 24), part];
   });
+  const batch = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    batch.set(part, at);
+    at += part.length;
+  }
   return batch;
 }
