@@ -6,20 +6,26 @@ a client, beside a bare WebSocket.
 Prints one JSON object a line. The engine says the time in its token ids, on the clock that all
 processes of a machine share, and the clients, in a process of their own, compare. `peer` is the
 same load through a bare uvicorn WebSocket that sends one frame a token and knows nothing of credit,
-resume or sums. Times are of this machine, with whatever else runs on it: the ratio and the CPU time
+resume or sums. Beside each, in the same run, a bare server has four clients: `beside_p99_ms` is the
+share of the machine and of the clients' process. Where there is a redis-server, a quarter of the
+clients are measured again with their runs in Redis, read at the producer's replica and at another.
+Times are of this machine, with whatever else runs on it: the ratio and the CPU time
 are what to trust.
 """
 
 import argparse
 import asyncio
 import base64
+import contextlib
 import gc
 import json
 import os
 import resource
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 import uvicorn
@@ -28,11 +34,13 @@ from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 from detok_py.bridge.assets import Assets
 from detok_py.bridge.engines import IDS, End, Ids, Info
 from detok_py.bridge.gate import Gate
-from detok_py.bridge.server import Server, application, bind, names_of
+from detok_py.bridge.redis_store import RedisStore
+from detok_py.bridge.server import Server, application, bind
 from detok_py.bridge.stream import Bridge
 from detok_py.protocol import wire
 
 CLOCK = 1 << 31
+NAME = "bridge.test:1"
 
 
 def now() -> int:
@@ -99,14 +107,13 @@ def bare(rate, count):
     return app
 
 
-def serve(which, rate, count):
+def serve(which, rate, count, redis=None):
     sock = bind("127.0.0.1", 0)
     port = sock.getsockname()[1]
     if which == "bridge":
-        bridge = Bridge(ClockEngine(rate, count), max_clients=10_000)
-        server = Server(
-            bridge, Gate(application(bridge, Assets()), names_of("127.0.0.1", port)), sock
-        )
+        store = RedisStore(redis, grace=0) if redis else None
+        bridge = Bridge(ClockEngine(rate, count), max_clients=10_000, store=store)
+        server = Server(bridge, Gate(application(bridge, Assets()), [NAME]), sock)
         run = server.serve()
     else:
         config = uvicorn.Config(
@@ -140,19 +147,19 @@ def serve(which, rate, count):
 class Client(asyncio.Protocol):
     """A client with as little of its own as can be: the figures are the server's."""
 
-    def __init__(self, port, latencies, after):
-        self.port, self.latencies, self.after = port, latencies, after
+    def __init__(self, latencies, after, ask):
+        self.latencies, self.after, self.ask = latencies, after, ask
         self.buffer = bytearray()
         self.open = False
         self.got = self.acked = 0
         self.done = asyncio.get_running_loop().create_future()
+        self.started = asyncio.Event()
 
     def connection_made(self, transport):
         self.transport = transport
         key = base64.b64encode(os.urandom(16)).decode()
-        here = f"127.0.0.1:{self.port}"
         transport.write(
-            f"GET /stream HTTP/1.1\r\nHost: {here}\r\nOrigin: http://{here}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"GET /stream HTTP/1.1\r\nHost: {NAME}\r\nOrigin: http://{NAME}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: detok.v1\r\n\r\n".encode()
         )
 
@@ -170,7 +177,7 @@ class Client(asyncio.Protocol):
                 return
             del buffer[: head + 4]
             self.open = True
-            self.transport.write(masked(wire.message("generate", prompt="", want="ids").encode()))
+            self.transport.write(masked(self.ask.encode()))
         while len(buffer) >= 2:
             size, start = buffer[1], 2
             if size == 126:
@@ -189,15 +196,24 @@ class Client(asyncio.Protocol):
                 if self.got - self.acked >= 64:
                     self.acked = self.got
                     self.transport.write(masked(wire.message("ack", n=self.got).encode()))
+            elif kind == 1 and b'"started"' in payload:
+                self.started.set()
             elif kind == 1 and b'"finished"' in payload:
                 self.done.set_result(self.got)
                 self.transport.close()
 
 
-async def one_client(port, latencies, after):
-    _, client = await asyncio.get_running_loop().create_connection(
-        lambda: Client(port, latencies, after), "127.0.0.1", port
-    )
+async def one_client(port, latencies, after, other=None):
+    """Read a run, from its replica or, if `other` is a port, from another one."""
+    run_id = os.urandom(12).hex()
+    ask = wire.message("generate", id=run_id, prompt="", want="ids")
+    connect = asyncio.get_running_loop().create_connection
+    _, client = await connect(lambda: Client(latencies, after, ask), "127.0.0.1", port)
+    if other is not None:
+        await client.started.wait()
+        client.transport.abort()
+        ask = wire.message("resume", id=run_id, after=0)
+        _, client = await connect(lambda: Client(latencies, after, ask), "127.0.0.1", other)
     return await client.done
 
 
@@ -219,41 +235,100 @@ def usage_of(pid):
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK"), resident
 
 
-def measure(which, clients, rate, seconds):
+def child(which, rate, count, redis=None):
+    """Start a server in a process of its own; return the process and its port."""
+    words = [sys.executable, __file__, "--serve", which, "--rate", str(rate), "--count", str(count)]
+    words += ["--redis", redis] if redis else []
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return process, int(process.stdout.readline())
+
+
+def measure(which, clients, rate, seconds, redis=None, *, elsewhere=False):
+    """Measure a server. Beside it, in the same run, a bare one has four clients: what these wait is
+    the machine's share, and that of the clients' own process. With `elsewhere`, every run is
+    produced at one replica and read at another.
+    """
     count = int(rate * seconds)
-    child = subprocess.Popen(
-        [sys.executable, __file__, "--serve", which, "--rate", str(rate), "--count", str(count)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    port = int(child.stdout.readline())
-    latencies = []
-    cpu_before, memory_before = usage_of(child.pid)
+    servers = [child(which, rate, count, redis)]
+    servers += [child("bridge", rate, count, redis)] if elsewhere else []
+    beside, beside_port = child("bare", rate, count)
+    server, port = servers[0]
+    other = servers[1][1] if elsewhere else None
+    latencies, beside_latencies = [], []
+    cpu_before, memory_before = usage_of(server.pid)
     memory = memory_before
 
     async def main():
         nonlocal memory
         # The first second is connecting and warming up.
         tasks = [
-            asyncio.create_task(one_client(port, latencies, int(rate))) for _ in range(clients)
+            asyncio.create_task(one_client(port, latencies, int(rate), other))
+            for _ in range(clients)
+        ]
+        tasks += [
+            asyncio.create_task(one_client(beside_port, beside_latencies, int(rate)))
+            for _ in range(4)
         ]
         await asyncio.sleep(seconds * 0.7)
-        memory = usage_of(child.pid)[1]
+        memory = usage_of(server.pid)[1]
         got = await asyncio.gather(*tasks)
-        assert got == [count] * clients, "tokens are missing"
+        assert got == [count] * (clients + 4), "tokens are missing"
 
     asyncio.run(main())
-    cpu = usage_of(child.pid)[0] - cpu_before
-    child.stdin.close()
-    child.wait(20)
+    cpu = usage_of(server.pid)[0] - cpu_before
+    for process in [*[one for one, _ in servers], beside]:
+        process.stdin.close()
+        process.wait(20)
+        process.stdout.close()
     latencies.sort()
+    beside_latencies.sort()
     return {
         "p50_ms": latencies[len(latencies) // 2] / 1000,
         "p99_ms": latencies[len(latencies) * 99 // 100] / 1000,
+        "beside_p99_ms": beside_latencies[len(beside_latencies) * 99 // 100] / 1000,
         "cpu_us_token": cpu / (count * clients) * 1e6,
         "kb_client": (memory - memory_before) / clients,
     }
+
+
+UNITS = {
+    "p50_ms": "ms",
+    "p99_ms": "ms",
+    "beside_p99_ms": "ms",
+    "cpu_us_token": "µs",
+    "kb_client": "kB",
+}
+
+
+def tell(case, ours, peer, peer_name):
+    for name, unit in UNITS.items():
+        line = {
+            "bench": "bridge",
+            "case": f"{case}: {name}",
+            "ours": round(ours[name], 3),
+            "peer": round(peer[name], 3),
+            "peer_name": peer_name,
+            "unit": unit,
+            "ratio": round(ours[name] / max(peer[name], 1e-9), 2),
+        }
+        print(json.dumps(line, ensure_ascii=False), flush=True)
+
+
+@contextlib.contextmanager
+def redis_server():
+    """Run a Redis of its own on a Unix socket, and yield its URL."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["redis-server", "--port", "0", "--unixsocket", f"{folder}/redis.sock"]
+        process = subprocess.Popen(
+            [*words, "--save", "", "--dir", folder], stdout=subprocess.DEVNULL
+        )
+        try:
+            while not os.path.exists(f"{folder}/redis.sock"):
+                time.sleep(0.01)
+            yield f"unix://{folder}/redis.sock"
+        finally:
+            process.terminate()
+            process.wait(10)
 
 
 def main():
@@ -263,9 +338,10 @@ def main():
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--serve", choices=["bridge", "bare"])
     parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--redis")
     args = parser.parse_args()
     if args.serve:
-        serve(args.serve, args.rate, args.count)
+        serve(args.serve, args.rate, args.count, args.redis)
         return
     gc.disable()  # the clients' own pauses are not the server's
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -273,25 +349,16 @@ def main():
     ours = measure("bridge", args.clients, args.rate, args.seconds)
     peer = measure("bare", args.clients, args.rate, args.seconds)
     case = f"{args.clients} clients at {args.rate:g} tokens/s"
-    for name, unit in (
-        ("p50_ms", "ms"),
-        ("p99_ms", "ms"),
-        ("cpu_us_token", "µs"),
-        ("kb_client", "kB"),
-    ):
-        line = {
-            "bench": "bridge",
-            "case": f"{case}: {name}",
-            "ours": round(ours[name], 3),
-            "peer": round(peer[name], 3),
-            "peer_name": "bare uvicorn + wsproto",
-        }
-        print(
-            json.dumps(
-                {**line, "unit": unit, "ratio": round(ours[name] / max(peer[name], 1e-9), 2)},
-                ensure_ascii=False,
-            )
-        )
+    tell(case, ours, peer, "bare uvicorn + wsproto")
+    if shutil.which("redis-server"):
+        few = max(1, args.clients // 4)
+        memory = measure("bridge", few, args.rate, args.seconds)
+        with redis_server() as url:
+            store = measure("bridge", few, args.rate, args.seconds, url)
+            other = measure("bridge", few, args.rate, args.seconds, url, elsewhere=True)
+        case = f"{few} clients at {args.rate:g} tokens/s, runs in Redis"
+        tell(case, store, memory, "runs in memory")
+        tell(f"{case}, read at another replica", other, memory, "runs in memory")
 
 
 if __name__ == "__main__":

@@ -331,6 +331,7 @@ class RedisStore(RunStore):
         self._opening = False
         self._unopened = True
         self._expired: list[Run] = []
+        self._look_at_all = False
         self._tasks: list[asyncio.Task[None]] = []
         self._stop: Callable[[Run], None] = lambda run: None
 
@@ -470,6 +471,7 @@ class RedisStore(RunStore):
     def expire(self, now: float) -> list[Run]:
         """Drop what nothing here needs; return the runs whose keys have run out in Redis."""
         gone, self._expired = self._expired, []
+        settled: list[Mirror] = []  # kept here too, for a Redis that loses what it has
         for run in list(self.runs.values()):
             if not isinstance(run, Mirror) or run.claiming or run.owner is not None:
                 continue
@@ -477,10 +479,17 @@ class RedisStore(RunStore):
                 if not (run.cancelled and run.end is None):
                     self._drop(run)
             elif run.producer.settled:
-                self._drop(run)
+                settled.append(run)
             elif run.producer.orphan or run.producer.unstored:
                 if now - (run.detached_at or now) >= self.keep_seconds:
                     gone.append(run)
+        settled.sort(key=lambda run: run.detached_at or 0.0, reverse=True)
+        kept = 0
+        for n, run in enumerate(settled):
+            kept += run.size
+            too_old = now - (run.detached_at or 0.0) >= self.keep_seconds
+            if too_old or n >= self.max_runs or kept > self.max_log:
+                self._drop(run)
         for run in gone:
             self._drop(run)
         return gone
@@ -556,6 +565,7 @@ class RedisStore(RunStore):
         if self._away:
             self._away = False
             self._wake_writer.set()
+            self._look_at_all = True
             if not self._unopened:
                 log.warning("store_back")
         return True
@@ -780,7 +790,8 @@ class RedisStore(RunStore):
     async def _listen_forever(self) -> None:
         async with self._redis.pubsub() as channel:
             await channel.subscribe(self._channel(self.name))
-            # What was published before is looked up.
+            # What was published before is looked up, and whether Redis still has what it had.
+            self._look_at_all = True
             self._wake_poll.set()
             while True:
                 message = await channel.get_message(ignore_subscribe_messages=True, timeout=5.0)
@@ -832,9 +843,10 @@ class RedisStore(RunStore):
             return
         only, self._poll_now = self._poll_now, set()
         producers = [m.producer for m in self._by_tag.values() if m.producer is not None]
+        every, self._look_at_all = self._look_at_all, False
         await self._restore([p for p in producers if p.unstored and not p.orphan])
         await self._renew(
-            [p for p in producers if not p.unstored and not p.orphan and not p.settled]
+            [p for p in producers if not p.unstored and not p.orphan and (every or not p.settled)]
         )
         await self._follow(
             [

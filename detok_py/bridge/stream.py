@@ -81,6 +81,7 @@ class Bridge:
         # By what the engine writes to, which is the run itself if the store is in memory.
         self._jobs: dict[Run, asyncio.Task[None]] = {}
         self._starting: set[asyncio.Task[None]] = set()
+        self._opening_store: asyncio.Task[None] | None = None
         self._draining = False
         self._recovery_tables: dict[Vocabulary, dict[bytes, list[int]]] = {}
         self._opened = False
@@ -101,7 +102,9 @@ class Bridge:
         """
         if self._expiry is None:
             self._expiry = asyncio.create_task(self._expire_runs())
-            await self.store.open(self._stop)
+            self._opening_store = asyncio.create_task(self.store.open(self._stop))
+        if self._opening_store is not None:
+            await asyncio.shield(self._opening_store)
         if self._look is None or self._look.done():
             self._look = asyncio.create_task(self._look_at_engine())
         await asyncio.shield(self._look)
@@ -228,7 +231,13 @@ class Bridge:
             run.fail(wire.ENGINE_DOWN, STOPPED, retry=True)
         jobs = [
             job
-            for job in (self._expiry, self._look, *self._starting, *self._jobs.values())
+            for job in (
+                self._expiry,
+                self._look,
+                self._opening_store,
+                *self._starting,
+                *self._jobs.values(),
+            )
             if job is not None
         ]
         for job in jobs:

@@ -289,7 +289,8 @@ async def test_while_redis_is_away_runs_go_on_here_and_new_ones_are_refused():
             # It has lost everything, and is given back what it lost.
             redis.start()
             await eventually(lambda: bridges[0].bridge.unready is None)
-            await eventually(lambda: not bridges[0].bridge.store.runs, 5)
+            mirrors = list(bridges[0].bridge.store.runs.values())
+            await eventually(lambda: mirrors[0].producer.settled, 5)
             again = ClientSession()
             again.attach(session.run_id)
             same = await converse(STREAM, ORIGIN, again, via=bridges[1].port)

@@ -25,8 +25,9 @@ pytestmark = [pytest.mark.native, pytest.mark.soak]
 
 SCHEDULES = int(os.environ.get("DETOK_SOAK_SCHEDULES", "10000"))
 AT_ONCE = 30
-# The longest that nothing may come: a lease, a look at it, and the store away for two seconds.
-SILENCE = 12.0
+# The longest that nothing may come, on a busy machine: a lease, a look at it, the store away for two
+# seconds, and handshakes with replicas that were killed.
+SILENCE = 30.0
 
 
 class Tally:
@@ -149,7 +150,7 @@ async def test_schedules_of_cuts_and_deaths_change_nothing(tmp_path, kills, rest
     print(f"\n{count} schedules, killed: {dict(deaths)}: {dict(tally.ends)}")
     assert tally.wrong == []
     assert generated_twice(file) == []
-    if not kills:
+    if not kills and keeps:
         assert set(tally.ends) <= {"Finished", "Finished with a note"}
     elif not restarts:
         assert set(tally.ends) <= {"Finished", "Failed 4503"}
