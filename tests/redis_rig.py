@@ -30,23 +30,22 @@ ORIGIN = f"http://{NAME}"
 
 
 @functools.cache
-def redis_program():
-    """Return the program of Redis or Valkey; skip the test if there is none and none can be had."""
-    named = os.environ.get("DETOK_REDIS")
+def program(variable, package, *others):
+    """Return a program; skip the test if there is none and none can be had."""
+    named = os.environ.get(variable)
     if named:
         return named
     problem = ""
     for attempt in (0, 1):
-        found = shutil.which("redis-server") or shutil.which("valkey-server")
-        if found:
-            return found
+        for name in (package, *others):
+            if found := shutil.which(name):
+                return found
         if not attempt:
             try:
-                # Without starting it as a service of this machine.
-                apt_install("redis-server", trouble="")
+                apt_install(package, trouble="")
             except SetupFailed as error:
                 problem = " ".join(str(error).split())
-    pytest.skip(f"there is no redis-server; install one, or set DETOK_REDIS. {problem}")
+    pytest.skip(f"there is no {package}; install one, or set {variable}. {problem}")
 
 
 class Redis:
@@ -59,7 +58,8 @@ class Redis:
         self.process = None
 
     def start(self):
-        words = [redis_program(), "--port", "0", "--unixsocket", str(self.folder / "redis.sock")]
+        redis = program("DETOK_REDIS", "redis-server", "valkey-server")
+        words = [redis, "--port", "0", "--unixsocket", str(self.folder / "redis.sock")]
         words += ["--dir", str(self.folder), "--save", "", "--loglevel", "warning"]
         words += ["--appendonly", "yes", "--appendfsync", "always"] if self.keeps else []
         self.process = subprocess.Popen(

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -15,11 +16,12 @@ from pathlib import Path
 
 import pytest
 import websockets
+import yaml
 from bridge_rig import Conversation, converse, eventually
 from cutting_proxy import DOWN, UP, CuttingProxy
-from redis_rig import NAME, ORIGIN, STREAM, Balancer, redis_server, replicas
+from redis_rig import ORIGIN, STREAM, program, redis_server, replicas
 from test_bridge_resume import EXPECTED
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import connect, unix_connect
 
 from detok_py.bridge.redis_store import RedisStore, StoreError
 from detok_py.protocol.client import ClientSession
@@ -316,12 +318,24 @@ def test_an_address_that_is_none_is_one_sentence():
 
 
 class Replica:
-    """`detok serve --store` in a process of its own."""
+    """The `bridge` of deploy/compose.yaml, without its container."""
 
     def __init__(self, redis, token):
-        words = "--engine scripted --port 0 --host 127.0.0.1 --public-name bridge.test:1"
+        compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text("utf-8"))
+        changed = {
+            "--engine": "scripted",
+            "--host": "127.0.0.1",
+            "--port": "0",
+            "--store": redis.url,
+        }
+        words = [
+            f"{name}={changed.get(name, value)}" if value else name
+            for name, _, value in [
+                word.partition("=") for word in compose["services"]["bridge"]["command"]
+            ]
+        ]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "detok_py", "serve", *words.split(), "--store", redis.url],
+            [sys.executable, "-m", "detok_py", *words],
             cwd=ROOT,
             env={**os.environ, "DETOK_TOKEN": token, "DETOK_STORE_SECRET": "s"},
             stdout=subprocess.PIPE,
@@ -335,7 +349,7 @@ class Replica:
     def ready(self, token):
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/readyz",
-            headers={"Host": NAME, "Authorization": f"Bearer {token}"},
+            headers={"Host": "localhost:8080", "Authorization": f"Bearer {token}"},
         )
         try:
             with urllib.request.urlopen(request, timeout=5) as response:
@@ -344,12 +358,34 @@ class Replica:
             return json.load(error)["ready"]
 
 
+@contextlib.contextmanager
+def haproxy(replicas, folder, token):
+    """Run HAProxy with deploy/haproxy.cfg, on a Unix socket; yield its path."""
+    text = (ROOT / "deploy" / "haproxy.cfg").read_text("utf-8")
+    text = text.replace("bind :8080", f"bind unix@{folder}/public.sock")
+    text = re.sub(r"resolvers containers\n  parse-resolv-conf\n", "", text)
+    servers = [f"  server r{n} 127.0.0.1:{one.port}" for n, one in enumerate(replicas)]
+    text = re.sub(r"  server-template .*", "\n".join(servers), text)
+    (folder / "haproxy.cfg").write_text(text, encoding="utf-8")
+    process = subprocess.Popen(
+        [program("DETOK_HAPROXY", "haproxy"), "-db", "-f", str(folder / "haproxy.cfg")],
+        env={**os.environ, "DETOK_TOKEN": token},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield folder / "public.sock"
+    finally:
+        process.kill()
+        process.wait(10)
+
+
 @pytest.mark.full
-async def test_sigterm_moves_clients_to_another_replica_in_mid_answer():
-    """As the examples in deploy/ run it: a shared token, readiness, and draining."""
+async def test_sigterm_moves_clients_to_another_replica_in_mid_answer(tmp_path):
+    """As deploy/compose.yaml runs it: a shared token, readiness, HAProxy and draining."""
     token = "a-token-that-all-replicas-have"
     with redis_server() as redis:
-        await asyncio.sleep(4)  # a store that has just been started takes no runs
+        await asyncio.sleep(6)  # a store that has just been started takes no runs
         all_ = [Replica(redis, token) for _ in range(2)]
         try:
             for replica in all_:
@@ -360,37 +396,53 @@ async def test_sigterm_moves_clients_to_another_replica_in_mid_answer():
             text = "the quick brown fox " * 8
             session, heard = ClientSession(), Conversation()
             session.generate(
-                prompt=text, want="bytes", params={"engine": "scripted", "pace": 60, "cut": "byte"}
+                prompt=text, want="bytes", params={"engine": "scripted", "pace": 40, "cut": "byte"}
             )
             codes, waits, readiness = [], [], []
-            async with Balancer([replica.port for replica in all_]) as balancer:
-                while heard.end is None:
+            with haproxy(all_, tmp_path, token) as path:
+                while heard.end is None and len(codes) < 50:
                     try:
-                        async with connect(
-                            STREAM,
-                            host="127.0.0.1",
-                            port=balancer.port,
-                            origin=ORIGIN,
+                        async with unix_connect(
+                            str(path),
+                            "ws://localhost:8080/stream",
+                            origin="http://localhost:8080",
                             subprotocols=["detok.v1", f"detok.token.{token}"],
-                            proxy=None,
                         ) as ws:
                             session.opened()
                             if not codes:
                                 await exchange(ws, session, heard, lambda: session.position > 20)
-                                all_[0].process.send_signal(signal.SIGTERM)
+                                # Which of the two has the socket and the engine?
+                                mine = await asyncio.to_thread(busiest, all_, token)
+                                mine.process.send_signal(signal.SIGTERM)
                             await exchange(ws, session, heard, lambda: heard.end is not None)
                     except websockets.ConnectionClosed as closed:
                         codes.append(closed.rcvd.code)
                         waits.append(session.lost(closed.rcvd.code))
-                        readiness.append(all_[0].ready(token))
+                        readiness.append(mine.ready(token))
+                    except (OSError, websockets.InvalidHandshake):
+                        # HAProxy has not started, or sends to the replica that has just stopped.
+                        await asyncio.sleep(0.1)
             assert codes[0] == 1012
             assert None not in waits
             assert not any(readiness)
             assert isinstance(heard.end, Finished)
             assert heard.data == text.encode()
-            assert await asyncio.to_thread(all_[0].process.wait, 10) == 0
+            assert await asyncio.to_thread(mine.process.wait, 10) == 0
         finally:
             for replica in all_:
                 replica.process.kill()
                 replica.process.wait(10)
                 replica.process.stdout.close()
+
+
+def busiest(all_, token):
+    """Return the replica that has a client."""
+    for replica in all_:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{replica.port}/info",
+            headers={"Host": "localhost:8080", "Authorization": f"Bearer {token}"},
+        )
+        with urllib.request.urlopen(request, timeout=5) as response:
+            if json.load(response)["clients"]:
+                return replica
+    raise AssertionError("no replica has a client")
