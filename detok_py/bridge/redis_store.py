@@ -697,6 +697,9 @@ class RedisStore(RunStore):
         order: list[tuple[Mirror, str]] = []
         for mirror in told:
             end = (self._channel(""), mirror.tag)
+            if mirror.owner is None:
+                # A late command would take the run from a newer socket elsewhere.
+                mirror.taking = False
             if mirror.taking:
                 order.append((mirror, "take"))
                 arguments = ("take", self.name, mirror.acked, self._ttl, mirror.epoch, *end)
