@@ -1,0 +1,108 @@
+"""The steps of the set-up: what each makes, from what, and which a `make` target needs.
+
+Plain data: tools/setup.py does the steps, and skips those whose sources have not changed.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import toolchain
+from toolchain import PYTHON, install, install_if_there, run
+
+
+class Step(NamedTuple):
+    """`work` makes `results` from `sources`; both are patterns of paths."""
+
+    purpose: str
+    sources: tuple[str, ...]
+    results: tuple[str, ...]
+    work: Callable[[], object]
+
+
+def tool(*words: str) -> Callable[[], object]:
+    """Return a step's work: run a tool of this folder."""
+    return partial(run, list(words), f"{words[1]} failed.")
+
+
+SOURCES = ("detok_py/**/*.py", "tools/layout.py", "pyproject.toml")
+VENV = ".venv/pyvenv.cfg"
+R = ".build/runtime/"
+STEPS = {
+    "serve": Step("the server's packages", ("requirements/serve.txt", VENV), (".venv/bin/uvicorn",), partial(install, "serve")),
+    "engine": Step("llama.cpp", ("requirements/engine.txt", VENV), (), partial(install_if_there, "engine", "the scripted engine remains")),
+    "mpy": Step("MicroPython's compiler", ("requirements/mpy.txt", VENV), (), partial(install_if_there, "mpy", "MicroPython compiles the modules at its start")),
+    "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (".venv/bin/pytest",), partial(install, "dev")),
+    "webkit": Step("Selenium", ("requirements/webkit.txt", VENV), (".venv/lib/*/site-packages/selenium/__init__.py",), partial(install, "webkit")),
+    "project": Step("detok_py in place", ("pyproject.toml", VENV), (".venv/bin/detok",), toolchain.install_project),
+    "npm": Step("the packages from npm", ("package-lock.json",), ("node_modules/pyodide/pyodide.mjs",), toolchain.install_node_packages),
+    "micropip": Step("micropip", ("requirements/micropip.txt",), (".build/wheels",), toolchain.fetch_micropip),
+    "site": Step("pytest for Pyodide", ("requirements/pyodide.txt", "tools/toolchain.py"), (".build/pyodide-site/pytest",), toolchain.install_for_pyodide),
+    "runtime": Step(
+        "Pyodide, with its standard library as bytecode",
+        ("tools/build_runtime.mjs", "tools/compile_stdlib.py", "web/src/memory-snapshot.js", "package-lock.json", "requirements/micropip.txt"),
+        (f"{R}python_stdlib.zip", f"{R}pyodide-lock.json", f"{R}micropip-*.whl", f"{R}memory.bin"),
+        tool("node", "tools/build_runtime.mjs"),
+    ),
+    "wheel": Step("the wheel for browsers", (*SOURCES, "tools/browser_wheel.py"), (f"{R}detok_py-*.whl",), tool(str(PYTHON), "tools/browser_wheel.py")),
+    "captures": Step(
+        "what a page loads to open files",
+        (*SOURCES, "tools/build_on_demand.py", "tools/browser_wheel.py"),
+        (f"{R}detok_captures.bin",),
+        tool(str(PYTHON), "tools/build_on_demand.py"),
+    ),
+    "micropython": Step(
+        "MicroPython",
+        (*SOURCES, "web/micropython/*.py", "tools/build_micropython.py", "tools/browser_wheel.py", "requirements/mpy.txt"),
+        (f"{R}micropython.wasm", f"{R}detok_micropython.bin"),
+        tool(str(PYTHON), "tools/build_micropython.py"),
+    ),
+    "core": Step(
+        "Pyodide cut down, for embedding",
+        (*SOURCES, "tools/build_core.mjs", "tools/core_work.py", "tools/compile_stdlib.py", ".build/stamps/runtime"),
+        (f"{R}python_core.zip", f"{R}python_core.json"),
+        tool("node", "tools/build_core.mjs"),
+    ),
+    "examples": Step(
+        "the examples that need a bundler",
+        ("web/examples/*.js*", "web/src/*.js", "tools/build_examples.mjs", "package-lock.json"),
+        (".build/examples/react.js", ".build/examples/react.development.js", ".build/examples/ai-sdk.js"),
+        tool("node", "tools/build_examples.mjs"),
+    ),
+    "uis": Step(
+        "chat UIs of other people (some 800 MB)",
+        ("requirements/real-uis.txt", "tests/real_uis/package-lock.json"),
+        (".build/real-uis/venv/bin/streamlit", ".build/real-uis/node_modules/deep-chat/package.json"),
+        partial(toolchain.install_apart, "real-uis", "tests/real_uis"),
+    ),
+    "peers": Step(
+        "what detok is compared with (some 900 MB)",
+        ("requirements/peers.txt", "benchmarks/peers/package-lock.json"),
+        (".build/peers/venv/bin/transformers", ".build/peers/node_modules/js-tiktoken/package.json"),
+        # Without scripts: one of them would download libraries for graphics cards.
+        partial(toolchain.install_apart, "peers", "benchmarks/peers", "--ignore-scripts"),
+    ),
+    "engines": Step(
+        "engines of other people (some 2 GB)",
+        ("requirements/real-engines.txt",),
+        (".build/real-engines/venv/lib/python*/site-packages/torch/__init__.py",),
+        toolchain.install_real_engines,
+    ),
+}  # fmt: skip
+ARTEFACTS = [["runtime", "wheel", "captures", "micropython", "examples"], ["core"]]
+TARGETS = {
+    "demo": [["serve", "npm"], ["engine", "mpy", "micropip"], *ARTEFACTS],
+    "site": [["npm"], ["mpy", "micropip"], *ARTEFACTS],
+    "check": [["dev", "npm"], ["engine", "mpy", "micropip", "project"], *ARTEFACTS],
+    "test": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "site"], *ARTEFACTS],
+    "test-all": [
+        ["dev", "npm"],
+        ["engine", "mpy", "micropip", "project", "site"],
+        *ARTEFACTS,
+        ["webkit"],
+    ],
+    "real-uis": [["dev", "npm"], ["engine", "project", "uis"]],
+    "peers": [["dev", "npm"], ["project", "peers"]],
+    "bench": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "peers"], *ARTEFACTS],
+    "real-engines": [["dev"], ["project", "engines"]],
+}
