@@ -49,8 +49,8 @@ def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None
     and "deltas", those of the end.
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
-    `sha256`. The header's stop strings are used. Raises CaptureError, or VocabularyError if there are ids without bytes and text, and
-    no vocabulary.
+    `sha256`. The header's stop strings are used. Raises CaptureError, or VocabularyError if there
+    are ids without bytes and text, and no vocabulary.
     """
     found = _read(given, file)
     _last[:] = [None, None]

@@ -25,9 +25,12 @@ and is text now that nothing more comes. An answer with details has `rows` inste
 for each token:
 
     [id or null, bytes in hex, deltas, held bytes in hex, waiting text, name of a skipped special token]
+
+and `spent`, the microseconds that decoding them took.
 """
 
 import json
+import time
 from typing import Any
 
 from ..decode.chat import ChatStream
@@ -63,6 +66,9 @@ NO_VOCABULARY = (
     "The bridge sends ids, and no vocabulary to read them with; ask for bytes, or start it with "
     "--tokenizer."
 )
+
+# Microseconds; MicroPython's own clock, else that of CPython.
+_ticks: Any = getattr(time, "ticks_us", None) or (lambda: time.perf_counter() * 1e6)
 
 kept_vocabularies: dict[str, Vocabulary] = {}
 
@@ -380,6 +386,7 @@ class Answer:
         if self._options.get("details"):
             rows: list[Any] = []
             text["rows"] = rows
+            began = _ticks()
             for ids, data, size in self._tokens(event):
                 try:
                     rows.append(self.row(ids[0] if ids else None, data))
@@ -389,6 +396,7 @@ class Answer:
                 count += size
                 if self.stopped:
                     break
+            text["spent"] = _ticks() - began
         else:
             text["deltas"], count, failure = self._whole(event)
         held, text["waiting"] = self._held()

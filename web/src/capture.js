@@ -60,9 +60,16 @@ export async function readCapture(source, options = {}) {
     name,
     vocabulary?.sha256 ?? "",
   );
+  /** @type {RecordedRow[]} */
+  const placed = [];
+  for (const row of rows) {
+    placed.push(placedRow(row));
+    // A long capture must not freeze the page.
+    if (placed.length % 4096 === 0) await new Promise((resolve) => setTimeout(resolve));
+  }
   return {
     header,
-    rows: rows.map(placedRow),
+    rows: placed,
     seconds,
     timed,
     text: textOf(deltas),

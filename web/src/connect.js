@@ -46,7 +46,8 @@ import { rowOf } from "./rows.js";
  * @property {{engine: Record<string, any>, vocabulary: object | null, at: number}} hello
  * @property {{id: string, data: "ids" | "bytes" | "both", position: number, at: number}} start
  * @property {Delta} delta
- * @property {{count: number, tokens: number, at: number, rows?: import("./rows.js").TokenRow[]}} token
+ * @property {{count: number, tokens: number, at: number, rows?: import("./rows.js").TokenRow[],
+ *   spent?: number}} token  With details: its rows, and the microseconds that decoding them took.
  * @property {{bytes: number, text: string}} held
  * @property {{seconds: number, code: number}} resume
  * @property {{code: number, message: string, at: number}} notice
@@ -272,12 +273,11 @@ export class Answer extends EventTarget {
   }
 
   /** @param {any} event  Of detok_py/page/answer.py. @param {number} at */
-  #takeText({ deltas, rows, count = 0, position, held = 0, waiting = "" }, at) {
+  #takeText({ deltas, rows, count = 0, position, held = 0, waiting = "", spent }, at) {
     this.#tokens = position ?? this.#tokens;
     const shown = deltas ?? rows.flatMap((/** @type {any[]} */ row) => row[2]);
     for (const delta of this.#shape(shown, false)) this.#give(delta);
-    if (count)
-      this.#emit("token", { count, tokens: position, at, ...(rows && { rows: rows.map(rowOf) }) });
+    if (count) this.#emit("token", { count, tokens: position, at, rows: rows?.map(rowOf), spent });
     const state = `${held} ${waiting}`;
     if (state !== this.#held) this.#emit("held", { bytes: held, text: waiting });
     this.#held = state;

@@ -5,6 +5,7 @@
  * @property {number | null} id  Null if the engine gave no id.
  * @property {Uint8Array} bytes
  * @property {string} text       The text that this token made certain.
+ * @property {string} [channel]  Of that text: "content", "reasoning" or "tool_call".
  * @property {Uint8Array} heldBytes  Bytes of an unfinished character, held after this token.
  * @property {string} heldText   Text held after this token, as it may become a stop string or a tag.
  * @property {string | null} special  The name of a special token that is skipped.
@@ -17,6 +18,7 @@ export const rowOf = ([id, bytes, deltas, heldBytes, heldText, special]) => ({
   id,
   bytes: fromHex(bytes),
   text: deltas.map(([, text]) => text).join(""),
+  channel: deltas.at(-1)?.[0],
   heldBytes: fromHex(heldBytes),
   heldText,
   special,
@@ -24,7 +26,5 @@ export const rowOf = ([id, bytes, deltas, heldBytes, heldText, special]) => ({
 
 /** @param {string} hex */
 export function fromHex(hex) {
-  const bytes = new Uint8Array(hex.length / 2);
-  for (let at = 0; at < bytes.length; at++) bytes[at] = parseInt(hex.slice(2 * at, 2 * at + 2), 16);
-  return bytes;
+  return Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 }
