@@ -1,6 +1,6 @@
 // Build .build/examples/: the examples that import packages by name, which a browser can't find without a bundler.
 //
-// In: web/examples/react.jsx and ai-sdk.jsx, as a reader copies them. Out: one module each. `detok-web/…` comes from web/src/; the parts of the library
+// In: web/examples/react.jsx and ai-sdk.jsx, as a reader copies them, and uPlot, which the page draws times with. Out: one module each. `detok-web/…` comes from web/src/; the parts of the library
 // that start its worker stay external, because the worker is found beside them. `react.development.js` is built with React's development checks.
 // With arguments it builds those files instead, for tests.
 
@@ -47,6 +47,9 @@ await build({
   entryPoints: [join(examples, "react.jsx"), join(examples, "ai-sdk.jsx")],
   define: production,
 });
+const plot = join(root, "node_modules", "uplot", "dist");
+await build({ ...options, entryPoints: { uplot: join(plot, "uPlot.esm.js") } });
+await build({ ...options, entryPoints: { uplot: join(plot, "uPlot.min.css") } });
 await build({
   ...options,
   entryPoints: { "react.development": join(examples, "react.jsx") },

@@ -46,6 +46,8 @@ def build(folder: Path) -> None:
     for name in PARTS:
         copy(RUNTIME / name, folder / "runtime")
     copy(ROOT / "detok_py" / "bridge" / "recite" / "tokenizer.json", folder)
+    for name in ("uplot.js", "uplot.css"):  # the page loads them to draw times
+        copy(ROOT / ".build" / "examples" / name, folder / "examples" / "built")
     for name in SAMPLES:
         copy(STREAMS / name, folder / "samples")
     listed = [{"file": name, "title": title} for name, title in SAMPLES.items()]

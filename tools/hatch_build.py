@@ -33,7 +33,8 @@ class StaticFiles(BuildHookInterface):
             )
             return
         self.add(build_data, runtime, "runtime")
-        for name in ("react.js", "ai-sdk.js"):  # the other files there are the tests'
+        # The other files there are the tests'.
+        for name in ("react.js", "ai-sdk.js", "uplot.js", "uplot.css"):
             example = root / ".build" / "examples" / name
             if example.exists():
                 build_data["force_include"][str(example)] = (
