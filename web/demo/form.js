@@ -1,6 +1,6 @@
 /**
  * The form: what to stream. In: what the reader chooses, and the address (`?text=…&cut=byte&pace=40`). Out: the request
- * for the bridge.
+ * for the bridge, and the address that asks for the same.
  */
 
 import { DEFAULT_STOP, DEFAULT_TEXT } from "./default-text.js";
@@ -9,8 +9,10 @@ import { isSite } from "./site.js";
 
 /**
  * @typedef {object} Question  What an answer is asked for with.
- * @property {import("../src/index.js").AnswerRequest & {stop: string[], singleBytes?: boolean}} request
+ * @property {import("../src/index.js").AnswerRequest & {stop: string[], singleBytes?: boolean,
+ *   reasoning?: true, tools?: true}} request
  * @property {string} lang  The language of the answer, "" if it is not known.
+ * @property {boolean} [own]  Whether it is the reader's own text, and no engine.
  *
  * @typedef {{id: string, title: string, lang: string, prompt: string}} RecitedText
  */
@@ -18,13 +20,40 @@ import { isSite } from "./site.js";
 const form = element("controls", HTMLFormElement);
 const promptChoice = element("prompt-choice", HTMLSelectElement);
 const prompt = element("prompt", HTMLInputElement);
+const note = element("prompt-note", HTMLElement);
 const text = element("own-text", HTMLTextAreaElement);
 const cut = element("cut", HTMLSelectElement);
 const pace = element("pace", HTMLSelectElement);
 const fault = element("fault", HTMLSelectElement);
-const stopString = element("stop-strings", HTMLInputElement);
+const channels = element("channels", HTMLInputElement);
+const stopStrings = element("stop-strings", HTMLTextAreaElement);
 
-const OWN_PROMPT = "\u0000own";
+const OWN_PROMPT = "\u0000prompt";
+const OWN_MESSAGE = "\u0000message";
+/** What any model can be asked, in its chat template; the answers have characters of more than a byte. */
+const QUESTIONS = [
+  {
+    title: "Emoji and four languages",
+    text: "Say hello in Japanese, Arabic, Thai and Russian, with a flag emoji for each.",
+  },
+  {
+    title: "A haiku in Japanese",
+    text: "Write a haiku about rain in Japanese, then explain it in English.",
+  },
+  {
+    title: "A table",
+    text: "Make a Markdown table of five fruits with their emoji, and their names in Hindi and Chinese.",
+  },
+  {
+    title: "Reasoning",
+    text: "How many letters has the word “naïveté”? Think first, then answer.",
+  },
+];
+/** The scripted engine refuses a longer text (detok_py/bridge/engines/scripted.py). */
+const MAX_TEXT = 1 << 18;
+/** A longer text makes an address that programs cut. */
+const MAX_ADDRESS = 2000;
+
 const addressText = address.get("text") ?? "";
 /** @type {RecitedText[]} */
 let recitedTexts = [];
@@ -32,7 +61,9 @@ let recitedTexts = [];
 let stopChosen = false;
 
 /** Whether the address asks for a stream without a press of Start. */
-export const startsByItself = ["text", "prompt", "start"].some((name) => address.has(name));
+export const startsByItself = ["text", "prompt", "message", "start"].some((name) =>
+  address.has(name),
+);
 
 /** @param {() => void} start */
 export function onSubmit(start) {
@@ -42,48 +73,153 @@ export function onSubmit(start) {
   });
 }
 
-/** Fill the list of prompts with the texts that the embedded engine recites. Other engines have none. */
-export async function loadPrompts() {
-  try {
-    const response = isSite ? new Response("[]") : await fetch("/texts.json");
-    recitedTexts = response.ok ? await response.json() : [];
-  } catch {
-    recitedTexts = [];
+/**
+ * Fill the list of prompts: with the texts that the embedded engine recites, if it is the one that is attached, else with
+ * questions for any model.
+ * @param {boolean} recites
+ */
+export async function loadPrompts(recites) {
+  recitedTexts = [];
+  if (recites && !isSite) {
+    try {
+      const response = await fetch("/texts.json");
+      if (response.ok) recitedTexts = await response.json();
+    } catch {
+      // The bridge is away. The runtime's loading reports that.
+    }
   }
+  const questions = recites ? [] : QUESTIONS.map(({ title, text }) => new Option(title, text));
   promptChoice.replaceChildren(
     ...recitedTexts.map(({ id, title }) => new Option(title, id)),
-    new Option("Your own prompt…", OWN_PROMPT),
+    ...questions,
+    ...(recites ? [] : [new Option("Your own message…", OWN_MESSAGE)]),
+    new Option(
+      recites ? "Your own prompt…" : "Your own prompt, without a chat template…",
+      OWN_PROMPT,
+    ),
   );
-  const wanted = address.get("prompt");
-  if (wanted !== null) {
-    const known = recitedTexts.find(({ id, prompt }) => id === wanted || prompt === wanted);
-    promptChoice.value = known?.id ?? OWN_PROMPT;
+  for (const [name, own] of /** @type {const} */ ([
+    ["prompt", OWN_PROMPT],
+    ["message", OWN_MESSAGE],
+  ])) {
+    const wanted = address.get(name);
+    if (wanted === null) continue;
+    const known =
+      name === "prompt"
+        ? recitedTexts.find(({ id, prompt }) => id === wanted || prompt === wanted)?.id
+        : QUESTIONS.find(({ text }) => text === wanted && !recites)?.text;
+    if (own === OWN_MESSAGE && recites) promptChoice.add(new Option("Your own message…", own));
+    promptChoice.value = known ?? own;
     if (!known) prompt.value = wanted;
   }
   showFields();
 }
 
+/** Why the form cannot be sent, in a sentence with the way out; "" if it can. */
+export function refusal() {
+  if (source() !== "text") return "";
+  const given = textToStream();
+  const half = /\p{Surrogate}/u.exec(given);
+  if (half)
+    return `Your text has half of a character at place ${half.index + 1} (a lone surrogate, U+${given.charCodeAt(half.index).toString(16).toUpperCase()}). No bytes stand for it: delete it, then start.`;
+  const length = given.length > MAX_TEXT ? [...given].length : 0;
+  if (length > MAX_TEXT)
+    return `Your text has ${length.toLocaleString("en")} characters; at most ${MAX_TEXT.toLocaleString("en")} are streamed. Shorten it by ${(length - MAX_TEXT).toLocaleString("en")}.`;
+  return "";
+}
+
 /** What the form asks for. @returns {Question} */
 export function readForm() {
+  const question = readQuestion();
+  return channels.checked
+    ? { ...question, request: { ...question.request, reasoning: true, tools: true } }
+    : question;
+}
+
+/** @returns {Question} */
+function readQuestion() {
   dropDefaultStop();
-  const stop = stopString.value ? [stopString.value] : [];
+  const stop = readStops();
   if (source() === "engine") {
-    const recited = recitedTexts.find(({ id }) => id === promptChoice.value);
-    return {
-      request: { prompt: recited?.prompt ?? prompt.value, stop },
-      lang: recited?.lang ?? "",
-    };
+    const chosen = promptChoice.value;
+    const recited = recitedTexts.find(({ id }) => id === chosen);
+    if (recited) return { request: { prompt: recited.prompt, stop }, lang: recited.lang };
+    if (chosen === OWN_PROMPT) return { request: { prompt: prompt.value, stop }, lang: "" };
+    const content = chosen === OWN_MESSAGE ? prompt.value : chosen;
+    return { request: { messages: [{ role: "user", content }], stop }, lang: "" };
   }
-  const given = textToStream();
+  return ownText(textToStream(), {
+    cut: cut.value,
+    pace: Number(pace.value),
+    fault: fault.value,
+    stop,
+  });
+}
+
+/**
+ * A question for a text that the bridge itself streams.
+ * @param {string} given
+ * @param {{cut: string, pace: number, fault?: string, stop: string[]}} options
+ * @returns {Question}
+ */
+export function ownText(given, { cut, pace, fault = "", stop }) {
   const params = {
     engine: "scripted",
     text: given,
-    cut: cut.value,
-    pace: Number(pace.value),
-    faults: faultsFor(fault.value, given),
+    cut,
+    pace,
+    faults: faultsFor(fault, given),
     seed: 1,
   };
-  return { request: { prompt: "", params, stop, singleBytes: cut.value === "byte" }, lang: "" };
+  return {
+    request: { prompt: "", params, stop, singleBytes: cut === "byte" },
+    lang: "",
+    own: true,
+  };
+}
+
+/** Write what the form asks for into the address, so that it can be shared. */
+export function writeAddress() {
+  const url = new URL(location.href);
+  const { searchParams: query } = url;
+  for (const name of ["text", "cut", "pace", "fault", "stop", "prompt", "message", "start"])
+    query.delete(name);
+  const given = source() === "text" ? textToStream() : "";
+  if (source() === "text") {
+    if (given.length < MAX_ADDRESS) query.set("text", given);
+    if (cut.value !== "token") query.set("cut", cut.value);
+    query.set("pace", pace.value);
+    if (fault.value) query.set("fault", fault.value);
+  } else {
+    const chosen = promptChoice.value;
+    const own = chosen === OWN_PROMPT || chosen === OWN_MESSAGE;
+    const raw = chosen === OWN_PROMPT || recitedTexts.some(({ id }) => id === chosen);
+    query.set(raw ? "prompt" : "message", own ? prompt.value : chosen);
+  }
+  if (channels.checked) query.set("channels", "apart");
+  else query.delete("channels");
+  for (const one of readStops()) query.append("stop", one);
+  if (url.search.length > MAX_ADDRESS)
+    for (const name of ["text", "prompt", "message"]) query.delete(name);
+  url.hash = "";
+  history.replaceState(null, "", url);
+}
+
+/** One a line; `\n`, `\t` and `\\` stand for a line end, a tab and a backslash. */
+function readStops() {
+  /** @type {Record<string, string>} */
+  const escapes = { n: "\n", t: "\t", "\\": "\\" };
+  return stopStrings.value
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => line.replace(/\\([nt\\])/g, (_, letter) => escapes[letter] ?? letter));
+}
+
+/** @param {string[]} stop */
+function writeStops(stop) {
+  stopStrings.value = stop
+    .map((one) => one.replace(/\\/g, "\\\\").replace(/\n/g, "\\n").replace(/\t/g, "\\t"))
+    .join("\n");
 }
 
 /** A text area turns every line end into \n. Text from the address keeps its own until the reader changes it. */
@@ -113,7 +249,7 @@ function faultsFor(kind, text) {
 /** The stop string of the default text goes with that text. */
 function dropDefaultStop() {
   const other = source() === "text" && text.value !== DEFAULT_TEXT;
-  if (other && stopString.value === DEFAULT_STOP && !stopChosen) stopString.value = "";
+  if (other && stopStrings.value === DEFAULT_STOP && !stopChosen) stopStrings.value = "";
 }
 
 function source() {
@@ -123,10 +259,16 @@ function source() {
 function showFields() {
   for (const field of form.querySelectorAll("[data-for]"))
     if (field instanceof HTMLElement) field.hidden = field.dataset.for !== source();
-  prompt.hidden = promptChoice.value !== OWN_PROMPT;
-  if (source() === "text" && !text.value && !stopString.value) {
+  const own = promptChoice.value === OWN_PROMPT || promptChoice.value === OWN_MESSAGE;
+  prompt.hidden = !own;
+  const noise = own && recitedTexts.length > 0;
+  note.hidden = !noise || source() !== "engine";
+  note.textContent = noise
+    ? "This engine is a tiny model that knows the listed texts by heart. To any other prompt it answers with noise; that is the model, not the decoding."
+    : "";
+  if (source() === "text" && !text.value && !stopStrings.value) {
     text.value = DEFAULT_TEXT;
-    stopString.value = DEFAULT_STOP;
+    stopStrings.value = DEFAULT_STOP;
   }
 }
 
@@ -145,8 +287,9 @@ if (address.has("text") || isSite) {
 if (address.get("cut") === "byte") cut.value = "byte";
 choose(pace, address.get("pace"));
 choose(fault, address.get("fault"));
-stopString.value = address.get("stop") ?? stopString.value;
+channels.checked = address.has("channels");
+writeStops(address.getAll("stop").filter(Boolean));
 form.addEventListener("change", showFields);
 text.addEventListener("input", dropDefaultStop);
-stopString.addEventListener("input", () => (stopChosen = true));
+stopStrings.addEventListener("input", () => (stopChosen = true));
 showFields();

@@ -1,8 +1,9 @@
 /**
  * The numbers of the page: what is counted, and how it is written.
  *
- * Added time runs from the arrival of a frame in the worker until its text has been painted. Waiting for bytes that have
- * not come is not in it, because no decoder can know them.
+ * Arrival to painted is the time of the whole page: from the arrival of a frame in the worker until its text has been
+ * painted. Decoding is what the decoder itself took. Waiting for bytes that have not come is in neither, because no decoder
+ * can know them.
  */
 
 import { element } from "./dom.js";
@@ -10,75 +11,66 @@ import { PANES } from "./recording.js";
 
 /** @typedef {import("./recording.js").Pane} Pane */
 /** @typedef {import("./recording.js").Recording} Recording */
-/** @typedef {import("./panes.js").TextPane} TextPane */
 
 const MAX_SAMPLES = 5000;
 
-/** All counters: those under each pane, and those of the stream. */
+/** All counters: those of each pane, and those of the stream. */
 export class Gauges {
-  /** @param {Record<Pane, TextPane>} panes */
-  constructor(panes) {
-    this.#panes = panes;
-  }
-
-  #panes;
+  /** @type {Record<Pane, NumberList>} */
   #tallies = { held: makeTally("held"), naive: makeTally("naive"), stream: makeTally("stream") };
   #stream = new NumberList(element("gauges", HTMLElement), {
     tokens: "Tokens",
-    rate: "Tokens / s",
-    added: "Added ms, p50 · p99",
-    bytes: "Bytes held, now · most",
-    characters: "Characters held, now · most",
+    bytes: "Bytes waiting (peak)",
+    characters: "Characters waiting (peak)",
+    painted: "Arrival to painted, ms (p50 · p99)",
+    decoding: "Decoding, µs a token",
   });
   /** Milliseconds from arrival to paint, one for each token that made text certain. @type {number[]} */
-  #added = [];
-  #mostBytes = 0;
-  #mostCharacters = 0;
+  #painted = [];
+  /** What the decoder took, and for how many tokens. */
+  #decoded = { microseconds: 0, tokens: 0 };
 
   /** Begin with another stream. */
   clear() {
-    this.#added = [];
-    this.#mostBytes = this.#mostCharacters = 0;
+    this.#painted = [];
+    this.#decoded = { microseconds: 0, tokens: 0 };
   }
 
   /** @param {number} milliseconds  From the arrival of a token to the paint of its text. */
   addPaint(milliseconds) {
-    if (this.#added.length >= MAX_SAMPLES) this.#added.shift();
-    this.#added.push(Math.max(0, milliseconds));
+    if (this.#painted.length >= MAX_SAMPLES) this.#painted.splice(0, MAX_SAMPLES / 2);
+    this.#painted.push(Math.max(0, milliseconds));
   }
 
-  /** Steps `from` up to `to` are on the page. @param {Recording} recording @param {number} from @param {number} to */
-  addSteps(recording, from, to) {
-    for (let n = from; n < to; n++) {
-      const { heldBytes, heldText } = recording.step(n);
-      this.#mostBytes = Math.max(this.#mostBytes, heldBytes.length);
-      this.#mostCharacters = Math.max(this.#mostCharacters, [...heldText].length);
-    }
+  /** @param {number} microseconds @param {number} tokens */
+  addDecoding(microseconds, tokens) {
+    this.#decoded.microseconds += microseconds;
+    this.#decoded.tokens += tokens;
   }
 
   /** @param {Recording | undefined} recording @param {number} position */
   show(recording, position) {
     for (const name of PANES) {
-      const { replacements, surrogates } = this.#panes[name];
-      for (const [key, { now, ever }] of Object.entries({ replacements, surrogates }))
-        this.#tallies[name].set(key, `${now} · ${ever}`, ever > 0);
+      const broken = recording?.tracks[name].brokenAt(position) ?? 0;
+      this.#tallies[name].set("replacements", String(broken), broken > 0);
     }
-    const tokens = recording?.steps.filter(({ end }) => !end) ?? [];
-    const seconds = ((tokens.at(-1)?.at ?? 0) - (tokens[0]?.at ?? 0)) / 1000;
-    const rate = seconds > 0 ? (tokens.length - 1) / seconds : NaN;
-    const last = recording?.steps[position - 1];
     const stream = this.#stream;
-    stream.set("tokens", String(tokens.length));
-    stream.set("rate", written(rate, 100));
-    stream.set("added", `${this.#addedWithin(0.5)} · ${this.#addedWithin(0.99)}`);
-    stream.set("bytes", `${last?.heldBytes.length ?? 0} · ${this.#mostBytes}`);
-    stream.set("characters", `${[...(last?.heldText ?? "")].length} · ${this.#mostCharacters}`);
-  }
-
-  /** The added milliseconds that a share of the text stayed within. @param {number} share */
-  #addedWithin(share) {
-    const sorted = Float64Array.from(this.#added).sort();
-    return written(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN);
+    const peaks = recording?.peaks(position) ?? { bytes: 0, characters: 0 };
+    const bytes = recording?.heldBytes(position).length ?? 0;
+    const characters = [...(recording?.heldText(position) ?? "")].length;
+    stream.name(
+      "tokens",
+      { token: "Tokens", chunk: "Chunks", byte: "Bytes" }[recording?.unit ?? "token"],
+    );
+    stream.set("tokens", String(recording?.count ?? 0));
+    stream.set("bytes", `${bytes} (${peaks.bytes})`);
+    stream.set("characters", `${characters} (${peaks.characters})`);
+    const sorted = Float64Array.from(this.#painted).sort();
+    const within = (/** @type {number} */ share) =>
+      written(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN);
+    stream.set("painted", sorted.length ? `${within(0.5)} · ${within(0.99)}` : "–");
+    const { microseconds, tokens } = this.#decoded;
+    stream.set("decoding", tokens ? written(microseconds / tokens) : "–");
   }
 }
 
@@ -89,8 +81,8 @@ class NumberList {
    * @param {Record<string, string>} names  What each number is called, by key.
    */
   constructor(list, names) {
-    /** @type {Record<string, HTMLElement>} */
-    this.values = {};
+    /** @type {Record<string, {term: HTMLElement, value: HTMLElement}>} */
+    this.rows = {};
     for (const [key, name] of Object.entries(names)) {
       const row = document.createElement("div");
       const term = document.createElement("dt");
@@ -100,28 +92,40 @@ class NumberList {
       value.textContent = "–";
       row.append(term, value);
       list.append(row);
-      this.values[key] = value;
+      this.rows[key] = { term, value };
     }
+  }
+
+  /** @param {string} key @param {string} name */
+  name(key, name) {
+    const { term } = this.#row(key);
+    if (term.textContent !== name) term.textContent = name;
   }
 
   /** @param {string} key @param {string} text @param {boolean} [bad]  Whether the number is one to worry about. */
   set(key, text, bad = false) {
-    const value = this.values[key];
-    if (!value) throw new Error(`There is no number called ${key}.`);
-    if (value.textContent !== text) value.textContent = text;
+    const { value } = this.#row(key);
+    if (value.textContent === text) return;
+    value.textContent = text;
     value.classList.toggle("bad", bad);
+  }
+
+  /** @param {string} key */
+  #row(key) {
+    const row = this.rows[key];
+    if (!row) throw new Error(`There is no number called ${key}.`);
+    return row;
   }
 }
 
-/** The counters under a pane. @param {Pane} pane */
+/** The counter of a pane. @param {Pane} pane */
 function makeTally(pane) {
   return new NumberList(element(`tally-${pane}`, HTMLElement), {
-    replacements: "U+FFFD now · ever",
-    surrogates: "Lone surrogates now · ever",
+    replacements: "Broken characters (�)",
   });
 }
 
-/** A number with one decimal if it is below `limit`. @param {number} value @param {number} [limit] */
-function written(value, limit = 10) {
-  return Number.isNaN(value) ? "–" : value.toFixed(value < limit ? 1 : 0);
+/** A number with one decimal if it is below 10. @param {number} value */
+function written(value) {
+  return Number.isNaN(value) ? "–" : value.toFixed(value < 10 ? 1 : 0);
 }

@@ -1,14 +1,14 @@
-/** The hold buffer under the first pane: the bytes of an open character with room for those that it still needs, and held text. */
+/** What waits, under the first pane: the bytes of an open character with room for those that it still needs, and text that may be a stop string. */
 
 import { element } from "./dom.js";
-import { toHex } from "./recording.js";
+import { hexOf, toHex } from "./recording.js";
 
 const hold = element("hold", HTMLElement);
 const cells = element("hold-cells", HTMLElement);
 const sentence = element("hold-text", HTMLElement);
 
-/** @param {Uint8Array} bytes @param {string} text */
-export function showHold(bytes, text) {
+/** @param {Uint8Array} bytes @param {string} text @param {string[]} stop */
+export function showHold(bytes, text, stop) {
   const key = `${bytes} ${text}`;
   if (hold.dataset.key === key) return;
   hold.dataset.key = key;
@@ -19,12 +19,16 @@ export function showHold(bytes, text) {
     ...(text ? [makeCell(text, "held-text")] : []),
   );
   const parts = [];
-  if (bytes.length) parts.push(`${Array.from(bytes, toHex).join(" ")} needs ${missing} more`);
-  if (text) parts.push(`${text.length} characters could begin a stop string`);
-  sentence.textContent = parts.join("; ") || "nothing is held";
+  if (bytes.length)
+    parts.push(`waiting for ${missing} more byte${missing === 1 ? "" : "s"} after ${hexOf(bytes)}`);
+  if (text) {
+    const which = stop.some((one) => one.startsWith(text)) ? "the stop string" : "a tag";
+    parts.push(`holding “${text}”: may be ${stop.length ? which : "a tag"}`);
+  }
+  sentence.textContent = parts.join("; ") || "nothing waits";
 }
 
-/** How many more bytes the held character needs: its first byte begins with as many 1 bits as it has bytes (RFC 3629, 3). @param {Uint8Array} held */
+/** How many more bytes the open character needs: its first byte begins with as many 1 bits as it has bytes (RFC 3629, 3). @param {Uint8Array} held */
 function missingBytes(held) {
   const [first] = held;
   return first === undefined ? 0 : Math.max(0, Math.clz32(~(first << 24)) - held.length);

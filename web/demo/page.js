@@ -2,20 +2,31 @@
  * The page: starts Python, asks for an answer, and records what comes.
  *
  * `<html data-state>` says where it is: loading → ready → streaming → finished or error, from which Start leads to
- * streaming again. Everything that is shown has a file of its own: form.js, runtime.js, engine.js, notices.js,
- * playback.js, captures.js.
+ * streaming again. Everything that is shown has a file of its own: form.js, runtime.js, source.js, notices.js,
+ * playback.js, captures.js, report.js.
  */
 
 import { ask } from "./ask.js";
 import { allowCaptures, onCapture, openCapture, saveCapture } from "./captures.js";
-import { button } from "./dom.js";
-import { loadEngine, showEngine } from "./engine.js";
-import { loadPrompts, onSubmit, readForm, startsByItself } from "./form.js";
+import { address, button, element } from "./dom.js";
+import {
+  loadPrompts,
+  onSubmit,
+  ownText,
+  readForm,
+  refusal,
+  startsByItself,
+  writeAddress,
+} from "./form.js";
+import { DEFAULT_STOP, DEFAULT_TEXT } from "./default-text.js";
 import { offerSamples, onPaste, takeFile } from "./imports.js";
 import { hideAlert, messageOf, sayStatus, showAlert } from "./notices.js";
 import * as playback from "./playback.js";
 import { Recording, toHex } from "./recording.js";
+import { linkedCapture, reportText } from "./report.js";
 import { loadRuntime, onRuntimeChange, runtimeOptions, showRuntime } from "./runtime.js";
+import { isSite } from "./site.js";
+import { attached, loadEngine, ownTextEngine, showSource, unitOf } from "./source.js";
 import { forgetUnfinished, keepUnfinished, recallUnfinished } from "./unfinished.js";
 
 /** @typedef {"loading" | "ready" | "streaming" | "finished" | "error"} State */
@@ -26,6 +37,11 @@ import { forgetUnfinished, keepUnfinished, recallUnfinished } from "./unfinished
 const READY_MS = 1000;
 /** How long a bridge has to answer Stop. */
 const STOP_MS = 1500;
+/** How long a bridge keeps a run whose page was lost: sooner, only a new bridge does not know it. */
+const KEEP_MS = 55_000;
+
+/** The pace of a first visit, in tokens a second. */
+const INTRO_PACE = 15;
 
 const startButton = button("start");
 const stopButton = button("stop");
@@ -36,8 +52,8 @@ let state = "loading";
 let worker;
 /** @type {Answer | undefined} */
 let answer;
-/** What a capture of the stream says at its head and at its end. @type {{header: Record<string, unknown>, end: object | undefined}} */
-let described = { header: {}, end: undefined };
+/** @type {import("./captures.js").Described} */
+let described = { header: {} };
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let startTimer;
 
@@ -49,6 +65,7 @@ function setState(next) {
   startButton.disabled = !worker || streaming || state === "loading";
   stopButton.disabled = !streaming;
   showRuntime({ loading: state === "loading", streaming });
+  playback.showPlayback(state !== "loading");
   allowCaptures({
     open: worker !== undefined && !streaming,
     save: worker !== undefined && playback.shownRecording() !== undefined,
@@ -72,7 +89,7 @@ async function boot() {
     showAlert(messageOf(error), TRY_AGAIN);
   };
   try {
-    await Promise.all([loadRuntime(fail), loadPrompts(), loadEngine()]);
+    await Promise.all([loadRuntime(fail), loadEngine().then(loadTheirPrompts)]);
   } catch (error) {
     return fail(error);
   }
@@ -81,10 +98,31 @@ async function boot() {
   setState("ready");
   const unfinished = recallUnfinished();
   if (unfinished) run(unfinished);
+  else if (location.hash && !playback.shownRecording()) void openLinked();
   else if (startsByItself) {
     sayStatus("Ready. The text of the address starts in a moment.");
     startTimer = setTimeout(start, READY_MS);
-  }
+  } else if (!touched && !matchMedia("(prefers-reduced-motion: reduce)").matches) introduce();
+}
+
+/** The reciting model has a list of its own; other models are asked in their chat template. */
+async function loadTheirPrompts() {
+  await loadPrompts(attached === undefined || attached.model === "recite.gguf");
+}
+
+// ---------------------------------------------------------------- a first visit
+
+/** Whether the reader has done anything on this page. */
+let touched = false;
+for (const type of ["pointerdown", "keydown", "dragenter"])
+  addEventListener(type, () => (touched = true), { once: true, capture: true });
+
+/** Play a short text by itself, once, for a reader who has done nothing yet. */
+function introduce() {
+  const cut = attached || isSite ? "token" : "byte";
+  const question = ownText(DEFAULT_TEXT, { cut, pace: 0, stop: [DEFAULT_STOP] });
+  playback.setSpeed(INTRO_PACE);
+  run(question, { intro: true });
 }
 
 const TRY_AGAIN = { label: "Try again", action: () => void boot() };
@@ -95,49 +133,77 @@ const START_AGAIN = { label: "Start again", action: start };
 function start() {
   clearTimeout(startTimer);
   if (startButton.disabled) return;
-  const { request, lang } = readForm();
+  const refused = refusal();
+  if (refused) return showAlert(refused);
+  writeAddress();
+  const question = readForm();
   const id = Array.from(crypto.getRandomValues(new Uint8Array(16)), toHex).join("");
-  run({ request: { ...request, id }, lang });
+  run({ ...question, request: { ...question.request, id } });
 }
 
-/** Stream an answer: one that is asked for now, or one that is coming already. @param {Question} question */
-function run({ request, lang }) {
-  keepUnfinished({ request, lang });
+/**
+ * Stream an answer: one that is asked for now, or one that is coming already.
+ * @param {Question} question
+ * @param {{intro?: boolean}} [options]
+ */
+function run(question, { intro = false } = {}) {
+  const { request, lang, own } = question;
+  if (!intro) keepUnfinished(question);
   hideAlert();
-  sayStatus("Generating.");
+  sayStatus(intro ? "" : "Generating.");
   const recording = new Recording();
-  described = { header: {}, end: undefined };
+  recording.stop = request.stop;
+  described = { header: {} };
+  let lostAt = 0;
   /** @type {{state: "finished" | "error", sentence: string}} */
   let ending = { state: "finished", sentence: "" };
   playback.show(recording, "live", { lang, onEnd: () => conclude(ending) });
+  const hadFocus = document.activeElement === startButton;
   setState("streaming");
+  if (hadFocus) stopButton.focus();
 
   const current = (answer = ask({ ...runtimeOptions(), details: true, want: "both", ...request }));
   current.addEventListener("hello", ({ detail: { engine, vocabulary } }) => {
-    showEngine(engine);
     hideAlert();
+    lostAt = 0;
     described.header = { protocol: "detok.v1", engine, vocabulary };
+    if (!own) showSource({ kind: "engine", engine });
   });
-  current.addEventListener("start", ({ detail: { id } }) =>
-    keepUnfinished({ request: { ...request, resume: id }, lang }),
-  );
-  current.addEventListener("token", ({ detail: { rows = [], at } }) => {
-    for (const row of rows) recording.add(row, at);
+  current.addEventListener("start", ({ detail: { id, data } }) => {
+    if (!intro) keepUnfinished({ ...question, request: { ...request, resume: id } });
+    const engine = own ? ownTextEngine(data, described.header.engine) : described.header.engine;
+    described.header.engine = engine;
+    recording.unit = unitOf(engine?.fidelity, own && request.singleBytes);
+    if (own) showSource({ kind: "text", engine });
+  });
+  current.addEventListener("token", ({ detail: { rows = [], at, spent, count } }) => {
+    const decoding = spent ? spent / 1000 / count : 0;
+    for (const row of rows) recording.add(row, at, decoding);
+    if (spent) playback.addDecoding(spent, count);
     playback.wake();
   });
-  current.addEventListener("resume", ({ detail: { seconds, code } }) =>
-    showAlert(`${reasonFor(code)}. Trying again in ${seconds.toFixed(1)} s…`),
-  );
+  current.addEventListener("resume", ({ detail: { seconds, code } }) => {
+    lostAt ||= performance.now();
+    showAlert(`${reasonFor(code)}. Trying again in ${seconds.toFixed(1)} s…`);
+  });
   current.addEventListener("notice", ({ detail: { message } }) => showAlert(message));
   current.addEventListener("finish", ({ detail: { reason, note, error, text, at } }) => {
     // When the worker ended, the bridge goes on for a while, and a new worker resumes the answer.
     if (worker) forgetUnfinished();
     if (error && reason === "error") {
       described.end = { type: "error", code: error.code, message: error.message };
-      ending = { state: "error", sentence: error.message };
+      const restarted = error.code === 4410 && lostAt && performance.now() - lostAt < KEEP_MS;
+      const sentence = restarted
+        ? "The bridge was started again, and the new one does not know this answer. Start again to ask for all of it."
+        : error.message;
+      ending = { state: "error", sentence };
     } else {
       described.end = { type: "finished", reason, note };
-      ending.sentence = note || (reason === "cancelled" ? "Stopped." : "");
+      const skipped = own ? recording.specialNames.join(", ") : "";
+      const special = skipped
+        ? `Your text has ${skipped}, which the tokenizer reads as a special token: it is skipped, as in an engine's stream. Cut the text into bytes to keep it.`
+        : "";
+      ending.sentence = note || (reason === "cancelled" ? "Stopped." : special);
     }
     recording.end(text, at);
     playback.wake();
@@ -154,13 +220,16 @@ function reasonFor(code) {
 function stop() {
   if (state !== "streaming" || !answer) return;
   const stopped = answer;
+  hideAlert();
   stopped.stop();
   setTimeout(() => stopped.cancel(), STOP_MS);
 }
 
 /** The answer is over and its last step is on the page. @param {{state: "finished" | "error", sentence: string}} ending */
 function conclude({ state: next, sentence }) {
+  const hadFocus = document.activeElement === stopButton;
   setState(next);
+  if (hadFocus) startButton.focus({ preventScroll: true });
   if (next === "error") {
     const kept = (playback.shownRecording()?.length ?? 0) > 1;
     showAlert(
@@ -182,15 +251,30 @@ async function open(file) {
   if (!worker || state === "streaming" || state === "loading") return;
   hideAlert();
   try {
-    const { header, recording, tokens, seconds, end, said } = await openCapture(file);
-    described = { header, end };
-    showEngine(header.engine);
+    const opened = await openCapture(file);
+    const { recording, tokens, seconds, fidelity, said } = opened;
+    described = opened.described;
+    const { header, end } = described;
+    showSource({ kind: "capture", file: file.name, engine: header.engine, fidelity });
     playback.show(recording, "playing");
     setState("finished");
-    sayStatus(`${file.name}: ${tokens} tokens, ${seconds.toFixed(1)} seconds.`);
-    if (said) showAlert(`${file.name}: ${said}`);
+    const units = `${tokens} ${recording.unit}${tokens === 1 ? "" : "s"}`;
+    sayStatus(`${file.name}: ${units}, ${seconds.toFixed(1)} seconds.`);
+    if (end?.type === "error") showAlert(`${file.name} ends with this error: ${end.message}`);
+    else if (said) showAlert(`${file.name}: ${said}`);
+    else if (end?.note) showAlert(String(end.note));
   } catch (error) {
     showAlert(`${file.name}: ${messageOf(error)}`);
+  }
+}
+
+/** Open the capture that the address has. */
+async function openLinked() {
+  try {
+    const file = await linkedCapture();
+    if (file) await open(file);
+  } catch (error) {
+    showAlert(messageOf(error));
   }
 }
 
@@ -204,10 +288,25 @@ async function save() {
   }
 }
 
+async function copyReport() {
+  const recording = playback.shownRecording();
+  if (!worker || !recording) return;
+  try {
+    const text = await reportText(recording, described);
+    await navigator.clipboard.writeText(text);
+    showAlert(
+      "The report is in the clipboard, as Markdown. It has the text of this stream, but not the prompt.",
+    );
+  } catch (error) {
+    showAlert(`The report could not be copied: ${messageOf(error)}`);
+  }
+}
+
 // ---------------------------------------------------------------- what the reader does
 
 onSubmit(start);
 stopButton.addEventListener("click", stop);
+button("report").addEventListener("click", () => void copyReport());
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !event.defaultPrevented) stop();
 });
@@ -216,4 +315,13 @@ onCapture(take, () => void save());
 onPaste(take);
 void offerSamples(take);
 onRuntimeChange(() => void boot());
+const given = Number(address.get("speed"));
+if (given > 0) playback.setSpeed(given);
+element("speed", HTMLSelectElement).addEventListener("change", ({ target }) => {
+  const url = new URL(location.href);
+  if (target instanceof HTMLSelectElement && target.value !== "0")
+    url.searchParams.set("speed", target.value);
+  else url.searchParams.delete("speed");
+  history.replaceState(null, "", url);
+});
 void boot();

@@ -1,52 +1,67 @@
 /**
- * Playback: the recording on the page, where in it the reader is, and all that shows that place: panes, hold buffer,
- * counters, timeline and transport.
+ * Playback: the recording on the page, where in it the reader is, and all that shows that place: panes, waiting bytes,
+ * counters, list of tokens and transport.
  *
  * In: recordings, finished or still growing. The reader moves by buttons and keys; player.js decides what that means.
  */
 
+import { namesOf } from "./characters.js";
 import { button, element } from "./dom.js";
+import { describeFault, onFaultChosen, sayFault, showFaults } from "./faults.js";
 import { Gauges } from "./gauges.js";
 import { showHold } from "./hold.js";
 import { sayStatus } from "./notices.js";
 import { TextPane } from "./panes.js";
 import { Player } from "./player.js";
-import { Timeline } from "./timeline.js";
+import { PANES } from "./recording.js";
+import { onTab } from "./tabs.js";
+import { describeStep, Timeline } from "./timeline.js";
+import { drawTimes } from "./times.js";
 import { paintWild } from "./wild-pane.js";
 
 /** @typedef {import("./recording.js").Pane} Pane */
 /** @typedef {import("./recording.js").Recording} Recording */
 
-/** While a stream runs, the counters change at most this often. */
-const GAUGES_MS = 100;
+/** While text moves, the counters change at most this often. */
+const GAUGES_MS = 200;
+/** And the pane of another program's rule, which replaces its text, so often. */
+const WILD_MS = 60;
 
+const transport = element("transport", HTMLElement);
 const pauseButton = button("pause");
+const catchUp = button("catch-up");
 const scrub = element("scrub", HTMLInputElement);
-const position = element("position", HTMLOutputElement);
+const position = element("position", HTMLElement);
 const speed = element("speed", HTMLSelectElement);
+const details = element("token-details", HTMLElement);
 
 const panes = { held: makePane("held"), naive: makePane("naive"), stream: makePane("stream") };
-const gauges = new Gauges(panes);
-const timeline = new Timeline(element("timeline", HTMLElement), (step) => player.seek(step));
+const gauges = new Gauges();
+const timeline = new Timeline(element("timeline", HTMLElement), { seek, point });
 const player = new Player(panes, timeline, onPaint);
 let gaugesDue = 0;
+let wildDue = 0;
 /** @type {(() => void) | undefined} */
 let onEnd;
+/** When each step was painted, for the lanes of time. @type {Float64Array} */
+let painted = new Float64Array(0);
 
 /** @param {Pane} name */
 function makePane(name) {
-  return new TextPane(element(`pane-${name}`, HTMLElement), `broken-${name}`);
+  return new TextPane(element(`pane-${name}`, HTMLElement), name);
 }
 
 /**
  * Show another recording from its first step.
  * @param {Recording} recording
- * @param {"live" | "playing"} mode  Follow it as it grows, or play it at the recorded pace.
+ * @param {"live" | "playing"} mode  Follow it as it grows, or play it.
  * @param {{lang?: string, onEnd?: () => void}} [options]  The language of the text. `onEnd` is called once, when the
  *   recording has ended and its last step is on the page, or the reader is at another place of it.
  */
 export function show(recording, mode, options = {}) {
   gauges.clear();
+  sayFault("");
+  painted = new Float64Array(0);
   onEnd = options.onEnd;
   for (const pane of Object.values(panes)) pane.element.lang = options.lang ?? "";
   player.load(recording, mode);
@@ -58,45 +73,88 @@ export function wake() {
   player.wake();
 }
 
+/** What the decoder took for tokens that came. @param {number} microseconds @param {number} tokens */
+export function addDecoding(microseconds, tokens) {
+  gauges.addDecoding(microseconds, tokens);
+}
+
 /** @returns {Recording | undefined} */
 export function shownRecording() {
   return player.recording;
+}
+
+/** @param {boolean} shown  The transport has its place from when Python is ready. */
+export function showPlayback(shown) {
+  transport.hidden = !shown;
 }
 
 export function countWords() {
   return panes.held.element.textContent?.trim().split(/\s+/).filter(Boolean).length ?? 0;
 }
 
-/** @param {{from: number, to: number}} painted */
+/** Go at so many tokens a second; 0: as they came. @param {number} tokens */
+export function setSpeed(tokens) {
+  if (![...speed.options].some(({ value }) => value === String(tokens)))
+    speed.append(new Option(`${tokens} tokens / s`, String(tokens)));
+  speed.value = String(tokens);
+  player.setSpeed(tokens);
+}
+
+/** @param {{from: number, to: number}} paintedSteps */
 function onPaint({ from, to }) {
   const { recording } = player;
   if (!recording) return;
-  paintWild(recording, to);
   const live = player.mode === "live";
   if (live && to > from) measurePaint(recording, from, to);
-  const last = recording.steps[to - 1];
-  showHold(last?.heldBytes ?? new Uint8Array(0), last?.heldText ?? "");
-  gauges.addSteps(recording, from, to);
+  if (to > from) tint(recording, from, to);
+  showHold(recording.heldBytes(to), recording.heldText(to), recording.stop);
   const over = recording.ended && (player.atEnd || !live);
-  if (to === from || over || !live || performance.now() >= gaugesDue) {
+  const settled = to === from || over || player.mode === "paused";
+  if (settled || performance.now() >= wildDue) {
+    wildDue = performance.now() + WILD_MS;
+    paintWild(recording, to);
+  }
+  if (settled || performance.now() >= gaugesDue) {
     gaugesDue = performance.now() + GAUGES_MS;
     gauges.show(recording, player.position);
-    showTransport();
+    showFaults(recording);
   }
+  showTransport();
+  if (player.mode === "paused" || over) showDetails(player.position - 1);
+  else showDetails(-1);
   if (!over) return;
+  if (!element("times", HTMLElement).hidden && onEnd) void drawTimes(recording, painted);
   const ended = onEnd;
   onEnd = undefined;
   ended?.();
 }
 
-/** Note how long the steps of this frame took from their arrival until they were painted. @param {Recording} recording @param {number} from @param {number} to */
+/** Give reasoning and tool calls their colour in the first pane. @param {Recording} recording @param {number} from @param {number} to */
+function tint({ channels, tracks: { held } }, from, to) {
+  const [begin, end] = [held.lengthAt(from), held.lengthAt(to)];
+  for (let n = channels.length - 1; n >= 0; n--) {
+    const part = channels[n];
+    if (!part || part.to <= begin) break;
+    if (part.from < end)
+      panes.held.tint(part.channel, Math.max(begin, part.from), Math.min(end, part.to));
+  }
+}
+
+/** Note when the steps of this frame were painted. @param {Recording} recording @param {number} from @param {number} to */
 function measurePaint(recording, from, to) {
   const { port1, port2 } = new MessageChannel();
   port1.onmessage = () => {
     // This task comes after the frame's rendering.
     const now = performance.timeOrigin + performance.now() - (recording.begun ?? 0);
-    for (const { at, end, text } of recording.steps.slice(from, to))
-      if (text.held && !end) gauges.addPaint(now - at);
+    if (to > painted.length) {
+      const larger = new Float64Array(Math.max(1024, 2 * to));
+      larger.set(painted);
+      painted = larger;
+    }
+    painted.fill(now, from, to);
+    for (let n = from; n < to; n++)
+      if (recording.tracks.held.pieces[n] && !recording.isEnd(n))
+        gauges.addPaint(now - recording.timeOf(n));
     port1.close();
   };
   port2.postMessage(null);
@@ -104,21 +162,83 @@ function measurePaint(recording, from, to) {
 
 /** Whether text comes by itself: live, or played. */
 function isMoving() {
-  const growing = player.recording !== undefined && !player.recording.ended;
-  return player.mode === "playing" || (player.mode === "live" && growing);
+  return player.mode === "playing" || (player.mode === "live" && isGrowing());
+}
+
+function isGrowing() {
+  return player.recording !== undefined && !player.recording.ended;
 }
 
 function showTransport() {
-  const { length, recording } = player;
+  const { length, recording, behind } = player;
   scrub.max = String(length);
   scrub.value = String(player.position);
-  position.textContent = `${player.position} / ${length}`;
-  pauseButton.textContent = isMoving() ? "Pause" : "Play";
+  const late = isGrowing() && player.mode !== "live" && behind > 0;
+  write(position, `${player.position} / ${length}${late ? `, ${behind} behind` : ""}`);
+  write(pauseButton, isMoving() ? "Pause" : "Play");
   pauseButton.disabled = !length && (recording?.ended ?? true);
-  document.documentElement.dataset.playback = player.mode;
+  catchUp.hidden = !late;
+  const { dataset } = document.documentElement;
+  if (dataset.playback !== player.mode) dataset.playback = player.mode;
+}
+
+/** @param {HTMLElement} where @param {string} text */
+function write(where, text) {
+  if (where.textContent !== text) where.textContent = text;
+}
+
+// ---------------------------------------------------------------- token ↔ characters
+
+/** Tell about a step, and mark its characters in every pane. @param {number} step  -1: about none. */
+function showDetails(step) {
+  const { recording } = player;
+  const known = recording !== undefined && step >= 0 && step < recording.length;
+  const names = known ? namesOf(recording.tracks.held.text(step, step + 1)) : [];
+  write(details, known ? [describeStep(recording, step), ...names].join(" · ") : "");
+  for (const name of PANES) {
+    const track = recording?.tracks[name];
+    const from = known && step < player.position ? (track?.lengthAt(step) ?? 0) : 0;
+    panes[name].link(from, known && step < player.position ? (track?.lengthAt(step + 1) ?? 0) : 0);
+  }
+}
+
+/** The reader points at a step; -1: at none. @param {number} step */
+function point(step) {
+  timeline.link(step);
+  showDetails(step < 0 && player.mode === "paused" ? player.position - 1 : step);
+}
+
+for (const name of PANES) {
+  const pane = panes[name];
+  let due = false;
+  pane.element.addEventListener("pointermove", ({ clientX, clientY }) => {
+    if (due) return;
+    due = true;
+    requestAnimationFrame(() => {
+      due = false;
+      const offset = pane.offsetAt(clientX, clientY);
+      point(offset < 0 ? -1 : (player.recording?.tracks[name].stepAt(offset) ?? -1));
+    });
+  });
+  pane.element.addEventListener("pointerleave", () => point(-1));
 }
 
 // ---------------------------------------------------------------- what the reader does
+
+/** @param {number} to */
+function seek(to) {
+  player.seek(to);
+  revealSoon(to);
+}
+
+/** After the paint of a place in the text, scroll it into view. @param {number} to */
+function revealSoon(to) {
+  requestAnimationFrame(() => {
+    const { recording } = player;
+    if (!recording) return;
+    for (const name of PANES) panes[name].reveal(recording.tracks[name].lengthAt(to));
+  });
+}
 
 function togglePause() {
   if (isMoving()) player.pause();
@@ -126,9 +246,19 @@ function togglePause() {
 }
 
 function seekFault() {
-  const at = player.recording?.nextFault(player.position) ?? -1;
-  if (at >= 0) player.seek(at + 1);
-  else sayStatus("No later token was broken.");
+  const { recording } = player;
+  const count = recording?.faults.length ?? 0;
+  if (!recording || !count) {
+    sayFault("no fault");
+    return sayStatus("There is no fault in this stream.");
+  }
+  const found = recording.nextFault(player.target ?? player.position);
+  const index = found < 0 ? 0 : found;
+  const fault = /** @type {import("./recording.js").Fault} */ (recording.faults[index]);
+  seek(fault.step + 1);
+  const wrapped = found < 0 ? ", from the beginning again" : "";
+  sayFault(`fault ${index + 1} of ${count}${wrapped}`);
+  sayStatus(`Fault ${index + 1} of ${count}${wrapped}. ${describeFault(recording, fault)}`);
 }
 
 const toStart = () => player.seek(0);
@@ -141,9 +271,15 @@ button("to-start").addEventListener("click", toStart);
 button("step-back").addEventListener("click", stepBack);
 button("step").addEventListener("click", stepOn);
 button("to-end").addEventListener("click", toEnd);
+catchUp.addEventListener("click", toEnd);
 button("next-fault").addEventListener("click", seekFault);
 scrub.addEventListener("input", () => player.seek(Number(scrub.value)));
 speed.addEventListener("change", () => player.setSpeed(Number(speed.value)));
+onFaultChosen(seek);
+onTab((id) => {
+  showFaults(player.recording);
+  if (id === "times") void drawTimes(player.recording, painted);
+});
 
 /** @type {Record<string, () => void>} */
 const keys = {
@@ -156,17 +292,24 @@ const keys = {
   End: toEnd,
   f: seekFault,
 };
+/** What has a use for a key keeps it: fields all, a button the space bar, what has a choice the arrows. */
+const OWN_KEYS = [
+  { keys: Object.keys(keys), selector: "input[type=text], select, textarea" },
+  { keys: [" "], selector: "button, summary, input, a" },
+  { keys: ["ArrowLeft", "ArrowRight", "Home", "End"], selector: "input, [role=tab]" },
+];
 
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  // A field, button or scrolling text that has the focus keeps its keys.
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  const act = keys[key];
+  const { target } = event;
+  if (!act) return;
   if (
-    event.target instanceof Element &&
-    event.target.closest("input, select, textarea, button, summary, [role=log]")
+    target instanceof Element &&
+    OWN_KEYS.some((own) => own.keys.includes(key) && target.closest(own.selector))
   )
     return;
-  const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-  if (!act) return;
   event.preventDefault();
   act();
 });

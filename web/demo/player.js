@@ -1,8 +1,8 @@
 /**
  * The playhead: how many steps of a recording are on the page, and how it moves. Paints at most once a frame.
  *
- * Live, the playhead is always at the end. Paused, it stays. Playing, it follows the recorded times, slower or faster, and
- * waits at the end for what is still to come.
+ * Live, the playhead is always at the end. Paused, it stays. Playing, it follows the recorded times, or goes at a number of
+ * tokens a second, and waits at the end for what is still to come.
  */
 
 import { PANES } from "./recording.js";
@@ -12,9 +12,17 @@ import { PANES } from "./recording.js";
 /** @typedef {import("./panes.js").TextPane} TextPane */
 /** @typedef {"live" | "playing" | "paused"} Mode */
 
-/** With more new tokens than this in a frame, the timeline is drawn only every `TIMELINE_MS`. */
-const READABLE = 12;
-const TIMELINE_MS = 150;
+/** Faster than this many tokens a second, the list of tokens is drawn only every `TIMELINE_MS`. */
+const READABLE = 30;
+const TIMELINE_MS = 160;
+/**
+ * Nobody reads 60 states a second. After a live frame with more steps than these, the next one comes at the earliest so
+ * many milliseconds later, which halves the work of a stream of 100 tokens a second.
+ */
+const SOME = 1;
+const SOME_MS = 30;
+const MANY = 100;
+const MANY_MS = 80;
 
 /** Moves through a recording and paints the panes. */
 export class Player {
@@ -32,12 +40,18 @@ export class Player {
     this.position = 0;
     /** @type {Mode} */
     this.mode = "live";
-    this.speed = 1;
-    /** Where playing began: a time of the recording, and the frame time at which it was there. */
-    this.begun = { at: 0, now: 0 };
+    /** Tokens a second; 0: at the recorded times. */
+    this.speed = 0;
+    /** Where playing began: a time and a step of the recording, and the frame time at which it was there. */
+    this.begun = { at: 0, step: 0, now: -1 };
     this.scheduled = false;
-    /** When the timeline was drawn last. */
+    /** How many steps the last frame painted. */
+    this.painted = 0;
+    this.framed = 0;
+    /** When the timeline was drawn last, and what draws it when it is due again. */
     this.drawn = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.later = undefined;
     /** @type {number | undefined} */
     this.target = undefined;
   }
@@ -50,7 +64,7 @@ export class Player {
     this.mode = mode;
     for (const name of PANES) this.panes[name].clear();
     this.timeline.clear();
-    if (mode === "playing") this.play();
+    if (mode === "playing" || (mode === "live" && this.speed)) this.play();
     this.wake();
   }
 
@@ -62,14 +76,25 @@ export class Player {
     return this.position >= this.length;
   }
 
-  /** Paint in the next frame. */
+  /** How many steps have come that are not on the page. */
+  get behind() {
+    return this.length - this.position;
+  }
+
+  /** Paint in the next frame, or some frames later if nobody could read what comes. */
   wake() {
     if (this.scheduled) return;
     this.scheduled = true;
-    requestAnimationFrame((now) => {
-      this.scheduled = false;
-      this.#frame(now);
-    });
+    const paint = () =>
+      requestAnimationFrame((now) => {
+        this.scheduled = false;
+        this.#frame(now);
+      });
+    // The time of the last frame counts from its beginning.
+    const rest = this.painted > MANY ? MANY_MS : this.painted > SOME ? SOME_MS : 0;
+    const wait = this.mode === "live" ? this.framed + rest - performance.now() : 0;
+    if (wait > 0) setTimeout(paint, wait);
+    else paint();
   }
 
   pause() {
@@ -82,7 +107,8 @@ export class Player {
     if (!this.recording) return;
     if (this.atEnd && this.recording.ended) this.seek(0);
     this.mode = "playing";
-    this.begun = { at: this.recording.steps[this.target ?? this.position]?.at ?? 0, now: -1 };
+    const step = this.target ?? this.position;
+    this.begun = { at: this.recording.timeOf(step), step, now: -1 };
     this.wake();
   }
 
@@ -95,7 +121,8 @@ export class Player {
   /** @param {number} speed */
   setSpeed(speed) {
     this.speed = speed;
-    if (this.mode === "playing") this.play();
+    const growing = this.recording && !this.recording.ended;
+    if (this.mode === "playing" || (this.mode === "live" && growing && speed)) this.play();
   }
 
   /** Show the first `position` steps, and stay there. @param {number} position */
@@ -115,40 +142,66 @@ export class Player {
     const { recording } = this;
     if (!recording) return;
     const from = this.position;
+    const sought = this.target !== undefined;
     let to = from;
     if (this.target !== undefined) {
       to = this.target;
       this.target = undefined;
     } else if (this.mode === "live") to = recording.length;
-    else if (this.mode === "playing") {
-      if (this.begun.now < 0) this.begun.now = now;
-      const clock = this.begun.at + (now - this.begun.now) * this.speed;
-      while (to < recording.length && recording.step(to).at <= clock) to++;
-      // At the end of a growing recording the clock waits, so that playing does not rush after a pause of the stream.
-      if (to === recording.length && !recording.ended)
-        this.begun = { at: recording.steps[to - 1]?.at ?? 0, now };
-      if (to === recording.length && recording.ended) this.mode = "paused";
-    }
+    else if (this.mode === "playing") to = this.#played(recording, now);
     for (const name of PANES) {
-      const pane = this.panes[name];
-      if (to > from) pane.append(recording.text(name, from, to));
-      else if (to < from) pane.truncate(pane.length - recording.text(name, to, from).length);
+      const [pane, track] = [this.panes[name], recording.tracks[name]];
+      if (to > from) pane.append(track.text(from, to));
+      else if (to < from) pane.truncate(track.lengthAt(to));
     }
+    this.painted = Math.abs(to - from);
+    this.framed = now;
     this.position = to;
-    this.#showTimeline(recording, now);
+    this.#showTimeline(recording, now, sought);
     this.onPaint({ from, to });
     // Last, because it forces a layout of all that was written above.
-    for (const name of PANES) this.panes[name].keepEnd();
-    this.timeline.keepEnd();
+    for (const name of PANES) if (to !== from) this.panes[name].keepEnd();
+    this.timeline.keepInView();
     if (this.mode === "playing") this.wake();
   }
 
-  /** @param {Recording} recording @param {number} now */
-  #showTimeline(recording, now) {
+  /** How far playing has come. @param {Recording} recording @param {number} now */
+  #played(recording, now) {
+    const { begun, speed } = this;
+    if (begun.now < 0) begun.now = now;
+    const passed = now - begun.now;
+    let to = this.position;
+    if (speed) {
+      const due = begun.step + Math.floor((passed * speed) / 1000);
+      to = Math.max(to, Math.min(recording.length, due));
+    } else {
+      const clock = begun.at + passed;
+      while (to < recording.length && recording.timeOf(to) <= clock) to++;
+    }
+    if (to === recording.length) {
+      if (recording.ended) this.mode = "paused";
+      // At the end of a growing recording the clock waits, so that playing does not rush after a pause of the stream.
+      else if (!speed || passed * speed > 1000)
+        this.begun = { at: recording.timeOf(to - 1), step: to, now };
+    }
+    return to;
+  }
+
+  /** @param {Recording} recording @param {number} now @param {boolean} sought */
+  #showTimeline(recording, now, sought) {
     const { position, timeline } = this;
-    if (timeline.to === position && position) return;
-    const many = Math.abs(position - timeline.to) > READABLE;
-    if (many && !recording.ended && now - this.drawn < TIMELINE_MS) return this.wake();
+    const still = timeline.position === position;
+    if (still && position && timeline.to === recording.length) return;
+    const waited = now - this.drawn;
+    const many = Math.abs(position - timeline.position) > (READABLE * waited) / 1000;
+    const moving = this.mode === "playing" || !recording.ended;
+    if (!sought && moving && (many || still) && waited < TIMELINE_MS) {
+      this.later ??= setTimeout(() => {
+        this.later = undefined;
+        this.wake();
+      }, TIMELINE_MS - waited);
+      return;
+    }
     this.drawn = now;
     timeline.show(recording, position);
   }

@@ -1,26 +1,38 @@
 /**
- * A stream as a list of steps that the page can walk in both directions: what came, when, and what each of the three
- * decoders made of it. Nothing here paints.
+ * A stream as a list of steps that the page can walk in both directions: what came, when, and what each decoder made of
+ * it. Nothing here paints.
  *
- * In: the library's rows, one for each token. Out: the text of a pane between two steps, the state of each byte, the next
- * broken token. The text of the hold-back pane and the held bytes are the library's; the other two panes are
- * `TextDecoder`. The last step of a finished stream is its end: it has no bytes, but the text that was still held.
+ * In: the library's rows, one for each token, chunk or byte. Out: a track of text for each pane, the state of each byte,
+ * the faults. The text of the first pane and the waiting bytes are the library's; the other panes are `TextDecoder`. The
+ * last step of a finished stream is its end: it has no bytes, but the text that was still held.
+ *
+ * Steps are kept as columns: a stream of 200,000 tokens is a few arrays, not a million objects.
  */
+
+import { Utf8Reader } from "./utf8.js";
 
 /** @typedef {import("../src/index.js").TokenRow} TokenRow */
 /** @typedef {"held" | "naive" | "stream"} Pane */
 /** @typedef {"complete" | "held" | "replaced"} ByteState */
+/** @typedef {"token" | "chunk" | "byte"} Unit  What one step is: a chunk is text of unknown tokens. */
 
 /**
  * @typedef {object} Step
  * @property {number} at  Milliseconds since the stream began.
  * @property {number | null} id  Null if the engine gave no id.
  * @property {Uint8Array} bytes
- * @property {Uint8Array} heldBytes  What is held after this step.
- * @property {string} heldText  What a stop string holds after this step.
+ * @property {Uint8Array} heldBytes  What waits after this step: the bytes of an unfinished character.
+ * @property {string} heldText  What may be a stop string or a tag, after this step.
  * @property {string | null} special  The token's name if it is special and skipped.
  * @property {boolean} end
- * @property {Record<Pane, string>} text  What this step added to each pane.
+ * @property {number} [line]  The line of the file that it came from.
+ * @property {number} event  Which event of the stream brought it, from 1.
+ *
+ * @typedef {"split" | "invalid" | "marked" | "written" | "cut"} FaultKind
+ *   split: the step ends inside a character, so a decoder of single chunks breaks it. invalid: bytes that are not UTF-8
+ *   arrived. marked: the text that arrived has U+FFFD in it already. written: the bytes of U+FFFD arrived. cut: the stream
+ *   ended inside a character.
+ * @typedef {{step: number, kind: FaultKind}} Fault
  */
 
 /** @type {Pane[]} */
@@ -28,166 +40,331 @@ export const PANES = ["held", "naive", "stream"];
 
 const NO_BYTES = new Uint8Array(0);
 
-/**
- * How many U+FFFD and how many lone surrogates are in `text`.
- * @param {string} text
- * @returns {{replacements: number, surrogates: number}}
- */
+/** The text of one pane, step by step. */
+export class Track {
+  /** @type {string[]} */
+  pieces = [];
+  /** The length of the text after each step, in UTF-16 units. @type {number[]} */
+  ends = [];
+  /** How many U+FFFD the text has after each step. @type {number[]} */
+  broken = [];
+
+  /** @param {string} text */
+  add(text) {
+    this.pieces.push(text);
+    this.ends.push((this.ends.at(-1) ?? 0) + text.length);
+    this.broken.push((this.broken.at(-1) ?? 0) + countBroken(text));
+  }
+
+  /** The text that the steps `from` up to `to` added. @param {number} from @param {number} to */
+  text(from, to) {
+    return to - from === 1 ? (this.pieces[from] ?? "") : this.pieces.slice(from, to).join("");
+  }
+
+  /** The length of the text after `position` steps. @param {number} position */
+  lengthAt(position) {
+    return this.ends[position - 1] ?? 0;
+  }
+
+  /** @param {number} position */
+  brokenAt(position) {
+    return this.broken[position - 1] ?? 0;
+  }
+
+  /** The step that added the UTF-16 unit at `offset`. @param {number} offset */
+  stepAt(offset) {
+    let low = 0;
+    let high = this.ends.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.ends[middle] ?? 0) > offset) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+}
+
+/** How many U+FFFD are in `text`. @param {string} text */
 export function countBroken(text) {
-  return {
-    replacements: text.split("\ufffd").length - 1,
-    surrogates: text.match(/\p{Surrogate}/gu)?.length ?? 0,
-  };
+  let count = 0;
+  for (let at = text.indexOf("\ufffd"); at >= 0; at = text.indexOf("\ufffd", at + 1)) count++;
+  return count;
 }
 
 /** A stream, step by step. */
 export class Recording {
-  /** @param {number} [begun]  When the stream began, in milliseconds since 1970; without it, when its first token came. */
-  constructor(begun) {
+  /**
+   * @param {number} [begun]  When the stream began, in milliseconds since 1970; without it, when its first token came.
+   * @param {Unit} [unit]
+   */
+  constructor(begun, unit = "token") {
     this.begun = begun;
-    /** @type {Step[]} */
-    this.steps = [];
+    /** @type {Unit} */
+    this.unit = unit;
     this.ended = false;
+    /** @type {Record<Pane, Track>} */
+    this.tracks = { held: new Track(), naive: new Track(), stream: new Track() };
+    /** In the order of their steps. @type {Fault[]} */
+    this.faults = [];
+    /** The stop strings that the answer was asked for with. @type {string[]} */
+    this.stop = [];
   }
 
+  #fresh = new TextDecoder();
   #stream = new TextDecoder("utf-8", { ignoreBOM: true });
-  #replaced = new ReplacedBytes();
-  /** Where each step's bytes begin in the stream. @type {number[]} */
-  #offsets = [];
+  #reader = new Utf8Reader();
+  /** @type {number[]} */
+  #ats = [];
+  /** @type {(number | null)[]} */
+  #ids = [];
+  /** All bytes, and where those of each step end. */
+  #data = new Uint8Array(1 << 12);
+  /** @type {number[]} */
+  #ends = [];
+  /** How many bytes wait after each step: always the last ones that have come. @type {number[]} */
+  #held = [];
+  /** @type {Map<number, Uint8Array>} Where they are others. */
+  #otherHeld = new Map();
+  /** @type {Map<number, string>} */
+  #heldText = new Map();
+  /** @type {Map<number, string>} */
+  #special = new Map();
+  /** @type {Map<number, number>} */
+  #lines = new Map();
+  /** Where one event brought several steps. @type {Map<number, number>} */
+  #events = new Map();
+  /** The most bytes and characters that have waited up to each step. @type {number[]} */
+  #peakBytes = [];
+  /** @type {number[]} */
+  #peakText = [];
+  /** Milliseconds that decoding each step took. @type {number[]} */
+  #decoding = [];
+  /** How what came with a step was damaged before. @type {Map<number, string>} */
+  #broken = new Map();
+  /** Parts of the first pane's text that are not content: reasoning and tool calls. @type {{from: number, to: number, channel: string}[]} */
+  channels = [];
+  /** Steps that are in `faults`. */
+  #faulty = new Set();
 
   get length() {
-    return this.steps.length;
+    return this.#ats.length;
+  }
+
+  /** Milliseconds since the stream began, of step `n`, or of the last one before it. @param {number} n */
+  timeOf(n) {
+    return this.#ats[Math.min(n, this.length - 1)] ?? 0;
+  }
+
+  /** How many tokens, chunks or bytes there are: all steps but the end. */
+  get count() {
+    return this.length - (this.ended ? 1 : 0);
+  }
+
+  /** @param {number} n @returns {Step} */
+  step(n) {
+    const at = this.#ats[n];
+    if (at === undefined)
+      throw new RangeError(`There is no step ${n}: the recording has ${this.length}.`);
+    return {
+      at,
+      id: this.#ids[n] ?? null,
+      bytes: this.bytesOf(n),
+      heldBytes: this.heldBytes(n + 1),
+      heldText: this.heldText(n + 1),
+      special: this.#special.get(n) ?? null,
+      end: this.isEnd(n),
+      line: this.#lines.get(n),
+      event: this.#events.get(n) ?? n + 1,
+    };
   }
 
   /** @param {number} n */
-  step(n) {
-    const step = this.steps[n];
-    if (!step) throw new RangeError(`There is no step ${n}: the recording has ${this.length}.`);
-    return step;
+  isEnd(n) {
+    return this.ended && n === this.length - 1;
   }
 
-  /** Add a token. @param {TokenRow} row @param {number} at  When it came, in milliseconds since 1970. */
-  add({ text, ...row }, at) {
+  /** The bytes that came with step `n`. @param {number} n */
+  bytesOf(n) {
+    return this.#data.subarray(this.#ends[n - 1] ?? 0, this.#ends[n] ?? 0);
+  }
+
+  /** The bytes of an unfinished character after `position` steps. @param {number} position @returns {Uint8Array} */
+  heldBytes(position) {
+    const other = this.#otherHeld.get(position - 1);
+    if (other) return other;
+    const end = this.#ends[position - 1] ?? 0;
+    return this.#data.subarray(end - (this.#held[position - 1] ?? 0), end);
+  }
+
+  /** The text that waits after `position` steps. @param {number} position */
+  heldText(position) {
+    return this.#heldText.get(position - 1) ?? "";
+  }
+
+  /** How what came with step `n` was damaged before it came here, "" if it was not. @param {number} n */
+  damageOf(n) {
+    return this.#broken.get(n) ?? "";
+  }
+
+  /** The names of the special tokens that were skipped, each once. */
+  get specialNames() {
+    return [...new Set(this.#special.values())];
+  }
+
+  /** Milliseconds that decoding step `n` took, 0 if it is not known. @param {number} n */
+  decodingOf(n) {
+    return this.#decoding[n] ?? 0;
+  }
+
+  /** The most that has waited within the first `position` steps. @param {number} position */
+  peaks(position) {
+    return {
+      bytes: this.#peakBytes[position - 1] ?? 0,
+      characters: this.#peakText[position - 1] ?? 0,
+    };
+  }
+
+  /**
+   * Add a token. @param {TokenRow & {line?: number, event?: number, channel?: string, broken?: string}} row
+   * @param {number} at  When it came, in milliseconds since 1970.
+   * @param {number} [decoding]  Milliseconds that decoding it took.
+   */
+  add(row, at, decoding = 0) {
+    const { id, bytes, text, heldBytes, heldText, special, line, event, channel, broken } = row;
     this.begun ??= at;
-    this.#offsets.push(this.#replaced.length);
-    this.#replaced.feed(row.bytes);
-    this.steps.push({
-      ...row,
-      at: at - this.begun,
-      end: false,
-      text: {
-        held: text,
-        naive: new TextDecoder().decode(row.bytes),
-        stream: this.#stream.decode(row.bytes, { stream: true }),
-      },
-    });
+    const n = this.length;
+    this.#ids.push(id);
+    this.#append(bytes, at);
+    if (special !== null) this.#special.set(n, special);
+    if (line) this.#lines.set(n, line);
+    if (event && event !== n + 1) this.#events.set(n, event);
+    if (broken) this.#broken.set(n, broken);
+    if (decoding) this.#decoding[n] = decoding;
+    this.#hold(n, heldBytes, heldText);
+    const { replaced, genuine } = this.#reader.feed(bytes);
+    const stream = this.#stream.decode(bytes, { stream: true });
+    const naive = this.#fresh.decode(bytes);
+    this.tracks.held.add(text);
+    if (channel && channel !== "content" && text) this.#addChannel(n, channel);
+    this.tracks.stream.add(stream);
+    this.tracks.naive.add(naive === stream ? stream : naive);
+    for (const position of replaced) this.#addFault(this.#stepOfByte(position), "invalid");
+    if (genuine || broken)
+      this.#addFault(n, broken || this.unit === "chunk" ? "marked" : "written");
+    if (naive !== stream && countBroken(naive) > countBroken(stream)) this.#addFault(n, "split");
   }
 
   /** The stream is over. @param {string} text  What was still held and is text now. @param {number} at */
   end(text, at) {
     if (this.ended) return;
+    const n = this.length;
+    this.#ids.push(null);
+    this.#append(NO_BYTES, at);
+    this.#hold(n, NO_BYTES, "");
     this.ended = true;
-    this.#offsets.push(this.#replaced.length);
-    this.#replaced.flush();
-    this.steps.push({
-      at: at - (this.begun ?? at),
-      id: null,
-      bytes: NO_BYTES,
-      heldBytes: NO_BYTES,
-      heldText: "",
-      special: null,
-      end: true,
-      text: { held: text, naive: "", stream: this.#stream.decode() },
-    });
+    this.tracks.held.add(text);
+    this.tracks.naive.add("");
+    this.tracks.stream.add(this.#stream.decode());
+    for (const position of this.#reader.flush()) this.#addFault(this.#stepOfByte(position), "cut");
   }
 
   /**
-   * The text that the steps `from` up to `to` added to a pane.
-   * @param {Pane} pane
-   * @param {number} from
-   * @param {number} to
-   */
-  text(pane, from, to) {
-    let text = "";
-    for (let i = from; i < to; i++) text += this.step(i).text[pane];
-    return text;
-  }
-
-  /**
-   * The state of byte `i` of step `n`. A byte that was held for a later token stays "held" when that token has come.
+   * The state of byte `i` of step `n`. A byte that waited for a later token stays "held" when that token has come.
    * @param {number} n
    * @param {number} i
    * @returns {ByteState}
    */
   stateOf(n, i) {
-    const { bytes, heldBytes } = this.step(n);
-    if (this.#replaced.has((this.#offsets[n] ?? 0) + i)) return "replaced";
-    return i >= bytes.length - heldBytes.length ? "held" : "complete";
+    const begin = this.#ends[n - 1] ?? 0;
+    const size = (this.#ends[n] ?? 0) - begin;
+    if (this.#reader.replaced.has(begin + i)) return "replaced";
+    return i >= size - this.heldBytes(n + 1).length ? "held" : "complete";
   }
 
-  /** The first step at or after `from` whose bytes the naive decoder broke, or -1. @param {number} from */
+  /**
+   * The first fault in a step at or after `from`, or undefined.
+   * @param {number} from
+   */
   nextFault(from) {
-    for (let n = from; n < this.length; n++) {
-      const { bytes, text } = this.step(n);
-      if (countBroken(text.naive).replacements > countBroken(text.stream).replacements) return n;
-      if (bytes.some((_, i) => this.stateOf(n, i) === "replaced")) return n;
-    }
-    return -1;
+    const index = this.#faultIndex(from);
+    return index < this.faults.length ? index : -1;
   }
-}
 
-/**
- * Which bytes of a stream belong to no character, as the browser's own decoder says when it gets them one by one. The
- * decoder gives a U+FFFD for the bytes before a byte that cannot continue them, then what it makes of that byte itself.
- */
-class ReplacedBytes {
-  #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  /** @type {Set<number>} Positions in the stream. */
-  #positions = new Set();
-  /** The bytes at the end of the stream that the decoder still waits with. @type {number[]} */
-  #open = [];
-  length = 0;
+  /** @param {Uint8Array} bytes @param {number} at */
+  #append(bytes, at) {
+    const begin = this.#ends.at(-1) ?? 0;
+    const end = begin + bytes.length;
+    if (end > this.#data.length) {
+      const larger = new Uint8Array(Math.max(end, 2 * this.#data.length));
+      larger.set(this.#data);
+      this.#data = larger;
+    }
+    this.#data.set(bytes, begin);
+    this.#ends.push(end);
+    this.#ats.push(at - (this.begun ?? at));
+  }
+
+  /** @param {number} n @param {Uint8Array} bytes @param {string} text */
+  #hold(n, bytes, text) {
+    this.#held.push(bytes.length);
+    const end = this.#ends[n] ?? 0;
+    const same = bytes.every((byte, i) => byte === this.#data[end - bytes.length + i]);
+    if (!same) this.#otherHeld.set(n, bytes);
+    if (text) this.#heldText.set(n, text);
+    this.#peakBytes.push(Math.max(this.#peakBytes.at(-1) ?? 0, bytes.length));
+    const characters = text ? [...text].length : 0;
+    this.#peakText.push(Math.max(this.#peakText.at(-1) ?? 0, characters));
+  }
+
+  /** @param {number} n @param {string} channel */
+  #addChannel(n, channel) {
+    const from = this.tracks.held.lengthAt(n);
+    const to = this.tracks.held.lengthAt(n + 1);
+    const last = this.channels.at(-1);
+    if (last?.to === from && last.channel === channel) last.to = to;
+    else this.channels.push({ from, to, channel });
+  }
 
   /** @param {number} position */
-  has(position) {
-    return this.#positions.has(position);
+  #stepOfByte(position) {
+    let n = this.#ends.length - 1;
+    while (n > 0 && (this.#ends[n - 1] ?? 0) > position) n--;
+    return n;
   }
 
-  /** @param {Uint8Array} bytes */
-  feed(bytes) {
-    for (const byte of bytes) {
-      const text = this.#decoder.decode(Uint8Array.of(byte), { stream: true });
-      const character = [...this.#open, byte];
-      this.length++;
-      if (!text) this.#open = character;
-      else if (character.join() === "239,191,189")
-        this.#open = []; // U+FFFD itself
-      else {
-        const replaced = text.split("\ufffd").length - 1;
-        const before = this.#open.length ? 1 : 0;
-        if (replaced && before) this.#replaceOpen(1);
-        // Of a byte that ended an open character and is itself neither text nor replaced, the decoder waits for more.
-        const waits = text.length === replaced && replaced === before;
-        if (replaced > before) this.#positions.add(this.length - 1);
-        this.#open = waits ? [byte] : [];
-      }
+  /** @param {number} step */
+  #faultIndex(step) {
+    let low = 0;
+    let high = this.faults.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.faults[middle]?.step ?? 0) >= step) high = middle;
+      else low = middle + 1;
     }
+    return low;
   }
 
-  /** The stream is over. */
-  flush() {
-    if (this.#decoder.decode()) this.#replaceOpen(0);
-  }
-
-  /** @param {0 | 1} after  How many bytes have come after the open ones. */
-  #replaceOpen(after) {
-    const end = this.length - after;
-    for (let i = end - this.#open.length; i < end; i++) this.#positions.add(i);
-    this.#open = [];
+  /** @param {number} step @param {FaultKind} kind */
+  #addFault(step, kind) {
+    const index = this.#faultIndex(step);
+    const known = this.faults[index];
+    if (this.#faulty.has(step) && known) {
+      // What arrived broken explains more than what one decoder made of it.
+      if (known.kind === "split") known.kind = kind;
+      return;
+    }
+    this.#faulty.add(step);
+    this.faults.splice(index, 0, { step, kind });
   }
 }
 
 /** @param {number} byte */
 export function toHex(byte) {
   return byte.toString(16).toUpperCase().padStart(2, "0");
+}
+
+/** @param {Uint8Array} bytes @param {number} [most]  Bytes to write; the others are counted. */
+export function hexOf(bytes, most = 24) {
+  const shown = Array.from(bytes.subarray(0, most), toHex).join(" ");
+  return bytes.length > most ? `${shown} … ${bytes.length - most} more` : shown;
 }

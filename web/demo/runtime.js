@@ -26,6 +26,11 @@ let started = chosen;
 let began = performance.now();
 let loads = 0;
 warmUp(runtimeOptions()).catch(() => {});
+/** Which Python and which detok run, for a report. */
+let running = "not loaded";
+
+/** "0.1.0 in Python 3.14 (pyodide)". */
+export const runtimeName = () => running;
 
 /**
  * What the library is told of the runtime. Pyodide installs detok_py from its wheel, as anybody's page does; on a static
@@ -45,6 +50,7 @@ export function runtimeOptions() {
  */
 export async function loadRuntime(onGone) {
   const runtime = chosen;
+  checkWebAssembly();
   if (started !== runtime) shutDown();
   started = runtime;
   if (loads++) began = performance.now();
@@ -62,6 +68,21 @@ export async function loadRuntime(onGone) {
     },
   });
   showCost(runtime, performance.now() - began, info);
+  running = `${info.detok} in ${info.python} (${runtime})`;
+}
+
+/** Say at once, and by its cause, that this browser runs no WebAssembly: the worker would report only that it did not start. */
+function checkWebAssembly() {
+  try {
+    // The eight bytes of an empty module.
+    new WebAssembly.Module(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0));
+  } catch (error) {
+    const why = typeof WebAssembly === "undefined" ? "it is switched off" : String(error);
+    throw new Error(
+      `This browser does not run WebAssembly here, which Python needs (${why}). Allow it for this page, as in the settings for JavaScript optimization or in Lockdown Mode, then try again.`,
+      { cause: error },
+    );
+  }
 }
 
 /** @param {() => void} change  Called when another runtime was chosen, to load it. */

@@ -1,173 +1,272 @@
 /**
- * The token timeline: a chip for each token, a cell for each of its bytes, and the text that the token released.
+ * The list of tokens: a chip for each, with its bytes and the text that it made certain.
  *
- * Only the last `WINDOW` tokens before the playhead are in the document, so that a long stream costs as much as a short one.
+ * Only the tokens around the playhead are in the document, so that a long stream costs as much as a short one. Those after
+ * the playhead are dimmed. A click goes to a token; with the focus in the list, the keys of the page do.
  */
 
+import { visible } from "./characters.js";
 import { toHex } from "./recording.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
+/** @typedef {import("./recording.js").ByteState} ByteState */
 
-const WINDOW = 128;
+const BEFORE = 96;
+const AFTER = 64;
+/** How near the playhead may come to an end of the chips before others are drawn. */
+const MARGIN = 24;
+const MOST = 256;
+const MOST_BYTES = 16;
 
-const LETTERS = { complete: "c", held: "h", replaced: "r" };
+/** A byte's state, three times: by colour, by shape, by letter. @type {Record<ByteState, string>} */
+const SIGNS = { complete: "■c", held: "◧h", replaced: "✕r" };
 
-/** Text with its invisible characters made visible. @param {string} text */
-function visible(text) {
-  return text
-    .replace(/ /g, "␣")
-    .replace(/\n/g, "⏎")
-    .replace(/\t/g, "⇥")
-    .replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\ufe0f/g, "◦");
-}
-
-/** Draws the tokens up to the playhead. */
+/** Draws the tokens around the playhead. */
 export class Timeline {
   /**
    * @param {HTMLElement} element
-   * @param {(position: number) => void} onSeek  Called with the step that was clicked, plus one.
+   * @param {{seek: (position: number) => void, point: (step: number) => void}} tell  `seek` is called with the step that
+   *   was clicked, plus one; `point` with the step under the pointer, or -1.
    */
-  constructor(element, onSeek) {
+  constructor(element, { seek, point }) {
     this.element = element;
-    /** @type {number} First step in the document. */
-    this.from = 0;
-    /** @type {number} One past the last step in the document. */
-    this.to = 0;
-    this.moved = false;
-    /** @type {Element | null} */
-    this.current = null;
-    /** Cells of the bytes that are held now. @type {Element[]} */
-    this.waiting = [];
-    this.earlier = document.createElement("p");
-    this.earlier.className = "earlier";
+    this.earlier = makeMore("earlier", () => seek(Math.max(1, this.from)));
+    this.later = makeMore("later", () => seek(this.to + 1));
     this.chips = document.createElement("div");
     this.chips.className = "chips";
-    element.append(this.earlier, this.chips);
-    this.chips.addEventListener("click", ({ target }) => {
+    this.chips.setAttribute("role", "listbox");
+    this.chips.setAttribute("aria-label", "Tokens and their bytes");
+    this.chips.tabIndex = 0;
+    element.append(this.earlier, this.chips, this.later);
+    /** First step in the document, and one past the last one. */
+    this.from = 0;
+    this.to = 0;
+    this.position = 0;
+    this.moved = false;
+    /** @type {HTMLElement | undefined} */
+    this.current = undefined;
+    /** Steps whose chips show waiting bytes. @type {number[]} */
+    this.waiting = [];
+    /** @param {Event} event */
+    const stepOf = ({ target }) => {
       const chip = target instanceof Element ? target.closest("[data-step]") : null;
-      if (chip instanceof HTMLElement) onSeek(Number(chip.dataset.step) + 1);
+      return chip instanceof HTMLElement ? Number(chip.dataset.step) : -1;
+    };
+    this.chips.addEventListener("click", (event) => {
+      const step = stepOf(event);
+      if (step >= 0) seek(step + 1);
     });
+    this.chips.addEventListener("pointerover", (event) => point(stepOf(event)));
+    this.chips.addEventListener("pointerleave", () => point(-1));
     this.clear();
   }
 
   clear() {
     this.chips.textContent = "";
-    this.from = this.to = 0;
-    this.earlier.textContent = "";
+    this.from = this.to = this.position = 0;
+    this.current = undefined;
+    this.waiting = [];
+    this.chips.removeAttribute("aria-activedescendant");
+    this.#showMore(0);
     this.element.dataset.empty = "true";
   }
 
   /**
-   * Show the steps before `position`.
+   * Show the steps around `position`.
    * @param {Recording} recording
    * @param {number} position
    */
   show(recording, position) {
-    const from = Math.max(0, position - WINDOW);
-    if (from < this.from || from >= this.to || position < this.to - WINDOW) {
+    const { length } = recording;
+    const before = this.position;
+    this.position = position;
+    const early = position < this.from + MARGIN && this.from > 0;
+    const late = position > this.to + MARGIN || this.to - this.from > MOST;
+    if (early || late || this.to > length || position < this.from) {
       this.chips.textContent = "";
-      this.from = this.to = from;
+      this.current = undefined;
+      this.from = this.to = Math.max(0, position - BEFORE);
     }
-    while (this.to > position) {
-      this.chips.lastElementChild?.remove();
-      this.to--;
-    }
-    while (this.from < from) {
-      this.chips.firstElementChild?.remove();
-      this.from++;
-    }
-    // A byte that was held when its chip was drawn can have been replaced since.
-    this.#refresh(recording, Math.max(this.from, this.to - 4));
+    const to = Math.max(
+      this.to,
+      Math.min(length, position + (position > this.to - MARGIN ? AFTER : 0)),
+    );
     const fresh = document.createDocumentFragment();
-    for (; this.to < position; this.to++) fresh.append(this.#chip(recording, this.to));
+    // A byte that waited when its chip was drawn can have been replaced since.
+    for (let n = Math.max(this.from, this.to - 4); n < this.to; n++) this.#fill(recording, n);
+    const drawn = this.to;
+    for (; this.to < to; this.to++) fresh.append(makeChip(recording, this.to));
     this.chips.append(fresh);
-    this.current?.classList.remove("current");
-    this.current = this.chips.lastElementChild;
-    this.current?.classList.add("current");
+    for (let n = Math.max(this.from, drawn); n < this.to; n++) this.#fill(recording, n);
+    const [low, high] = before < position ? [before, position] : [position, before];
+    for (let n = Math.max(this.from, Math.min(low, drawn)); n < this.to; n++) {
+      if (n > high && n < drawn) continue;
+      this.#chip(n)?.classList.toggle("future", n >= position);
+    }
+    this.#markCurrent(recording, position);
     this.#markWaiting(recording, position);
-    const earlier = this.from ? `${this.from} earlier tokens` : "";
-    if (this.earlier.textContent !== earlier) this.earlier.textContent = earlier;
-    this.element.dataset.empty = String(position === 0);
+    this.#showMore(length);
+    this.element.dataset.empty = String(length === 0);
     this.moved = true;
   }
 
-  /** Scroll to the last chip if there is a new one. This forces a layout. */
-  keepEnd() {
-    if (this.moved) this.element.scrollTop = this.element.scrollHeight;
+  /** Scroll the current chip into view if the playhead has moved. This forces a layout. */
+  keepInView() {
+    if (!this.moved) return;
     this.moved = false;
+    const { element, current } = this;
+    if (!current) {
+      element.scrollTop = 0;
+      return;
+    }
+    const top = current.offsetTop;
+    const bottom = top + current.offsetHeight;
+    if (bottom > element.scrollTop + element.clientHeight)
+      element.scrollTop = bottom - element.clientHeight + 4;
+    else if (top < element.scrollTop) element.scrollTop = top - 4;
   }
 
-  /** @param {Recording} recording @param {number} from */
-  #refresh(recording, from) {
-    for (let n = from; n < this.to; n++) {
-      const cells = this.chips.children[n - this.from]?.querySelectorAll(".byte");
-      cells?.forEach((cell, i) =>
-        setState(/** @type {HTMLElement} */ (cell), recording.stateOf(n, i)),
-      );
+  /** Mark the chip of a step, and no other. @param {number} step */
+  link(step) {
+    for (const chip of this.chips.querySelectorAll(".linked")) chip.classList.remove("linked");
+    this.#chip(step)?.classList.add("linked");
+  }
+
+  /** @param {number} n @returns {HTMLElement | undefined} */
+  #chip(n) {
+    const chip = this.chips.children[n - this.from];
+    return chip instanceof HTMLElement ? chip : undefined;
+  }
+
+  /** Write the bytes of a step, with the state of each. @param {Recording} recording @param {number} n @param {number} [waiting] */
+  #fill(recording, n, waiting = 0) {
+    const chip = this.#chip(n);
+    const cells = chip?.firstElementChild;
+    if (!chip || !cells) return;
+    const bytes = recording.bytesOf(n);
+    const runs = runsOf(recording, n, bytes, waiting);
+    const key = runs.map(({ state, text }) => state + text).join("|");
+    if (chip.dataset.key === key) return;
+    chip.dataset.key = key;
+    if (!runs.length) {
+      const { special, end } = recording.step(n);
+      cells.textContent = end ? "end" : (special ?? "no bytes");
+      return;
     }
+    cells.replaceChildren(
+      ...runs.map(({ state, text }) => {
+        const run = document.createElement("b");
+        run.className = `byte ${state}`;
+        run.textContent = text;
+        return run;
+      }),
+    );
+    if (bytes.length > MOST_BYTES) cells.append(` … ${bytes.length - MOST_BYTES} more`);
+  }
+
+  /** @param {Recording} recording @param {number} position */
+  #markCurrent(recording, position) {
+    const current = this.#chip(position - 1);
+    if (this.current === current) return;
+    this.current?.classList.remove("current");
+    this.current?.removeAttribute("aria-selected");
+    this.current = current;
+    if (!current) return this.chips.removeAttribute("aria-activedescendant");
+    current.classList.add("current");
+    current.setAttribute("aria-selected", "true");
+    current.setAttribute("aria-label", describeStep(recording, position - 1));
+    this.chips.setAttribute("aria-activedescendant", current.id);
   }
 
   /** @param {Recording} recording @param {number} position */
   #markWaiting(recording, position) {
-    for (const cell of this.waiting) cell.classList.remove("waiting");
+    const before = this.waiting;
     this.waiting = [];
-    let left = position ? recording.step(position - 1).heldBytes.length : 0;
-    for (
-      let chip = this.chips.lastElementChild;
-      chip && left > 0;
-      chip = chip.previousElementSibling
-    ) {
-      const cells = [...chip.querySelectorAll(".byte")].reverse();
-      for (const cell of cells.slice(0, left)) {
-        cell.classList.add("waiting");
-        this.waiting.push(cell);
-      }
-      left -= cells.length;
+    let left = recording.heldBytes(position).length;
+    for (let n = position - 1; n >= this.from && left > 0; n--) {
+      this.waiting.push(n);
+      this.#fill(recording, n, left);
+      left -= recording.bytesOf(n).length;
     }
+    for (const n of before)
+      if (!this.waiting.includes(n) && n >= this.from && n < this.to) this.#fill(recording, n);
   }
 
-  /** @param {Recording} recording @param {number} n */
-  #chip(recording, n) {
-    const step = recording.step(n);
-    const chip = document.createElement("span");
-    chip.className = "chip";
-    chip.dataset.step = String(n);
-    const cells = document.createElement("span");
-    cells.className = "cells";
-    step.bytes.forEach((byte, i) => {
-      const cell = document.createElement("b");
-      cell.textContent = toHex(byte);
-      setState(cell, recording.stateOf(n, i));
-      cells.append(cell);
-    });
-    if (!step.bytes.length) cells.append(step.end ? "end" : (step.special ?? "no bytes"));
-    if (step.special) chip.classList.add("skipped");
-    const label = document.createElement("span");
-    label.className = "released";
-    label.dir = "auto";
-    label.textContent = visible(step.text.held);
-    if (!step.text.held) chip.classList.add("silent");
-    chip.append(cells, label);
-    const id = step.id === null ? "id unknown" : `id ${step.id}`;
-    const name = step.end
-      ? "End of the stream"
-      : `Token ${n + 1}, ${id}${step.special ? ` (${step.special}, special: skipped)` : ""}`;
-    const released = step.text.held
-      ? `released ${JSON.stringify(step.text.held)}`
-      : "released nothing";
-    const held = step.heldBytes.length
-      ? `, ${step.heldBytes.length} bytes held`
-      : step.heldText
-        ? `, ${JSON.stringify(step.heldText)} held`
-        : "";
-    chip.title = `${name}, at ${(step.at / 1000).toFixed(3)} s: ${released}${held}`;
-    return chip;
+  /** @param {number} length */
+  #showMore(length) {
+    for (const [more, count, where] of /** @type {const} */ ([
+      [this.earlier, this.from, "earlier"],
+      [this.later, length - this.to, "later"],
+    ])) {
+      const text = count > 0 ? `${count} ${where}` : "";
+      if (more.textContent !== text) more.textContent = text;
+      more.hidden = !text;
+    }
   }
 }
 
-/** @param {HTMLElement} cell @param {keyof typeof LETTERS} state */
-function setState(cell, state) {
-  if (cell.dataset.letter === LETTERS[state]) return;
-  cell.className = `byte ${state}`;
-  cell.dataset.letter = LETTERS[state];
+/**
+ * Bytes in a row that have one state are one element.
+ * @param {Recording} recording
+ * @param {number} n
+ * @param {Uint8Array} bytes
+ * @param {number} waiting  How many of the last bytes wait now.
+ */
+function runsOf(recording, n, bytes, waiting) {
+  /** @type {{state: string, text: string}[]} */
+  const runs = [];
+  const shown = Math.min(bytes.length, MOST_BYTES);
+  for (let i = 0; i < shown; i++) {
+    const state = recording.stateOf(n, i);
+    const whole = i >= bytes.length - waiting && state === "held" ? "held waiting" : state;
+    const last = runs.at(-1);
+    if (last?.state === whole) last.text += ` ${toHex(bytes[i] ?? 0)}`;
+    else runs.push({ state: whole, text: `${SIGNS[state]} ${toHex(bytes[i] ?? 0)}` });
+  }
+  return runs;
+}
+
+/** @param {Recording} recording @param {number} n */
+function makeChip(recording, n) {
+  const chip = document.createElement("span");
+  chip.id = `step-${n}`;
+  chip.dataset.step = String(n);
+  chip.setAttribute("role", "option");
+  const text = recording.tracks.held.text(n, n + 1);
+  chip.className = recording.step(n).special ? "chip skipped" : "chip";
+  const cells = document.createElement("span");
+  cells.className = "cells";
+  const label = document.createElement("span");
+  label.className = "released";
+  label.dir = "auto";
+  label.textContent = text ? visible(text) : "·";
+  chip.append(cells, label);
+  return chip;
+}
+
+/** @param {string} where @param {() => void} act */
+function makeMore(where, act) {
+  const more = document.createElement("button");
+  more.type = "button";
+  more.className = `more ${where}`;
+  more.addEventListener("click", act);
+  return more;
+}
+
+/** A step in a sentence. @param {Recording} recording @param {number} n */
+export function describeStep(recording, n) {
+  const { at, id, special, end, line, heldBytes, heldText } = recording.step(n);
+  const text = recording.tracks.held.text(n, n + 1);
+  const unit = recording.unit[0]?.toUpperCase() + recording.unit.slice(1);
+  const name = end ? "End of the stream" : `${unit} ${n + 1}`;
+  const parts = [
+    id === null ? name : `${name}, id ${id}`,
+    ...(special ? [`${special}, a special token, skipped`] : []),
+    ...(line === undefined ? [] : [`line ${line} of the file`]),
+    `at ${(at / 1000).toFixed(3)} s`,
+    text ? `adds ${JSON.stringify(text)}` : "adds no text",
+    ...(heldBytes.length ? [`${heldBytes.length} bytes wait`] : []),
+    ...(heldText ? [`${JSON.stringify(heldText)} waits`] : []),
+  ];
+  return parts.join(", ");
 }

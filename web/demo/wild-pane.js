@@ -3,29 +3,28 @@
  * lost, doubled, broke or showed late.
  *
  * In: the recording on the page, and how many of its steps are shown. A long recording is worked through in parts, so that
- * the page stays responsive. Shown is the end of the text.
+ * the page stays responsive.
  */
 
 import { address, element } from "./dom.js";
+import { TextPane } from "./panes.js";
 import { WILD_RULES, WildStream } from "./wild-rules.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
 /** @typedef {import("./wild-rules.js").Counts} Counts */
 
-/** How many UTF-16 units are on the page. */
-const MOST_SHOWN = 4000;
 /** So many steps are worked through in one task. */
 const MOST_STEPS = 2000;
 const COUNTED = /** @type {const} */ (["lost", "doubled", "broken", "late"]);
 
 const list = element("wild-rule", HTMLSelectElement);
-const text = element("pane-wild", HTMLElement);
 const does = element("wild-does", HTMLElement);
 const link = element("wild-link", HTMLAnchorElement);
 const tally = element("tally-wild", HTMLElement);
 
-const marks = "highlights" in CSS ? new Highlight() : undefined;
-if (marks) CSS.highlights.set("broken-wild", marks);
+const pane = new TextPane(element("pane-wild", HTMLElement), "wild");
+/** How many steps are on the page. */
+let painted = 0;
 
 /** @type {Recording | undefined} */
 let recording;
@@ -55,6 +54,8 @@ function restart() {
   stream = new WildStream(rule);
   pieces = [];
   counts = [];
+  pane.clear();
+  painted = 0;
 }
 
 /** Show the first `to` steps of a recording. @param {Recording} shown @param {number} to */
@@ -83,31 +84,16 @@ function work() {
 
 function paint() {
   const to = Math.min(position, pieces.length);
-  let from = to;
-  for (let length = 0; from > 0 && length < MOST_SHOWN; from--)
-    length += pieces[from - 1]?.length ?? 0;
-  const node = document.createTextNode((from ? "…" : "") + pieces.slice(from, to).join(""));
-  const atEnd = text.scrollHeight - text.scrollTop - text.clientHeight < 24;
-  text.replaceChildren(node);
-  if (marks) {
-    marks.clear();
-    for (let at = node.data.indexOf("\ufffd"); at >= 0; at = node.data.indexOf("\ufffd", at + 1))
-      marks.add(
-        new StaticRange({
-          startContainer: node,
-          startOffset: at,
-          endContainer: node,
-          endOffset: at + 1,
-        }),
-      );
-  }
-  if (atEnd) text.scrollTop = text.scrollHeight;
+  if (to > painted) pane.append(pieces.slice(painted, to).join(""));
+  else if (to < painted) pane.truncate(pane.length - pieces.slice(to, painted).join("").length);
+  if (to !== painted) pane.keepEnd();
+  painted = to;
   const counted = counts[to - 1];
   for (const name of COUNTED) {
     const value = tally.querySelector(`[data-count=${name}]`);
     const count = counted?.[name] ?? 0;
     if (!value) continue;
-    value.textContent = String(count);
+    if (value.textContent !== String(count)) value.textContent = String(count);
     value.classList.toggle("bad", count > 0);
   }
 }

@@ -1,0 +1,213 @@
+"""What the page shows at first, and how a reader gets around in a stream: transport, list of tokens,
+faults, links between tokens and characters, tabs, the address.
+"""
+
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.one_browser
+
+
+def test_a_first_visit_plays_by_itself_and_can_be_paused(browser: Any, bridge: Any) -> None:
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    page = context.new_page()
+    try:
+        page.goto(f"{bridge.url}/?runtime=micropython")
+        pause = page.locator("#pause")
+        expect(page.locator("html[data-playback=playing]")).to_be_attached(timeout=30_000)
+        expect(page.get_by_role("button", name="Start", exact=True)).to_be_enabled()
+        expect(page.locator("#hold-text")).to_contain_text("waiting for", timeout=30_000)
+        pause.click()
+        expect(pause).to_have_text("Play")
+        # Transport, panes and list of tokens are in one window.
+        assert page.evaluate(
+            "() => document.querySelector('.details').getBoundingClientRect().bottom < innerHeight"
+        )
+        page.locator("#to-end").click()
+        text = page.locator("[data-pane=held]")
+        expect(text).to_contain_text("they may become ")
+        assert "STOP" not in str(text.text_content())
+        assert "<think>" not in str(text.text_content())
+    finally:
+        context.close()
+
+
+@pytest.mark.full
+def test_with_reduced_motion_nothing_plays_by_itself(demo: Any) -> None:
+    demo.open("?runtime=micropython")
+    demo.page.wait_for_timeout(500)
+    assert (demo.state, demo.text("held")) == ("ready", "")
+
+
+def test_tokens_that_come_later_are_dimmed_and_can_be_gone_to(booted: Any) -> None:
+    booted.stream_text("abcdef", cut="byte")
+    page, position = booted.page, booted.page.locator("#position")
+    page.locator("#to-start").click()
+    expect(page.locator(".chip.future")).to_have_count(7)
+    page.locator(".chip").nth(3).click()
+    expect(position).to_have_text("4 / 7")
+    expect(page.locator(".chip.future")).to_have_count(3)
+    page.locator(".chips").focus()
+    page.keyboard.press("ArrowRight")
+    expect(position).to_have_text("5 / 7")
+    expect(page.locator(".chip[aria-selected=true]")).to_contain_text("65")
+    assert booted.text("held") == "abcde"
+
+
+@pytest.mark.full
+def test_keys_work_wherever_the_focus_is_and_the_next_fault_wraps(booted: Any) -> None:
+    booted.stream_text("aébé", cut="byte")
+    page, place = booted.page, booted.page.locator("#fault-place")
+    page.locator("#export").focus()
+    for expected in ("fault 1 of 4, from the beginning again", "fault 2 of 4", "fault 3 of 4"):
+        page.keyboard.press("f")
+        expect(place).to_have_text(expected)
+    page.locator("[data-pane=naive]").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#position")).to_have_text("4 / 7")
+    page.keyboard.press("Home")
+    expect(page.locator("#position")).to_have_text("0 / 7")
+
+
+@pytest.mark.full
+def test_pause_says_how_far_behind_it_is_and_catch_up_ends_that(booted: Any) -> None:
+    page = booted.page
+    page.evaluate(
+        """() => {
+          document.querySelector("[name=source][value=text]").click();
+          document.getElementById("own-text").value = "abcdefgh".repeat(40);
+          document.getElementById("cut").value = "byte";
+          document.getElementById("pace").value = "100";
+          document.getElementById("fault").value = "";
+          document.getElementById("start").click();
+        }"""
+    )
+    expect(page.locator("[data-pane=held]")).to_contain_text("abc")
+    page.locator("#pause").click()
+    expect(page.locator("#position")).to_contain_text("behind")
+    page.locator("#catch-up").click()
+    expect(page.locator("#catch-up")).to_be_hidden()
+    assert booted.wait_for("finished") == "finished"
+    assert booted.text("held") == "abcdefgh" * 40
+
+
+@pytest.mark.full
+def test_a_token_points_at_its_characters_and_they_at_it(booted: Any) -> None:
+    booted.stream_text("né 👩\u200d🚀", cut="byte")
+    page = booted.page
+    linked = """() => Object.fromEntries(["held", "naive", "stream"].map((name) => [name,
+      [...CSS.highlights.get(`linked-${name}`)].map((range) => [range.startOffset, range.endOffset])]))"""
+    page.locator(".chip").nth(2).hover()
+    page.wait_for_function(f"() => ({linked})().held.length === 1")
+    assert page.evaluate(linked) == {"held": [[1, 2]], "naive": [[2, 3]], "stream": [[1, 2]]}
+    box = page.evaluate(
+        """() => {
+          const range = document.createRange();
+          const text = document.querySelector("[data-pane=held]").firstChild.firstChild;
+          range.setStart(text, 1);
+          range.setEnd(text, 2);
+          const { x, y, width, height } = range.getBoundingClientRect();
+          return [x + width / 4, y + height / 2];
+        }"""
+    )
+    page.mouse.move(0, 0)
+    page.mouse.move(*box)
+    expect(page.locator(".chip.linked")).to_contain_text("A9")
+    # An invisible character has its name.
+    page.locator(".chip", has_text="‹200D›").hover()
+    expect(page.locator("#token-details")).to_contain_text("U+200D ZERO WIDTH JOINER")
+
+
+@pytest.mark.full
+def test_a_phone_has_a_tab_for_each_pane(booted: Any) -> None:
+    page = booted.page
+    booted.stream_text("né")
+    page.set_viewport_size({"width": 400, "height": 800})
+    try:
+        expect(page.locator("[data-pane=held]")).to_be_visible()
+        expect(page.locator("[data-pane=naive]")).to_be_hidden()
+        page.get_by_role("tab", name="Each chunk alone").click()
+        expect(page.locator("[data-pane=naive]")).to_be_visible()
+        page.keyboard.press("ArrowLeft")
+        expect(page.locator("[data-pane=held]")).to_be_visible()
+    finally:
+        page.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.full
+def test_the_address_has_what_was_asked_for(demo: Any) -> None:
+    stop = "&stop=X&stop=%0A"
+    demo.open(f"?text={quote('né & 日本')}&cut=byte&fault=truncate{stop}&pace=2000", "finished")
+    demo.page.get_by_role("button", name="Start", exact=True).click()
+    demo.wait_for("finished")
+    query = parse_qs(urlsplit(demo.page.url).query)
+    assert query["text"] == ["né & 日本"]
+    assert (query["cut"], query["fault"], query["stop"]) == (["byte"], ["truncate"], ["X", "\n"])
+    demo.page.locator("#speed").select_option("15")
+    assert "speed=15" in demo.page.url
+    demo.recite("th")
+    assert "prompt=th" in demo.page.url and "text=" not in demo.page.url
+
+
+@pytest.mark.full
+def test_reasoning_is_told_apart_where_it_is_asked_for(booted: Any) -> None:
+    booted.page.locator("#channels").check()
+    try:
+        booted.stream_text("<think>so é</think>yes", cut="byte")
+    finally:
+        booted.page.locator("#channels").uncheck()
+    assert booted.text("held") == "so éyes"
+    assert booted.text("stream") == "<think>so é</think>yes"
+    marked = booted.page.evaluate("() => [...CSS.highlights.get('channel-reasoning')].length")
+    assert marked > 0
+
+
+@pytest.mark.full
+def test_the_times_are_drawn_by_a_library_that_comes_when_it_is_asked_for(demo: Any) -> None:
+    demo.open("?runtime=micropython&text=abcdef&cut=byte&pace=200", "finished")
+    assert not any("uplot" in url for url in demo.requested)
+    demo.page.locator("#tab-times").click()
+    expect(demo.page.locator("#times canvas")).to_be_visible()
+    expect(demo.page.locator("#times")).to_contain_text("decoding")
+    assert demo.complaints == []
+
+
+@pytest.mark.full
+def test_the_focus_stays_on_the_button_that_can_be_pressed(booted: Any) -> None:
+    page = booted.page
+    booted.stream_text("né")
+    page.locator("#own-text").fill("abc " * 30)
+    page.locator("#pace").select_option("100")
+    page.locator("#start").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#stop")).to_be_focused()
+    page.keyboard.press("Enter")
+    booted.wait_for("finished")
+    expect(page.locator("#start")).to_be_focused()
+
+
+@pytest.mark.full
+def test_text_that_is_dropped_goes_into_the_field(booted: Any) -> None:
+    prevented = booted.page.evaluate(
+        """() => {
+          const dataTransfer = new DataTransfer();
+          dataTransfer.setData("text/plain", "né");
+          const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+          document.getElementById("own-text").dispatchEvent(event);
+          return event.defaultPrevented;
+        }"""
+    )
+    assert prevented is False
+
+
+@pytest.mark.full
+def test_a_browser_without_webassembly_is_told_at_once_and_why(demo: Any) -> None:
+    demo.page.add_init_script(
+        "WebAssembly.Module = class { constructor() { throw new WebAssembly.CompileError('blocked by policy'); } };"
+    )
+    demo.page.goto(demo.url)
+    demo.wait_for("error", timeout=3000)
+    assert "WebAssembly" in demo.alert and "blocked by policy" in demo.alert

@@ -1,0 +1,72 @@
+/** Characters that cannot be seen, made visible: by a sign where there is a common one, else by their name in Unicode. */
+
+/** @type {Record<string, string>} */
+const SIGNS = { " ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍" };
+
+/** Names as in the Unicode Character Database, of the characters that text of models has. @type {Record<number, string>} */
+const NAMES = {
+  0x00a0: "NO-BREAK SPACE",
+  0x00ad: "SOFT HYPHEN",
+  0x034f: "COMBINING GRAPHEME JOINER",
+  0x061c: "ARABIC LETTER MARK",
+  0x180e: "MONGOLIAN VOWEL SEPARATOR",
+  0x2002: "EN SPACE",
+  0x2003: "EM SPACE",
+  0x2009: "THIN SPACE",
+  0x200a: "HAIR SPACE",
+  0x200b: "ZERO WIDTH SPACE",
+  0x200c: "ZERO WIDTH NON-JOINER",
+  0x200d: "ZERO WIDTH JOINER",
+  0x200e: "LEFT-TO-RIGHT MARK",
+  0x200f: "RIGHT-TO-LEFT MARK",
+  0x2028: "LINE SEPARATOR",
+  0x2029: "PARAGRAPH SEPARATOR",
+  0x202a: "LEFT-TO-RIGHT EMBEDDING",
+  0x202b: "RIGHT-TO-LEFT EMBEDDING",
+  0x202c: "POP DIRECTIONAL FORMATTING",
+  0x202d: "LEFT-TO-RIGHT OVERRIDE",
+  0x202e: "RIGHT-TO-LEFT OVERRIDE",
+  0x202f: "NARROW NO-BREAK SPACE",
+  0x2060: "WORD JOINER",
+  0x2066: "LEFT-TO-RIGHT ISOLATE",
+  0x2067: "RIGHT-TO-LEFT ISOLATE",
+  0x2068: "FIRST STRONG ISOLATE",
+  0x2069: "POP DIRECTIONAL ISOLATE",
+  0x3000: "IDEOGRAPHIC SPACE",
+  0xfe0e: "VARIATION SELECTOR-15",
+  0xfe0f: "VARIATION SELECTOR-16",
+  0xfeff: "ZERO WIDTH NO-BREAK SPACE",
+  0xfffd: "REPLACEMENT CHARACTER",
+};
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Variation_Selector}]|\u034f/gu;
+const NAMED =
+  /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Variation_Selector}\u00a0\u2002-\u200a\u202f\u3000\ufffd]|\u034f/gu;
+
+/** Text with its invisible characters made visible. @param {string} text */
+export function visible(text) {
+  return text.replace(UNSEEN, (one) => SIGNS[one] ?? codePoint(one));
+}
+
+/** The names of the invisible characters in a text, each once. @param {string} text */
+export function namesOf(text) {
+  const found = new Set(text.match(NAMED) ?? []);
+  return [...found].filter((one) => !SIGNS[one]).map((one) => nameOf(one));
+}
+
+/** "U+200D ZERO WIDTH JOINER". @param {string} one */
+function nameOf(one) {
+  const code = one.codePointAt(0) ?? 0;
+  const tag = code >= 0xe0020 && code < 0xe007f;
+  const name = tag ? `TAG ${String.fromCharCode(code - 0xe0000)}` : NAMES[code];
+  return [`U+${hex(code)}`, name].filter(Boolean).join(" ");
+}
+
+/** @param {string} one */
+function codePoint(one) {
+  return `‹${hex(one.codePointAt(0) ?? 0)}›`;
+}
+
+/** @param {number} code */
+function hex(code) {
+  return code.toString(16).toUpperCase().padStart(4, "0");
+}

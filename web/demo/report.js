@@ -1,0 +1,86 @@
+/**
+ * Copy report: a stream as Markdown for a bug tracker, with versions, the text of each pane around the first fault, the
+ * bytes of the faulty tokens, and for a small capture a link that opens it. In: a recording. Out: text in the clipboard.
+ */
+
+import { captureText } from "./captures.js";
+import { visible } from "./characters.js";
+import { element } from "./dom.js";
+import { describeFault } from "./faults.js";
+import { hexOf, PANES } from "./recording.js";
+import { runtimeName } from "./runtime.js";
+
+/** @typedef {import("./recording.js").Recording} Recording */
+/** @typedef {import("./captures.js").Described} Described */
+
+const MOST_FAULTS = 20;
+const AROUND = 120;
+/** A longer fragment makes a link that programs cut. */
+const MOST_LINK = 6000;
+const FRAGMENT = "#capture=";
+
+/** @param {Recording} recording @param {Described} described */
+export async function reportText(recording, described) {
+  const { faults, unit } = recording;
+  const shown = (/** @type {string} */ id) => element(id, HTMLElement).textContent;
+  const end = described.end;
+  const [first] = faults;
+  const lines = [
+    "### Stream, as seen by detok",
+    "",
+    `- Source: ${shown("source-name")}; engine: ${shown("engine-name")}; device: ${shown("engine-device")}; arrives as: ${shown("engine-fidelity")}`,
+    `- detok: ${runtimeName()}; browser: ${navigator.userAgent}`,
+    `- ${recording.count} ${unit}s in ${(recording.timeOf(recording.length - 1) / 1000).toFixed(2)} s; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
+    `- Ended: ${end?.message ?? [end?.reason, end?.note].filter(Boolean).join(", ") ?? "unknown"}`,
+    `- Faults: ${faults.length}`,
+    "",
+    first ? `The text around the first fault (${unit} ${first.step + 1}):` : "The text:",
+    "",
+    "```text",
+    ...PANES.map((name) => {
+      const track = recording.tracks[name];
+      const middle = first ? track.lengthAt(first.step) : 0;
+      const text = track.text(0, recording.length);
+      return `${{ held: "detok       ", naive: "chunk alone ", stream: "stream: true" }[name]} ${visible(text.slice(Math.max(0, middle - AROUND), middle + AROUND))}`;
+    }),
+    "```",
+  ];
+  if (faults.length) {
+    lines.push("", `| ${unit} | id | bytes | what happened |`, "|---|---|---|---|");
+    for (const fault of faults.slice(0, MOST_FAULTS)) {
+      const { id, bytes } = recording.step(fault.step);
+      lines.push(
+        `| ${fault.step + 1} | ${id ?? "–"} | \`${hexOf(bytes, 16)}\` | ${describeFault(recording, fault)} |`,
+      );
+    }
+    if (faults.length > MOST_FAULTS) lines.push("", `… ${faults.length - MOST_FAULTS} more.`);
+  }
+  const link = await linkOf(await captureText(recording, described));
+  if (link) lines.push("", `[Open this stream in detok](${link})`);
+  return `${lines.join("\n")}\n`;
+}
+
+/** A link to this page with a capture in its fragment, "" if it would be too long. @param {string} capture */
+async function linkOf(capture) {
+  const packed = new Blob([capture]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+  const bytes = new Uint8Array(await new Response(packed).arrayBuffer());
+  if (bytes.length > MOST_LINK) return "";
+  const base64 = btoa(String.fromCharCode(...bytes));
+  const fragment = base64.replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+  return `${location.origin}${location.pathname}${FRAGMENT}${fragment}`;
+}
+
+/** The capture in this page's address, if there is one. @returns {Promise<File | undefined>} */
+export async function linkedCapture() {
+  if (!location.hash.startsWith(FRAGMENT)) return undefined;
+  const base64 = location.hash.slice(FRAGMENT.length).replace(/-/g, "+").replace(/_/g, "/");
+  try {
+    const bytes = Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
+    const opened = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    return new File([await new Response(opened).blob()], "the link's capture");
+  } catch {
+    throw new Error(
+      "The capture in this link is damaged. Ask for the whole link, or for the file.",
+    );
+  }
+}

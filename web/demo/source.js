@@ -1,0 +1,84 @@
+/**
+ * The source line in the head of the page: where the stream that is shown comes from, and how exact its data is. An engine
+ * is named only for what it said itself; a capture and the reader's own text have a line of their own.
+ */
+
+import { element } from "./dom.js";
+import { isSite } from "./site.js";
+
+/** @typedef {"ids" | "bytes" | "text"} Fidelity */
+/** @typedef {{name?: string, model?: string | null, device?: string | null, fidelity?: string}} Engine */
+/**
+ * @typedef {object} Source
+ * @property {"engine" | "text" | "capture"} kind
+ * @property {string} [file]  The name of the capture.
+ * @property {Engine} [engine]
+ * @property {string} [fidelity]
+ */
+
+const name = element("source-name", HTMLElement);
+const engineName = element("engine-name", HTMLElement);
+const device = element("engine-device", HTMLElement);
+const fidelity = element("engine-fidelity", HTMLElement);
+
+/** What local-answer.js names as its device. */
+const THIS_PAGE = "this page";
+
+/** @type {Record<string, string>} */
+const FIDELITIES = {
+  ids: "token ids, exact",
+  bytes: "bytes, exact",
+  text: "text in chunks, decoded elsewhere",
+};
+
+/**
+ * The reader's own text is cut by the bridge or by this page, not by an engine.
+ * @param {string} data  What is sent: "bytes", or ids.
+ * @param {Engine | undefined} engine  As hello named it: the bridge's, or that of local-answer.js.
+ */
+export function ownTextEngine(data, engine) {
+  const here = engine?.device === THIS_PAGE;
+  return {
+    name: "detok, your text",
+    model: here ? engine.model : null,
+    device: here ? THIS_PAGE : null,
+    fidelity: data === "bytes" ? "bytes" : "ids",
+  };
+}
+
+/** The engine that the bridge is connected to, as it reported itself. @type {Engine | undefined} */
+export let attached;
+
+/** Ask the bridge for its engine. If that fails, the `hello` of the first answer brings it. */
+export async function loadEngine() {
+  if (isSite)
+    return showSource({
+      kind: "text",
+      engine: { name: "none: this is a static page", device: "this browser" },
+    });
+  try {
+    const response = await fetch("/info");
+    if (response.ok) attached = (await response.json()).engine;
+  } catch {
+    // The bridge is away. The runtime's loading reports that.
+  }
+  if (attached) showSource({ kind: "engine", engine: attached });
+}
+
+/** @param {Source} source */
+export function showSource({ kind, file, engine, fidelity: given }) {
+  name.textContent = { engine: "engine", text: "your text", capture: file ?? "capture" }[kind];
+  engineName.textContent =
+    kind === "text"
+      ? `none: ${isSite || engine?.device === THIS_PAGE ? THIS_PAGE : "the bridge"} cuts your text${engine?.model ? ` with ${engine.model}` : ""}`
+      : [engine?.name, engine?.model].filter(Boolean).join(" · ") ||
+        (kind === "capture" ? "not named in the capture" : "unknown");
+  device.textContent = engine?.device || (kind === "text" ? "none" : "not reported");
+  fidelity.textContent = FIDELITIES[given ?? engine?.fidelity ?? ""] ?? "unknown";
+}
+
+/** What the steps of a stream are called. @param {string | undefined} fidelity @param {boolean} singleBytes @returns {import("./recording.js").Unit} */
+export function unitOf(fidelity, singleBytes = false) {
+  if (fidelity === "text") return "chunk";
+  return singleBytes ? "byte" : "token";
+}

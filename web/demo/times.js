@@ -1,0 +1,149 @@
+/**
+ * The lanes of time, drawn when the reader asks for them: for each token how long after the one before it came, how long
+ * detok decoded it, how long its text waited for later tokens, and how long the page took to paint it.
+ *
+ * uPlot draws them. It is loaded from this bridge when the tab is opened for the first time.
+ */
+
+import { element } from "./dom.js";
+
+/** @typedef {import("./recording.js").Recording} Recording */
+/** @typedef {import("uplot")} Plot */
+
+const LIBRARY = new URL("../examples/built/uplot.js", import.meta.url).href;
+const STYLE = new URL("../examples/built/uplot.css", import.meta.url).href;
+/** More points than pixels show nothing more. */
+const MOST_TOKENS = 20_000;
+
+const panel = element("times", HTMLElement);
+/** @type {Promise<typeof import("uplot")> | undefined} */
+let library;
+/** @type {Plot | undefined} */
+let plot;
+
+const LANES = [
+  { label: "since the token before", colour: "--peer" },
+  { label: "decoding", colour: "--ours" },
+  { label: "waiting for later tokens", colour: "--wait" },
+  { label: "arrival to painted", colour: "--wrong" },
+];
+
+/** @param {Recording | undefined} recording @param {Float64Array} painted  As `paintTimes()` gives them. */
+export async function drawTimes(recording, painted) {
+  const lanes = recording && lanesOf(recording, painted);
+  if (!recording || !lanes || lanes.count < 2)
+    return say("Stream something first: here its times will be drawn, for each token.");
+  try {
+    library ??= load();
+    const uPlot = await library;
+    const style = getComputedStyle(panel);
+    plot?.destroy();
+    panel.replaceChildren(summary(lanes.values));
+    const ink = style.getPropertyValue("--soft") || style.color;
+    plot = new uPlot(
+      {
+        width: panel.clientWidth - 24,
+        height: Math.max(90, panel.clientHeight - 40),
+        legend: { show: false },
+        scales: { x: { time: false }, y: { distr: 3 } },
+        axes: [
+          { stroke: style.color, grid: { stroke: ink, width: 0.2 }, size: 24 },
+          {
+            stroke: style.color,
+            grid: { stroke: ink, width: 0.2 },
+            size: 64,
+            values: milliseconds,
+          },
+        ],
+        series: [
+          { label: recording.unit },
+          ...LANES.map(({ label, colour }) => {
+            const stroke = resolved(colour);
+            return {
+              label,
+              stroke,
+              width: 1,
+              points: { show: true, size: 3, fill: stroke },
+              paths: () => null,
+            };
+          }),
+        ],
+      },
+      [lanes.steps, ...lanes.values],
+      panel,
+    );
+    plot.root.querySelector("canvas")?.setAttribute("aria-hidden", "true");
+  } catch {
+    library = undefined;
+    say("The plotting library could not be loaded from this bridge, so the times are not drawn.");
+  }
+}
+
+/** @param {string} sentence */
+function say(sentence) {
+  plot?.destroy();
+  plot = undefined;
+  const note = document.createElement("p");
+  note.textContent = sentence;
+  panel.replaceChildren(note);
+}
+
+async function load() {
+  const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: STYLE });
+  document.head.append(style);
+  return (await import(LIBRARY)).default;
+}
+
+/** @param {Plot} _ @param {number[]} ticks */
+const milliseconds = (_, ticks) => ticks.map((tick) => (tick ? `${tick} ms` : ""));
+
+/** A colour of the palette, as the canvas takes it. @param {string} name */
+function resolved(name) {
+  const probe = document.createElement("span");
+  probe.className = `lane${name.slice(1)}`;
+  panel.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+/** @param {Recording} recording @param {Float64Array} painted */
+function lanesOf(recording, painted) {
+  const count = Math.min(recording.count, MOST_TOKENS);
+  const steps = Array.from({ length: count }, (_, n) => n + 1);
+  /** @type {(number | null)[][]} */
+  const values = LANES.map(() => Array(count).fill(null));
+  const [gaps, decoding, waiting, painting] = /** @type {[any[], any[], any[], any[]]} */ (values);
+  for (let n = 0, open = 0; n < count; n++) {
+    const at = recording.timeOf(n);
+    if (n) gaps[n] = positive(at - recording.timeOf(n - 1));
+    decoding[n] = positive(recording.decodingOf(n));
+    if (painted[n]) painting[n] = positive((painted[n] ?? 0) - at);
+    const held = recording.heldBytes(n + 1).length > 0 || recording.heldText(n + 1) !== "";
+    if (held) continue;
+    for (; open < n; open++) waiting[open] = positive(at - recording.timeOf(open));
+    open = n + 1;
+  }
+  return { count, steps, values };
+}
+
+/** A logarithmic scale has no place for 0. @param {number} value */
+const positive = (value) => (value > 0 ? value : null);
+
+/** The medians, each in the colour of its lane. @param {(number | null)[][]} values */
+function summary(values) {
+  const line = document.createElement("p");
+  line.append("Median for each token: ");
+  LANES.forEach(({ label, colour }, n) => {
+    const known = (values[n] ?? []).filter((value) => value !== null).sort((a, b) => a - b);
+    const middle = known[known.length >> 1];
+    const lane = document.createElement("b");
+    lane.className = `lane${colour.slice(1)}`;
+    lane.textContent = `● ${label} ${middle === undefined ? "–" : `${short(middle)} ms`}`;
+    line.append(lane, " ");
+  });
+  return line;
+}
+
+/** @param {number} value */
+const short = (value) => (value < 1 ? value.toPrecision(2) : value.toFixed(value < 10 ? 1 : 0));
