@@ -117,12 +117,24 @@ let touched = false;
 for (const type of ["pointerdown", "keydown", "dragenter"])
   addEventListener(type, () => (touched = true), { once: true, capture: true });
 
-/** Play a short text by itself, once, for a reader who has done nothing yet. */
+/** Whether the introduction is what is shown. */
+let introducing = false;
+
+/** Play a short text by itself, once, for a reader who has done nothing yet. The page stays ready. */
 function introduce() {
   const cut = attached || isSite ? "token" : "byte";
   const question = ownText(DEFAULT_TEXT, { cut, pace: 0, stop: [DEFAULT_STOP] });
   playback.setSpeed(INTRO_PACE);
   run(question, { intro: true });
+  introducing = true;
+}
+
+/** What the reader asks for comes at its own pace. */
+function endIntroduction() {
+  if (!introducing) return;
+  introducing = false;
+  answer?.cancel();
+  playback.setSpeed(0);
 }
 
 const TRY_AGAIN = { label: "Try again", action: () => void boot() };
@@ -147,6 +159,7 @@ function start() {
  * @param {{intro?: boolean}} [options]
  */
 function run(question, { intro = false } = {}) {
+  endIntroduction();
   const { request, lang, own } = question;
   if (!intro) keepUnfinished(question);
   hideAlert();
@@ -159,7 +172,7 @@ function run(question, { intro = false } = {}) {
   let ending = { state: "finished", sentence: "" };
   playback.show(recording, "live", { lang, onEnd: () => conclude(ending) });
   const hadFocus = document.activeElement === startButton;
-  setState("streaming");
+  setState(intro ? "ready" : "streaming");
   if (hadFocus) stopButton.focus();
 
   const current = (answer = ask({ ...runtimeOptions(), details: true, want: "both", ...request }));
@@ -189,7 +202,7 @@ function run(question, { intro = false } = {}) {
   current.addEventListener("notice", ({ detail: { message } }) => showAlert(message));
   current.addEventListener("finish", ({ detail: { reason, note, error, text, at } }) => {
     // When the worker ended, the bridge goes on for a while, and a new worker resumes the answer.
-    if (worker) forgetUnfinished();
+    if (worker && !intro) forgetUnfinished();
     if (error && reason === "error") {
       described.end = { type: "error", code: error.code, message: error.message };
       const restarted = error.code === 4410 && lostAt && performance.now() - lostAt < KEEP_MS;
@@ -227,6 +240,8 @@ function stop() {
 
 /** The answer is over and its last step is on the page. @param {{state: "finished" | "error", sentence: string}} ending */
 function conclude({ state: next, sentence }) {
+  if (introducing && state !== "ready") return; // Python starts again
+  if (introducing && next === "finished") return setState("ready");
   const hadFocus = document.activeElement === stopButton;
   setState(next);
   if (hadFocus) startButton.focus({ preventScroll: true });
@@ -252,6 +267,7 @@ async function open(file) {
   hideAlert();
   try {
     const opened = await openCapture(file);
+    endIntroduction();
     const { recording, tokens, seconds, fidelity, said } = opened;
     described = opened.described;
     const { header, end } = described;
