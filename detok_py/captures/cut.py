@@ -33,7 +33,7 @@ def cut(asked: dict[str, Any], vocabulary: "Vocabulary | None") -> tuple[list[An
     elif asked.get("ids") is not None and data == whole:
         pieces = [(token_id, None) for token_id in asked["ids"]]
     else:
-        pieces = [(token_id, None) for token_id in longest_tokens(data, vocabulary)]
+        pieces = [(token_id, None) for token_id in LongestTokens(vocabulary).cut(data)]
     pace = asked.get("pace") or 0
     stall = faults.get("stall")
     crash = faults.get("crash")
@@ -56,40 +56,44 @@ def cut(asked: dict[str, Any], vocabulary: "Vocabulary | None") -> tuple[list[An
     return out, {"type": "finished", "reason": "stop" if "end" in faults else "eos"}
 
 
-def longest_tokens(data: bytes, vocabulary: Vocabulary) -> list[int]:
-    """Return ids whose bytes are `data`, each the longest token that fits.
+class LongestTokens:
+    """Cuts bytes into the longest tokens of a vocabulary that fit.
 
-    Raises VocabularyError if no token begins with a byte.
-
-    >>> longest_tokens(b"abab!", Vocabulary.from_bytes([b"a", b"b", b"ab", b"!"]))
+    >>> LongestTokens(Vocabulary.from_bytes([b"a", b"b", b"ab", b"!"])).cut(b"abab!")
     [2, 2, 3]
     """
-    table: dict[bytes, int] = {}
-    longest = 1
-    for token_id in range(len(vocabulary)):
-        if token_id in vocabulary.special_ids:
-            continue
-        try:
-            piece = vocabulary.token_bytes(token_id)
-        except ValueError:
-            continue  # a hole
-        if 0 < len(piece) <= 64 and piece not in table:
-            table[piece] = token_id
-            longest = max(longest, len(piece))
-    out = []
-    at = 0
-    while at < len(data):
-        for size in range(min(longest, len(data) - at), 0, -1):
-            found = table.get(data[at : at + size])
-            if found is not None:
-                out.append(found)
-                at += size
-                break
-        else:
-            raise VocabularyError(
-                f"this vocabulary has no token for byte {data[at]:#04x}; cut by byte instead"
-            )
-    return out
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self._ids: dict[bytes, int] = {}
+        self._longest = 1
+        for token_id in range(len(vocabulary)):
+            if token_id in vocabulary.special_ids:
+                continue
+            try:
+                piece = vocabulary.token_bytes(token_id)
+            except ValueError:
+                continue  # a hole
+            if 0 < len(piece) <= 64 and piece not in self._ids:
+                self._ids[piece] = token_id
+                self._longest = max(self._longest, len(piece))
+
+    def cut(self, data: bytes) -> list[int]:
+        """Return ids whose bytes are `data`. Raises VocabularyError if no token begins with a byte."""
+        out = []
+        at = 0
+        while at < len(data):
+            for size in range(min(self._longest, len(data) - at), 0, -1):
+                found = self._ids.get(data[at : at + size])
+                if found is not None:
+                    out.append(found)
+                    at += size
+                    break
+            else:
+                raise VocabularyError(
+                    f"this vocabulary has no token for byte {data[at]:#04x}; cut by byte instead"
+                )
+        return out
 
 
 def _damaged(data: bytes, faults: dict[str, Any], seed: int) -> bytes:

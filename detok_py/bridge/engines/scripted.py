@@ -13,7 +13,9 @@ from array import array
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from ...captures.cut import LongestTokens
 from ...decode.vocabulary import Vocabulary
+from ...errors import VocabularyError
 from ...protocol import wire
 from . import BYTES, IDS, TEXT, Chunk, End, EngineError, Ids, Info, Raw, Request
 
@@ -39,7 +41,7 @@ class ScriptedEngine:
         self._vocabulary = vocabulary
         self.encode = encode
         self._cutting = asyncio.Lock()
-        self._longest: tuple[Vocabulary, dict[bytes, int], int] | None = None
+        self._longest: LongestTokens | None = None
 
     async def open(self) -> None:
         """Nothing to start."""
@@ -131,36 +133,12 @@ class ScriptedEngine:
             )
         if text is not None and self.encode is not None:
             return self.encode(text)
-        if self._longest is None or self._longest[0] is not vocabulary:
-            table: dict[bytes, int] = {}
-            for i in range(len(vocabulary)):
-                if i not in vocabulary.special_ids:
-                    token = _bytes_of(vocabulary, i)
-                    if token:
-                        table.setdefault(token, i)
-            self._longest = (vocabulary, table, min(64, max(map(len, table), default=1)))
-        _, table, longest = self._longest
-        out = []
-        at = 0
-        while at < len(data):
-            for size in range(min(longest, len(data) - at), 0, -1):
-                found = table.get(data[at : at + size])
-                if found is not None:
-                    out.append(found)
-                    at += size
-                    break
-            else:
-                raise _refusal(
-                    f'this vocabulary has no token for byte {data[at]:#04x}; use cut "byte"'
-                )
-        return out
-
-
-def _bytes_of(vocabulary: Vocabulary, token_id: int) -> bytes:
-    try:
-        return vocabulary.token_bytes(token_id)
-    except ValueError:
-        return b""  # a hole
+        if self._longest is None or self._longest.vocabulary is not vocabulary:
+            self._longest = LongestTokens(vocabulary)
+        try:
+            return self._longest.cut(data)
+        except VocabularyError as error:
+            raise _refusal(str(error)) from None
 
 
 async def _play(
