@@ -27,7 +27,7 @@ from detok_py.bridge.redis_store import RedisStore, StoreError
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Finished, Started
 
-pytestmark = [pytest.mark.native]
+pytestmark = [pytest.mark.native, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 
 

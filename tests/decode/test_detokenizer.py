@@ -349,7 +349,7 @@ class Life(RuleBasedStateMachine):
         assert len(self.t.held) <= 3 or self.kind in (2, 3, 5)
 
 
-TestLife = Life.TestCase
+TestLife = pytest.mark.slow(Life.TestCase)
 
 
 def cost(push, ids):

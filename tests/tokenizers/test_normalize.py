@@ -73,6 +73,7 @@ def test_random_texts_are_normalized_as_the_peer_does(config):
         assert ours(text) == theirs.normalize_str(text), text
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.native
 @pytest.mark.parametrize("name", ["t5_small", "xlmr"])

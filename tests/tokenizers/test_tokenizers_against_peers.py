@@ -151,6 +151,7 @@ def test_encodes_alike(document, text, special):
         assert ours.encode(text, add_special_tokens=special) == expected
 
 
+@pytest.mark.slow
 @given(documents(), TEXTS)
 def test_encodes_alike_with_parse_special_false(document, text):
     ours, theirs = both(document)
@@ -160,6 +161,7 @@ def test_encodes_alike_with_parse_special_false(document, text):
         assert ours.encode(text, parse_special=False) == expected
 
 
+@pytest.mark.slow
 @given(documents(), st.data(), st.booleans())
 def test_decodes_alike(document, data, skip):
     ours, theirs = both(document)
