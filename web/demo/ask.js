@@ -1,6 +1,7 @@
 /** Ask for an answer: from the bridge, or, of the reader's own text, from this page if it cuts texts itself. */
 
 import { connect } from "../src/index.js";
+import { DEFAULT_TEXT } from "./default-text.js";
 import { LocalAnswer } from "./local-answer.js";
 import { cutsHere } from "./tokenizer.js";
 
@@ -11,11 +12,10 @@ import { cutsHere } from "./tokenizer.js";
 export function ask(request) {
   const { text, engine } = /** @type {{text?: string, engine?: string}} */ (request.params ?? {});
   const own = engine === "scripted";
-  // A reasoning block in a text of the reader's own is told apart, as it is in an engine's.
+  // The reasoning block of the default text is told apart; a text of the reader's own stays as it is,
+  // unless the form asks for it.
   const whole =
-    own && text?.includes("<think>")
-      ? { ...request, reasoning: /** @type {const} */ (true) }
-      : request;
+    own && text === DEFAULT_TEXT ? { ...request, reasoning: /** @type {const} */ (true) } : request;
   return own && cutsHere()
     ? /** @type {any} */ (new LocalAnswer(whole))
     : connect("/stream", whole);
