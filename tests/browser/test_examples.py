@@ -580,7 +580,7 @@ def test_a_chat_of_the_sdk_sends_every_turn_with_its_calls_and_results(
       const post = Worker.prototype.postMessage;
       const seen = new Promise((resolve) => {
         Worker.prototype.postMessage = function (message, ...rest) {
-          if (message.call === "connect") resolve(JSON.parse(message.args.at(-1)).messages);
+          if (message.call === "connect") resolve(JSON.parse(message.args[2]).messages);
           return post.call(this, message, ...rest);
         };
       });
