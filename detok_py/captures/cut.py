@@ -91,7 +91,7 @@ class LongestTokens:
                     break
             else:
                 raise VocabularyError(
-                    f"this vocabulary has no token for byte {data[at]:#04x}; cut by byte instead"
+                    f'this vocabulary has no token for byte {data[at]:#04x}; use cut "byte"'
                 )
         return out
 
