@@ -85,6 +85,7 @@ def test_a_folder_runs_where_all_that_it_imports_runs():
             assert runtimes <= layout.FOLDERS[other].runs_in, (folder, other)
 
 
+@pytest.mark.slow
 def test_no_module_imports_itself_by_a_detour():
     """An import within a function counts: it would only hide the circle."""
     ways = {}

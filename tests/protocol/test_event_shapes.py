@@ -114,6 +114,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_no_event_raises(event):
     found = read_event(event)

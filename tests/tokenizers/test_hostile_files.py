@@ -146,6 +146,7 @@ def test_any_number_in_a_gguf_header_is_handled(name):
             survives(load_gguf, data[:at] + struct.pack("<Q", number) + data[at + 8 :])
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @given(st.data())
 @pytest.mark.parametrize("name", SMALL)
@@ -200,6 +201,7 @@ def places(value, path=()):
         yield from places(inner, (*path, key))
 
 
+@pytest.mark.slow
 @given(st.data())
 @pytest.mark.parametrize("family", FAMILIES)
 def test_swapped_values_are_handled(family, data):

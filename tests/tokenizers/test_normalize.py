@@ -45,6 +45,7 @@ def peer(config):
     return tokenizers.Tokenizer.from_str(json.dumps({**document, "normalizer": config})).normalizer
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(6)
 @pytest.mark.native
 @pytest.mark.parametrize(
