@@ -155,6 +155,25 @@ class DemoPage:
         )
         return self.wait_for("finished", "error")
 
+    def save(self) -> str:
+        """Return the capture that Save makes."""
+        # Playwright reports no downloads of Firefox over BiDi, so the file is taken before the download.
+        text = self.page.evaluate(
+            """async () => {
+              const plain = URL.createObjectURL;
+              const saved = new Promise((resolve) => {
+                URL.createObjectURL = (blob) => (resolve(blob), plain.call(URL, blob));
+              });
+              document.getElementById("export").click();
+              try {
+                return await (await saved).text();
+              } finally {
+                URL.createObjectURL = plain;
+              }
+            }"""
+        )
+        return str(text)
+
     def recite(self, text_id: str) -> str:
         """Let the engine recite a text; return the state that it ends in."""
         self.page.evaluate(

@@ -91,21 +91,8 @@ def test_a_replay_shows_the_same_text_at_another_speed(booted: Any) -> None:
 def test_a_capture_saved_and_opened_is_the_same_stream(booted: Any, tmp_path: Path) -> None:
     booted.stream_text("né 日本 😀 end", cut="token", pace=500)
     counts = {pane: booted.seen(pane)["last"] for pane in ("held", "naive", "stream")}
-    # Playwright reports no downloads of Firefox over BiDi, so the file is taken before the download.
-    booted.page.evaluate(
-        """() => {
-          const plain = URL.createObjectURL;
-          URL.createObjectURL = (blob) => {
-            globalThis.saved = blob;
-            URL.createObjectURL = plain;
-            return plain.call(URL, blob);
-          };
-        }"""
-    )
-    booted.page.locator("#export").click()
-    booted.page.wait_for_function("() => globalThis.saved !== undefined")
     file = tmp_path / "saved.detok.jsonl"
-    file.write_text(booted.page.evaluate("() => saved.text()"), "utf-8")
+    file.write_text(booted.save(), "utf-8")
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     assert lines[0]["detok"] == 1 and len(lines[0]["vocabulary"]["sha256"]) == 64
     assert "né" not in json.dumps(lines[0], ensure_ascii=False)

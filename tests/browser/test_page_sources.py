@@ -24,32 +24,12 @@ def head(demo: Any) -> list[str]:
     return [str(demo.page.locator(f"#{name}").text_content()) for name in names]
 
 
-def saved(demo: Any) -> str:
-    """Return the capture that Save makes."""
-    demo.page.evaluate(
-        """() => {
-          const plain = URL.createObjectURL;
-          URL.createObjectURL = (blob) => {
-            globalThis.saved = blob;
-            URL.createObjectURL = plain;
-            return plain.call(URL, blob);
-          };
-        }"""
-    )
-    demo.page.locator("#export").click()
-    demo.page.wait_for_function("() => globalThis.saved !== undefined")
-    text = demo.page.evaluate(
-        "async () => { const text = await saved.text(); delete globalThis.saved; return text; }"
-    )
-    return str(text)
-
-
 def test_your_text_and_a_capture_are_not_said_to_come_from_the_engine(
     booted: Any, tmp_path: Path
 ) -> None:
     booted.stream_text("né", cut="byte")
     assert head(booted) == ["your text", "none: the bridge cuts your text", "bytes, exact"]
-    engine = json.loads(saved(booted).splitlines()[0])["engine"]
+    engine = json.loads(booted.save().splitlines()[0])["engine"]
     assert (engine["name"], engine["fidelity"]) == ("detok, your text", "bytes")
     body = 'data: {"choices":[{"delta":{"content":"a\\ufffdb"}}]}\n\n'
     opened(booted, tmp_path / "body.sse", body)
@@ -87,12 +67,12 @@ def test_a_capture_has_the_stop_string_and_the_crash_of_its_run(
     page.locator("#stop-strings").fill("##\n\\n\\n")
     try:
         booted.stream_text("one # two ##", cut="byte")
-        stopped = saved(booted)
+        stopped = booted.save()
         booted.stream_text("日本語 one\n\nand", cut="byte")
         assert booted.text("held") == "日本語 one"
         page.locator("#stop-strings").fill("")
         booted.stream_text("日本語 and 日本語", cut="byte", fault="crash")
-        crashed = saved(booted)
+        crashed = booted.save()
     finally:
         page.locator("#stop-strings").fill("")
     assert json.loads(stopped.splitlines()[0])["stop"] == ["##", "\n\n"]
