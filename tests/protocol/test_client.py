@@ -87,9 +87,12 @@ def test_a_server_of_another_protocol_is_refused():
     assert client.closing[0] == 4406
 
 
-def test_a_stream_with_another_sha256_fails():
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_stream_with_another_sha256_fails(failed):
     link = Link(prompt="hi").settle()
-    feed(link.run)
+    feed(link.run, reason=None if failed else "eos")
+    if failed:
+        link.run.fail(4503, "The engine is gone.")
     link.server.frames()
     frames = [
         wire.message("started", id=RUN, data="both", position=0),
