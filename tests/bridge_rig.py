@@ -90,6 +90,25 @@ class Conversation:
         return [event for event in self.events if isinstance(event, kind)]
 
 
+def socket_to(bridge, **options):
+    """Connect a socket to a running bridge. The test reads when it likes: what arrives is queued, and
+    the socket never gives up by itself, however busy the machine is.
+    """
+    return connect(
+        bridge.stream,
+        **{
+            "origin": bridge.url,
+            "subprotocols": ["detok.v1"],
+            "compression": None,
+            "proxy": None,
+            "open_timeout": 60,
+            "ping_interval": None,
+            "max_queue": None,
+            **options,
+        },
+    )
+
+
 async def converse(
     stream,
     origin,

@@ -9,9 +9,9 @@ import json
 import time
 
 import pytest
-from bridge_rig import TEXT, VOCABULARY, converse, eventually, running
+from bridge_rig import TEXT, VOCABULARY, converse, eventually, running, socket_to
 from test_bridge_gate import close_and_wait, close_code, frame, memory, opened
-from test_bridge_stream import FakeEngine, socket_to
+from test_bridge_stream import FakeEngine
 
 from detok_py.bridge.assets import Assets
 from detok_py.bridge.engines import Ids

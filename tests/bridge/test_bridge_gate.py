@@ -22,9 +22,8 @@ import urllib.request
 import httpx
 import pytest
 import websockets
-from bridge_rig import TEXT, VOCABULARY, converse, eventually, running
+from bridge_rig import TEXT, VOCABULARY, converse, eventually, running, socket_to
 from starlette.routing import Route, WebSocketRoute
-from websockets.asyncio.client import connect
 
 from detok_py.bridge.assets import Assets
 from detok_py.bridge.gate import CSP, new_token
@@ -313,13 +312,7 @@ async def test_the_token_is_accepted_as_header_password_or_subprotocol_but_not_i
             status_of(await raw(bridge, get(bridge, "/healthz", "Authorization: Basic !!!"))) == 401
         )
         assert status_of(await raw(bridge, get(bridge, f"/healthz?token={TOKEN}"))) == 401
-        async with connect(
-            bridge.stream,
-            origin=bridge.url,
-            subprotocols=["detok.v1", f"detok.token.{TOKEN}"],
-            proxy=None,
-            compression=None,
-        ) as ws:
+        async with socket_to(bridge, subprotocols=["detok.v1", f"detok.token.{TOKEN}"]) as ws:
             assert json.loads(await ws.recv())["type"] == "hello"
             assert ws.subprotocol == "detok.v1"
 
@@ -708,13 +701,7 @@ async def test_25_a_message_over_a_mebibyte_is_1009_and_not_kept_in_memory():
 async def test_25_a_message_of_a_mebibyte_and_a_byte_is_closed_with_1009():
     async with (
         running() as bridge,
-        connect(
-            bridge.stream,
-            origin=bridge.url,
-            subprotocols=["detok.v1"],
-            proxy=None,
-            compression=None,
-        ) as ws,
+        socket_to(bridge) as ws,
     ):
         await ws.recv()
         with pytest.raises(websockets.ConnectionClosed) as closed:
@@ -822,13 +809,7 @@ async def test_30_bad_json_is_4400_and_does_not_affect_others(text):
 async def test_31_an_unknown_event_type_is_answered_and_the_connection_stays_open():
     async with (
         running() as bridge,
-        connect(
-            bridge.stream,
-            origin=bridge.url,
-            subprotocols=["detok.v1"],
-            proxy=None,
-            compression=None,
-        ) as ws,
+        socket_to(bridge) as ws,
     ):
         await ws.recv()
         await ws.send('{"type":"dance"}')
@@ -856,15 +837,7 @@ async def test_33_a_ninth_client_gets_4429(monkeypatch):
     monkeypatch.setattr("detok_py.bridge.stream.WAITING_SECONDS", 0.1)
     async with running() as bridge, contextlib.AsyncExitStack() as stack:
         for _ in range(8):
-            ws = await stack.enter_async_context(
-                connect(
-                    bridge.stream,
-                    origin=bridge.url,
-                    subprotocols=["detok.v1"],
-                    proxy=None,
-                    compression=None,
-                )
-            )
+            ws = await stack.enter_async_context(socket_to(bridge))
             await ws.recv()
         reader, writer = await opened(bridge)
         assert await close_code(reader) == 4429
@@ -919,13 +892,7 @@ async def test_35_a_stalled_reader_holds_less_than_256_kib_and_loses_nothing():
 async def test_36_an_ack_beyond_the_sent_position_is_closed():
     async with (
         running() as bridge,
-        connect(
-            bridge.stream,
-            origin=bridge.url,
-            subprotocols=["detok.v1"],
-            proxy=None,
-            compression=None,
-        ) as ws,
+        socket_to(bridge) as ws,
     ):
         await ws.recv()
         await ws.send(

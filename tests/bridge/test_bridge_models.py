@@ -4,9 +4,9 @@ import asyncio
 
 import httpx
 import pytest
-from bridge_rig import TEXT, VOCABULARY, converse, eventually, message, running
+from bridge_rig import TEXT, VOCABULARY, converse, eventually, message, running, socket_to
 from engine_replay import Answer, Replay
-from test_bridge_stream import FakeEngine, socket_to
+from test_bridge_stream import FakeEngine
 
 from detok_py.bridge.engines import Ids
 from detok_py.bridge.engines.address import check_address

@@ -10,9 +10,8 @@ import random
 
 import pytest
 import websockets
-from bridge_rig import VOCABULARY, Conversation, converse, running
+from bridge_rig import VOCABULARY, Conversation, converse, running, socket_to
 from cutting_proxy import DOWN, UP, CuttingProxy
-from websockets.asyncio.client import connect
 
 from detok_py.bridge.engines import End, Ids, Info, Raw
 from detok_py.protocol.client import ClientSession
@@ -153,13 +152,7 @@ async def test_a_half_open_socket_is_replaced_and_the_run_continues():
     engine = CountingEngine(pause=0.005)
     session = ClientSession()
     async with running(engine) as bridge:
-        old = await connect(
-            bridge.stream,
-            origin=bridge.url,
-            subprotocols=["detok.v1"],
-            compression=None,
-            proxy=None,
-        )
+        old = await socket_to(bridge)
         session.opened()
         session.generate(prompt="hi")
         heard = Conversation()

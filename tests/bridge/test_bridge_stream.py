@@ -14,8 +14,7 @@ import urllib.request
 import httpx
 import pytest
 import websockets
-from bridge_rig import TEXT, VOCABULARY, converse, eventually, message, running
-from websockets.asyncio.client import connect
+from bridge_rig import TEXT, VOCABULARY, converse, eventually, message, running, socket_to
 
 from detok_py.bridge.engines import End, EngineError, Ids, Info, Raw, Request
 from detok_py.protocol import wire
@@ -74,19 +73,6 @@ class FakeEngine:
 
     async def close(self):
         pass
-
-
-def socket_to(bridge, **options):
-    return connect(
-        bridge.stream,
-        **{
-            "origin": bridge.url,
-            "subprotocols": ["detok.v1"],
-            "compression": None,
-            "proxy": None,
-            **options,
-        },
-    )
 
 
 @pytest.mark.parametrize("want", ["ids", "bytes", "both"])

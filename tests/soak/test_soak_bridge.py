@@ -8,9 +8,8 @@ import math
 import os
 
 import pytest
-from bridge_rig import eventually, running
+from bridge_rig import eventually, running, socket_to
 from test_bridge_stream import FakeEngine
-from websockets.asyncio.client import connect
 
 from detok_py.bridge.engines import End, Ids
 from detok_py.protocol import wire
@@ -54,9 +53,7 @@ class Endless(FakeEngine):
 async def receive_all(bridge, count, seen):
     """Receive `count` tokens over one WebSocket."""
     session = ClientSession()
-    async with connect(
-        bridge.stream, origin=bridge.url, subprotocols=["detok.v1"], compression=None, proxy=None
-    ) as ws:
+    async with socket_to(bridge) as ws:
         session.opened()
         session.generate(prompt="", want="ids")
         while session.state != "finished":
@@ -96,13 +93,7 @@ async def test_ten_thousand_reconnects_leak_no_socket_task_or_memory():
         files = tasks = memory = 0
         for n in range(RECONNECTS):
             session.opened()
-            ws = await connect(
-                bridge.stream,
-                origin=bridge.url,
-                subprotocols=["detok.v1"],
-                compression=None,
-                proxy=None,
-            )
+            ws = await socket_to(bridge)
             heard = 0
             while heard < 2:  # the hello, then `started`
                 frame = await ws.recv()
@@ -132,13 +123,7 @@ async def test_ten_thousand_reconnects_leak_no_socket_task_or_memory():
 async def test_a_thousand_runs_that_are_not_resumed_expire():
     async with running(FakeEngine([Ids([1]), 3600.0]), store=RunStore(keep_seconds=0.5)) as bridge:
         for _ in range(1000):
-            async with connect(
-                bridge.stream,
-                origin=bridge.url,
-                subprotocols=["detok.v1"],
-                compression=None,
-                proxy=None,
-            ) as ws:
+            async with socket_to(bridge) as ws:
                 await ws.recv()
                 await ws.send(wire.message("generate", prompt=""))
                 await ws.recv()
