@@ -1,6 +1,7 @@
 """One answer without a page: batches in, one JSON text out, against a real server session."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -35,6 +36,16 @@ def test_each_token_is_a_row_with_its_bytes_its_text_and_what_is_held():
         "position": 3,
         "deltas": [],
     }
+
+
+def test_the_microseconds_of_decoding_are_a_part_of_those_of_the_call():
+    line = Line()
+    line.start().add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS])] * 50)
+    began = time.perf_counter()
+    line.batch()
+    took = (time.perf_counter() - began) * 1e6
+    spent = next(event["spent"] for event in line.events if "rows" in event)
+    assert 0 < spent < took
 
 
 def test_ids_alone_are_enough_where_the_vocabulary_is_known():
