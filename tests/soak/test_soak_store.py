@@ -54,7 +54,7 @@ class Tally:
                 session,
                 wait_factor=0.1,
                 via=proxy.port,
-                seconds=90,
+                seconds=600,
                 on_event=note,
                 prompt=name,
                 want=want,
