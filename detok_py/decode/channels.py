@@ -145,17 +145,20 @@ class ArtifactSearch(WordSearch):
         longest = self._memo.get(key)
         if longest is None:
             longest = self.artifacts(tail, True)
-            for depth, word, kind in self.prefixes(state):
+            for depth, kind, words in self.prefixes(state):
                 waits = 0 if kind in (KEPT, LEAD) else depth
                 if kind == STOP:
                     waits += self.artifacts(tail[:-depth], True)
-                elif kind == EDGE:
-                    rest = word[depth:]
-                    waits = self.artifacts(tail + rest, True) - len(rest)
-                if longest < waits <= len(tail) and kind == self.match_kind(
-                    state, depth, word, kind, no_stop
-                ):
-                    longest = waits
+                for word in words:
+                    if kind == EDGE:
+                        rest = word[depth:]
+                        waits = self.artifacts(tail + rest, True) - len(rest)
+                    elif not longest < waits:
+                        break
+                    if longest < waits <= len(tail) and kind == self.match_kind(
+                        state, depth, word, kind, no_stop
+                    ):
+                        longest = waits
             self._remember(key, longest)
         return int(longest)
 
@@ -169,16 +172,18 @@ class ArtifactSearch(WordSearch):
             lead = self.artifacts(text, False)
             is_open = lead == len(text)
             certain = self.trim(text, True, True)
-            for depth, word, kind in self.prefixes(state):
-                outcome = (
-                    self.match_kind(state, depth, word, kind, no_stop) if depth <= len(text) else ""
-                )
-                if outcome:
+            for depth, kind, words in self.prefixes(state):
+                for word in words if depth <= len(text) else ():
+                    outcome = self.match_kind(state, depth, word, kind, no_stop)
+                    if not outcome:
+                        continue
                     passive = outcome in PASSIVE
                     whole = text + word[depth:] if passive or outcome == KEPT else text[:-depth]
                     is_open = is_open or self.artifacts(whole, False) != lead
                     final = self.trim(whole, True, passive or outcome == STOP)
                     certain = certain[: common(certain, final)]
+                    if not passive and outcome != KEPT:
+                        break  # the other words leave the same text
             known = (certain, -1 if is_open else lead)
             self._remember(key, known)
         return known[0], known[1]

@@ -48,6 +48,7 @@ Match = NamedTuple("Match", [("kind", str), ("word", Any)])
 # MicroPython's `re` has no `escape` and matches bytes, not characters.
 HAS_REGULAR_EXPRESSIONS = hasattr(re, "escape")
 _SHORT = 16  # a text of at most so many characters is walked: a search takes longer to begin
+_MANY = 64  # first characters: a pattern of so many choices tries them one by one
 _MAX_SHARED = 64  # automatons that are kept for the next stream with the same words
 
 _shared: dict[Any, Any] = {}
@@ -82,8 +83,10 @@ class WordSearch:
                 self._add(word, kind)
         self._failure = [0] * len(self._goto)
         self._link()
-        # The whole row of transitions of each state, made when it is first needed.
-        self._rows: list[dict[Any, int] | None] = [self._goto[0]] + [None] * (len(self._goto) - 1)
+        # The transitions of each state but those of the root, made when they are first needed.
+        self._rows: list[dict[Any, int] | None] = [{}] + [None] * (len(self._goto) - 1)
+        # The words that have begun in a state, by kind, made when they are first needed.
+        self._begun: dict[int, list[tuple[str, list[Any]]]] = {}
         self._inner = {word: self._last_inner_match(word) for word, _ in words}
         self.first = frozenset(self._goto[0])
         self._pattern: Any = None
@@ -147,7 +150,10 @@ class WordSearch:
         return last, self._output[state]
 
     def _row(self, state: int) -> dict[Any, int]:
-        """Return the next state for each symbol; a symbol that is missing leads to the root."""
+        """Return the next state for each symbol; one that is missing leads where the root leads.
+
+        Without the root's, which are as many as the words, a row is short.
+        """
         path = []
         row = self._rows[state]
         while row is None:
@@ -156,10 +162,16 @@ class WordSearch:
             row = self._rows[state]
         for state in reversed(path):
             if self._goto[state]:
-                row = dict(row)
-                row.update(self._goto[state])
+                if row:
+                    row = dict(row)
+                    row.update(self._goto[state])
+                else:
+                    row = self._goto[state]
             self._rows[state] = row
         return row
+
+    def _next(self, state: int, symbol: Any) -> int:
+        return self._row(state).get(symbol) or self._goto[0].get(symbol, 0)
 
     def scan(
         self, state: int, text: Any, at: int = 0, tags_only: bool = False
@@ -171,16 +183,19 @@ class WordSearch:
         """
         outputs = self._tag_output if tags_only else self._output
         rows = self._rows
+        root = self._goto[0]
         size = len(text)
         while at < size:
-            if not state:
+            if state:
+                row = rows[state]
+                if row is None:
+                    row = self._row(state)
+                state = row.get(text[at]) or root.get(text[at], 0)
+            else:
                 at = self._skip(text, at)
                 if at == size:
                     break
-            row = rows[state]
-            if row is None:
-                row = self._row(state)
-            state = row.get(text[at], 0)
+                state = root[text[at]]
             at += 1
             if state and outputs[state] is not None:
                 return state, at, outputs[state]
@@ -208,8 +223,10 @@ class WordSearch:
 
     def _compiled(self) -> Any:
         """Return the pattern for the first two characters of a word, or for the first one at the
-        end of the text.
+        end of the text; of many words, for the first one anywhere.
         """
+        if len(self.first) > _MANY:
+            return re.compile("[" + "".join([re.escape(one) for one in sorted(self.first)]) + "]")
         choices = []
         for symbol, state in self._goto[0].items():
             choice = re.escape(symbol)
@@ -217,18 +234,24 @@ class WordSearch:
             if seconds and self._output[state] is None:
                 choice += "(?:[" + seconds + r"]|\Z)"
             choices.append(choice)
-        return re.compile("|".join(choices))
+        return re.compile("|".join(choices) or "(?!)")
 
-    def prefixes(self, state: int) -> Iterator[tuple[int, Any, str]]:
-        """Yield (length, word, kind) for each word that has begun in a state, longest part first.
+    def prefixes(self, state: int) -> Iterator[tuple[int, str, list[Any]]]:
+        """Yield (length, kind, words) for the words that have begun in a state, longest part first.
 
-        A word that is complete is included if it is passive.
+        A word that is complete is included if it is passive. A caller that needs only one of
+        `words` stops there: of a long list many words begin alike.
         """
         while state:
             depth = self._depth[state]
-            for word, kind in self._prefix_of[state]:
-                if depth < len(word) or kind in PASSIVE:
-                    yield depth, word, kind
+            if state not in self._begun:
+                kinds: dict[str, list[Any]] = {}
+                for word, kind in self._prefix_of[state]:
+                    if depth < len(word) or kind in PASSIVE:
+                        kinds.setdefault(kind, []).append(word)
+                self._begun[state] = list(kinds.items())
+            for kind, words in self._begun[state]:
+                yield depth, kind, words
             state = self._failure[state]
 
     def match_kind(self, state: int, depth: int, word: Any, kind: str, no_stop: int = 0) -> str:
@@ -250,7 +273,7 @@ class WordSearch:
                 return kind
             return KEPT if passive and match.kind == KEPT else kind if match == (kind, word) else ""
         for at in range(depth, len(word)):
-            state = self._row(state).get(word[at], 0)
+            state = self._next(state, word[at])
             match = self._output[state] if at - depth >= no_stop else self._tag_output[state]
             if match is not None:
                 if at + 1 < len(word):
@@ -272,11 +295,11 @@ class WordSearch:
         known = self._held_lengths.get(no_stop, {})
         if state not in known:
             known[state] = 0
-            for depth, word, kind in self.prefixes(state):
+            for depth, kind, words in self.prefixes(state):
                 if (
                     kind != KEPT
                     and kind not in PASSIVE
-                    and self.match_kind(state, depth, word, kind, no_stop)
+                    and any(self.match_kind(state, depth, word, kind, no_stop) for word in words)
                 ):
                     known[state] = depth
                     break
