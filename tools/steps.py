@@ -82,6 +82,7 @@ STEPS = {
         # Without scripts: one of them would download libraries for graphics cards.
         partial(toolchain.install_apart, "peers", "benchmarks/peers", "--ignore-scripts"),
     ),
+    "vllm": Step("vLLM, where it can be had (some 2 GB)", ("requirements/real-engines.txt", "tools/toolchain.py"), (), toolchain.install_real_engines_if_there),
     "engines": Step(
         "engines of other people (some 2 GB)",
         ("requirements/real-engines.txt",),
@@ -102,7 +103,7 @@ TARGETS = {
         ["webkit"],
     ],
     "real-uis": [["dev", "npm"], ["engine", "project", "uis"]],
-    "peers": [["dev", "npm"], ["project", "peers"]],
+    "peers": [["dev", "npm"], ["project", "peers"], ["vllm"]],
     "bench": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "peers"], *ARTEFACTS],
     "real-engines": [["dev"], ["project", "engines"]],
 }

@@ -225,3 +225,15 @@ def install_real_engines() -> None:
     command = [*pip(), "--python", str(python), "install", "--quiet", "--disable-pip-version-check"]
     trouble = f"pip found no {TORCH}: name a folder that has it in PIP_FIND_LINKS, or an index in PIP_EXTRA_INDEX_URL."
     run([*command, "--no-deps", TORCH], trouble)
+
+
+def install_real_engines_if_there() -> None:
+    """Install the engines for `make peers`, which does without them where they can't be had."""
+    home = BUILD / "real-engines"
+    if any(home.glob("venv/lib/python*/site-packages/torch/__init__.py")):
+        return
+    try:
+        install_real_engines()
+    except SetupFailed as error:
+        shutil.rmtree(home, ignore_errors=True)
+        print(f"left out: requirements/real-engines.txt; vLLM has no row. {error}", flush=True)

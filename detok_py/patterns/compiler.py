@@ -21,6 +21,7 @@ such character is therefore replaced by one up to U+FFFF that is in the same set
 """
 
 import re
+from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Iterator
@@ -45,6 +46,7 @@ _NEWLINE: Ranges = ((10, 10),)
 _DOT = uc.complement(_NEWLINE)
 _ASCII: Ranges = ((0, 127),)
 _BMP: Ranges = ((0, 0xFFFF),)
+_ABOVE = re.compile("[\\U00010000-\\U0010ffff]")
 _ESCAPED = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7, "e": 27}
 
 
@@ -89,8 +91,12 @@ class Pattern:
             return found
         if sum(map(len, found)) != len(text):
             return [text[match.start() : match.end()] for match in machine.finditer(searched)]
+        # Only the pieces with characters that were replaced are another text.
         ends = list(accumulate(map(len, found)))
-        return list(map(text.__getitem__, map(slice, [0, *ends], ends)))
+        for changed in _ABOVE.finditer(text):
+            at = bisect_right(ends, changed.start())
+            found[at] = text[ends[at - 1] if at else 0 : ends[at]]
+        return found
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the start and end of each match.
@@ -175,28 +181,35 @@ class _StandIns:
 
     def __init__(self, tree: Node) -> None:
         self._sets = sorted(set(_sets(tree)))
-        self._by_kind: dict[tuple[bool, ...], str] = {}
-        for first in sorted(
-            {edge for one in self._sets for pair in one for edge in (pair[0], pair[1] + 1)} | {0}
-        ):
+        # One bit for each set. The kind of a character, the sets that it is in, changes at the
+        # edges of their ranges.
+        turns: dict[int, int] = {0: 0}
+        for at, one in enumerate(self._sets):
+            for first, last in one:
+                turns[first] = turns.get(first, 0) ^ 1 << at
+                turns[last + 1] = turns.get(last + 1, 0) ^ 1 << at
+        self._by_kind: dict[int, str] = {}
+        kind = 0
+        for first in sorted(turns):
+            kind ^= turns[first]
             if first < 0xD800 or 0xE000 <= first <= 0xFFFF:
-                self._by_kind.setdefault(self._kind(first), chr(first))
+                self._by_kind.setdefault(kind, chr(first))
         self._known: dict[str, str | None] = {}
-        self._search = re.compile("[\\U00010000-\\U0010ffff]")
 
-    def _kind(self, code_point: int) -> tuple[bool, ...]:
-        return tuple([uc.contains(one, code_point) for one in self._sets])
+    def _kind(self, code_point: int) -> int:
+        kinds = [uc.contains(one, code_point) << at for at, one in enumerate(self._sets)]
+        return sum(kinds)
 
     def replace(self, text: str) -> str | None:
         known = self._known
         if len(known) >= 65536:
             known.clear()
-        for character in set(self._search.findall(text)):
+        for character in set(_ABOVE.findall(text)):
             if character not in known:
                 known[character] = self._by_kind.get(self._kind(ord(character)))
             if known[character] is None:
                 return None
-        return self._search.sub(lambda match: known[match.group()] or "", text)
+        return _ABOVE.sub(lambda match: known[match.group()] or "", text)
 
 
 def _sets(node: Node) -> Iterator[Ranges]:

@@ -12,6 +12,7 @@ O(n log n): a megabyte without a space takes seconds. Up to 65,536 words are cac
 import re
 from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise, repeat
+from operator import add
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ..errors import TokenizerFormatError, VocabularyError
@@ -20,6 +21,7 @@ NEVER = 1 << 60  # the rank of a pair that does not merge
 MAX_SCANNED = 96  # symbols; a heap is faster than scanning for more
 MAX_REMEMBERED_CHARACTERS = 256
 MAX_WORDS = 65536
+_BYTES = [bytes((byte,)) for byte in range(256)]
 
 Rank = Callable[[tuple[Any, Any], int], int]
 
@@ -320,8 +322,6 @@ class RankEncoder:
                 f"{len(missing)} of the 256 bytes have no rank, first 0x{missing[0]:02X}; expected a rank for each byte"
             )
         self._ranks = ranks
-        get = ranks.get
-        self._rank: Rank = lambda pair, default: get(pair[0] + pair[1], default)
         self._words = Words(self._encode_text)
 
     def encode(self, piece: str) -> list[int]:
@@ -334,10 +334,35 @@ class RankEncoder:
 
     def encode_bytes(self, piece: bytes) -> list[int]:
         """Return the ids of a piece of bytes, which may be invalid UTF-8."""
-        if piece in self._ranks:
-            return [self._ranks[piece]]
-        parts = [piece[at : at + 1] for at in range(len(piece))]
-        return list(map(self._ranks.__getitem__, merge(parts, self._rank)))
+        return list(self._encode_bytes(piece))
 
     def _encode_text(self, piece: str) -> tuple[int, ...]:
-        return tuple(self.encode_bytes(piece.encode("utf-8")))
+        return self._encode_bytes(piece.encode("utf-8"))
+
+    def _encode_bytes(self, piece: bytes) -> tuple[int, ...]:
+        known = self._ranks.get(piece)
+        if known is not None:
+            return (known,)
+        parts = self._merge(list(map(_BYTES.__getitem__, piece)))
+        return tuple(map(self._ranks.__getitem__, parts))
+
+    def _merge(self, parts: list[bytes]) -> list[bytes]:
+        # `merge` for this rule, without a call of Python for each rank. All parts joined are no
+        # token, so two of them stay apart. The last of `ranks` belongs to no pair.
+        get = self._ranks.get
+        if len(parts) > MAX_SCANNED:
+            return _merge_long(parts, lambda pair, default: get(pair[0] + pair[1], default), 0)
+        ranks = list(map(get, map(add, parts, parts[1:]), repeat(NEVER)))
+        ranks.append(NEVER)
+        while len(ranks) > 2:
+            lowest = min(ranks)
+            if lowest == NEVER:
+                break
+            at = ranks.index(lowest)
+            parts[at] = joined = parts[at] + parts.pop(at + 1)
+            del ranks[at]
+            if at + 1 < len(parts):
+                ranks[at] = get(joined + parts[at + 1], NEVER)
+            if at:
+                ranks[at - 1] = get(parts[at - 1] + joined, NEVER)
+        return parts

@@ -212,3 +212,11 @@ def test_several_pairs_of_tags_are_told_apart():
 def test_pairs_that_are_none_are_refused(options):
     with pytest.raises(ValueError, match=r"must (be None or a pair|not have the same open tag)"):
         Channels(**options)
+
+
+def test_without_words_all_text_passes() -> None:
+    c = Channels(reasoning=None, tools=None, trim_artifacts=False)
+    assert channels(c, "some text that is longer than a word") == [
+        [("content", "some text that is longer than a word")],
+        [],
+    ]

@@ -285,3 +285,9 @@ def test_metaspace_first_applies_only_at_the_start_of_the_input():
 def test_an_unsupported_pre_tokenizer_is_refused(config):
     with pytest.raises(TokenizerFormatError):
         compile_pretokenizer(config)
+
+
+def test_pieces_keep_their_characters_above_the_first_plane() -> None:
+    pattern = compile_pattern(CL100K, "rust")
+    text = "🦊🦊 a𝒳b 𝟙𝟚𝟛𝟜 x 🦊"
+    assert pattern.findall(text) == ["🦊🦊", " a𝒳b", " ", "𝟙𝟚𝟛", "𝟜", " x", " 🦊"]
