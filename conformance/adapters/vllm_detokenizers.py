@@ -72,4 +72,6 @@ def slow(case):
 fast.SYSTEM = f"vLLM {VERSION}, FastIncrementalDetokenizer"
 fast.PURPOSE = "ids to text with stop strings in an engine, by the DecodeStream of tokenizers"
 slow.SYSTEM = f"vLLM {VERSION}, SlowIncrementalDetokenizer"
-slow.PURPOSE = "ids to text with stop strings in an engine, for tokenizers that are not tokenizers' own"
+slow.PURPOSE = (
+    "ids to text with stop strings in an engine, for tokenizers that are not tokenizers' own"
+)
