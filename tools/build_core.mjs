@@ -3,7 +3,8 @@
 // else: about a third of the bytes, and no micropip.
 //
 // In: .build/runtime/ with Pyodide and the wheel for browsers. Out: python_core.zip, and
-// python_core.json: {info, sha256}, what Pyodide wants to know of itself, and the zip's hash. Which
+// python_core.json: {info, sha256}, what Pyodide wants to know of itself, and the zip's hash; and
+// detok_bytecode.bin, for a Pyodide with its whole library that installs the wheel (micropip.js). Which
 // modules are needed is found by running them: core_work.py imports and uses everything once, and what
 // has been loaded from the standard library by then goes in. Then a fresh Python starts from the new
 // zip and does the same work again.
@@ -44,7 +45,9 @@ python.runPython(`
 sys.path.insert(0, "/")
 import compile_stdlib
 compile_stdlib.select("/stdlib.zip", "/detok.zip", "/core.zip", loaded)
+compile_stdlib.compile_beside("/detok.zip", "/bytecode.bin")
 `);
+await writeFile(join(out, "detok_bytecode.bin"), python.FS.readFile("/bytecode.bin"));
 const zip = python.FS.readFile("/core.zip");
 
 const fresh = join(out, `${name}.new`);

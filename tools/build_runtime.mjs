@@ -8,6 +8,7 @@ import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { packMemory } from "../web/src/memory-snapshot.js";
+import { importMicropip } from "../web/src/micropip.js";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const npm = join(root, "node_modules", "pyodide");
@@ -37,8 +38,11 @@ async function compiled(path, least, compression) {
   return compiler.FS.readFile("/compiled.zip");
 }
 
-/** Pyodide's memory when it has started from the standard library in `out`. @param {object} info */
-async function startedMemory(info) {
+/**
+ * Pyodide's memory when it has started from the standard library in `out` and imported micropip.
+ * @param {object} info @param {string} micropip  The name of its wheel.
+ */
+async function startedMemory(info, micropip) {
   const python = await loadPyodide({
     indexURL: `${out}/`,
     stdLibURL: join(out, "python_stdlib.zip"),
@@ -46,7 +50,19 @@ async function startedMemory(info) {
     packageBaseUrl: `${out}/`,
     _makeSnapshot: true,
   });
-  return packMemory(python.makeMemorySnapshot());
+  importMicropip(python, new Uint8Array(await readFile(join(out, micropip))));
+  // Objects of Pyodide that micropip holds are written as the way to them, which boot-pyodide.js goes.
+  /** @param {unknown} object @returns {string[]} */
+  const wayTo = (object) => {
+    for (const [start, holder] of [
+      [[], python],
+      [["_api"], python._api],
+    ])
+      for (const [name, descriptor] of Object.entries(Object.getOwnPropertyDescriptors(holder)))
+        if (descriptor.value === object) return [...start, name];
+    throw new Error(`micropip holds ${String(object)}, which is not of Pyodide`);
+  };
+  return packMemory(python.makeMemorySnapshot({ serializer: wayTo }));
 }
 
 await rm(out, { recursive: true, force: true });
@@ -58,7 +74,7 @@ await writeFile(
   await compiled(join(npm, "python_stdlib.zip"), 100, "ZIP_STORED"),
 );
 const lock = JSON.parse(await readFile(join(npm, "pyodide-lock.json"), "utf8"));
-const packages = /** @type {Record<string, object>} */ ({});
+const packages = /** @type {Record<string, {file_name: string}>} */ ({});
 for (const name of await readdir(wheels)) {
   const wheel = await compiled(join(wheels, name), 10, "ZIP_DEFLATED");
   await writeFile(join(out, name), wheel);
@@ -68,7 +84,10 @@ for (const name of await readdir(wheels)) {
 }
 // With this lock `loadPackage("micropip")` works, which PyScript calls.
 await writeFile(join(out, "pyodide-lock.json"), JSON.stringify({ ...lock, packages }));
-await writeFile(join(out, "memory.bin"), await startedMemory(lock.info));
+await writeFile(
+  join(out, "memory.bin"),
+  await startedMemory(lock.info, packages.micropip.file_name),
+);
 await mkdir(runtime, { recursive: true });
 for (const name of await readdir(runtime))
   if (name.startsWith("micropip-")) await rm(join(runtime, name));

@@ -1,4 +1,5 @@
-"""Compile a zip of Python sources into a zip of `.pyc`, and cut one down to what is needed.
+"""Compile a zip of Python sources into a zip of `.pyc`, and cut one down to what is needed; or into
+a file of `.pyc` that go beside the sources.
 
 Runs inside Pyodide, because only its own Python writes its bytecode.
 
@@ -13,6 +14,7 @@ inflate.
 """
 
 import importlib.util
+import json
 import marshal
 import struct
 import zipfile
@@ -20,6 +22,8 @@ import zipfile
 KEEP_DOCSTRINGS = ("pyodide/", "_pyodide/")
 # Bit 0: the .pyc is validated by hash, bit 1 unset: never compare it with a source (PEP 552).
 UNCHECKED_HASH = struct.pack("<I", 0b01) + bytes(8)
+# Bit 1 set: used only if its hash is that of the source beside it.
+CHECKED_HASH = struct.pack("<I", 0b11)
 
 
 def bytecode(source: bytes, name: str) -> bytes:
@@ -79,3 +83,22 @@ def select(stdlib: str, package: str, target: str, loaded: list[str]) -> int:
                     bytecode(own.read(name), name),
                 )
     return len(wanted)
+
+
+def compile_beside(package: str, target: str) -> None:
+    """Write the file `target`: bytecode of the modules of the zip `package`, for beside their
+    sources, where each is used if it is of that source.
+
+    One line of JSON, [[name, size], …], and the files one after another.
+    """
+    files = {}
+    with zipfile.ZipFile(package) as own:
+        for name in sorted(name for name in own.namelist() if name.endswith(".py")):
+            source = own.read(name)
+            code = marshal.dumps(compile(source, name, "exec", dont_inherit=True))
+            head = importlib.util.MAGIC_NUMBER + CHECKED_HASH + importlib.util.source_hash(source)
+            files[importlib.util.cache_from_source(name)] = head + code
+    sizes = [[name, len(data)] for name, data in files.items()]
+    with open(target, "wb") as file:
+        file.write(json.dumps(sizes, separators=(",", ":")).encode() + b"\n")
+        file.writelines(files.values())

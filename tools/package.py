@@ -91,7 +91,9 @@ def stage() -> None:
     """
     shutil.rmtree(STATIC, ignore_errors=True)
     runtime = ROOT / ".build" / "runtime"
-    shutil.copytree(runtime, STATIC, ignore=shutil.ignore_patterns("memory.bin"))
+    shutil.copytree(
+        runtime, STATIC, ignore=shutil.ignore_patterns("memory.bin", "detok_bytecode.bin")
+    )
     for command in (
         [sys.executable, "tools/browser_wheel.py", str(STATIC)],
         ["node", "tools/compress.mjs", str(STATIC)],

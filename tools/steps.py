@@ -40,7 +40,7 @@ STEPS = {
     "site": Step("pytest for Pyodide", ("requirements/pyodide.txt", "tools/toolchain.py"), (".build/pyodide-site/pytest",), toolchain.install_for_pyodide),
     "runtime": Step(
         "Pyodide, with its standard library as bytecode",
-        ("tools/build_runtime.mjs", "tools/compile_stdlib.py", "web/src/memory-snapshot.js", "package-lock.json", "requirements/micropip.txt"),
+        ("tools/build_runtime.mjs", "tools/compile_stdlib.py", "web/src/memory-snapshot.js", "web/src/micropip.js", "package-lock.json", "requirements/micropip.txt"),
         (f"{R}python_stdlib.zip", f"{R}pyodide-lock.json", f"{R}micropip-*.whl", f"{R}memory.bin"),
         tool("node", "tools/build_runtime.mjs"),
     ),
@@ -60,7 +60,7 @@ STEPS = {
     "core": Step(
         "Pyodide cut down, for embedding",
         (*SOURCES, "tools/build_core.mjs", "tools/core_work.py", "tools/compile_stdlib.py", ".build/stamps/runtime"),
-        (f"{R}python_core.zip", f"{R}python_core.json"),
+        (f"{R}python_core.zip", f"{R}python_core.json", f"{R}detok_bytecode.bin"),
         tool("node", "tools/build_core.mjs"),
     ),
     "examples": Step(

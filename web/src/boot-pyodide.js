@@ -9,7 +9,7 @@
  */
 
 import { read } from "./boot-micropython.js";
-import { MemorySnapshot, sumOf } from "./memory-snapshot.js";
+import { MemorySnapshot, PAGE, sumOf, unpackMemory } from "./memory-snapshot.js";
 
 /**
  * @param {string} runtimeUrl  Absolute, ending in "/".
@@ -24,7 +24,8 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
   const url = (name) => new URL(name, runtimeUrl).href;
   const load = (/** @type {string} */ address) =>
     import(/* webpackIgnore: true */ /* @vite-ignore */ address);
-  load(url("pyodide.asm.mjs")).catch(() => {}); // Pyodide imports it too, and says what is wrong
+  const emscripten = load(url("pyodide.asm.mjs"));
+  emscripten.catch(() => {}); // awaited below
   // Keeping memory is optional: Python also starts when it fails.
   const place = MemorySnapshot.of(cache, url(installer ? "full/" : "")).catch(() => undefined);
   const [{ loadPyodide }, core, other, snapshot, found] = await Promise.all([
@@ -36,45 +37,63 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
   ]);
   /** @type {{library: string, version: string}} */
   const { library, version } = other || { library: "python_core.zip", version: core.sha256 };
-  const kept = found?.version === version ? found : undefined;
-  const start = (/** @type {object} */ options) =>
-    loadPyodide({
+  /** Whether the library that came is of this version: a site may just be changing. @param {any} FS */
+  const isSame = async (FS) => {
+    const name = FS.readdir("/lib").find((/** @type {string} */ one) => /zip$/.test(one));
+    return version.startsWith(await sumOf(FS.readFile(`/lib/${name}`)));
+  };
+  /**
+   * Start Python, from a memory if there is one: WebAssembly is compiled while that is being read.
+   * @param {Promise<ArrayBuffer>} [memory]
+   * @param {boolean} [keeping]  Whether its own memory is to be kept.
+   * @returns {Promise<any>}
+   */
+  const start = (memory, keeping = snapshot !== undefined) => {
+    const head = memory && new Uint8Array(PAGE);
+    /** @type {any} */
+    let api;
+    return loadPyodide({
       indexURL: runtimeUrl,
       stdLibURL: url(library),
       lockFileContents: { info: core.info, packages: {} }, // no package is loaded by its name
       packageBaseUrl: runtimeUrl,
       stdout: () => {},
       stderr: () => {},
-      ...options,
+      async createPyodideModule(/** @type {any} */ settings) {
+        const module = await (await emscripten).default(settings);
+        if (!head) return module;
+        api = module.API;
+        const [packed, same] = await Promise.all([memory, isSame(module.FS)]);
+        if (!same) throw new Error("The memory is of another library.");
+        unpackMemory(packed, head, module.HEAPU8);
+        return module;
+      },
+      _makeSnapshot: keeping,
+      _loadSnapshot: head,
+      _snapshotDeserializer: (/** @type {string[] | null} */ path) =>
+        path && path.reduce((/** @type {any} */ object, name) => object[name], api.public_api),
     });
-  /** Whether the library that came is of this version: a site may just be changing. */
-  const isSame = async () => {
-    const name = python.FS.readdir("/lib").find((/** @type {string} */ one) => /zip$/.test(one));
-    return version.startsWith(await sumOf(python.FS.readFile(`/lib/${name}`)));
   };
   /** @type {any} */
   let python;
   let began = false;
-  if (kept) {
+  if (found?.version === version) {
     try {
       const files = other?.files();
       files?.catch(() => {}); // awaited below
-      python = await start({ _loadSnapshot: kept.memory, _snapshotDeserializer: () => null });
+      python = await start(found.memory, false);
       other?.restore(python, await files);
-      began = await isSame();
+      began = true;
     } catch {
       // The memory is damaged or of another Pyodide: start as on a first visit.
     }
   }
   onProgress({ step: "starting Python", loaded: 0, total: 0 });
   if (!began) {
-    const options = { _makeSnapshot: snapshot !== undefined };
-    const started = other?.started();
+    const memory = other?.started();
     const tool = other?.tool();
     tool?.catch(() => {}); // awaited below
-    python =
-      (started && (await start({ ...options, _loadSnapshot: started }).catch(() => undefined))) ??
-      (await start(options));
+    python = (memory && (await start(memory).catch(() => undefined))) ?? (await start());
     await other?.install(python, await tool);
     python.runPython("import detok_py.page.streams");
     const remember = async () => {
@@ -82,7 +101,7 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
       // installer's requests are over: what Python still holds of them is dropped.
       const memory = snapshot && python.makeMemorySnapshot({ serializer: other && (() => null) });
       await new Promise((resolve) => setTimeout(resolve, 500)); // the first characters come first
-      if (memory && (await isSame())) await snapshot.remember(memory, version);
+      if (memory && (await isSame(python.FS))) await snapshot.remember(memory, version);
     };
     remember().catch(() => {}); // nothing is kept
   }

@@ -4,11 +4,12 @@
  * One snapshot for each kind of runtime is kept in Cache Storage, with the hashes of what is in it as
  * its version; another version replaces it. Without Cache Storage or room in it nothing is kept.
  *
- * The format: the SHA-256 of all that follows, then 32-bit numbers: the length of the memory, the
- * count of its pages that are not all zero, and their numbers; then those pages, 64 KiB each.
+ * The format: the SHA-256 of all that follows, then 32-bit numbers: the count of the pages that are
+ * not all zero, and their numbers; then those pages, 64 KiB each. Page 0 is what Pyodide writes before
+ * the heap, and page 1 the first one of the heap.
  */
 
-const PAGE = 65536;
+export const PAGE = 65536;
 const DIGEST = 32;
 
 /** @param {BufferSource} bytes */
@@ -50,43 +51,66 @@ export class MemorySnapshot {
   }
 }
 
-/** The memory in an answer; rejects if it is damaged. @param {Response} answer */
+/** A memory that was packed, read from an answer; rejects if it is damaged. @param {Response} answer */
 export function readMemory(answer) {
-  const memory = answer.arrayBuffer().then(unpack);
-  memory.catch(() => {}); // avoids an unhandled rejection
-  return memory;
+  const packed = answer.arrayBuffer().then(check);
+  packed.catch(() => {}); // avoids an unhandled rejection
+  return packed;
 }
 
-/** @param {Uint8Array<ArrayBuffer>} memory  Whole words of 4 bytes. */
+/** @param {ArrayBuffer} packed */
+async function check(packed) {
+  const whole = new Uint8Array(packed);
+  const sum = await digest(whole.subarray(DIGEST));
+  if (whole.length < DIGEST + 4 || sum.some((byte, at) => byte !== whole[at]))
+    throw new Error("The memory that was kept is damaged.");
+  return packed;
+}
+
+/** @param {Uint8Array<ArrayBuffer>} memory  What Pyodide's `makeMemorySnapshot` gives. */
 export async function packMemory(memory) {
-  const words = new Uint32Array(memory.buffer, memory.byteOffset, memory.length >> 2);
-  const pages = [];
-  for (let at = 0; at < memory.length; at += PAGE) {
+  const [, start = 0] = new Uint32Array(memory.buffer, memory.byteOffset, 2);
+  const head = new Uint8Array(PAGE);
+  head.set(memory.subarray(0, start));
+  new Uint32Array(head.buffer)[1] = PAGE; // where the heap begins
+  const heap = memory.subarray(start);
+  const words = new Uint32Array(heap.buffer, heap.byteOffset, heap.length >> 2);
+  const pages = [head];
+  const numbers = [0];
+  for (let at = 0; at < heap.length; at += PAGE) {
     // Packing takes long; the worker answers calls in between.
     if (at % (64 * PAGE) === 0) await new Promise((resolve) => setTimeout(resolve));
-    if (words.subarray(at >> 2, (at + PAGE) >> 2).some(Boolean))
-      pages.push({ number: at / PAGE, page: memory.subarray(at, at + PAGE) });
+    if (words.subarray(at >> 2, (at + PAGE) >> 2).some(Boolean)) {
+      pages.push(heap.subarray(at, at + PAGE));
+      numbers.push(at / PAGE + 1);
+    }
   }
-  const head = new Uint32Array([memory.length, pages.length, ...pages.map(({ number }) => number)]);
+  const table = new Uint32Array([pages.length, ...numbers]);
   const packed = new Uint8Array(
-    await new Blob([new Uint8Array(DIGEST), head, ...pages.map(({ page }) => page)]).arrayBuffer(),
+    await new Blob([new Uint8Array(DIGEST), table, ...pages]).arrayBuffer(),
   );
   packed.set(await digest(packed.subarray(DIGEST)));
   return packed;
 }
 
-/** @param {ArrayBuffer} buffer */
-async function unpack(buffer) {
-  const packed = new Uint8Array(buffer);
-  const sum = await digest(packed.subarray(DIGEST));
-  if (packed.length < DIGEST + 8 || sum.some((byte, at) => byte !== packed[at]))
-    throw new Error("The memory that was kept is damaged.");
-  const [length = 0, count = 0] = new Uint32Array(buffer, DIGEST, 2);
-  const memory = new Uint8Array(length);
-  let from = DIGEST + 4 * (2 + count);
-  for (const page of new Uint32Array(buffer, DIGEST + 8, count)) {
-    const at = page * PAGE;
-    memory.set(packed.subarray(from, (from += Math.min(PAGE, length - at))), at);
+/**
+ * Put a memory back.
+ * @param {ArrayBuffer} packed
+ * @param {Uint8Array} head  As long as a page; what Pyodide takes as its snapshot.
+ * @param {Uint8Array} heap  Of a Pyodide that has not run yet: the end of it is still all zero.
+ */
+export function unpackMemory(packed, head, heap) {
+  const [count = 0] = new Uint32Array(packed, DIGEST, 1);
+  let from = DIGEST + 4 * (1 + count);
+  let end = 0;
+  for (const number of new Uint32Array(packed, DIGEST + 4, count)) {
+    const page = new Uint8Array(packed, from, PAGE);
+    from += PAGE;
+    if (number === 0) head.set(page);
+    else {
+      const at = (number - 1) * PAGE;
+      heap.fill(0, end, at).set(page, at);
+      end = at + PAGE;
+    }
   }
-  return memory;
 }

@@ -2,19 +2,26 @@
  * detok_py by micropip, into Pyodide with its whole standard library: `install: "micropip"`.
  *
  * In: a runtime's folder with `manifest.json` (`{file: {bytes, sha256}}`, of uncompressed files),
- * micropip's wheel and detok_py's, as a bridge has it. It may have `memory.bin` too: what Pyodide's
- * memory is when it has started, before anything is installed. boot-pyodide.js imports this in the
- * worker, where it is asked for; it is no part of the worker's own file.
+ * micropip's wheel and detok_py's, as a bridge has it. It may have `memory.bin` too, what Pyodide's
+ * memory is when it has started and imported micropip, before anything is installed; and
+ * `detok_bytecode.bin`, which Python uses in place of compiling the wheel's modules that it is of.
+ * boot-pyodide.js imports this in the worker, where it is asked for; it is no part of the worker's own
+ * file.
  */
 
+import { unpack } from "./boot-micropython.js";
 import { readMemory } from "./memory-snapshot.js";
+
+/** What the runtime may have beside the wheel: bytecode of its modules. */
+const BYTECODE = "detok_bytecode.bin";
 
 /** Where the wheels are that are imported from as they are. */
 const MICROPIP = "/lib/micropip.whl";
 const WHEEL = "/lib/detok_py.whl";
 
-const FIND_MICROPIP = `import sys
-sys.path.append("${MICROPIP}")`;
+const IMPORT_MICROPIP = `import sys
+if "${MICROPIP}" not in sys.path: sys.path.append("${MICROPIP}")
+import micropip`;
 
 /** What micropip leaves behind would not be there on a later visit, and must not be kept. */
 const FORGET_MICROPIP = `import gc, sys
@@ -28,14 +35,20 @@ for name, module in sys.modules.items():
     if name.split(".")[0] == "detok_py" and hasattr(module, "__path__"):
         module.__path__ = ["${WHEEL}/" + name.replace(".", "/")]`;
 
+/** Import micropip from its wheel. @param {any} python @param {Uint8Array} wheel */
+export function importMicropip(python, wheel) {
+  python.FS.writeFile(MICROPIP, wheel);
+  python.runPython(IMPORT_MICROPIP);
+}
+
 /**
  * @typedef {object} Installer
  * @property {string} library  The standard library's file.
  * @property {string} version  Names what is installed: the hashes of the library and of detok_py.
- * @property {() => Promise<Uint8Array> | undefined} started  The memory of a Python that has just
+ * @property {() => Promise<ArrayBuffer> | undefined} started  The memory of a Python that has just
  *   started, where there is one.
- * @property {() => Promise<Uint8Array>} tool  What `install` takes: micropip.
- * @property {(python: any, tool: Uint8Array) => Promise<void>} install  Into a Python that has just
+ * @property {() => Promise<any>} tool  What `install` takes: micropip, and bytecode of detok_py.
+ * @property {(python: any, tool: any) => Promise<void>} install  Into a Python that has just
  *   started.
  * @property {() => Promise<Uint8Array>} files  What `restore` takes: detok_py's wheel.
  * @property {(python: any, files: Uint8Array) => void} restore  Into a Python whose memory has
@@ -79,15 +92,29 @@ export async function prepare(runtimeUrl, onProgress) {
     library: library.name,
     version: `${library.sha256}-${wheel.sha256}`,
     started: () => (manifest["memory.bin"] ? read("memory.bin").then(readMemory) : undefined),
-    tool: () => bytes(micropip.name),
-    async install(python, tool) {
-      python.FS.writeFile(MICROPIP, tool);
-      python.runPython(FIND_MICROPIP);
+    tool: () =>
+      Promise.all([
+        bytes(micropip.name),
+        manifest[BYTECODE] && bytes(BYTECODE).catch(() => undefined),
+      ]),
+    async install(python, [micropip, bytecode]) {
+      importMicropip(python, micropip); // its modules may be there already, but not all of them
       const installer = python.pyimport("micropip");
       await installer.install(url(wheel.name));
       installer.destroy();
+      if (bytecode) {
+        const folder = python.runPython("import site; site.getsitepackages()[0]");
+        unpack(bytecode, (name, bytes) => {
+          const path = `${folder}/${name}`;
+          python.FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
+          python.FS.writeFile(path, bytes);
+        });
+      }
       python.runPython(FORGET_MICROPIP);
-      for (const name of Object.keys(python.loadedPackages)) delete python.loadedPackages[name];
+      // In a Python that began with a memory this is not `python.loadedPackages`.
+      const loader = python.pyimport("pyodide._package_loader");
+      for (const name of Object.keys(loader.loadedPackages)) delete loader.loadedPackages[name];
+      loader.destroy();
     },
     files: () => bytes(wheel.name),
     restore(python, files) {
