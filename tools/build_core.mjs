@@ -3,7 +3,7 @@
 // else: about a third of the bytes, and no micropip.
 //
 // In: .build/runtime/ with Pyodide and the wheel for browsers. Out: python_core.zip, and
-// python_core.json: {info, sha256}, what Pyodide wants to know of itself, and the zip's hash; and
+// python_core.json: {info, bytes, sha256}, what Pyodide wants to know of itself, and the zip's size and hash; and
 // detok_bytecode.bin, for a Pyodide with its whole library that installs the wheel (micropip.js). Which
 // modules are needed is found by running them: core_work.py imports and uses everything once, and what
 // has been loaded from the standard library by then goes in. Then a fresh Python starts from the new
@@ -57,5 +57,5 @@ second.runPython(work);
 await rename(fresh, join(out, name));
 const sha256 = createHash("sha256").update(zip).digest("hex");
 const { info } = JSON.parse(await readFile(join(out, "pyodide-lock.json"), "utf8"));
-await writeFile(join(out, "python_core.json"), JSON.stringify({ info, sha256 }));
+await writeFile(join(out, "python_core.json"), JSON.stringify({ info, bytes: zip.length, sha256 }));
 process.exit(0);

@@ -47,7 +47,7 @@ async function startedMemory(info, micropip) {
     indexURL: `${out}/`,
     stdLibURL: join(out, "python_stdlib.zip"),
     lockFileContents: { info, packages: {} },
-    packageBaseUrl: `${out}/`,
+    packageBaseUrl: "/", // micropip keeps it, and this folder is not where the page has it
     _makeSnapshot: true,
   });
   importMicropip(python, new Uint8Array(await readFile(join(out, micropip))));

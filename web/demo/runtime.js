@@ -6,10 +6,10 @@
  */
 
 import { shutDown, warmUp } from "../src/index.js";
-import { address, element } from "./dom.js";
-import { isSite } from "./site.js";
+import { element } from "./dom.js";
+import { firstRuntime, firstStart, optionsFor } from "./start.js";
 
-/** @typedef {"pyodide" | "micropython"} Runtime */
+/** @typedef {import("./start.js").Runtime} Runtime */
 /** @typedef {import("../src/index.js").RuntimeInfo} RuntimeInfo */
 
 const picker = element("runtime", HTMLFieldSetElement);
@@ -20,29 +20,18 @@ const amount = element("loading-bytes", HTMLElement);
 const costs = element("costs", HTMLElement);
 
 /** @type {Runtime} */
-let chosen = address.get("runtime") === "micropython" ? "micropython" : "pyodide";
-// The first start begins before the rest of the page is there; `loadRuntime` waits for it.
-let started = chosen;
-let began = performance.now();
+let chosen = firstRuntime;
+let started = firstRuntime;
+let began = firstStart;
 let loads = 0;
-warmUp(runtimeOptions()).catch(() => {});
 /** Which Python and which detok run, for a report. */
 let running = "not loaded";
 
 /** "0.1.0 in Python 3.14 (pyodide)". */
 export const runtimeName = () => running;
 
-/**
- * What the library is told of the runtime. Pyodide installs detok_py from its wheel, as anybody's page does; on a static
- * site it comes with it, which is a third of the bytes.
- */
-export function runtimeOptions() {
-  const timeout = Number(address.get("boot-timeout")) || 30_000;
-  const install = isSite ? /** @type {const} */ ("core") : /** @type {const} */ ("micropip");
-  return chosen === "pyodide"
-    ? /** @type {const} */ ({ runtime: "pyodide", install, timeout })
-    : /** @type {const} */ ({ runtime: "micropython", timeout });
-}
+/** What the library is told of the chosen runtime. */
+export const runtimeOptions = () => optionsFor(chosen);
 
 /**
  * Start the chosen runtime, and end the other one if it runs.

@@ -35,26 +35,27 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
     place,
     place.then((snapshot) => snapshot?.recall()).catch(() => undefined),
   ]);
-  /** @type {{library: string, version: string}} */
-  const { library, version } = other || { library: "python_core.zip", version: core.sha256 };
-  /** Whether the library that came is of this version: a site may just be changing. @param {any} FS */
-  const isSame = async (FS) => {
-    const name = FS.readdir("/lib").find((/** @type {string} */ one) => /zip$/.test(one));
-    return version.startsWith(await sumOf(FS.readFile(`/lib/${name}`)));
+  /** @type {{library: string, bytes: number, version: string}} */
+  const { library, bytes, version } = other || {
+    library: "python_core.zip",
+    bytes: core.bytes,
+    version: core.sha256,
   };
   /**
    * Start Python, from a memory if there is one: WebAssembly is compiled while that is being read.
    * @param {Promise<ArrayBuffer>} [memory]
-   * @param {boolean} [keeping]  Whether its own memory is to be kept.
+   * @param {boolean} [whole]  Whether that memory is all that Python needs: then the library is not
+   *   read before Python asks for a module of it, and what comes of this Python is not kept again.
    * @returns {Promise<any>}
    */
-  const start = (memory, keeping = snapshot !== undefined) => {
+  const start = (memory, whole = false) => {
     const head = memory && new Uint8Array(PAGE);
     /** @type {any} */
     let api;
     return loadPyodide({
       indexURL: runtimeUrl,
-      stdLibURL: url(library),
+      // Pyodide wants a file here; this one has been read already.
+      stdLibURL: url(whole ? "python_core.json" : library),
       lockFileContents: { info: core.info, packages: {} }, // no package is loaded by its name
       packageBaseUrl: runtimeUrl,
       stdout: () => {},
@@ -63,12 +64,11 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
         const module = await (await emscripten).default(settings);
         if (!head) return module;
         api = module.API;
-        const [packed, same] = await Promise.all([memory, isSame(module.FS)]);
-        if (!same) throw new Error("The memory is of another library.");
-        unpackMemory(packed, head, module.HEAPU8);
+        if (whole) readWhenAsked(module.FS, url(library), bytes);
+        unpackMemory(await memory, head, module.HEAPU8);
         return module;
       },
-      _makeSnapshot: keeping,
+      _makeSnapshot: !whole && snapshot !== undefined,
       _loadSnapshot: head,
       _snapshotDeserializer: (/** @type {string[] | null} */ path) =>
         path && path.reduce((/** @type {any} */ object, name) => object[name], api.public_api),
@@ -81,7 +81,7 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
     try {
       const files = other?.files();
       files?.catch(() => {}); // awaited below
-      python = await start(found.memory, false);
+      python = await start(found.memory, true);
       other?.restore(python, await files);
       began = true;
     } catch {
@@ -96,12 +96,15 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
     python = (memory && (await start(memory).catch(() => undefined))) ?? (await start());
     await other?.install(python, await tool);
     python.runPython("import detok_py.page.streams");
+    /** Whether the library that came is of this version: a site may just be changing. */
+    const isSame = async () =>
+      version.startsWith(await sumOf(python.FS.readFile(libraryFile(python.FS))));
     const remember = async () => {
       // Made before JavaScript holds any Python object, which a later visit would not have. An
       // installer's requests are over: what Python still holds of them is dropped.
       const memory = snapshot && python.makeMemorySnapshot({ serializer: other && (() => null) });
       await new Promise((resolve) => setTimeout(resolve, 500)); // the first characters come first
-      if (memory && (await isSame(python.FS))) await snapshot.remember(memory, version);
+      if (memory && (await isSame())) await snapshot.remember(memory, version);
     };
     remember().catch(() => {}); // nothing is kept
   }
@@ -135,4 +138,33 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
       }
     },
   };
+}
+
+/** The path of the standard library. @param {any} FS */
+const libraryFile = (FS) =>
+  `/lib/${FS.readdir("/lib").find((/** @type {string} */ name) => name.endsWith(".zip"))}`;
+
+/**
+ * Put the standard library in its place, to be read from its URL when Python first reads the file.
+ * Python waits then, so the request is synchronous.
+ * @param {any} FS @param {string} url @param {number} size
+ */
+function readWhenAsked(FS, url, size) {
+  const { node } = FS.lookupPath(libraryFile(FS));
+  /** @type {Uint8Array | undefined} */
+  let bytes;
+  const read = () => {
+    const request = new XMLHttpRequest();
+    request.open("GET", url, false);
+    // Also where a synchronous request may not give bytes: outside of workers.
+    request.overrideMimeType("text/plain; charset=x-user-defined");
+    request.send();
+    const text = request.status === 200 ? request.responseText : "";
+    // A file of another size is of another version of the site; Python says that it is no zip.
+    const found = new Uint8Array(size);
+    if (text.length === size) for (let at = 0; at < size; at++) found[at] = text.charCodeAt(at);
+    return found;
+  };
+  Object.defineProperty(node, "contents", { get: () => (bytes ??= read()) });
+  node.usedBytes = size;
 }

@@ -44,6 +44,7 @@ export function importMicropip(python, wheel) {
 /**
  * @typedef {object} Installer
  * @property {string} library  The standard library's file.
+ * @property {number} bytes  Its size.
  * @property {string} version  Names what is installed: the hashes of the library and of detok_py.
  * @property {() => Promise<ArrayBuffer> | undefined} started  The memory of a Python that has just
  *   started, where there is one.
@@ -90,6 +91,7 @@ export async function prepare(runtimeUrl, onProgress) {
   );
   return {
     library: library.name,
+    bytes: library.bytes,
     version: `${library.sha256}-${wheel.sha256}`,
     started: () => (manifest["memory.bin"] ? read("memory.bin").then(readMemory) : undefined),
     tool: () =>
