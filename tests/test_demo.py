@@ -35,7 +35,10 @@ def test_a_module_of_the_demo_imports_only_the_demo_and_the_published_library(mo
     }
 
 
-def test_the_page_asks_for_all_its_modules_at_once() -> None:
+def modules_of(scripts: list[str]) -> set[str]:
+    """Return the modules that some modules import, themselves included, by path below web/."""
+    needed: set[str] = set()
+
     def add(path: str) -> None:
         if path not in needed:
             needed.add(path)
@@ -45,11 +48,26 @@ def test_the_page_asks_for_all_its_modules_at_once() -> None:
             ):
                 add(posixpath.normpath(posixpath.join(posixpath.dirname(path), imported)))
 
-    html = (WEB / "demo" / "index.html").read_text("utf-8")
-    scripts = re.findall(r'<script type="module" src="([^"]+)"', html)
-    needed: set[str] = set()
     for script in scripts:
         add(script)
+    return needed
+
+
+def test_python_is_started_before_anything_else_of_the_page_is_read() -> None:
+    html = (WEB / "demo" / "index.html").read_text("utf-8")
+    asked = re.findall(r'<(?:script|link)[^>]* (?:src|href)="(/[^"]+)"', html)
+    first = modules_of(["/demo/start.js"])
+    assert asked[0] == "/demo/start.js"
+    assert len(first) <= 5
+    assert set(asked[: len(first)]) == first
+    # It does not wait for the page to be parsed.
+    assert re.search(r'<script type="module" src="/demo/start.js" async ', html)
+
+
+def test_the_page_asks_for_all_its_modules_at_once() -> None:
+    html = (WEB / "demo" / "index.html").read_text("utf-8")
+    scripts = re.findall(r'<script type="module" src="([^"]+)"', html)
+    needed = modules_of(scripts)
     preloaded = re.findall(r'<link rel="modulepreload" href="([^"]+)"', html)
     assert {*scripts, *preloaded} == needed
 

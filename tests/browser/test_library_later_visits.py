@@ -2,10 +2,17 @@
 not that memory.
 """
 
+import _imp
+import json
+import struct
 from hashlib import sha256
+from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from bridge_rig import VOCABULARY
+
+RUNTIME = Path(__file__).resolve().parents[2] / ".build" / "runtime"
 
 pytestmark = pytest.mark.one_browser
 
@@ -15,6 +22,7 @@ KIT = """async () => {
   const { bootPython } = await import("/src/boot-pyodide.js");
   window.visit = async (cache = "detok", installer = undefined) => {
     const { interpreter, streams } = await bootPython(location.origin + "/runtime/", () => {}, { cache, installer });
+    window.interpreter = interpreter;
     const options = '{"stop": ["STOP"]}';
     const [state] = JSON.parse(streams.begin_steps(options));
     const steps = JSON.parse(streams.walk(options, state, '["€ S", "T", "!"]')).map(([deltas]) => deltas);
@@ -71,19 +79,46 @@ def test_a_later_visit_begins_with_the_memory_of_the_first_one(page):
 
 
 def test_a_detok_py_that_micropip_installed_is_kept_as_well(page):
-    first, found, later = page.evaluate(
-        """async () => {
-          const visits = () => visit("detok", location.origin + "/src/micropip.js");
-          return [await visits(), await keeping(), await visits()];
-        }"""
-    )
+    asked = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    visit = "() => visit('detok', location.origin + '/src/micropip.js')"
+    first = page.evaluate(visit)
+    ((url, size),) = page.evaluate("() => keeping()")
+    assert {"memory.bin", "detok_bytecode.bin", "python_stdlib.zip"} <= set(asked)
+    asked.clear()
+    later = page.evaluate(visit)
     assert first["steps"] == later["steps"] == STEPS
     assert first["seed"] == later["seed"]
     assert first["lazy"] and later["lazy"]
-    ((url, size),) = found
     assert url.endswith("/runtime/full/memory")
     assert 4 << 20 < size < 24 << 20
+    # What is in the memory is not read again; the standard library is, once a module is missing.
+    assert not {"memory.bin", "detok_bytecode.bin", "python_stdlib.zip"} & set(asked)
+    found = "() => interpreter.runPython('import colorsys; colorsys.rgb_to_hls(1, 1, 1)[1]')"
+    assert page.evaluate(found) == 1
+    assert asked.count("python_stdlib.zip") == 1
     assert page.complaints == []
+
+
+def test_micropip_is_in_the_memory_of_a_pyodide_that_has_started():
+    assert b"micropip.package_manager" in (RUNTIME / "memory.bin").read_bytes()
+
+
+def test_the_bytecode_beside_the_wheel_is_of_its_modules():
+    (wheel,) = RUNTIME.glob("detok_py-*.whl")
+    head, _, codes = (RUNTIME / "detok_bytecode.bin").read_bytes().partition(b"\n")
+    with ZipFile(wheel) as files:
+        sources = {name: files.read(name) for name in files.namelist() if name.endswith(".py")}
+    names = set()
+    for name, size in json.loads(head):
+        folder, _, file = name.partition("__pycache__/")
+        names.add(source := f"{folder}{file.split('.')[0]}.py")
+        # PEP 552: the magic number, flags (by hash, which is to be compared), the source's hash.
+        magic, flags, found = struct.unpack("<II8s", codes[:16])
+        assert flags == 0b11
+        assert found == _imp.source_hash(magic, sources[source])
+        codes = codes[size:]
+    assert names == set(sources)
 
 
 # Sent in place of the memory that a runtime may have of a Pyodide that has started: nothing, what is

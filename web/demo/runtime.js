@@ -45,7 +45,7 @@ export async function loadRuntime(onGone) {
   if (loads++) began = performance.now();
   step.textContent = "Starting…";
   amount.textContent = "";
-  bar.removeAttribute("value");
+  bar.value = 0; // a bar without a value would be drawn again and again while Python starts
   const info = await warmUp({
     ...runtimeOptions(),
     onGone,

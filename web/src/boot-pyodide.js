@@ -25,22 +25,25 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
   const load = (/** @type {string} */ address) =>
     import(/* webpackIgnore: true */ /* @vite-ignore */ address);
   const emscripten = load(url("pyodide.asm.mjs"));
-  emscripten.catch(() => {}); // awaited below
-  // Keeping memory is optional: Python also starts when it fails.
-  const place = MemorySnapshot.of(cache, url(installer ? "full/" : "")).catch(() => undefined);
-  const [{ loadPyodide }, core, other, snapshot, found] = await Promise.all([
-    load(url("pyodide.mjs")),
+  const pyodide = load(url("pyodide.mjs"));
+  const installed = installer
+    ? load(installer).then(({ prepare }) => prepare(runtimeUrl, onProgress))
+    : undefined;
+  /** @type {Promise<{core: any, other: any, library: string, bytes: number, version: string}>} */
+  const parts = Promise.all([
     read(url("python_core.json")).then((answer) => answer.json()),
-    installer && load(installer).then(({ prepare }) => prepare(runtimeUrl, onProgress)),
-    place,
-    place.then((snapshot) => snapshot?.recall()).catch(() => undefined),
-  ]);
-  /** @type {{library: string, bytes: number, version: string}} */
-  const { library, bytes, version } = other || {
-    library: "python_core.zip",
-    bytes: core.bytes,
-    version: core.sha256,
-  };
+    installed,
+  ]).then(([core, other]) => ({
+    core,
+    other,
+    ...(other ?? { library: "python_core.zip", bytes: core.bytes, version: core.sha256 }),
+  }));
+  // No package is loaded by its name.
+  const lock = parts.then(({ core: { info } }) => ({ info, packages: {} }));
+  for (const one of [emscripten, pyodide, parts, lock]) one.catch(() => {}); // awaited below
+  // Keeping memory is optional: Python also starts when it fails.
+  const snapshot = await MemorySnapshot.of(cache, url(installer ? "full/" : "")).catch(() => {});
+  const found = await snapshot?.recall().catch(() => {});
   /**
    * Start Python, from a memory if there is one: WebAssembly is compiled while that is being read.
    * @param {Promise<ArrayBuffer>} [memory]
@@ -48,15 +51,16 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
    *   read before Python asks for a module of it, and what comes of this Python is not kept again.
    * @returns {Promise<any>}
    */
-  const start = (memory, whole = false) => {
+  const start = async (memory, whole = false) => {
+    const { loadPyodide } = await pyodide;
     const head = memory && new Uint8Array(PAGE);
     /** @type {any} */
     let api;
     return loadPyodide({
       indexURL: runtimeUrl,
       // Pyodide wants a file here; this one has been read already.
-      stdLibURL: url(whole ? "python_core.json" : library),
-      lockFileContents: { info: core.info, packages: {} }, // no package is loaded by its name
+      stdLibURL: url(whole ? "python_core.json" : (await parts).library),
+      lockFileContents: lock,
       packageBaseUrl: runtimeUrl,
       stdout: () => {},
       stderr: () => {},
@@ -64,7 +68,11 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
         const module = await (await emscripten).default(settings);
         if (!head) return module;
         api = module.API;
-        if (whole) readWhenAsked(module.FS, url(library), bytes);
+        if (whole) {
+          const { library, bytes, version } = await parts;
+          if (found?.version !== version) throw new Error("The memory is of another version.");
+          readWhenAsked(module.FS, url(library), bytes);
+        }
         unpackMemory(await memory, head, module.HEAPU8);
         return module;
       },
@@ -77,19 +85,21 @@ export async function bootPython(runtimeUrl, onProgress, { cache = false, instal
   /** @type {any} */
   let python;
   let began = false;
-  if (found?.version === version) {
+  if (found) {
+    // WebAssembly is compiled while it is seen whether that memory is of this version.
     try {
-      const files = other?.files();
-      files?.catch(() => {}); // awaited below
+      const files = parts.then(({ other }) => other?.files());
+      files.catch(() => {}); // awaited below
       python = await start(found.memory, true);
-      other?.restore(python, await files);
+      (await parts).other?.restore(python, await files);
       began = true;
     } catch {
-      // The memory is damaged or of another Pyodide: start as on a first visit.
+      // The memory is damaged, or of another Pyodide or version: start as on a first visit.
     }
   }
   onProgress({ step: "starting Python", loaded: 0, total: 0 });
   if (!began) {
+    const { other, version } = await parts;
     const memory = other?.started();
     const tool = other?.tool();
     tool?.catch(() => {}); // awaited below
