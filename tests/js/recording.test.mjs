@@ -90,3 +90,58 @@ test("a place in the text belongs to the step that added it", () => {
     for (let at = 0; at < length; at++) assert.equal(track.stepAt(at), at);
   }
 });
+
+test("a U+FFFD is damage where bytes arrived that are no UTF-8, and where a decoder makes it, it is not", () => {
+  for (const chunks of streams()) {
+    const { tracks, length } = record(chunks);
+    const data = Uint8Array.from(chunks.flatMap((chunk) => [...chunk]));
+    const marked = (/** @type {"naive" | "stream"} */ name) => {
+      const text = tracks[name].text(0, length);
+      const damage = tracks[name].damageIn(0, text.length);
+      for (const { from, to } of damage)
+        assert.match(text.slice(from, to), /^\ufffd+$/, "only U+FFFD is marked");
+      return damage.reduce((sum, { from, to }) => sum + to - from, 0);
+    };
+    // In the whole text are also those whose own bytes came, and the one that the end cuts off.
+    const whole = new TextDecoder("utf-8", { ignoreBOM: true });
+    const text = whole.decode(data, { stream: true });
+    const genuine = Buffer.from(data).toString("latin1").split("\xef\xbf\xbd").length - 1;
+    assert.equal(marked("stream"), text.split("\ufffd").length - 1 - genuine);
+    assert.ok(marked("naive") <= tracks.naive.brokenAt(length));
+  }
+  const whole = record([Uint8Array.of(0xc3), Uint8Array.of(0xa9), Uint8Array.of(0x41, 0xff)]);
+  assert.deepEqual(whole.tracks.naive.damageIn(0, 9), [{ from: 3, to: 4, step: 2 }]);
+  assert.deepEqual(whole.tracks.stream.damageIn(0, 9), [{ from: 2, to: 3, step: 2 }]);
+  assert.deepEqual(whole.tracks.stream.damageIn(0, 2), []);
+});
+
+test("damage in the first pane is marked when its text comes, in the channel that has it", () => {
+  const recording = new Recording(0);
+  const bytes = Uint8Array.of(0x61, 0xff, 0x62);
+  const none = new Uint8Array(0);
+  const row = { id: null, heldBytes: none, heldText: "", special: null, channel: "reasoning" };
+  recording.add({ ...row, bytes, text: "", heldText: "a\ufffdb" }, 0);
+  recording.add({ ...row, bytes: none, text: "a\ufffdb" }, 1);
+  recording.add({ ...row, bytes: Uint8Array.of(0x63), text: "c" }, 2);
+  recording.end("", 3);
+  assert.deepEqual(recording.partsIn("held", 0, 4), [
+    { from: 0, to: 1, kind: "reasoning" },
+    { from: 1, to: 2, kind: "damage", step: 0 },
+    { from: 2, to: 4, kind: "reasoning" },
+  ]);
+  assert.deepEqual(recording.partsIn("naive", 0, 4), [{ from: 1, to: 2, kind: "damage", step: 0 }]);
+});
+
+test("the text of many steps is that of each", () => {
+  const chunks = Array.from({ length: 3000 }, (_, n) => new TextEncoder().encode(`${n} `));
+  const { tracks } = record(chunks);
+  const { pieces } = tracks.stream;
+  for (const [from, to] of /** @type {[number, number][]} */ ([
+    [0, 3000],
+    [511, 2600],
+    [512, 2560],
+    [700, 703],
+    [1, 1024],
+  ]))
+    assert.equal(tracks.stream.text(from, to), pieces.slice(from, to).join(""));
+});

@@ -33,6 +33,8 @@ import { Utf8Reader } from "./utf8.js";
  *   arrived. marked: the text that arrived has U+FFFD in it already. written: the bytes of U+FFFD arrived. cut: the stream
  *   ended inside a character.
  * @typedef {{step: number, kind: FaultKind}} Fault
+ *
+ * @typedef {{from: number, to: number, step: number}} Damage  Text that arrived broken: where it is, and with which step.
  */
 
 /** @type {Pane[]} */
@@ -40,25 +42,57 @@ export const PANES = ["held", "naive", "stream"];
 
 const NO_BYTES = new Uint8Array(0);
 
+/** So many steps of a track are joined once, so that a jump need not join them one by one. */
+const PAGE = 512;
+
 /** The text of one pane, step by step. */
 export class Track {
   /** @type {string[]} */
   pieces = [];
+  /** The text of each `PAGE` steps that somebody asked for. @type {string[]} */
+  #pages = [];
   /** The length of the text after each step, in UTF-16 units. @type {number[]} */
   ends = [];
   /** How many U+FFFD the text has after each step. @type {number[]} */
   broken = [];
 
-  /** @param {string} text */
-  add(text) {
+  /** In the order of the text. @type {Damage[]} */
+  damage = [];
+
+  /**
+   * @param {string} text
+   * @param {(number | undefined)[]} [arrived]  For each U+FFFD in it, the step with which it arrived, if it did.
+   */
+  add(text, arrived) {
+    const begin = this.ends.at(-1) ?? 0;
+    const broken = countBroken(text);
     this.pieces.push(text);
-    this.ends.push((this.ends.at(-1) ?? 0) + text.length);
-    this.broken.push((this.broken.at(-1) ?? 0) + countBroken(text));
+    this.ends.push(begin + text.length);
+    this.broken.push((this.broken.at(-1) ?? 0) + broken);
+    if (broken && arrived) this.#addDamage(text, begin, arrived);
   }
 
   /** The text that the steps `from` up to `to` added. @param {number} from @param {number} to */
   text(from, to) {
-    return to - from === 1 ? (this.pieces[from] ?? "") : this.pieces.slice(from, to).join("");
+    if (to - from === 1) return this.pieces[from] ?? "";
+    if (to - from < 2 * PAGE) return this.pieces.slice(from, to).join("");
+    const [first, last] = [Math.ceil(from / PAGE), Math.floor(to / PAGE)];
+    let text = this.pieces.slice(from, first * PAGE).join("");
+    for (let n = first; n < last; n++)
+      text += this.#pages[n] ??= this.pieces.slice(n * PAGE, (n + 1) * PAGE).join("");
+    return text + this.pieces.slice(last * PAGE, to).join("");
+  }
+
+  /** What arrived broken of the text between two places. @param {number} from @param {number} to */
+  damageIn(from, to) {
+    const found = [];
+    const first = firstIndex(this.damage.length, (n) => (this.damage[n]?.to ?? 0) > from);
+    for (let n = first; n < this.damage.length; n++) {
+      const one = /** @type {Damage} */ (this.damage[n]);
+      if (one.from >= to) break;
+      found.push(one);
+    }
+    return found;
   }
 
   /** The length of the text after `position` steps. @param {number} position */
@@ -73,15 +107,34 @@ export class Track {
 
   /** The step that added the UTF-16 unit at `offset`. @param {number} offset */
   stepAt(offset) {
-    let low = 0;
-    let high = this.ends.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.ends[middle] ?? 0) > offset) high = middle;
-      else low = middle + 1;
-    }
-    return low;
+    return firstIndex(this.ends.length, (n) => (this.ends[n] ?? 0) > offset);
   }
+
+  /** @param {string} text @param {number} begin @param {(number | undefined)[]} arrived */
+  #addDamage(text, begin, arrived) {
+    let at = -1;
+    for (const step of arrived) {
+      at = text.indexOf("\ufffd", at + 1);
+      if (at < 0) return;
+      if (step === undefined) continue;
+      const from = begin + at;
+      const last = this.damage.at(-1);
+      if (last && last.step === step && last.to === from && from > begin) last.to++;
+      else this.damage.push({ from, to: from + 1, step });
+    }
+  }
+}
+
+/** The first of `length` places at which `holds`, which then holds at all later ones; `length` if there is none. @param {number} length @param {(n: number) => boolean} holds */
+function firstIndex(length, holds) {
+  let low = 0;
+  let high = length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 /** How many U+FFFD are in `text`. @param {string} text */
@@ -145,6 +198,8 @@ export class Recording {
   channels = [];
   /** Steps that are in `faults`. */
   #faulty = new Set();
+  /** For each U+FFFD that the first pane's text does not have yet, the step with which it arrived. @type {(number | undefined)[]} */
+  #signs = [];
 
   get length() {
     return this.#ats.length;
@@ -241,16 +296,26 @@ export class Recording {
     if (broken) this.#broken.set(n, broken);
     if (decoding) this.#decoding[n] = decoding;
     this.#hold(n, heldBytes, heldText);
-    const { replaced, genuine } = this.#reader.feed(bytes);
+    const begin = this.#reader.length;
+    const { replaced, signs } = this.#reader.feed(bytes);
     const stream = this.#stream.decode(bytes, { stream: true });
     const naive = this.#fresh.decode(bytes);
-    this.tracks.held.add(text);
+    // The bytes of a U+FFFD can be a token that the model chose; in text they cannot.
+    const marked = Boolean(broken) || this.unit === "chunk";
+    const steps = signs.map(({ at, genuine }) =>
+      genuine && !marked ? undefined : this.#stepOfByte(at),
+    );
+    this.#signs.push(...steps);
+    this.tracks.held.add(text, this.#takeSigns(countBroken(text), row));
     if (channel && channel !== "content" && text) this.#addChannel(n, channel);
-    this.tracks.stream.add(stream);
-    this.tracks.naive.add(naive === stream ? stream : naive);
+    this.tracks.stream.add(stream, steps);
+    this.tracks.naive.add(
+      naive === stream ? stream : naive,
+      countBroken(naive) ? this.#naiveSigns(n, begin, marked) : undefined,
+    );
     for (const position of replaced) this.#addFault(this.#stepOfByte(position), "invalid");
-    if (genuine || broken)
-      this.#addFault(n, broken || this.unit === "chunk" ? "marked" : "written");
+    if (broken || signs.some(({ genuine }) => genuine))
+      this.#addFault(n, marked ? "marked" : "written");
     if (naive !== stream && countBroken(naive) > countBroken(stream)) this.#addFault(n, "split");
   }
 
@@ -262,10 +327,13 @@ export class Recording {
     this.#append(NO_BYTES, at);
     this.#hold(n, NO_BYTES, "");
     this.ended = true;
-    this.tracks.held.add(text);
+    // A character that the end cuts off is the stream's fault, not damage on the way.
+    this.#signs.push(undefined);
+    this.tracks.held.add(text, this.#signs);
     this.tracks.naive.add("");
     this.tracks.stream.add(this.#stream.decode());
-    for (const position of this.#reader.flush()) this.#addFault(this.#stepOfByte(position), "cut");
+    for (const position of this.#reader.flush().replaced)
+      this.#addFault(this.#stepOfByte(position), "cut");
   }
 
   /**
@@ -316,6 +384,34 @@ export class Recording {
     this.#peakText.push(Math.max(this.#peakText.at(-1) ?? 0, characters));
   }
 
+  /**
+   * The parts of a pane's text between two places that are not plain content, in their order: reasoning and tool calls in
+   * the first pane, and what arrived broken in all of them.
+   * @param {Pane} pane @param {number} from @param {number} to
+   * @returns {{from: number, to: number, kind: string, step?: number}[]}
+   */
+  partsIn(pane, from, to) {
+    /** @type {{from: number, to: number, kind: string, step?: number}[]} */
+    const damage = this.tracks[pane].damageIn(from, to).map((one) => ({ ...one, kind: "damage" }));
+    const { channels } = this;
+    const first = firstIndex(channels.length, (n) => (channels[n]?.to ?? 0) > from);
+    if (pane !== "held" || first === channels.length) return damage;
+    const parts = [];
+    let next = 0;
+    for (const channel of channels.slice(first)) {
+      if (channel.from >= to) break;
+      let at = channel.from;
+      for (; (damage[next]?.to ?? Infinity) <= channel.to; next++) {
+        const one = /** @type {{from: number, to: number, kind: string}} */ (damage[next]);
+        if (one.from > at) parts.push({ from: at, to: one.from, kind: channel.channel });
+        parts.push(one);
+        at = Math.max(at, one.to);
+      }
+      if (at < channel.to) parts.push({ from: at, to: channel.to, kind: channel.channel });
+    }
+    return [...parts, ...damage.slice(next)];
+  }
+
   /** @param {number} n @param {string} channel */
   #addChannel(n, channel) {
     const from = this.tracks.held.lengthAt(n);
@@ -323,6 +419,34 @@ export class Recording {
     const last = this.channels.at(-1);
     if (last?.to === from && last.channel === channel) last.to = to;
     else this.channels.push({ from, to, channel });
+  }
+
+  /**
+   * The steps with which the next `count` U+FFFD of the first pane arrived. Its decoder can make more of them than there
+   * are signs, one for each byte; the further ones arrived with the last.
+   * @param {number} count
+   * @param {{heldBytes: Uint8Array, heldText: string}} row
+   */
+  #takeSigns(count, { heldBytes, heldText }) {
+    const taken = this.#signs.splice(0, count);
+    if (taken.length) while (taken.length < count) taken.push(taken.at(-1));
+    if (!heldBytes.length && !heldText) this.#signs = [];
+    return taken;
+  }
+
+  /**
+   * The same for the text of step `n` by itself: what its decoder made itself is no damage.
+   * @param {number} n
+   * @param {number} begin  Where the step's bytes begin.
+   * @param {boolean} marked
+   */
+  #naiveSigns(n, begin, marked) {
+    const alone = new Utf8Reader();
+    const { signs } = alone.feed(this.bytesOf(n));
+    const steps = signs.map(({ at, genuine }) =>
+      (genuine ? marked : this.#reader.replaced.has(begin + at)) ? n : undefined,
+    );
+    return [...steps, ...alone.flush().signs.map(() => undefined)];
   }
 
   /** @param {number} position */
@@ -334,14 +458,7 @@ export class Recording {
 
   /** @param {number} step */
   #faultIndex(step) {
-    let low = 0;
-    let high = this.faults.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.faults[middle]?.step ?? 0) >= step) high = middle;
-      else low = middle + 1;
-    }
-    return low;
+    return firstIndex(this.faults.length, (n) => (this.faults[n]?.step ?? 0) >= step);
   }
 
   /** @param {number} step @param {FaultKind} kind */
