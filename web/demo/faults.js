@@ -34,6 +34,13 @@ export function describeFault(recording, { step, kind }) {
   }[kind];
 }
 
+/** What a mark in the text says. @param {Recording} recording @param {number} step  With which the damage arrived. */
+export function nameDamage(recording, step) {
+  const kind =
+    recording.faults[recording.nextFault(step)]?.kind === "marked" ? "marked" : "invalid";
+  return describeFault(recording, { step, kind });
+}
+
 let listed = 0;
 let drawn = "";
 /** @type {Recording | undefined} */
@@ -95,6 +102,9 @@ let width = 0;
 let height = 0;
 /** @type {Recording | undefined} */
 let marked;
+/** While a stream grows all marks move a little; they are drawn again after so many milliseconds. */
+const MARKS_MS = 1000;
+let drawnAt = 0;
 new ResizeObserver(() => {
   width = canvas.clientWidth;
   height = canvas.clientHeight;
@@ -107,6 +117,9 @@ function drawMarks(recording) {
   const length = recording?.length ?? 0;
   const key = `${faults.length} ${length} ${width}`;
   if ((key === drawn && marked === recording) || !width) return;
+  const growing = marked === recording && recording && !recording.ended;
+  if (growing && performance.now() < drawnAt + MARKS_MS) return;
+  drawnAt = performance.now();
   marked = recording;
   drawn = key;
   const scale = devicePixelRatio;

@@ -1,29 +1,56 @@
 /**
  * One pane of text. Text goes in as text nodes only; the shown text is the element's `textContent`.
  *
- * Long text is split into blocks, at line ends where there are any, so that the browser lays out only the last block when
- * text is appended, and only the blocks in view when the reader jumps. If the browser has the CSS Custom Highlight API,
- * broken characters and the characters of a chosen token are marked without a change of the text, in the blocks in view.
+ * A browser lays out again what it cannot tell apart from a change, so a long text is split twice. Blocks, at line ends
+ * where there are any: only the last one changes when text is appended, and only those in view are laid out. Runs within a
+ * block, with a `<wbr>` between two of them: only the last one is shaped when text is appended.
+ *
+ * Broken characters, damage that arrived, reasoning and tool calls are elements, in the blocks in view; another block is
+ * one text node. The CSS Custom Highlight API would need no elements, but browsers go through all highlighted ranges in
+ * each frame, and not all of them paint all styles. It marks the characters of a chosen token, where a browser has it.
  */
 
 /** A block of so many UTF-16 units ends at the next line end, of so many at the next space, or at the next character. */
-const LINES = 800;
+const LINES = 1000;
 const WORDS = 3000;
 const MOST = 6000;
+/** A run of so many UTF-16 units ends at the next place of `APART`. */
+const RUN = 160;
+/**
+ * Where a line can break (Unicode Standard Annex 14) and two characters do not join: after a space between words, and
+ * between two ideographs or Korean syllables.
+ */
+const APART =
+  /[\p{L}\p{N},.;:!?]\x20(?=[\p{L}\p{N}])|[\p{Script=Han}\uac00-\ud7a3](?=[\p{Script=Han}\uac00-\ud7a3])/gu;
+/** Broken characters, or none. */
+const SAME = /\ufffd+|[^\ufffd]+/g;
 /** A character that can stand beside another block: it joins no neighbour. */
 const PLAIN =
   "[\\x20-\\x7e\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Hangul}]";
 const PLAIN_END = new RegExp(`${PLAIN}$`, "u");
 const PLAIN_START = new RegExp(`^${PLAIN}`, "u");
 
-const canMark = "highlights" in CSS;
+const canLink = "highlights" in CSS;
 
 /**
- * @typedef {object} Block
- * @property {HTMLElement} element
+ * @typedef {object} Part  Text that is not plain content. Parts do not overlap, and come in order.
+ * @property {number} from  Where it begins in the pane's text.
+ * @property {number} to
+ * @property {string} kind  "reasoning", "tool_call" or "damage".
+ * @property {string} [name]  What assistive technology says instead of the text, and what the pointer shows.
+ *
+ * @typedef {object} Run
  * @property {Text} node
  * @property {number} start  Where it begins in the pane's text.
- * @property {StaticRange[]} marks  Of its broken characters, if it is in view.
+ * @property {string} kind  That of the part, "broken", or "" for plain content.
+ *
+ * @typedef {object} Block
+ * @property {HTMLElement} element
+ * @property {number} start  Where it begins in the pane's text.
+ * @property {number} length
+ * @property {Part[]} parts
+ * @property {Run[]} runs
+ * @property {number} since  How much text has come since the last `<wbr>`.
  * @property {boolean} near  Whether it is in view, or the last one.
  */
 
@@ -31,7 +58,7 @@ const canMark = "highlights" in CSS;
 export class TextPane {
   /**
    * @param {HTMLElement} element
-   * @param {string} name  Of the pane: `broken-NAME` and `linked-NAME` are its CSS highlights.
+   * @param {string} name  Of the pane: `linked-NAME` is its CSS highlight.
    */
   constructor(element, name) {
     this.element = element;
@@ -46,10 +73,8 @@ export class TextPane {
       },
       { passive: true },
     );
-    if (canMark) {
-      this.#marks = new Highlight();
+    if (canLink) {
       this.#links = new Highlight();
-      CSS.highlights.set(`broken-${name}`, this.#marks);
       CSS.highlights.set(`linked-${name}`, this.#links);
     }
     this.#watch = new IntersectionObserver(
@@ -66,23 +91,21 @@ export class TextPane {
 
   /** @type {Block[]} */
   #blocks = [];
-  /** @type {Highlight | undefined} */
-  #marks;
+  /** @type {WeakMap<Node, Run>} */
+  #runs = new WeakMap();
   /** @type {Highlight | undefined} */
   #links;
   #watch;
+  /** Whether the text has changed since the last `keepEnd()`, and whether by more than a block. */
+  #changed = false;
   #jumped = false;
-  /** By channel: reasoning and tool calls have another colour than content. @type {Map<string, Highlight>} */
-  #channels = new Map();
 
   /** Remove all text. */
   clear() {
     this.#watch.disconnect();
     this.element.replaceChildren();
     this.#blocks = [];
-    this.#marks?.clear();
     this.#links?.clear();
-    for (const channel of this.#channels.values()) channel.clear();
     this.length = 0;
     this.atEnd = true;
   }
@@ -90,25 +113,33 @@ export class TextPane {
   /**
    * Add text at the end.
    * @param {string} text
+   * @param {Part[]} [parts]  Which of it is not plain content.
    */
-  append(text) {
-    let rest = text;
-    let added = 0;
-    while (rest) {
-      const block = this.#openBlock(rest);
-      const size = sizeFor(block.node.length, rest);
-      const from = block.node.length;
-      block.node.appendData(rest.slice(0, size));
-      this.length += size;
-      this.#mark(block, from);
+  append(text, parts = []) {
+    const fresh = document.createDocumentFragment();
+    let opened = 0;
+    for (let rest = text; rest;) {
+      let block = this.#blocks.at(-1);
+      if (!block || isFull(block, rest)) {
+        block = this.#openBlock();
+        fresh.append(block.element);
+        opened++;
+      }
+      const size = sizeFor(block.length, rest);
+      this.#extend(block, rest.slice(0, size), parts);
       rest = rest.slice(size);
-      added++;
     }
-    this.#jumped ||= added > 1;
+    this.element.append(fresh);
+    const last = this.#blocks.at(-1);
+    if (last) this.#setNear(last, true);
+    this.#changed = true;
+    this.#jumped ||= opened > 1;
   }
 
-  /** Scroll to the end if the reader was there. This forces a layout, so it comes last in a frame. */
+  /** Scroll to the end if the text has changed and the reader was there. This forces a layout, so it comes last in a frame. */
   keepEnd() {
+    if (!this.#changed) return;
+    this.#changed = false;
     if (!this.atEnd) return;
     this.element.scrollTop = this.element.scrollHeight;
     if (!this.#jumped) return;
@@ -125,6 +156,7 @@ export class TextPane {
    * @param {number} length  How many UTF-16 units stay.
    */
   truncate(length) {
+    this.#changed = true;
     if (length === 0) return this.clear();
     const kept = this.#blocks.findLastIndex(({ start }) => start < length) + 1;
     if (this.#blocks.length - kept > 1) {
@@ -134,17 +166,12 @@ export class TextPane {
       range.setEndAfter(/** @type {Block} */ (this.#blocks.at(-1)).element);
       range.deleteContents();
     } else this.#blocks[kept]?.element.remove();
-    for (const block of this.#blocks.splice(kept)) {
-      this.#watch.unobserve(block.element);
-      this.#unmark(block, 0);
-    }
+    for (const { element } of this.#blocks.splice(kept)) this.#watch.unobserve(element);
     const last = this.#blocks.at(-1);
     if (last) {
-      const stay = length - last.start;
-      if (last.node.length > stay) {
-        this.#unmark(last, stay);
-        last.node.deleteData(stay, last.node.length - stay);
-      }
+      shorten(last, length);
+      last.element.className = "";
+      this.#watch.unobserve(last.element);
       this.#setNear(last, true);
     }
     this.#jumped = true;
@@ -155,32 +182,17 @@ export class TextPane {
   link(from, to) {
     const links = this.#links;
     if (!links) return;
-    links.clear();
+    if (links.size) links.clear();
     for (const range of this.#ranges(from, to)) links.add(range);
-  }
-
-  /**
-   * Give the text between two places the colour of a channel.
-   * @param {string} channel  "reasoning" or "tool_call".
-   * @param {number} from
-   * @param {number} to
-   */
-  tint(channel, from, to) {
-    if (!canMark) return;
-    let highlight = this.#channels.get(channel);
-    if (!highlight) {
-      this.#channels.set(channel, (highlight = new Highlight()));
-      CSS.highlights.set(`channel-${channel}`, highlight);
-    }
-    for (const range of this.#ranges(from, to)) highlight.add(range);
   }
 
   /** Scroll a place of the text into view, if it is not. @param {number} offset */
   reveal(offset) {
-    const block = this.#blocks[this.#blockAt(offset)];
-    if (!block) return;
+    const block = this.#blocks[indexAt(this.#blocks, offset)];
+    const run = block?.runs[indexAt(block.runs, offset)];
+    if (!run) return;
     const range = document.createRange();
-    range.setStart(block.node, Math.min(block.node.length, Math.max(0, offset - block.start)));
+    range.setStart(run.node, Math.min(run.node.length, Math.max(0, offset - run.start)));
     const place = range.getBoundingClientRect();
     const pane = this.element.getBoundingClientRect();
     if (place.height && (place.top < pane.top || place.bottom > pane.bottom))
@@ -190,32 +202,38 @@ export class TextPane {
   /** Where in the text a point of the window is, or -1. @param {number} x @param {number} y */
   offsetAt(x, y) {
     const found = caretAt(x, y);
-    const block = found && this.#blocks.find(({ node }) => node === found.node);
-    return block ? block.start + found.offset : -1;
+    const run = found && this.#runs.get(found.node);
+    return run ? run.start + found.offset : -1;
   }
 
   /** The text between two places, as ranges in its nodes. @param {number} from @param {number} to */
   #ranges(from, to) {
     const ranges = [];
-    for (let n = this.#blockAt(from); n < this.#blocks.length; n++) {
-      const { node, start } = /** @type {Block} */ (this.#blocks[n]);
-      if (start >= to) break;
-      const [first, last] = [Math.max(0, from - start), Math.min(node.length, to - start)];
-      if (first < last) ranges.push(rangeIn(node, first, last));
-    }
+    if (from < to)
+      for (const { runs } of this.#blocks.slice(indexAt(this.#blocks, from))) {
+        for (const { node, start } of runs.slice(indexAt(runs, from))) {
+          if (start >= to) return ranges;
+          const [first, last] = [Math.max(0, from - start), Math.min(node.length, to - start)];
+          if (first < last) ranges.push(rangeIn(node, first, last));
+        }
+      }
     return ranges;
   }
 
-  /** @param {string} next  The text that comes. @returns {Block} */
-  #openBlock(next) {
+  #openBlock() {
     const last = this.#blocks.at(-1);
-    if (last && !isFull(last.node, next)) return last;
     const element = document.createElement("div");
     element.dataset.block = String(this.#blocks.length);
-    const node = document.createTextNode("");
-    element.append(node);
-    this.element.append(element);
-    const block = { element, node, start: this.length, marks: [], near: true };
+    /** @type {Block} */
+    const block = {
+      element,
+      start: this.length,
+      length: 0,
+      parts: [],
+      runs: [],
+      since: 0,
+      near: false,
+    };
     this.#blocks.push(block);
     if (last) {
       last.element.className = "whole";
@@ -224,76 +242,140 @@ export class TextPane {
     return block;
   }
 
-  /** The block that has the text at `offset`. @param {number} offset */
-  #blockAt(offset) {
-    let low = 0;
-    let high = this.#blocks.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (/** @type {Block} */ (this.#blocks[middle]).start <= offset) low = middle;
-      else high = middle - 1;
+  /** Add text at the end of a block. @param {Block} block @param {string} text @param {Part[]} parts */
+  #extend(block, text, parts) {
+    const from = this.length;
+    const here = parts.filter((part) => part.to > from && part.from < from + text.length);
+    // A part that grows comes again.
+    for (const part of here) {
+      if (block.parts.at(-1)?.from === part.from) block.parts.pop();
+      block.parts.push(part);
     }
-    return low;
+    if (block.near) this.#write(block, from, text, here);
+    else this.#writeRun(block, from, text, "");
+    block.length += text.length;
+    this.length += text.length;
   }
 
   /** @param {Block} block @param {boolean} near */
   #setNear(block, near) {
     if (block.near === near) return;
+    const { element, start, parts } = block;
+    const text = element.textContent ?? "";
+    const last = block === this.#blocks.at(-1);
+    if (near ? !last && !parts.length && !text.includes("\ufffd") : isSelected(element)) return;
     block.near = near;
-    if (near) this.#mark(block, 0);
-    else this.#unmark(block, 0);
+    if (!near && block.runs.length === 1 && !block.runs[0]?.kind) return;
+    element.replaceChildren();
+    block.runs = [];
+    block.since = 0;
+    if (near) this.#write(block, start, text, parts);
+    else this.#writeRun(block, start, text, "");
   }
 
-  /** @param {Block} block @param {number} from */
-  #mark(block, from) {
-    if (!this.#marks || !block.near) return;
-    const { node } = block;
-    const { data } = node;
-    for (let at = data.indexOf("\ufffd", from); at >= 0;) {
-      let end = at + 1;
-      while (data[end] === "\ufffd") end++;
-      const range = rangeIn(node, at, end);
-      block.marks.push(range);
-      this.#marks.add(range);
-      at = data.indexOf("\ufffd", end);
+  /** Add text with its parts and broken characters. @param {Block} block @param {number} start @param {string} text @param {Part[]} parts */
+  #write(block, start, text, parts) {
+    let next = 0;
+    for (let at = 0; at < text.length;) {
+      const offset = start + at;
+      while (/** @type {Part} */ (parts[next])?.to <= offset) next++;
+      const part = parts[next];
+      const inside = part && part.from <= offset ? part : undefined;
+      const to = Math.min(text.length, (inside?.to ?? part?.from ?? Infinity) - start);
+      const piece = text.slice(at, to);
+      if (inside?.name) this.#writeRun(block, offset, piece, inside.kind, inside.name);
+      else
+        for (const { 0: same, index } of piece.matchAll(SAME))
+          if (same[0] === "\ufffd") this.#writeRun(block, offset + index, same, "broken");
+          else this.#writeApart(block, offset + index, same, inside?.kind ?? "");
+      at = to;
     }
   }
 
-  /** @param {Block} block @param {number} from */
-  #unmark(block, from) {
-    for (let mark = block.marks.at(-1); mark && mark.endOffset > from; mark = block.marks.at(-1)) {
-      block.marks.pop();
-      this.#marks?.delete(mark);
-      if (mark.startOffset < from) {
-        const kept = rangeIn(block.node, mark.startOffset, from);
-        block.marks.push(kept);
-        this.#marks?.add(kept);
-        break;
+  /** Add text of one kind, with a `<wbr>` where a run is long enough. @param {Block} block @param {number} start @param {string} text @param {string} kind */
+  #writeApart(block, start, text, kind) {
+    for (let at = 0; at < text.length;) {
+      const rest = text.slice(at);
+      const last = block.runs.at(-1);
+      const size = roomIn(block.since, last?.kind === kind ? last.node.data.slice(-3) : "", rest);
+      if (size) this.#writeRun(block, start + at, rest.slice(0, size), kind);
+      if (size < rest.length) {
+        block.element.append(document.createElement("wbr"));
+        block.since = 0;
       }
+      at += size;
     }
+  }
+
+  /** @param {Block} block @param {number} start @param {string} text @param {string} kind @param {string} [name] */
+  #writeRun(block, start, text, kind, name) {
+    const { element, runs } = block;
+    const last = runs.at(-1);
+    block.since += text.length;
+    if (last?.kind === kind && !name && block.since > text.length) {
+      last.node.appendData(text);
+      return;
+    }
+    const node = document.createTextNode(text);
+    const run = { node, start, kind };
+    element.append(kind ? makePart(node, kind, name) : node);
+    runs.push(run);
+    this.#runs.set(node, run);
   }
 }
 
-/** @param {Text} node @param {string} next */
-function isFull(node, next) {
-  const { length } = node;
+/** Remove the end of a block. @param {Block} block @param {number} length  How long the pane's text is then. */
+function shorten(block, length) {
+  if (block.start + block.length <= length) return;
+  const { element, runs } = block;
+  block.parts = block.parts.filter(({ from }) => from < length);
+  block.length = length - block.start;
+  runs.splice(runs.findLastIndex(({ start }) => start < length) + 1);
+  const { node, start } = /** @type {Run} */ (runs.at(-1));
+  const stay = node.parentNode === element ? node : node.parentNode;
+  while (element.lastChild !== stay) element.lastChild?.remove();
+  if (length - start < node.length) node.deleteData(length - start, node.length);
+  block.since = node.length;
+}
+
+/** Whether the reader has chosen text in an element, which would be lost with its nodes. @param {Element} element */
+function isSelected(element) {
+  const selection = getSelection();
+  return selection !== null && !selection.isCollapsed && selection.containsNode(element, true);
+}
+
+/** The last of some places that begins at or before `offset`, or 0. @param {{start: number}[]} places @param {number} offset */
+function indexAt(places, offset) {
+  let low = 0;
+  let high = places.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (/** @type {{start: number}} */ (places[middle]).start <= offset) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** @param {Block} block @param {string} next */
+function isFull({ length, runs }, next) {
   if (length < LINES) return false;
-  const last = node.data[length - 1] ?? "";
-  if (last === "\n") return true;
+  const end = runs.at(-1)?.node.data.slice(-2) ?? "";
+  if (end.endsWith("\n")) return true;
   if (length < WORDS) return false;
-  if (last === " ") return true;
-  return length >= MOST && PLAIN_END.test(node.data.slice(-2)) && PLAIN_START.test(next);
+  if (end.endsWith(" ")) return true;
+  return length >= MOST && PLAIN_END.test(end) && PLAIN_START.test(next);
 }
 
 /** How many UTF-16 units of `text` belong to a block that has `length` already. @param {number} length @param {string} text */
 function sizeFor(length, text) {
   if (length + text.length <= LINES) return text.length;
-  const line = text.indexOf("\n", Math.max(0, LINES - length - 1)) + 1;
+  const first = text.slice(0, Math.max(0, MOST - length));
+  const line = first.indexOf("\n", Math.max(0, LINES - length - 1)) + 1;
   if (line > 0 && length + line <= WORDS) return line;
-  const space = text.indexOf(" ", Math.max(0, WORDS - length - 1)) + 1;
-  if (space > 0 && length + space <= MOST) return space;
+  const space = first.indexOf(" ", Math.max(0, WORDS - length - 1)) + 1;
+  if (space > 0) return space;
   for (let at = Math.max(1, MOST - length); at < text.length; at++) {
-    if (text[at - 1] === "\n") return at;
+    if (text[at - 1] === "\n" || text[at - 1] === " ") return at;
     if (
       PLAIN_END.test(text.slice(Math.max(0, at - 2), at)) &&
       PLAIN_START.test(text.slice(at, at + 2))
@@ -301,6 +383,35 @@ function sizeFor(length, text) {
       return at;
   }
   return text.length;
+}
+
+/**
+ * How many UTF-16 units of `text` come before the next `<wbr>`.
+ * @param {number} since  How many have come since the last one.
+ * @param {string} tail  The last of them: its end can be the first half of a place of `APART`.
+ * @param {string} text
+ */
+function roomIn(since, tail, text) {
+  if (since + text.length < RUN) return text.length;
+  APART.lastIndex = tail.length + Math.max(-3, RUN - since - 3);
+  for (let found = APART.exec(tail + text); found; found = APART.exec(tail + text)) {
+    const size = APART.lastIndex - tail.length;
+    if (size >= 0 && since + size >= RUN) return size;
+  }
+  return text.length;
+}
+
+/** @param {Text} node @param {string} kind @param {string} [name] */
+function makePart(node, kind, name) {
+  const element = document.createElement("span");
+  element.className = kind;
+  if (name) {
+    element.setAttribute("role", "img");
+    element.setAttribute("aria-label", name);
+    element.title = name;
+  }
+  element.append(node);
+  return element;
 }
 
 /** @param {Text} node @param {number} from @param {number} to */

@@ -7,7 +7,7 @@
 
 import { namesOf } from "./characters.js";
 import { button, element } from "./dom.js";
-import { describeFault, onFaultChosen, sayFault, showFaults } from "./faults.js";
+import { describeFault, nameDamage, onFaultChosen, sayFault, showFaults } from "./faults.js";
 import { Gauges } from "./gauges.js";
 import { showHold } from "./hold.js";
 import { sayStatus } from "./notices.js";
@@ -17,15 +17,14 @@ import { PANES } from "./recording.js";
 import { onTab } from "./tabs.js";
 import { describeStep, Timeline } from "./timeline.js";
 import { drawTimes } from "./times.js";
-import { paintWild } from "./wild-pane.js";
+import { keepWildEnd, paintWild } from "./wild-pane.js";
 
 /** @typedef {import("./recording.js").Pane} Pane */
 /** @typedef {import("./recording.js").Recording} Recording */
 
-/** While text moves, the counters change at most this often. */
+/** While text moves, the counters change at most this often, the transport so often. */
 const GAUGES_MS = 200;
-/** And the pane of another program's rule, which replaces its text, so often. */
-const WILD_MS = 60;
+const TRANSPORT_MS = 100;
 
 const transport = element("transport", HTMLElement);
 const pauseButton = button("pause");
@@ -38,9 +37,9 @@ const details = element("token-details", HTMLElement);
 const panes = { held: makePane("held"), naive: makePane("naive"), stream: makePane("stream") };
 const gauges = new Gauges();
 const timeline = new Timeline(element("timeline", HTMLElement), { seek, point });
-const player = new Player(panes, timeline, onPaint);
+const player = new Player(panes, timeline, { nameDamage, onPaint, onWritten: keepWildEnd });
 let gaugesDue = 0;
-let wildDue = 0;
+let transportDue = 0;
 /** @type {(() => void) | undefined} */
 let onEnd;
 /** When each step was painted, for the lanes of time. @type {Float64Array} */
@@ -106,20 +105,19 @@ function onPaint({ from, to }) {
   if (!recording) return;
   const live = player.mode === "live";
   if (live && to > from) measurePaint(recording, from, to);
-  if (to > from) tint(recording, from, to);
   showHold(recording.heldBytes(to), recording.heldText(to), recording.stop);
   const over = recording.ended && (player.atEnd || !live);
   const settled = to === from || over || player.mode === "paused";
-  if (settled || performance.now() >= wildDue) {
-    wildDue = performance.now() + WILD_MS;
-    paintWild(recording, to);
-  }
+  paintWild(recording, to);
   if (settled || performance.now() >= gaugesDue) {
     gaugesDue = performance.now() + GAUGES_MS;
     gauges.show(recording, player.position);
     showFaults(recording);
   }
-  showTransport();
+  if (settled || to - from <= 1 || performance.now() >= transportDue) {
+    transportDue = performance.now() + TRANSPORT_MS;
+    showTransport();
+  }
   if (player.mode === "paused" || over) showDetails(player.position - 1);
   else showDetails(-1);
   if (!over) return;
@@ -129,35 +127,29 @@ function onPaint({ from, to }) {
   ended?.();
 }
 
-/** Give reasoning and tool calls their colour in the first pane. @param {Recording} recording @param {number} from @param {number} to */
-function tint({ channels, tracks: { held } }, from, to) {
-  const [begin, end] = [held.lengthAt(from), held.lengthAt(to)];
-  for (let n = channels.length - 1; n >= 0; n--) {
-    const part = channels[n];
-    if (!part || part.to <= begin) break;
-    if (part.from < end)
-      panes.held.tint(part.channel, Math.max(begin, part.from), Math.min(end, part.to));
+/** What frames have painted, and a message whose task comes after the frame's rendering. @type {{recording: Recording, from: number, to: number}[]} */
+const frames = [];
+const afterFrame = new MessageChannel();
+afterFrame.port1.onmessage = () => {
+  const frame = frames.shift();
+  if (!frame || frame.recording !== player.recording) return;
+  const { recording, from, to } = frame;
+  const now = performance.timeOrigin + performance.now() - (recording.begun ?? 0);
+  if (to > painted.length) {
+    const larger = new Float64Array(Math.max(1024, 2 * to));
+    larger.set(painted);
+    painted = larger;
   }
-}
+  painted.fill(now, from, to);
+  for (let n = from; n < to; n++)
+    if (recording.tracks.held.pieces[n] && !recording.isEnd(n))
+      gauges.addPaint(now - recording.timeOf(n));
+};
 
 /** Note when the steps of this frame were painted. @param {Recording} recording @param {number} from @param {number} to */
 function measurePaint(recording, from, to) {
-  const { port1, port2 } = new MessageChannel();
-  port1.onmessage = () => {
-    // This task comes after the frame's rendering.
-    const now = performance.timeOrigin + performance.now() - (recording.begun ?? 0);
-    if (to > painted.length) {
-      const larger = new Float64Array(Math.max(1024, 2 * to));
-      larger.set(painted);
-      painted = larger;
-    }
-    painted.fill(now, from, to);
-    for (let n = from; n < to; n++)
-      if (recording.tracks.held.pieces[n] && !recording.isEnd(n))
-        gauges.addPaint(now - recording.timeOf(n));
-    port1.close();
-  };
-  port2.postMessage(null);
+  frames.push({ recording, from, to });
+  afterFrame.port2.postMessage(null);
 }
 
 /** Whether text comes by itself: live, or played. */
@@ -171,8 +163,8 @@ function isGrowing() {
 
 function showTransport() {
   const { length, recording, behind } = player;
-  scrub.max = String(length);
-  scrub.value = String(player.position);
+  if (scrub.max !== String(length)) scrub.max = String(length);
+  if (scrub.value !== String(player.position)) scrub.value = String(player.position);
   const late = isGrowing() && player.mode !== "live" && behind > 0;
   write(position, `${player.position} / ${length}${late ? `, ${behind} behind` : ""}`);
   write(pauseButton, isMoving() ? "Pause" : "Play");

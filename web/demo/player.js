@@ -10,6 +10,7 @@ import { PANES } from "./recording.js";
 /** @typedef {import("./recording.js").Recording} Recording */
 /** @typedef {import("./recording.js").Pane} Pane */
 /** @typedef {import("./panes.js").TextPane} TextPane */
+/** @typedef {import("./panes.js").Part} Part */
 /** @typedef {"live" | "playing" | "paused"} Mode */
 
 /** Faster than this many tokens a second, the list of tokens is drawn only every `TIMELINE_MS`. */
@@ -17,10 +18,10 @@ const READABLE = 30;
 const TIMELINE_MS = 160;
 /**
  * Nobody reads 60 states a second. After a live frame with more steps than these, the next one comes at the earliest so
- * many milliseconds later, which halves the work of a stream of 100 tokens a second.
+ * many milliseconds later: what a stream of 100 tokens a second costs is its frames.
  */
 const SOME = 1;
-const SOME_MS = 30;
+const SOME_MS = 64;
 const MANY = 100;
 const MANY_MS = 80;
 
@@ -29,12 +30,15 @@ export class Player {
   /**
    * @param {Record<Pane, TextPane>} panes
    * @param {import("./timeline.js").Timeline} timeline
-   * @param {(painted: {from: number, to: number}) => void} onPaint  Called in the frame that painted steps `from` up to `to`.
+   * @param {object} tell
+   * @param {(recording: Recording, step: number) => string} tell.nameDamage
+   * @param {(painted: {from: number, to: number}) => void} tell.onPaint  Called in the frame that painted steps `from` up to `to`.
+   * @param {() => void} tell.onWritten  Called when all is written: only then may a layout be forced.
    */
-  constructor(panes, timeline, onPaint) {
+  constructor(panes, timeline, tell) {
     this.panes = panes;
     this.timeline = timeline;
-    this.onPaint = onPaint;
+    this.tell = tell;
     /** @type {Recording | undefined} */
     this.recording = undefined;
     this.position = 0;
@@ -151,18 +155,29 @@ export class Player {
     else if (this.mode === "playing") to = this.#played(recording, now);
     for (const name of PANES) {
       const [pane, track] = [this.panes[name], recording.tracks[name]];
-      if (to > from) pane.append(track.text(from, to));
+      if (to > from) pane.append(track.text(from, to), this.#parts(recording, name, from, to));
       else if (to < from) pane.truncate(track.lengthAt(to));
     }
     this.painted = Math.abs(to - from);
     this.framed = now;
     this.position = to;
     this.#showTimeline(recording, now, sought);
-    this.onPaint({ from, to });
+    this.tell.onPaint({ from, to });
     // Last, because it forces a layout of all that was written above.
-    for (const name of PANES) if (to !== from) this.panes[name].keepEnd();
+    for (const name of PANES) this.panes[name].keepEnd();
     this.timeline.keepInView();
+    this.tell.onWritten();
     if (this.mode === "playing") this.wake();
+  }
+
+  /** @param {Recording} recording @param {Pane} name @param {number} from @param {number} to @returns {Part[]} */
+  #parts(recording, name, from, to) {
+    const track = recording.tracks[name];
+    return recording
+      .partsIn(name, track.lengthAt(from), track.lengthAt(to))
+      .map(({ step, ...part }) =>
+        step === undefined ? part : { ...part, name: this.tell.nameDamage(recording, step) },
+      );
   }
 
   /** How far playing has come. @param {Recording} recording @param {number} now */

@@ -17,6 +17,8 @@ const AFTER = 64;
 const MARGIN = 24;
 const MOST = 256;
 const MOST_BYTES = 16;
+/** A longer label is cut by us: to let CSS cut it would make a layer of each chip. */
+const MOST_LABEL = 14;
 
 /** A byte's state, three times: by colour, by shape, by letter. @type {Record<ByteState, string>} */
 const SIGNS = { complete: "■c", held: "◧h", replaced: "✕r" };
@@ -170,11 +172,12 @@ export class Timeline {
     if (this.current === current) return;
     this.current?.classList.remove("current");
     this.current?.removeAttribute("aria-selected");
+    this.current?.removeAttribute("aria-description");
     this.current = current;
     if (!current) return this.chips.removeAttribute("aria-activedescendant");
     current.classList.add("current");
     current.setAttribute("aria-selected", "true");
-    current.setAttribute("aria-label", describeStep(recording, position - 1));
+    current.setAttribute("aria-description", describeStep(recording, position - 1));
     this.chips.setAttribute("aria-activedescendant", current.id);
   }
 
@@ -239,9 +242,17 @@ function makeChip(recording, n) {
   const label = document.createElement("span");
   label.className = "released";
   label.dir = "auto";
-  label.textContent = text ? visible(text) : "·";
-  chip.append(cells, label);
+  label.textContent = text ? shortened(visible(text)) : "·";
+  // One formatting context for each chip.
+  chip.append(cells, document.createElement("br"), label);
   return chip;
+}
+
+/** @param {string} text */
+function shortened(text) {
+  const characters = [...text.slice(0, 4 * MOST_LABEL)];
+  if (characters.length <= MOST_LABEL) return text;
+  return `${characters.slice(0, MOST_LABEL - 1).join("")}…`;
 }
 
 /** @param {string} where @param {() => void} act */

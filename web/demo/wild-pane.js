@@ -2,8 +2,8 @@
  * The fourth pane: the same stream by a rule that was found in a program, which the reader chooses, and what that rule
  * lost, doubled, broke or showed late.
  *
- * In: the recording on the page, and how many of its steps are shown. A long recording is worked through in parts, so that
- * the page stays responsive.
+ * In: the recording on the page, and how many of its steps are shown. A long recording is worked through in parts of a few
+ * milliseconds, so that the page stays responsive, and shown when a part of a second has passed or all is done.
  */
 
 import { address, element } from "./dom.js";
@@ -13,8 +13,11 @@ import { WILD_RULES, WildStream } from "./wild-rules.js";
 /** @typedef {import("./recording.js").Recording} Recording */
 /** @typedef {import("./wild-rules.js").Counts} Counts */
 
-/** So many steps are worked through in one task. */
-const MOST_STEPS = 2000;
+/** So many milliseconds are spent in one task, and so many between two paints of a long recording. */
+const TASK_MS = 8;
+const PAINT_MS = 250;
+/** How many steps pass between two looks at the clock. */
+const STEPS = 64;
 const COUNTED = /** @type {const} */ (["lost", "doubled", "broken", "late"]);
 
 const list = element("wild-rule", HTMLSelectElement);
@@ -23,8 +26,9 @@ const link = element("wild-link", HTMLAnchorElement);
 const tally = element("tally-wild", HTMLElement);
 
 const pane = new TextPane(element("pane-wild", HTMLElement), "wild");
-/** How many steps are on the page. */
+/** How many steps are on the page, and when more of them are shown at the earliest. */
 let painted = 0;
+let paintDue = 0;
 
 /** @type {Recording | undefined} */
 let recording;
@@ -68,25 +72,39 @@ export function paintWild(shown, to) {
   work();
 }
 
+/** Scroll the pane to its end. This forces a layout, so it comes last in a frame. */
+export function keepWildEnd() {
+  pane.keepEnd();
+}
+
 /** Work through the steps up to the position, then paint. */
 function work() {
   clearTimeout(later);
   if (!recording) return;
-  const until = Math.min(position, pieces.length + MOST_STEPS);
-  for (let n = pieces.length; n < until; n++) {
-    const { bytes, end } = recording.step(n);
-    pieces.push(end ? stream.flush() : stream.push(bytes));
-    counts.push(stream.counts);
+  const begun = performance.now();
+  while (pieces.length < position) {
+    const until = Math.min(position, pieces.length + STEPS);
+    for (let n = pieces.length; n < until; n++) {
+      pieces.push(recording.isEnd(n) ? stream.flush() : stream.push(recording.bytesOf(n)));
+      counts.push(stream.counts);
+    }
+    if (performance.now() - begun > TASK_MS) break;
   }
-  if (pieces.length < position) later = setTimeout(work);
-  paint();
+  const behind = pieces.length < position;
+  if (behind) later = setTimeout(workOn);
+  if (!behind || begun >= paintDue || position < painted) paint();
+}
+
+function workOn() {
+  work();
+  pane.keepEnd();
 }
 
 function paint() {
+  paintDue = performance.now() + PAINT_MS;
   const to = Math.min(position, pieces.length);
   if (to > painted) pane.append(pieces.slice(painted, to).join(""));
   else if (to < painted) pane.truncate(pane.length - pieces.slice(to, painted).join("").length);
-  if (to !== painted) pane.keepEnd();
   painted = to;
   const counted = counts[to - 1];
   for (const name of COUNTED) {
@@ -106,6 +124,6 @@ list.addEventListener("change", () => {
   url.searchParams.set("rule", list.value);
   history.replaceState(null, "", url);
   restart();
-  work();
+  workOn();
 });
 restart();
