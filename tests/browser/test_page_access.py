@@ -1,0 +1,129 @@
+"""What axe finds on the page in each of its states, and the marks that say what is broken."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.one_browser
+
+ROOT = Path(__file__).resolve().parents[2]
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+BROKEN = ROOT / "tests" / "fixtures" / "streams" / "report-broken-utf8.sse"
+
+
+def violations(page: Any) -> list[Any]:
+    """Return the rules of WCAG 2.2 AA, and the best practices of axe, that the page breaks."""
+    page.evaluate(f"() => {{ {AXE.read_text('utf-8')} }}")
+    found: list[Any] = page.evaluate(
+        """async () => {
+          const { violations } = await axe.run(document);
+          delete globalThis.axe;
+          return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]);
+        }"""
+    )
+    return found
+
+
+@pytest.fixture
+def broken(booted: Any) -> Any:
+    """The page with a stream that arrived broken."""
+    booted.page.locator("#import-file").set_input_files(BROKEN)
+    expect(booted.page.locator("#alert")).to_contain_text("Broken before it reached this page")
+    booted.page.locator("#to-end").click()
+    expect(booted.page.locator("[data-pane=held]")).to_have_text("Re\ufffd\ufffdé ok")
+    yield booted
+    booted.page.locator("#tab-tokens").click()
+    booted.page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_damage_that_arrived_is_marked_in_the_text_and_has_a_name(broken: Any) -> None:
+    for pane in ("held", "naive", "stream"):
+        marks = broken.page.locator(f"[data-pane={pane}]").get_by_role("img")
+        expect(marks).to_have_text(["\ufffd", "\ufffd"])
+        for n, place in enumerate(("line 1, event 1", "line 3, event 2")):
+            expect(marks.nth(n)).to_have_accessible_name(
+                f"Broken before it reached this page ({place}): the bytes that arrived are not UTF-8"
+            )
+    # What a decoder breaks itself has another mark.
+    broken.stream_text("né", cut="byte")
+    naive = broken.page.locator("[data-pane=naive]")
+    expect(naive.get_by_role("img")).to_have_count(0)
+    expect(naive.locator(".broken")).to_have_text("\ufffd\ufffd")
+    assert broken.page.locator("[data-pane=held] span").count() == 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("state", ["capture", "report", "faults", "lanes", "phone", "your text"])
+def test_axe_finds_nothing(broken: Any, state: str) -> None:
+    page = broken.page
+    if state == "report":
+        page.evaluate("() => { navigator.clipboard.writeText = async () => {}; }")
+        page.locator("#report").click()
+        expect(page.locator("#alert")).to_contain_text("The report is in the clipboard")
+        page.evaluate("() => { delete navigator.clipboard.writeText; }")
+    elif state == "faults":
+        page.locator("#tab-faults").click()
+        expect(page.locator("#fault-list")).to_contain_text("line 1, event 1")
+    elif state == "lanes":
+        page.locator("#tab-times").click()
+        expect(page.locator("#times canvas")).to_be_visible()
+    elif state == "phone":
+        page.set_viewport_size({"width": 400, "height": 800})
+        expect(page.get_by_role("tab", name="Each chunk alone")).to_be_visible()
+    elif state == "your text":
+        broken.stream_text("né <think>日本</think> 😀", cut="byte", fault="truncate")
+    assert violations(page) == []
+
+
+@pytest.mark.full
+def test_axe_finds_nothing_while_the_introduction_plays(browser: Any, bridge: Any) -> None:
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    page = context.new_page()
+    try:
+        page.goto(f"{bridge.url}/?runtime=micropython")
+        expect(page.locator("html[data-playback=playing]")).to_be_attached(timeout=60_000)
+        expect(page.locator("#hold-text")).to_contain_text("waiting for", timeout=60_000)
+        assert violations(page) == []
+    finally:
+        context.close()
+
+
+WORK = """async () => {
+  const panes = document.getElementById("panes");
+  const counts = [];
+  for (const id of ["step-back", "step-back", "step", "step-back"]) {
+    let touched = 0;
+    const count = (records) => {
+      for (const { addedNodes, removedNodes } of records) touched += 1 + addedNodes.length + removedNodes.length;
+    };
+    const watch = new MutationObserver(count);
+    watch.observe(panes, { childList: true, characterData: true, subtree: true });
+    const before = document.getElementById("position").textContent;
+    document.getElementById(id).click();
+    while (document.getElementById("position").textContent === before)
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+    count(watch.takeRecords());
+    watch.disconnect();
+    counts.push(touched);
+  }
+  return [Math.max(...counts), panes.querySelectorAll("*").length];
+}"""
+
+
+@pytest.mark.full
+def test_the_work_of_a_step_does_not_grow_with_the_stream(booted: Any) -> None:
+    work = {}
+    for times in (1, 20):
+        text = "Each word is one or two tokens, and 日本語 and 😀 break. " * 40 * times
+        assert booted.stream_text(text, cut="byte", pace=0) == "finished"
+        wild = booted.page.locator("#pane-wild")
+        broken = text.replace("日本語", "\ufffd" * 9).replace("😀", "\ufffd" * 4)
+        expect(wild).to_have_text(broken, timeout=60_000)
+        work[times] = booted.page.evaluate(WORK)
+    (small, few), (large, many) = work[1], work[20]
+    # A step back over the beginning of a block also removes that block.
+    assert large <= small + 20
+    # What is out of view is one text node for each block, so that elements are for what is in view.
+    assert many < 3 * few
