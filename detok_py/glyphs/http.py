@@ -5,7 +5,6 @@ answers, cut if they are streams. Held: one request's body; of an answer only wh
 """
 
 import asyncio
-import re
 import zlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,19 +12,12 @@ from urllib.parse import urlsplit
 
 import h11
 
-from .recut import ProxyError, Recut
-from .traffic import Answer, Traffic
-from .websocket import relay
+from .messages import Messages
+from .recut import ProxyError
+from .traffic import Answer, Traffic, origin_of
 
 MAX_HEAD = 64 * 1024
 READ_SIZE = 64 * 1024
-STREAMS = re.compile(
-    r"text/event-stream|ndjson|jsonl|json-seq|stream\+json|vnd\.amazon\.eventstream", re.I
-)
-# These types are streams if a script fetches them and no length is given.
-PERHAPS = re.compile(
-    r"^(text/plain|application/octet-stream|application/json|application/x-detok|)\s*(;|$)", re.I
-)
 HOP_BY_HOP = {
     b"connection",
     b"expect",
@@ -40,26 +32,6 @@ HOP_BY_HOP = {
 }
 Headers = list[tuple[bytes, bytes]]
 Message = h11.Request | h11.Response | h11.InformationalResponse
-
-
-def origin_of(address: str) -> str:
-    """Return the origin of an address, as it is written there.
-
-    >>> origin_of("http://127.0.0.1:3000/chat?a=1")
-    'http://127.0.0.1:3000'
-    """
-    url = urlsplit(address)
-    try:
-        _ = url.port
-    except ValueError:
-        raise ProxyError(
-            f"{address!r} has no usable port; write http://127.0.0.1:8080, for example."
-        ) from None
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise ProxyError(
-            f"{address!r} is not an http address; write http://127.0.0.1:8080, for example."
-        )
-    return f"{url.scheme}://{url.netloc}"
 
 
 def header(message: Message, name: bytes) -> str:
@@ -267,7 +239,12 @@ class Connection:
         if (
             request.method != b"HEAD"
             and answer.status_code == 200
-            and self._is_stream(request, answer, url)
+            and self.traffic.is_stream(
+                url,
+                kind,
+                header(request, b"sec-fetch-dest") in ("empty", ""),
+                bool(header(answer, b"content-length")),
+            )
         ):
             record = self.traffic.begin(url, kind)
         own, theirs = header(request, b"host").encode("latin-1"), urlsplit(url).netloc.encode()
@@ -290,27 +267,14 @@ class Connection:
         if record:
             record.finished = True
 
-    def _is_stream(self, request: h11.Request, answer: h11.Response, url: str) -> bool:
-        if self.traffic.only:
-            return bool(self.traffic.only.search(url))
-        kind = header(answer, b"content-type")
-        if STREAMS.search(kind):
-            return True
-        fetched = header(request, b"sec-fetch-dest") in ("empty", "")
-        return fetched and not header(answer, b"content-length") and bool(PERHAPS.search(kind))
-
     async def _cut(
         self, record: Answer, body: AsyncIterator[bytes], wbits: int
     ) -> AsyncIterator[bytes]:
-        recut = Recut(self.traffic.split)
         unpack = zlib.decompressobj(wbits) if wbits else None
         pack = zlib.compressobj(wbits=wbits) if wbits else None
         async for data in body:
             plain = unpack.decompress(data) if unpack else data
-            record.sent.feed(plain)
-            record.bytes += len(plain)
-            for piece, pause in recut.feed(plain):
-                record.pieces += 1
+            for piece, pause in record.cut(plain):
                 # Z_SYNC_FLUSH: the browser must be able to unpack each piece when it arrives.
                 yield pack.compress(piece) + pack.flush(zlib.Z_SYNC_FLUSH) if pack else piece
                 if pause and self.traffic.delay:
@@ -326,7 +290,16 @@ class Connection:
         back = asyncio.ensure_future(_pump(self.client.reader, server.writer))
         record = self.traffic.begin(url, "websocket")
         try:
-            await relay(self.traffic, record, server.unread, server.reader, self.client.writer)
+            messages, data = Messages(self.traffic, record), server.unread
+            while True:
+                for frame, pause in messages.receive(data):
+                    self.client.writer.write(frame)
+                    await self.client.writer.drain()
+                    if pause and self.traffic.delay:
+                        await asyncio.sleep(self.traffic.delay)
+                if not (data := await server.reader.read(READ_SIZE)):
+                    break
+            record.finished = True
         finally:
             back.cancel()
             self.client.writer.close()

@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers."""
     config.addinivalue_line(
         "markers",
-        "glyph_watch(within=, exclude=, ignore=, allow_literal=, strict=): watch this test's pages and judge them when it ends",
+        "glyph_watch(within=, exclude=, ignore=, allow_literal=, strict=, max_late=): watch this test's pages and judge them when it ends",
     )
     config.addinivalue_line(
         "markers", "chaos(split=, delay=, only=, websocket=): how the fixture `chaos` cuts streams"
@@ -51,6 +51,8 @@ def glyph_watch(request: pytest.FixtureRequest) -> "GlyphWatch":
 
     mode = request.config.getoption("--glyph-watch") or "error"
     watch = GlyphWatch.of(request.getfixturevalue("context"), mode=mode)
+    if "chaos" in request.fixturenames:
+        watch.traffic = request.getfixturevalue("chaos")
     _finish(watch, watch.install())
     request.node.stash[WATCH] = watch
     return watch

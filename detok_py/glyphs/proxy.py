@@ -14,9 +14,9 @@ import threading
 from collections.abc import Coroutine
 from typing import Any
 
-from .http import Connection, origin_of
+from .http import Connection
 from .recut import ProxyError
-from .traffic import Traffic
+from .traffic import Traffic, origin_of
 
 
 class ChaosProxy(Traffic):

@@ -1,6 +1,7 @@
 // Returns the findings of this document so far, as JSON. `outside` is true for a finding that is
 // not in `include` or is in `exclude`. `matched` says whether any element matches `include`.
-// `wrong` is a selector that is not valid CSS.
+// `wrong` is a selector that is not valid CSS. `tails` are the last characters of each text that
+// changed, with the time.
 ([include, exclude]) => {
   const watcher = window.__detokGlyphs;
   if (!watcher) return null;
@@ -22,5 +23,6 @@
     ...plain(f),
     outside: (!!include && !inside(f, include)) || (!!exclude && inside(f, exclude)),
   }));
-  return JSON.stringify({ doc, url: location.href, more, findings, matched });
+  const tails = watcher.tails().map(([when, text]) => [performance.timeOrigin + when, text]);
+  return JSON.stringify({ doc, url: location.href, more, findings, matched, tails });
 };

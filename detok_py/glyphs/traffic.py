@@ -6,12 +6,22 @@ In: the bytes of a stream as its server sent them. Out: the text that the engine
 import codecs
 import json
 import re
+import time
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..protocol.event_shapes import read_event
 from ..protocol.sse import EventReader, LineReader
 from .recut import ProxyError, Recut
 
+STREAMS = re.compile(
+    r"text/event-stream|ndjson|jsonl|json-seq|stream\+json|vnd\.amazon\.eventstream", re.I
+)
+# These types are streams if a script fetches them and no length is given.
+PERHAPS = re.compile(
+    r"^(text/plain|application/octet-stream|application/json|application/x-detok|)\s*(;|$)", re.I
+)
 LINES_OF_JSON = re.compile("ndjson|jsonl|json-seq|stream.json")
 # Plain-text events that keep a connection open, such as Gradio's heartbeat `data: ALIVE`, and the
 # event that ends OpenAI's streams.
@@ -22,7 +32,8 @@ class SentText:
     """Reads the text out of a stream: server-sent events, lines of JSON, or plain text.
 
     `text` is None if the stream has events, but none of a known shape (protocol.event_shapes). Then
-    the proxy does not know what was sent.
+    the proxy does not know what was sent. `arrived` has each part of the text, and the time in
+    milliseconds when it could be decoded.
 
     >>> sent = SentText("text/event-stream")
     >>> sent.feed(b'data: {"choices": [{"delta": {"content": "h\\xc3'); sent.feed(b'\\xa9"}}]}\\n\\n'); sent.flush(); sent.text
@@ -41,7 +52,7 @@ class SentText:
         except LookupError:
             decoder = codecs.getincrementaldecoder("utf-8")
         self._decoder = decoder("replace")
-        self._parts: list[str] = []
+        self.arrived: list[tuple[float, str]] = []
         self._heard = self._understood = False
 
     def feed(self, data: bytes) -> None:
@@ -61,7 +72,7 @@ class SentText:
         """The text so far. The halves of a surrogate pair in two events are one character."""
         if self._heard and not self._understood:
             return None
-        text = "".join(self._parts)
+        text = "".join([part for _, part in self.arrived])
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
     def message(self, message: str | None) -> None:
@@ -91,13 +102,13 @@ class SentText:
             text = None if data.startswith(("{", "[", "b'")) else data
         self._heard = True
         if text is not None:
+            self._add(text)
             self._understood = True
-            self._parts.append(text)
 
     def _add(self, text: str) -> None:
         if text:
             self._heard = self._understood = True
-            self._parts.append(text)
+            self.arrived.append((time.time() * 1000, text))
 
 
 def text_of(value: Any) -> str | None:
@@ -112,15 +123,45 @@ def text_of(value: Any) -> str | None:
     return None if said is None else str(said.text)
 
 
+def origin_of(address: str) -> str:
+    """Return the origin of an address, as it is written there.
+
+    >>> origin_of("http://127.0.0.1:3000/chat?a=1")
+    'http://127.0.0.1:3000'
+    """
+    url = urlsplit(address)
+    try:
+        _ = url.port
+    except ValueError:
+        raise ProxyError(
+            f"{address!r} has no usable port; write http://127.0.0.1:8080, for example."
+        ) from None
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ProxyError(
+            f"{address!r} is not an http address; write http://127.0.0.1:8080, for example."
+        )
+    return f"{url.scheme}://{url.netloc}"
+
+
 class Answer:
     """One stream that was cut: its address, how many bytes in how many pieces, and its text."""
 
-    def __init__(self, url: str, content_type: str) -> None:
+    def __init__(self, url: str, content_type: str, split: str = "none") -> None:
         self.url = url
         self.content_type = content_type
+        self.recut = Recut(split)
         self.bytes = self.pieces = 0
         self.sent = SentText(content_type)
         self.finished = False
+
+    def cut(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
+        """Yield the pieces of what came, each with whether to pause after it."""
+        self.bytes += len(data)
+        for piece, pause in self.recut.feed(data):
+            self.pieces += 1
+            # Piece by piece, so that the time is when it is sent.
+            self.sent.feed(piece)
+            yield piece, pause
 
 
 class Traffic:
@@ -151,9 +192,23 @@ class Traffic:
 
     def begin(self, url: str, content_type: str) -> Answer:
         """Return a new answer, which is listed from now on."""
-        answer = Answer(url, content_type)
+        answer = Answer(url, content_type, self.split)
         self.answers.append(answer)
         return answer
+
+    def is_stream(self, url: str, content_type: str, fetched: bool, has_length: bool) -> bool:
+        """Return whether an answer is a stream that is to be cut.
+
+        `fetched` says whether a script or a server asked for it.
+
+        >>> Traffic("token", 0, None, "messages").is_stream("/a", "text/plain", True, False)
+        True
+        """
+        if self.only:
+            return bool(self.only.search(url))
+        if STREAMS.search(content_type):
+            return True
+        return fetched and not has_length and bool(PERHAPS.search(content_type))
 
     @property
     def sent_text(self) -> str | None:

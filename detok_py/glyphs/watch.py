@@ -3,20 +3,34 @@
 In: a Playwright page or context, sync or async. Out: findings, and the verdict that report.py makes
 of them. Held: the findings of every document that the context has shown, closed ones too.
 
-The same code serves both of Playwright's APIs: a method is a generator of calls, and `_run` makes
-or awaits each call. With the async API, every method returns an awaitable.
+The same code serves each of Playwright's APIs: a method is a generator of calls, and `_run` makes
+or awaits each call. With the async API, every method returns an awaitable. In Node (web/kit/),
+JavaScript makes the calls.
+
+watcher.js runs in every frame before any script of the page, and finds U+FFFD and lone surrogates,
+which look the same. Out: `__detokGlyphs` for read.js, and each change of a finding through the
+binding `__detokGlyphsPost`, if there is one. Mutation observers run after each task and each
+animation callback, before the frame is painted. An animation callback after all others therefore
+knows what the frame paints; `frames` counts the frames that showed a finding. `spots` has each
+U+FFFD of a place with the 12 characters before it, to compare with the true text. `culprit` is the
+line that decoded bytes into U+FFFD, as a hint at the cause. From 4,000 characters on, a text node
+is watched by the methods that write, because a mutation record would keep a copy of the old text.
 """
 
 import json
+import pkgutil
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DetokError
 from . import report
 from .truth import compare
+from .verdict import verdict
+
+if TYPE_CHECKING:
+    from .traffic import Answer, Traffic
 
 BINDING = "__detokGlyphsPost"
 Steps = Generator[Callable[[], Any], Any, Any]
@@ -33,7 +47,17 @@ class GlyphWarning(UserWarning):
 @cache
 def script(name: str) -> str:
     """Return a script of this folder: watcher.js runs in every frame, the others query it."""
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return (pkgutil.get_data(__package__, name) or b"").decode("utf-8")
+
+
+def is_browsers(error: Exception, *kinds: str) -> bool:
+    """Return whether an exception is Playwright's, of any of its APIs.
+
+    >>> is_browsers(ValueError("no"))
+    False
+    """
+    kinds = kinds or ("Error", "TimeoutError", "TargetClosedError")
+    return type(error).__name__ in kinds or getattr(error, "name", None) in kinds
 
 
 class GlyphWatch:
@@ -55,7 +79,10 @@ class GlyphWatch:
         self.mode = mode
         self.asked = False
         self._gone: dict[str, dict[str, Any]] = {}
-        self._debuggers: dict[Any, Any] = {}
+        self._debuggers: list[tuple[Any, Any]] = []
+        self._tails: list[tuple[float, str]] = []
+        # The proxy before the page, if one is; it knows when text arrived.
+        self.traffic: Traffic | None = None
         self._installed = mode == "off"
         if not self.is_async:
             self.install()
@@ -95,7 +122,7 @@ class GlyphWatch:
             return
         self._installed = True
         yield lambda: self.context.expose_binding(BINDING, self._received)
-        yield lambda: self.context.add_init_script(script=script("watcher.js"))
+        yield lambda: self.context.add_init_script(script("watcher.js"))
         for _, frame in self._frames():
             yield from self._quietly(lambda frame=frame: frame.evaluate(script("watcher.js")))  # type: ignore[misc]
 
@@ -118,7 +145,7 @@ class GlyphWatch:
         try:
             return (yield call)
         except Exception as error:
-            if type(error).__name__ not in ("Error", "TimeoutError", "TargetClosedError"):
+            if not is_browsers(error):
                 raise
             return None
 
@@ -181,14 +208,14 @@ class GlyphWatch:
         for page in self.context.pages:
             if page.is_closed():
                 continue
-            session = self._debuggers.get(page)
+            session = next((held for one, held in self._debuggers if one == page), None)
             if session is None:
                 session = yield from self._quietly(
                     lambda page=page: self.context.new_cdp_session(page)  # type: ignore[misc]
                 )
                 if session is None:
                     continue
-                self._debuggers[page] = session
+                self._debuggers.append((page, session))
             tree = yield from self._quietly(
                 lambda s=session: s.send("DOM.getDocument", {"depth": -1, "pierce": True})  # type: ignore[misc]
             )
@@ -221,6 +248,7 @@ class GlyphWatch:
             return []
         yield from self._open_closed_roots()
         found: dict[str, dict[str, Any]] = {}
+        tails: list[tuple[float, str]] = []
         matched = not self._frames()
         for page, frame in self._frames():
             # If the page forbids scripts, the watcher did not run either. The debugger can run it
@@ -235,6 +263,7 @@ class GlyphWatch:
             if "wrong" in data:
                 raise WatchError(f"{data['wrong']!r} is not a CSS selector.")
             matched = matched or data["matched"]
+            tails += [(when, text) for when, text in data["tails"]]
             if not data["findings"]:
                 continue
             hidden = False
@@ -257,6 +286,7 @@ class GlyphWatch:
             raise WatchError(
                 f"No element of the page matches {include!r}: there is nothing to judge."
             )
+        self._tails = sorted(tails, key=lambda one: one[0])
         # The other findings are of documents that are closed. They were shown, so they count.
         for name, finding in self._gone.items():
             if name not in found:
@@ -314,6 +344,7 @@ class GlyphWatch:
         tofu: bool = True,
         sent: Sequence[str] | None = None,
         times: int = 1,
+        max_late: float | None = None,
     ) -> Any:
         """Return the verdict in axe's format: `{"violations": […], "incomplete": […], "passes":
         […], …}`.
@@ -322,15 +353,33 @@ class GlyphWatch:
         are found, and a U+FFFD that it has at the same place passes. `allow_literal` is a text for
         that last purpose only, or True to let every U+FFFD pass that stays to the end. `sent` are
         the engine's answers as a proxy read them; without `truth`, each is compared. `times` is how
-        often the page must show the text. `ignore` names rules (report.RULES). `screenshots` adds a
-        PNG in base64 to each finding.
+        often the page must show the text. `ignore` names rules (verdict.RULES). `screenshots` adds a
+        PNG in base64 to each finding. If `traffic` is set, text that was held back for a second is
+        incomplete, or for more than `max_late` milliseconds a violation.
         """
         self.asked = True
         return self._run(
             self._result(
-                within, exclude, tuple(ignore), truth, allow_literal, screenshots, tofu, sent, times
+                within,
+                exclude,
+                tuple(ignore),
+                truth,
+                allow_literal,
+                screenshots,
+                tofu,
+                sent,
+                times,
+                self._answers(max_late),
+                max_late,
             )
         )
+
+    def _answers(self, max_late: float | None) -> "Sequence[Answer]":
+        if max_late is not None and self.traffic is None:
+            raise WatchError(
+                "Only a proxy knows when text arrived; use the fixture chaos too, or leave max_late out."
+            )
+        return self.traffic.answers if self.traffic else ()
 
     def _result(
         self,
@@ -343,6 +392,8 @@ class GlyphWatch:
         tofu: bool,
         sent: Sequence[str] | None = None,
         times: int = 1,
+        answers: "Sequence[Answer]" = (),
+        max_late: float | None = None,
     ) -> Steps:
         findings = yield from self._findings(within, exclude)
         shown = yield from self._text(within)
@@ -352,7 +403,7 @@ class GlyphWatch:
         if screenshots:
             yield from self._screenshots([f for f in findings if not f["outside"]])
         pages = [page.url for page in self.context.pages if not page.is_closed()]
-        return report.verdict(
+        return verdict(
             findings,
             url=pages[0] if pages else "",
             text=shown,
@@ -362,6 +413,9 @@ class GlyphWatch:
             tofu=missing,
             sent=sent,
             times=times,
+            answers=answers,
+            tails=self._tails,
+            max_late=max_late,
         )
 
     def _tofu(self) -> Steps:
@@ -381,7 +435,7 @@ class GlyphWatch:
                 rect = yield from self._quietly(
                     lambda f=finding: f["frame"].evaluate(script("show.js"), f["id"])  # type: ignore[misc]
                 )
-                if rect and frame is page.main_frame:
+                if rect and frame == page.main_frame:
                     picture = yield from self._quietly(
                         lambda r=rect, p=page: p.screenshot(clip=_around(r, p), timeout=5000)  # type: ignore[misc]
                     )
@@ -422,26 +476,37 @@ class GlyphWatch:
         ignore: Iterable[str] = (),
         allow_literal: bool | str = False,
         strict: bool = False,
+        max_late: float | None = None,
     ) -> Any:
         """Raise AssertionError if a broken glyph was shown, with each fault and its likely cause.
         Return the verdict.
 
         A broken glyph that was never painted is only listed as incomplete; `strict` fails on it
-        too.
+        too. `max_late` needs the fixture `chaos`: text may be shown so many milliseconds after it
+        arrived.
         """
         self.asked = True
+        answers = self._answers(max_late)
 
         def steps() -> Steps:
-            verdict = yield from self._result(
-                within, exclude, tuple(ignore), None, allow_literal, False, False
+            result = yield from self._result(
+                within,
+                exclude,
+                tuple(ignore),
+                None,
+                allow_literal,
+                False,
+                False,
+                answers=answers,
+                max_late=max_late,
             )
             if strict:
-                verdict["violations"] += [
-                    f for f in verdict["incomplete"] if f["id"] == "ufffd-unpainted"
+                result["violations"] += [
+                    f for f in result["incomplete"] if f["id"] == "ufffd-unpainted"
                 ]
-            if verdict["violations"]:
-                self._fail(report.sentence(verdict))
-            return verdict
+            if result["violations"]:
+                self._fail(report.sentence(result))
+            return result
 
         return self._run(steps())
 

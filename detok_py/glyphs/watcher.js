@@ -1,10 +1,4 @@
-// Finds every broken glyph that a document shows, however briefly: U+FFFD, or a lone surrogate, which
-// looks the same. It runs in every frame before any script of the page. Out: `__detokGlyphs` for
-// read.js, and each change of a finding through the binding `__detokGlyphsPost`, if there is one.
-//
-// Mutation observers run after each task and each animation callback, before the frame is painted. An
-// animation callback after all others therefore knows what the frame paints; `frames` counts the
-// frames that showed a finding.
+// Finds every broken glyph that a document shows. watch.py says how.
 (() => {
   "use strict";
   const KEY = "__detokGlyphs",
@@ -33,10 +27,11 @@
     last = clock(),
     mutations = 0,
     culprit = null,
+    tail,
+    tails = [],
     risky = false,
     dirty = true;
 
-  // Returns the index of the first broken character, or -1.
   const brokenAt = (s) => {
     if (!s || (s.isWellFormed && s.indexOf("\uFFFD") < 0 && s.isWellFormed())) return -1;
     return s.search(BROKEN);
@@ -65,8 +60,7 @@
     }
     return out;
   };
-  // Returns where a text node is broken. A pair whose halves are in adjacent nodes of one line is not
-  // broken: browsers paint it correctly.
+  // Halves of a pair in adjacent nodes of one line are painted correctly.
   const brokenText = (node) => {
     const s = node.data,
       at = brokenAt(s);
@@ -77,6 +71,12 @@
     if (/[\uD800-\uDBFF]$/.test(s) && /^[\uDC00-\uDFFF]/.test(neighbour(node, true))) to--;
     const inner = brokenAt(s.slice(from, to));
     return inner < 0 ? -1 : inner + from;
+  };
+
+  // What a change ends in, for held.py.
+  const note = (s) => {
+    if (tails.length > 4000) tails = tails.filter((_, i) => i % 2);
+    tails.push([clock(), s.slice(-32)]);
   };
 
   const hostOf = (node) =>
@@ -128,8 +128,6 @@
 
   const nameOf = (place, name) => place + (name ? ":" + name : "");
   const lookup = (node, place, name) => byNode.get(node)?.get(nameOf(place, name));
-  // `spots` has each U+FFFD of this place with the 12 characters before it, to compare with the true
-  // text.
   const describe = (f, value, at) => {
     f.kind = value[at] === "\uFFFD" ? "ufffd" : "surrogate";
     f.text = value.slice(Math.max(0, at - 40), at + 40);
@@ -192,7 +190,6 @@
     describe(f, value, at);
     if (text !== f.text) send(f);
   };
-  // Records a broken glyph that was never painted.
   const brief = (node, parent, value) => {
     const at = brokenAt(value);
     if (
@@ -242,15 +239,14 @@
     const root = rootOf.get(e) || e.shadowRoot;
     if (root) observe(root) || scan(root);
   };
-  // Some findings change without a mutation of their node: field values, and a half of a pair when
-  // the other half arrives in another node.
+  // What changes without a mutation of its node.
   const recheck = () => {
     for (const f of live)
       f.place === "text" ? checkText(f.node) : f.place === "value" && checkValue(f.node);
   };
   const scan = (node) => {
     const type = node.nodeType;
-    if (type === 3) return void (suspect(node) && checkText(node));
+    if (type === 3) return void ((tail = node), suspect(node) && checkText(node));
     if (type === 1) checkElement(node);
     for (let n = node.firstChild; n; n = n.nextSibling) scan(n);
   };
@@ -287,7 +283,7 @@
   const observer = new MutationObserver((records) => take(records));
   let written = null;
   const takeWritten = () => {
-    for (const node of written) checkWritten(node);
+    for (const node of written) (checkWritten(node), note(node.data));
     written.clear();
   };
   const take = (records) => {
@@ -303,17 +299,20 @@
         const added = r.addedNodes;
         for (let i = 0, n; (n = added[i]); i++) {
           const text = n.nodeType === 3;
+          if (text) tail = n;
           if (text && !suspect(n)) continue;
           n.isConnected ? (text ? checkText(n) : scan(n)) : brief(n, target, n.textContent);
         }
       } else if (type === "characterData") {
-        checkWritten(target);
+        checkWritten((tail = target));
       } else {
         checkAttribute(target, r.attributeName);
         if (target.localName === "canvas")
           for (const f of live) if (f.place === "canvas" && f.node === target) die(f);
       }
     }
+    if (tail) note(tail.data);
+    tail = 0;
     if (risky) arm();
   };
   const observe = (root) => {
@@ -408,12 +407,12 @@
         name,
         after(function () {
           last = clock();
+          note(this.value);
           checkValue(this);
         }),
       );
   }
-  // A mutation record keeps the old text, so the next append would have to copy it. For long texts
-  // the writing methods report instead, and read the text only if necessary.
+  // Mutation records copy long texts; the writing methods report instead.
   const trade = (node) => {
     if (node.length < LONG || document.readyState !== "complete") return false;
     OPTIONS.characterData = false;
@@ -426,7 +425,7 @@
       last = clock();
       mutations++;
       dirty = true;
-      if (whole && !byNode.has(this) && clean(String(text))) return;
+      if (whole && !byNode.has(this) && clean(String(text))) return note(String(text));
       if (!written.size) queueMicrotask(takeWritten);
       written.add(this);
     });
@@ -498,7 +497,6 @@
         }),
       );
   }
-  // Remembers the line that decoded bytes into U+FFFD, as a hint at the cause.
   patch(
     window.TextDecoder && TextDecoder.prototype,
     "decode",
@@ -536,6 +534,7 @@
     sweep,
     visible,
     state: () => ({ quiet: clock() - last, mutations }),
+    tails: () => tails,
   };
   Object.defineProperty(window, KEY, { value: api, configurable: true });
   observe(document);

@@ -13,9 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from test_glyphs_traffic import TEXT, sse
 
-from detok_py.glyphs.http import origin_of
 from detok_py.glyphs.proxy import ChaosProxy
 from detok_py.glyphs.recut import ProxyError
+from detok_py.glyphs.traffic import origin_of
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 

@@ -1,5 +1,6 @@
 """The verdict: which finding breaks which rule, and the three forms in which it is written."""
 
+import gzip
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -8,6 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from detok_py.glyphs import report
+from detok_py.glyphs import verdict as rules
+from detok_py.glyphs.watch import script
 
 PNG = "iVBORw0KGgo="
 
@@ -38,7 +41,7 @@ def finding(**fields):
 
 
 def verdict(*findings, **options):
-    return report.verdict(findings, url="http://127.0.0.1/", **options)
+    return rules.verdict(findings, url="http://127.0.0.1/", **options)
 
 
 def ids(entries):
@@ -210,11 +213,11 @@ def test_findings_that_were_not_kept_are_counted():
     ],
 )
 def test_the_cause_is_told_by_what_was_seen(words, fields):
-    assert words in report.cause(finding(**fields))
+    assert words in rules.cause(finding(**fields))
 
 
 def test_the_cause_names_the_line_that_decoded():
-    assert "at chat.js:3:7" in report.cause(
+    assert "at chat.js:3:7" in rules.cause(
         finding(culprit={"line": "chat.js:3:7", "stream": False, "flush": False})
     )
 
@@ -322,3 +325,7 @@ def test_the_sentence_says_what_where_and_why():
     assert "ufffd-persistent (critical) in #answer, 3 frames" in said
     assert "[U+D83D]" in said
     said.encode("utf-8")
+
+
+def test_the_watcher_costs_a_page_at_most_6000_bytes():
+    assert len(gzip.compress(script("watcher.js").encode(), 9)) <= 6000

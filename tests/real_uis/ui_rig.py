@@ -21,7 +21,7 @@ import pytest
 
 from detok_py.bridge.engines.recite import FOLDER, texts
 from detok_py.glyphs import ChaosProxy
-from detok_py.glyphs.command import put
+from detok_py.glyphs.drive import put
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

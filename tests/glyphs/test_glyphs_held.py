@@ -1,0 +1,111 @@
+"""Text that had arrived and was not shown: how late, and how many characters."""
+
+import pytest
+
+from detok_py.glyphs.held import held
+from detok_py.glyphs.messages import BINARY, CONTINUATION, TEXT, Messages, frame_bytes
+from detok_py.glyphs.recut import ProxyError
+from detok_py.glyphs.traffic import Traffic
+from detok_py.glyphs.verdict import verdict
+
+WORDS = ["Grüße ", "aus ", "東京, ", "und 👋 ", "dann ende"]
+ARRIVED = [(100.0 * n, word) for n, word in enumerate(WORDS)]
+WHOLE = "".join(WORDS)
+
+
+def shown(delay):
+    """A page that shows each word so many milliseconds after it came."""
+    return [(100.0 * n + delay, "".join(WORDS[: n + 1])[-32:]) for n in range(len(WORDS))]
+
+
+def test_a_page_that_shows_what_comes_holds_nothing():
+    assert held(ARRIVED, shown(20), 100) == []
+
+
+def test_a_page_that_waits_for_the_end_holds_all_but_the_end():
+    (late,) = held(ARRIVED, [(400.0, WHOLE)], 150)
+    assert (late.late_ms, late.late_characters, late.text) == (400.0, 10, "Grüßeaus東京")
+
+
+def test_an_animation_that_is_slower_than_the_stream_is_late_at_its_end():
+    *_, late = held(ARRIVED, [(300.0 * n + 5, WHOLE[: 7 * n + 1]) for n in range(6)], 500)
+    assert 500 < late.late_ms < 1000
+    assert late.text.endswith("ende")
+
+
+def test_nodes_of_one_token_each_are_followed_in_their_order():
+    assert held(ARRIVED, [(when + 5, word) for when, word in ARRIVED], 50) == []
+
+
+def test_a_text_that_is_shown_elsewhere_or_before_it_came_does_not_count():
+    noise = [(50.0, WHOLE), (60.0, "12:30"), (70.0, "something else that has nothing in common")]
+    assert [late.late_ms for late in held(ARRIVED, [*noise, (400.0, WHOLE)], 390)] == [400.0]
+
+
+def test_half_a_pair_waits_for_its_other_half():
+    arrived = [(0.0, "a\ud83d"), (900.0, "\udc4bb")]
+    assert held(arrived, [(905.0, "a👋b")], 500)[0].text == "a"
+
+
+def test_a_page_that_never_says_what_it_shows_is_not_judged():
+    assert held(ARRIVED, [], 0) == []
+
+
+def answer(parts):
+    traffic = Traffic("none", 0, None, "fragments")
+    found = traffic.begin("http://127.0.0.1/answer", "text/plain")
+    found.sent.arrived = list(parts)
+    found.sent._heard = found.sent._understood = True
+    return found
+
+
+@pytest.mark.parametrize(
+    ("limit", "group", "rule"),
+    [(None, "incomplete", "held-text"), (300.0, "violations", "held-too-long")],
+)
+def test_late_text_is_incomplete_and_fails_only_with_a_limit(limit, group, rule):
+    parts = [(10 * when, word) for when, word in ARRIVED]
+    options = {"answers": [answer(parts)], "tails": [(4000.0, WHOLE)], "max_late": limit}
+    result = verdict([], url="http://127.0.0.1/", text=WHOLE, **options)
+    (one,) = result[group]
+    assert (one["id"], one["late_ms"], one["late_characters"] > 5) == (rule, 4000.0, True)
+    assert result["violations" if group == "incomplete" else "incomplete"] == []
+
+
+def test_a_limit_that_is_kept_passes():
+    options = {"answers": [answer(ARRIVED)], "tails": shown(5), "max_late": 300.0}
+    result = verdict([], url="http://127.0.0.1/", text=WHOLE, **options)
+    assert "held-too-long" in [one["id"] for one in result["passes"]]
+
+
+# --- the frames of a WebSocket --------------------------------------------------------------------
+@pytest.mark.parametrize("size", [0, 5, 125, 126, 65535, 65536])
+@pytest.mark.parametrize("step", [1, 7, 70_000])
+def test_frames_cut_anywhere_carry_the_same_bytes(size, step):
+    if size > 1000 and step == 1:
+        pytest.skip("the length is what matters")
+    traffic = Traffic("random:3", 0, None, "fragments")
+    messages = Messages(traffic, traffic.begin("ws://127.0.0.1/", "websocket"))
+    wire = frame_bytes(BINARY, True, b"\x01" * size) + frame_bytes(9, True, b"ping")
+    out = b"".join(
+        [
+            piece
+            for i in range(0, len(wire), step)
+            for piece, _ in messages.receive(wire[i : i + step])
+        ]
+    )
+    back = Messages(Traffic("none", 0, None, "fragments"), traffic.begin("", "websocket"))
+    frames = []
+    back.feed = lambda opcode, fin, data: frames.append((opcode, fin, data)) or ()
+    list(back.receive(out))
+    assert frames.pop() == (9, True, b"ping")
+    assert b"".join([data for _, _, data in frames]) == b"\x01" * size
+    assert [opcode for opcode, _, _ in frames] == [BINARY] + [CONTINUATION] * (len(frames) - 1)
+    assert [fin for _, fin, _ in frames] == [False] * (len(frames) - 1) + [True]
+
+
+def test_a_frame_with_a_mask_is_refused():
+    traffic = Traffic("none", 0, None, "fragments")
+    messages = Messages(traffic, traffic.begin("ws://127.0.0.1/", "websocket"))
+    with pytest.raises(ProxyError, match="mask"):
+        list(messages.receive(bytes([128 | TEXT, 128, 0, 0, 0, 0])))
