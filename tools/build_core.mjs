@@ -50,6 +50,30 @@ compile_stdlib.compile_beside("/detok.zip", "/bytecode.bin")
 await writeFile(join(out, "detok_bytecode.bin"), python.FS.readFile("/bytecode.bin"));
 const zip = python.FS.readFile("/core.zip");
 
+// Beside it, what the regression kit needs in Node: its folder of detok_py whole, and what that
+// imports of the standard library beyond the core.
+const folder = join(root, "detok_py", "glyphs");
+for (const file of await readdir(folder))
+  if (/\.(py|js)$/.test(file)) {
+    python.FS.mkdirTree("/kit/detok_py/glyphs");
+    python.FS.writeFile(`/kit/detok_py/glyphs/${file}`, await readFile(join(folder, file)));
+  }
+python.runPython(`
+import zipfile
+from pathlib import Path
+with zipfile.ZipFile("/sources.zip", "w") as sources:
+    for path in sorted(Path("/kit").rglob("*.*")):
+        sources.write(path, path.relative_to("/kit").as_posix())
+import detok_py
+detok_py.__path__.append("/kit/detok_py")
+import detok_py.glyphs.drive, encodings.cp1252
+beyond = [(module.__spec__.origin or "") for module in list(sys.modules.values()) if getattr(module, "__spec__", None)]
+with zipfile.ZipFile("/core.zip") as core:
+    known = set(core.namelist())
+compile_stdlib.select("/stdlib.zip", "/sources.zip", "/kit.zip", [one for one in beyond if one.split(".zip/")[-1] not in known])
+`);
+await writeFile(join(root, ".build", "kit.zip"), python.FS.readFile("/kit.zip"));
+
 const fresh = join(out, `${name}.new`);
 await writeFile(fresh, zip);
 const second = await loadPyodide({ indexURL: `${out}/`, stdLibURL: fresh });

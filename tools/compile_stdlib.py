@@ -60,7 +60,7 @@ def compile_zip(source: str, target: str, compression: int = zipfile.ZIP_STORED)
 
 def select(stdlib: str, package: str, target: str, loaded: list[str]) -> int:
     """Write the zip `target`: the modules of the zip `stdlib` whose origins are in `loaded`, and
-    the zip `package` compiled.
+    the zip `package` compiled, with its scripts.
 
     `loaded` has entries such as "/lib/python314.zip/json/decoder.pyc". Returns how many modules of
     the standard library went in.
@@ -82,6 +82,8 @@ def select(stdlib: str, package: str, target: str, loaded: list[str]) -> int:
                     zipfile.ZipInfo(name + "c", (1980, 1, 1, 0, 0, 0)),
                     bytecode(own.read(name), name),
                 )
+            elif name.endswith(".js"):
+                new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), own.read(name))
     return len(wanted)
 
 

@@ -108,6 +108,9 @@ async function stage(target) {
 
   await cp(join(root, "web", "bin"), join(target, "bin"), { recursive: true });
   await cp(join(root, "conformance", "cases.json"), join(target, "bin", "cases.json"));
+  // The entries for tests run in Node, as they are; kit.zip is their Python.
+  await cp(join(root, "web", "kit"), join(target, "kit"), { recursive: true });
+  await cp(join(root, ".build", "kit.zip"), join(target, "kit", "kit.zip"));
   for (const name of RUNTIME)
     await cp(join(root, ".build", "runtime", name), join(target, "runtime", name));
   for (const name of ["web/README.md", "web/THIRD-PARTY.md", "LICENSE"])

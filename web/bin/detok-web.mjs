@@ -4,6 +4,7 @@
 // In: a module whose default export is the adapter; README.md of the suite says what it takes and returns. Out: a table; with --json and --junit
 // the verdict on every case. Exit codes: 0 if no case that the adapter takes part in is late, early, wrong or an error, 1 otherwise, 2 for an
 // error of the command. `detok conformance` (detok_py/commands/conformance.py) does the same for Python, with the same words.
+// `npx detok-web check URL` finds broken glyphs in a chat page (kit/check.mjs).
 
 import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -12,7 +13,7 @@ import { parseArgs } from "node:util";
 const VERDICTS = ["right", "late", "early", "wrong", "error", "not claimed"];
 const BAD = VERDICTS.slice(1, 5);
 const USAGE =
-  "usage: detok-web conformance ADAPTER.mjs [--cases FILE] [--only ID]… [--json FILE] [--junit FILE]";
+  "usage: detok-web conformance ADAPTER.mjs [--cases FILE] [--only ID]… [--json FILE] [--junit FILE]; detok-web check URL";
 // Beside this file in the package, in a folder of its own in a clone.
 const PLACES = ["./cases.json", "../../conformance/cases.json"].map(
   (path) => new URL(path, import.meta.url),
@@ -178,6 +179,10 @@ function junit(outcomes, system) {
 class CommandError extends Error {}
 
 export async function main(words) {
+  if (words[0] === "check") {
+    const { check } = await import("../kit/check.mjs");
+    return check(words.slice(1));
+  }
   const options = {
     cases: { type: "string" },
     only: { type: "string", multiple: true },

@@ -1,0 +1,169 @@
+/** The regression kit for Playwright Test: fixtures that find broken glyphs in any chat page. */
+import type {
+  BrowserContext,
+  Expect,
+  Page,
+  PlaywrightTestArgs,
+  PlaywrightTestOptions,
+  PlaywrightWorkerArgs,
+  PlaywrightWorkerOptions,
+  TestType,
+} from "@playwright/test";
+
+/** What `detok check` calls a rule; docs/testing-your-ui.md lists them. */
+export type Rule = string;
+
+/** One entry of a verdict. */
+export interface Entry {
+  id: Rule;
+  impact: "critical" | "serious" | "moderate" | "minor" | "none";
+  description: string;
+  target?: string[];
+  text?: string;
+  /** Where in `text` the broken glyph is. */
+  at?: number;
+  place?: string;
+  url?: string;
+  /** How many frames showed it. */
+  frames?: number;
+  painted?: boolean;
+  /** Milliseconds until it was replaced; null if it stayed. */
+  cleared_ms?: number | null;
+  cause_hint?: string;
+  /** What was sent and shown instead, where text differs. */
+  sent?: string;
+  shown?: string;
+  /** How late a text was shown: the most milliseconds, and how many characters. */
+  late_ms?: number;
+  late_characters?: number;
+  /** A PNG in base64, of the page or painted again from the record. */
+  screenshot?: string;
+  screenshot_kind?: "page" | "redrawn";
+}
+
+/** The verdict, in the format of axe and of `detok check --json`. */
+export interface Verdict {
+  testEngine: { name: string; version: string };
+  url: string;
+  timestamp: string;
+  /** Faults that a reader could see. */
+  violations: Entry[];
+  /** What a person has to judge. */
+  incomplete: Entry[];
+  passes: Entry[];
+}
+
+export interface CleanOptions {
+  /** Judge only what is inside elements that match this CSS selector; one must match. */
+  within?: string;
+  /** Leave out what is inside elements that match. */
+  exclude?: string;
+  /** Rules to leave out. */
+  ignore?: Rule[];
+  /** A text whose U+FFFD may be shown; true: each U+FFFD that stays is the model's own. */
+  allowLiteral?: boolean | string;
+  /** Fail also on a glyph that came and went without being painted. */
+  strict?: boolean;
+  /** Fail if text is shown so many milliseconds after it arrived; needs the fixture `chaos`. */
+  maxLate?: number;
+  /** Take a picture of each finding (default: true). */
+  screenshots?: boolean;
+}
+
+export interface ResultOptions extends Omit<CleanOptions, "strict"> {
+  /** What the model sent: finds what was dropped, doubled or put in another order. */
+  truth?: string;
+  /** The engine's answers, as a proxy read them. */
+  sent?: string[];
+  /** How often the page must show the text (default: 1). */
+  times?: number;
+  /** Look for characters that no font has (default: true). */
+  tofu?: boolean;
+}
+
+/** Every broken glyph that the pages of a context have shown, however briefly. */
+export class GlyphWatch {
+  /** The watch of a context, outside a test; create it before the page is opened. */
+  static of(context: BrowserContext, options?: GlyphOptions): Promise<GlyphWatch>;
+  /** Whether a method has judged the pages. */
+  readonly asked: boolean;
+  /** Wait until no page has changed for `quietMs` (800); false after `timeoutMs` (30,000). */
+  settle(options?: { quietMs?: number; timeoutMs?: number; leastMs?: number }): Promise<boolean>;
+  /** Fail if a broken glyph was shown; the message has each fault and its likely cause. */
+  expectClean(options?: CleanOptions): Promise<Verdict>;
+  /** Fail unless the page shows this text whole, once and in its order. */
+  expectText(trueText: string, options?: { within?: string }): Promise<void>;
+  /** Every finding as the page recorded it, oldest first. */
+  findings(options?: { include?: string; exclude?: string }): Promise<Record<string, unknown>[]>;
+  /** The text as a reader sees it, one line a block, shadow roots and fields included. */
+  text(options?: { within?: string }): Promise<string>;
+  /** The verdict, without failing. */
+  result(options?: ResultOptions): Promise<Verdict>;
+  /** The verdict as the page of `detok check --html`. */
+  html(result: Verdict): string;
+  /** The verdict as the file of `detok check --json`. */
+  json(result: Verdict): string;
+  /** Forget the findings of closed documents. */
+  clear(): void;
+  /** Take the times when text arrived from this proxy. */
+  follow(chaos: ChaosProxy): void;
+}
+
+/** A proxy that cuts streams; `url()` starts it. */
+export class ChaosProxy {
+  /** The address at which the proxy serves `address`: `page.goto(await chaos.url(origin))`. */
+  url(address: string): Promise<string>;
+  /** The proxy's own address: before `upstream`, or without one as a browser's HTTP proxy. */
+  listen(upstream?: string, port?: number): Promise<string>;
+  /** The text of all streams so far; undefined if none could be read. */
+  readonly sentText: string | undefined;
+  close(): Promise<void>;
+}
+
+/** The option `glyphs` of playwright.config.ts. */
+export interface GlyphOptions {
+  /** What a broken glyph does to its test (default: "error"); "off" watches nothing. */
+  mode?: "error" | "warn" | "off";
+  /** Watch every test that opens a page, also one without the fixture. */
+  everyTest?: boolean;
+  /** How a test is judged that calls no expectation. */
+  expect?: CleanOptions;
+}
+
+/** The option `chaosOptions` of playwright.config.ts. */
+export interface ChaosOptions {
+  /** Where to cut: "every-byte" (default), "token", "random:SEED" or "none". */
+  split?: "every-byte" | "token" | "none" | `random:${number}`;
+  /** Milliseconds to wait after each cut that can break a careless reader (default: 3). */
+  delay?: number;
+  /** Cut only the streams whose address matches this regular expression (of Python). */
+  only?: string;
+  /** Cut a WebSocket's messages into fragments (default), or into messages. */
+  websocket?: "fragments" | "messages";
+}
+
+export interface GlyphFixtures {
+  glyphWatch: GlyphWatch;
+  chaos: ChaosProxy;
+  glyphs: GlyphOptions;
+  chaosOptions: ChaosOptions;
+}
+
+export const test: TestType<
+  PlaywrightTestArgs & PlaywrightTestOptions & GlyphFixtures,
+  PlaywrightWorkerArgs & PlaywrightWorkerOptions
+>;
+
+export const expect: Expect<{
+  /** No U+FFFD and no half of a pair was shown, not even for one frame. */
+  toShowNoBrokenGlyph(
+    page: Page,
+    options?: CleanOptions,
+  ): Promise<{ pass: boolean; message(): string }>;
+  /** The page shows this text whole, once and in its order. */
+  toShowText(
+    page: Page,
+    text: string,
+    options?: { within?: string },
+  ): Promise<{ pass: boolean; message(): string }>;
+}>;

@@ -1,0 +1,183 @@
+// The regression kit for Playwright Test: `import { test, expect } from "detok-web/playwright"`.
+//
+// In: the pages of a test. Out: a test that fails if a broken glyph was shown, with the report of `detok check` as its
+// attachments. Every rule, wait and sentence is detok_py.glyphs, which runs in this process (python.mjs).
+
+import { test as base, expect as baseExpect } from "@playwright/test";
+import { ChaosProxy } from "./proxy.mjs";
+import { attempt, run, startPython, wrap } from "./python.mjs";
+
+const watches = new WeakMap();
+const snake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+const named = (python, options) =>
+  Object.fromEntries(
+    Object.entries(options ?? {})
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => [snake(name), Array.isArray(value) ? python.toPy(value) : value]),
+  );
+
+/** Every broken glyph that the pages of a context have shown. playwright.d.ts says what each method does. */
+export class GlyphWatch {
+  #python;
+  #watch;
+  #options;
+  #info;
+
+  /** The watch of a context; each context has one. */
+  static async of(context, options = {}, info = undefined) {
+    if (!watches.has(context)) {
+      const python = await startPython();
+      const watch = new GlyphWatch();
+      watch.#python = python;
+      watch.#options = options;
+      watch.#info = info;
+      watch.#watch = python.globals
+        .get("NodeWatch")
+        .callKwargs(wrap(python, context), { mode: options.mode === "off" ? "off" : "error" });
+      watches.set(context, watch);
+      await run(watch.#watch.install());
+    }
+    return watches.get(context);
+  }
+
+  /** Whether a method has judged the pages. */
+  get asked() {
+    return this.#watch.asked;
+  }
+
+  /** @param {ChaosProxy} chaos */
+  follow(chaos) {
+    this.#watch.traffic = chaos.traffic;
+  }
+
+  settle({ quietMs = 800, timeoutMs = 30_000, leastMs = 0 } = {}) {
+    return run(this.#watch.settle(quietMs, timeoutMs, leastMs));
+  }
+
+  async findings({ include, exclude } = {}) {
+    const found = await run(this.#watch.findings(include, exclude));
+    return JSON.parse(this.#python.globals.get("as_findings")(found));
+  }
+
+  async text({ within } = {}) {
+    return run(this.#watch.text(within));
+  }
+
+  async result({ within, ...options } = {}) {
+    return this.#judged(() => this.#watch.result.callKwargs(within, named(this.#python, options)));
+  }
+
+  async expectClean({ within, ...options } = { ...this.#options.expect }) {
+    const { screenshots, strict, ...rest } = { screenshots: true, ...options };
+    const result = await this.#judged(() =>
+      this.#watch.result.callKwargs(
+        within,
+        named(this.#python, { ...rest, screenshots, tofu: false }),
+      ),
+    );
+    const unpainted = strict ? result.incomplete.filter((one) => one.id === "ufffd-unpainted") : [];
+    result.violations.push(...unpainted);
+    if (result.violations.length || result.incomplete.length) await this.#attach(result);
+    if (result.violations.length) this.#fail(this.#said("sentence", result));
+    return result;
+  }
+
+  async expectText(trueText, { within } = {}) {
+    try {
+      await run(this.#watch.expect_text.callKwargs(trueText, named(this.#python, { within })));
+    } catch (error) {
+      if (error.name !== "AssertionError") throw error;
+      this.#fail(error.message);
+    }
+  }
+
+  clear() {
+    this.#watch.clear();
+  }
+
+  /** The verdict as the HTML page that `detok check --html` writes. */
+  html(result) {
+    return this.#said("as_html", result);
+  }
+
+  /** The verdict as the JSON that `detok check --json` writes. */
+  json(result) {
+    return this.#said("as_json", result);
+  }
+
+  async #judged(steps) {
+    const result = await run(attempt(steps));
+    return JSON.parse(this.#python.globals.get("report").as_json(result));
+  }
+
+  #said(writer, result) {
+    const report = this.#python.globals.get("report");
+    return report[writer](this.#python.globals.get("as_result")(JSON.stringify(result)));
+  }
+
+  async #attach(result) {
+    if (!this.#info) return;
+    for (const [kind, type] of [
+      ["json", "application/json"],
+      ["html", "text/html"],
+    ])
+      await this.#info.attach(`glyphs.${kind}`, { body: this[kind](result), contentType: type });
+  }
+
+  #fail(sentence) {
+    if (this.#options.mode === "off") return;
+    if (this.#options.mode === "warn") {
+      this.#info?.annotations.push({ type: "glyphs", description: sentence });
+      console.warn(sentence);
+      return;
+    }
+    const error = new Error(sentence);
+    error.name = "AssertionError";
+    throw error;
+  }
+}
+
+export const test = base.extend({
+  glyphs: [{}, { option: true }],
+  chaosOptions: [{}, { option: true }],
+
+  context: async ({ context, glyphs }, use, info) => {
+    if (!glyphs.everyTest || glyphs.mode === "off") return use(context);
+    const watch = await GlyphWatch.of(context, glyphs, info);
+    await use(context);
+    if (!watch.asked && info.errors.length === 0) await watch.expectClean();
+  },
+
+  glyphWatch: async ({ context, glyphs, chaos }, use, info) => {
+    const watch = await GlyphWatch.of(context, glyphs, info);
+    watch.follow(chaos);
+    await use(watch);
+    if (!watch.asked && info.errors.length === 0) await watch.expectClean();
+  },
+
+  chaos: async ({ chaosOptions }, use) => {
+    const chaos = new ChaosProxy(await startPython(), chaosOptions);
+    await use(chaos);
+    await chaos.close();
+  },
+});
+
+/** A matcher of a page, from a method that throws. */
+const matcher = (name, judge) =>
+  async function (page, ...words) {
+    let said;
+    try {
+      await judge(await GlyphWatch.of(page.context()), ...words);
+    } catch (error) {
+      if (error.name !== "AssertionError") throw error;
+      said = error.message;
+    }
+    return { name, pass: !said, message: () => said ?? `Expected the page to fail ${name}.` };
+  };
+
+export const expect = baseExpect.extend({
+  toShowNoBrokenGlyph: matcher("toShowNoBrokenGlyph", (watch, options) =>
+    watch.expectClean(options ?? {}),
+  ),
+  toShowText: matcher("toShowText", (watch, text, options) => watch.expectText(text, options)),
+});

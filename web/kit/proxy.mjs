@@ -1,0 +1,199 @@
+// The chaos proxy in Node: between a chat UI and its engine, it cuts streams at unusual places and changes nothing else.
+//
+// In: HTTP/1.1 from a browser, as its HTTP proxy, or from a UI, as its engine's address. Out: the same answers in
+// other pieces, and their text. What is cut, and where, is decided by traffic.py, recut.py and messages.py.
+
+import { once } from "node:events";
+import http from "node:http";
+import https from "node:https";
+import net from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { urlToHttpOptions } from "node:url";
+import zlib from "node:zlib";
+import { attempt } from "./python.mjs";
+
+const HOP_BY_HOP =
+  /^(connection|expect|keep-alive|proxy-authenticate|proxy-authorization|proxy-connection|te|trailer|transfer-encoding|upgrade)$/i;
+const NO_UPSTREAM =
+  "This is a proxy without an upstream: start it with --upstream URL, or set it as the browser's HTTP proxy.";
+const UPSTREAM = Symbol("upstream");
+
+/** A message's headers, as they came; `change` returns a new value, or undefined to leave one out. */
+const headersOf = ({ rawHeaders }, change) =>
+  rawHeaders.flatMap((name, i) => {
+    const value = i % 2 ? undefined : change(name.toLowerCase(), rawHeaders[i + 1]);
+    return value === undefined ? [] : [[name, value]];
+  });
+
+export class ChaosProxy {
+  #python;
+  #servers = new Map();
+  #sockets = new Set();
+
+  /** @param {any} python  Its interpreter. playwright.d.ts says what the options and methods are. */
+  constructor(python, { split = "every-byte", delay = 3, only, websocket = "fragments" } = {}) {
+    this.#python = python;
+    this.traffic = attempt(() =>
+      python.globals.get("traffic").Traffic(split, delay / 1000, only, websocket),
+    );
+    this.delay = delay;
+  }
+
+  get sentText() {
+    return this.traffic.sent_text;
+  }
+
+  async url(address) {
+    const origin = attempt(() => this.#python.globals.get("traffic").origin_of(address));
+    return (await this.listen(origin)) + address.slice(origin.length);
+  }
+
+  async listen(upstream, port = 0) {
+    if (!this.#servers.has(upstream)) {
+      const server = http.createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 });
+      server.on("connection", (socket) => {
+        socket[UPSTREAM] ??= upstream;
+        this.#sockets.add(socket.on("error", () => {}));
+      });
+      server.on("request", (request, response) => {
+        this.#exchange(request, response).catch((error) => {
+          const broken = `A connection broke the rules of HTTP/1.1: ${error.message}.`;
+          this.traffic.problems.append(error.name === "ProxyError" ? error.message : broken);
+          response.destroy();
+        });
+      });
+      server.on("upgrade", (request, socket, head) => {
+        socket.unshift(head);
+        this.#request(request, socket);
+      });
+      server.on("connect", (request, socket, head) => this.#tunnel(server, request, socket, head));
+      server.listen(port, "127.0.0.1");
+      await once(server, "listening");
+      this.#servers.set(upstream, server);
+    }
+    return `http://127.0.0.1:${this.#servers.get(upstream).address().port}`;
+  }
+
+  async close() {
+    for (const server of this.#servers.values()) server.close();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Answer CONNECT, which browsers also send for a WebSocket without TLS; TLS passes unread. */
+  async #tunnel(server, request, socket, head) {
+    socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+    const [first] = head.length ? [head] : await once(socket, "data");
+    socket.pause();
+    socket.unshift(first);
+    if (/^[A-Za-z]/.test(first.toString("latin1"))) {
+      socket[UPSTREAM] = `http://${request.url}`;
+      return void (server.emit("connection", socket), socket.resume());
+    }
+    this.traffic.blind.add(request.url);
+    const { hostname, port = 443 } = urlToHttpOptions(new URL(`https://${request.url}`));
+    const far = net.connect(port, hostname);
+    this.#sockets.add(far.on("error", () => socket.destroy()).on("close", () => socket.destroy()));
+    socket.on("close", () => far.destroy());
+    socket.pipe(far).pipe(socket);
+  }
+
+  /** Send a request on to its server, and return what came: its answer, or that the protocol changes. */
+  async #request(request, socket, body) {
+    const origin = /^https?:\/\/[^/?#]*/i.exec(request.url)?.[0] ?? request.socket[UPSTREAM];
+    if (!origin) return NO_UPSTREAM;
+    const path = request.url.replace(origin, "") || "/";
+    const theirs = origin.replace(/^https?:\/\//, "");
+    const headers = headersOf(request, (name, value) => {
+      // Compressed WebSocket messages could not be cut.
+      if (HOP_BY_HOP.test(name) || name === "sec-websocket-extensions") return undefined;
+      if (name === "accept-encoding") return value.includes("gzip") ? "gzip" : "identity";
+      if (name === "host") return theirs;
+      const own = /^(origin|referer)$/.test(name) && `//${request.headers.host}`;
+      return own ? value.replace(own, `//${theirs}`) : value;
+    });
+    if (/chunked/i.test(request.headers["transfer-encoding"] ?? ""))
+      headers.push(["Content-Length", String(body.length)]);
+    if (!body) headers.push(["Connection", "Upgrade"], ["Upgrade", "websocket"]);
+    const to = { ...urlToHttpOptions(new URL(origin)), path, setHost: false };
+    const transport = to.protocol === "https:" ? https : http;
+    const asked = transport.request({ ...to, method: request.method, headers: headers.flat() });
+    socket.on("close", () => asked.destroy());
+    try {
+      asked.end(body);
+      const answer = await new Promise((resolve, reject) => {
+        asked.on("response", resolve).on("error", reject);
+        asked.on("upgrade", (changed, far, head) =>
+          resolve(this.#websocket(origin + path, changed, far, head, socket)),
+        );
+      });
+      if (!body && answer) socket.destroy(); // the server refused to change the protocol
+      return answer && { answer, url: origin + path, theirs };
+    } catch (error) {
+      // The server may have closed a kept connection meanwhile.
+      if (asked.reusedSocket && error.code === "ECONNRESET")
+        return this.#request(request, socket, body);
+      if (!body) socket.destroy();
+      if (/^HPE_/.test(error.code))
+        return `${origin} does not answer in HTTP/1.1: ${error.message}.`;
+      if (error.syscall !== "connect") return `${origin} closed the connection without an answer.`;
+      return `${origin} cannot be reached: ${error.code}. Is it running?`;
+    }
+  }
+
+  async #exchange(request, response) {
+    const found = await this.#request(request, response, Buffer.concat(await request.toArray()));
+    if (typeof found === "string") {
+      this.traffic.problems.append(found);
+      const status = request.socket[UPSTREAM] || request.url.startsWith("http") ? 502 : 400;
+      response.writeHead(status, { "content-length": found.length + 1, connection: "close" });
+      return void response.end(`${found}\n`);
+    }
+    const { answer, url, theirs } = found;
+    const { "content-type": kind = "", "content-length": length } = answer.headers;
+    const fetched = ["empty", ""].includes(request.headers["sec-fetch-dest"] ?? "");
+    const whole = request.method === "HEAD" || answer.statusCode !== 200;
+    const cuts = !whole && this.traffic.is_stream(url, kind, fetched, Boolean(length));
+    const record = cuts ? this.traffic.begin(url, kind) : undefined;
+    const packed = record && /gzip|deflate/i.exec(answer.headers["content-encoding"] ?? "")?.[0];
+    const headers = headersOf(answer, (name, value) => {
+      if (HOP_BY_HOP.test(name) || (packed && name === "content-length")) return undefined;
+      if (name !== "location") return value;
+      return value.replace(`//${theirs}`, `//${request.headers.host}`);
+    });
+    response.writeHead(answer.statusCode, answer.statusMessage, headers.flat());
+    // The browser must be able to unpack each piece when it arrives.
+    const flush = zlib.constants.Z_SYNC_FLUSH;
+    const pack = packed && zlib[/gzip/i.test(packed) ? "createGzip" : "createDeflate"]({ flush });
+    const out = pack || response;
+    pack?.pipe(response);
+    for await (const data of packed ? answer.pipe(zlib.createUnzip()) : answer)
+      await (record ? this.#cut(record.cut, data, out) : response.write(data));
+    out.end();
+    record?.sent.flush();
+    if (record) record.finished = true;
+  }
+
+  /** Write what Python makes of some bytes, with its pauses. */
+  async #cut(cut, data, out) {
+    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.length);
+    for (const [piece, pause] of this.#python.globals.get("pieces")(cut, bytes)) {
+      if (!out.write(piece)) await Promise.race([once(out, "drain"), once(out, "close")]);
+      await (pause && this.delay ? sleep(this.delay) : new Promise(setImmediate));
+      if (out.destroyed) break;
+    }
+  }
+
+  /** Cut what the server sends; what the browser sends passes unchanged. */
+  async #websocket(url, answer, far, head, socket) {
+    const lines = headersOf(answer, (name, value) => value).map((pair) => pair.join(": "));
+    const begin = [`HTTP/1.1 101 ${answer.statusMessage}`, ...lines, "", ""];
+    socket.write(begin.join("\r\n"));
+    this.#sockets.add(far.on("error", () => socket.destroy()).on("close", () => socket.end()));
+    const record = this.traffic.begin(url, "websocket");
+    const { receive } = this.#python.globals.get("messages").Messages(this.traffic, record);
+    socket.pipe(far);
+    far.unshift(head);
+    for await (const data of far) await this.#cut(receive, data, socket);
+    record.finished = true;
+  }
+}
