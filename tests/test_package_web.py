@@ -99,7 +99,13 @@ def test_only_what_was_meant_to_be_is_in_it(built):
         names = {name.removeprefix("package/") for name in archive.getnames()}
     plain = {name for name in names if "/" not in name}
     assert plain == {"package.json", "README.md", "LICENSE", "THIRD-PARTY.md"}
-    assert {name.split("/")[0] for name in names - plain} == {"bin", "dist", "src", "runtime"}
+    assert {name.split("/")[0] for name in names - plain} == {
+        "bin",
+        "dist",
+        "kit",
+        "src",
+        "runtime",
+    }
     assert {name.rpartition(".")[2] for name in names if name.startswith("dist/")} == {
         "js",
         "map",
@@ -113,7 +119,7 @@ def test_every_export_is_there_with_its_types(installed):
     for name, entry in manifest["exports"].items():
         for file in entry.values() if isinstance(entry, dict) else [entry]:
             assert (installed / file.replace("*", "micropython.wasm")).is_file(), name
-    assert set(SUBPATHS) == {
+    assert set(SUBPATHS) | {"detok-web/playwright"} == {
         "detok-web" + name[1:]
         for name, entry in manifest["exports"].items()
         if isinstance(entry, dict)
@@ -244,6 +250,25 @@ def test_a_strict_typescript_program_compiles_against_it(app, module, resolution
             resolution,
             *options,
         ],
+        app,
+    )
+
+
+def test_a_test_in_typescript_compiles_against_the_fixture(app):
+    for name in ("@playwright", "playwright", "playwright-core"):
+        (app / "node_modules" / name).symlink_to(ROOT / "node_modules" / name)
+    docs = (ROOT / "docs" / "testing-your-ui.md").read_text("utf-8")
+    files = re.findall(r"```ts\n(.*?)```", docs, re.DOTALL)
+    files.append((ROOT / "tests/browser/playwright/fixture.spec.ts").read_text("utf-8"))
+    assert len(files) == 3
+    names = [f"kit{n}.spec.ts" for n in range(len(files))]
+    for name, text in zip(names, files, strict=True):
+        (app / name).write_text(text, encoding="utf-8")
+    (app / "node.d.ts").write_text("declare const process: { env: Record<string, string> };")
+    options = ["--strict", "--noEmit", "--target", "ES2022", "--module", "NodeNext"]
+    run(
+        ["node", str(ROOT / "node_modules/typescript/bin/tsc"), "node.d.ts", *names, *options]
+        + ["--noUncheckedIndexedAccess", "--skipLibCheck"],
         app,
     )
 

@@ -1,0 +1,122 @@
+// What a user's test sees of the fixture; run by tests/browser/test_glyphs_playwright.py.
+import { expect, test, GlyphWatch } from "detok-web/playwright";
+
+const { url } = JSON.parse(process.env.DETOK_CATALOGUE!) as { url: string };
+const BAD = "<main>a\ufffd</main>";
+const GOOD = "<main>ä</main>";
+
+test("passes a clean page", async ({ page, glyphWatch }) => {
+  await page.setContent(GOOD);
+  expect(await glyphWatch.settle({ quietMs: 100 })).toBe(true);
+  const verdict = await glyphWatch.expectClean({ within: "main" });
+  expect(verdict.violations).toEqual([]);
+  await glyphWatch.expectText("ä");
+  expect(await glyphWatch.text({ within: "main" })).toContain("ä");
+  await expect(page).toShowNoBrokenGlyph();
+  await expect(page).toShowText("ä");
+});
+
+test("says what is broken, where and why", async ({ page, glyphWatch }) => {
+  await page.setContent(`${BAD}<aside>ä</aside>`);
+  await glyphWatch.expectClean({ within: "aside" });
+  await glyphWatch.expectClean({ ignore: ["ufffd-persistent"] });
+  await glyphWatch.expectClean({ allowLiteral: "a\ufffd" });
+  await expect(glyphWatch.expectClean()).rejects.toThrow(/ufffd-persistent \(critical\) in .*main/);
+  await expect(glyphWatch.expectText("Grüße")).rejects.toThrow("dropped");
+  await expect(glyphWatch.expectClean({ within: "nav" })).rejects.toThrow("No element of the page");
+  await expect(page).not.toShowNoBrokenGlyph();
+  const found = await glyphWatch.findings({ include: "main" });
+  expect(found.map(({ text }) => text)).toEqual(["a\ufffd"]);
+});
+
+test("fails by itself", async ({ page, glyphWatch }) => {
+  await page.setContent(BAD);
+});
+
+test("keeps half a pair as it is", async ({ page, glyphWatch }) => {
+  await page.setContent("<main>a</main>");
+  await page.evaluate(() => document.querySelector("main")!.append("\ud83d"));
+  const { violations } = await glyphWatch.result();
+  expect(violations.map(({ id, text }) => [id, text])).toEqual([["lone-surrogate", "a\ud83d"]]);
+});
+
+test.describe("with warnings", () => {
+  test.use({ glyphs: { mode: "warn" } });
+  test("warns", async ({ page, glyphWatch }) => {
+    await page.setContent(BAD);
+    await glyphWatch.expectClean();
+  });
+});
+
+test.describe("of every test", () => {
+  test.use({ glyphs: { everyTest: true } });
+  test("fails though it asks for no fixture", async ({ page }) => {
+    await page.setContent(BAD);
+  });
+});
+
+test("is not watched", async ({ page }) => {
+  await page.setContent(BAD);
+});
+
+for (const [split, websocket] of [
+  ["every-byte", "fragments"],
+  ["random:7", "messages"],
+] as const) {
+  test.describe(`cut ${split}`, () => {
+    test.use({ chaosOptions: { split, websocket, delay: 30 } });
+    for (const [twin, clean] of [
+      ["fixed", true],
+      ["faulty", false],
+    ] as const) {
+      test(`the ${twin} page`, async ({ page, glyphWatch, chaos }) => {
+        await page.goto(await chaos.url(`${url}/01-fresh-decoder.${twin}.html?cut=9999`));
+        expect(await glyphWatch.settle()).toBe(true);
+        expect(chaos.sentText).toBe("Grüße 東京 👋 ไทย 龜龜 ende");
+        if (clean) {
+          await glyphWatch.expectClean({ maxLate: 60_000 });
+          await glyphWatch.expectText(chaos.sentText!);
+        } else {
+          await expect(glyphWatch.expectClean()).rejects.toThrow("keep one decoder");
+        }
+      });
+    }
+  });
+}
+
+const HOLDS = `<!doctype html><html data-state=streaming><meta charset=utf-8><link rel=icon href=data:,>
+<main></main><script type=module>
+const text = await (await fetch("/wire/text?pause=150")).text(); // shows nothing until the end
+document.querySelector("main").append(text);
+document.documentElement.dataset.state = "finished";
+</script>`;
+
+test("measures what is held too long", async ({ page, glyphWatch, chaos }) => {
+  const address = await chaos.url(`${url}/holds`);
+  await page.route(address, (route) => route.fulfill({ body: HOLDS, contentType: "text/html" }));
+  await page.goto(address);
+  expect(await glyphWatch.settle()).toBe(true);
+  const { violations, incomplete } = await glyphWatch.result();
+  expect(violations).toEqual([]);
+  const held = incomplete.filter(({ id }) => id === "held-text");
+  expect(held).toHaveLength(1);
+  expect(held[0]!.late_ms).toBeGreaterThan(1000);
+  expect(held[0]!.late_characters).toBeGreaterThan(5);
+  await expect(glyphWatch.expectClean({ maxLate: 500 })).rejects.toThrow(/held-too-long.* ms late/);
+});
+
+test("says what the browser says", async ({ page, glyphWatch }) => {
+  await page.setContent(GOOD);
+  await page.close();
+  await expect(glyphWatch.settle()).rejects.toThrow("There is no open page to wait for");
+  expect((await glyphWatch.result()).violations).toEqual([]);
+});
+
+test("can watch a context of one's own", async ({ browser }) => {
+  const context = await browser.newContext();
+  const watch = await GlyphWatch.of(context);
+  const page = await context.newPage();
+  await page.setContent(BAD);
+  expect((await watch.result()).violations).toHaveLength(1);
+  await context.close();
+});

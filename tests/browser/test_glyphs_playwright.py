@@ -1,0 +1,177 @@
+"""The fixture for Playwright Test, as npm packs it: what its tests see, and that its verdicts are those of
+Python.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import test_glyphs_catalogue as catalogue
+from packed import ROOT, install, pack
+
+from detok_py.glyphs.watch import GlyphWatch
+
+SPECS = Path(__file__).parent / "playwright"
+fixtures = catalogue.fixtures
+CONFIG = """
+import { defineConfig } from "@playwright/test";
+export default defineConfig({
+  testDir: ".", reporter: [["json"]], timeout: 240_000, workers: 1, expect: { timeout: 60_000 },
+  use: { browserName: BROWSER, channel: CHANNEL, launchOptions: LAUNCH },
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    """The folder of a project in which the package and Playwright Test are installed."""
+    built = pack(tmp_path_factory.mktemp("packed"))
+    modules = install(built["file"], tmp_path_factory.mktemp("app") / "empty").parent
+    for name in ("@playwright", "playwright", "playwright-core"):
+        (modules / name).symlink_to(ROOT / "node_modules" / name)
+    (modules / ".bin" / "playwright").symlink_to("../playwright/cli.js")
+    return modules.parent
+
+
+@pytest.fixture
+def play(app, browser_name, browser_type_launch_args):
+    def run(spec, *words, **settings):
+        launch = {
+            {"executable_path": "executablePath", "firefox_user_prefs": "firefoxUserPrefs"}.get(
+                name, name
+            ): value
+            for name, value in browser_type_launch_args.items()
+        }
+        channel = launch.pop("channel", None)
+        config = CONFIG.replace("BROWSER", json.dumps(browser_name)).replace(
+            "CHANNEL", json.dumps(channel) if channel else "undefined"
+        )
+        (app / "playwright.config.ts").write_text(config.replace("LAUNCH", json.dumps(launch)))
+        for path in SPECS.glob("*.spec.ts"):
+            (app / path.name).write_text(path.read_text("utf-8"), encoding="utf-8")
+        done = subprocess.run(
+            ["npx", "--no-install", "playwright", "test", spec, *words],
+            cwd=app,
+            env={**os.environ, "DETOK_CATALOGUE": json.dumps(settings)},
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        assert done.stdout.startswith("{"), done.stdout[:2000] + done.stderr[:2000]
+        report = json.loads(done.stdout)
+        assert not report["errors"], report["errors"]
+        return {" ".join(names): result for names, result in results(report["suites"])}
+
+    return run
+
+
+def results(suites, above=()):
+    """Yield each test's names and its last result."""
+    for suite in suites:
+        names = above if suite["title"].endswith(".ts") else (*above, suite["title"])
+        yield from results(suite.get("suites", ()), names)
+        for spec in suite["specs"]:
+            yield (*names, spec["title"]), spec["tests"][0]["results"][-1]
+
+
+def said(result):
+    return "\n".join([error["message"] for error in result["errors"]])
+
+
+def same_as_in_python(play, page, tmp_path, names, browser_name):
+    pages = [
+        {"name": f"{name}.{twin}", "truth": catalogue.TRUTHS.get(name, fixtures.TEXT)}
+        for name in names
+        for twin in ("faulty", "fixed")
+        if name != "hidden-declarative-closed-shadow" or browser_name == "chromium"
+    ]
+    with fixtures.ChatServer() as server:
+        outcomes = play("catalogue", url=server.url, pages=pages, out=str(tmp_path))
+        assert {
+            name: said(one) for name, one in outcomes.items() if one["status"] != "passed"
+        } == {}
+        for one in pages:
+            theirs = json.loads((tmp_path / f"{one['name']}.json").read_text())
+            watch = GlyphWatch.of(page)
+            page.goto("about:blank")
+            watch.clear()
+            page.goto(f"{server.url}/{one['name']}.html")
+            assert watch.settle(quiet_ms=150)
+            ours = watch.result(truth=one["truth"])
+            for group in ("violations", "incomplete", "passes"):
+                assert told(theirs, group) == told(ours, group), one["name"]
+            if one["name"].endswith(".faulty"):
+                catalogue.must_be_caught(theirs["violations"], one["name"][:-7], browser_name)
+            else:
+                assert theirs["violations"] == []
+
+
+def told(verdict, group):
+    """What a verdict says of a page each time; how many frames showed a glyph is chance."""
+    return {
+        (one["id"], *one.get("target", ()), one["description"], one["impact"])
+        for one in verdict[group]
+    }
+
+
+@pytest.mark.one_browser
+def test_a_slice_of_the_catalogue_has_the_verdicts_of_python(play, page, tmp_path, browser_name):
+    names = ["01-fresh-decoder", "14-utf16-cut", "15-dropped"]
+    same_as_in_python(play, page, tmp_path, names, browser_name)
+
+
+@pytest.mark.full
+@pytest.mark.engine
+def test_the_whole_catalogue_has_the_verdicts_of_python(play, page, tmp_path, browser_name):
+    same_as_in_python(play, page, tmp_path, fixtures.pages(), browser_name)
+
+
+@pytest.mark.full
+@pytest.mark.engine
+def test_the_fixture_does_in_a_test_what_its_documentation_says(play):
+    with fixtures.ChatServer() as server:
+        outcomes = play("fixture", url=server.url)
+    failed = {name: said(one) for name, one in outcomes.items() if one["status"] != "passed"}
+    assert set(failed) == {
+        "fails by itself",
+        "of every test fails though it asks for no fixture",
+    }, failed
+    assert all("ufffd-persistent" in words for words in failed.values())
+    attached = {one["name"] for one in outcomes["fails by itself"]["attachments"]}
+    assert attached >= {"glyphs.json", "glyphs.html"}
+
+
+@pytest.mark.full
+@pytest.mark.engine
+@pytest.mark.parametrize(("twin", "code"), [("faulty", 1), ("fixed", 0)])
+def test_the_shell_form_has_the_options_and_the_verdict_of_detok_check(
+    app, tmp_path, browser_name, browser_type_launch_args, twin, code
+):
+    with fixtures.ChatServer() as server:
+        words = ["--split", "every-byte", "--html", f"{tmp_path}/report.html", "--browser"]
+        done = subprocess.run(
+            [
+                "npx",
+                "--no-install",
+                "detok-web",
+                "check",
+                f"{server.url}/01-fresh-decoder.{twin}.html?cut=9999",
+            ]
+            + [*words, browser_name, "--json", f"{tmp_path}/report.json"],
+            cwd=app,
+            env={
+                **os.environ,
+                f"DETOK_{browser_name.upper()}": browser_type_launch_args["executable_path"],
+            },
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert done.returncode == code, done.stdout + done.stderr
+    found = json.loads((tmp_path / "report.json").read_text())
+    broken = {one["id"] for one in found["violations"]}
+    assert "ufffd-persistent" in broken if code else not broken
+    assert [stream["pieces"] for stream in found["streams"]] == [len(fixtures.TEXT.encode())]
+    assert "<title>Broken glyphs" in (tmp_path / "report.html").read_text("utf-8")
