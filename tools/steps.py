@@ -59,7 +59,7 @@ STEPS = {
     ),
     "core": Step(
         "Pyodide cut down, for embedding",
-        (*SOURCES, "tools/build_core.mjs", "tools/core_work.py", "tools/compile_stdlib.py", ".build/stamps/runtime"),
+        (*SOURCES, "detok_py/glyphs/*.js", "tools/build_core.mjs", "tools/core_work.py", "tools/compile_stdlib.py", ".build/stamps/runtime"),
         (f"{R}python_core.zip", f"{R}python_core.json", f"{R}detok_bytecode.bin", ".build/kit.zip"),
         tool("node", "tools/build_core.mjs"),
     ),

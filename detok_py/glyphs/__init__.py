@@ -5,10 +5,13 @@ only.
 extra `test` (Playwright, h11, websockets). The parts:
 
 - `watch` records what the page shows, with `watcher.js` in each frame
-- `proxy` cuts the engine's streams: `recut` decides where, `http` and `websocket` frame the pieces,
+- `proxy` cuts the engine's streams: `recut` decides where, `http` and `messages` frame the pieces,
   and `traffic` reads the text that was sent
-- `truth` compares what was sent with what is shown
-- `report` makes the verdict
+- `truth` compares what was sent with what is shown, and `held` when
+- `verdict` judges, and `report` writes the verdict
+- `drive` types and waits as `detok check` does
+
+The npm package runs them in Node too (web/kit/): all but `command`, `plugin`, `proxy` and `http`.
 
 Runs in: CPython.
 Imports: errors, decode, protocol, bridge.

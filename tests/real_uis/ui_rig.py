@@ -182,7 +182,7 @@ class Conversation:
         inner, outer = len(self.before_engine.answers), len(self.chaos.answers)
         field = self.page.get_by_role("textbox").last
         field.click()
-        put(field, TEXTS[name]["prompt"])
+        self.watch._run(put(field, TEXTS[name]["prompt"]))
         field.press("Enter")
         until = time.monotonic() + MOST_SECONDS
         while time.monotonic() < until:
