@@ -32,6 +32,7 @@ import uvicorn
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
 from detok_py.bridge.assets import Assets
+from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.engines import IDS, End, Ids, Info
 from detok_py.bridge.gate import Gate
 from detok_py.bridge.redis_store import RedisStore
@@ -112,7 +113,8 @@ def serve(which, rate, count, redis=None):
     port = sock.getsockname()[1]
     if which == "bridge":
         store = RedisStore(redis, grace=0) if redis else None
-        bridge = Bridge(ClockEngine(rate, count), max_clients=10_000, store=store)
+        attached = AttachedEngine("clock", ClockEngine(rate, count))
+        bridge = Bridge([attached], max_clients=10_000, store=store)
         server = Server(bridge, Gate(application(bridge, Assets()), [NAME]), sock)
         run = server.serve()
     else:

@@ -9,6 +9,7 @@ import websockets
 from websockets.asyncio.client import connect
 
 from detok_py.bridge.assets import Assets
+from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.engines.scripted import ScriptedEngine
 from detok_py.bridge.gate import Gate
 from detok_py.bridge.server import Server, application, bind, names_of
@@ -35,9 +36,28 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(engine=None, *, vocabulary=VOCABULARY, gate=None, assets=None, **settings):
-    """Serve on a free port of 127.0.0.1, and stop everything afterwards."""
-    bridge = Bridge(engine or ScriptedEngine(lambda: vocabulary), vocabulary=vocabulary, **settings)
+async def running(
+    engine=None,
+    *,
+    vocabulary=VOCABULARY,
+    find_vocabulary=None,
+    encode=None,
+    others=(),
+    gate=None,
+    assets=None,
+    **settings,
+):
+    """Serve on a free port of 127.0.0.1, and stop everything afterwards. `others` are engines
+    besides the first.
+    """
+    first = AttachedEngine(
+        "first",
+        engine or ScriptedEngine(lambda: vocabulary),
+        vocabulary=vocabulary,
+        find_vocabulary=find_vocabulary,
+        encode=encode,
+    )
+    bridge = Bridge([first, *others], **settings)
     sock = bind("127.0.0.1", 0)
     port = sock.getsockname()[1]
     options = {"names": names_of("127.0.0.1", port), "metrics": bridge.metrics, **(gate or {})}
@@ -95,7 +115,7 @@ def socket_to(bridge, **options):
     the socket never gives up by itself, however busy the machine is.
     """
     return connect(
-        bridge.stream,
+        options.pop("uri", bridge.stream),
         **{
             "origin": bridge.url,
             "subprotocols": ["detok.v1"],

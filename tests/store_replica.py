@@ -13,6 +13,7 @@ from bridge_rig import VOCABULARY
 from test_bridge_resume import CountingEngine
 
 from detok_py.bridge.assets import Assets
+from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.gate import Gate
 from detok_py.bridge.redis_store import RedisStore
 from detok_py.bridge.server import Server, application, bind
@@ -33,9 +34,9 @@ class FilingEngine(CountingEngine):
 async def main(url, path, pause, lease, grace):
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     store = RedisStore(url, secret="s", lease=float(lease), grace=float(grace))
-    bridge = Bridge(
-        FilingEngine(file, float(pause)), vocabulary=VOCABULARY, max_clients=256, store=store
-    )
+    engine = FilingEngine(file, float(pause))
+    attached = AttachedEngine("filing", engine, vocabulary=VOCABULARY)
+    bridge = Bridge([attached], max_clients=256, store=store)
     sock = bind("127.0.0.1", 0)
     server = Server(bridge, Gate(application(bridge, Assets()), ["bridge.test:1"]), sock)
     draining = []

@@ -11,31 +11,61 @@ import gc
 import os
 import re
 import signal
+from typing import Any
+
+
+class _OfEngine(argparse.Action):
+    """Collects the options of each engine in `engines`, a list of dicts. An option before the first
+    --engine is of the first.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Note an option."""
+        engines = namespace.engines = list(getattr(namespace, "engines", None) or [{}])
+        if self.dest == "engine" and "engine" in engines[-1]:
+            engines.append({})
+        engines[-1] = {**engines[-1], self.dest: values}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `detok serve`."""
+    parser.set_defaults(engines=[{}])
     parser.add_argument(
         "--engine",
-        default="recite",
-        metavar="ENGINE",
+        action=_OfEngine,
+        metavar="[NAME=]ENGINE",
         help="recite (default: llama.cpp with a small model, included in detok), scripted, or the URL of a running engine; "
-        "a prefix names its kind: vllm+http://127.0.0.1:8000",
+        "a prefix names its kind: vllm+http://127.0.0.1:8000. Several may be given; clients choose one by its name, "
+        "by default the first",
+    )
+    parser.add_argument(
+        "--find",
+        action="store_true",
+        help="offer the engines that answer on this machine's usual ports too, as `detok engines` lists them",
     )
     parser.add_argument(
         "--tokenizer",
+        action=_OfEngine,
         metavar="FILE",
-        help="tokenizer.json or its folder, *.gguf, *.tiktoken, tekken.json or *.detok, if the engine can't provide its own",
+        help="tokenizer.json or its folder, *.gguf, *.tiktoken, tekken.json or *.detok, if the engine can't provide its own. "
+        "With several engines, this, --model and --context are of the --engine before them",
     )
     parser.add_argument(
         "--model",
+        action=_OfEngine,
         metavar="PATH",
         help="a model file or folder for in-process engines (llama-cpp-python, transformers), or a name that a server lists",
     )
     parser.add_argument(
         "--context",
+        action=_OfEngine,
         type=int,
-        default=0,
         metavar="TOKENS",
         help="context of llama-cpp-python in tokens (default: the model's own)",
     )
@@ -107,7 +137,8 @@ def run(args: argparse.Namespace) -> int:
     """Serve until a signal; return 0."""
     # Imported here, so that the help needs none of the packages of the extra.
     from .assets import Assets
-    from .find import find_vocabulary, open_engine, read_tokenizer
+    from .engines_command import PORTS
+    from .find import attach_engine, finder, read_tokenizer
     from .gate import Gate, check_origin, new_token
     from .redis_store import RedisStore
     from .server import (
@@ -123,14 +154,22 @@ def run(args: argparse.Namespace) -> int:
     from .stream import Bridge
 
     set_up_logging(args.log_level)
-    vocabulary, encode = read_tokenizer(args.tokenizer) if args.tokenizer else (None, None)
-    engine = open_engine(
-        args.engine,
-        allow_remote=args.allow_remote_engine,
-        model=args.model,
-        context=max(0, args.context),
-        vocabulary=vocabulary,
-    )
+    engines = [
+        attach_engine(
+            one.get("engine", "recite"),
+            allow_remote=args.allow_remote_engine,
+            model=one.get("model"),
+            context=max(0, one.get("context", 0)),
+            tokenizer=read_tokenizer(one["tokenizer"]) if "tokenizer" in one else None,
+        )
+        for one in args.engines
+    ]
+    names = [attached.name for attached in engines]
+    for name in names:
+        if names.count(name) > 1:
+            raise ServeError(
+                f"Two engines have the name {name!r}; give one another name, like --engine other={name}."
+            )
     try:
         allowed = [check_origin(origin) for origin in args.allow_origin]
     except ValueError as error:
@@ -142,7 +181,7 @@ def run(args: argparse.Namespace) -> int:
     sock = bind(args.host, args.port)
     port = sock.getsockname()[1]
     try:
-        names = names_of(args.host, port, args.public_name)
+        hosts = names_of(args.host, port, args.public_name)
     except ServeError:
         sock.close()
         raise
@@ -152,19 +191,19 @@ def run(args: argparse.Namespace) -> int:
         sock.close()
         raise ServeError("DETOK_TOKEN must be 16 to 128 letters, digits, - or _.")
 
+    usual = [f"http://127.0.0.1:{one}" for one in PORTS if one != port]
+
     async def main() -> None:
         bridge = Bridge(
-            engine,
-            vocabulary=vocabulary,
-            encode=encode,
-            find_vocabulary=find_vocabulary,
+            engines,
+            find=finder(engines, usual) if args.find else None,
             max_clients=args.max_clients,
             continue_seconds=args.continue_seconds,
             store=RedisStore(args.store) if args.store else None,
         )
         gate = Gate(
             application(bridge, Assets()),
-            names,
+            hosts,
             allowed=allowed,
             token=token,
             require_origin=not args.allow_no_origin,
@@ -202,16 +241,15 @@ def run(args: argparse.Namespace) -> int:
             if serving.done():
                 opening.cancel()
                 return await serving
-            if bridge.refused is not None:
-                server.stop()
-                await serving
-                raise ServeError(bridge.refused)
-            print(
-                f"engine: {engine.info().line}"
-                if bridge.down is None
-                else f"engine: down. {bridge.down}",
-                flush=True,
-            )
+            for attached in bridge.engines:
+                if attached.refused is not None:
+                    server.stop()
+                    await serving
+                    raise ServeError(attached.refused)
+                name = f" {attached.name}" if len(bridge.engines) > 1 else ""
+                line = attached.engine.info().line
+                state = line if attached.unready is None else f"down. {attached.unready}"
+                print(f"engine{name}: {state}", flush=True)
             # What is there now stays: a garbage collection that looks at it would stop all clients
             # for longer than a token takes.
             gc.collect()

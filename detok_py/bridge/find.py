@@ -6,11 +6,14 @@ gives no answer, llama-server is assumed.
 """
 
 import asyncio
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..decode.vocabulary import Vocabulary
+from .attached import AttachedEngine
 from .engines import Engine, EngineError
 from .engines.address import Address, check_address
 from .engines.http import EngineClient
@@ -45,15 +48,54 @@ class Found(NamedTuple):
     encode: Encode | None
 
 
+def attach_engine(
+    given: str,
+    *,
+    allow_remote: bool = False,
+    model: str | None = None,
+    context: int = 0,
+    tokenizer: Found | None = None,
+) -> AttachedEngine:
+    """Return the engine that `--engine` gives, `[NAME=]ENGINE`, under the name that clients choose
+    it by: for a URL without a name, its host and port. Raises AddressError or EngineError.
+
+    >>> attach_engine("scripted").name, attach_engine("fast=llama+http://127.0.0.1:8080").name
+    ('scripted', 'fast')
+    >>> attach_engine("llama+http://127.0.0.1:8080").name
+    '127.0.0.1:8080'
+    """
+    named = re.fullmatch(r"([A-Za-z0-9._-]{1,64})=(.+)", given)
+    name, spec = (named[1], named[2]) if named else ("", given)
+    vocabulary, encode = tokenizer or (None, None)
+    engine = open_engine(
+        spec,
+        name=name,
+        allow_remote=allow_remote,
+        model=model,
+        context=context,
+        vocabulary=vocabulary,
+    )
+    return AttachedEngine(
+        name or spec.rpartition("://")[2].rstrip("/"),
+        engine,
+        vocabulary=vocabulary,
+        encode=encode,
+        find_vocabulary=find_vocabulary,
+    )
+
+
 def open_engine(
     spec: str,
     *,
+    name: str = "",
     allow_remote: bool = False,
     model: str | None = None,
     context: int = 0,
     vocabulary: Vocabulary | None = None,
 ) -> Engine:
-    """Return the engine that `--engine` names. Raises AddressError or EngineError."""
+    """Return an engine. One with a name may have an API key of its own in the environment. Raises
+    AddressError or EngineError.
+    """
     if spec == "recite":
         return ReciteEngine()
     if spec == "scripted":
@@ -84,6 +126,9 @@ def open_engine(
             retry=False,
         )
     address = check_address(url, allow_remote=allow_remote)
+    own_key = f"{address.key}_{re.sub('[^A-Z0-9]', '_', name.upper())}"
+    if name and own_key in os.environ:
+        address = address._replace(key=own_key)
     if not kind:
         kind = asyncio.run(recognise(address)) or "llama"
     return engine_at(kind, address, model=model, allow_remote=allow_remote)
@@ -104,6 +149,35 @@ def engine_at(
     if kind == "tgi":
         return TGI(address, model=model)
     return Ollama(address, model=model) if kind == "ollama" else OpenAIServer(address, model=model)
+
+
+def finder(
+    known: Iterable[AttachedEngine], urls: Iterable[str]
+) -> Callable[[], Awaitable[list[AttachedEngine]]]:
+    """Return a function that looks for engines at `urls`, and returns those that are new. They were
+    not named by the user, so they are sent no API key.
+    """
+    seen = {_base_of(attached.engine) for attached in known}
+    places = [check_address(url, named=False) for url in urls]
+
+    async def find() -> list[AttachedEngine]:
+        new = [address for address in places if address.base not in seen]
+        kinds = await asyncio.gather(*[recognise(address) for address in new])
+        out = []
+        for address, kind in zip(new, kinds, strict=True):
+            if kind is not None:
+                seen.add(address.base)
+                engine = engine_at(kind, address)
+                out.append(AttachedEngine(address.host, engine, find_vocabulary=find_vocabulary))
+        return out
+
+    return find
+
+
+def _base_of(engine: Engine) -> str | None:
+    """Return where an engine on HTTP is."""
+    client = getattr(engine, "front", None) or getattr(engine, "client", None)
+    return client.address.base if isinstance(client, EngineClient) else None
 
 
 async def recognise(address: Address, *, seconds: float = 2.0) -> str | None:

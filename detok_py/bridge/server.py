@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
+from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError
 from .assets import Assets, File, compress, encodings
 from .engines.recite import texts
@@ -42,9 +43,13 @@ class ServeError(DetokError):
 
 def application(bridge: Bridge, assets: Assets) -> Starlette:
     """Return the app with all routes, without the gate."""
-    # The vocabulary in use, packed once for each encoding.
+    # The vocabularies in use, each packed once for each encoding.
     packed: dict[tuple[str, bool], File] = {}
     packing = asyncio.Lock()
+
+    def tables() -> dict[str, Vocabulary]:
+        found = [one.vocabulary for one in bridge.engines]
+        return {table.sha256: table for table in found if table is not None}
 
     async def healthz(_: Request) -> Response:
         return _json_response(
@@ -60,7 +65,7 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
     async def info(_: Request) -> Response:
         await bridge.open()
         return _json_response(
-            {**bridge.hello(), "max_clients": bridge.max_clients, "clients": bridge.clients}
+            {**bridge.info(), "max_clients": bridge.max_clients, "clients": bridge.clients}
         )
 
     async def prompts(request: Request) -> Response:
@@ -74,15 +79,17 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
         )
 
     async def vocabulary(request: Request) -> Response:
-        await bridge.open()
-        table = bridge.vocabulary
-        if table is None or request.path_params["sha256"] != table.sha256:
+        asked = request.path_params["sha256"]
+        if asked not in tables():
+            await bridge.open()
+        table = tables().get(asked)
+        if table is None:
             return _not_found()
         gzipped = "gzip" in encodings(request.headers.get("accept-encoding", ""))
         name = (table.sha256, gzipped)
         async with packing:
             if name not in packed:
-                for earlier in [one for one in packed if one[0] != table.sha256]:
+                for earlier in [one for one in packed if one[0] not in tables()]:
                     del packed[earlier]
                 packed[name] = await asyncio.to_thread(
                     lambda: compress(

@@ -5,88 +5,84 @@ receives, feeds and sends. Runs outlive their WebSockets, because a client may r
 """
 
 import asyncio
-import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
+from urllib.parse import parse_qs
 
-from ..decode.vocabulary import Vocabulary
 from ..protocol import wire
-from ..protocol.server import Run, RunStore, ServerSession, model_of
-from .engines import Engine, EngineError, Info, Request
-from .engines.scripted import ScriptedEngine
+from ..protocol.server import Run, RunStore, ServerSession
+from .attached import AttachedEngine, report
+from .engines import Engine, EngineError, Request
 from .gate import Receive, Scope, Send
-from .jobs import carries, fault_of, read_request, run_job
+from .jobs import read_request
 from .metrics import Metrics
 from .protocols import FRAMES
-from .recover import Recovery
 
-log = logging.getLogger("detok.bridge")
 HELLO_SECONDS = 30.0
 LOOK_SECONDS = 2.0
+# How long what was found on this machine is not looked for again.
+FIND_SECONDS = 10.0
 # Sockets beyond `max_clients` that may be open at the same time, and for how long each: enough to
 # send the resume of a run.
 WAITING_SOCKETS = 8
 WAITING_SECONDS = 5.0
 STOPPING = "This bridge is stopping."
 STOPPED = "The bridge that made this answer was stopped; the text so far is kept. Ask again."
-
-
-def report(event: str, **fields: Any) -> None:
-    """Log an event with numbers. Never pass a prompt, a text, a token or a run id."""
-    log.info(event, extra={"fields": fields})
+NO_SUCH_ENGINE = "There is no such engine here; /info lists the engines of this bridge."
 
 
 class Bridge:
-    """An engine, its vocabulary, and the runs of all clients.
+    """The engines, and the runs of all clients.
 
-    `vocabulary` and `encode` are those of `--tokenizer`; by default `find_vocabulary` gets them
-    from the engine. The scripted engine needs `encode`. `max_clients` bounds the open WebSockets. A
-    few more are open for a moment: each is told hello, and has a place if it resumes a run whose
-    socket has one. An engine that is lost in mid-answer is waited for `continue_seconds`, to go on.
+    A client chooses an engine by its name in the address of its WebSocket (`?engine=NAME`); the
+    first engine is that of clients that choose none. `find` returns engines of this machine that
+    are not known yet. `max_clients` bounds the open WebSockets of all engines. A few more are open
+    for a moment: each is told hello, and has a place if it resumes a run whose socket has one. An
+    engine that is lost in mid-answer is waited for `continue_seconds`, to go on.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        engines: Iterable[AttachedEngine],
         *,
-        vocabulary: Vocabulary | None = None,
-        encode: Callable[[str], list[int]] | None = None,
-        find_vocabulary: Callable[
-            [Engine], Awaitable[tuple[Vocabulary, Callable[[str], list[int]] | None] | None]
-        ]
-        | None = None,
+        find: Callable[[], Awaitable[list[AttachedEngine]]] | None = None,
         max_clients: int = 8,
         continue_seconds: float = 0.0,
         store: RunStore | None = None,
         metrics: Metrics | None = None,
     ) -> None:
-        self.engine = engine
-        self.vocabulary = vocabulary
-        self.scripted = ScriptedEngine(lambda: self.vocabulary, encode)
+        self.engines: list[AttachedEngine] = []
         self.metrics = metrics or Metrics()
         self.store = store or RunStore()
         self.max_clients = max_clients
         self.continue_seconds = continue_seconds
         self._sessions: set[ServerSession] = set()
         self._sockets = 0
-        self.down: str | None = None
-        self.refused: str | None = None
-        self._given = vocabulary
-        self._find_vocabulary = find_vocabulary
-        self._identity: str | None = None
-        self._refusal: str | None = None
-        self._failure: EngineError | None = None
-        self._look: asyncio.Task[None] | None = None
-        # By what the engine writes to, which is the run itself if the store is in memory.
-        self._jobs: dict[Run, asyncio.Task[None]] = {}
+        self._find = find
+        self._finding: asyncio.Task[None] | None = None
+        self._found_at = 0.0
         self._starting: set[asyncio.Task[None]] = set()
         self._opening_store: asyncio.Task[None] | None = None
         self._draining = False
-        self._recovery_tables: dict[Vocabulary, dict[bytes, list[int]]] = {}
-        self._opened = False
         self._expiry: asyncio.Task[None] | None = None
         self.metrics.clients.set_function(lambda: self.clients)
+        for attached in engines:
+            self._attach(attached)
+
+    def _attach(self, attached: AttachedEngine) -> None:
+        attached.forget = self.store.forget
+        self.engines.append(attached)
+
+    @property
+    def first(self) -> AttachedEngine:
+        """The engine of clients that choose none."""
+        return self.engines[0]
+
+    @property
+    def jobs(self) -> list[Run]:
+        """What the engines write to: the runs themselves if the store is in memory."""
+        return [run for attached in self.engines for run in attached.jobs]
 
     @property
     def clients(self) -> int:
@@ -94,120 +90,68 @@ class Bridge:
         return sum([session.has_place and not session.closing for session in self._sessions])
 
     async def open(self) -> None:
-        """Look at the engine: start it, and find its vocabulary if it has another model than
-        before. Every client, run and request for its description comes through here; those at the
-        same time share one look.
-
-        If the engine is down, `self.down` says why; a later call tries again.
+        """Open the store, and look at all engines. One that is slow, and is not the first, is not
+        waited for long.
         """
+        await self._open_store()
+        await self._look_for_engines()
+        await asyncio.gather(
+            self.first.open(),
+            *[_within(LOOK_SECONDS, attached.open()) for attached in self.engines[1:]],
+        )
+
+    async def _open_store(self) -> None:
         if self._expiry is None:
             self._expiry = asyncio.create_task(self._expire_runs())
             self._opening_store = asyncio.create_task(self.store.open(self._stop))
         if self._opening_store is not None:
             await asyncio.shield(self._opening_store)
-        if self._look is None or self._look.done():
-            self._look = asyncio.create_task(self._look_at_engine())
-        await asyncio.shield(self._look)
 
-    async def _look_at_engine(self) -> None:
-        try:
-            await self.engine.open()
-            if await self._is_another_model():
-                identity = self.engine.info().identity
-                await self._find()
-                self._identity = identity
-                self._opened = True
-            self.down = self._failure = None
-        except EngineError as error:
-            self.down, self._failure = str(error), error
-        except Exception as error:
-            # An answer of a shape that no adapter expects. Its place is logged, not its content.
-            log.error("engine_fault", extra={"fields": fault_of(error)})
-            self._failure = EngineError(
-                "The engine's answers have a shape that detok does not know; check that it is the engine you meant, and its version.",
-                retry=False,
-            )
-            self.down = str(self._failure)
-
-    async def _sample(self) -> str | None:
-        """Return what the engine has against the vocabulary in use, by a sample."""
-        return (
-            None
-            if self.vocabulary is None
-            else await self.engine.refuse_vocabulary(self.vocabulary)
-        )
-
-    async def _is_another_model(self) -> bool:
-        if not self._opened or self.engine.info().identity != self._identity:
-            return True
-        try:
-            return await self._sample() != self._refusal
-        except EngineError:
-            return False  # as unknown as before
-
-    async def _find(self) -> None:
-        """Find the vocabulary of the engine's model, or compare the given one with it."""
-        vocabulary, encode = self._given, self.scripted.encode
-        if vocabulary is None and self._find_vocabulary is not None:
-            vocabulary, encode = await self._find_vocabulary(self.engine) or (None, None)
-        if vocabulary is not None:
-            await asyncio.to_thread(lambda: vocabulary.sha256)  # it packs all tokens, once
-        self.vocabulary, self.scripted.encode = vocabulary, encode
-        self._refusal = await self._sample()
-        self.refused = None
-        if self._given is not None and self._refusal is not None:
-            self.refused = f"The given tokenizer does not match the engine: {self._refusal}; pass the engine's own tokenizer, or none."
-        for run, job in list(self._jobs.items()):
-            if run.data not in ("", "bytes") and self._refuse_ids(run):
-                job.cancel()
-
-    def _refuse_ids(self, run: Run) -> bool:
-        """End a run if the engine's ids are not of the vocabulary that its client knows. Return
-        whether they are not.
+    async def _look_for_engines(self) -> None:
+        """Attach the engines that are found on this machine, if the user asked for that. An engine
+        stays attached: a client that has its name is told that it is down.
         """
-        hello = self.hello()
-        if self.refused is not None:
-            run.fail(wire.VOCABULARY_MISMATCH, self.refused)
-            return True
-        now = model_of(hello)
-        if run.model == now:
-            return False
-        if run.model is None:
-            # The client came while the engine was down. It reconnects, and gets another hello.
-            if run.owner is not None:
-                run.owner.closing = (1012, "the engine has started")
-                run.owner.wake()
-            self.store.forget(run)
-        vocabulary = hello.get("vocabulary")
-        has = f"vocabulary {vocabulary['sha256']}" if vocabulary else f"model {now}"
-        run.fail(
-            wire.VOCABULARY_MISMATCH,
-            f"The engine has another model now: {has}. Reload the vocabulary from the bridge and ask again.",
-            vocabulary=vocabulary,
-        )
-        return True
+        if self._find is None or time.monotonic() < self._found_at + FIND_SECONDS:
+            return
+        if self._finding is None or self._finding.done():
+            self._finding = asyncio.create_task(self._attach_found())
+        await asyncio.shield(self._finding)
 
-    async def _ready(self, run: Run, request: Request, engine: Engine) -> Vocabulary | None:
-        """Return the vocabulary for a run that is about to start, or end the run. Raises
-        EngineError if the engine is down.
-        """
-        if engine is self.engine:
-            await self.open()
-            if self._failure is not None:
-                failure = self._failure
-                raise EngineError(str(failure), code=failure.code, retry=failure.retry)
-        if carries(request.want, engine.gives(request), self.vocabulary) != "bytes":
-            self._refuse_ids(run)
-        return self.vocabulary
+    async def _attach_found(self) -> None:
+        assert self._find is not None
+        for attached in await self._find():
+            self._attach(attached)
+        self._found_at = time.monotonic()
+
+    async def _engine_for(self, query: bytes) -> AttachedEngine | None:
+        """Return the engine that a WebSocket's address names."""
+        name = parse_qs(query.decode("latin-1")).get("engine", [self.first.name])[-1]
+        for attached in self.engines:
+            if attached.name == name:
+                return attached
+        before = len(self.engines)
+        await self._look_for_engines()
+        return next((one for one in self.engines[before:] if one.name == name), None)
+
+    @property
+    def down(self) -> str | None:
+        """Which engines are down, and why, or None."""
+        several = len(self.engines) > 1
+        down = [
+            f"{one.name}: {one.down}" if several else one.down
+            for one in self.engines
+            if one.down is not None
+        ]
+        return " ".join(down) or None
 
     @property
     def unready(self) -> str | None:
         """Why a new client should go to another replica, in one sentence, or None."""
         if self._draining:
             return STOPPING
-        if not self._opened:
-            return self.down or "The engine has not started yet."
-        return self.store.away or self.down
+        if all(attached.unready for attached in self.engines):
+            return self.first.unready
+        return self.store.away
 
     async def drain(self, seconds: float) -> None:
         """Send the clients to other replicas, which have the runs too, and go on with the runs that
@@ -218,8 +162,11 @@ class Bridge:
             session.closing = session.closing or (1012, STOPPING)
             session.wake()
         deadline = time.monotonic() + seconds
-        report("draining", runs=len(self._jobs))
-        while jobs := {*self._jobs.values(), *self._starting}:
+        report("draining", runs=len(self.jobs))
+        while jobs := {
+            *self._starting,
+            *[job for attached in self.engines for job in attached.jobs.values()],
+        }:
             left = deadline - time.monotonic()
             if left <= 0:
                 break
@@ -227,48 +174,26 @@ class Bridge:
 
     async def close(self) -> None:
         """Stop all generations and the engine."""
-        for run in self._jobs:
+        for run in self.jobs:
             run.fail(wire.ENGINE_DOWN, STOPPED, retry=True)
-        jobs = [
-            job
-            for job in (
-                self._expiry,
-                self._look,
-                self._opening_store,
-                *self._starting,
-                *self._jobs.values(),
-            )
-            if job is not None
+        tasks = [
+            task
+            for task in (self._expiry, self._finding, self._opening_store, *self._starting)
+            if task is not None
         ]
-        for job in jobs:
-            job.cancel()
-        await asyncio.gather(*jobs, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*[attached.stop() for attached in self.engines])
         await self.store.close()
-        await self.engine.close()
+        await asyncio.gather(
+            *[attached.engine.close() for attached in self.engines], return_exceptions=True
+        )
 
     def info(self) -> dict[str, Any]:
-        """Return the engine's fields for `hello` and `/info`."""
-        info: Info = self.engine.info()
-        return {
-            "name": info.name,
-            "fidelity": info.fidelity,
-            "device": info.device,
-            "model": info.model,
-            "line": info.line,
-            "down": self.down,
-        }
-
-    def hello(self) -> dict[str, Any]:
-        """Return the fields of `hello`."""
-        out: dict[str, Any] = {"engine": self.info()}
-        if self.vocabulary is not None:
-            sha256 = self.vocabulary.sha256
-            out["vocabulary"] = {
-                "sha256": sha256,
-                "size": len(self.vocabulary),
-                "url": f"/vocabulary/{sha256}.detok",
-            }
-        return out
+        """Return the fields of `/info`: those of the first engine's `hello`, and all engines."""
+        engines = [{"id": attached.name, **attached.hello()} for attached in self.engines]
+        return {**self.first.hello(), "engines": engines}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket."""
@@ -295,7 +220,15 @@ class Bridge:
         code = 1006
         try:
             extension = scope.get("extensions", {}).get(FRAMES, {})
-            code = await self._serve_socket(receive, send, extension)
+            attached = await self._engine_for(scope.get("query_string", b""))
+            if attached is None:
+                code = wire.NO_SUCH_ENGINE
+                error = wire.message("error", code=code, message=NO_SUCH_ENGINE, retry=False)
+                await send({"type": "websocket.send", "text": error})
+                return await send(
+                    {"type": "websocket.close", "code": code, "reason": NO_SUCH_ENGINE}
+                )
+            code = await self._serve_socket(attached, receive, send, extension)
         finally:
             self._sockets -= 1
             report("client_lost", sockets=self._sockets, code=code)
@@ -311,14 +244,16 @@ class Bridge:
         self._find_place(session)
         session.claim_place()
 
-    async def _serve_socket(self, receive: Receive, send: Send, extension: dict[str, Any]) -> int:
-        try:
-            # A client that resumes must not wait for an engine that hangs: its run has a log.
-            await asyncio.wait_for(self.open(), LOOK_SECONDS if self._opened else HELLO_SECONDS)
-        except TimeoutError:
-            if not self._opened:
-                self.down = "The engine has not started yet, so its vocabulary is unknown."
-        session = ServerSession(self.store, self.hello())
+    async def _serve_socket(
+        self, attached: AttachedEngine, receive: Receive, send: Send, extension: dict[str, Any]
+    ) -> int:
+        # A client that resumes must not wait for an engine that hangs: its run has a log.
+        seconds = LOOK_SECONDS if attached.opened else HELLO_SECONDS
+        if not await _within(seconds, self._open_for(attached)) and not attached.opened:
+            attached.down = "The engine has not started yet, so its vocabulary is unknown."
+        # The first engine is the same with its name and without it.
+        chosen = "" if attached is self.first else attached.name
+        session = ServerSession(self.store, attached.hello(), engine=chosen)
         self._find_place(session)
         session.has_place = session.full is None
         self._sessions.add(session)
@@ -348,7 +283,7 @@ class Bridge:
                     self.metrics.resumes.inc()
                     report("run_resumed")
                 for word, run in tasks:
-                    self._run_task(word, run)
+                    self._run_task(word, run, attached)
                 sender.wake()
         finally:
             waiting.cancel()
@@ -358,62 +293,36 @@ class Bridge:
             self._sessions.discard(session)
             # If the server closed the socket, the client did not cancel its run.
             for word, run in session.lost(1006 if session.closing else code, time.monotonic()):
-                self._run_task(word, run)
+                self._run_task(word, run, attached)
         return session.closing[0] if session.closing else code
 
-    def _run_task(self, word: str, run: Run) -> None:
+    async def _open_for(self, attached: AttachedEngine) -> None:
+        await self._open_store()
+        await attached.open()
+
+    def _run_task(self, word: str, run: Run, attached: AttachedEngine) -> None:
         if word == "cancel":
             self._cancel(run)
             return
         try:
             request = read_request(run.request)
             run.request = {}  # the log is kept for much longer than the prompt is needed
-            name = request.params.get("engine")
-            if name not in (None, "scripted", self.engine.info().name):
-                raise EngineError(
-                    f'There is no such engine here; expected "{self.engine.info().name}" or "scripted".',
-                    code=wire.NO_SUCH_ENGINE,
-                    retry=False,
-                )
+            engine = attached.engine_of(request)
         except EngineError as error:
             run.request = {}
             run.fail(error.code, str(error), retry=error.retry)
             return
-        engine: Engine = self.scripted if name == "scripted" else self.engine
-        starting = asyncio.create_task(self._start(run, request, engine))
+        starting = asyncio.create_task(self._start(run, request, attached, engine))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
 
-    async def _start(self, run: Run, request: Request, engine: Engine) -> None:
+    async def _start(
+        self, run: Run, request: Request, attached: AttachedEngine, engine: Engine
+    ) -> None:
         sink = await self.store.produce(run)
         if sink is None or sink.end is not None:
             return
-        job = asyncio.create_task(
-            run_job(
-                sink,
-                request,
-                engine,
-                lambda run, request: self._ready(run, request, engine),
-                self._recovery_table,
-                self.metrics,
-                continue_seconds=self.continue_seconds,
-            )
-        )
-        self._jobs[sink] = job
-        job.add_done_callback(lambda _: self._job_ended(sink))
-
-    def _job_ended(self, run: Run) -> None:
-        self._jobs.pop(run, None)
-        end = run.end or {}
-        report(
-            "run_ended",
-            kind=end.get("type"),
-            reason=end.get("reason"),
-            code=end.get("code"),
-            positions=run.position,
-        )
-        if end.get("code") == wire.ENGINE_DOWN and self._identity is None:
-            self._opened = False  # it may come back with another model, and would not say so
+        attached.answer(sink, request, engine, self.metrics, continue_seconds=self.continue_seconds)
 
     def _cancel(self, run: Run) -> None:
         if self.store.cancel(run):
@@ -421,14 +330,10 @@ class Bridge:
 
     def _stop(self, run: Run) -> None:
         """Stop the engine of a run."""
-        for sink, job in self._jobs.items():
-            if sink.id == run.id:
-                job.cancel()
-
-    def _recovery_table(self, vocabulary: Vocabulary) -> dict[bytes, list[int]]:
-        if vocabulary not in self._recovery_tables:
-            self._recovery_tables = {vocabulary: Recovery.table(vocabulary)}
-        return self._recovery_tables[vocabulary]
+        for attached in self.engines:
+            for sink, job in attached.jobs.items():
+                if sink.id == run.id:
+                    job.cancel()
 
     async def _expire_runs(self) -> None:
         while True:
@@ -437,6 +342,15 @@ class Bridge:
                 if not run.done:
                     report("run_expired", positions=run.position)
                 self._cancel(run)
+
+
+async def _within(seconds: float, work: Awaitable[None]) -> bool:
+    """Wait for `work`, but not longer than `seconds`. Return whether it is done."""
+    try:
+        await asyncio.wait_for(work, seconds)
+    except TimeoutError:
+        return False
+    return True
 
 
 class _Sender:

@@ -437,6 +437,9 @@ class ServerSession:
     a socket may continue a run whose socket has a place, and takes that place: the older socket is
     probably half-open. For any other run it needs a new place. If there is none, `full` is one
     sentence, which the program keeps up to date, and the socket is closed with it (4429).
+
+    `engine` is the one that the client has chosen, if it has: the same request of another engine is
+    another request.
     """
 
     def __init__(
@@ -444,10 +447,12 @@ class ServerSession:
         store: RunStore,
         hello: dict[str, Any],
         *,
+        engine: str = "",
         max_prompt: int = wire.MAX_MESSAGE,
         max_pings: int = 20,
     ) -> None:
         self.store = store
+        self.engine = engine
         self.run: Run | None = None
         self.closing: tuple[int, str] | None = None
         self.max_prompt = max_prompt
@@ -593,6 +598,8 @@ class ServerSession:
         run_id = event.get("id")
         run_id = new_run_id() if run_id is None else _checked_id(run_id)
         request = _checked_request(event, self.max_prompt)
+        if self.engine:
+            request["engine"] = self.engine
         run = self.store.runs.get(run_id)
         if run is not None:
             # The same request again, as the client does not know that it arrived. It runs once.
@@ -652,7 +659,7 @@ class ServerSession:
         if not run.data:
             run.model = self._model
         elif run.data != "bytes" and run.model != self._model:
-            sentence = "The ids of this run are of another vocabulary than the server has now. Start it again."
+            sentence = "The ids of this run are of another vocabulary than the engine of this connection has. Start it again."
             self._send_error(wire.VOCABULARY_MISMATCH, sentence, run_id)
             self.closing = (wire.VOCABULARY_MISMATCH, "another vocabulary")
             return

@@ -164,7 +164,7 @@ async def test_a_cancel_reaches_the_producer_at_another_replica(redis):
             await exchange(ws, session, heard, lambda: len(heard.of(Started)) == 2)
             session.cancel()
             await exchange(ws, session, heard, lambda: heard.end is not None)
-        await eventually(lambda: not bridges[0].bridge._jobs)
+        await eventually(lambda: not bridges[0].bridge.jobs)
     assert heard.end.reason == "cancelled"
     assert EXPECTED.startswith(heard.data)
     assert (engine.generations, engine.finished) == (1, 0)

@@ -11,6 +11,7 @@ import pytest
 from engine_replay import Answer, Replay
 from test_bridge_models import ask, bridge_for, model
 
+from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.engines import EngineError
 from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.engines.lemonade import Lemonade
@@ -52,12 +53,13 @@ async def test_odd_answers_at_the_start_are_one_sentence_and_no_fault(path, capl
         answers[method, path] = [Answer(odd)]
         async with Replay(answers) as replay:
             engine = engine_at("llama", check_address(replay.url))
-            bridge = Bridge(engine, find_vocabulary=find_vocabulary)
+            attached = AttachedEngine("odd", engine, find_vocabulary=find_vocabulary)
+            bridge = Bridge([attached])
             await bridge.open()
             await bridge.close()
         down = bridge.down
         assert down is None or (down.endswith(".") and "\n" not in down), odd
-        assert bridge.vocabulary is None or len(bridge.vocabulary.pack()) < 1000
+        assert attached.vocabulary is None or len(attached.vocabulary.pack()) < 1000
     assert "engine_fault" not in caplog.text
 
 

@@ -268,7 +268,7 @@ async def test_a_reciting_engine_that_is_killed_twice_gives_the_undisturbed_text
         heard = await converse(
             bridge.stream, bridge.url, prompt=text["prompt"], want=want, seconds=60.0
         )
-        vocabulary = bridge.bridge.vocabulary
+        vocabulary = bridge.bridge.first.vocabulary
     assert isinstance(heard.end, Finished), heard.end
     assert " and after token " in heard.end.note
     data = b""
@@ -331,7 +331,7 @@ async def test_a_llama_server_that_is_restarted_on_its_port_goes_on():
                 seconds=60.0,
             )
             await asyncio.gather(*restarts)
-            vocabulary = bridge.bridge.vocabulary
+            vocabulary = bridge.bridge.first.vocabulary
     finally:
         for child in children:
             child.stdin.close()

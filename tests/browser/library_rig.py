@@ -15,6 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from detok_py.bridge.assets import TYPES, Assets, File
+from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.engines import Engine
 from detok_py.bridge.engines.scripted import ScriptedEngine
 from detok_py.bridge.find import find_vocabulary
@@ -90,16 +91,15 @@ class LibraryServer:
         self.played = 0
         self.gates: dict[str, threading.Event] = {}
         if engine is None:
-            self.bridge = Bridge(
-                ScriptedEngine(lambda: VOCABULARY), vocabulary=VOCABULARY, max_clients=100
-            )
+            scripted = ScriptedEngine(lambda: VOCABULARY)
+            attached = AttachedEngine("scripted", scripted, vocabulary=VOCABULARY)
+            self.bridge = Bridge([attached], max_clients=100)
         else:
             # A small window: what a socket gets before it is cut is a few tokens, however far the
             # engine is.
             store = RunStore(window={"tokens": 3, "bytes": 12})
-            self.bridge = Bridge(
-                engine, find_vocabulary=find_vocabulary, store=store, max_clients=100
-            )
+            attached = AttachedEngine("engine", engine, find_vocabulary=find_vocabulary)
+            self.bridge = Bridge([attached], store=store, max_clients=100)
         sock = bind("127.0.0.1", 0)
         port = sock.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"

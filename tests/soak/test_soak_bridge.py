@@ -76,7 +76,7 @@ async def test_ten_million_tokens_leak_no_memory():
                 marks.append(resident())
 
         await receive_all(bridge, TOKENS, seen)
-        await eventually(lambda: not bridge.bridge._jobs and bridge.bridge.clients == 0)
+        await eventually(lambda: not bridge.bridge.jobs and bridge.bridge.clients == 0)
         [run] = bridge.bridge.store.expire(math.inf)
         assert run.size <= 8 << 20
     print(
@@ -128,4 +128,4 @@ async def test_a_thousand_runs_that_are_not_resumed_expire():
                 await ws.send(wire.message("generate", prompt=""))
                 await ws.recv()
                 ws.transport.abort()
-        await eventually(lambda: not bridge.bridge.store.runs and not bridge.bridge._jobs)
+        await eventually(lambda: not bridge.bridge.store.runs and not bridge.bridge.jobs)

@@ -22,13 +22,15 @@ class Address(NamedTuple):
     """A checked engine URL.
 
     `base` has the resolved IP, `host` is the Host header, `shown` is for messages. `named` is
-    whether the user named it, and not a list of usual ports or another server.
+    whether the user named it, and not a list of usual ports or another server. `key` is the variable
+    of the environment that has its API key.
     """
 
     base: str
     host: str
     shown: str
     named: bool = True
+    key: str = "DETOK_ENGINE_API_KEY"
 
 
 def check_address(url: str, *, allow_remote: bool = False, named: bool = True) -> Address:

@@ -48,7 +48,7 @@ class EngineClient:
         self.asks_usage = True
         headers = {"host": address.host, "accept-encoding": "identity", "user-agent": "detok"}
         if address.named:
-            key = key or os.environ.get("DETOK_ENGINE_API_KEY")
+            key = key or os.environ.get(address.key)
         if key:
             headers["authorization"] = "Bearer " + key
         sni = (
@@ -218,8 +218,9 @@ class EngineClient:
                 retry=False,
             )
         if status in (401, 403):
+            named = "" if self.address.named else "name it with --engine, and "
             return EngineError(
-                f"The {self.name} at {at} wants a key; put it into the environment as DETOK_ENGINE_API_KEY.",
+                f"The {self.name} at {at} wants a key; {named}put it into the environment as {self.address.key}.",
                 retry=False,
             )
         if status == 503:

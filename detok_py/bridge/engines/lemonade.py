@@ -15,14 +15,14 @@ class Lemonade(LlamaServer):
 
     def __init__(self, address: Address, *, allow_remote: bool = False) -> None:
         super().__init__(address, name="Lemonade (llama.cpp)")
-        self._front = EngineClient(address, name="Lemonade", hint="start it: lemonade-server serve")
+        self.front = EngineClient(address, name="Lemonade", hint="start it: lemonade-server serve")
         self._allow_remote = allow_remote
         self._url: str | None = None
         self._earlier: list[EngineClient] = []
 
     async def open(self) -> None:
         """Ask Lemonade where its llama-server is: with another model it has another port."""
-        health = await self._front.get("/v1/health")
+        health = await self.front.get("/v1/health")
         url = _backend_of(health)
         if url is None:
             raise EngineError(
@@ -46,7 +46,7 @@ class Lemonade(LlamaServer):
 
     async def close(self) -> None:
         """Close the connections."""
-        for client in (self._front, *self._earlier):
+        for client in (self.front, *self._earlier):
             await client.close()
         await super().close()
 

@@ -1,0 +1,258 @@
+"""One engine of the bridge: what it is now, its vocabulary, and the runs that it produces.
+
+In: an engine. Out: the `hello` of its clients, and jobs that write its answers to runs. An engine may
+come back with another model at any time; every client, run and request comes through `open`, which
+notices that.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ..decode.vocabulary import Vocabulary
+from ..protocol import wire
+from ..protocol.server import Run, model_of
+from .engines import Engine, EngineError, Info, Request
+from .engines.scripted import ScriptedEngine
+from .jobs import carries, fault_of, run_job
+from .metrics import Metrics
+from .recover import Recovery
+
+log = logging.getLogger("detok.bridge")
+
+
+def report(event: str, **fields: Any) -> None:
+    """Log an event with numbers. Never pass a prompt, a text, a token or a run id."""
+    log.info(event, extra={"fields": fields})
+
+
+class AttachedEngine:
+    """An engine under a name, by which clients choose it.
+
+    `vocabulary` and `encode` are those of `--tokenizer`; by default `find_vocabulary` gets them from
+    the engine. The scripted engine, which streams a client's own text, cuts it with them. `jobs` are
+    the answers that the engine produces now, by what it writes to. `forget` drops a run; the bridge
+    sets it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        *,
+        vocabulary: Vocabulary | None = None,
+        encode: Callable[[str], list[int]] | None = None,
+        find_vocabulary: Callable[
+            [Engine], Awaitable[tuple[Vocabulary, Callable[[str], list[int]] | None] | None]
+        ]
+        | None = None,
+    ) -> None:
+        self.name = name
+        self.engine = engine
+        self.vocabulary = vocabulary
+        self.scripted = ScriptedEngine(lambda: self.vocabulary, encode)
+        self.opened = False
+        self.down: str | None = None
+        self.refused: str | None = None
+        self.jobs: dict[Run, asyncio.Task[None]] = {}
+        self.forget: Callable[[Run], None] = lambda run: None
+        self._given = vocabulary
+        self._find_vocabulary = find_vocabulary
+        self._identity: str | None = None
+        self._refusal: str | None = None
+        self._failure: EngineError | None = None
+        self._look: asyncio.Task[None] | None = None
+        self._recovery_tables: dict[Vocabulary, dict[bytes, list[int]]] = {}
+
+    async def open(self) -> None:
+        """Look at the engine: start it, and find its vocabulary if it has another model than
+        before. Those who ask at the same time share one look.
+
+        If the engine is down, `self.down` says why; a later call tries again.
+        """
+        if self._look is None or self._look.done():
+            self._look = asyncio.create_task(self._look_at_engine())
+        await asyncio.shield(self._look)
+
+    async def _look_at_engine(self) -> None:
+        try:
+            await self.engine.open()
+            if await self._is_another_model():
+                identity = self.engine.info().identity
+                await self._find()
+                self._identity = identity
+                self.opened = True
+            self.down = self._failure = None
+        except EngineError as error:
+            self.down, self._failure = str(error), error
+        except Exception as error:
+            # An answer of a shape that no adapter expects. Its place is logged, not its content.
+            log.error("engine_fault", extra={"fields": fault_of(error)})
+            self._failure = EngineError(
+                "The engine's answers have a shape that detok does not know; check that it is the engine you meant, and its version.",
+                retry=False,
+            )
+            self.down = str(self._failure)
+
+    async def _sample(self) -> str | None:
+        """Return what the engine has against the vocabulary in use, by a sample."""
+        return (
+            None
+            if self.vocabulary is None
+            else await self.engine.refuse_vocabulary(self.vocabulary)
+        )
+
+    async def _is_another_model(self) -> bool:
+        if not self.opened or self.engine.info().identity != self._identity:
+            return True
+        try:
+            return await self._sample() != self._refusal
+        except EngineError:
+            return False  # as unknown as before
+
+    async def _find(self) -> None:
+        """Find the vocabulary of the engine's model, or compare the given one with it."""
+        vocabulary, encode = self._given, self.scripted.encode
+        if vocabulary is None and self._find_vocabulary is not None:
+            vocabulary, encode = await self._find_vocabulary(self.engine) or (None, None)
+        if vocabulary is not None:
+            await asyncio.to_thread(lambda: vocabulary.sha256)  # it packs all tokens, once
+        self.vocabulary, self.scripted.encode = vocabulary, encode
+        self._refusal = await self._sample()
+        self.refused = None
+        if self._given is not None and self._refusal is not None:
+            self.refused = f"The given tokenizer does not match the engine: {self._refusal}; pass the engine's own tokenizer, or none."
+        for run, job in list(self.jobs.items()):
+            if run.data not in ("", "bytes") and self._refuse_ids(run):
+                job.cancel()
+
+    def _refuse_ids(self, run: Run) -> bool:
+        """End a run if the engine's ids are not of the vocabulary that its client knows. Return
+        whether they are not.
+        """
+        hello = self.hello()
+        if self.refused is not None:
+            run.fail(wire.VOCABULARY_MISMATCH, self.refused)
+            return True
+        now = model_of(hello)
+        if run.model == now:
+            return False
+        if run.model is None:
+            # The client came while the engine was down. It reconnects, and gets another hello.
+            if run.owner is not None:
+                run.owner.closing = (1012, "the engine has started")
+                run.owner.wake()
+            self.forget(run)
+        vocabulary = hello.get("vocabulary")
+        has = f"vocabulary {vocabulary['sha256']}" if vocabulary else f"model {now}"
+        run.fail(
+            wire.VOCABULARY_MISMATCH,
+            f"The engine has another model now: {has}. Reload the vocabulary from the bridge and ask again.",
+            vocabulary=vocabulary,
+        )
+        return True
+
+    async def _ready(self, run: Run, request: Request, engine: Engine) -> Vocabulary | None:
+        """Return the vocabulary for a run that is about to start, or end the run. Raises
+        EngineError if the engine is down.
+        """
+        if engine is self.engine:
+            await self.open()
+            if self._failure is not None:
+                failure = self._failure
+                raise EngineError(str(failure), code=failure.code, retry=failure.retry)
+        if carries(request.want, engine.gives(request), self.vocabulary) != "bytes":
+            self._refuse_ids(run)
+        return self.vocabulary
+
+    def engine_of(self, request: Request) -> Engine:
+        """Return what answers a request: this engine, or the scripted one. Raises EngineError for
+        the name of another engine.
+        """
+        name = request.params.get("engine")
+        if name not in (None, "scripted", self.name, self.engine.info().name):
+            raise EngineError(
+                f'There is no such engine here; expected "{self.name}" or "scripted".',
+                code=wire.NO_SUCH_ENGINE,
+                retry=False,
+            )
+        return self.scripted if name == "scripted" else self.engine
+
+    def answer(
+        self,
+        run: Run,
+        request: Request,
+        engine: Engine,
+        metrics: Metrics,
+        *,
+        continue_seconds: float,
+    ) -> None:
+        """Begin to write the answer to a request."""
+        job = asyncio.create_task(
+            run_job(
+                run,
+                request,
+                engine,
+                lambda run, request: self._ready(run, request, engine),
+                self._recovery_table,
+                metrics,
+                continue_seconds=continue_seconds,
+            )
+        )
+        self.jobs[run] = job
+        job.add_done_callback(lambda _: self._job_ended(run))
+
+    def _job_ended(self, run: Run) -> None:
+        self.jobs.pop(run, None)
+        end = run.end or {}
+        report(
+            "run_ended",
+            kind=end.get("type"),
+            reason=end.get("reason"),
+            code=end.get("code"),
+            positions=run.position,
+        )
+        if end.get("code") == wire.ENGINE_DOWN and self._identity is None:
+            self.opened = False  # it may come back with another model, and would not say so
+
+    @property
+    def unready(self) -> str | None:
+        """Why the engine cannot answer now, in one sentence, or None."""
+        return self.down or (None if self.opened else "The engine has not started yet.")
+
+    async def stop(self) -> None:
+        """End the jobs. Their ends are written then, and the engine can be closed."""
+        tasks = [job for job in (self._look, *self.jobs.values()) if job is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def info(self) -> dict[str, Any]:
+        """Return the engine's fields for `hello` and `/info`."""
+        info: Info = self.engine.info()
+        return {
+            "name": info.name,
+            "fidelity": info.fidelity,
+            "device": info.device,
+            "model": info.model,
+            "line": info.line,
+            "down": self.down,
+        }
+
+    def hello(self) -> dict[str, Any]:
+        """Return the fields of `hello`."""
+        out: dict[str, Any] = {"engine": self.info()}
+        if self.vocabulary is not None:
+            sha256 = self.vocabulary.sha256
+            out["vocabulary"] = {
+                "sha256": sha256,
+                "size": len(self.vocabulary),
+                "url": f"/vocabulary/{sha256}.detok",
+            }
+        return out
+
+    def _recovery_table(self, vocabulary: Vocabulary) -> dict[bytes, list[int]]:
+        if vocabulary not in self._recovery_tables:
+            self._recovery_tables = {vocabulary: Recovery.table(vocabulary)}
+        return self._recovery_tables[vocabulary]
