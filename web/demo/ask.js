@@ -2,6 +2,7 @@
 
 import { connect } from "../src/index.js";
 import { DEFAULT_TEXT } from "./default-text.js";
+import { streamAddress } from "./engines.js";
 import { LocalAnswer } from "./local-answer.js";
 import { cutsHere } from "./tokenizer.js";
 
@@ -18,5 +19,5 @@ export function ask(request) {
     own && text === DEFAULT_TEXT ? { ...request, reasoning: /** @type {const} */ (true) } : request;
   return own && cutsHere()
     ? /** @type {any} */ (new LocalAnswer(whole))
-    : connect("/stream", whole);
+    : connect(streamAddress(), whole);
 }

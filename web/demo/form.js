@@ -5,6 +5,7 @@
 
 import { DEFAULT_STOP, DEFAULT_TEXT } from "./default-text.js";
 import { address, element } from "./dom.js";
+import { nameEngine } from "./engines.js";
 import { isSite } from "./site.js";
 
 /**
@@ -57,6 +58,9 @@ const MAX_ADDRESS = 2000;
 const addressText = address.get("text") ?? "";
 /** @type {RecitedText[]} */
 let recitedTexts = [];
+/** How often the prompts were loaded, and whether the reader has chosen one. */
+let loads = 0;
+let promptChosen = false;
 /** Whether the reader has written a stop string. */
 let stopChosen = false;
 
@@ -79,15 +83,20 @@ export function onSubmit(start) {
  * @param {boolean} recites
  */
 export async function loadPrompts(recites) {
-  recitedTexts = [];
+  const mine = ++loads;
+  /** @type {RecitedText[]} */
+  let texts = [];
   if (recites && !isSite) {
     try {
       const response = await fetch("/texts.json");
-      if (response.ok) recitedTexts = await response.json();
+      if (response.ok) texts = await response.json();
     } catch {
       // The bridge is away. The runtime's loading reports that.
     }
   }
+  if (mine !== loads) return; // another engine has been chosen
+  recitedTexts = texts;
+  const before = promptChoice.value;
   const questions = recites ? [] : QUESTIONS.map(({ title, text }) => new Option(title, text));
   promptChoice.replaceChildren(
     ...recitedTexts.map(({ id, title }) => new Option(title, id)),
@@ -98,6 +107,9 @@ export async function loadPrompts(recites) {
       OWN_PROMPT,
     ),
   );
+  if ([...promptChoice.options].some(({ value }) => value === before)) promptChoice.value = before;
+  // What the address asks for stands until the reader chooses.
+  if (promptChosen) return showFields();
   for (const [name, own] of /** @type {const} */ ([
     ["prompt", OWN_PROMPT],
     ["message", OWN_MESSAGE],
@@ -196,6 +208,7 @@ export function writeAddress() {
     const raw = chosen === OWN_PROMPT || recitedTexts.some(({ id }) => id === chosen);
     query.set(raw ? "prompt" : "message", own ? prompt.value : chosen);
   }
+  nameEngine(query);
   if (channels.checked) query.set("channels", "apart");
   else query.delete("channels");
   for (const one of readStops()) query.append("stop", one);
@@ -290,6 +303,8 @@ choose(fault, address.get("fault"));
 channels.checked = address.has("channels");
 writeStops(address.getAll("stop").filter(Boolean));
 form.addEventListener("change", showFields);
+for (const field of [promptChoice, prompt])
+  field.addEventListener("input", () => (promptChosen = true));
 text.addEventListener("input", dropDefaultStop);
 stopStrings.addEventListener("input", () => (stopChosen = true));
 showFields();

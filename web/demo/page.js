@@ -2,13 +2,14 @@
  * The page: starts Python, asks for an answer, and records what comes.
  *
  * `<html data-state>` says where it is: loading → ready → streaming → finished or error, from which Start leads to
- * streaming again. Everything that is shown has a file of its own: form.js, runtime.js, source.js, notices.js,
+ * streaming again. Everything that is shown has a file of its own: form.js, engines.js, runtime.js, source.js, notices.js,
  * playback.js, captures.js, report.js.
  */
 
 import { ask } from "./ask.js";
 import { allowCaptures, onCapture, openCapture, saveCapture } from "./captures.js";
 import { address, button, element } from "./dom.js";
+import { attached, holdEngine, loadEngines, onEngineChange } from "./engines.js";
 import {
   loadPrompts,
   onSubmit,
@@ -26,7 +27,7 @@ import { Recording, toHex } from "./recording.js";
 import { linkedCapture, reportText } from "./report.js";
 import { loadRuntime, onRuntimeChange, runtimeOptions, showRuntime } from "./runtime.js";
 import { isSite } from "./site.js";
-import { attached, loadEngine, ownTextEngine, showSource, unitOf } from "./source.js";
+import { ownTextEngine, showEngine, showSource, unitOf } from "./source.js";
 import { forgetUnfinished, keepUnfinished, recallUnfinished } from "./unfinished.js";
 
 /** @typedef {"loading" | "ready" | "streaming" | "finished" | "error"} State */
@@ -65,6 +66,7 @@ function setState(next) {
   startButton.disabled = !worker || streaming || state === "loading";
   stopButton.disabled = !streaming;
   showRuntime({ loading: state === "loading", streaming });
+  holdEngine(streaming);
   playback.showPlayback(state !== "loading");
   allowCaptures({
     open: worker !== undefined && !streaming,
@@ -89,7 +91,7 @@ async function boot() {
     showAlert(messageOf(error), TRY_AGAIN);
   };
   try {
-    await Promise.all([loadRuntime(fail), loadEngine().then(loadTheirPrompts)]);
+    await Promise.all([loadRuntime(fail), loadEngines().then(showTheirs)]);
   } catch (error) {
     return fail(error);
   }
@@ -105,9 +107,11 @@ async function boot() {
   } else if (!touched && !matchMedia("(prefers-reduced-motion: reduce)").matches) introduce();
 }
 
-/** The reciting model has a list of its own; other models are asked in their chat template. */
-async function loadTheirPrompts() {
-  await loadPrompts(attached === undefined || attached.model === "recite.gguf");
+/** Show the engine, unless a stream is shown, and its prompts: the reciting model has a list of its own; others are asked in their chat template. */
+async function showTheirs() {
+  const engine = attached();
+  if (!playback.shownRecording()) showEngine(engine);
+  await loadPrompts(engine === undefined || engine.model === "recite.gguf");
 }
 
 // ---------------------------------------------------------------- a first visit
@@ -122,7 +126,7 @@ let introducing = false;
 
 /** Play a short text by itself, once, for a reader who has done nothing yet. The page stays ready. */
 function introduce() {
-  const cut = attached || isSite ? "token" : "byte";
+  const cut = attached() || isSite ? "token" : "byte";
   const question = ownText(DEFAULT_TEXT, { cut, pace: 0, stop: [DEFAULT_STOP] });
   playback.setSpeed(INTRO_PACE);
   run(question, { intro: true });
@@ -331,6 +335,7 @@ onCapture(take, () => void save());
 onPaste(take);
 void offerSamples(take);
 onRuntimeChange(() => void boot());
+onEngineChange(() => void showTheirs());
 const given = Number(address.get("speed"));
 if (given > 0) playback.setSpeed(given);
 element("speed", HTMLSelectElement).addEventListener("change", ({ target }) => {

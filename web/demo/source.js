@@ -46,23 +46,12 @@ export function ownTextEngine(data, engine) {
   };
 }
 
-/** The engine that the bridge is connected to, as it reported itself. @type {Engine | undefined} */
-export let attached;
-
-/** Ask the bridge for its engine. If that fails, the `hello` of the first answer brings it. */
-export async function loadEngine() {
-  if (isSite)
-    return showSource({
-      kind: "text",
-      engine: { name: "none: this is a static page", device: "this browser" },
-    });
-  try {
-    const response = await fetch("/info");
-    if (response.ok) attached = (await response.json()).engine;
-  } catch {
-    // The bridge is away. The runtime's loading reports that.
-  }
-  if (attached) showSource({ kind: "engine", engine: attached });
+/** Name what the page is connected to, before the first answer. @param {Engine | undefined} engine */
+export function showEngine(engine) {
+  if (isSite) {
+    const none = { name: "none: this is a static page", device: "this browser" };
+    showSource({ kind: "text", engine: none });
+  } else if (engine) showSource({ kind: "engine", engine });
 }
 
 /** @param {Source} source */
