@@ -49,7 +49,8 @@ def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None
     and "deltas", those of the end.
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
-    `sha256`. The header's stop strings are used. Raises CaptureError, or VocabularyError if there
+    `sha256`. The header's stop strings are used, and its "reasoning" and "tools", whether these are told
+    apart. Raises CaptureError, or VocabularyError if there
     are ids without bytes and text, and no vocabulary.
     """
     found = _read(given, file)
@@ -67,7 +68,10 @@ def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None
         vocabulary = None
     stop = found.header.get("stop")
     stop = [one for one in stop if isinstance(one, str)] if isinstance(stop, list) else []
-    options = json.dumps({"prompt": "", "details": True, "stop": stop})
+    asked: dict[str, Any] = {"prompt": "", "details": True, "stop": stop}
+    for name in ("reasoning", "tools"):
+        asked[name] = found.header.get(name) is True
+    options = json.dumps(asked)
     answers: dict[str, Answer] = {}
     rows: list[Any] = []
     for chunk in found.chunks:

@@ -2,6 +2,8 @@
 faults, links between tokens and characters, tabs, the address.
 """
 
+import json
+import re
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -182,6 +184,26 @@ def test_reasoning_is_told_apart_where_it_is_asked_for(booted: Any) -> None:
     assert booted.text("held") == "so éyes"
     assert booted.text("stream") == "<think>so é</think>yes"
     expect(booted.page.locator("[data-pane=held] .reasoning")).to_have_text("so é")
+    assert json.loads(booted.save().splitlines()[0])["reasoning"] is True
+    # A link of the report opens what was shown.
+    report = booted.page.evaluate(
+        """() => new Promise((resolve) => {
+          navigator.clipboard.writeText = async (text) => {
+            delete navigator.clipboard.writeText;
+            resolve(text);
+          };
+          document.getElementById("report").click();
+        })"""
+    )
+    link = re.search(r"\]\((.*#capture=.*)\)", report)
+    assert link
+    opened = booted.page.context.new_page()
+    try:
+        opened.goto(link[1])
+        expect(opened.locator("#source-name")).to_have_text("the link's capture")
+        expect(opened.locator("[data-pane=held]")).to_have_text("so éyes")
+    finally:
+        opened.close()
 
 
 @pytest.mark.full

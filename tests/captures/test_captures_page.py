@@ -1,5 +1,6 @@
 """Captures, read and written as a page does it."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,16 @@ def read(data: "str | bytes", sha256: "str | None" = None) -> Any:
 
 def rows_of(data: "str | bytes", sha256: "str | None" = None) -> list[Any]:
     return [plain(row[1]) for row in read(data, sha256)["rows"]]
+
+
+def test_reasoning_and_tools_are_told_apart_if_the_header_says_so():
+    text = "<think>so</think>yes<tool_call>{}</tool_call>"
+    row = json.dumps([0, "b", base64.b64encode(text.encode()).decode()])
+    apart = read('{"detok":1,"reasoning":true,"tools":true}\n' + row)
+    assert plain(apart["rows"][0][1])[2] == "soyes{}"
+    # Not by a value of another kind, which a file may have.
+    plainly = read('{"detok":1,"reasoning":["a","b"],"tools":1}\n' + row)
+    assert plain(plainly["rows"][0][1])[2] == text
 
 
 def named(text: str) -> Any:

@@ -6,18 +6,26 @@ import { streamAddress } from "./engines.js";
 import { LocalAnswer } from "./local-answer.js";
 import { cutsHere } from "./tokenizer.js";
 
-/**
- * @param {Parameters<typeof connect>[1]} request
- * @returns {import("../src/index.js").Answer}
- */
+/** @typedef {Parameters<typeof connect>[1]} AnswerOptions */
+
+/** @param {AnswerOptions} request @returns {import("../src/index.js").Answer} */
 export function ask(request) {
-  const { text, engine } = /** @type {{text?: string, engine?: string}} */ (request.params ?? {});
-  const own = engine === "scripted";
-  // The reasoning block of the default text is told apart; a text of the reader's own stays as it is,
-  // unless the form asks for it.
-  const whole =
-    own && text === DEFAULT_TEXT ? { ...request, reasoning: /** @type {const} */ (true) } : request;
-  return own && cutsHere()
+  const whole = { ...request, ...toldApart(request) };
+  return request.params?.engine === "scripted" && cutsHere()
     ? /** @type {any} */ (new LocalAnswer(whole))
     : connect(streamAddress(), whole);
+}
+
+/**
+ * What is told apart from the answer: what the form asks for. Of the default text it is the reasoning block; a text of the
+ * reader's own stays as it is.
+ * @param {Pick<AnswerOptions, "params" | "reasoning" | "tools">} request
+ * @returns {{reasoning?: true, tools?: true}}
+ */
+export function toldApart({ params, reasoning, tools }) {
+  const byDefault = params?.engine === "scripted" && params.text === DEFAULT_TEXT;
+  return {
+    ...(reasoning || byDefault ? { reasoning: true } : {}),
+    ...(tools ? { tools: true } : {}),
+  };
 }

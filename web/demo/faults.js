@@ -26,7 +26,7 @@ export function describeFault(recording, { step, kind }) {
   const damage = recording.damageOf(step);
   if (damage) return `Broken before it reached this page (${where}): ${damage}`;
   return {
-    split: `The ${unit} does not begin and end between two characters. detok puts the character together; a decoder of single chunks breaks it.`,
+    split: `The ${unit} begins or ends inside a character. detok puts the character together; a decoder of single chunks breaks it.`,
     invalid: `These bytes are not UTF-8: broken before they reached this page (${where}).`,
     marked: `The text has a � in it: broken before it reached this page (${where}), or written by the model.`,
     written: `The bytes EF BF BD are a �: written by the model, or broken before they reached this page (${where}).`,

@@ -6,7 +6,7 @@
  * playback.js, captures.js, report.js.
  */
 
-import { ask } from "./ask.js";
+import { ask, toldApart } from "./ask.js";
 import { allowCaptures, onCapture, openCapture, saveCapture } from "./captures.js";
 import { address, button, element } from "./dom.js";
 import { attached, holdEngine, loadEngines, onEngineChange } from "./engines.js";
@@ -183,7 +183,7 @@ function run(question, { intro = false } = {}) {
   current.addEventListener("hello", ({ detail: { engine, vocabulary } }) => {
     hideAlert();
     lostAt = 0;
-    described.header = { protocol: "detok.v1", engine, vocabulary };
+    described.header = { protocol: "detok.v1", engine, vocabulary, ...toldApart(request) };
     if (!own) showSource({ kind: "engine", engine });
   });
   current.addEventListener("start", ({ detail: { id, data } }) => {
@@ -216,9 +216,13 @@ function run(question, { intro = false } = {}) {
       ending = { state: "error", sentence };
     } else {
       described.end = { type: "finished", reason, note };
-      const skipped = own ? recording.specialNames.join(", ") : "";
-      const special = skipped
-        ? `Your text has ${skipped}, which the tokenizer reads as a special token: it is skipped, as in an engine's stream. Cut the text into bytes to keep it.`
+      const skipped = own ? recording.specialNames : [];
+      const [kind, it] =
+        skipped.length > 1
+          ? ["special tokens: they are", "them"]
+          : ["a special token: it is", "it"];
+      const special = skipped.length
+        ? `Your text has ${skipped.join(", ")}, which the tokenizer reads as ${kind} skipped, as in an engine's stream. Cut the text into bytes to keep ${it}.`
         : "";
       ending.sentence = note || (reason === "cancelled" ? "Stopped." : special);
     }
