@@ -162,10 +162,11 @@ def finder(
 
     async def find() -> list[AttachedEngine]:
         new = [address for address in places if address.base not in seen]
-        kinds = await asyncio.gather(*[recognise(address) for address in new])
+        looks = [recognise(address) for address in new]
+        kinds = await asyncio.gather(*looks, return_exceptions=True)
         out = []
         for address, kind in zip(new, kinds, strict=True):
-            if kind is not None:
+            if isinstance(kind, str):
                 seen.add(address.base)
                 engine = engine_at(kind, address)
                 out.append(AttachedEngine(address.host, engine, find_vocabulary=find_vocabulary))

@@ -61,7 +61,7 @@ class Bridge:
         self._sockets = 0
         self._find = find
         self._finding: asyncio.Task[None] | None = None
-        self._found_at = 0.0
+        self._found_at = float("-inf")
         self._starting: set[asyncio.Task[None]] = set()
         self._opening_store: asyncio.Task[None] | None = None
         self._draining = False
@@ -94,7 +94,7 @@ class Bridge:
         waited for long.
         """
         await self._open_store()
-        await self._look_for_engines()
+        await self._look_for_engines(LOOK_SECONDS)
         await asyncio.gather(
             self.first.open(),
             *[_within(LOOK_SECONDS, attached.open()) for attached in self.engines[1:]],
@@ -107,15 +107,15 @@ class Bridge:
         if self._opening_store is not None:
             await asyncio.shield(self._opening_store)
 
-    async def _look_for_engines(self) -> None:
-        """Attach the engines that are found on this machine, if the user asked for that. An engine
-        stays attached: a client that has its name is told that it is down.
+    async def _look_for_engines(self, seconds: float) -> None:
+        """Attach the engines that are found on this machine, if the user asked for that, and wait
+        for it. An engine stays attached: a client that has its name is told that it is down.
         """
         if self._find is None or time.monotonic() < self._found_at + FIND_SECONDS:
             return
         if self._finding is None or self._finding.done():
             self._finding = asyncio.create_task(self._attach_found())
-        await asyncio.shield(self._finding)
+        await _within(seconds, asyncio.shield(self._finding))
 
     async def _attach_found(self) -> None:
         assert self._find is not None
@@ -130,7 +130,7 @@ class Bridge:
             if attached.name == name:
                 return attached
         before = len(self.engines)
-        await self._look_for_engines()
+        await self._look_for_engines(HELLO_SECONDS)
         return next((one for one in self.engines[before:] if one.name == name), None)
 
     @property
