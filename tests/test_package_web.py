@@ -35,7 +35,18 @@ SUBPATHS = {
     "detok-web/capture": {"readCapture", "writeCapture"},
 }
 # What the sub-paths share with index.js; the types don't tell of it.
-SHARED = {"asDetokError", "base", "decoderWorker", "rowOf"}
+SHARED = {
+    "DecoderWorker",
+    "asDetokError",
+    "base",
+    "checked",
+    "decoderWorker",
+    "granularityOf",
+    "rowOf",
+    "startWorker",
+}
+# Those with types and without names to import.
+WORKERS = {f"detok-web/{name}.js" for name in ("boot-pyodide", "decoder-worker", "micropip")}
 # Imports each sub-path and says its names, and which globals came with it. What it left running
 # would keep Node from ending.
 IMPORTER = """
@@ -119,7 +130,7 @@ def test_every_export_is_there_with_its_types(installed):
     for name, entry in manifest["exports"].items():
         for file in entry.values() if isinstance(entry, dict) else [entry]:
             assert (installed / file.replace("*", "micropython.wasm")).is_file(), name
-    assert set(SUBPATHS) | {"detok-web/playwright"} == {
+    assert set(SUBPATHS) | WORKERS | {"detok-web/playwright"} == {
         "detok-web" + name[1:]
         for name, entry in manifest["exports"].items()
         if isinstance(entry, dict)
@@ -194,7 +205,7 @@ import { readCapture, writeCapture } from "detok-web/capture";
 export async function all(response: Response, signal: AbortSignal): Promise<string> {
   await warmUp({ onProgress: ({ step }) => console.log(step.length) });
   const vocabulary: Vocabulary = await loadVocabulary("/vocabulary", { cache: false, signal });
-  const stream: ReadableStream<string> = response.body!.pipeThrough(new DetokStream({ vocabulary, stop: ["x"], unit: "grapheme" }));
+  const stream: ReadableStream<string> = response.body!.pipeThrough(new DetokStream({ vocabulary, stop: ["x"], granularity: "grapheme" }));
   const answer = connect("/stream", { messages: [{ role: "user", content: "hi" }], signal });
   answer.addEventListener("held", ({ detail }) => console.log(detail.bytes + detail.text.length));
   answer.addEventListener("finish", ({ detail }) => console.log(detail.reason satisfies Finish["reason"]), { once: true });
@@ -218,9 +229,42 @@ export async function all(response: Response, signal: AbortSignal): Promise<stri
 new DetokStream({ runtime: "cpython" });
 // @ts-expect-error No event has this.
 connect("/stream", { prompt: "" }).addEventListener("held", ({ detail }) => detail.nonsense);
-// @ts-expect-error A stop is a list.
-connect("/stream", { prompt: "", stop: "x" });
+// @ts-expect-error A stop is text, or a list.
+connect("/stream", { prompt: "", stop: 5 });
+// @ts-expect-error Something must be asked.
+connect("/stream", {});
+// @ts-expect-error Text is text.
+for await (const part of new DetokStream().readable) part.channel;
+for await (const part of new DetokStream({ output: "deltas" }).readable) part.channel satisfies Delta["channel"];
+document.querySelector("detok-text")!.request = { prompt: "" };
+const worker: Promise<object> = import("detok-web/decoder-worker.js");
 """
+# Those of a new Next.js app: `lib` says nothing of the iteration of streams.
+NEXT_OPTIONS = [
+    "--strict",
+    "--noEmit",
+    "--skipLibCheck",
+    "--target",
+    "ES2017",
+    "--lib",
+    "dom,dom.iterable,esnext",
+]
+NEXT_OPTIONS += ["--module", "esnext", "--moduleResolution", "bundler", "--isolatedModules"]
+FIRST_EXAMPLE = """
+import { DetokStream } from "detok-web";
+
+export async function show(bubble: HTMLElement, body: BodyInit) {
+  const response = await fetch("/v1/raw", { method: "POST", body });
+  const text = response.body!.pipeThrough(new DetokStream({ stop: ["</s>"] }));
+  for await (const part of text) bubble.append(part);
+}
+"""
+
+
+def test_the_first_example_compiles_with_the_settings_of_a_next_app(app):
+    (app / "first.ts").write_text(FIRST_EXAMPLE)
+    compiler = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
+    run(["node", str(compiler), "first.ts", *NEXT_OPTIONS], app)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,15 @@ import { build } from "esbuild";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const WORKER = "decoder-worker.js";
+// What index.js imports only when it is needed.
+const ON_DEMAND = ["vocabulary.js", "why.js"];
+// What JSDoc cannot say: streams are iterable, also where tsconfig's `lib` leaves that out; the element's name.
+const HEAD = '/// <reference lib="dom.asynciterable" />\n';
+/** @type {Record<string, string>} */
+const TAILS = {
+  "element.d.ts":
+    'declare global {\n    interface HTMLElementTagNameMap {\n        "detok-text": DetokText;\n    }\n}\n',
+};
 // MicroPython first; Pyodide cut down, for those who ask for it and for reading tokenizer files.
 const RUNTIME = [
   "micropython.mjs",
@@ -43,7 +52,8 @@ async function stage(target) {
     .filter((file) => file.startsWith("./dist/"));
   const adapters = files
     .map((file) => basename(file))
-    .filter((file) => file !== WORKER && file !== "index.js");
+    .filter((file) => file !== WORKER && file !== "index.js")
+    .concat(ON_DEMAND);
   await cp(join(root, "web", "src"), join(target, "src"), { recursive: true });
   const used = new Set();
   /** @param {import("esbuild").BuildOptions} entry */
@@ -65,9 +75,12 @@ async function stage(target) {
   // Beside the public names, what the sub-paths share with them.
   await writeFile(
     join(target, "src", "package.js"),
-    `export * from "./index.js";\nexport { asDetokError, base, decoderWorker } from "./decoder.js";\nexport { rowOf } from "./rows.js";\n`,
+    `export * from "./index.js";\nexport { DecoderWorker, asDetokError, base, decoderWorker, startWorker } from "./decoder.js";\nexport { granularityOf } from "./graphemes.js";\nexport { checked } from "./options.js";\nexport { rowOf } from "./rows.js";\n`,
   );
-  await bundle({ entryPoints: [{ in: "src/package.js", out: "index" }] });
+  await bundle({
+    entryPoints: [{ in: "src/package.js", out: "index" }],
+    external: ON_DEMAND.map((file) => `./${file}`),
+  });
   const shared = new Set([...used].map((file) => `./${basename(file)}`));
   await bundle({
     entryPoints: adapters.map((file) => join("src", file)),
@@ -88,7 +101,7 @@ async function stage(target) {
 
   const settings = {
     extends: join(root, "tsconfig.json"),
-    files: ["index.js", ...adapters].map((file) => join(root, "web", "src", file)),
+    files: ["index.js", WORKER, ...adapters].map((file) => join(root, "web", "src", file)),
     include: [],
     compilerOptions: {
       noEmit: false,
@@ -105,6 +118,11 @@ async function stage(target) {
     { stdio: "inherit" },
   );
   await rm(join(target, "types.json"));
+  for (const file of await readdir(join(target, "dist")))
+    if (file.endsWith(".d.ts")) {
+      const path = join(target, "dist", file);
+      await writeFile(path, HEAD + (await readFile(path, "utf8")) + (TAILS[file] ?? ""));
+    }
 
   await cp(join(root, "web", "bin"), join(target, "bin"), { recursive: true });
   await cp(join(root, "conformance", "cases.json"), join(target, "bin", "cases.json"));

@@ -27,6 +27,7 @@ POLICY = (
 SCRIPT = """
 import { DetokStream, loadVocabulary } from "detok-web";
 const { from, ...options } = Object.fromEntries(new URL(location).searchParams);
+if (options.trimArtifacts) options.trimArtifacts = true;
 const bytes = new Uint8Array(await (await fetch("./text.txt")).arrayBuffer());
 const vocabulary = from && (await loadVocabulary(from, options));
 const source = new ReadableStream({ start(c) { for (const n of bytes) c.enqueue(vocabulary ? n : new Uint8Array([n])); c.close(); } });

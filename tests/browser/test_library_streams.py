@@ -511,3 +511,65 @@ def test_for_await_works_where_streams_cannot_be_iterated(open_library):
         TEXT,
     )
     assert seen == [TEXT, True, TEXT, 0]
+
+
+def test_a_stop_may_be_one_string(library):
+    given = hexes("so it is</s> and more", 3)
+    steps, reason = library.evaluate(FEED, [{"stop": "</s>"}, given, None])
+    assert ("".join(part for part in joined(steps) if part not in ("TypeError",)), reason) == (
+        "so it is",
+        "stop",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"stpo": ["x"]}, "stpo"),
+        ({"stop": 5}, "stop is 5"),
+        ({"stop": ["x", 5]}, "stop is x,5"),
+        ({"granularity": "word"}, 'granularity is "word"'),
+        ({"unit": "word"}, 'unit is "word"'),
+        ({"runtime": "cpython"}, 'runtime is "cpython"'),
+        ({"reasoning": ["<a>"]}, "reasoning is <a>"),
+        ({"reasoning": "first"}, 'reasoning is "first"'),
+        ({"tools": [["<a>", 5]]}, "tools is <a>,5"),
+        ({"trimArtifacts": "yes"}, 'trimArtifacts is "yes"'),
+        ({"vocabulary": "/x.detok"}, "what loadVocabulary gives"),
+        ({"timeout": 0}, "timeout is 0"),
+        ({"signal": "stop"}, 'signal is "stop"'),
+        ({"promptIds": 5}, "promptIds is 5"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named(library, options, named):
+    seen = library.evaluate(
+        """async (options) => {
+          const request = { prompt: "x", ...options };
+          const errors = [
+            await lib.createDecoder(options).catch((error) => error),
+            await lib.loadVocabulary("/x.detok", options).catch((error) => error),
+            (await lib.connect("/stream", request).finished).error,
+          ];
+          try { new lib.DetokStream(options); } catch (error) { errors.push(error); }
+          try { await lib.warmUp(options); } catch (error) { errors.push(error); }
+          return errors.map(({ name, kind, message }) => [name, kind, message]);
+        }""",
+        options,
+    )
+    assert len(seen) == 5
+    for name, kind, message in seen:
+        assert (name, kind) == ("DetokError", "option")
+        assert named in message
+
+
+def test_options_that_are_left_open_are_as_if_not_given(library):
+    open_ = {"stop": None, "granularity": None, "reasoning": None, "promptIds": None}
+    steps, reason = library.evaluate(FEED, [open_, hexes("é"), None])
+    assert ("".join(joined(steps)), reason) == ("é", "end")
+
+
+def test_reasoning_may_have_been_opened_in_the_prompt(library):
+    for option in ({"startWithReasoning": True}, {"start": "reasoning"}):
+        options = {"reasoning": True, "output": "deltas", **option}
+        steps, _ = library.evaluate(FEED, [options, hexes("so</think>it is", 4), None])
+        assert channels(steps) == {"reasoning": "so", "content": "it is"}

@@ -6,14 +6,14 @@ import { streamAddress } from "./engines.js";
 import { LocalAnswer } from "./local-answer.js";
 import { cutsHere } from "./tokenizer.js";
 
-/** @typedef {Parameters<typeof connect>[1]} AnswerOptions */
+/** @typedef {import("../src/index.js").AnswerOptions} AnswerOptions */
 
 /** @param {AnswerOptions} request @returns {import("../src/index.js").Answer} */
 export function ask(request) {
   const whole = { ...request, ...toldApart(request) };
   return request.params?.engine === "scripted" && cutsHere()
     ? /** @type {any} */ (new LocalAnswer(whole))
-    : connect(streamAddress(), whole);
+    : connect(streamAddress(), /** @type {any} */ (whole));
 }
 
 /**

@@ -4,7 +4,7 @@ const at = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.ge
 const show = new WritableStream({ write: (text) => at("content").append(text) });
 try {
   const { body } = await fetch("recorded.txt"); // any body of UTF-8, cut anywhere
-  await body?.pipeThrough(new DetokStream({ unit: "grapheme" })).pipeTo(show);
+  await body?.pipeThrough(new DetokStream({ granularity: "grapheme" })).pipeTo(show);
   at("status").textContent = "Finished.";
 } catch (error) {
   at("status").textContent = /** @type {Error} */ (error).message;

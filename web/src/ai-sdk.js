@@ -6,7 +6,7 @@
  * that was coming. Only the types of the package `ai` are used.
  */
 
-import { connect } from "./connect.js";
+import { Answer } from "./connect.js";
 import { DetokError } from "./decoder.js";
 import { readToolCalls } from "./tool-calls.js";
 
@@ -71,14 +71,14 @@ export class DetokTransport {
       answer.addEventListener("start", resolve, { once: true });
       answer.finished.then(resolve);
     });
-    if (!answer.over) return chunkStream(answer);
+    if (!answer.done) return chunkStream(answer);
     const { error } = await answer.finished;
     return error?.code === 4410 ? null : chunkStream(answer);
   }
 
   /** @param {string} chatId @param {import("./connect.js").AnswerRequest} request */
   #ask(chatId, request) {
-    const answer = connect(this.#url, { ...this.#options, ...request });
+    const answer = new Answer(this.#url, { ...this.#options, ...request });
     let run = request.resume;
     answer.addEventListener("start", (event) => {
       run = /** @type {CustomEvent} */ (event).detail.id;

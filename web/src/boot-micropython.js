@@ -41,7 +41,9 @@ export async function bootPython(runtimeUrl, onProgress, { files = {} } = {}) {
     read(url("detok_micropython.bin")).then((answer) => answer.arrayBuffer()),
   ]);
   onProgress({ step: "starting MicroPython", loaded: 0, total: 0 });
-  return startPython(loadMicroPython, url("micropython.wasm"), new Uint8Array(bundle));
+  // A module that a bundler has made a script exports nothing; the file sets this global too.
+  const load = loadMicroPython ?? /** @type {any} */ (globalThis).loadMicroPython;
+  return startPython(load, url("micropython.wasm"), new Uint8Array(bundle));
 }
 
 /**

@@ -9,7 +9,7 @@
 import { base, decoderWorker } from "./decoder.js";
 import { loadCaptures } from "./on-demand.js";
 import { rowOf } from "./rows.js";
-import { loadVocabulary } from "./vocabulary.js";
+import { loadVocabulary } from "./load-vocabulary.js";
 
 /**
  * @typedef {object} Place  Where a row comes from.

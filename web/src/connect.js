@@ -7,7 +7,8 @@
 
 import { DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
 import { iterable } from "./detok-stream.js";
-import { shaper } from "./graphemes.js";
+import { granularityOf, shaper } from "./graphemes.js";
+import { checked } from "./options.js";
 import { rowOf } from "./rows.js";
 
 /** @typedef {import("./detok-stream.js").Delta} Delta */
@@ -32,6 +33,9 @@ import { rowOf } from "./rows.js";
  *
  * @typedef {AnswerRequest & import("./detok-stream.js").TextOptions &
  *   import("./decoder.js").RuntimeOptions} AnswerOptions
+ *
+ * @typedef {{prompt: string} | {messages: {role: string, content: string}[]} | {resume: string}} Question
+ *   One of these must be asked.
  *
  * @typedef {object} Finish
  * @property {"eos" | "stop" | "length" | "cancelled" | "error"} reason
@@ -66,8 +70,7 @@ export class Answer extends EventTarget {
   /** @param {string | URL} url @param {AnswerOptions} request */
   constructor(url, request) {
     super();
-    this.#shape = shaper(request.unit ?? "character");
-    this.#signal = request.signal;
+    this.#shape = shaper(granularityOf(request));
     this.#open(url, request).catch((error) =>
       this.#end({ reason: "error", error: asDetokError(error) }),
     );
@@ -140,8 +143,13 @@ export class Answer extends EventTarget {
   }
 
   /** Whether it is over. */
-  get over() {
+  get done() {
     return this.#finish !== undefined;
+  }
+
+  /** @deprecated Use `done`. */
+  get over() {
+    return this.done;
   }
 
   /** End now: the engine is cancelled, and the iteration ends without an error. */
@@ -233,9 +241,11 @@ export class Answer extends EventTarget {
     );
   }
 
-  /** @param {string | URL} url @param {AnswerOptions} request */
-  async #open(url, request) {
+  /** @param {string | URL} url @param {AnswerOptions} given */
+  async #open(url, given) {
     await null; // the caller can add listeners first
+    const request = checked(given);
+    this.#signal = request.signal;
     if (this.#signal?.aborted) return this.#abort();
     this.#signal?.addEventListener("abort", this.#abort, { once: true });
     const { vocabulary } = request;
@@ -335,7 +345,7 @@ export class Answer extends EventTarget {
  * Reasoning (`<think>`), tool calls and template markers are told apart unless the options say
  * otherwise.
  * @param {string | URL} url  The bridge's WebSocket: `ws://…/stream`, or `/stream` on its own pages.
- * @param {AnswerOptions} request
+ * @param {AnswerOptions & Question} request
  * @returns {Answer}
  */
 export function connect(url, request) {

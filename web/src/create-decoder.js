@@ -5,7 +5,8 @@
 
 import { asBytes, asIds } from "./chunks.js";
 import { DetokError } from "./decoder.js";
-import { shaper } from "./graphemes.js";
+import { granularityOf, shaper } from "./graphemes.js";
+import { checked } from "./options.js";
 import { State, contentOf, find, plain, stepTable } from "./step-table.js";
 
 /**
@@ -58,12 +59,14 @@ export class Decoder {
   /** @type {unknown} */
   #failed;
 
-  /** @param {Options} [options] */
-  constructor(options = {}) {
-    const { output, unit = "character", vocabulary, fatal = false } = options;
-    this.#shape = shaper(unit);
+  /** @param {Options} [given] */
+  constructor(given = {}) {
+    const options = checked(given);
+    const { output, vocabulary, fatal = false } = options;
+    const granularity = granularityOf(options);
+    this.#shape = shaper(granularity);
     this.#deltas = output === "deltas";
-    this.#direct = unit === "character" && !this.#deltas;
+    this.#direct = granularity !== "grapheme" && !this.#deltas;
     this.#table = stepTable(options);
     this.#utf8 = vocabulary ? undefined : new TextDecoder("utf-8", { fatal, ignoreBOM: true });
     this.#state = this.#table

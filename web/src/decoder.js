@@ -7,6 +7,7 @@
  */
 
 import { makeCalls, whenGone } from "./messages.js";
+import { checked } from "./options.js";
 
 /**
  * @typedef {object} RuntimeOptions
@@ -37,14 +38,33 @@ import { makeCalls, whenGone } from "./messages.js";
  * @property {(error: DetokError) => void} fail
  */
 
-/** What went wrong: one sentence, and a close code of detok.v1 if there is one. */
+/**
+ * @typedef {"option" | "data" | "network" | "policy" | "runtime" | "bridge" | "server"} ErrorKind  An
+ *   option is wrong; what is decoded is; a file or server cannot be reached; the page or a server forbids
+ *   it; Python could not start, or is gone; the bridge says so; an HTTP server does.
+ */
+
+/** What went wrong: one sentence, its kind, and a close code of detok.v1 or an HTTP status if there is one. */
 export class DetokError extends Error {
-  /** @param {string} message @param {{code?: number, retry?: boolean, cause?: unknown}} [options] */
-  constructor(message, { code, retry = false, cause } = {}) {
+  /** @param {string} message @param {{code?: number, kind?: ErrorKind, retry?: boolean, cause?: unknown}} [options] */
+  constructor(message, { code, kind, retry = false, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
-    this.name = "DetokError";
     this.code = code;
-    this.retry = retry;
+    /** @type {ErrorKind} */
+    this.kind = kind ?? (code ? (code < 1000 ? "server" : "bridge") : "data");
+    /** Whether asking again may help. */
+    this.isRetryable = retry;
+  }
+
+  // On the prototype, so that stacks begin with it; a minifier renames the class.
+  /** @override */
+  get name() {
+    return "DetokError";
+  }
+
+  /** @deprecated Use `isRetryable`. */
+  get retry() {
+    return this.isRetryable;
   }
 }
 
@@ -69,29 +89,37 @@ export function asDetokError(error) {
 /** @type {{createScriptURL(url: string): unknown} | undefined} */
 let policy;
 
-/** @returns {Worker} */
-function startWorker() {
-  // Bundlers find a file by this form, and move it.
-  const url = new URL("./decoder-worker.js", import.meta.url);
-  const { trustedTypes } = /** @type {any} */ (globalThis);
-  policy ??= trustedTypes?.createPolicy("detok-library", {
-    createScriptURL: (/** @type {string} */ url) => url,
-  });
+/** A file beside this module; some bundlers give the path only. @param {URL} url */
+export const fileUrl = (url) => new URL(url.href, base()).href;
+
+/** @param {string} url @returns {Worker} */
+export function startWorker(url) {
   try {
-    return new Worker(/** @type {any} */ (policy?.createScriptURL(url.href) ?? url), {
+    policy ??= /** @type {any} */ (globalThis).trustedTypes?.createPolicy("detok-library", {
+      createScriptURL: (/** @type {string} */ url) => url,
+    });
+    return new Worker(/** @type {any} */ (policy?.createScriptURL(url) ?? url), {
       type: "module",
       name: "detok",
     });
   } catch (error) {
-    throw asDetokError(error); // a sandboxed frame, say
+    // A sandboxed frame, or a policy for scripts that has no such name.
+    const { message } = asDetokError(error);
+    throw new DetokError(`The page does not let a worker start: ${message}`, {
+      kind: "policy",
+      cause: error,
+    });
   }
 }
 
-/** MicroPython's files beside this module, each written out so that bundlers find it. */
+/**
+ * MicroPython's files beside this module, each written out so that bundlers find it.
+ * @returns {Record<string, string>}
+ */
 const ownFiles = () => ({
-  "micropython.mjs": new URL("../runtime/micropython.mjs", import.meta.url).href,
-  "micropython.wasm": new URL("../runtime/micropython.wasm", import.meta.url).href,
-  "detok_micropython.bin": new URL("../runtime/detok_micropython.bin", import.meta.url).href,
+  "micropython.mjs": fileUrl(new URL("../runtime/micropython.mjs", import.meta.url)),
+  "micropython.wasm": fileUrl(new URL("../runtime/micropython.wasm", import.meta.url)),
+  "detok_micropython.bin": fileUrl(new URL("../runtime/detok_micropython.bin", import.meta.url)),
 });
 
 /** A worker with Python in it. */
@@ -101,16 +129,20 @@ export class DecoderWorker {
     const { runtime = "micropython", install, runtimeUrl } = options;
     const { cache = "detok", timeout = 30_000 } = options;
     if (typeof Worker === "undefined")
-      throw new DetokError("detok decodes in a Worker; there is none here. Call it in a browser.");
+      throw new DetokError("detok decodes in a Worker; there is none here. Call it in a browser.", {
+        kind: "runtime",
+      });
     const files = runtimeUrl === undefined ? ownFiles() : undefined;
     // Files of their own, which a page with the other runtime does not download.
     const booter =
-      runtime === "pyodide" ? new URL("./boot-pyodide.js", import.meta.url).href : undefined;
+      runtime === "pyodide" ? fileUrl(new URL("./boot-pyodide.js", import.meta.url)) : undefined;
     const installer =
-      install === "micropip" ? new URL("./micropip.js", import.meta.url).href : undefined;
+      install === "micropip" ? fileUrl(new URL("./micropip.js", import.meta.url)) : undefined;
     const folder = files
-      ? new URL("./", files["micropython.mjs"])
+      ? new URL("./", files["micropython.wasm"])
       : new URL(String(runtimeUrl).replace(/\/*$/, "/"), base());
+    // Bundlers find a file by this form, and move it.
+    const script = fileUrl(new URL("./decoder-worker.js", import.meta.url));
     /** @type {Map<number, WeakRef<Listener>>} */
     this.streams = new Map();
     /** @type {Map<string, Promise<unknown>>} Vocabularies that this worker has, by SHA-256. */
@@ -121,21 +153,34 @@ export class DecoderWorker {
     this.goneListeners = new Set();
     /** @type {DetokError | undefined} */
     this.dead = undefined;
-    this.worker = startWorker();
+    this.worker = startWorker(script);
     const lock = `detok ${Math.random()}`;
     let noted = false;
     let step = "starting the worker";
     /** @type {ReturnType<typeof setTimeout>} */
     let timer;
-    const fail = (/** @type {string} */ sentence, /** @type {unknown} */ cause = undefined) =>
-      this.die(new DetokError(sentence, { retry: true, cause }));
+    /** End the worker; one that has not booted yet once it is known why. @param {string} sentence @param {unknown} [cause] */
+    const fail = async (sentence, cause) => {
+      /** @type {DetokError | undefined} */
+      let found;
+      if (!this.booted && !this.dead) {
+        const names =
+          runtime === "pyodide" ? ["pyodide.mjs", "pyodide.asm.wasm"] : Object.keys(ownFiles());
+        const urls = names.map((name) => new URL(files?.[name] ?? name, folder).href);
+        found = await import("./why.js").then(
+          ({ why }) => why(sentence, noted, script, booter ? [booter, ...urls] : urls),
+          () => undefined, // that file is not there either
+        );
+      }
+      this.die(found ?? new DetokError(sentence, { kind: "runtime", retry: true, cause }));
+    };
     const wait = () => {
       clearTimeout(timer);
-      const seconds = timeout / 1000;
-      const sentence = () =>
-        `Python could not be loaded: nothing came for ${seconds} s at “${step}”. Check that ${folder}` +
-        " is served and that the page's Content-Security-Policy allows 'wasm-unsafe-eval'.";
-      timer = setTimeout(() => fail(sentence()), timeout);
+      timer = setTimeout(
+        () =>
+          fail(`Python could not be loaded: nothing came for ${timeout / 1000} s at “${step}”.`),
+        timeout,
+      );
     };
     this.calls = makeCalls(this.worker, (name, value) => {
       if (name === "batch") return this.streams.get(value.stream)?.deref()?.take(value);
@@ -147,7 +192,7 @@ export class DecoderWorker {
     });
     this.booted = false;
     this.worker.addEventListener("error", ({ message }) =>
-      fail(`The decoding worker stopped${message ? `: ${message}` : ""}.`),
+      fail(`The decoding worker ${script} stopped${message ? `: ${message}` : ""}.`),
     );
     this.worker.addEventListener("messageerror", () =>
       fail("The decoding worker sent a message that cannot be read."),
@@ -161,8 +206,8 @@ export class DecoderWorker {
           this.booted = true;
           return info;
         },
-        (error) => {
-          fail(`Python could not be loaded: ${asDetokError(error).message}`, error);
+        async (error) => {
+          await fail(`Python could not be loaded: ${asDetokError(error).message}`, error);
           throw this.dead;
         },
       )
@@ -255,6 +300,7 @@ export function decoderWorker(options = {}) {
  * @returns {Promise<RuntimeInfo>}
  */
 export async function warmUp({ onProgress, onGone, ...options } = {}) {
+  checked(options);
   const worker = decoderWorker(options);
   if (onProgress) worker.watchers.add(onProgress);
   try {
@@ -269,6 +315,6 @@ export async function warmUp({ onProgress, onGone, ...options } = {}) {
 /** End the shared workers. Streams that are still open fail; a later stream starts a new worker. */
 export function shutDown() {
   for (const worker of shared.values())
-    worker.die(new DetokError("The decoding worker was shut down."));
+    worker.die(new DetokError("The decoding worker was shut down.", { kind: "runtime" }));
   shared.clear();
 }

@@ -12,17 +12,19 @@ import { Decoder } from "./create-decoder.js";
  * @typedef {[open: string, close: string | null]} ToolTags
  *
  * @typedef {object} TextOptions
- * @property {string[]} [stop]  The text ends before the first of these.
+ * @property {string | string[]} [stop]  The text ends before the first of these.
  * @property {boolean} [includeStop]  Show the stop string that ended the text.
  * @property {ReasoningTags | ReasoningTags[] | true | "all"} [reasoning]  The text between is
  *   reasoning: the first block; with "all" behind a pair, every block. `true`: `<think>`, `</think>`;
  *   "all": every block of these.
  * @property {ToolTags | ToolTags[] | true} [tools]  The text between is a tool call. `true`:
  *   `<tool_call>`, `</tool_call>`. Without a close tag it ends where the next one opens.
- * @property {"content" | "reasoning"} [start]  `"reasoning"` if the template opens it in the prompt.
+ * @property {boolean} [startWithReasoning]  For templates that open the block in the prompt.
  * @property {boolean} [trimArtifacts]  Drop the markers of chat templates at both ends.
- * @property {"character" | "grapheme"} [unit]  Chunks end between code points, or between what a
- *   reader sees as characters.
+ * @property {"character" | "grapheme"} [granularity]  Chunks end between code points, or between what
+ *   a reader sees as characters.
+ * @property {"content" | "reasoning"} [start]  Deprecated: the name of `startWithReasoning` until 0.2.
+ * @property {"character" | "grapheme"} [unit]  Deprecated: the name of `granularity` until 0.2.
  *
  * @typedef {object} StreamOptions
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Chunks are token ids of this vocabulary.
@@ -64,14 +66,20 @@ export function iterable(stream) {
 }
 
 /**
+ * @template {StreamOptions["output"]} [Output="text"]
+ * @typedef {Output extends "deltas" ? Delta : string} Part  What can be read.
+ */
+
+/**
  * A pair of streams like TextDecoderStream. It is no TransformStream, because some browsers do not
  * tell a TransformStream that its reader has gone.
  * @example
  * const text = response.body.pipeThrough(new DetokStream({ stop: ["</s>"] }));
  * for await (const part of text) bubble.append(part);
+ * @template {StreamOptions["output"]} [Output="text"]
  */
 export class DetokStream {
-  /** @param {TextOptions & StreamOptions & import("./decoder.js").RuntimeOptions} [options] */
+  /** @param {TextOptions & StreamOptions & import("./decoder.js").RuntimeOptions & {output?: Output}} [options] */
   constructor(options = {}) {
     const { signal } = options;
     const decoder = new Decoder(options);
@@ -149,7 +157,7 @@ export class DetokStream {
       const { error } = over ? await this.finished : {};
       if (error) throw error;
     };
-    /** @type {ReadableStream<any>} */
+    /** @type {ReadableStream<Part<Output>>} */
     this.readable = iterable(
       new ReadableStream(
         {
@@ -164,14 +172,14 @@ export class DetokStream {
         { highWaterMark: 0 },
       ),
     );
-    /** @type {WritableStream<any>} */
+    /** @type {WritableStream<BufferSource | number | ArrayLike<number>>} */
     this.writable = new WritableStream({
       start(controller) {
         into = controller;
         // `abort` below is called only after the current write, which may wait for a reader.
         controller.signal?.addEventListener("abort", () => onWriterAbort(controller.signal.reason));
       },
-      async write(chunk) {
+      async write(/** @type {any} */ chunk) {
         while (!served && !over)
           await new Promise((/** @type {(value: void) => void} */ resolve) => (wished = resolve));
         // Chunks that come while Python is asked go to it together, up to a bound.

@@ -7,7 +7,7 @@
  * the attribute `data-state`: idle, streaming, finished, error.
  */
 
-import { connect } from "./connect.js";
+import { Answer } from "./connect.js";
 import { asDetokError } from "./decoder.js";
 
 /** @typedef {import("./detok-stream.js").Delta} Delta */
@@ -97,7 +97,7 @@ export class DetokText
     const prompt = this.getAttribute("prompt");
     const request = this.#request ?? (prompt === null ? undefined : { prompt });
     if (!url || !request) return;
-    const answer = connect(url, request);
+    const answer = new Answer(url, request);
     this.#begin(answer);
     /** @param {string} type @param {(detail: any) => void} take */
     const on = (type, take) =>

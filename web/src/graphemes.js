@@ -23,13 +23,16 @@ export function graphemes() {
   };
 }
 
+/** Also by its name of earlier versions. @param {import("./detok-stream.js").TextOptions} options */
+export const granularityOf = ({ granularity, unit }) => granularity ?? unit;
+
 /**
  * Deltas as they are shown, of whole graphemes if wanted. A change of channel ends a grapheme.
- * @param {"character" | "grapheme"} unit
+ * @param {import("./detok-stream.js").TextOptions["granularity"]} granularity
  * @returns {(deltas: [string, string][], over: boolean) => import("./detok-stream.js").Delta[]}
  */
-export function shaper(unit) {
-  const whole = unit === "grapheme" ? graphemes() : undefined;
+export function shaper(granularity) {
+  const whole = granularity === "grapheme" ? graphemes() : undefined;
   let channel = "content";
   return (deltas, over) => {
     /** @type {[string, string][]} */

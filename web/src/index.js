@@ -5,13 +5,16 @@ export { createDecoder, Decoder } from "./create-decoder.js";
 export { DetokError, shutDown, warmUp } from "./decoder.js";
 export { DetokStream } from "./detok-stream.js";
 export { graphemes } from "./graphemes.js";
-export { loadVocabulary } from "./vocabulary.js";
+export { loadVocabulary } from "./load-vocabulary.js";
 
 /**
+ * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
  * @typedef {import("./connect.js").AnswerRequest} AnswerRequest
+ * @typedef {import("./connect.js").Question} Question
  * @typedef {import("./rows.js").TokenRow} TokenRow
  * @typedef {import("./connect.js").AnswerEvents} AnswerEvents
  * @typedef {import("./connect.js").Finish} Finish
+ * @typedef {import("./decoder.js").ErrorKind} ErrorKind
  * @typedef {import("./decoder.js").Progress} Progress
  * @typedef {import("./decoder.js").RuntimeInfo} RuntimeInfo
  * @typedef {import("./decoder.js").RuntimeOptions} RuntimeOptions

@@ -8,7 +8,7 @@
 "use client"; // not for React on servers
 
 import { useEffect, useState, useSyncExternalStore } from "react";
-import { connect } from "./connect.js";
+import { Answer } from "./connect.js";
 import { readToolCalls } from "./tool-calls.js";
 
 /**
@@ -68,7 +68,7 @@ class AnswerStore {
    */
   send = (request) => {
     this.#answer?.cancel();
-    const answer = connect(this.url, {
+    const answer = new Answer(this.url, {
       ...this.options,
       ...(typeof request === "string" ? { prompt: request } : request),
     });

@@ -110,7 +110,7 @@ export class StepTable {
         await worker.keep(this.vocabulary);
         return await worker.ask(name, ...args);
       } catch (error) {
-        if (!worker.dead?.retry || !worker.booted || left === 1) throw error;
+        if (!worker.dead?.isRetryable || !worker.booted || left === 1) throw error;
       }
     }
   }
@@ -181,9 +181,8 @@ const MOST_TABLES = 32;
  */
 export function stepTable(options) {
   const { vocabulary, promptIds, stop, reasoning, tools, trimArtifacts } = options;
-  if (!vocabulary && !stop?.some(Boolean) && !reasoning && !tools && !trimArtifacts)
-    return undefined;
-  const own = { signal: 0, unit: 0, output: 0 }; // nothing to Python
+  if (!vocabulary && !stop?.length && !reasoning && !tools && !trimArtifacts) return undefined;
+  const own = { signal: 0, unit: 0, granularity: 0, output: 0, onProgress: 0 }; // nothing to Python
   const ids = { vocabulary: vocabulary?.sha256, promptIds: promptIds && asIds(promptIds) };
   const told = JSON.stringify({ ...options, ...own, ...ids });
   let table = tables.get(told);

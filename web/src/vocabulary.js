@@ -8,6 +8,7 @@
  */
 
 import { DecoderWorker, DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
+import { checked } from "./options.js";
 
 /**
  * @typedef {object} Vocabulary
@@ -32,7 +33,7 @@ const MAGIC = "detok"; // a version follows
  * @param {string | URL | Blob} source @param {Options} [options] @returns {Promise<Vocabulary>}
  */
 export async function loadVocabulary(source, options = {}) {
-  const { cache = "detok", onProgress = () => {}, signal } = options;
+  const { cache = "detok", onProgress = () => {}, signal } = checked(options);
   signal?.throwIfAborted();
   if (source instanceof Blob) {
     onProgress({ loaded: source.size, total: source.size });
@@ -52,7 +53,7 @@ export async function loadVocabulary(source, options = {}) {
     try {
       return await check(new Uint8Array(await kept.arrayBuffer()), wanted, options);
     } catch (error) {
-      if (asDetokError(error).retry) throw error; // the file is not at fault
+      if (asDetokError(error).isRetryable) throw error; // the file is not at fault
       await store?.delete(url); // damaged, or replaced since: fetch it again
     }
   }
@@ -124,6 +125,7 @@ async function fetchAll(url, signal, onProgress) {
   const failure = (why, cause) =>
     new DetokError(`The vocabulary ${url.href} could not be read (${why}).`, {
       cause,
+      kind: "network",
       retry: true,
     });
   let answer;

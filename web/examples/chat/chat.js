@@ -273,14 +273,14 @@ function lastView() {
 
 /**
  * Ask the bridge for an answer. It goes into a new message; with `resume`, into the last one.
- * @param {import("/src/connect.js").AnswerRequest} request
+ * @param {import("/src/connect.js").AnswerRequest & import("/src/connect.js").Question} request
  */
 function begin(request) {
   const its = chat;
   const last = its.messages.at(-1);
   const known = request.resume && last ? last : undefined;
   const message = /** @type {Message} */ ({ role: "assistant", parts: [] });
-  const answer = connect("/stream", { ...request, unit: "grapheme" });
+  const answer = connect("/stream", { ...request, granularity: "grapheme" });
   current = {
     chat: its,
     message,
@@ -448,7 +448,7 @@ function open(id) {
   const last = chat.messages.at(-1);
   if (last?.role === "assistant" && !last.end && current?.message !== last) {
     const waited = waitedFor();
-    if (waited.chat === chat.id && !current) {
+    if (waited.chat === chat.id && waited.run && !current) {
       show();
       begin({ resume: waited.run });
       return;

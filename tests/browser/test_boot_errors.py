@@ -1,0 +1,182 @@
+"""Where the library's Python cannot start, the page is told at once which file or which policy it is."""
+
+import contextlib
+import http.server
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = {"/src/": ROOT / "web" / "src", "/runtime/": ROOT / ".build" / "runtime"}
+TYPES = {
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".wasm": "application/wasm",
+    ".bin": "application/octet-stream",
+}
+SCRIPT = """
+import { warmUp } from "/src/index.js";
+const began = performance.now();
+const { name, kind, message, isRetryable, stack } = await warmUp().catch((error) => error);
+const seconds = (performance.now() - began) / 1000;
+document.querySelector("output").textContent = JSON.stringify({ name, kind, message, isRetryable, seconds, stack: String(stack) });
+"""
+PAGE = b"""<!doctype html><link rel="icon" href="data:,"><output></output><script type="module" src="/page.js"></script>"""
+ALLOWED = "script-src 'self' 'wasm-unsafe-eval'"
+
+# What is wrong: of one file (by its end) the status, the type or the headers. Then the kind, and
+# what the sentence names.
+FAULTS = {
+    "no worker": ("worker.js", {"status": 404}, "network", ["/src/decoder-worker.js", "404"]),
+    "no micropython.mjs": (
+        "micropython.mjs",
+        {"status": 404},
+        "network",
+        ["/runtime/micropython.mjs", "404"],
+    ),
+    "no micropython.wasm": (
+        "micropython.wasm",
+        {"status": 500},
+        "network",
+        ["/runtime/micropython.wasm", "500"],
+    ),
+    "no modules": (
+        "detok_micropython.bin",
+        {"status": 404},
+        "network",
+        ["/runtime/detok_micropython.bin", "404"],
+    ),
+    "a page instead of a file": (
+        "micropython.wasm",
+        {"type": "text/html"},
+        "policy",
+        ["/runtime/micropython.wasm", "text/html"],
+    ),
+    "worker is plain text": (
+        "worker.js",
+        {"type": "text/plain"},
+        "policy",
+        ["/src/decoder-worker.js", "text/plain"],
+    ),
+    "module is plain text": (
+        "micropython.mjs",
+        {"type": "text/plain"},
+        "policy",
+        ["/runtime/micropython.mjs", "text/plain"],
+    ),
+    "worker forbidden": (
+        "/",
+        {"policy": ALLOWED + "; worker-src 'none'"},
+        "policy",
+        ["/src/decoder-worker.js", "worker-src"],
+    ),
+    "no WebAssembly": (
+        "worker.js",
+        {"policy": "script-src 'self'"},
+        "policy",
+        ["/src/decoder-worker.js", "'wasm-unsafe-eval'"],
+    ),
+    "requests forbidden": (
+        "",
+        {"policy": ALLOWED + "; connect-src 'none'"},
+        "policy",
+        ["connect-src"],
+    ),
+    "worker without the page's embedder policy": (
+        "/",
+        {"embedder": "require-corp"},
+        "policy",
+        ["/src/decoder-worker.js", "Cross-Origin-Embedder-Policy"],
+    ),
+    "another policy for trusted types": (
+        "/",
+        {"policy": ALLOWED + "; require-trusted-types-for 'script'; trusted-types other"},
+        "policy",
+        ["detok-library"],
+    ),
+}
+
+
+class Files(http.server.BaseHTTPRequestHandler):
+    """The sources and the runtime, but for the server's fault."""
+
+    def do_GET(self):
+        end, fault = self.server.fault
+        path = self.path.partition("?")[0]
+        if not path.endswith(end):
+            fault = {}
+        elif fault.get("status"):
+            return self._answer(fault["status"], "text/plain", b"no", {})
+        if path == "/":
+            return self._answer(200, "text/html", PAGE, fault)
+        if path == "/page.js":
+            return self._answer(200, "text/javascript", SCRIPT.encode(), fault)
+        for start, folder in FOLDERS.items():
+            file = folder / path.removeprefix(start)
+            if path.startswith(start) and file.is_file():
+                body = b"<!doctype html>" if fault.get("type") == "text/html" else file.read_bytes()
+                return self._answer(200, TYPES[file.suffix], body, fault)
+        return self._answer(404, "text/plain", b"not here", {})
+
+    def _answer(self, status, type_, body, fault):
+        self.send_response(status)
+        self.send_header("content-type", fault.get("type", type_))
+        self.send_header("content-length", str(len(body)))
+        if "policy" in fault:
+            self.send_header("content-security-policy", fault["policy"])
+        if "embedder" in fault:
+            self.send_header("cross-origin-embedder-policy", fault["embedder"])
+        self.end_headers()
+        with contextlib.suppress(OSError):  # the page may have what it wanted to know
+            self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def site():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def told(page, site, end, fault):
+    site.fault = (end, fault)
+    page.goto(f"http://127.0.0.1:{site.server_port}/")
+    page.wait_for_selector("output:not(:empty)", timeout=60_000)
+    return json.loads(page.locator("output").text_content())
+
+
+@pytest.mark.engine
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_page_is_told_what_failed_and_does_not_wait(page, site, fault):
+    end, what, kind, named = FAULTS[fault]
+    said = told(page, site, end, what)
+    assert (said["name"], said["kind"]) == ("DetokError", kind), said
+    for word in named:
+        assert word in said["message"], said
+    assert said["isRetryable"] is (kind == "network")
+    # Below the timeout, which is what a page waited for.
+    assert said["seconds"] < 30
+
+
+@pytest.mark.full
+def test_a_server_that_is_gone_is_told_with_the_file(page, site):
+    page.route("**/micropython.wasm", lambda route: route.abort())
+    said = told(page, site, "nothing", {})
+    assert said["kind"] == "network"
+    assert "/runtime/micropython.wasm could not be reached" in said["message"]
+
+
+def test_stacks_begin_with_the_name_of_the_error(page, site, browser_name):
+    said = told(page, site, "worker.js", {"status": 404})
+    if browser_name == "chromium":  # others leave the message out of the stack
+        assert said["stack"].startswith("DetokError: ")

@@ -1,0 +1,4 @@
+import { decode } from "./decode.js";
+
+const output = document.querySelector("output");
+void decode("/bytes.detok", (text) => (output.textContent = text));

@@ -1,0 +1,89 @@
+/**
+ * Why the worker or its Python could not be loaded: the URL or the policy that failed, in a sentence.
+ *
+ * Loaded only when it has failed. The files are asked for once more, one after another; a policy is
+ * known by the event that the browser fires, or by the header of the worker's file.
+ */
+
+import { DetokError, startWorker } from "./decoder.js";
+
+const SECONDS = 5;
+
+/**
+ * @param {string} sentence  What is known already.
+ * @param {boolean} ran      Whether the worker has told anything: its file is there then.
+ * @param {string} script    The URL of the worker.
+ * @param {string[]} files   URLs that the worker loads.
+ * @returns {Promise<DetokError | undefined>}  Undefined if nothing is wrong with them.
+ */
+export async function why(sentence, ran, script, files) {
+  /** @type {SecurityPolicyViolationEvent | undefined} */
+  let violation;
+  const note = (/** @type {SecurityPolicyViolationEvent} */ event) => (violation = event);
+  const { document } = globalThis;
+  document?.addEventListener("securitypolicyviolation", note);
+  const refused = (/** @type {string} */ url) =>
+    violation &&
+    told(
+      "policy",
+      `The page's Content-Security-Policy refuses ${url}: ${violation.effectiveDirective} must allow it`,
+    );
+  try {
+    let policy = "";
+    for (const url of [script, ...files]) {
+      let answer;
+      try {
+        answer = await fetch(url, { signal: AbortSignal.timeout(SECONDS * 1000) });
+      } catch (error) {
+        await new Promise((resolve) => setTimeout(resolve)); // the event comes after it
+        const how = navigator.onLine === false ? "the browser is offline" : String(error);
+        return refused(url) ?? told("network", `${url} could not be reached (${how})`);
+      }
+      void answer.body?.cancel();
+      if (!answer.ok) return told("network", `${url} could not be read (HTTP ${answer.status})`);
+      const type = answer.headers.get("content-type") ?? "no type";
+      const isScript = /js$/.test(new URL(url).pathname);
+      if (isScript ? !/(java|ecma)script/.test(type) : /html/.test(type))
+        return told(
+          "policy",
+          `${url} is served as ${type}${isScript ? "; a module must be text/javascript" : ", which is a page and not that file"}`,
+        );
+      if (url === script) policy = answer.headers.get("content-security-policy") ?? "";
+    }
+    if (!ran) {
+      const again = startWorker(script);
+      await new Promise((resolve) => {
+        again.addEventListener("error", () => setTimeout(resolve, 50));
+        again.addEventListener("message", resolve);
+        document?.addEventListener("securitypolicyviolation", resolve, { once: true });
+        setTimeout(resolve, 1000);
+      });
+      again.terminate();
+      return (
+        refused(script) ??
+        told(
+          "policy",
+          `The browser does not start the worker ${script}, though it is served: check worker-src of the page's ` +
+            "Content-Security-Policy, and that a page with Cross-Origin-Embedder-Policy serves it with the same header",
+        )
+      );
+    }
+    if (
+      /unsafe-eval|Content.Security|CSP/i.test(sentence) ||
+      (policy && !/unsafe-eval/.test(policy))
+    )
+      return told(
+        "policy",
+        `The Content-Security-Policy of the worker ${script} forbids WebAssembly: script-src must have 'wasm-unsafe-eval'`,
+      );
+    return undefined;
+  } catch (error) {
+    return error instanceof DetokError ? error : undefined;
+  } finally {
+    document?.removeEventListener("securitypolicyviolation", note);
+  }
+}
+
+/** @param {"network" | "policy"} kind @param {string} sentence */
+const told = (kind, sentence) =>
+  new DetokError(`Python could not be loaded: ${sentence}.`, { kind, retry: kind === "network" });
