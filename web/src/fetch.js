@@ -1,5 +1,6 @@
 /**
- * The body of a fetch as deltas: server-sent events of an OpenAI-compatible engine, or raw bytes.
+ * The body of a fetch as deltas: server-sent events, lines of JSON or one JSON text of the common chat
+ * APIs (read-events.js), or raw bytes.
  *
  * In: a Response, cut anywhere. Out: `{channel, text}`, never half a character, of UTF-8 or of a
  * surrogate pair that an engine wrote into two events. Held: an unfinished line, an unfinished pair,
@@ -8,12 +9,15 @@
 
 import { DetokError, asDetokError } from "./decoder.js";
 import { DetokStream } from "./detok-stream.js";
+import { granularityOf } from "./graphemes.js";
+import { checked } from "./options.js";
+import { deltasOf } from "./read-events.js";
 
 /**
  * @typedef {import("./detok-stream.js").Delta} Delta
  * @typedef {{event: string, data: string, id: string}} ServerSentEvent
  * @typedef {import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions &
- *   {format?: "events" | "bytes"}} ReadOptions  `format` overrules the body's content type.
+ *   {format?: "events" | "json" | "bytes"}} ReadOptions  `format` overrules the body's content type.
  */
 
 /** Characters that one line of an event stream may have. */
@@ -27,25 +31,28 @@ const encoder = new TextEncoder();
  * bytes, and for events if text options are given. Returns the engine's `finish_reason`.
  * @example
  * for await (const { channel, text } of readAnswer(fetch("/v1/completions", { method: "POST", body }))) …
- * @param {Response | Promise<Response>} response @param {ReadOptions} [options]
+ * @param {Response | Promise<Response>} response @param {ReadOptions} [given]
  * @returns {AsyncGenerator<Delta, string | undefined, void>}
  */
-export async function* readAnswer(response, options = {}) {
+export async function* readAnswer(response, given = {}) {
+  const { format, ...options } = checked(given);
   const { ok, status, headers, body } = await refused(await response);
   if (!ok || !body)
     throw new DetokError(`The server answered HTTP ${status} without a text; ask again.`, {
       code: status,
       retry: status >= 500,
     });
-  const type = headers.get("content-type") ?? "";
   /** @type {{reason?: string, error?: DetokError}} */
   const end = {};
-  const events = options.format ? options.format === "events" : /^text\/event-stream\b/i.test(type);
+  const [bytes, found] = await formatOf(body, headers.get("content-type") ?? "", format);
   /** @type {ReadableStream<Delta>} */
   let deltas;
-  if (!events) deltas = body.pipeThrough(new DetokStream({ ...options, output: "deltas" }));
+  if (found === "bytes")
+    deltas = bytes.pipeThrough(new DetokStream({ ...options, output: "deltas" }));
   else {
-    deltas = body.pipeThrough(new ServerSentEvents()).pipeThrough(completions(end));
+    deltas = bytes
+      .pipeThrough(found === "json" ? jsonLines() : new ServerSentEvents())
+      .pipeThrough(deltasOf(end));
     if (asksPython(options)) deltas = deltas.pipeThrough(staged(options));
   }
   const reader = deltas.getReader();
@@ -115,94 +122,96 @@ export class ServerSentEvents {
 }
 
 /**
- * Events of `/v1/chat/completions`, `/v1/completions` or llama-server's `/completion` to deltas. How
- * it ended is put into `end`: an error in the stream would drop what was not read yet.
- * @param {{reason?: string, error?: DetokError}} end
- * @returns {TransformStream<ServerSentEvent, Delta>}
+ * Which format a body has. Without a content type its beginning decides.
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body @param {string} type @param {ReadOptions["format"]} given
+ * @returns {Promise<[ReadableStream<Uint8Array<ArrayBuffer>>, NonNullable<ReadOptions["format"]>]>}
  */
-function completions(end) {
-  const halves = { content: "", reasoning: "", tool_call: "" };
-  let calls = -1;
+async function formatOf(body, type, given) {
+  if (given) return [body, given];
+  if (/^text\/event-stream\b/i.test(type)) return [body, "events"];
+  if (/json\b/i.test(type)) return [body, "json"];
+  if (type) return [body, "bytes"];
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  /** @type {Uint8Array<ArrayBuffer>[]} */
+  const parts = [];
+  let text = "";
   let over = false;
-  /** @param {TransformStreamDefaultController<Delta>} controller @param {Delta["channel"]} channel @param {unknown} text */
-  const give = (controller, channel, text) => {
-    if (typeof text !== "string") return;
-    const whole = halves[channel] + text;
-    // An engine may write a character beyond U+FFFF as two escapes, in two events.
-    const cut = whole.length - (/[\ud800-\udbff]$/.test(whole) ? 1 : 0);
-    halves[channel] = whole.slice(cut);
-    if (cut)
-      controller.enqueue({
-        channel,
-        text: whole.slice(0, cut).replace(/\p{Surrogate}/gu, "\ufffd"),
-      });
-  };
-  /** @param {TransformStreamDefaultController<Delta>} controller */
-  const finish = (controller) => {
-    for (const channel of /** @type {const} */ (["reasoning", "content", "tool_call"])) {
-      if (halves[channel]) controller.enqueue({ channel, text: "\ufffd" });
+  // "retry:" is the longest beginning that tells.
+  while (!over && text.trimStart().length < 6) {
+    const { done, value } = await reader.read();
+    if (done) over = true;
+    else {
+      parts.push(value);
+      text += decoder.decode(value, { stream: true });
     }
-    if (calls >= 0) controller.enqueue({ channel: "tool_call", text: "}" });
+  }
+  const whole = new ReadableStream({
+    async pull(controller) {
+      const part = parts.shift();
+      if (part) return controller.enqueue(part);
+      const { done, value } = await reader.read();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+  if (/^\s*(data|event|id|retry)?:/.test(text)) return [whole, "events"];
+  return [whole, /^\s*\{/.test(text) ? "json" : "bytes"];
+}
+
+/**
+ * JSON texts as events, one or several, each on a line or on several lines.
+ * @returns {TransformStream<Uint8Array<ArrayBuffer>, ServerSentEvent>}
+ */
+function jsonLines() {
+  const decoder = new TextDecoder();
+  let held = "";
+  /** @param {string} text @param {boolean} over @param {TransformStreamDefaultController<ServerSentEvent>} controller */
+  const take = (text, over, controller) => {
+    const lines = text.split("\n");
+    for (const [n, line] of lines.entries()) {
+      held += line;
+      if (n === lines.length - 1 && !over) break;
+      if (held.trim() && (over || isJson(held))) {
+        controller.enqueue({ event: "message", data: held, id: "" });
+        held = "";
+      } else if (held) held += "\n";
+    }
+    if (held.length > MAX_LINE)
+      throw new DetokError("The server sends JSON without end; ask for a stream.");
   };
   return new TransformStream({
-    transform({ data }, controller) {
-      if (data === "[DONE]") {
-        over = true;
-        return;
-      }
-      let value;
-      try {
-        value = JSON.parse(data);
-      } catch {
-        end.error = new DetokError(
-          "The server sent an event that is no JSON: the stream was cut, or it is not an engine's. What came before is kept.",
-          { retry: true },
-        );
-        return controller.terminate();
-      }
-      if (value?.error) {
-        end.error = new DetokError(String(value.error.message ?? value.error), {
-          code: Number(value.error.code) || undefined,
-          retry: true,
-        });
-        return controller.terminate();
-      }
-      const choice = value?.choices
-        ? value.choices.find((/** @type {any} */ one) => (one.index ?? 0) === 0)
-        : value;
-      if (!choice) return;
-      const delta = choice.delta ?? choice;
-      give(controller, "reasoning", delta.reasoning_content ?? delta.reasoning);
-      give(controller, "content", delta.content ?? delta.text);
-      for (const { index = 0, function: call = {} } of delta.tool_calls ?? []) {
-        // In the form in which a model writes a call between its tags.
-        if (index !== calls)
-          give(
-            controller,
-            "tool_call",
-            `${calls < 0 ? "" : "}\n"}{"name": ${JSON.stringify(call.name ?? "")}, "arguments": `,
-          );
-        calls = index;
-        give(controller, "tool_call", call.arguments);
-      }
-      if (choice.finish_reason) end.reason = choice.finish_reason;
-      over ||= Boolean(choice.finish_reason || choice.stop === true);
-    },
-    flush(controller) {
-      finish(controller);
-      if (!over)
-        end.error ??= new DetokError(
-          "The server's stream ended before the answer did; what came is kept. Ask again for the whole of it.",
-          { retry: true },
-        );
+    transform: (bytes, controller) =>
+      take(decoder.decode(bytes, { stream: true }), false, controller),
+    flush: (controller) => {
+      const rest = decoder.decode();
+      if ((held + rest).trim()) take(rest, true, controller);
     },
   });
 }
 
+/** @param {string} text */
+function isJson(text) {
+  if (!/[}\]]\s*$/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** @param {ReadOptions} options */
-function asksPython({ stop, reasoning, tools, start, trimArtifacts, unit }) {
+function asksPython({ stop, reasoning, tools, start, startWithReasoning, trimArtifacts, ...rest }) {
   return Boolean(
-    stop?.length || reasoning || tools || start || trimArtifacts || unit === "grapheme",
+    stop?.length ||
+    reasoning ||
+    tools ||
+    start ||
+    startWithReasoning ||
+    trimArtifacts ||
+    granularityOf(rest) === "grapheme",
   );
 }
 

@@ -41,7 +41,7 @@ const OPTIONS = {
   onProgress: FUNCTION,
   onGone: FUNCTION,
   sha256: TEXT,
-  format: '"events" or "bytes"',
+  format: '"events" or "json" or "bytes"',
   prompt: TEXT,
   messages: OBJECT,
   resume: TEXT,
