@@ -31,6 +31,9 @@ SUBPATHS = {
     "detok-web/fetch": {"ServerSentEvents", "readAnswer"},
     "detok-web/ai-sdk": {"DetokTransport"},
     "detok-web/react": {"useAnswer"},
+    "detok-web/vue": {"useAnswer"},
+    "detok-web/svelte": {"answerStore"},
+    "detok-web/store": {"AnswerStore"},
     "detok-web/element": {"DetokText", "define"},
     "detok-web/capture": {"readCapture", "writeCapture"},
 }
@@ -82,6 +85,8 @@ def app(installed):
         "zod",
         "json-schema",
         "csstype",
+        "vue",
+        "@vue",
     ):
         if (ROOT / "node_modules" / name).exists():
             (modules / name).symlink_to(ROOT / "node_modules" / name)
@@ -191,7 +196,7 @@ def test_the_hook_is_for_the_browser_where_react_renders_on_servers_as_well(inst
 def test_without_the_frameworks_the_rest_can_still_be_imported(built, tmp_path):
     alone = install(built["file"], tmp_path / "alone").parent.parent
     (alone / "import.mjs").write_text(IMPORTER)
-    run(["node", "import.mjs", *(path for path in SUBPATHS if not path.endswith("react"))], alone)
+    run(["node", "import.mjs", *(path for path in SUBPATHS if not path.endswith(("react", "vue")))], alone)
 
 
 CONSUMER = """
@@ -199,6 +204,8 @@ import { connect, DetokError, DetokStream, loadVocabulary, warmUp, type Delta, t
 import { readAnswer } from "detok-web/fetch";
 import { DetokTransport } from "detok-web/ai-sdk";
 import { useAnswer } from "detok-web/react";
+import { useAnswer as inVue } from "detok-web/vue";
+import { answerStore } from "detok-web/svelte";
 import { define } from "detok-web/element";
 import { readCapture, writeCapture } from "detok-web/capture";
 
@@ -237,6 +244,9 @@ connect("/stream", {});
 for await (const part of new DetokStream().readable) part.channel;
 for await (const part of new DetokStream({ output: "deltas" }).readable) part.channel satisfies Delta["channel"];
 document.querySelector("detok-text")!.request = { prompt: "" };
+const answer = inVue(() => "/stream");
+answer.state.value.status satisfies "ready" | "submitted" | "streaming" | "reconnecting" | "error";
+answerStore("/stream").subscribe(({ toolCalls }) => toolCalls.length);
 const worker: Promise<object> = import("detok-web/decoder-worker.js");
 """
 # Those of a new Next.js app: `lib` says nothing of the iteration of streams.

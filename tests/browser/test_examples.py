@@ -46,7 +46,7 @@ ELSEWHERE = ["pyscript"]
 def _built() -> None:
     """Bundle the examples that import packages by name."""
     subprocess.run(["node", "tools/build_examples.mjs"], cwd=ROOT, check=True)
-    ours = ["tests/browser/ai_sdk_chat.js", "tests/browser/react_ask.js"]
+    ours = [f"tests/browser/{name}.js" for name in ("ai_sdk_chat", "react_ask", "vue_ask")]
     subprocess.run(["node", "tools/build_examples.mjs", *ours], cwd=ROOT, check=True)
 
 
@@ -468,6 +468,57 @@ def test_a_quick_answer_is_rendered_at_most_once_a_frame(example: Any) -> None:
     assert text == LONG * 4
     # The end is rendered at once, in addition to the frames.
     assert renders <= frames + 1
+
+
+@pytest.mark.full
+def test_vue_shows_an_answer_once_a_frame_and_unmounting_cancels_it(example: Any) -> None:
+    seen = example.blank().evaluate(
+        """async ([options, slow]) => {
+          await import("/examples/built/vue_ask.js");
+          const mounted = mountVue(options);
+          let frames = 0;
+          const count = () => { frames++; requestAnimationFrame(count); };
+          requestAnimationFrame(count);
+          const { reason } = await mounted.answer.send("");
+          const { text, status } = mounted.answer.state.value;
+          await until(() => mounted.element.textContent === text);
+          const renders = mounted.renders;
+          const second = mounted.answer.send({ prompt: "", ...slow });
+          await until(() => mounted.answer.state.value.text.length > 20);
+          mounted.unmount();
+          return [reason, status, text, renders <= frames + 2, (await second).reason];
+        }""",
+        [scripted(LONG * 4, 4000), scripted(LONG, 400)],
+    )
+    assert seen == ["eos", "ready", LONG * 4, True, "cancelled"]
+
+
+@pytest.mark.full
+def test_a_svelte_store_gives_its_state_at_once_and_cancels_with_its_last_reader(
+    example: Any,
+) -> None:
+    seen = example.blank().evaluate(
+        """async ([options, slow]) => {
+          await import("/examples/built/vue_ask.js");
+          const answer = answerStore("/stream", options);
+          const states = [], other = [];
+          const leave = answer.subscribe((state) => states.push(state));
+          const first = states[0].status;
+          const leaveOther = answer.subscribe((state) => other.push(state));
+          const { reason } = await answer.send("");
+          const last = states.at(-1);
+          const grows = states.every(({ text }) => last.text.startsWith(text));
+          const second = answer.send({ prompt: "", ...slow });
+          await until(() => states.at(-1).text.length > 20 && states.at(-1) !== last);
+          leave();
+          const count = states.length;
+          await until(() => other.at(-1).text.length > 60 && other.at(-1) !== last);
+          leaveOther();
+          return [first, reason, last.text, last.status, grows, states.length === count, (await second).reason];
+        }""",
+        [scripted(LONG, 4000), scripted(LONG, 400)],
+    )
+    assert seen == ["ready", "eos", LONG, "ready", True, True, "cancelled"]
 
 
 # ---------------------------------------------------------------- the AI SDK's own chat

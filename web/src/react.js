@@ -8,118 +8,12 @@
 "use client"; // not for React on servers
 
 import { useEffect, useState, useSyncExternalStore } from "react";
-import { Answer } from "./connect.js";
-import { readToolCalls } from "./tool-calls.js";
+import { AnswerStore } from "./store.js";
 
 /**
- * @typedef {object} AnswerState
- * @property {string} text
- * @property {string} reasoning
- * @property {import("./tool-calls.js").ToolCall[]} toolCalls
- * @property {{bytes: number, text: string}} held  What waits for later tokens.
- * @property {"ready" | "submitted" | "streaming" | "reconnecting" | "error"} status
- * @property {Error | undefined} error
- * @property {import("./connect.js").Finish | undefined} finish  How the last answer ended.
- *
+ * @typedef {import("./store.js").AnswerState} AnswerState
  * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
  */
-
-/** @type {AnswerState} */
-const NOTHING = Object.freeze({
-  text: "",
-  reasoning: "",
-  toolCalls: [],
-  held: { bytes: 0, text: "" },
-  status: "ready",
-  error: undefined,
-  finish: undefined,
-});
-
-/** One component's answer; its state is passed on once a frame. */
-class AnswerStore {
-  constructor() {
-    /** @type {string | URL} */
-    this.url = "";
-    /** @type {AnswerOptions} */
-    this.options = {};
-  }
-
-  #state = NOTHING;
-  #shown = NOTHING;
-  #tool = "";
-  /** @type {import("./connect.js").Answer | undefined} */
-  #answer;
-  /** @type {number | undefined} */
-  #frame;
-  /** @type {Set<() => void>} */
-  #listeners = new Set();
-
-  /** @param {() => void} listener */
-  subscribe = (listener) => {
-    this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
-  };
-
-  read = () => this.#shown;
-
-  /**
-   * Ask; an answer that is still coming is cancelled. Resolves with how it ended; never rejects.
-   * @param {string | AnswerOptions} request  A prompt, or what `connect` takes.
-   */
-  send = (request) => {
-    this.#answer?.cancel();
-    const answer = new Answer(this.url, {
-      ...this.options,
-      ...(typeof request === "string" ? { prompt: request } : request),
-    });
-    this.#answer = answer;
-    this.#tool = "";
-    this.#tell({ ...NOTHING, status: "submitted" });
-    /** @param {string} type @param {(detail: any) => void} take */
-    const on = (type, take) =>
-      answer.addEventListener(type, (event) => {
-        if (answer === this.#answer) take(/** @type {CustomEvent} */ (event).detail);
-      });
-    on("delta", ({ channel, text }) => {
-      if (channel === "content") this.#tell({ text: this.#state.text + text, status: "streaming" });
-      else if (channel === "reasoning")
-        this.#tell({ reasoning: this.#state.reasoning + text, status: "streaming" });
-      else this.#tell({ toolCalls: readToolCalls((this.#tool += text)), status: "streaming" });
-    });
-    on("held", (held) => this.#tell({ held }));
-    on("resume", () => this.#tell({ status: "reconnecting" }));
-    on("start", () => this.#tell({ status: "streaming" }));
-    on("finish", (finish) => {
-      this.#tell(
-        {
-          status: finish.reason === "error" ? "error" : "ready",
-          error: finish.reason === "error" ? finish.error : undefined,
-          finish,
-          held: NOTHING.held,
-        },
-        true,
-      );
-    });
-    return answer.finished;
-  };
-
-  /** Stop the answer that is coming; what came of it stays. */
-  stop = () => this.#answer?.cancel();
-
-  /** @param {Partial<AnswerState>} change @param {boolean} [now] */
-  #tell(change, now = false) {
-    this.#state = { ...this.#state, ...change };
-    if (now) this.#show();
-    else this.#frame ??= requestAnimationFrame(() => this.#show());
-  }
-
-  #show() {
-    if (this.#frame !== undefined) cancelAnimationFrame(this.#frame);
-    this.#frame = undefined;
-    this.#shown = this.#state;
-    for (const listener of this.#listeners) listener();
-  }
-}
 
 /**
  * An answer of a bridge, as state of this component.

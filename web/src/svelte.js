@@ -1,0 +1,40 @@
+/**
+ * An answer as a Svelte store: `const answer = answerStore("/stream")`, then `$answer.text`.
+ *
+ * In: a prompt or messages, by `send`. Out: the state, at most once a frame, by the contract of Svelte's
+ * stores; nothing of Svelte is imported. Held: one answer; it is cancelled when nobody subscribes any more.
+ */
+
+import { AnswerStore } from "./store.js";
+
+/**
+ * @typedef {import("./store.js").AnswerState} AnswerState
+ * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
+ */
+
+/**
+ * An answer of a bridge.
+ * @param {string | URL} url  The bridge's WebSocket.
+ * @param {AnswerOptions} [options]  As for `connect`; those of `send` overrule them.
+ * @returns {{subscribe: (run: (state: AnswerState) => void) => () => void, send: AnswerStore["send"], stop: () => void}}
+ */
+export function answerStore(url, options = {}) {
+  const store = new AnswerStore(url, options);
+  let readers = 0;
+  return {
+    subscribe(run) {
+      readers++;
+      run(store.read());
+      const unsubscribe = store.subscribe(() => run(store.read()));
+      let subscribed = true;
+      return () => {
+        if (!subscribed) return;
+        subscribed = false;
+        unsubscribe();
+        if (--readers === 0) store.stop();
+      };
+    },
+    send: store.send,
+    stop: store.stop,
+  };
+}
