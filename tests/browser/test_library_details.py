@@ -161,6 +161,33 @@ def test_an_answer_has_the_id_that_it_is_given_and_comes_again_by_it(library):
     assert [row["id"] for row in again["rows"]] == [row["id"] for row in first["rows"]]
 
 
+@pytest.mark.parametrize("moment", ["before it was asked", "hello", "start", "token", "finish"])
+def test_the_same_request_with_the_same_id_survives_a_reload_at_any_moment(open_library, moment):
+    """The page keeps its request, id included, before it asks, and asks the same again."""
+    page = open_library()
+    given = {
+        "id": "0123456789abcdef-again-" + str(time.monotonic_ns()),
+        "prompt": "",
+        "runtime": "micropython",
+        **scripted(TEXT * 40, pace=400),
+    }
+    page.evaluate(
+        """async ([given, moment]) => {
+          const answer = lib.connect("/stream", given);
+          if (moment[0] === "b") return;
+          await new Promise((heard) => answer.addEventListener(moment, heard, { once: true }));
+        }""",
+        [given, moment],
+    )
+    page.reload()
+    page.wait_for_function("() => window.lib")
+    text = page.evaluate(
+        "async (given) => { let all = ''; for await (const part of lib.connect('/stream', given).text) all += part; return all; }",
+        given,
+    )
+    assert text == TEXT * 40
+
+
 def test_a_page_is_told_when_its_worker_is_gone_before_its_streams_fail(open_library):
     page = open_library()
     seen = page.evaluate(

@@ -78,11 +78,13 @@ export class DetokTransport {
 
   /** @param {string} chatId @param {import("./connect.js").AnswerRequest} request */
   #ask(chatId, request) {
-    const answer = new Answer(this.#url, { ...this.#options, ...request });
-    let run = request.resume;
-    answer.addEventListener("start", (event) => {
-      run = /** @type {CustomEvent} */ (event).detail.id;
-      this.#runs?.setItem(runKey(chatId), String(run));
+    // Kept before anything is sent: a reload at any moment after that finds the answer.
+    const run = request.resume ?? newId();
+    this.#runs?.setItem(runKey(chatId), run);
+    const answer = new Answer(this.#url, {
+      ...this.#options,
+      ...request,
+      ...(request.resume ? {} : { id: run }),
     });
     answer.finished.then(() => {
       // A later answer of the same chat may have replaced it.
@@ -99,6 +101,12 @@ export class DetokTransport {
     }
   }
 }
+
+/** The name of a run, which nobody can guess. */
+const newId = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
+    byte.toString(16).padStart(2, "0"),
+  ).join("");
 
 /** @param {string} chatId */
 function runKey(chatId) {
