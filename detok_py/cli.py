@@ -8,7 +8,9 @@ several commands reads the name from `args.command`, or in `add_arguments` from
 """
 
 import argparse
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +18,10 @@ from typing import NamedTuple
 
 from . import __version__
 from .errors import DetokError
+
+
+# A full disk, a quota, a limit of the file's size, a device that fails.
+NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Command(NamedTuple):
@@ -93,6 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     SystemExit: 0
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    write_utf8()
     asked = next((word for word in words if word in COMMANDS), None)
     try:
         try:
@@ -118,12 +125,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader (`head`, a pager) has closed the pipe. This is no error, and the interpreter
         # must not flush again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return 141
     except OSError as error:
         if error.filename is None:
-            raise
+            if error.errno not in NOT_WRITTEN:
+                raise
+            drop_output()
+            return refuse(f"the output could not be written: {error.strerror}.")
         return refuse(f"{os.fsdecode(error.filename)}: {error.strerror}.")
+
+
+def write_utf8() -> None:
+    """Write UTF-8 into files and pipes, whatever the locale says; a terminal keeps its encoding."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
+            stream.reconfigure(encoding="utf-8")
+
+
+def drop_output() -> None:
+    """Let what was not written yet go nowhere, so that the interpreter's exit does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def missing(asked: str | None, error: ModuleNotFoundError) -> str | None:

@@ -96,6 +96,8 @@ def open_engine(
     """Return an engine. One with a name may have an API key of its own in the environment. Raises
     AddressError or EngineError.
     """
+    if model is not None and spec in ("recite", "scripted"):
+        raise EngineError(f"engine {spec} takes no --model; drop it.", retry=False)
     if spec == "recite":
         return ReciteEngine()
     if spec == "scripted":
@@ -137,7 +139,12 @@ def open_engine(
 def engine_at(
     kind: str, address: Address, *, model: str | None = None, allow_remote: bool = False
 ) -> Engine:
-    """Return the engine of a kind at an address."""
+    """Return the engine of a kind at an address. Raises EngineError if it takes no model."""
+    if model is not None and kind in ("llama", "lemonade"):
+        raise EngineError(
+            f"--model {model} would not be used: the server at {address.shown} has loaded its own; drop it.",
+            retry=False,
+        )
     if kind == "llama":
         return LlamaServer(address)
     if kind == "lemonade":

@@ -127,7 +127,9 @@ def open_chat(
         eos_ids=None if options.get("details") else (),
         reasoning=("<think>", "</think>") if reasoning is True else reasoning or None,
         tools=("<tool_call>", "</tool_call>") if tools is True else tools or None,
-        start="reasoning" if options.get("startWithReasoning") else options.get("start") or "content",
+        start="reasoning"
+        if options.get("startWithReasoning")
+        else options.get("start") or "content",
         trim_artifacts=bool(options.get("trimArtifacts", tags)),
         include_stop=bool(options.get("includeStop")),
     )

@@ -151,3 +151,38 @@ def test_a_closed_pipe_is_not_an_error():
         ["bash", "-c", f"'{sys.executable}' -m detok_py | true"], capture_output=True, text=True
     )
     assert done.stderr == ""
+
+
+@pytest.mark.native
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_a_sentence():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "detok_py", "decode"],
+            input=b"text",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"detok: the output could not be written: ")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.native
+def test_what_goes_into_a_pipe_is_utf8_whatever_the_locale(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "detok_py", "tokens", str(tmp_path / "nöthing")],
+        capture_output=True,
+        env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"},
+        timeout=60,
+        cwd=Path(__file__).resolve().parents[2],
+    )
+    assert "nöthing" in done.stderr.decode("utf-8")
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("engine", ["recite", "scripted", "llama+http://127.0.0.1:9"])
+def test_a_model_that_would_not_be_used_is_refused(capsys, engine):
+    assert cli.main(["serve", "--engine", engine, "--model", "x", "--port", "0"]) == 2
+    assert "--model" in capsys.readouterr().err
