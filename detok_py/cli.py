@@ -19,7 +19,6 @@ from typing import NamedTuple
 from . import __version__
 from .errors import DetokError
 
-
 # A full disk, a quota, a limit of the file's size, a device that fails.
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 

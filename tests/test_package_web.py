@@ -186,7 +186,8 @@ def test_every_export_can_be_imported_on_a_server_and_does_nothing(app):
     said = json.loads(run(["node", "import.mjs", *SUBPATHS], app))
     wanted = SUBPATHS | {"detok-web": SUBPATHS["detok-web"] | SHARED}
     assert {path: set(names) for path, names in said["names"].items()} == wanted
-    assert said["globals"] == []
+    # Vue itself sets some.
+    assert [name for name in said["globals"] if "VUE" not in name] == []
 
 
 def test_the_hook_is_for_the_browser_where_react_renders_on_servers_as_well(installed):

@@ -82,7 +82,7 @@ export function checked(given) {
     const shown = isText(value) ? `"${value}"` : String(value);
     const wrong = !takes
       ? `There is no option ${name}. The options are ${Object.keys(OPTIONS)}.`
-      : value != null &&
+      : (value ?? undefined) !== undefined &&
         !takes.split(" or ").some((word) => word === shown || MEANINGS[word]?.(value)) &&
         `The option ${name} is ${shown}, and takes ${takes}.`;
     if (wrong) throw new DetokError(wrong, { kind: "option" });
