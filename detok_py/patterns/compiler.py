@@ -93,9 +93,11 @@ class Pattern:
             return [text[match.start() : match.end()] for match in machine.finditer(searched)]
         # Only the pieces with characters that were replaced are another text.
         ends = list(accumulate(map(len, found)))
-        for changed in _ABOVE.finditer(text):
+        end = 0
+        while changed := _ABOVE.search(text, end):
             at = bisect_right(ends, changed.start())
-            found[at] = text[ends[at - 1] if at else 0 : ends[at]]
+            end = ends[at]
+            found[at] = text[ends[at - 1] if at else 0 : end]
         return found
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:

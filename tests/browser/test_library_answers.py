@@ -27,7 +27,9 @@ WITH_TAGS = "<think>hm 你</think>" + TEXT
 
 # One answer to its end: its text by channel, its events, how it ended.
 ASK = """async ([path, request]) => {
-  if (request.vocabularyUrl) request.vocabulary = await lib.loadVocabulary(request.vocabularyUrl, { runtime: "micropython" });
+  const { vocabularyUrl } = request;
+  delete request.vocabularyUrl;
+  if (vocabularyUrl) request.vocabulary = await lib.loadVocabulary(vocabularyUrl, { runtime: "micropython" });
   const answer = lib.connect(path, { runtime: "micropython", prompt: "", ...request });
   const events = eventsOf(answer);
   const got = {};
