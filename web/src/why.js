@@ -36,8 +36,10 @@ export async function why(sentence, ran, script, files) {
         answer = await fetch(url, { signal: AbortSignal.timeout(SECONDS * 1000) });
       } catch (error) {
         await new Promise((resolve) => setTimeout(resolve)); // the event comes after it
+        const late = error instanceof DOMException && error.name === "TimeoutError";
         const how = navigator.onLine === false ? "the browser is offline" : String(error);
-        return refused(url) ?? told("network", `${url} could not be reached (${how})`);
+        const what = late ? `did not answer within ${SECONDS} s` : `could not be reached (${how})`;
+        return refused(url) ?? told("network", `${url} ${what}`);
       }
       void answer.body?.cancel();
       if (!answer.ok) return told("network", `${url} could not be read (HTTP ${answer.status})`);
