@@ -321,6 +321,8 @@ def set_up_logging(level: str) -> None:
     """
     sink = logging.StreamHandler(sys.stderr)
     sink.setFormatter(JsonLines())
+    # A sink that cannot write would print the record with its exception, which may quote a request.
+    sink.handleError = lambda record: None  # type: ignore[method-assign]
     for name, least in (
         ("detok", level.upper()),
         ("uvicorn", "WARNING"),

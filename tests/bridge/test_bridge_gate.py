@@ -9,6 +9,7 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import io
 import json
 import logging
 import os
@@ -27,7 +28,14 @@ from starlette.routing import Route, WebSocketRoute
 
 from detok_py.bridge.assets import Assets
 from detok_py.bridge.gate import CSP, new_token
-from detok_py.bridge.server import ServeError, application, is_loopback, names_of, routes
+from detok_py.bridge.server import (
+    ServeError,
+    application,
+    is_loopback,
+    names_of,
+    routes,
+    set_up_logging,
+)
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Failed
@@ -908,6 +916,23 @@ async def test_36_an_ack_beyond_the_sent_position_is_closed():
 
 
 # ------------------------------------------------------------------- output
+
+
+def test_42_a_log_that_cannot_be_written_prints_nothing_in_its_place(monkeypatch, capfd):
+    names = ("detok", "uvicorn", "uvicorn.error", "uvicorn.access")
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(one.handlers, one.level, one.propagate, one.disabled) for one in loggers]
+    try:
+        with monkeypatch.context() as patch, io.StringIO() as gone:
+            patch.setattr(sys, "stderr", gone)
+            set_up_logging("debug")
+        logging.getLogger("detok").warning("words of a user")
+        assert "words" not in "".join(capfd.readouterr())
+    finally:
+        for one, (one.handlers, level, one.propagate, one.disabled) in zip(
+            loggers, before, strict=True
+        ):
+            one.setLevel(level)
 
 
 async def test_42_no_log_at_any_level_contains_prompt_or_text(caplog, capfd):
