@@ -30,7 +30,7 @@ from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Failed, Finished, Hello, Notice, Tokens
 from detok_py.protocol.server import RunStore
 
-pytestmark = pytest.mark.native
+pytestmark = [pytest.mark.native, pytest.mark.slow]
 
 OTHER = Vocabulary.from_bytes([b"x", b"y\xc3", b"\xa9z"])
 RUN = "0123456789abcdef"

@@ -12,7 +12,7 @@ import pytest
 from detok_py import cli
 from detok_py.commands import conformance
 
-pytestmark = pytest.mark.native
+pytestmark = [pytest.mark.native, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = f"{ROOT / 'conformance' / 'adapters' / 'detok.py'}:adapter"
