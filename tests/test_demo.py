@@ -3,7 +3,6 @@
 """
 
 import json
-import posixpath
 import re
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import pytest
 
 pytestmark = pytest.mark.native  # about the files of the repository
 WEB = Path(__file__).resolve().parents[1] / "web"
+# The page as it is served, in few files (tools/build_page.mjs).
+PAGE = WEB.parent / ".build" / "page"
 MODULES = sorted((WEB / "demo").glob("*.js"))
 IMPORT = re.compile(r"""(?:\bfrom|(?<!["'])\bimport)\s*\(?\s*["']([^"'\n]+)["']""")
 
@@ -35,41 +36,24 @@ def test_a_module_of_the_demo_imports_only_the_demo_and_the_published_library(mo
     }
 
 
-def modules_of(scripts: list[str]) -> set[str]:
-    """Return the modules that some modules import, themselves included, by path below web/."""
-    needed: set[str] = set()
-
-    def add(path: str) -> None:
-        if path not in needed:
-            needed.add(path)
-            text = (WEB / path[1:]).read_text("utf-8")
-            for imported in re.findall(
-                r"""^(?:import|export|\}).*["'](\.[^"']+)["'];$""", text, re.M
-            ):
-                add(posixpath.normpath(posixpath.join(posixpath.dirname(path), imported)))
-
-    for script in scripts:
-        add(script)
-    return needed
-
-
 def test_python_is_started_before_anything_else_of_the_page_is_read() -> None:
-    html = (WEB / "demo" / "index.html").read_text("utf-8")
-    asked = re.findall(r'<(?:script|link)[^>]* (?:src|href)="(/[^"]+)"', html)
-    first = modules_of(["/demo/start.js"])
-    assert asked[0] == "/demo/start.js"
-    assert len(first) <= 6
-    assert set(asked[: len(first)]) == first
-    # It does not wait for the page to be parsed.
-    assert re.search(r'<script type="module" src="/demo/start.js" async ', html)
+    html = (PAGE / "index.html").read_text("utf-8")
+    asked = re.findall(r'<(?:script|link)[^>]* (?:src|href)="/page/([^"]+)"', html)
+    assert asked[0] == "start.js"
+    # It does not wait for the page to be parsed, nor for a file that is found only when another is there.
+    assert re.search(r'<script type="module" src="/page/start.js" async ', html)
+    start = (PAGE / "start.js").read_text("utf-8")
+    shared = re.findall(r'(?:from|import)"\./([^"]+)"', start)
+    assert shared and asked[1 : 1 + len(shared)] == shared
 
 
-def test_the_page_asks_for_all_its_modules_at_once() -> None:
-    html = (WEB / "demo" / "index.html").read_text("utf-8")
-    scripts = re.findall(r'<script type="module" src="([^"]+)"', html)
-    needed = modules_of(scripts)
-    preloaded = re.findall(r'<link rel="modulepreload" href="([^"]+)"', html)
-    assert {*scripts, *preloaded} == needed
+def test_the_page_is_few_files_and_names_no_other() -> None:
+    html = (PAGE / "index.html").read_text("utf-8")
+    asked = set(re.findall(r'<(?:script|link)[^>]* (?:src|href)="(/[^"]+)"', html))
+    assert len(asked) <= 6
+    assert {path.removeprefix("/page/") for path in asked} <= {path.name for path in PAGE.iterdir()}
+    imported = re.findall(r'(?:from|import)"\./([^"]+)"', (PAGE / "page.js").read_text("utf-8"))
+    assert {f"/page/{name}" for name in imported} <= asked
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)

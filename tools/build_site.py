@@ -1,7 +1,7 @@
 """Build the page as a static site: `python tools/build_site.py [FOLDER]` writes it there (.build/site/
 unless said otherwise).
 
-In: web/, .build/runtime/, the tokenizer of the reciting model, the samples. Out: a folder that any
+In: .build/page/, .build/runtime/, the tokenizer of the reciting model, the samples. Out: a folder that any
 static server can serve, at any path. Texts are cut by Python in the page's worker, so there is no
 bridge; addresses in index.html are relative.
 """
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / ".build" / "page"
 RUNTIME = ROOT / ".build" / "runtime"
 STREAMS = ROOT / "tests" / "fixtures" / "streams"
 # Without micropip: on a site Pyodide comes with detok_py in it.
@@ -38,11 +39,8 @@ def build(folder: Path) -> None:
     is not built.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    for part in ("demo", "src"):
-        shutil.copytree(ROOT / "web" / part, folder / part)
-    (folder / "demo" / "index.html").unlink()
+    shutil.copytree(PAGE, folder / "page", ignore=shutil.ignore_patterns("index.html"))
     (folder / "index.html").write_text(index_page(), encoding="utf-8")
-    copy(ROOT / "web" / "examples" / "chat" / "palette.css", folder / "examples" / "chat")
     for name in PARTS:
         copy(RUNTIME / name, folder / "runtime")
     copy(ROOT / "detok_py" / "bridge" / "recite" / "tokenizer.json", folder)
@@ -60,7 +58,7 @@ def build(folder: Path) -> None:
 
 def index_page() -> str:
     """Return index.html with relative addresses, marked as that of a site."""
-    page = (ROOT / "web" / "demo" / "index.html").read_text(encoding="utf-8")
+    page = (PAGE / "index.html").read_text(encoding="utf-8")
     page = re.sub(r'(href|src)="/(?!/)', r'\1="', page)
     return page.replace("<html ", "<html data-site ", 1)
 

@@ -22,7 +22,8 @@ class StaticFiles(BuildHookInterface):
         root = Path(self.root)
         cases = root / "conformance" / "cases.json"
         build_data["force_include"][str(cases)] = "detok_py/commands/conformance.json"
-        self.add(build_data, root / "web", "web")
+        # The page's own files are in page/, in few.
+        self.add(build_data, root / "web", "web", leave_out="demo/*")
         # `make package` puts there what it publishes; a plain build takes what a demo was set up with.
         runtime = root / ".build" / "static"
         if not runtime.exists():
@@ -33,6 +34,7 @@ class StaticFiles(BuildHookInterface):
             )
             return
         self.add(build_data, runtime, "runtime")
+        self.add(build_data, root / ".build" / "page", "page")
         # The other files there are the tests'.
         for name in ("react.js", "ai-sdk.js", "uplot.js", "uplot.css"):
             example = root / ".build" / "examples" / name
@@ -41,13 +43,15 @@ class StaticFiles(BuildHookInterface):
                     f"detok_py/bridge/static/examples/{name}"
                 )
 
-    def add(self, build_data: dict[str, Any], folder: Path, name: str) -> None:
-        """Take the files of a folder as detok_py/bridge/static/<name>/."""
+    def add(
+        self, build_data: dict[str, Any], folder: Path, name: str, leave_out: str = "*.map"
+    ) -> None:
+        """Take the files of a folder as detok_py/bridge/static/<name>/, but not those of a pattern."""
         for path in sorted(folder.rglob("*")):
             hidden = any(
                 part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts
             )
-            if path.is_file() and not hidden:
+            if path.is_file() and not hidden and not path.relative_to(folder).match(leave_out):
                 build_data["force_include"][str(path)] = (
                     f"detok_py/bridge/static/{name}/{path.relative_to(folder).as_posix()}"
                 )

@@ -30,7 +30,8 @@ STATIC = ROOT / ".build" / "static"
 REQUIREMENTS = ("requirements/serve.txt", "requirements/engine.txt")
 # URL path → file of the clone that must come out of it.
 SERVED = {
-    "/": "web/demo/index.html",
+    "/": ".build/page/index.html",
+    "/page/start.js": ".build/page/start.js",
     "/src/index.js": "web/src/index.js",
     "/src/decoder-worker.js": "web/src/decoder-worker.js",
     "/runtime/manifest.json": ".build/static/manifest.json",

@@ -63,6 +63,12 @@ STEPS = {
         (f"{R}python_core.zip", f"{R}python_core.json", f"{R}detok_bytecode.bin", ".build/kit.zip"),
         tool("node", "tools/build_core.mjs"),
     ),
+    "page": Step(
+        "the page in few files",
+        ("web/demo/*", "web/examples/chat/palette.css", "web/src/*.js", "tools/build_page.mjs", "package-lock.json"),
+        (".build/page/index.html",),
+        tool("node", "tools/build_page.mjs"),
+    ),
     "examples": Step(
         "the examples that need a bundler",
         ("web/examples/*.js*", "web/src/*.js", "tools/build_examples.mjs", "package-lock.json"),
@@ -90,7 +96,7 @@ STEPS = {
         toolchain.install_real_engines,
     ),
 }  # fmt: skip
-ARTEFACTS = [["runtime", "wheel", "captures", "micropython", "examples"], ["core"]]
+ARTEFACTS = [["runtime", "wheel", "captures", "micropython", "page", "examples"], ["core"]]
 TARGETS = {
     "demo": [["serve", "npm"], ["engine", "mpy", "micropip"], *ARTEFACTS],
     "site": [["npm"], ["mpy", "micropip"], *ARTEFACTS],

@@ -4,7 +4,8 @@ In: a URL path. Out: a File, or None. Files outside the folders are never opened
 path must be a plain name, and the path must be inside the folder after links are resolved.
 
 In a clone the folders are `web/` and `.build/runtime/`. In an installed wheel they are package data
-below `detok_py/bridge/static/`. The bundled examples are in `examples` beside the runtime folder.
+below `detok_py/bridge/static/`. Beside the runtime folder are `page`, the demo page in few files, and
+`examples`, those that need a bundler.
 """
 
 import gzip
@@ -78,17 +79,19 @@ class Assets:
         found = folders()
         self.web = (web or found[0]).resolve()
         self.runtime = (runtime or found[1]).resolve()
+        self.page = self.runtime.with_name("page")
         self.built = self.runtime.with_name("examples")
         self._cache: dict[tuple[Path, str], tuple[tuple[int, int], File]] = {}
 
     def find(self, path: str, accept_encoding: str = "") -> File | None:
         """Return the file at a URL path, or None.
 
-        `/` is the page. `/runtime/…` and `/wheels/…` are in the runtime folder, where
-        `/wheels/simple/<name>/` lists the wheels of a project. All other paths are under `web/`.
+        `/` is the page, whose other files are in `/page/…`. `/runtime/…` and `/wheels/…` are in the
+        runtime folder, where `/wheels/simple/<name>/` lists the wheels of a project. All other paths
+        are under `web/`.
         """
         if path == "/":
-            path = "/demo/index.html"
+            path = "/page/index.html"
         listed = re.fullmatch(r"/wheels/simple/([A-Za-z0-9_.-]{1,64})/", path)
         if listed:
             return self._simple_index(listed[1])
@@ -96,6 +99,7 @@ class Assets:
             path += "index.html"
         root = self.web
         for prefix, folder in (
+            ("/page/", self.page),
             ("/runtime/", self.runtime),
             ("/wheels/", self.runtime),
             ("/examples/built/", self.built),
@@ -116,6 +120,14 @@ class Assets:
         if not real.is_relative_to(root) or not real.is_file():
             return None
         return self._read(real, root, encodings(accept_encoding))
+
+    def read_ahead(self) -> None:
+        """Read, hash and compress what a page with Python asks for, as browsers do. Takes a tenth of a
+        second, which is for a thread: the first visitor would wait for it.
+        """
+        for file in [*self.page.glob("*"), *self.runtime.glob("*")]:
+            if file.suffix not in (".br", ".gz", ".map"):
+                self.find(f"/{file.parent.name}/{file.name}", "gzip, br")
 
     def _simple_index(self, name: str) -> File | None:
         """Return the index page of one project's wheels for micropip and pip (PEP 503)."""

@@ -201,8 +201,9 @@ def run(args: argparse.Namespace) -> int:
             continue_seconds=args.continue_seconds,
             store=RedisStore(args.store) if args.store else None,
         )
+        assets = Assets()
         gate = Gate(
-            application(bridge, Assets()),
+            application(bridge, assets),
             hosts,
             allowed=allowed,
             token=token,
@@ -235,6 +236,7 @@ def run(args: argparse.Namespace) -> int:
                     f"Clients need this token (log in with any user name and the token as password): {token}",
                     flush=True,
                 )
+            reading = asyncio.create_task(asyncio.to_thread(assets.read_ahead))
             # A signal must not wait for an engine that hangs.
             opening = asyncio.create_task(bridge.open())
             await asyncio.wait({opening, serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -254,6 +256,7 @@ def run(args: argparse.Namespace) -> int:
             # for longer than a token takes.
             gc.collect()
             gc.freeze()
+            await reading
         await serving
 
     with contextlib.suppress(KeyboardInterrupt):

@@ -444,9 +444,10 @@ async def test_19_cors_headers_never_have_a_star_or_reflect_an_unknown_origin():
 @pytest.fixture
 def site(tmp_path):
     web, runtime = tmp_path / "web", tmp_path / "runtime"
-    (web / "demo").mkdir(parents=True)
-    runtime.mkdir()
-    (web / "demo" / "index.html").write_text("page")
+    for folder in (web / "demo", runtime, tmp_path / "page"):
+        folder.mkdir(parents=True)
+    (web / "demo" / "index.html").write_text("demo")
+    (tmp_path / "page" / "index.html").write_text("page")
     (tmp_path / "secret.txt").write_text("canary")
     (tmp_path / "web-private").mkdir()
     (tmp_path / "web-private" / "index.html").write_text("canary")
@@ -460,6 +461,7 @@ async def test_20_files_outside_the_folders_are_not_served(site):
     ways = [
         "/../secret.txt", "/demo/../../secret.txt", "/%2e%2e/secret.txt", "/demo/%2e%2e/%2e%2e/secret.txt", "/%252e%252e/secret.txt",
         "/..%2fsecret.txt", "/..%5csecret.txt", "/..\\secret.txt", "/demo\\..\\..\\secret.txt", "//etc/passwd", "/demo//index.html",
+        "/page/../secret.txt", "/page/%2e%2e/secret.txt", "/page/", "/page",
         "/etc/passwd", "/%2fetc%2fpasswd", "/demo/index.html%00.js", "/demo/index.html%00", "/link.txt", "/linked/index.html",
         "/../web-private/index.html", "/.env", "/demo/.", "/demo/..", "/demo/", "/demo", "/runtime/../secret.txt",
         "/runtime/%2e%2e/secret.txt", "/wheels/../../secret.txt", "/demo/index.html/", "/demo/index.html/x", "/" + "a" * 5000,
