@@ -160,7 +160,7 @@ async def converse(
                 subprotocols=["detok.v1"],
                 compression=None,
                 proxy=None,
-                open_timeout=5,
+                open_timeout=60,
                 close_timeout=1,
                 **around,
             ) as ws:

@@ -49,7 +49,7 @@ def scripted(text=TEXT, **params):
     return {"params": {"engine": "scripted", "text": text, "cut": "byte", "pace": 0, **params}}
 
 
-def eventually(condition, seconds=20.0):
+def eventually(condition, seconds=60.0):
     """Whether something becomes true."""
     until = time.monotonic() + seconds
     while not condition() and time.monotonic() < until:

@@ -312,7 +312,7 @@ def test_what_nobody_holds_any_more_is_let_go_of(open_library, served, browser_n
         if page.evaluate("() => count()") == 0:
             break
     assert page.evaluate("() => count()") == 0
-    for _ in range(100):
+    for _ in range(1200):
         if served.cancelled - before >= 4:
             break
         page.wait_for_timeout(50)

@@ -250,5 +250,5 @@ def test_a_browser_without_webassembly_is_told_at_once_and_why(demo: Any) -> Non
         "WebAssembly.Module = class { constructor() { throw new WebAssembly.CompileError('blocked by policy'); } };"
     )
     demo.page.goto(demo.url)
-    demo.wait_for("error", timeout=3000)
+    demo.wait_for("error")
     assert "WebAssembly" in demo.alert and "blocked by policy" in demo.alert
