@@ -1,9 +1,9 @@
 """Build the wheel that a browser downloads: the core and nothing else, at most 112 kB.
 
 In: detok_py/ and the name, version and summary in pyproject.toml. Out:
-.build/runtime/detok_py-<version>-py3-none-any.whl; in another folder, if one is named, the smallest
-form, which is published. Same name and version as the full wheel, so that
-`micropip.install("detok_py")` and a local copy are the same thing; which modules run in a browser
+.build/runtime/detok_py-<version>-py3-none-any.whl. `make package` builds the smallest form, for the
+page of detok_py_page, and for the index under a tag of Pyodide's platform (PEP 783), so that
+`micropip.install("detok_py")` takes it and pip takes the full wheel. Which modules run in a browser
 is said by their folders (tools/layout.py). Written here rather than by the build backend because
 one project has one wheel there, and because the same input must give the same bytes.
 
@@ -200,8 +200,12 @@ def version() -> str:
     return found.group(1)
 
 
-def wheel_bytes(smallest: bool = False) -> bytes:
-    """Return the wheel; `smallest` as `zipped` takes it."""
+def wheel_bytes(
+    smallest: bool = False, platform: str = "any", published: bytes | None = None
+) -> bytes:
+    """Return the wheel for a platform's tag; `smallest` as `zipped` takes it. `published` is its
+    METADATA beside other wheels of the version: an index takes all to have the same.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     name, number = project["name"], version()
     info = f"{name}-{number}.dist-info"
@@ -220,10 +224,9 @@ def wheel_bytes(smallest: bool = False) -> bytes:
         f"License-Expression: {project['license']}",
         f"Requires-Python: {project['requires-python']}",
     ]
-    files[f"{info}/METADATA"] = ("\n".join(metadata) + "\n").encode()
-    files[f"{info}/WHEEL"] = (
-        b"Wheel-Version: 1.0\nGenerator: detok\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    )
+    files[f"{info}/METADATA"] = published or ("\n".join(metadata) + "\n").encode()
+    wheel = "Wheel-Version: 1.0\nGenerator: detok\nRoot-Is-Purelib: true\n"
+    files[f"{info}/WHEEL"] = f"{wheel}Tag: py3-none-{platform}\n".encode()
     record = [f"{path},sha256={urlsafe_sha256(data)},{len(data)}" for path, data in files.items()]
     files[f"{info}/RECORD"] = ("\n".join([*record, f"{info}/RECORD,,"]) + "\n").encode()
     return zipped(files, smallest)
@@ -290,14 +293,13 @@ def urlsafe_sha256(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-def main(words: list[str]) -> int:
-    folder = Path(words[0]) if words else ROOT / ".build" / "runtime"
+def main() -> int:
+    folder = ROOT / ".build" / "runtime"
     for old in folder.glob("detok_py-*.whl"):
         old.unlink()
-    wheel = folder / f"detok_py-{version()}-py3-none-any.whl"
-    wheel.write_bytes(wheel_bytes(smallest=bool(words)))
+    (folder / f"detok_py-{version()}-py3-none-any.whl").write_bytes(wheel_bytes())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,57 +1,59 @@
-"""What the build backend adds to the full wheel: the page, the client library, the examples and the
-browser's runtime, for `detok serve`; the cases, for `detok conformance`.
+"""What the build backend adds to detok_py.
 
-In a clone the bridge serves them from web/ and .build/; in an installation they are package data in
-detok_py/bridge/static/. The sdist carries what is built in .build/, so that a wheel of it is whole
-without Node. A wheel that is built where `make` has not built the runtime leaves it out and says
-so; `make package` builds a whole one.
+To the metadata: the README with links that work where it is published, and the extras, of which
+`serve` asks for detok_py_page of the same version. To the wheel: the cases, for `detok conformance`.
 """
 
+import posixpath
+import re
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
-class StaticFiles(BuildHookInterface):
-    """Adds files to the wheel; does nothing for an installation in place."""
+class Metadata(MetadataHookInterface):
+    """Completes what pyproject.toml says, so that the version stands in one place."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        root = Path(self.root)
+        version = version_of(root / "detok_py" / "__init__.py")
+        readme = (root / "README.md").read_text(encoding="utf-8")
+        text = published(readme, metadata["urls"]["Repository"], version)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+        metadata["optional-dependencies"] = {
+            name: [line.replace("{version}", version) for line in lines]
+            for name, lines in self.config["optional-dependencies"].items()
+        }
+
+
+class Cases(BuildHookInterface):
+    """Adds the conformance suite to the wheel; does nothing for an installation in place."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if self.target_name != "wheel" or version == "editable":
-            return
-        root = Path(self.root)
-        cases = root / "conformance" / "cases.json"
-        build_data["force_include"][str(cases)] = "detok_py/commands/conformance.json"
-        # The page's own files are in page/, in few.
-        self.add(build_data, root / "web", "web", leave_out="demo/*")
-        # `make package` puts there what it publishes; a plain build takes what a demo was set up with.
-        runtime = root / ".build" / "static"
-        if not runtime.exists():
-            runtime = root / ".build" / "runtime"
-        if not (runtime / "manifest.json").exists():
-            self.app.display_warning(
-                "The browser's runtime is not built: this wheel has no page that works. `make package` builds it."
-            )
-            return
-        self.add(build_data, runtime, "runtime")
-        self.add(build_data, root / ".build" / "page", "page")
-        # The other files there are the tests'.
-        for name in ("react.js", "ai-sdk.js", "uplot.js", "uplot.css"):
-            example = root / ".build" / "examples" / name
-            if example.exists():
-                build_data["force_include"][str(example)] = (
-                    f"detok_py/bridge/static/examples/{name}"
-                )
+        cases = Path(self.root) / "conformance" / "cases.json"
+        if self.target_name == "wheel" and version != "editable":
+            build_data["force_include"][str(cases)] = "detok_py/commands/conformance.json"
 
-    def add(
-        self, build_data: dict[str, Any], folder: Path, name: str, leave_out: str = "*.map"
-    ) -> None:
-        """Take the files of a folder as detok_py/bridge/static/<name>/, but not those of a pattern."""
-        for path in sorted(folder.rglob("*")):
-            hidden = any(
-                part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts
-            )
-            if path.is_file() and not hidden and not path.relative_to(folder).match(leave_out):
-                build_data["force_include"][str(path)] = (
-                    f"detok_py/bridge/static/{name}/{path.relative_to(folder).as_posix()}"
-                )
+
+def version_of(init: Path) -> str:
+    """Return `__version__` of a package, without importing it."""
+    found = re.search(r'^__version__ = "([^"]+)"', init.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise SystemExit(f'{init} has no line __version__ = "…".')
+    return found[1]
+
+
+def published(readme: str, repository: str, version: str, folder: str = "") -> str:
+    """Return a README of a folder with absolute links to the repository, at the version's tag.
+
+    >>> published("[a](docs/a.md#b) ![c](../c.svg)", "https://h/o/r", "1.2", "x")
+    '[a](https://h/o/r/blob/v1.2/x/docs/a.md#b) ![c](https://h/o/r/raw/v1.2/c.svg)'
+    """
+
+    def absolute(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join("/", folder, link[2]))
+        return f"{link[1]}({repository}/{'raw' if link[1][0] == '!' else 'blob'}/v{version}{path})"
+
+    return re.sub(r"(!?\[[^\]]*\])\((?![a-z]+:|#)([^)]+)\)", absolute, readme)

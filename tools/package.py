@@ -1,14 +1,17 @@
-"""Build what is published into dist/ (wheel, sdist, npm package), and prove that the wheel works
-where nothing else is.
+"""Build what is published into dist/, and prove that it works where nothing else is.
 
-The wheel is built from the sdist alone. The proof: into a new virtual environment `detok_py[serve]`
-is installed from wheels in a folder, without an index; in an empty folder `detok serve` starts; the
-page, the client library, the examples and the runtime come over HTTP as they are in the clone; and
-the model that came with it recites a text, letter for letter. The wheel that browsers download is
-another file of the same name, .build/runtime/detok_py-….whl; tests/ install and try the npm
-package.
+For an index of Python: detok_py (sdist; a wheel of it alone, without dependencies; a smaller wheel for
+Pyodide, which micropip prefers) and detok_py_page (sdist and wheel: the page, the client library, the
+examples, the browser's runtimes and the small model, for the extra `serve`). For npm: detok-web and
+detok-web-pyodide. Wheels are built from the sdists alone, and the same sources give the same bytes.
+
+The proof: into a new virtual environment `detok_py[serve]` is installed from these wheels and from
+wheels in a folder, without an index; in an empty folder `detok serve` starts; the page, the client
+library, the examples and the runtimes come over HTTP as they are in the clone; and the model recites a
+text, letter for letter. tests/ install and try the npm packages, and micropip's choice.
 """
 
+import gzip
 import hashlib
 import json
 import os
@@ -17,28 +20,36 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import urllib.error
 import urllib.request
+import zipfile
 from pathlib import Path
 
+import browser_wheel
+from hatch_build import published
 from setup import write_manifest
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 WHEELHOUSE = ROOT / ".build" / "wheelhouse"
-STATIC = ROOT / ".build" / "static"
 REQUIREMENTS = ("requirements/serve.txt", "requirements/engine.txt")
+# What the bridge serves of web/ as it is, and what is bundled for the page and for two examples.
+WEB = ("src", "examples")
+BUNDLED = ("react.js", "ai-sdk.js", "uplot.js", "uplot.css")
+# The memory of a started Pyodide and the bytecode of the wheel stay out: on a network their bytes
+# take longer than what they save.
+LEFT_OUT = ("memory.bin", "detok_bytecode.bin", "*.whl")
 # URL path → file of the clone that must come out of it.
 SERVED = {
     "/": ".build/page/index.html",
     "/page/start.js": ".build/page/start.js",
     "/src/index.js": "web/src/index.js",
     "/src/decoder-worker.js": "web/src/decoder-worker.js",
-    "/runtime/manifest.json": ".build/static/manifest.json",
-    "/runtime/pyodide.asm.wasm": ".build/static/pyodide.asm.wasm",
-    "/runtime/micropython.wasm": ".build/static/micropython.wasm",
-    "/runtime/detok_micropython.bin": ".build/static/detok_micropython.bin",
-    "/runtime/detok_captures.bin": ".build/static/detok_captures.bin",
+    "/runtime/pyodide.asm.wasm": ".build/runtime/pyodide.asm.wasm",
+    "/runtime/micropython.wasm": ".build/runtime/micropython.wasm",
+    "/runtime/detok_micropython.bin": ".build/runtime/detok_micropython.bin",
+    "/runtime/detok_captures.bin": ".build/runtime/detok_captures.bin",
     "/examples/": "web/examples/index.html",
     "/examples/chat/": "web/examples/chat/index.html",
     "/examples/built/react.js": ".build/examples/react.js",
@@ -61,18 +72,7 @@ def run(command: list[str], trouble: str, **options: object) -> None:
 def main() -> int:
     shutil.rmtree(DIST, ignore_errors=True)
     try:
-        stage()
-        # First the sdist, then the wheel from what is in it.
-        run(
-            [sys.executable, "-m", "build", "--no-isolation", "."],
-            "The wheel could not be built from the sdist.",
-            cwd=ROOT,
-        )
-        run(
-            ["node", "tools/package_web.mjs", str(DIST)],
-            "The npm package could not be built.",
-            cwd=ROOT,
-        )
+        build(DIST)
         fill_wheelhouse()
         with tempfile.TemporaryDirectory() as folder:
             prove(Path(folder))
@@ -81,26 +81,80 @@ def main() -> int:
         return 1
     for path in sorted(DIST.iterdir()):
         print(f"{path.stat().st_size / 1e6:8.2f} MB  dist/{path.name}")
-    print("detok serve works from the wheel alone: page, library, examples, runtime and model")
+    print("detok serve works from the wheels alone: page, library, examples, runtime and model")
     return 0
 
 
-def stage() -> None:
-    """Fill .build/static/ with the runtime as it is published: the smallest wheel for browsers, and
-    brotli forms, which a demo on this machine does without. The memory of a started Pyodide and the
-    bytecode of the wheel stay out: on a network their bytes take longer than what they save.
-    """
-    shutil.rmtree(STATIC, ignore_errors=True)
-    runtime = ROOT / ".build" / "runtime"
-    shutil.copytree(
-        runtime, STATIC, ignore=shutil.ignore_patterns("memory.bin", "detok_bytecode.bin")
+def build(dist: Path) -> None:
+    """Build all packages into a folder. Raises NotProven if one cannot be built."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page"
+        stage_page(page)
+        for source in (ROOT, page):
+            # First the sdist, then the wheel from what is in it.
+            run(
+                [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(dist), source],
+                f"The sdist and wheel of {source.name} could not be built.",
+            )
+    wheel = dist / f"detok_py-{browser_wheel.version()}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        small = browser_wheel.wheel_bytes(True, pyodide_platform(), archive.read(metadata))
+    wheel.with_name(wheel.name.replace("any", pyodide_platform())).write_bytes(small)
+    run(
+        ["node", "tools/package_web.mjs", str(dist)],
+        "The npm packages could not be built.",
+        cwd=ROOT,
     )
-    for command in (
-        [sys.executable, "tools/browser_wheel.py", str(STATIC)],
-        ["node", "tools/compress.mjs", str(STATIC)],
-    ):
-        run(command, f"{command[1]} failed.", cwd=ROOT)
-    write_manifest(STATIC)
+
+
+def pyodide_platform() -> str:
+    """Return the platform tag of the Pyodide that is pinned (PEP 783)."""
+    lock = json.loads((ROOT / "node_modules" / "pyodide" / "pyodide-lock.json").read_text("utf-8"))
+    return f"pyemscripten_{lock['info']['abi_version']}_wasm32"
+
+
+def stage_page(folder: Path) -> None:
+    """Put together the project detok_py_page: its own files, the version and the addresses of
+    detok_py, and the files that it carries, each once. The bridge unpacks the runtime's for the few
+    clients that don't take gzip.
+    """
+    source = ROOT / "packages" / "detok_py_page"
+    version = browser_wheel.version()
+    package = folder / "detok_py_page"
+    package.mkdir(parents=True)
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    urls = tomllib.loads(project)["project"]["urls"]
+    lines = [f'{name} = "{url}"' for name, url in urls.items()]
+    manifest = (source / "pyproject.toml").read_text("utf-8")
+    (folder / "pyproject.toml").write_text("\n".join([manifest, "[project.urls]", *lines, ""]))
+    readme = (source / "README.md").read_text("utf-8")
+    links = (urls["Repository"], version, source.relative_to(ROOT).as_posix())
+    (folder / "README.md").write_text(published(readme, *links), encoding="utf-8")
+    for name in ("LICENSE", "web/THIRD-PARTY.md"):
+        shutil.copy(ROOT / name, folder)
+    said = (source / "__init__.py").read_text("utf-8")
+    (package / "__init__.py").write_text(f'{said}\n__version__ = "{version}"\n', encoding="utf-8")
+    unwanted = shutil.ignore_patterns(".*", "__pycache__", "*.map")
+    for name in WEB:
+        shutil.copytree(ROOT / "web" / name, package / "web" / name, ignore=unwanted)
+    shutil.copytree(ROOT / "detok_py" / "bridge" / "recite", package / "recite", ignore=unwanted)
+    shutil.copytree(ROOT / ".build" / "page", package / "page", ignore=unwanted)
+    (package / "examples").mkdir()
+    for name in BUNDLED:
+        shutil.copy(ROOT / ".build" / "examples" / name, package / "examples")
+    built, runtime = ROOT / ".build" / "runtime", package / "runtime"
+    shutil.copytree(built, runtime, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    for wheel in built.glob("micropip-*.whl"):
+        shutil.copy(wheel, runtime)
+    wheel = runtime / f"detok_py-{version}-py3-none-any.whl"
+    wheel.write_bytes(browser_wheel.wheel_bytes(smallest=True))
+    write_manifest(runtime)
+    for path in sorted(runtime.iterdir()):
+        if path.suffix not in (".whl", ".json"):
+            packed = gzip.compress(path.read_bytes(), 9, mtime=0)
+            path.with_name(path.name + ".gz").write_bytes(packed)
+            path.unlink()
 
 
 def fill_wheelhouse() -> None:
@@ -133,7 +187,7 @@ def fill_wheelhouse() -> None:
 
 
 def prove(folder: Path) -> None:
-    """Install the wheel in `folder` and use it. Raises NotProven."""
+    """Install the wheels in `folder` and use them. Raises NotProven."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -147,14 +201,13 @@ def prove(folder: Path) -> None:
         env=environment,
     )
     python = str(folder / "venv" / "bin" / "python")
-    (wheel,) = DIST.glob("*.whl")
+    (wheel,) = DIST.glob("detok_py-*-any.whl")
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
     command = [
         *pip,
         "install",
         "--no-index",
-        "--find-links",
-        str(WHEELHOUSE),
+        *("--find-links", str(WHEELHOUSE), "--find-links", str(DIST)),
         f"detok_py[serve] @ {wheel.as_uri()}",
     ]
     run(command, "The wheel could not be installed with what it needs.", cwd=empty, env=environment)
@@ -176,6 +229,10 @@ def prove(folder: Path) -> None:
         for path, file in SERVED.items():
             if get(address + path) != (ROOT / file).read_bytes():
                 raise NotProven(f"{path} is not {file}.")
+        for name, told in json.loads(get(f"{address}/runtime/manifest.json")).items():
+            data = get(f"{address}/runtime/{name}")
+            if told != {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}:
+                raise NotProven(f"/runtime/{name} is not what manifest.json says.")
         text = json.loads(
             (ROOT / "detok_py" / "bridge" / "recite" / "texts.json").read_text("utf-8")
         )[0]

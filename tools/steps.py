@@ -34,7 +34,7 @@ STEPS = {
     "mpy": Step("MicroPython's compiler", ("requirements/mpy.txt", VENV), (), partial(install_if_there, "mpy", "MicroPython compiles the modules at its start")),
     "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (".venv/bin/pytest",), partial(install, "dev")),
     "webkit": Step("Selenium", ("requirements/webkit.txt", VENV), (".venv/lib/*/site-packages/selenium/__init__.py",), partial(install, "webkit")),
-    "project": Step("detok_py in place", ("pyproject.toml", VENV), (".venv/bin/detok",), toolchain.install_project),
+    "project": Step("detok_py in place", ("pyproject.toml", "tools/hatch_build.py", VENV), (".venv/bin/detok",), toolchain.install_project),
     "npm": Step("the packages from npm", ("package-lock.json",), ("node_modules/pyodide/pyodide.mjs",), toolchain.install_node_packages),
     "micropip": Step("micropip", ("requirements/micropip.txt",), (".build/wheels",), toolchain.fetch_micropip),
     "site": Step("pytest for Pyodide", ("requirements/pyodide.txt", "tools/toolchain.py"), (".build/pyodide-site/pytest",), toolchain.install_for_pyodide),

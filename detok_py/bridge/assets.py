@@ -3,9 +3,10 @@
 In: a URL path. Out: a File, or None. Files outside the folders are never opened: each part of a
 path must be a plain name, and the path must be inside the folder after links are resolved.
 
-In a clone the folders are `web/` and `.build/runtime/`. In an installed wheel they are package data
-below `detok_py/bridge/static/`. Beside the runtime folder are `page`, the demo page in few files, and
-`examples`, those that need a bundler.
+In a clone the folders are `web/` and `.build/runtime/`. Elsewhere they are those of detok_py_page, a
+distribution that the extra `serve` installs; its runtime is compressed (`name.gz`), and has no file
+twice. Beside the runtime folder are `page`, the demo page in few files, and `examples`, those that
+need a bundler.
 """
 
 import gzip
@@ -13,6 +14,9 @@ import hashlib
 import re
 from pathlib import Path
 from typing import NamedTuple
+
+from .. import __version__
+from ..errors import DetokError
 
 PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 MAX_PATH = 512
@@ -60,13 +64,31 @@ class File(NamedTuple):
     etag: str
 
 
-def folders() -> tuple[Path, Path]:
-    """Return the folders (web, runtime) of the clone or of the installed package."""
+class Folders(NamedTuple):
+    """What the bridge serves, and the model of its own engine."""
+
+    web: Path
+    runtime: Path
+    recite: Path
+
+
+def folders() -> Folders:
+    """Return the folders of the clone, or those of detok_py_page. Raises ModuleNotFoundError if that
+    is not installed, and DetokError if it is of another version.
+    """
     package = Path(__file__).resolve().parents[1]
     clone = package.parent
     if (clone / "web" / "src").is_dir() and (clone / "pyproject.toml").is_file():
-        return clone / "web", clone / ".build" / "runtime"
-    return package / "bridge" / "static" / "web", package / "bridge" / "static" / "runtime"
+        return Folders(clone / "web", clone / ".build" / "runtime", package / "bridge" / "recite")
+    import detok_py_page
+
+    if detok_py_page.__version__ != __version__:
+        raise DetokError(
+            f"detok_py is {__version__} and detok_py_page {detok_py_page.__version__}; install one version "
+            f"of both: pip install 'detok_py[serve]=={__version__}'."
+        )
+    page = Path(detok_py_page.__file__).parent
+    return Folders(page / "web", page / "runtime", page / "recite")
 
 
 class Assets:
@@ -76,12 +98,11 @@ class Assets:
     """
 
     def __init__(self, web: Path | None = None, runtime: Path | None = None) -> None:
-        found = folders()
-        self.web = (web or found[0]).resolve()
-        self.runtime = (runtime or found[1]).resolve()
+        self.web = (web or folders().web).resolve()
+        self.runtime = (runtime or folders().runtime).resolve()
         self.page = self.runtime.with_name("page")
         self.built = self.runtime.with_name("examples")
-        self._cache: dict[tuple[Path, str], tuple[tuple[int, int], File]] = {}
+        self._cache: dict[tuple[Path, bool], tuple[tuple[int, int], File]] = {}
 
     def find(self, path: str, accept_encoding: str = "") -> File | None:
         """Return the file at a URL path, or None.
@@ -113,21 +134,22 @@ class Assets:
         if not all(PLAIN.fullmatch(part) for part in parts):
             return None
         file = root.joinpath(*parts)
-        try:
-            real = file.resolve(strict=True)
-        except (OSError, ValueError, RuntimeError):  # RuntimeError: links that lead in a circle
-            return None
-        if not real.is_relative_to(root) or not real.is_file():
-            return None
-        return self._read(real, root, encodings(accept_encoding))
+        for stored in (file, file.with_name(file.name + ".gz")):
+            try:
+                real = stored.resolve(strict=True)
+            except (OSError, ValueError, RuntimeError):  # RuntimeError: links that lead in a circle
+                continue
+            if real.is_relative_to(root) and real.is_file():
+                return self._read(real, file.suffix, stored != file, accepts_gzip(accept_encoding))
+        return None
 
     def read_ahead(self) -> None:
         """Read, hash and compress what a page with Python asks for, as browsers do. Takes a tenth of a
         second, which is for a thread: the first visitor would wait for it.
         """
         for file in [*self.page.glob("*"), *self.runtime.glob("*")]:
-            if file.suffix not in (".br", ".gz", ".map"):
-                self.find(f"/{file.parent.name}/{file.name}", "gzip, br")
+            if file.suffix != ".map":
+                self.find(f"/{file.parent.name}/{file.name.removesuffix('.gz')}", "gzip")
 
     def _simple_index(self, name: str) -> File | None:
         """Return the index page of one project's wheels for micropip and pip (PEP 503)."""
@@ -139,7 +161,7 @@ class Assets:
         if not wheels:
             return None
         lines = [
-            f'<a href="../../{wheel.name}#sha256={self._cached(wheel, wheel, None).etag}">{wheel.name}</a>'
+            f'<a href="../../{wheel.name}#sha256={self._read(wheel, wheel.suffix, False, False).etag}">{wheel.name}</a>'
             for wheel in wheels
         ]
         body = "\n".join(
@@ -147,45 +169,27 @@ class Assets:
         ).encode()
         return File(body, TYPES[".html"], None, hashlib.sha256(body).hexdigest())
 
-    def _read(self, file: Path, root: Path, accepted: list[str]) -> File:
-        for encoding, suffix in (("br", ".br"), ("gzip", ".gz")):
-            if encoding not in accepted:
-                continue
-            try:
-                packed = file.with_name(file.name + suffix).resolve(strict=True)
-                # A compressed file that is older than the original is out of date.
-                fresh = packed.stat().st_mtime_ns >= file.stat().st_mtime_ns
-            except (OSError, RuntimeError):
-                continue
-            if fresh and packed.is_relative_to(root) and packed.is_file():
-                return self._cached(file, packed, encoding)
-        if "gzip" in accepted and file.suffix in COMPRESSED:
-            return self._cached(file, None, "gzip")
-        return self._cached(file, file, None)
-
-    def _cached(self, file: Path, source: Path | None, encoding: str | None) -> File:
+    def _read(self, file: Path, suffix: str, packed: bool, gzipped: bool) -> File:
+        """Return a file with the type of its suffix, `packed` if it is stored in gzip."""
+        gzipped = gzipped and (packed or suffix in COMPRESSED)
         stat = file.stat()
         stamp = (stat.st_mtime_ns, stat.st_size)
-        known = self._cache.get((file, encoding or ""))
+        known = self._cache.get((file, gzipped))
         if known is not None and known[0] == stamp:
             return known[1]
-        raw = file.read_bytes()
-        body = (
-            raw
-            if source == file
-            else source.read_bytes()
-            if source is not None
-            else gzip.compress(raw, 6, mtime=0)
-        )
-        content_type = TYPES.get(file.suffix, "application/octet-stream")
+        stored = file.read_bytes()
+        raw = gzip.decompress(stored) if packed else stored
+        body = raw if not gzipped else stored if packed else gzip.compress(raw, 6, mtime=0)
+        content_type = TYPES.get(suffix, "application/octet-stream")
+        encoding = "gzip" if gzipped else None
         out = File(body, content_type, encoding, hashlib.sha256(raw).hexdigest())
-        self._cache[file, encoding or ""] = (stamp, out)
+        self._cache[file, gzipped] = (stamp, out)
         return out
 
 
 def compress(body: bytes, content_type: str, accept_encoding: str, etag: str) -> File:
     """Return a File of the bytes, compressed with gzip if the client accepts it."""
-    if "gzip" in encodings(accept_encoding) and len(body) > 1024:
+    if accepts_gzip(accept_encoding) and len(body) > 1024:
         return File(gzip.compress(body, 6, mtime=0), content_type, "gzip", etag)
     return File(body, content_type, None, etag)
 
@@ -199,16 +203,14 @@ def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def encodings(accept_encoding: str) -> list[str]:
-    """Return which of br and gzip a client accepts; `q=0` means no (RFC 9110, section 12.4.2).
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Return whether a client accepts gzip; `q=0` means no (RFC 9110, section 12.4.2).
 
-    >>> encodings("gzip, br;q=0, zstd")
-    ['gzip']
+    >>> accepts_gzip("br, gzip"), accepts_gzip("gzip;q=0, zstd"), accepts_gzip("")
+    (True, False, False)
     """
-    out = []
     for part in accept_encoding.lower().split(","):
         name, _, rest = part.partition(";")
-        quality = rest.replace(" ", "")
-        if name.strip() in ("br", "gzip") and not re.fullmatch(r"q=0(\.0*)?", quality):
-            out.append(name.strip())
-    return out
+        if name.strip() == "gzip":
+            return not re.fullmatch(r"q=0(\.0*)?", rest.replace(" ", ""))
+    return False

@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError
-from .assets import Assets, File, compress, encodings
+from .assets import Assets, File, accepts_gzip, compress
 from .engines.recite import texts
 from .gate import Gate, Receive, Scope, Send
 from .metrics import CONTENT_TYPE
@@ -85,7 +85,7 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
         table = tables().get(asked)
         if table is None:
             return _not_found()
-        gzipped = "gzip" in encodings(request.headers.get("accept-encoding", ""))
+        gzipped = accepts_gzip(request.headers.get("accept-encoding", ""))
         name = (table.sha256, gzipped)
         async with packing:
             if name not in packed:

@@ -8,6 +8,7 @@ test_engine_http.py.
 import asyncio
 import base64
 import contextlib
+import gzip
 import hashlib
 import io
 import json
@@ -26,7 +27,7 @@ import websockets
 from bridge_rig import TEXT, VOCABULARY, converse, eventually, running, socket_to
 from starlette.routing import Route, WebSocketRoute
 
-from detok_py.bridge.assets import Assets
+from detok_py.bridge.assets import TYPES, Assets
 from detok_py.bridge.gate import CSP, new_token
 from detok_py.bridge.server import (
     ServeError,
@@ -624,16 +625,27 @@ async def test_two_content_lengths_are_a_bad_request(lengths):
 def test_links_of_compressed_files_do_not_lead_out_of_the_folder(tmp_path):
     web = tmp_path / "web"
     web.mkdir()
-    (tmp_path / "secret").write_bytes(b"secret")
-    (web / "a.js").write_bytes(b"let a;")
-    (web / "a.js.br").symlink_to(tmp_path / "secret")
+    (tmp_path / "secret").write_bytes(gzip.compress(b"secret"))
+    (web / "a.js.gz").symlink_to(tmp_path / "secret")
     assets = Assets(web, web)
-    assert assets.find("/a.js", "br").body == b"let a;"
+    assert assets.find("/a.js", "gzip") is None
     (web / "round").symlink_to(web / "circle")
     (web / "circle").symlink_to(web / "round")
     assert assets.find("/round") is None
-    (web / "a.js.gz").symlink_to(web / "circle")
-    assert assets.find("/a.js", "br").body == b"let a;"
+    (web / "b.js.gz").symlink_to(web / "circle")
+    assert assets.find("/b.js", "gzip") is None
+
+
+def test_a_file_that_is_stored_compressed_is_the_same_for_clients_that_take_no_gzip(tmp_path):
+    (tmp_path / "a.wasm.gz").write_bytes(gzip.compress(b"code"))
+    (tmp_path / "a.js.gz").write_bytes(gzip.compress(b"let a;"))
+    assets = Assets(tmp_path, tmp_path)
+    for name, raw in (("/runtime/a.wasm", b"code"), ("/runtime/a.js", b"let a;")):
+        plain, packed = assets.find(name), assets.find(name, "br, gzip")
+        assert (plain.body, plain.encoding) == (raw, None)
+        assert (gzip.decompress(packed.body), packed.encoding) == (raw, "gzip")
+        assert plain.etag == packed.etag == hashlib.sha256(raw).hexdigest()
+        assert plain.content_type == packed.content_type == TYPES[name[name.index(".") :]]
 
 
 @pytest.mark.full

@@ -15,11 +15,12 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+from ..assets import folders
 from . import Chunk, EngineError, Info, Request
 from .address import check_address
 from .llama_server import LlamaServer
 
-FOLDER = Path(__file__).parent.parent / "recite"
+FOLDER = folders().recite
 START_SECONDS = 60.0
 
 
