@@ -105,7 +105,7 @@ def main() -> int:
     options.add_argument("--runs", type=int, default=5)
     with tempfile.TemporaryDirectory() as folder:
         app = Path(folder) / "app"
-        install(pack(Path(folder))["file"], app)
+        install(pack(Path(folder)), app, pyodide=True)
         (app / "index.html").write_text('<!doctype html><link rel="icon" href="data:,">')
         (app / "empty.js").write_text("postMessage(1);")
         server = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The npm package detok-web, built from the current sources, for the tests that install it."""
+"""The npm packages detok-web and detok-web-pyodide, built from the current sources, for the tests that install it."""
 
 import json
 import os
@@ -28,13 +28,18 @@ def run(command: list[str], folder: Path) -> str:
 
 
 def pack(folder: Path) -> dict:
-    """Build the package into `folder`; return its figures: file, bytes, unpacked, javascript."""
+    """Build the packages into `folder`; return the figures of detok-web: file, bytes, unpacked,
+    javascript; and in `pyodide` those of the other.
+    """
     said = run(["node", str(ROOT / "tools" / "package_web.mjs"), str(folder)], ROOT)
     return json.loads(said.splitlines()[-1])
 
 
-def install(package: Path, folder: Path) -> Path:
-    """Install the package offline into a new folder; return the folder of the installed package."""
+def install(built: dict, folder: Path, *, pyodide: bool = False) -> Path:
+    """Install detok-web offline into a new folder, with the package for Pyodide if asked for; return
+    its folder.
+    """
+    packages = [built["file"], built["pyodide"]["file"]] if pyodide else [built["file"]]
     folder.mkdir()
     (folder / "package.json").write_text('{"private": true, "type": "module"}')
     # An empty cache, so that earlier downloads of this machine are not used.
@@ -47,7 +52,7 @@ def install(package: Path, folder: Path) -> Path:
             "--no-fund",
             "--cache",
             str(folder.parent / "npm-cache"),
-            str(package),
+            *packages,
         ],
         folder,
     )

@@ -68,7 +68,7 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(built, tmp_path_factory):
-    return install(built["file"], tmp_path_factory.mktemp("app") / "empty")
+    return install(built, tmp_path_factory.mktemp("app") / "empty", pyodide=True)
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,7 @@ def test_the_hook_is_for_the_browser_where_react_renders_on_servers_as_well(inst
 
 
 def test_without_the_frameworks_the_rest_can_still_be_imported(built, tmp_path):
-    alone = install(built["file"], tmp_path / "alone").parent.parent
+    alone = install(built, tmp_path / "alone").parent.parent
     (alone / "import.mjs").write_text(IMPORTER)
     run(
         ["node", "import.mjs", *(path for path in SUBPATHS if not path.endswith(("react", "vue")))],

@@ -1,7 +1,8 @@
-// Build what is published to npm: `node tools/package_web.mjs [folder]` writes detok-web-<version>.tgz there (dist/ unless said otherwise).
+// Build what is published to npm: `node tools/package_web.mjs [folder]` writes detok-web-<version>.tgz and detok-web-pyodide-<version>.tgz
+// there (dist/ unless said otherwise).
 //
-// In: web/package.json, whose `exports` say which modules of web/src/ are entries; .build/runtime/; the version in detok_py/__init__.py.
-// Out: the package. index.js is one file, and the sub-paths import what they share with it from it; the worker is one file as well, because
+// In: web/package.json, whose `exports` say which modules of web/src/ are entries; packages/detok-web-pyodide/; .build/runtime/; the version
+// in detok_py/__init__.py; the address of the repository in pyproject.toml. Out: the packages. Of detok-web, index.js is one file, and the sub-paths import what they share with it from it; the worker is one file as well, because
 // bundlers copy it as it is. Everything minified, with maps, sources and types. Last line: sizes, and what a page downloads, gzip.
 
 import { execFileSync } from "node:child_process";
@@ -14,6 +15,7 @@ import { build } from "esbuild";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const WORKER = "decoder-worker.js";
+const OTHER = "detok-web-pyodide";
 // What index.js imports only when it is needed.
 const ON_DEMAND = ["vocabulary.js", "why.js"];
 // What JSDoc cannot say: streams are iterable, also where tsconfig's `lib` leaves that out; the element's name.
@@ -23,30 +25,62 @@ const TAILS = {
   "element.d.ts":
     'declare global {\n    interface HTMLElementTagNameMap {\n        "detok-text": DetokText;\n    }\n}\n',
 };
-// MicroPython first; Pyodide cut down, for those who ask for it and for reading tokenizer files.
-const RUNTIME = [
+const MICROPYTHON = [
   "micropython.mjs",
   "micropython.wasm",
   "detok_micropython.bin",
   "detok_captures.bin",
+];
+// Cut down, for those who ask for it and for reading tokenizer files. Captures are read from the folder
+// that a page names.
+const PYODIDE = [
   "pyodide.mjs",
   "pyodide.asm.mjs",
   "pyodide.asm.wasm",
   "python_core.zip",
   "python_core.json",
+  "detok_captures.bin",
 ];
+/** @param {RegExp} pattern @param {string[]} path */
+const find = async (pattern, ...path) => {
+  const found = pattern.exec(await readFile(join(root, ...path), "utf8"))?.[1];
+  if (!found) throw new Error(`${join(...path)} has no line like ${pattern.source}.`);
+  return found;
+};
+const version = await find(/^__version__ = "([^"]+)"/m, "detok_py", "__init__.py");
+const repository = await find(/^Repository = "([^"]+)"/m, "pyproject.toml");
+
+/** The manifest of a package in a folder of the repository. @param {string} folder */
+async function manifestOf(folder) {
+  const manifest = JSON.parse(await readFile(join(root, folder, "package.json"), "utf8"));
+  return {
+    ...manifest,
+    version,
+    homepage: `${repository}/tree/v${version}/${folder}#readme`,
+    repository: { type: "git", url: `git+${repository}.git`, directory: folder },
+    bugs: { url: `${repository}/issues` },
+  };
+}
+
+/** What every package has beside its files. @param {string} target @param {string} folder @param {object} manifest */
+async function finish(target, folder, manifest) {
+  for (const name of ["web/THIRD-PARTY.md", "LICENSE"])
+    await cp(join(root, name), join(target, basename(name)));
+  // Where it is published there is nothing beside it: links lead to the repository.
+  const readme = await readFile(join(root, folder, "README.md"), "utf8");
+  const base = `${repository}/blob/v${version}/${folder}/`;
+  await writeFile(
+    join(target, "README.md"),
+    readme.replace(/(\]\()(?![a-z]+:)([^)#]+)/g, (_, start, path) => start + new URL(path, base).href),
+  );
+  await writeFile(join(target, "package.json"), JSON.stringify(manifest, null, 2) + "\n");
+}
 
 /** @param {string} target  The folder of the package, new. */
 async function stage(target) {
-  const manifest = JSON.parse(await readFile(join(root, "web", "package.json"), "utf8"));
-  manifest.version = /^__version__ = "([^"]+)"/m.exec(
-    await readFile(join(root, "detok_py", "__init__.py"), "utf8"),
-  )?.[1];
-  // Provenance wants the address of the repository that builds it, and only that repository knows it.
-  const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository } = process.env;
-  if (server && repository)
-    manifest.repository = { type: "git", url: `git+${server}/${repository}.git`, directory: "web" };
-
+  const manifest = await manifestOf("web");
+  // What runs in Pyodide is of the same version.
+  manifest.peerDependencies[OTHER] = version;
   const files = Object.values(manifest.exports)
     .map((entry) => entry.default ?? entry)
     .filter((file) => file.startsWith("./dist/"));
@@ -55,6 +89,10 @@ async function stage(target) {
     .filter((file) => file !== WORKER && file !== "index.js")
     .concat(ON_DEMAND);
   await cp(join(root, "web", "src"), join(target, "src"), { recursive: true });
+  await writeFile(
+    join(target, "src", "pyodide-package.js"),
+    `// The folder beside that of this package, seen from runtime/.\nexport const FOLDER = "../../${OTHER}/";\n`,
+  );
   const used = new Set();
   /** @param {import("esbuild").BuildOptions} entry */
   const bundle = async (entry) => {
@@ -66,6 +104,7 @@ async function stage(target) {
       format: "esm",
       target: "es2022",
       sourcemap: true,
+      sourcesContent: false, // src/ is in the package
       metafile: true,
       logLevel: "warning",
       ...entry,
@@ -126,38 +165,45 @@ async function stage(target) {
 
   await cp(join(root, "web", "bin"), join(target, "bin"), { recursive: true });
   await cp(join(root, "conformance", "cases.json"), join(target, "bin", "cases.json"));
-  // The entries for tests run in Node, as they are; kit.zip is their Python.
+  // The entries for tests run in Node, as they are.
   await cp(join(root, "web", "kit"), join(target, "kit"), { recursive: true });
-  await cp(join(root, ".build", "kit.zip"), join(target, "kit", "kit.zip"));
-  for (const name of RUNTIME)
+  for (const name of MICROPYTHON)
     await cp(join(root, ".build", "runtime", name), join(target, "runtime", name));
-  for (const name of ["web/README.md", "web/THIRD-PARTY.md", "LICENSE"])
-    await cp(join(root, name), join(target, basename(name)));
-  await writeFile(join(target, "package.json"), JSON.stringify(manifest, null, 2) + "\n");
+  await finish(target, "web", manifest);
+}
+
+/** @param {string} target  The folder of the package with Pyodide, new. */
+async function stagePyodide(target) {
+  for (const name of PYODIDE) await cp(join(root, ".build", "runtime", name), join(target, name));
+  // The Python of the kit, which is compiled for this Pyodide and its library.
+  await cp(join(root, ".build", "kit.zip"), join(target, "kit.zip"));
+  const folder = join("packages", OTHER);
+  await finish(target, folder, await manifestOf(folder));
+}
+
+/** Pack a folder. @param {string} folder */
+function pack(folder) {
+  const packed = execFileSync("npm", ["pack", "--json", "--pack-destination", place], {
+    cwd: folder,
+    encoding: "utf8",
+  });
+  const [{ filename, size, unpackedSize }] = JSON.parse(packed);
+  return { file: join(place, filename), bytes: size, unpacked: unpackedSize };
 }
 
 const place = resolve(process.argv[2] ?? join(root, "dist"));
 await mkdir(place, { recursive: true });
 const folder = await mkdtemp(join(tmpdir(), "detok-web-"));
 try {
-  await stage(folder);
-  const packed = execFileSync("npm", ["pack", "--json", "--pack-destination", place], {
-    cwd: folder,
-    encoding: "utf8",
-  });
-  const [{ filename, size, unpackedSize }] = JSON.parse(packed);
+  const [library, pyodide] = ["library", "pyodide"].map((name) => join(folder, name));
+  for (const each of [library, pyodide]) await mkdir(each);
+  await stage(library);
+  await stagePyodide(pyodide);
   const parts = await Promise.all(
-    ["index.js", WORKER].map((file) => readFile(join(folder, "dist", file))),
+    ["index.js", WORKER].map((file) => readFile(join(library, "dist", file))),
   );
-  const bytes = parts.reduce((sum, part) => sum + gzipSync(part, { level: 9 }).length, 0);
-  console.log(
-    JSON.stringify({
-      file: join(place, filename),
-      bytes: size,
-      unpacked: unpackedSize,
-      javascript: bytes,
-    }),
-  );
+  const javascript = parts.reduce((sum, part) => sum + gzipSync(part, { level: 9 }).length, 0);
+  console.log(JSON.stringify({ ...pack(library), javascript, pyodide: pack(pyodide) }));
 } finally {
   await rm(folder, { recursive: true, force: true });
 }

@@ -28,7 +28,7 @@ export default defineConfig({
 def app(tmp_path_factory):
     """The folder of a project in which the package and Playwright Test are installed."""
     built = pack(tmp_path_factory.mktemp("packed"))
-    modules = install(built["file"], tmp_path_factory.mktemp("app") / "empty").parent
+    modules = install(built, tmp_path_factory.mktemp("app") / "empty", pyodide=True).parent
     for name in ("@playwright", "playwright", "playwright-core"):
         (modules / name).symlink_to(ROOT / "node_modules" / name)
     (modules / ".bin" / "playwright").symlink_to("../playwright/cli.js")

@@ -5,6 +5,7 @@
 // node_modules/.cache/, with which later processes start three times as fast.
 
 import { createHash } from "node:crypto";
+import { createRequire } from "node:module";
 import {
   existsSync,
   mkdirSync,
@@ -15,18 +16,30 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
-const find = (...places) => {
-  const found = places
-    .map((place) => new URL(place, import.meta.url))
-    .find((url) => existsSync(url));
-  if (!found)
+/** Where Pyodide is, and the Python that the kit adds to it: of a clone, or in a package of its own. */
+function places() {
+  const runtime = new URL("../../.build/runtime/", import.meta.url);
+  if (existsSync(new URL("pyodide.mjs", runtime)))
+    return { folder: runtime, kit: new URL("../kit.zip", runtime) };
+  const require = createRequire(import.meta.url);
+  const { version } = require("../package.json");
+  let manifest;
+  try {
+    manifest = require.resolve("detok-web-pyodide/package.json");
+  } catch {
+    // It is not installed.
+  }
+  const found = manifest && require(manifest).version;
+  if (found !== version)
     throw new Error(
-      `detok-web is not whole: ${fileURLToPath(new URL(places[0], import.meta.url))} is missing; install it again.`,
+      `The regression kit runs in Pyodide, of a package of its own, and ${found ? `its version ${found}` : "none"} is installed: ` +
+        `npm install --save-dev detok-web-pyodide@${version}`,
     );
-  return found;
-};
+  const folder = new URL(".", pathToFileURL(manifest));
+  return { folder, kit: new URL("kit.zip", folder) };
+}
 
 // Loaded before the memory is kept, so that it has them.
 const IMPORTS = `
@@ -69,9 +82,8 @@ let started;
 export const startPython = () => (started ??= start());
 
 async function start() {
-  // A folder in a clone, the package's own where it is installed.
-  const folder = new URL(".", find("../runtime/pyodide.mjs", "../../.build/runtime/pyodide.mjs"));
-  const kit = readFileSync(find("./kit.zip", "../../.build/kit.zip"));
+  const { folder, kit: file } = places();
+  const kit = readFileSync(file);
   const { loadPyodide, version } = await import(new URL("pyodide.mjs", folder).href);
   const core = JSON.parse(readFileSync(new URL("python_core.json", folder), "utf8"));
   const options = {

@@ -10,15 +10,19 @@
 
 import { read } from "./boot-micropython.js";
 import { MemorySnapshot, PAGE, sumOf, unpackMemory } from "./memory-snapshot.js";
+import { FOLDER } from "./pyodide-package.js";
 
 /**
  * @param {string} runtimeUrl  Absolute, ending in "/".
  * @param {import("./boot-micropython.js").OnProgress} onProgress
- * @param {{cache?: string | false, installer?: string}} [options]  `cache` names the cache in Cache
- *   Storage where Python's memory is kept; `installer` is the URL of a module like micropip.js.
+ * @param {{cache?: string | false, installer?: string, files?: object}} [options]  `cache` names the
+ *   cache in Cache Storage where Python's memory is kept; `installer` is the URL of a module like
+ *   micropip.js; with `files` the folder is MicroPython's own, which the page did not name.
  * @returns {Promise<import("./boot-micropython.js").Python>}
  */
-export async function bootPython(runtimeUrl, onProgress, { cache = false, installer } = {}) {
+export async function bootPython(runtimeUrl, onProgress, options = {}) {
+  const { cache = false, installer, files } = options;
+  if (files) runtimeUrl = new URL(FOLDER, runtimeUrl).href;
   onProgress({ step: "reading Pyodide", loaded: 0, total: 0 });
   /** @param {string} name */
   const url = (name) => new URL(name, runtimeUrl).href;

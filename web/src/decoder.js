@@ -12,11 +12,11 @@ import { checked } from "./options.js";
 /**
  * @typedef {object} RuntimeOptions
  * @property {"micropython" | "pyodide"} [runtime]  Which Python decodes. Default "micropython", which
- *   is 0.3 MB; Pyodide is 4 MB. They decode alike.
+ *   is 0.3 MB; Pyodide is 4 MB, in the package detok-web-pyodide. They decode alike.
  * @property {"core" | "micropip"} [install]  How Pyodide gets detok_py. Default "core": a standard
  *   library cut down to it. "micropip" installs the wheel in the runtime's folder, as a bridge has it.
  * @property {string | URL} [runtimeUrl]  The folder of the runtime's files. Default: `../runtime/`
- *   beside this module.
+ *   beside this module; for Pyodide, the folder of detok-web-pyodide beside that of detok-web.
  * @property {string | false} [cache]  The cache in Cache Storage where Pyodide's memory is kept for
  *   the next visit (12 MB), or false. Default "detok".
  * @property {number} [timeout]  Milliseconds without progress after which booting is given up.
@@ -164,11 +164,8 @@ export class DecoderWorker {
       /** @type {DetokError | undefined} */
       let found;
       if (!this.booted && !this.dead) {
-        const names =
-          runtime === "pyodide" ? ["pyodide.mjs", "pyodide.asm.wasm"] : Object.keys(ownFiles());
-        const urls = names.map((name) => new URL(files?.[name] ?? name, folder).href);
         found = await import("./why.js").then(
-          ({ why }) => why(sentence, noted, script, booter ? [booter, ...urls] : urls),
+          ({ why }) => why(sentence, noted, script, folder, files, booter),
           () => undefined, // that file is not there either
         );
       }

@@ -6,17 +6,31 @@
  */
 
 import { DetokError, startWorker } from "./decoder.js";
+import { FOLDER } from "./pyodide-package.js";
 
 const SECONDS = 5;
+const MICROPYTHON = ["micropython.mjs", "micropython.wasm", "detok_micropython.bin"];
+const PYODIDE = ["pyodide.mjs", "pyodide.asm.wasm"];
 
 /**
  * @param {string} sentence  What is known already.
  * @param {boolean} ran      Whether the worker has told anything: its file is there then.
  * @param {string} script    The URL of the worker.
- * @param {string[]} files   URLs that the worker loads.
+ * @param {URL} folder       The runtime's.
+ * @param {Record<string, string>} [own]  MicroPython's files, if the page named no folder.
+ * @param {string} [booter]  The URL of what starts Pyodide, if that is wanted.
  * @returns {Promise<DetokError | undefined>}  Undefined if nothing is wrong with them.
  */
-export async function why(sentence, ran, script, files) {
+export async function why(sentence, ran, script, folder, own, booter) {
+  const place = booter && own ? new URL(FOLDER, folder) : folder;
+  const files = (booter ? PYODIDE : MICROPYTHON).map(
+    (name) => new URL((!booter && own?.[name]) || name, place).href,
+  );
+  /** Where the file should have come from. @param {string} url */
+  const source = (url) =>
+    booter && files.includes(url) && FOLDER !== "./"
+      ? ". Pyodide is a package of its own: npm install detok-web-pyodide, and serve it beside detok-web or name its folder with runtimeUrl"
+      : "";
   /** @type {SecurityPolicyViolationEvent | undefined} */
   let violation;
   const note = (/** @type {SecurityPolicyViolationEvent} */ event) => (violation = event);
@@ -30,7 +44,7 @@ export async function why(sentence, ran, script, files) {
     );
   try {
     let policy = "";
-    for (const url of [script, ...files]) {
+    for (const url of [script, ...(booter ? [booter] : []), ...files]) {
       let answer;
       try {
         answer = await fetch(url, { signal: AbortSignal.timeout(SECONDS * 1000) });
@@ -42,13 +56,14 @@ export async function why(sentence, ran, script, files) {
         return refused(url) ?? told("network", `${url} ${what}`);
       }
       void answer.body?.cancel();
-      if (!answer.ok) return told("network", `${url} could not be read (HTTP ${answer.status})`);
+      if (!answer.ok)
+        return told("network", `${url} could not be read (HTTP ${answer.status})${source(url)}`);
       const type = answer.headers.get("content-type") ?? "no type";
       const isScript = /js$/.test(new URL(url).pathname);
       if (isScript ? !/(java|ecma)script/.test(type) : /html/.test(type))
         return told(
           "policy",
-          `${url} is served as ${type}${isScript ? "; a module must be text/javascript" : ", which is a page and not that file"}`,
+          `${url} is served as ${type}${isScript ? "; a module must be text/javascript" : ", which is a page and not that file"}${/html/.test(type) ? source(url) : ""}`,
         );
       if (url === script) policy = answer.headers.get("content-security-policy") ?? "";
     }
