@@ -4,6 +4,7 @@
 
 PORT ?= 8765
 ENGINE ?=
+TAG ?=
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv/bin/python
@@ -18,7 +19,7 @@ ifneq ($(filter C POSIX,$(LC_ALL)),)
 export LC_ALL := C.UTF-8
 endif
 
-.PHONY: help demo site test test-all check soak bench peers real-uis real-engines package fresh format lock clean
+.PHONY: help demo site test test-all check soak bench peers real-uis real-engines package release-check fresh format lock clean
 
 help:
 	@echo "make demo      serves the page on http://127.0.0.1:$(PORT)/   (PORT=…, ENGINE=http://127.0.0.1:8080)"
@@ -32,7 +33,8 @@ help:
 	@echo "make peers     runs other systems through the conformance suite and writes docs/conformance.md: installs 3 GB"
 	@echo "make real-uis  tries the regression kit on other people's chat UIs: installs 800 MB"
 	@echo "make real-engines  compares vLLM and transformers with their own truth: installs 2 GB"
-	@echo "make package   builds the wheel, the sdist and the npm package into dist/"
+	@echo "make package   builds what is published into dist/: for Python two distributions, for npm two packages"
+	@echo "make release-check  builds it, and rehearses the release up to the upload   (TAG=v1.2.3)"
 	@echo "make format    formats Python and JavaScript"
 	@echo "make lock      pins requirements/*.txt again from pyproject.toml"
 	@echo "make clean     removes everything that was set up or built"
@@ -86,6 +88,11 @@ real-engines:
 package:
 	$(call setup,test)
 	@exec $(VENV) tools/package.py
+
+release-check:
+	$(call setup,release)
+	@$(VENV) tools/package.py
+	@exec $(VENV) tools/release_check.py $(TAG)
 
 fresh:
 	@test -n "$(PYTHON)" && exec $(PYTHON) tests/fresh/run.py

@@ -1,9 +1,14 @@
-"""The npm packages detok-web and detok-web-pyodide, built from the current sources, for the tests that install it."""
+"""The npm packages detok-web and detok-web-pyodide, built from the current sources, for the tests that
+install them; and what holds of every README that is published.
+"""
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
+
+from detok_py import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -57,3 +62,15 @@ def install(built: dict, folder: Path, *, pyodide: bool = False) -> Path:
         folder,
     )
     return folder / "node_modules" / "detok-web"
+
+
+def assert_links_are_absolute(readme, repository):
+    """Every link of a README leads to a file of the repository at the version's tag, or elsewhere."""
+    links = re.findall(r"\]\(([^)#]+)", readme)
+    assert links
+    for link in links:
+        assert link.startswith("https://"), link
+        if link.startswith(repository + "/"):
+            kind, tag, path = link.removeprefix(repository + "/").split("/", 2)
+            assert (kind in ("blob", "raw"), tag) == (True, f"v{__version__}"), link
+            assert (ROOT / path).exists(), link

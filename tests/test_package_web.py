@@ -6,15 +6,17 @@ import ast
 import json
 import re
 import tarfile
+import tomllib
 
 import pytest
-from packed import ROOT, install, pack, run
+from packed import ROOT, assert_links_are_absolute, install, pack, run
 
 import detok_py
 
 pytestmark = [pytest.mark.native, pytest.mark.full]
 
 MOST_JAVASCRIPT = 10_000
+MOST_PACKED = 500_000
 SUBPATHS = {
     "detok-web": {
         "Answer",
@@ -104,6 +106,56 @@ def files_of(package):
 def test_the_package_has_the_version_of_detok_py(installed):
     assert json.loads((installed / "package.json").read_text())["version"] == detok_py.__version__
     assert "version" not in json.loads((ROOT / "web" / "package.json").read_text())
+    other = json.loads((installed.parent / "detok-web-pyodide" / "package.json").read_text())
+    assert other["version"] == detok_py.__version__
+    assert "version" not in json.loads(
+        (ROOT / "packages/detok-web-pyodide/package.json").read_text()
+    )
+
+
+def test_the_package_is_small_and_asks_for_pyodide_only_where_it_is_wanted(built, installed):
+    assert built["bytes"] <= MOST_PACKED
+    assert not [name for name in files_of(installed) if name.startswith("runtime/py")]
+    manifest = json.loads((installed / "package.json").read_text())
+    assert manifest["peerDependencies"]["detok-web-pyodide"] == detok_py.__version__
+    assert manifest["peerDependenciesMeta"]["detok-web-pyodide"] == {"optional": True}
+    assert "dependencies" not in manifest
+
+
+def test_the_package_for_pyodide_has_what_its_files_say(built):
+    with tarfile.open(built["pyodide"]["file"]) as archive:
+        names = {name.removeprefix("package/") for name in archive.getnames()}
+    assert names == {
+        *("package.json", "README.md", "LICENSE", "THIRD-PARTY.md"),
+        *("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.zip"),
+        *("python_core.json", "detok_captures.bin", "kit.zip"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("detok-web", "web"), ("detok-web-pyodide", "packages/detok-web-pyodide")],
+)
+def test_a_package_says_where_it_comes_from(installed, name, folder):
+    manifest = json.loads((installed.parent / name / "package.json").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    at = project["urls"]["Repository"]
+    assert manifest["repository"] == {"type": "git", "url": f"git+{at}.git", "directory": folder}
+    assert manifest["bugs"]["url"] == project["urls"]["Issues"]
+    assert manifest["homepage"].startswith(f"{at}/tree/v{detok_py.__version__}/{folder}")
+    readme = (installed.parent / name / "README.md").read_text("utf-8")
+    assert_links_are_absolute(readme, at)
+
+
+def test_the_kit_without_pyodide_says_what_to_install(built, tmp_path):
+    alone = install(built, tmp_path / "alone").parent.parent
+    (alone / "start.mjs").write_text(
+        'import { startPython } from "./node_modules/detok-web/kit/python.mjs";\n'
+        "await startPython().catch(({ message }) => console.log(message));"
+    )
+    said = run(["node", "start.mjs"], alone)
+    assert f"npm install --save-dev detok-web-pyodide@{detok_py.__version__}" in said
+    assert "none is installed" in said
 
 
 def test_a_page_downloads_little_javascript(built):
@@ -435,5 +487,7 @@ def test_the_documentation_names_only_what_there_is(installed, name):
     manifest = json.loads((installed / "package.json").read_text())
     exported = {"detok-web" + path[1:] for path in manifest["exports"]}
     assert set(re.findall(r"detok-web/(?!dist|runtime)[\w-]+", text)) <= exported
+    other = installed.parent / "detok-web-pyodide"
     for file in re.findall(r"\b(?:node_modules/detok-web/)?((?:dist|runtime)/[\w.-]+)", text):
-        assert (installed / file).exists(), file
+        beside = other / file.removeprefix("runtime/")
+        assert (installed / file).exists() or beside.exists(), file

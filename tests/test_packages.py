@@ -1,15 +1,26 @@
-"""The packages for browsers and the full wheel: which files they have, their size and content."""
+"""What is published for Python: which files the packages have, their size, content and metadata."""
 
+import email
+import functools
+import gzip
+import http.server
 import io
+import json
+import os
 import subprocess
+import sys
+import tarfile
+import threading
 import zipfile
 from pathlib import Path
 
 import browser_wheel as packer
 import layout
 import pytest
+from packed import ROOT, assert_links_are_absolute
 
-ROOT = Path(__file__).resolve().parents[1]
+from detok_py import __version__ as VERSION
+
 pytestmark = [pytest.mark.native, pytest.mark.full]  # about the files of the repository
 
 
@@ -85,30 +96,224 @@ def test_the_browser_wheel_lists_each_file_with_its_hash(wheel):
 
 
 @pytest.fixture(scope="module")
-def static():
-    """Return the files that the build backend adds to the full wheel, from path to target path."""
-    hatch_build = pytest.importorskip(
-        "hatch_build", reason="the build backend is not installed here"
-    )
-    hook = hatch_build.StaticFiles(str(ROOT), {}, None, None, "", "wheel", None)
-    data = {"force_include": {}}
-    hook.initialize("standard", data)
-    return {
-        Path(file).relative_to(ROOT).as_posix(): target
-        for file, target in data["force_include"].items()
-    }
+def package():
+    """The tool that builds what is published."""
+    return pytest.importorskip("package", reason="the build backend is not installed here")
 
 
-def test_the_full_wheel_has_every_file_that_the_bridge_serves(static):
-    tracked = subprocess.run(["git", "ls-files", "web"], cwd=ROOT, capture_output=True, text=True)
-    if tracked.returncode:
+@pytest.fixture(scope="module")
+def dist(package, tmp_path_factory):
+    """A folder with all that is published, built from the current sources."""
+    folder = tmp_path_factory.mktemp("dist")
+    package.build(folder)
+    return folder
+
+
+def names(path):
+    """The files in a wheel or an sdist."""
+    if path.suffix == ".whl":
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist()
+    with tarfile.open(path) as archive:
+        return [one.name.partition("/")[2] for one in archive if one.isfile()]
+
+
+def metadata(path):
+    """The metadata of a wheel, parsed, and as it is."""
+    with zipfile.ZipFile(path) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        raw = archive.read(name)
+    return email.message_from_bytes(raw), raw
+
+
+@pytest.fixture(scope="module")
+def core(dist):
+    return dist / f"detok_py-{VERSION}-py3-none-any.whl"
+
+
+@pytest.fixture(scope="module")
+def small(dist):
+    (found,) = dist.glob("detok_py-*-pyemscripten_*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(dist):
+    return dist / f"detok_py_page-{VERSION}-py3-none-any.whl"
+
+
+@pytest.mark.timeout(900)
+def test_the_same_sources_give_the_same_bytes(package, dist, tmp_path):
+    package.build(tmp_path)
+    assert len(list(dist.iterdir())) == 7
+    built = [{path.name: path.read_bytes() for path in each.iterdir()} for each in (dist, tmp_path)]
+    assert built[0].keys() == built[1].keys()
+    assert [name for name in built[0] if built[0][name] != built[1][name]] == []
+
+
+def test_every_wheel_is_small(core, small, page):
+    most = {core: 450_000, small: 120_000, page: 11_500_000}
+    assert {
+        path.name: path.stat().st_size for path in most if path.stat().st_size > most[path]
+    } == {}
+
+
+def test_the_core_has_its_modules_and_nothing_that_only_the_server_serves(core):
+    tracked = git("detok_py")
+    modules = [name for name in tracked if "/recite/" not in name]
+    found = [name for name in names(core) if ".dist-info/" not in name]
+    assert sorted(found) == sorted([*modules, "detok_py/commands/conformance.json"])
+
+
+def test_the_wheel_for_pyodide_is_the_one_for_browsers_with_the_metadata_of_the_other(core, small):
+    assert [name for name in names(small) if ".dist-info/" not in name] == [
+        path.relative_to(ROOT).as_posix() for path in CORE
+    ]
+    # Resolvers take it that all wheels of a version say the same.
+    assert metadata(small)[1] == metadata(core)[1]
+    with zipfile.ZipFile(small) as archive:
+        (tags,) = [name for name in archive.namelist() if name.endswith("/WHEEL")]
+        assert (
+            f"Tag: {small.stem.partition('-')[2].partition('-')[2]}\n"
+            in archive.read(tags).decode()
+        )
+
+
+def git(*folders):
+    """The files of the repository in some folders."""
+    told = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True)
+    if told.returncode:
         pytest.skip("not a clone")
-    for file in tracked.stdout.split():
-        assert static[file] == "detok_py/bridge/static/" + file
-    for file in ("manifest.json", "pyodide.asm.wasm", "python_stdlib.zip"):
-        assert f"detok_py/bridge/static/runtime/{file}" in static.values()
+    return told.stdout.split()
 
 
-def test_the_full_wheel_has_each_file_once(static):
-    assert len(set(static.values())) == len(static)
-    assert not [file for file in static if "__pycache__" in file]
+def test_the_page_has_every_file_that_the_bridge_serves_and_none_twice(page, dist):
+    found = [name for name in names(page) if ".dist-info/" not in name]
+    wanted = git("web/demo", "web/src", "web/examples")
+    assert {f"detok_py_page/{name}" for name in wanted} == {
+        name for name in found if name.startswith("detok_py_page/web/")
+    }
+    runtime = {name.partition("/runtime/")[2] for name in found if "/runtime/" in name}
+    with zipfile.ZipFile(page) as archive:
+        manifest = json.loads(archive.read("detok_py_page/runtime/manifest.json"))
+        contents = [archive.read(name) for name in found]
+        wasm = archive.read("detok_py_page/runtime/pyodide.asm.wasm.gz")
+    assert {"pyodide.asm.wasm", "python_stdlib.zip", "micropython.wasm"} <= set(manifest)
+    assert {name.removesuffix(".gz") for name in runtime} == set(manifest) | {"manifest.json"}
+    assert len(runtime) == len(manifest) + 1
+    assert len(set(contents)) == len(contents)
+    built = (ROOT / ".build" / "runtime" / "pyodide.asm.wasm").read_bytes()
+    assert gzip.decompress(wasm) == built
+    sdist = names(dist / f"detok_py_page-{VERSION}.tar.gz")
+    assert set(found) <= set(sdist)
+    # The page has what the wheel for pip has not.
+    assert {"detok_py_page/recite/recite.gguf", "detok_py_page/examples/react.js"} <= set(found)
+
+
+def test_both_distributions_say_where_they_come_from(core, page):
+    for path in (core, page):
+        fields = metadata(path)[0]
+        assert fields["Version"] == VERSION
+        urls = dict(line.split(", ") for line in fields.get_all("Project-URL"))
+        assert {"Repository", "Documentation", "Changelog", "Issues"} == set(urls)
+        assert all(url.startswith(urls["Repository"]) for url in urls.values())
+        assert "LICENSE" in fields.get_all("License-File")
+        assert fields["Description-Content-Type"] == "text/markdown"
+        assert_links_are_absolute(fields.get_payload(), urls["Repository"])
+    wanted = metadata(core)[0].get_all("Requires-Dist")
+    assert f"detok-py-page=={VERSION}; extra == 'serve'" in wanted
+    assert all("; extra ==" in line for line in wanted)
+    assert not metadata(page)[0].get_all("Requires-Dist")
+
+
+INSTALLER = """
+import { loadPyodide } from "%s";
+const [,, library, wheel, index] = process.argv;
+const python = await loadPyodide({ stdLibURL: library, lockFileContents: { info: %s, packages: {} }, packageBaseUrl: "/" });
+python.FS.writeFile("/lib/micropip.whl", (await import("node:fs")).readFileSync(wheel));
+python.globals.set("index", index);
+console.log(await python.runPythonAsync(`
+import sys; sys.path.append("/lib/micropip.whl")
+import micropip
+await micropip.install("detok_py", index_urls=index + "/{package_name}/")
+import detok_py
+s = detok_py.StreamingDetokenizer()
+s.feed(bytes([0xC3])) + s.feed(bytes([0xA9])) + " " + detok_py.__version__
+`));
+process.exit(0);
+"""
+
+
+class Index(http.server.SimpleHTTPRequestHandler):
+    """A package index of one folder (PEP 503), which notes what is asked for."""
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        if self.path != "/simple/detok-py/":
+            return super().do_GET()
+        files = sorted(path.name for path in Path(self.directory).glob("detok_py-*.whl"))
+        body = "".join(f'<a href="/{name}">{name}</a>' for name in files).encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_micropip_takes_the_small_wheel(dist, small, tmp_path):
+    runtime = ROOT / ".build" / "runtime"
+    info = json.loads((runtime / "python_core.json").read_text())["info"]
+    script = tmp_path / "install.mjs"
+    script.write_text(INSTALLER % ((runtime / "pyodide.mjs").as_uri(), json.dumps(info)))
+    (micropip,) = runtime.glob("micropip-*.whl")
+    handler = functools.partial(Index, directory=str(dist))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.asked = []
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            index = f"http://127.0.0.1:{server.server_port}/simple"
+            command = [
+                "node",
+                str(script),
+                str(runtime / "python_stdlib.zip"),
+                str(micropip),
+                index,
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert done.stdout.splitlines()[-1:] == [f"é {VERSION}"], done.stderr
+    assert server.asked == ["/simple/detok-py/", f"/{small.name}"]
+    assert small.stat().st_size <= 200_000
+
+
+def test_a_server_without_the_page_or_with_another_version_of_it_says_what_to_install(
+    core, tmp_path
+):
+    with zipfile.ZipFile(core) as archive:
+        archive.extractall(tmp_path)
+
+    def serve():
+        command = [sys.executable, "-m", "detok_py", "serve", "--port", "0"]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": "1"}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        return done.stderr
+
+    assert serve() == (
+        "detok: detok serve needs the package 'detok_py_page', which is not installed: "
+        "pip install 'detok_py[serve]'.\n"
+    )
+    (tmp_path / "detok_py_page").mkdir()
+    (tmp_path / "detok_py_page" / "__init__.py").write_text('__version__ = "0.0.9"')
+    assert serve() == (
+        f"detok: detok_py is {VERSION} and detok_py_page 0.0.9; install one version of both: "
+        f"pip install 'detok_py[serve]=={VERSION}'.\n"
+    )

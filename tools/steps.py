@@ -88,6 +88,12 @@ STEPS = {
         # Without scripts: one of them would download libraries for graphics cards.
         partial(toolchain.install_apart, "peers", "benchmarks/peers", "--ignore-scripts"),
     ),
+    "release": Step(
+        "what checks a release",
+        ("requirements/release.txt", "tools/release/package-lock.json"),
+        (".build/release/venv/bin/twine", ".build/release/node_modules/publint/package.json"),
+        partial(toolchain.install_apart, "release", "tools/release"),
+    ),
     "vllm": Step("vLLM, where it can be had (some 2 GB)", ("requirements/real-engines.txt", "tools/toolchain.py"), (), toolchain.install_real_engines_if_there),
     "engines": Step(
         "engines of other people (some 2 GB)",
@@ -108,6 +114,7 @@ TARGETS = {
         *ARTEFACTS,
         ["webkit"],
     ],
+    "release": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "release"], *ARTEFACTS],
     "real-uis": [["dev", "npm"], ["engine", "project", "uis"]],
     "peers": [["dev", "npm"], ["project", "peers"], ["vllm"]],
     "bench": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "peers"], *ARTEFACTS],

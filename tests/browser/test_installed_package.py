@@ -106,6 +106,8 @@ def site(tmp_path_factory):
     )
     shutil.copy(package / "dist" / "decoder-worker.js", app / "bundled")
     (app / "runtime").symlink_to(package / "runtime")
+    (app / "alone").mkdir()
+    (app / "alone" / "detok-web").symlink_to(package)
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(Files, directory=str(app))
     )
@@ -150,10 +152,37 @@ def visit(page, site):
 
 @pytest.mark.parametrize(
     ("form", "runtime"),
-    [("plain", "micropython"), ("plain", "pyodide"), ("bundled", "micropython")],
+    [
+        ("plain", "micropython"),
+        ("plain", "pyodide"),
+        ("plain", "pyodide&runtimeUrl=/node_modules/detok-web-pyodide"),
+        ("bundled", "micropython"),
+    ],
 )
 def test_bytes_become_text(visit, form, runtime):
     assert visit(f"/{form}/?runtime={runtime}&trimArtifacts=yes") == TEXT
+
+
+REFUSED = """async ([index, options]) => {
+  const { warmUp } = await import(index);
+  const { name, kind, message } = await warmUp({ runtime: "pyodide", ...options }).catch((error) => error);
+  return { name, kind, message };
+}"""
+
+
+@pytest.mark.parametrize(
+    ("options", "file"),
+    [
+        ({}, "/alone/detok-web-pyodide/pyodide.mjs"),
+        ({"runtimeUrl": "/runtime"}, "/runtime/pyodide.mjs"),
+    ],
+)
+def test_where_the_package_for_pyodide_is_missing_the_error_names_it(page, site, options, file):
+    page.goto(site + "/plain/?runtime=micropython")
+    said = page.evaluate(REFUSED, ["/alone/detok-web/dist/index.js", options])
+    assert (said["name"], said["kind"]) == ("DetokError", "network")
+    assert f"{site}{file} could not be read (HTTP 404)" in said["message"]
+    assert "npm install detok-web-pyodide" in said["message"]
 
 
 @pytest.mark.parametrize("form", ["plain", "bundled"])
