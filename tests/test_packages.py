@@ -189,7 +189,7 @@ def git(*folders):
 
 def test_the_page_has_every_file_that_the_bridge_serves_and_none_twice(page, dist):
     found = [name for name in names(page) if ".dist-info/" not in name]
-    wanted = git("web/demo", "web/src", "web/examples")
+    wanted = git("web/src", "web/examples")
     assert {f"detok_py_page/{name}" for name in wanted} == {
         name for name in found if name.startswith("detok_py_page/web/")
     }
@@ -206,8 +206,8 @@ def test_the_page_has_every_file_that_the_bridge_serves_and_none_twice(page, dis
     assert gzip.decompress(wasm) == built
     sdist = names(dist / f"detok_py_page-{VERSION}.tar.gz")
     assert set(found) <= set(sdist)
-    # The page has what the wheel for pip has not.
-    assert {"detok_py_page/recite/recite.gguf", "detok_py_page/examples/react.js"} <= set(found)
+    for name in ("recite/recite.gguf", "examples/react.js", "page/index.html", "page/start.js"):
+        assert f"detok_py_page/{name}" in found
 
 
 def test_both_distributions_say_where_they_come_from(core, page):
