@@ -71,7 +71,10 @@ async function finish(target, folder, manifest) {
   const base = `${repository}/blob/v${version}/${folder}/`;
   await writeFile(
     join(target, "README.md"),
-    readme.replace(/(\]\()(?![a-z]+:)([^)#]+)/g, (_, start, path) => start + new URL(path, base).href),
+    readme.replace(
+      /(\]\()(?![a-z]+:)([^)#]+)/g,
+      (_, start, path) => start + new URL(path, base).href,
+    ),
   );
   await writeFile(join(target, "package.json"), JSON.stringify(manifest, null, 2) + "\n");
 }
