@@ -2,7 +2,8 @@
 
 In: the bytes of a file (inbox.py), a recording that a page made, or a text of the reader's own. Out:
 the stream, decoded row by row; or the text of a `.detok.jsonl`. Vocabularies are those that are kept
-here (answer.py). Held: the last file that was read, between two calls about it.
+here (answer.py). Held: the last file that was read, between two calls about it; and the rows of a
+long stream that are still to be fetched.
 
 A row comes as [seconds since the start, row, channel, line, event, broken]: rows as in answer.py, the
 place in the file, and how the text was damaged before it came here ("" if it was not).
@@ -22,15 +23,26 @@ from .log import Problem
 from .read import as_json, read, summary, with_problems
 from .servers import CONTENT
 
-__all__ = ["capture_rows", "capture_text", "capture_vocabulary", "cut_rows", "encode_text"]
+__all__ = [
+    "capture_rows",
+    "capture_text",
+    "capture_vocabulary",
+    "cut_rows",
+    "encode_text",
+    "more_rows",
+]
 
 NO_TOKENIZER = (
     "This capture has token ids without their bytes, and its vocabulary is not here. Drop the "
     "model's tokenizer file (tokenizer.json, GGUF, tiktoken or Tekken) on this page, or start the "
     "bridge with --tokenizer and that file; then open the capture again."
 )
+# A page reads a message in one task: with so many rows it takes some 10 ms.
+MOST_ROWS = 4096
 _last: list[Any] = [None, None]
 _tokenizers: dict[str, Any] = {}
+_left: dict[int, list[Any]] = {}
+_lefts = [0]
 
 
 def capture_vocabulary(given: "int | str", file: str = "") -> str:
@@ -45,8 +57,8 @@ def capture_vocabulary(given: "int | str", file: str = "") -> str:
 
 
 def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None) -> str:
-    """Return a recorded stream, decoded again, as JSON: what `summary` says, "rows", "seconds",
-    and "deltas", those of the end.
+    """Return a recorded stream, decoded again, as JSON: what `summary` says, "rows" and "more" (see
+    `more_rows`), "seconds", and "deltas", those of the end.
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
     `sha256`. The header's stop strings are used, and its "reasoning" and "tools", whether these are told
@@ -96,7 +108,24 @@ def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None
     if differs is not None:
         problems.append(Problem(differs, "here the server's text is not what its tokens say"))
     out = summary(with_problems(found, problems))
-    out.update({"rows": rows, "deltas": deltas, "seconds": found.seconds or 0.0})
+    out.update({"deltas": deltas, "seconds": found.seconds or 0.0})
+    return _first_rows(out, rows)
+
+
+def more_rows(more: int) -> str:
+    """Return the next rows of a stream whose last answer had `more`, as JSON: {"rows", "more"}.
+
+    `more` is 0 when there are no further rows. A number can be asked for once.
+    """
+    return _first_rows({}, _left.pop(more))
+
+
+def _first_rows(out: dict[str, Any], rows: list[Any]) -> str:
+    out.update({"rows": rows[:MOST_ROWS], "more": 0})
+    if len(rows) > MOST_ROWS:
+        _lefts[0] += 1
+        out["more"] = _lefts[0]
+        _left[_lefts[0]] = rows[MOST_ROWS:]
     return as_json(out)
 
 
@@ -123,7 +152,8 @@ def capture_text(recording: str) -> str:
 
 
 def cut_rows(request: str) -> str:
-    """Return a text as an engine would stream it, as JSON: {"rows", "seconds", "end", "deltas"}.
+    """Return a text as an engine would stream it, as JSON: {"rows", "more", "seconds", "end",
+    "deltas"}; `more` as in `more_rows`.
 
     `request` is what `cut` takes, with "sha256", the kept vocabulary of its ids, and the options of
     `Answer`. A stop string ends the stream.
@@ -143,7 +173,7 @@ def cut_rows(request: str) -> str:
             end = {"type": "finished", "reason": "stop"}
             break
     seconds = rows[-1][0] if rows else 0.0
-    return as_json({"rows": rows, "seconds": seconds, "end": end, "deltas": answer.flush()})
+    return _first_rows({"seconds": seconds, "end": end, "deltas": answer.flush()}, rows)
 
 
 def encode_text(path: str, text: str) -> str:

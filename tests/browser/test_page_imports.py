@@ -1,17 +1,25 @@
 """The page of a bridge takes what is dropped on it: streams of other servers, and tokenizers."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
+from small_tokenizers import gguf, gpt2_values, rank_file, tekken
+from stream_samples import FILES, STREAMS
 
-STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
 DROP = """([name, bytes]) => {
   const transfer = new DataTransfer();
   transfer.items.add(new File([new Uint8Array(bytes)], name));
   document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+}"""
+PASTE = """(text) => {
+  const data = new DataTransfer();
+  data.setData("text/plain", text);
+  // Firefox makes no ClipboardEvent with data.
+  const event = new Event("paste", { bubbles: true, cancelable: true });
+  Object.defineProperty(event, "clipboardData", { value: data });
+  document.body.dispatchEvent(event);
 }"""
 
 
@@ -54,3 +62,48 @@ def test_a_dropped_tokenizer_takes_the_place_of_the_bridges(demo: Any) -> None:
         "none: this page cuts your text with tokenizer.json"
     )
     assert json.loads(demo.save().splitlines()[0])["vocabulary"]["size"] == 6
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("small.gguf", gguf(gpt2_values())),
+        ("cl100k_base.tiktoken", rank_file()),
+        ("tekken.json", json.dumps(tekken()).encode()),
+    ],
+    ids=["gguf", "tiktoken", "tekken"],
+)
+def test_a_tokenizer_file_of_each_kind_cuts_the_text(demo: Any, name: str, data: bytes) -> None:
+    demo.open()
+    drop(demo, name, data)
+    expect(demo.page.locator("#alert")).to_contain_text("now cuts “Your text”")
+    text = "hello 日本 world"
+    assert demo.stream_text(text, cut="token") == "finished"
+    assert demo.text("held") == text
+    expect(demo.page.locator("#engine-name")).to_have_text(
+        f"none: this page cuts your text with {name}"
+    )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", FILES)
+def test_the_stream_of_each_server_is_dropped_and_pasted(booted: Any, name: str) -> None:
+    server, fidelity, texts, _ = FILES[name]
+    page = booted.page
+    data = (STREAMS / name).read_bytes()
+    whole = "".join(texts.values())
+    for source in (name, "pasted text"):
+        if source == name:
+            drop(booted, name, data)
+        else:
+            page.evaluate(PASTE, data.decode("utf-16" if data[:2] == b"\xff\xfe" else "utf-8"))
+        expect(page.locator("#source-name")).to_have_text(source)
+        expect(page.locator("#pane-held")).to_have_text(whole)
+        expect(page.locator("#engine-name")).to_contain_text(server)
+        expect(page.locator("#engine-fidelity")).to_contain_text(
+            {"ids": "token ids", "bytes": "bytes", "text": "text in chunks"}[fidelity]
+        )
+        for channel in ("reasoning", "tool_call"):
+            marked = page.locator(f"#pane-held .{channel}").all_text_contents()
+            assert "".join(marked) == texts.get(channel, "")

@@ -31,6 +31,24 @@ def rows_of(data: "str | bytes", sha256: "str | None" = None) -> list[Any]:
     return [plain(row[1]) for row in read(data, sha256)["rows"]]
 
 
+def test_a_long_stream_comes_in_parts(monkeypatch):
+    monkeypatch.setattr(captures, "MOST_ROWS", 2)
+    tokens = [[n, base64.b64encode(b"%d" % n).decode()] for n in range(5)]
+    body = '{"detok":1}\n' + json.dumps([0, "t", tokens])
+    first, other = read(body), read(body)
+    ids = []
+    for part in (first, json.loads(captures.more_rows(first["more"]))):
+        ids.append([plain(row[1])[0] for row in part["rows"]])
+    last = json.loads(captures.more_rows(part["more"]))
+    assert ids + [[plain(row[1])[0] for row in last["rows"]]] == [[0, 1], [2, 3], [4]]
+    assert last["more"] == 0
+    # A stream that is read meanwhile has parts of its own.
+    assert [plain(row[1])[0] for row in json.loads(captures.more_rows(other["more"]))["rows"]] == [
+        2,
+        3,
+    ]
+
+
 def test_reasoning_and_tools_are_told_apart_if_the_header_says_so():
     text = "<think>so</think>yes<tool_call>{}</tool_call>"
     row = json.dumps([0, "b", base64.b64encode(text.encode()).decode()])

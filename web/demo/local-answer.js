@@ -48,8 +48,13 @@ export class LocalAnswer extends EventTarget {
     const ids = await tokenizer?.encode(params.text);
     const { sha256, size } = tokenizer?.vocabulary ?? {};
     const asked = JSON.stringify({ ...params, stop, reasoning, singleBytes, ids, sha256 });
-    /** @type {{rows: [number, import("../src/rows.js").CrossedRow][], deltas: [string, string][], end: any}} */
-    const { rows, deltas, end } = await worker.ask("cut_rows", asked);
+    /** @type {{rows: [number, import("../src/rows.js").CrossedRow][], more: number, deltas: [string, string][], end: any}} */
+    const { rows, deltas, end, ...first } = await worker.ask("cut_rows", asked);
+    for (let more = first.more; more;) {
+      const part = await worker.ask("more_rows", more);
+      for (const row of part.rows) rows.push(row);
+      more = part.more;
+    }
     const fidelity = byToken ? "ids" : "bytes";
     const engine = { name: "your text", model: tokenizer?.name, device: "this page", fidelity };
     this.#emit("hello", { engine, vocabulary: sha256 ? { sha256, size } : null });

@@ -15,15 +15,15 @@ import { PANES } from "./recording.js";
 
 /** Faster than this many tokens a second, the list of tokens is drawn only every `TIMELINE_MS`. */
 const READABLE = 30;
-const TIMELINE_MS = 160;
+const TIMELINE_MS = 320;
 /**
- * Nobody reads 60 states a second. After a live frame with more steps than these, the next one comes at the earliest so
- * many milliseconds later: what a stream of 100 tokens a second costs is its frames.
+ * Nobody reads 60 states a second, and what a stream costs is its frames. So many milliseconds pass at least between two
+ * frames that come by themselves: live, where each has one step, or more of them; and at most, where the next step is due
+ * later.
  */
-const SOME = 1;
-const SOME_MS = 64;
-const MANY = 100;
-const MANY_MS = 80;
+const ONE_MS = 48;
+const MORE_MS = 100;
+const MOST_MS = 250;
 
 /** Moves through a recording and paints the panes. */
 export class Player {
@@ -49,6 +49,8 @@ export class Player {
     /** Where playing began: a time and a step of the recording, and the frame time at which it was there. */
     this.begun = { at: 0, step: 0, now: -1 };
     this.scheduled = false;
+    /** What schedules the frame, if that is not to come at once. @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
     /** How many steps the last frame painted. */
     this.painted = 0;
     this.framed = 0;
@@ -69,7 +71,7 @@ export class Player {
     for (const name of PANES) this.panes[name].clear();
     this.timeline.clear();
     if (mode === "playing" || (mode === "live" && this.speed)) this.play();
-    this.wake();
+    this.wake(true);
   }
 
   get length() {
@@ -85,25 +87,43 @@ export class Player {
     return this.length - this.position;
   }
 
-  /** Paint in the next frame, or some frames later if nobody could read what comes. */
-  wake() {
+  /** Paint in the next frame, or later if nobody could read what comes, or nothing is due before. @param {boolean} [now]  The reader waits for it. */
+  wake(now = false) {
+    if (now && this.timer !== undefined) {
+      clearTimeout(this.timer);
+      this.timer = undefined;
+      this.scheduled = false;
+    }
     if (this.scheduled) return;
     this.scheduled = true;
-    const paint = () =>
-      requestAnimationFrame((now) => {
+    const paint = () => {
+      this.timer = undefined;
+      requestAnimationFrame((time) => {
         this.scheduled = false;
-        this.#frame(now);
+        this.#frame(time);
       });
-    // The time of the last frame counts from its beginning.
-    const rest = this.painted > MANY ? MANY_MS : this.painted > SOME ? SOME_MS : 0;
-    const wait = this.mode === "live" ? this.framed + rest - performance.now() : 0;
-    if (wait > 0) setTimeout(paint, wait);
+    };
+    const wait = now ? 0 : this.#nextFrame() - performance.now();
+    if (wait > 0) this.timer = setTimeout(paint, wait);
     else paint();
+  }
+
+  /** When the next frame is due, by the clock of the page. */
+  #nextFrame() {
+    const { recording, position, begun, speed, framed } = this;
+    if (this.mode === "paused" || !recording) return 0;
+    // The time of the last frame counts from its beginning.
+    const due = framed + (this.painted > 1 ? MORE_MS : ONE_MS);
+    if (this.mode === "live" || begun.now < 0 || position === recording.length) return due;
+    const next = speed
+      ? ((position + 1 - begun.step) * 1000) / speed
+      : recording.timeOf(position) - begun.at;
+    return Math.max(due, Math.min(begun.now + next, framed + MOST_MS));
   }
 
   pause() {
     this.mode = "paused";
-    this.wake();
+    this.wake(true);
   }
 
   /** Play from here at the chosen speed, or from the beginning if this is the end. */
@@ -113,13 +133,13 @@ export class Player {
     this.mode = "playing";
     const step = this.target ?? this.position;
     this.begun = { at: this.recording.timeOf(step), step, now: -1 };
-    this.wake();
+    this.wake(true);
   }
 
   /** Stay at the end, also while the stream grows. */
   follow() {
     this.mode = "live";
-    this.wake();
+    this.wake(true);
   }
 
   /** @param {number} speed */
@@ -133,7 +153,7 @@ export class Player {
   seek(position) {
     this.mode = "paused";
     this.target = Math.max(0, Math.min(this.length, position));
-    this.wake();
+    this.wake(true);
   }
 
   /** @param {number} by */

@@ -54,22 +54,18 @@ export async function readCapture(source, options = {}) {
     // Without it the tokens' own bytes will do, where the capture has them.
     await loadVocabulary(url, { ...runtime, sha256, cache: false }).catch(() => {});
   }
-  const { header, rows, seconds, deltas, timed, end, problems, leftOut } = await worker.ask(
-    "capture_rows",
-    bytes,
-    name,
-    vocabulary?.sha256 ?? "",
-  );
+  const first = await worker.ask("capture_rows", bytes, name, vocabulary?.sha256 ?? "");
+  const { header, seconds, deltas, timed, end, problems, leftOut } = first;
   /** @type {RecordedRow[]} */
-  const placed = [];
-  for (const row of rows) {
-    placed.push(placedRow(row));
-    // A long capture must not freeze the page.
-    if (placed.length % 4096 === 0) await new Promise((resolve) => setTimeout(resolve));
+  const rows = [];
+  // A long capture comes in parts, each a task of its own, so that it does not freeze the page.
+  for (let part = first; ; part = await worker.ask("more_rows", part.more)) {
+    for (const row of part.rows) rows.push(placedRow(row));
+    if (!part.more) break;
   }
   return {
     header,
-    rows: placed,
+    rows,
     seconds,
     timed,
     text: textOf(deltas),
