@@ -72,6 +72,35 @@ def test_a_bridge_that_dies_is_noticed_and_the_text_stays(
 
 
 @pytest.mark.full
+def test_a_bridge_that_was_started_again_is_named_and_stop_ends_the_attempts(
+    page: Any, start_bridge: Any, new_demo: Any
+) -> None:
+    bridge = start_bridge("--engine", "scripted")
+    demo = new_demo(bridge.url)
+    demo.open(slow(pace=8), state="streaming")
+    some_text_is_there(demo)
+    alert = page.locator("#alert")
+    bridge.kill()
+    expect(alert).to_contain_text("Trying again")
+    page.locator("#stop").click()
+    assert demo.wait_for("finished", "error") == "finished"
+    # Attempts that were under way say nothing any more.
+    expect(alert).to_be_hidden()
+    expect(page.locator("#start")).to_be_focused()
+    port = bridge.url.rpartition(":")[2]
+    bridge = start_bridge("--engine", "scripted", "--port", port)
+    page.locator("#start").click()
+    demo.wait_for("streaming")
+    some_text_is_there(demo)
+    bridge.kill()
+    start_bridge("--engine", "scripted", "--port", port)
+    assert demo.wait_for("error") == "error"
+    expect(alert).to_contain_text("The bridge was started again, and the new one does not know")
+    alert.get_by_role("button").click()
+    expect(page.locator("#stop")).to_be_focused()
+
+
+@pytest.mark.full
 def test_a_lost_connection_is_resumed_and_nothing_is_missing_or_doubled(
     page: Any, bridge: Any, cutting_proxy: Any, new_demo: Any
 ) -> None:

@@ -26,6 +26,9 @@ export function hideAlert() {
   alert.textContent = "";
 }
 
+/** Whether an element is the alert's way out. @param {Element | null} element */
+export const alertHas = (element) => alert.contains(element);
+
 /** @param {string} sentence */
 export function sayStatus(sentence) {
   status.textContent = sentence;

@@ -21,7 +21,7 @@ import {
 } from "./form.js";
 import { DEFAULT_STOP, DEFAULT_TEXT } from "./default-text.js";
 import { offerSamples, onPaste, takeFile } from "./imports.js";
-import { hideAlert, messageOf, sayStatus, showAlert } from "./notices.js";
+import { alertHas, hideAlert, messageOf, sayStatus, showAlert } from "./notices.js";
 import * as playback from "./playback.js";
 import { Recording, toHex } from "./recording.js";
 import { linkedCapture, reportText } from "./report.js";
@@ -53,6 +53,8 @@ let state = "loading";
 let worker;
 /** @type {Answer | undefined} */
 let answer;
+/** Whether the reader has stopped the answer, which ends when the bridge replies. */
+let stopping = false;
 /** @type {import("./captures.js").Described} */
 let described = { header: {} };
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -164,6 +166,9 @@ function start() {
  */
 function run(question, { intro = false } = {}) {
   endIntroduction();
+  stopping = false;
+  const focused = document.activeElement;
+  const hadFocus = focused === startButton || alertHas(focused);
   const { request, lang, own } = question;
   if (!intro) keepUnfinished(question);
   hideAlert();
@@ -175,14 +180,12 @@ function run(question, { intro = false } = {}) {
   /** @type {{state: "finished" | "error", sentence: string}} */
   let ending = { state: "finished", sentence: "" };
   playback.show(recording, "live", { lang, onEnd: () => conclude(ending) });
-  const hadFocus = document.activeElement === startButton;
   setState(intro ? "ready" : "streaming");
   if (hadFocus) stopButton.focus();
 
   const current = (answer = ask({ ...runtimeOptions(), details: true, want: "both", ...request }));
   current.addEventListener("hello", ({ detail: { engine, vocabulary } }) => {
     hideAlert();
-    lostAt = 0;
     described.header = { protocol: "detok.v1", engine, vocabulary, ...toldApart(request) };
     if (!own) showSource({ kind: "engine", engine });
   });
@@ -194,6 +197,7 @@ function run(question, { intro = false } = {}) {
     if (own) showSource({ kind: "text", engine });
   });
   current.addEventListener("token", ({ detail: { rows = [], at, spent, count } }) => {
+    lostAt = 0;
     const decoding = spent ? spent / 1000 / count : 0;
     for (const row of rows) recording.add(row, at, decoding);
     if (spent) playback.addDecoding(spent, count);
@@ -201,7 +205,7 @@ function run(question, { intro = false } = {}) {
   });
   current.addEventListener("resume", ({ detail: { seconds, code } }) => {
     lostAt ||= performance.now();
-    showAlert(`${reasonFor(code)}. Trying again in ${seconds.toFixed(1)} s…`);
+    if (!stopping) showAlert(`${reasonFor(code)}. Trying again in ${seconds.toFixed(1)} s…`);
   });
   current.addEventListener("notice", ({ detail: { message } }) => showAlert(message));
   current.addEventListener("finish", ({ detail: { reason, note, error, text, at } }) => {
@@ -241,6 +245,7 @@ function reasonFor(code) {
 function stop() {
   if (state !== "streaming" || !answer) return;
   const stopped = answer;
+  stopping = true;
   hideAlert();
   stopped.stop();
   setTimeout(() => stopped.cancel(), STOP_MS);
