@@ -369,7 +369,8 @@ export class Recording {
     }
     this.#data.set(bytes, begin);
     this.#ends.push(end);
-    this.#ats.push(at - (this.begun ?? at));
+    // Frames that waited for the vocabulary are given later than those that came after them.
+    this.#ats.push(Math.max(this.#ats.at(-1) ?? 0, at - (this.begun ?? at)));
   }
 
   /** @param {number} n @param {Uint8Array} bytes @param {string} text */

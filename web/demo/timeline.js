@@ -276,7 +276,8 @@ export function describeStep(recording, n) {
     ...(line === undefined ? [] : [`line ${line} of the file`]),
     `at ${(at / 1000).toFixed(3)} s`,
     text ? `adds ${JSON.stringify(text)}` : "adds no text",
-    ...(heldBytes.length ? [`${heldBytes.length} bytes wait`] : []),
+    ...(heldBytes.length === 1 ? ["1 byte waits"] : []),
+    ...(heldBytes.length > 1 ? [`${heldBytes.length} bytes wait`] : []),
     ...(heldText ? [`${JSON.stringify(heldText)} waits`] : []),
   ];
   return parts.join(", ");

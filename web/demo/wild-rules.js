@@ -210,7 +210,7 @@ export const WILD_RULES = [
   {
     id: "window-4",
     name: "window of 4 tokens",
-    does: "Decode the last 4 tokens, and again without the newest: what the longer text has more is shown. Nothing is shown while it ends with �. A � that becomes a character is as long as before, so that character is lost.",
+    does: "Decode the last 4 tokens, and the same tokens without the newest; show what the first text has in addition. Nothing is shown while it ends with �. When a � becomes a character, the text is no longer than before, so that character is lost.",
     link: "https://paul.mou.dev/mini_sglang/L6-tokenizer.html",
     where: "a lesson that names this gap",
     start: windowOfFour,
@@ -246,7 +246,7 @@ export const WILD_RULES = [
   {
     id: "modulo-4",
     name: "count of � modulo 4",
-    does: "Keep tokens while the number of � in their text is not a multiple of 4, as if each � were a byte of an emoji. After one � that is text, all waits.",
+    does: "Keep tokens while the number of � in their text is not a multiple of 4, as if each � were a byte of an emoji. After one � that is text, everything waits.",
     link: "https://github.com/turboderp-org/exllamav2/issues/59",
     where: "exllamav2, which counts 1 to 4 of them",
     start: () => untilReady(({ text, open }) => (countReplacements(text) + Number(open)) % 4 === 0),
@@ -279,6 +279,8 @@ export class WildStream {
   /** What must be shown and what was shown since both last agreed where they are. */
   #expected = "";
   #shown = "";
+  /** How many more U+FFFD were shown since then than there must be. */
+  #replacements = 0;
   /** @type {Counts} */
   #counts = { lost: 0, doubled: 0, broken: 0, late: 0 };
 
@@ -295,6 +297,7 @@ export class WildStream {
     if (waiting) this.#countedLate = this.#come;
     this.#expected += exact;
     this.#shown += text;
+    this.#replacements += countReplacements(text) - countReplacements(exact);
     if (!waiting && !this.#end.open) this.#compare();
     return text;
   }
@@ -310,7 +313,8 @@ export class WildStream {
 
   /** What is counted so far. @returns {Counts} */
   get counts() {
-    return { ...this.#counts };
+    const { broken, ...others } = this.#counts;
+    return { ...others, broken: broken + Math.max(0, this.#replacements) };
   }
 
   #compare() {
@@ -319,6 +323,7 @@ export class WildStream {
     this.#counts.doubled += doubled;
     this.#counts.broken += broken;
     this.#expected = this.#shown = "";
+    this.#replacements = 0;
   }
 }
 
