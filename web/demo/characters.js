@@ -5,13 +5,30 @@ const SIGNS = { " ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍" };
 
 /** Names as in the Unicode Character Database, of the characters that text of models has. @type {Record<number, string>} */
 const NAMES = {
+  0x0000: "NULL",
+  0x0007: "BELL",
+  0x0008: "BACKSPACE",
+  0x000c: "FORM FEED",
+  0x001b: "ESCAPE",
+  0x007f: "DELETE",
+  0x0085: "NEXT LINE",
   0x00a0: "NO-BREAK SPACE",
   0x00ad: "SOFT HYPHEN",
   0x034f: "COMBINING GRAPHEME JOINER",
   0x061c: "ARABIC LETTER MARK",
+  0x115f: "HANGUL CHOSEONG FILLER",
+  0x1160: "HANGUL JUNGSEONG FILLER",
+  0x1680: "OGHAM SPACE MARK",
   0x180e: "MONGOLIAN VOWEL SEPARATOR",
+  0x2000: "EN QUAD",
+  0x2001: "EM QUAD",
   0x2002: "EN SPACE",
   0x2003: "EM SPACE",
+  0x2004: "THREE-PER-EM SPACE",
+  0x2005: "FOUR-PER-EM SPACE",
+  0x2006: "SIX-PER-EM SPACE",
+  0x2007: "FIGURE SPACE",
+  0x2008: "PUNCTUATION SPACE",
   0x2009: "THIN SPACE",
   0x200a: "HAIR SPACE",
   0x200b: "ZERO WIDTH SPACE",
@@ -27,37 +44,49 @@ const NAMES = {
   0x202d: "LEFT-TO-RIGHT OVERRIDE",
   0x202e: "RIGHT-TO-LEFT OVERRIDE",
   0x202f: "NARROW NO-BREAK SPACE",
+  0x205f: "MEDIUM MATHEMATICAL SPACE",
   0x2060: "WORD JOINER",
+  0x2061: "FUNCTION APPLICATION",
+  0x2062: "INVISIBLE TIMES",
+  0x2063: "INVISIBLE SEPARATOR",
+  0x2064: "INVISIBLE PLUS",
   0x2066: "LEFT-TO-RIGHT ISOLATE",
   0x2067: "RIGHT-TO-LEFT ISOLATE",
   0x2068: "FIRST STRONG ISOLATE",
   0x2069: "POP DIRECTIONAL ISOLATE",
+  0x2800: "BRAILLE PATTERN BLANK",
   0x3000: "IDEOGRAPHIC SPACE",
-  0xfe0e: "VARIATION SELECTOR-15",
-  0xfe0f: "VARIATION SELECTOR-16",
+  0x3164: "HANGUL FILLER",
   0xfeff: "ZERO WIDTH NO-BREAK SPACE",
+  0xffa0: "HALFWIDTH HANGUL FILLER",
   0xfffd: "REPLACEMENT CHARACTER",
+  0xe0001: "LANGUAGE TAG",
+  0xe007f: "CANCEL TAG",
 };
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Variation_Selector}]|\u034f/gu;
-const NAMED =
-  /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Variation_Selector}\u00a0\u2002-\u200a\u202f\u3000\ufffd]|\u034f/gu;
+/** Letters and marks that look like nothing, beside those that Unicode has properties for: joiners, fillers, Braille's blank. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Z}\p{Variation_Selector}\u034f\u115f\u1160\u2800\u3164\uffa0]/gu;
 
 /** Text with its invisible characters made visible. @param {string} text */
 export function visible(text) {
   return text.replace(UNSEEN, (one) => SIGNS[one] ?? codePoint(one));
 }
 
-/** The names of the invisible characters in a text, each once. @param {string} text */
+/** The names of the invisible characters in a text, and of U+FFFD, each once. @param {string} text */
 export function namesOf(text) {
-  const found = new Set(text.match(NAMED) ?? []);
-  return [...found].filter((one) => !SIGNS[one]).map((one) => nameOf(one));
+  const found = [...new Set(text)].filter((one) => one.match(UNSEEN) ?? one === "\ufffd");
+  return found.filter((one) => !SIGNS[one]).map((one) => nameOf(one));
 }
 
 /** "U+200D ZERO WIDTH JOINER". @param {string} one */
 function nameOf(one) {
   const code = one.codePointAt(0) ?? 0;
   const tag = code >= 0xe0020 && code < 0xe007f;
-  const name = tag ? `TAG ${String.fromCharCode(code - 0xe0000)}` : NAMES[code];
+  const variation = code >= 0xe0100 ? code - 0xe0100 + 17 : code - 0xfe00 + 1;
+  const name = tag
+    ? `TAG ${String.fromCharCode(code - 0xe0000)}`
+    : /\p{Variation_Selector}/u.test(one) && variation > 0
+      ? `VARIATION SELECTOR-${variation}`
+      : NAMES[code];
   return [`U+${hex(code)}`, name].filter(Boolean).join(" ");
 }
 

@@ -25,25 +25,29 @@ export async function reportText(recording, described) {
   const shown = (/** @type {string} */ id) => element(id, HTMLElement).textContent;
   const end = described.end;
   const [first] = faults;
+  const picture = PANES.map((name) => {
+    const track = recording.tracks[name];
+    const middle = first ? track.lengthAt(first.step) : 0;
+    const text = around(track.text(0, recording.length), middle);
+    return `${{ held: "detok       ", naive: "chunk alone ", stream: "stream: true" }[name]} ${visible(text)}`;
+  });
+  // A block of code ends at as many backticks as it begins with.
+  let fence = "```";
+  while (picture.some((line) => line.includes(fence))) fence += "`";
   const lines = [
     "### Stream, as seen by detok",
     "",
     `- Source: ${shown("source-name")}; engine: ${shown("engine-name")}; device: ${shown("engine-device")}; arrives as: ${shown("engine-fidelity")}`,
     `- detok: ${runtimeName()}; browser: ${navigator.userAgent}`,
-    `- ${recording.count} ${unit}s in ${(recording.timeOf(recording.length - 1) / 1000).toFixed(2)} s; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
-    `- Ended: ${end?.message ?? [end?.reason, end?.note].filter(Boolean).join(", ") ?? "unknown"}`,
+    `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"} in ${(recording.timeOf(recording.length - 1) / 1000).toFixed(2)} s; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
+    `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "unknown"}`,
     `- Faults: ${faults.length}`,
     "",
     first ? `The text around the first fault (${unit} ${first.step + 1}):` : "The text:",
     "",
-    "```text",
-    ...PANES.map((name) => {
-      const track = recording.tracks[name];
-      const middle = first ? track.lengthAt(first.step) : 0;
-      const text = track.text(0, recording.length);
-      return `${{ held: "detok       ", naive: "chunk alone ", stream: "stream: true" }[name]} ${visible(text.slice(Math.max(0, middle - AROUND), middle + AROUND))}`;
-    }),
-    "```",
+    `${fence}text`,
+    ...picture,
+    fence,
   ];
   if (faults.length) {
     lines.push("", `| ${unit} | id | bytes | what happened |`, "|---|---|---|---|");
@@ -59,6 +63,18 @@ export async function reportText(recording, described) {
   if (link) lines.push("", `[Open this stream in detok](${link})`);
   return `${lines.join("\n")}\n`;
 }
+
+/** The characters around a place; half of one would be a � that is in no pane. @param {string} text @param {number} middle */
+function around(text, middle) {
+  let from = Math.max(0, middle - AROUND);
+  let to = Math.min(text.length, middle + AROUND);
+  if (isInside(text, from)) from--;
+  if (isInside(text, to)) to++;
+  return text.slice(from, to);
+}
+
+/** Whether a place is between the two halves of a surrogate pair. @param {string} text @param {number} at */
+const isInside = (text, at) => at > 0 && (text.codePointAt(at - 1) ?? 0) > 0xffff;
 
 /** A link to this page with a capture in its fragment, "" if it would be too long. @param {string} capture */
 async function linkOf(capture) {
