@@ -22,9 +22,9 @@ import { keepWildEnd, paintWild } from "./wild-pane.js";
 /** @typedef {import("./recording.js").Pane} Pane */
 /** @typedef {import("./recording.js").Recording} Recording */
 
-/** While text moves, the counters change at most this often, the transport so often. */
-const GAUGES_MS = 200;
-const TRANSPORT_MS = 100;
+/** While text moves, the counters change at most this often; the transport and the fourth pane in every second frame. */
+const GAUGES_MS = 290;
+const TRANSPORT_MS = 190;
 
 const transport = element("transport", HTMLElement);
 const pauseButton = button("pause");
@@ -40,6 +40,8 @@ const timeline = new Timeline(element("timeline", HTMLElement), { seek, point })
 const player = new Player(panes, timeline, { nameDamage, onPaint, onWritten: keepWildEnd });
 let gaugesDue = 0;
 let transportDue = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let left;
 /** @type {(() => void) | undefined} */
 let onEnd;
 /** When each step was painted, for the lanes of time. @type {Float64Array} */
@@ -64,6 +66,7 @@ export function show(recording, mode, options = {}) {
   onEnd = options.onEnd;
   for (const pane of Object.values(panes)) pane.element.lang = options.lang ?? "";
   player.load(recording, mode);
+  transportDue = 0;
   showTransport();
 }
 
@@ -108,7 +111,6 @@ function onPaint({ from, to }) {
   showHold(recording.heldBytes(to), recording.heldText(to), recording.stop);
   const over = recording.ended && (player.atEnd || !live);
   const settled = to === from || over || player.mode === "paused";
-  paintWild(recording, to);
   if (settled || performance.now() >= gaugesDue) {
     gaugesDue = performance.now() + GAUGES_MS;
     gauges.show(recording, player.position);
@@ -117,6 +119,13 @@ function onPaint({ from, to }) {
   if (settled || to - from <= 1 || performance.now() >= transportDue) {
     transportDue = performance.now() + TRANSPORT_MS;
     showTransport();
+    paintWild(recording, to);
+  } else {
+    // If nothing more comes, a last frame shows what this one left out.
+    left ??= setTimeout(() => {
+      left = undefined;
+      player.wake();
+    }, TRANSPORT_MS);
   }
   if (player.mode === "paused" || over) showDetails(player.position - 1);
   else showDetails(-1);
