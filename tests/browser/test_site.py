@@ -108,6 +108,9 @@ def test_the_default_text_shows_what_a_decoder_of_bytes_does_not_know(
     assert "<think>" not in shown and "STOP" not in shown and "whole when it is shown" in shown
     assert "STOP" in page.locator("#pane-stream").text_content()
     assert "<think>" in page.locator("#pane-stream").text_content()
+    # The � of the text is no fault of a decoder.
+    expect(page.locator("#pane-held .written")).to_have_text("\ufffd")
+    expect(page.locator("#tally-held dd")).to_have_text("0")
     assert page.locator("#timeline").text_content()
 
 

@@ -34,10 +34,10 @@ export function describeFault(recording, { step, kind }) {
   }[kind];
 }
 
-/** What a mark in the text says. @param {Recording} recording @param {number} step  With which the damage arrived. */
-export function nameDamage(recording, step) {
-  const kind =
-    recording.faults[recording.nextFault(step)]?.kind === "marked" ? "marked" : "invalid";
+/** What a mark in the text says. @param {Recording} recording @param {number} step  With which it arrived. @param {string} mark  "damage" or "written". */
+export function nameDamage(recording, step, mark) {
+  const listed = recording.faults[recording.nextFault(step)]?.kind === "marked";
+  const kind = mark === "written" ? mark : listed ? "marked" : "invalid";
   return describeFault(recording, { step, kind });
 }
 

@@ -31,7 +31,7 @@ export class Player {
    * @param {Record<Pane, TextPane>} panes
    * @param {import("./timeline.js").Timeline} timeline
    * @param {object} tell
-   * @param {(recording: Recording, step: number) => string} tell.nameDamage
+   * @param {(recording: Recording, step: number, kind: string) => string} tell.nameDamage
    * @param {(painted: {from: number, to: number}) => void} tell.onPaint  Called in the frame that painted steps `from` up to `to`.
    * @param {() => void} tell.onWritten  Called when all is written: only then may a layout be forced.
    */
@@ -196,7 +196,9 @@ export class Player {
     return recording
       .partsIn(name, track.lengthAt(from), track.lengthAt(to))
       .map(({ step, ...part }) =>
-        step === undefined ? part : { ...part, name: this.tell.nameDamage(recording, step) },
+        step === undefined
+          ? part
+          : { ...part, name: this.tell.nameDamage(recording, step, part.kind) },
       );
   }
 

@@ -34,7 +34,9 @@ import { Utf8Reader } from "./utf8.js";
  *   ended inside a character.
  * @typedef {{step: number, kind: FaultKind}} Fault
  *
- * @typedef {{from: number, to: number, step: number}} Damage  Text that arrived broken: where it is, and with which step.
+ * @typedef {{from: number, to: number, step: number, kind: "damage" | "written"}} Damage  A U+FFFD that no decoder made:
+ *   text that arrived broken, or the bytes EF BF BD, which may be text; where it is, and with which step.
+ * @typedef {{step: number, kind: "damage" | "written"} | undefined} Sign  What a U+FFFD is; undefined: a decoder made it.
  */
 
 /** @type {Pane[]} */
@@ -53,7 +55,7 @@ export class Track {
   #pages = [];
   /** The length of the text after each step, in UTF-16 units. @type {number[]} */
   ends = [];
-  /** How many U+FFFD the text has after each step. @type {number[]} */
+  /** How many U+FFFD the text has after each step, without those that were written. @type {number[]} */
   broken = [];
 
   /** In the order of the text. @type {Damage[]} */
@@ -61,15 +63,15 @@ export class Track {
 
   /**
    * @param {string} text
-   * @param {(number | undefined)[]} [arrived]  For each U+FFFD in it, the step with which it arrived, if it did.
+   * @param {Sign[]} [arrived]  For each U+FFFD in it, what it is.
    */
   add(text, arrived) {
     const begin = this.ends.at(-1) ?? 0;
     const broken = countBroken(text);
     this.pieces.push(text);
     this.ends.push(begin + text.length);
-    this.broken.push((this.broken.at(-1) ?? 0) + broken);
-    if (broken && arrived) this.#addDamage(text, begin, arrived);
+    const written = broken && arrived ? this.#addDamage(text, begin, arrived) : 0;
+    this.broken.push((this.broken.at(-1) ?? 0) + broken - written);
   }
 
   /** The text that the steps `from` up to `to` added. @param {number} from @param {number} to */
@@ -110,18 +112,22 @@ export class Track {
     return firstIndex(this.ends.length, (n) => (this.ends[n] ?? 0) > offset);
   }
 
-  /** @param {string} text @param {number} begin @param {(number | undefined)[]} arrived */
+  /** Returns how many were written. @param {string} text @param {number} begin @param {Sign[]} arrived */
   #addDamage(text, begin, arrived) {
+    let written = 0;
     let at = -1;
-    for (const step of arrived) {
+    for (const sign of arrived) {
       at = text.indexOf("\ufffd", at + 1);
-      if (at < 0) return;
-      if (step === undefined) continue;
+      if (at < 0) break;
+      if (!sign) continue;
+      const { step, kind } = sign;
+      if (kind === "written") written++;
       const from = begin + at;
       const last = this.damage.at(-1);
-      if (last && last.step === step && last.to === from && from > begin) last.to++;
-      else this.damage.push({ from, to: from + 1, step });
+      if (last?.step === step && last.kind === kind && last.to === from && from > begin) last.to++;
+      else this.damage.push({ from, to: from + 1, step, kind });
     }
+    return written;
   }
 }
 
@@ -198,7 +204,7 @@ export class Recording {
   channels = [];
   /** Steps that are in `faults`. */
   #faulty = new Set();
-  /** For each U+FFFD that the first pane's text does not have yet, the step with which it arrived. @type {(number | undefined)[]} */
+  /** Each U+FFFD that the first pane's text does not have yet. @type {Sign[]} */
   #signs = [];
 
   get length() {
@@ -302,9 +308,11 @@ export class Recording {
     const naive = this.#fresh.decode(bytes);
     // The bytes of a U+FFFD can be a token that the model chose; in text they cannot.
     const marked = Boolean(broken) || this.unit === "chunk";
-    const steps = signs.map(({ at, genuine }) =>
-      genuine && !marked ? undefined : this.#stepOfByte(at),
-    );
+    /** @type {Sign[]} */
+    const steps = signs.map(({ at, genuine }) => ({
+      step: this.#stepOfByte(at),
+      kind: genuine && !marked ? "written" : "damage",
+    }));
     this.#signs.push(...steps);
     this.tracks.held.add(text, this.#takeSigns(countBroken(text), row));
     if (channel && channel !== "content" && text) this.#addChannel(n, channel);
@@ -392,8 +400,7 @@ export class Recording {
    * @returns {{from: number, to: number, kind: string, step?: number}[]}
    */
   partsIn(pane, from, to) {
-    /** @type {{from: number, to: number, kind: string, step?: number}[]} */
-    const damage = this.tracks[pane].damageIn(from, to).map((one) => ({ ...one, kind: "damage" }));
+    const damage = this.tracks[pane].damageIn(from, to);
     const { channels } = this;
     const first = firstIndex(channels.length, (n) => (channels[n]?.to ?? 0) > from);
     if (pane !== "held" || first === channels.length) return damage;
@@ -403,7 +410,7 @@ export class Recording {
       if (channel.from >= to) break;
       let at = channel.from;
       for (; (damage[next]?.to ?? Infinity) <= channel.to; next++) {
-        const one = /** @type {{from: number, to: number, kind: string}} */ (damage[next]);
+        const one = /** @type {Damage} */ (damage[next]);
         if (one.from > at) parts.push({ from: at, to: one.from, kind: channel.channel });
         parts.push(one);
         at = Math.max(at, one.to);
@@ -423,7 +430,7 @@ export class Recording {
   }
 
   /**
-   * The steps with which the next `count` U+FFFD of the first pane arrived. Its decoder can make more of them than there
+   * What the next `count` U+FFFD of the first pane are. Its decoder can make more of them than there
    * are signs, one for each byte; the further ones arrived with the last.
    * @param {number} count
    * @param {{heldBytes: Uint8Array, heldText: string}} row
@@ -436,17 +443,20 @@ export class Recording {
   }
 
   /**
-   * The same for the text of step `n` by itself: what its decoder made itself is no damage.
+   * The same for the text of step `n` by itself: what its decoder made itself did not arrive.
    * @param {number} n
    * @param {number} begin  Where the step's bytes begin.
    * @param {boolean} marked
+   * @returns {Sign[]}
    */
   #naiveSigns(n, begin, marked) {
     const alone = new Utf8Reader();
     const { signs } = alone.feed(this.bytesOf(n));
-    const steps = signs.map(({ at, genuine }) =>
-      (genuine ? marked : this.#reader.replaced.has(begin + at)) ? n : undefined,
-    );
+    /** @type {Sign[]} */
+    const steps = signs.map(({ at, genuine }) => {
+      if (genuine) return { step: n, kind: marked ? "damage" : "written" };
+      return this.#reader.replaced.has(begin + at) ? { step: n, kind: "damage" } : undefined;
+    });
     return [...steps, ...alone.flush().signs.map(() => undefined)];
   }
 
