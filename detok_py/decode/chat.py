@@ -57,10 +57,10 @@ class ChatStream:
     Elsewhere it is an ordinary token.
 
     `finish_reason` is None, then "stop", "eos" or "length"; later input is dropped, and `tokens` does
-    not count it. `flush` ends the stream and returns what was held, so an end of the answer that only
-    looked like the beginning of a stop or tag is not lost, and neither is part of a character before
-    an id that ends the answer. A stop string discards what came after it, part of a character
-    included.
+    not count it. What ends the answer makes all text certain: the call that takes it returns what
+    was held. `flush` does so where the input just ends. So an end of the answer that only looked like
+    the beginning of a stop or tag is not lost, and neither is part of a character before an id that
+    ends the answer. A stop string discards what came after it, part of a character included.
 
     >>> from detok_py.decode.utf8 import StreamingDetokenizer
     >>> c = ChatStream(StreamingDetokenizer(), stop=["\\nUser:"])
@@ -278,6 +278,7 @@ class ChatStream:
         self._plain = channels.plain
         if channels.stopped is not None:
             self._finish("stop", channels.stopped)
+            self._close(out)
             self._set_fast_path()
         return out
 
@@ -297,12 +298,16 @@ class ChatStream:
             ended("feeding it")
         if self._push is None:
             self._feed_channels(out, self.detokenizer.feed(chunk))
+            if self.finish_reason is not None:
+                self._close(out)
         else:
             self._taken, self._fast_limit, self._fast_left = self.tokens, 0, 0
             before = self.save() if hasattr(self.detokenizer, "save") else None
             try:
                 for token_id in chunk:
                     self._feed_id(out, token_id)
+                if self.finish_reason is not None:
+                    self._close(out)
             except Exception:
                 # All or nothing: the deltas of the ids before this one would be lost.
                 if before is not None:
@@ -416,6 +421,15 @@ class ChatStream:
         out: list[Delta] = []
         if self._ended:
             return out
+        if self.finish_reason is None:
+            self._close(out)
+        self._ended = True
+        self._set_fast_path()
+        self._count(out)
+        return out
+
+    def _close(self, out: list[Delta]) -> None:
+        """Append what was held to `out`: nothing comes that could change it."""
         self._release(out, 0)
         # A stop sequence that is shown is no artifact, and its text no other stop.
         shows_stop = self._channels.options["include_stop"] and self.finish_reason == "stop"
@@ -428,10 +442,6 @@ class ChatStream:
             except UnicodeError:
                 pass
         self._channels.flush_into(out, not shows_stop)
-        self._ended = True
-        self._set_fast_path()
-        self._count(out)
-        return out
 
     def mark(self) -> "Saved":
         """Return a mark of this moment for `rollback`, for example before ids that a draft model

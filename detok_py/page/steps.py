@@ -88,8 +88,6 @@ def _step(chat: ChatStream, before: Any, symbol: Any) -> "tuple[Any, Any]":
         else:
             deltas = chat.push(symbol) if isinstance(symbol, int) else chat.feed(symbol)
         reason = chat.finish_reason
-        if reason is not None:
-            deltas = deltas + chat.flush()  # nothing more will be asked for
     except (DetokError, UnicodeError) as error:
         chat.load(before)
         return str(error), before

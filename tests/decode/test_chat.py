@@ -1,9 +1,11 @@
 """ChatStream: ids or bytes in, deltas out; ends of text, limits, tags that are special tokens."""
 
 import copy
+import itertools
 import json
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -62,11 +64,59 @@ def test_the_end_of_text_is_not_shown_and_held_text_is_not_lost() -> None:
     assert pushed(c, HELLO, HALF, EOS, WORLD) == [
         [("content", "Hello")],
         [],
-        [],
-        [],
         [("content", "\ufffd")],
+        [],
+        [],
     ]
     assert (c.finish_reason, c.stopped, c.tokens) == ("eos", None, 3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"stop": ["STOP", "\n!"]},
+        {"stop": ["STOP"], "include_stop": True},
+        {"stop_ids": [[LINE, BANG], [HALF, HALF]]},
+        {"stop_ids": [[LINE, BANG]], "include_stop": True, "stop_scope": "everywhere"},
+        {"max_tokens": 3, "stop_ids": [[LINE, BANG]]},
+        {"max_tokens": 2, "stop": ["STOP"], "trim_artifacts": ["!", "ST"]},
+        {"min_tokens": 2, "max_tokens": 3, "stop": ["\ufffd"]},
+        {"tools": ("</s", None), "max_tokens": 3},
+    ],
+)
+def test_nothing_is_held_once_the_answer_has_ended(options: dict[str, Any]) -> None:
+    """What ended it made all text certain, so no later call gives any; and it is the text that the
+    same ids give in one chunk.
+    """
+    ended = 0
+    for ids in itertools.product([LINE, HALF, EOS, ST, OP, SLASH, THINK, BANG], repeat=3):
+        c = chat(**options)
+        out: list[Delta] = []
+        for i in ids:
+            out += c.push(i)
+            if c.finish_reason is not None:
+                break
+        else:
+            continue
+        ended += 1
+        assert (c.held_text, c.held_bytes, c.push(WORLD), c.open_call) == ("", b"", [], None)
+        whole = chat(**options)
+        at_once = whole.feed([*ids, WORLD])
+        assert (whole.finish_reason, whole.calls) == (c.finish_reason, c.calls)
+        assert c.flush() == whole.flush() == []
+        assert characters(out) == characters(at_once), ids
+    assert ended > 100
+
+
+def test_an_end_of_text_behind_half_a_character_is_refused_where_errors_are() -> None:
+    c = ChatStream(Detokenizer(SMALL, errors="strict"))
+    assert c.feed([HELLO, HALF]) == [("content", "Hello")]
+    with pytest.raises(UnicodeDecodeError):
+        c.push(EOS)
+    assert (c.finish_reason, c.held_bytes) == (None, b"\xf0\x9f")
+    assert c.feed([REST, EOS]) == [("content", "😀")]
+    assert c.finish_reason == "eos"
 
 
 def test_eos_ids_add_ends_of_text() -> None:
@@ -85,14 +135,14 @@ def test_text_before_a_stop_sequence_is_not_lost() -> None:
     assert pushed(chat(stop_ids=[BANG]), HELLO, HALF, BANG) == [
         [("content", "Hello")],
         [],
-        [],
         [("content", "\ufffd")],
+        [],
     ]
     run = Vocabulary.from_pieces(
         ["<0xF0>", "<0x9F>", "<0x9A>", "<0x80>", "x"], {"type": "ByteFallback"}
     )
     c = ChatStream(Detokenizer(run, byte_fallback="hf"), stop_ids=[4])
-    assert pushed(c, 0, 1, 2, 3, 4)[-1] == [("content", "🚀")]
+    assert pushed(c, 0, 1, 2, 3, 4)[-2:] == [[("content", "🚀")], []]
     assert (c.finish_reason, c.stopped) == ("stop", (4,))
 
 
@@ -127,7 +177,7 @@ def test_a_stop_sequence_that_begins_behind_a_tag_that_waited_is_none() -> None:
 
 
 def test_what_waited_at_the_token_limit_is_not_lost() -> None:
-    assert pushed(chat(stop_ids=[[LINE, WORLD]], max_tokens=1), LINE) == [[], [("content", "\n")]]
+    assert pushed(chat(stop_ids=[[LINE, WORLD]], max_tokens=1), LINE) == [[("content", "\n")], []]
 
 
 def characters(deltas: list[Delta]) -> list[tuple[str, str]]:
@@ -221,7 +271,7 @@ def test_a_stop_that_begins_before_the_limit_and_ends_after_it_counts() -> None:
 
 def test_a_token_limit_ends_the_answer_and_held_text_is_not_lost() -> None:
     c = chat(stop=["STOP"], max_tokens=2)
-    assert pushed(c, HELLO, ST, OP) == [[("content", "Hello")], [], [], [("content", "ST")]]
+    assert pushed(c, HELLO, ST, OP) == [[("content", "Hello")], [("content", "ST")], [], []]
     assert (c.finish_reason, c.tokens) == ("length", 2)
 
 
