@@ -8,6 +8,10 @@ import jsonschema
 import make_conformance
 import peers
 import pytest
+from wrong_adapters import WRONG
+
+from detok_py.commands.conformance import VERDICTS, cases_of, judge
+from detok_py.errors import DetokError
 
 pytestmark = pytest.mark.native
 
@@ -76,10 +80,37 @@ def test_the_readme_stands_alone_and_names_every_option():
     assert example == next(case for case in SUITE["cases"] if case["id"] == example["id"])
 
 
+def test_each_case_fails_a_decoder_that_is_wrong_in_one_way():
+    """A case that every decoder passes would be of no use."""
+    failed = dict.fromkeys([case["id"] for case in cases_of(SUITE)], 0)
+    for name, adapter in WRONG.items():
+        verdicts = {case["id"]: judge(case, adapter).verdict for case in cases_of(SUITE)}
+        wrong = [case for case, verdict in verdicts.items() if verdict in VERDICTS[1:4]]
+        assert wrong, f"{name} is right everywhere"
+        for case in wrong:
+            failed[case] += 1
+    assert not [case for case, count in failed.items() if not count]
+
+
+def test_a_version_has_the_cases_that_were_there():
+    versions = sorted({case["since"] for case in SUITE["cases"]})
+    assert versions[0] == "1.0.0" and versions[-1] == SUITE["version"]
+    assert len(list(cases_of(SUITE, "1.0.0"))) == 263
+    first, second = SUITE["cases"][0], SUITE["cases"][-1]
+    assert (first["since"], second["since"]) == ("1.0.0", "1.1.0")
+    superseded = {"superseded_by": second["id"], **first}
+    suite = {**SUITE, "cases": [superseded, second]}
+    assert [case["id"] for case in cases_of(suite)] == [second["id"]]
+    assert [case["id"] for case in cases_of(suite, "1.0.0")] == [first["id"]]
+    with pytest.raises(DetokError, match="no 2.0.0 yet"):
+        list(cases_of(SUITE, "2.0.0"))
+
+
 def test_the_page_about_other_systems_is_of_this_suite_and_has_a_row_for_each():
-    """`make peers` writes it."""
+    """`make peers` writes it, with the cases of the version that it names."""
     text = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
-    assert f"version {SUITE['version']} of" in text and f"{len(SUITE['cases'])} cases" in text
+    version, count = re.search(r"version ([\d.]+) of .+, (\d+) cases", text).groups()
+    assert int(count) == len(list(cases_of(SUITE, version)))
     rows = re.findall(
         r"^\| (.+) \| (.+) \| (\d+) \|" + r" (\d+|·) \|" * 5 + "$", text, re.MULTILINE
     )

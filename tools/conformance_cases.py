@@ -3,6 +3,8 @@
 A case is (id, title, why, what is pushed, settings). tools/make_conformance.py computes what each
 push must give. `links` names issues ("owner/name#12") and pull requests ("owner/name!12") in the
 wild in which a system had the trouble. `project=True` marks trouble that this project had itself.
+`since` is the version of the suite that a case came with; tests/wrong_adapters.py has a decoder that
+fails it.
 """
 
 from typing import Any, NamedTuple
@@ -22,6 +24,8 @@ class Case(NamedTuple):
     prompt: list[str]
     vocabulary: str
     spans: bool
+    since: str
+    may_refuse: bool
 
 
 CASES: list[Case] = []
@@ -38,6 +42,8 @@ def case(
     prompt: list[str] | None = None,
     vocabulary: str = "",
     spans: bool = False,
+    since: str = "1.0.0",
+    may_refuse: bool = False,
     **options: Any,
 ) -> None:
     steps = list(steps)
@@ -56,6 +62,8 @@ def case(
             prompt or [],
             vocabulary,
             spans,
+            since,
+            may_refuse,
         )
     )
 
@@ -304,6 +312,21 @@ octets(
     "With the policy `strict` flushing half a character raises.",
     "78 c3",
     errors="strict",
+)
+
+octets(
+    "stray-after-interrupted",
+    "Two bytes of three, a letter, then the third byte",
+    "The letter has ended the character, so the byte is an error of its own.",
+    "e2 82 78 ac",
+    since="1.1.0",
+)
+octets(
+    "ascii-after-every-lead",
+    "A lead byte before each letter",
+    "Each letter proves one error, and none is held for the next.",
+    "c378 e279 f07a",
+    since="1.1.0",
 )
 
 # ── Ids: byte-level ──────────────────────────────────────────────────────────────────────────────
@@ -920,6 +943,89 @@ ids(
 )
 
 
+ids(
+    "byte-level/clean-up-in-a-word",
+    "A space before an exclamation mark that is no sentence's, cleaned up",
+    "A clean-up knows no words: it takes the space of ` !=`, too.",
+    B,
+    ["fox", ["Ġ", "!", "="], "Ġred"],
+    since="1.1.0",
+    clean_up_tokenization_spaces=True,
+)
+APART: dict[str, Any] = {
+    "skip_special_tokens": False,
+    "spaces_between_special_tokens": True,
+    "since": "1.1.0",
+}
+ids(
+    "byte-level/special-apart",
+    "Special tokens shown with spaces around them",
+    "Single spaces join special tokens and the runs between them.",
+    B,
+    ["fox", "<|sep|>", "<|end|>", "Ġred"],
+    **APART,
+)
+ids(
+    "byte-level/special-apart-inside-a-character",
+    "A special token inside a character, shown with spaces around it",
+    "Each run is decoded by itself: no half is joined across the token.",
+    B,
+    ["ĠðŁ", "<|sep|>", "¦Ĭ"],
+    **APART,
+)
+ids(
+    "sentencepiece/special-apart",
+    "A space taken from the beginning of each run",
+    "Behind a special token that stands apart a run begins, and its first space is taken.",
+    S,
+    ["▁red", "<s>", "▁fox"],
+    byte_fallback="utf8",
+    **APART,
+)
+
+
+# ── Text ─────────────────────────────────────────────────────────────────────────────────────────
+def pairs(id: str, title: str, why: str, chunks: list[Any], *links: str, **options: Any) -> None:
+    text(f"text/{id}", title, why, chunks, *links, since="1.1.0", **options)
+
+
+pairs(
+    "pair-over-two-pushes",
+    "A surrogate pair over two pushes",
+    "A string of JSON can be cut inside a pair. The first half waits, and the pair is one character.",
+    ["a\ud83e", "\udd8ab"],
+    project=True,
+)
+pairs(
+    "half-that-breaks",
+    "The first half of a pair, then a letter",
+    "The letter proves that the half is alone: U+FFFD and the letter come together.",
+    ["a\ud83e", "b"],
+    project=True,
+)
+pairs(
+    "second-half-alone",
+    "The second half of a pair alone",
+    "Nothing can make a character of it: U+FFFD at once.",
+    ["a\udd8a", "b"],
+    project=True,
+)
+pairs(
+    "half-at-the-end",
+    "The first half of a pair at the end",
+    "Flushing gives one U+FFFD.",
+    ["a", "\ud83e"],
+    project=True,
+)
+pairs(
+    "first-half-twice",
+    "The first half of a pair twice",
+    "The first one is an error when the second one comes.",
+    ["\ud83e", "\ud83e", "\udd8a"],
+    project=True,
+)
+
+
 # ── Prompts ──────────────────────────────────────────────────────────────────────────────────────
 def prompt(
     id: str,
@@ -1050,6 +1156,89 @@ prompt(
     ["Ġfox"] * 100,
     ["Ġred"],
     "huggingface/tokenizers!1856",
+)
+
+
+PROJECT: dict[str, Any] = {"project": True, "since": "1.1.0"}
+prompt(
+    "behind-a-character-of-a-run",
+    "The prompt ends behind a character of a run, read as a run",
+    "The character is the prompt's, and is not shown again.",
+    S,
+    ["A", "<0xC3>", "<0xA9>"],
+    ["▁red", "s"],
+    byte_fallback="hf",
+    **PROJECT,
+)
+for policy in ("utf8", "hf"):
+    prompt(
+        f"character-and-half-{'run' if policy == 'hf' else policy}",
+        f"The prompt ends in a character and half of the next, read as {policy}",
+        "Only what the answer completes is shown.",
+        S,
+        ["<0xC3>", "<0xA9>", "<0xE6>", "<0x9D>"],
+        ["<0xB1>", "s"],
+        byte_fallback=policy,
+        **PROJECT,
+    )
+prompt(
+    "half-of-a-run-that-breaks",
+    "The prompt ends inside a run that never becomes a character",
+    "The prompt's own text ends in U+FFFD already.",
+    S,
+    ["A", "<0xE6>"],
+    ["▁red"],
+    byte_fallback="hf",
+    **PROJECT,
+)
+prompt(
+    "space-that-stays",
+    "A prompt that ends in a space, with a clean-up",
+    "The space is the prompt's, and is not shown again.",
+    B,
+    ["fox", "Ġ"],
+    ["fox", "Ġred"],
+    clean_up_tokenization_spaces=True,
+    **PROJECT,
+)
+prompt(
+    "space-that-goes",
+    "A prompt that ends in a space that the answer makes go",
+    "The text of the prompt is no beginning of the whole; what both begin with is left out.",
+    B,
+    ["fox", "Ġ"],
+    [".", "Ġred"],
+    clean_up_tokenization_spaces=True,
+    **PROJECT,
+)
+prompt(
+    "repeated-letter",
+    "An answer that begins with the prompt's last letter, where repeats are one",
+    "The letter is in the prompt's text.",
+    "ctc",
+    ["f"],
+    ["f", "o"],
+    since="1.1.0",
+)
+prompt(
+    "suffix",
+    "A prompt that ends in a suffix",
+    "The suffix becomes a space when the answer begins, and the space is the answer's.",
+    "suffix",
+    ["fox</w>"],
+    ["re", "ox</w>"],
+    since="1.1.0",
+)
+prompt(
+    "special-apart",
+    "A prompt that ends in a special token that stands apart",
+    "The answer begins with the space between them.",
+    B,
+    ["fox", "<|sep|>"],
+    ["Ġred"],
+    skip_special_tokens=False,
+    spaces_between_special_tokens=True,
+    **PROJECT,
 )
 
 
@@ -1270,6 +1459,285 @@ case(
     reasoning=[["<think>", "</think>"]],
 )
 
+END: dict[str, Any] = {"eos": ["<|end|>"], **PROJECT}
+case(
+    "stops/end-id-behind-half-a-character",
+    "An id that ends the answer, behind half a character",
+    "Nothing can come any more, so U+FFFD is certain with the id.",
+    "ids",
+    ["fox", "ĠðŁ", "<|end|>", "Ġred"],
+    vocabulary=B,
+    **END,
+)
+case(
+    "stops/end-id-behind-half-a-stop",
+    "An id that ends the answer, behind half a stop",
+    "Nothing can make a stop of it any more: it is text with the id.",
+    "ids",
+    ["fox", "EN", "<|end|>", "D"],
+    vocabulary=B,
+    stop=["END"],
+    **END,
+)
+case(
+    "stops/end-id-behind-a-clean-up",
+    "An id that ends the answer, behind a space that may be taken",
+    "Nothing can take it any more.",
+    "ids",
+    ["fox", "Ġ", "<|end|>"],
+    vocabulary=B,
+    clean_up_tokenization_spaces=True,
+    **END,
+)
+case(
+    "stops/end-id-behind-a-run",
+    "An id that ends the answer, behind a byte run",
+    "The run ends with the id, so it is a character.",
+    "ids",
+    ["A", "<0xC3>", "<0xA9>", "</s>", "s"],
+    vocabulary=S,
+    byte_fallback="hf",
+    eos=["</s>"],
+    **PROJECT,
+)
+case(
+    "stops/end-id-inside-a-push",
+    "An id that ends the answer, inside a push of several",
+    "What is behind it is dropped, what was held before it is shown.",
+    "ids",
+    [["fox", "ĠðŁ", "<|end|>", "Ġred"], "fox"],
+    vocabulary=B,
+    **END,
+)
+case(
+    "stops/end-id-that-is-text",
+    "An ordinary token that ends the answer",
+    "Its text is not shown either.",
+    "ids",
+    ["fox", "ĊĊ", "Ġred"],
+    vocabulary=B,
+    eos=["ĊĊ"],
+    since="1.1.0",
+)
+case(
+    "stops/complete-at-the-end",
+    "A stop that the end of the bytes completes",
+    "Half a character becomes U+FFFD at the end, and that is the stop.",
+    "bytes",
+    ["61", "e4", "b8"],
+    stop=["\ufffd"],
+    **PROJECT,
+)
+case(
+    "stops/empty",
+    "An empty stop",
+    "It is refused, or it is none. An answer does not end before it began.",
+    "text",
+    ["a"],
+    stop=[""],
+    may_refuse=True,
+    since="1.1.0",
+)
+case(
+    "stops/before-a-half-in-a-push",
+    "A stop, and half a stop behind it, in one push",
+    "What is behind a stop is dropped, also where it looks like one.",
+    "text",
+    ["a STOP b ST"],
+    stop=["STOP"],
+    since="1.1.0",
+)
+case(
+    "stops/included-twice",
+    "A stop that is shown, and comes again",
+    "The answer is over behind the first.",
+    "text",
+    ["a EN", "D b END"],
+    stop=["END"],
+    include_stop=True,
+    since="1.1.0",
+)
+
+
+def stop_ids(id: str, title: str, why: str, pieces: list[Any], **options: Any) -> None:
+    case(f"stops/ids-{id}", title, why, "ids", pieces, **{"vocabulary": B, **PROJECT, **options})
+
+
+stop_ids(
+    "sequence",
+    "A sequence of ids that ends the answer",
+    "Its beginning waits, and is text if it goes on otherwise.",
+    ["fox", "Ċ", "fox", "Ċ", "Ġred", "fox"],
+    stop_ids=[["Ċ", "Ġred"]],
+)
+stop_ids(
+    "again-from-inside",
+    "A sequence of ids that begins inside an attempt",
+    "The search goes on from inside of what failed.",
+    ["Ċ", "Ċ", "Ċ", "Ġred", "fox"],
+    stop_ids=[["Ċ", "Ċ", "Ġred"]],
+)
+stop_ids(
+    "behind-half-a-character",
+    "Half a character before an id that stops",
+    "It was before the stop, so it is text: U+FFFD, with the id.",
+    ["fox", "ĠðŁ", "D", "¦Ĭ"],
+    stop_ids=[["D"]],
+)
+stop_ids(
+    "behind-a-run",
+    "A byte run before an id that stops",
+    "The run ends with the id, so it is a character.",
+    ["A", "<0xC3>", "<0xA9>", "s"],
+    vocabulary=S,
+    byte_fallback="hf",
+    stop_ids=[["s"]],
+)
+stop_ids(
+    "behind-half-a-stop",
+    "Half a stop string before an id that stops",
+    "Nothing can make a stop of it any more: it is text.",
+    ["fox", "EN", "Ċ", "D"],
+    stop=["END"],
+    stop_ids=[["Ċ"]],
+)
+stop_ids(
+    "shown",
+    "A sequence of ids that ends the answer and is shown",
+    "It is shown whole, and nothing behind it.",
+    ["fox", "Ċ", "Ġred", "fox"],
+    stop_ids=[["Ċ", "Ġred"]],
+    include_stop=True,
+)
+stop_ids(
+    "held-at-the-end",
+    "A beginning of a sequence at the end",
+    "Flushing gives it back.",
+    ["fox", "Ċ"],
+    stop_ids=[["Ċ", "Ġred"]],
+)
+stop_ids(
+    "held-at-the-limit",
+    "A beginning of a sequence as the last token that is asked for",
+    "Nothing can come any more: it is text with the token.",
+    ["fox", "Ċ", "Ġred"],
+    stop_ids=[["Ċ", "Ġred"]],
+    max_tokens=2,
+)
+stop_ids(
+    "inside-a-push",
+    "A sequence of ids inside a push of several",
+    "What is before it is shown.",
+    [["fox", "Ċ"], ["Ġred", "fox"]],
+    stop_ids=[["Ċ", "Ġred"]],
+)
+stop_ids(
+    "in-reasoning",
+    "An id that stops, inside reasoning",
+    "Stops are for the content, unless they are asked for everywhere.",
+    ["<think>", "fox", "D", "</", "think>", "Ġred", "D", "fox"],
+    stop_ids=[["D"]],
+    reasoning=[["<think>", "</think>"]],
+)
+stop_ids(
+    "in-reasoning-everywhere",
+    "An id that stops, inside reasoning, asked for everywhere",
+    "It ends the answer.",
+    ["<think>", "fox", "D", "</", "think>"],
+    stop_ids=[["D"]],
+    stop_scope="everywhere",
+    reasoning=[["<think>", "</think>"]],
+)
+stop_ids(
+    "behind-a-tag-that-waited",
+    "A sequence of ids that begins with the end of a tag",
+    "The first id is still inside the tag, so it begins no stop.",
+    ["<think>", "fox", "</", "think>", "D", "fox"],
+    stop_ids=[["think>", "D"]],
+    reasoning=[["<think>", "</think>"]],
+)
+stop_ids(
+    "of-an-end-id",
+    "A sequence of ids that ends the text as well",
+    "The end of text comes first, and what waited is text.",
+    ["fox", "Ċ", "<|end|>", "Ġred"],
+    stop_ids=[["Ċ", "Ġred"]],
+    eos=["<|end|>"],
+)
+
+
+def limit(id: str, title: str, why: str, pieces: list[Any], *links: str, **options: Any) -> None:
+    more = {"vocabulary": B, "since": "1.1.0", **options}
+    case(f"stops/{id}", title, why, "ids", pieces, *links, **more)
+
+
+limit(
+    "limit",
+    "A limit of tokens",
+    "The answer is over with the last of them.",
+    ["fox", "Ġred", "fox"],
+    max_tokens=2,
+)
+limit(
+    "limit-behind-half-a-stop",
+    "A limit of tokens behind half a stop",
+    "Nothing can make a stop of it any more: it is text with the last token.",
+    ["fox", "EN", "D"],
+    "ggml-org/llama.cpp#11738",
+    stop=["END"],
+    max_tokens=2,
+    project=True,
+)
+limit(
+    "limit-behind-half-a-character",
+    "A limit of tokens inside a character",
+    "U+FFFD is certain with the last token.",
+    ["fox", "ĠðŁ", "¦Ĭ"],
+    max_tokens=2,
+    project=True,
+)
+limit(
+    "limit-and-stop",
+    "A stop that the last token completes",
+    "The stop is the reason, and is not shown.",
+    ["fox", "EN", "D", "fox"],
+    stop=["END"],
+    max_tokens=3,
+)
+limit(
+    "limit-and-end-id",
+    "An id that ends the answer as the last token",
+    "The id is the reason.",
+    ["fox", "<|end|>", "fox"],
+    eos=["<|end|>"],
+    max_tokens=2,
+)
+limit(
+    "least",
+    "A stop within the first tokens",
+    "Within the first tokens nothing ends the answer; a stop is text there.",
+    ["EN", "D", "fox", "Ġred"],
+    stop=["END"],
+    min_tokens=3,
+)
+limit(
+    "least-end-id",
+    "An id that ends the answer, within the first tokens",
+    "It is a special token like any other there.",
+    ["fox", "<|end|>", "Ġred", "<|end|>", "fox"],
+    eos=["<|end|>"],
+    min_tokens=2,
+)
+limit(
+    "least-begins-before",
+    "A stop that begins within the first tokens and ends behind them",
+    "It counts: what matters is where it ends.",
+    ["fox", "EN", "D", "fox"],
+    stop=["END"],
+    min_tokens=2,
+)
+
+
 # ── Reasoning and tools ──────────────────────────────────────────────────────────────────────────
 THINK = {"reasoning": [["<think>", "</think>"]]}
 CALL = {"tools": [["<tool_call>", "</tool_call>"]]}
@@ -1479,6 +1947,104 @@ text(
     **CALL,
 )
 
+case(
+    "reasoning/end-id-behind-half-a-tag",
+    "An id that ends the answer, behind half a tag",
+    "Nothing can make a tag of it any more: it is reasoning, with the id.",
+    "ids",
+    ["<think>", "fox", "</", "<|end|>", "think>"],
+    vocabulary=B,
+    **THINK,
+    **END,
+)
+# Tags that are special tokens: they are left out of the text, and still tell the channels apart.
+SPECIAL_TAGS = [["<|sep|>", "<|end|>"]]
+
+
+def special_tags(id: str, title: str, why: str, pieces: list[Any], **options: Any) -> None:
+    more = {"reasoning": SPECIAL_TAGS, "vocabulary": B, "since": "1.1.0", **options}
+    case(f"reasoning/{id}", title, why, "ids", pieces, **more)
+
+
+special_tags(
+    "special-tags",
+    "Tags that are special tokens",
+    "Where special tokens are skipped, a tag still begins and ends reasoning.",
+    ["<|sep|>", "fox", "<|end|>", "Ġred"],
+    project=True,
+)
+special_tags(
+    "special-tags-second-block",
+    "A second block whose tags are special tokens, where every block counts",
+    "It is reasoning, and does not leak into the content.",
+    ["<|sep|>", "fox", "<|end|>", "Ġred", "<|sep|>", "Gr", "<|end|>", "Ġfox"],
+    reasoning=[["<|sep|>", "<|end|>", "all"]],
+    project=True,
+)
+special_tags(
+    "special-tags-in-a-push",
+    "Tags that are special tokens, in one push",
+    "Each part goes to its channel.",
+    [["<|sep|>", "fox", "<|end|>", "Ġred"]],
+)
+special_tags(
+    "special-tag-inside-a-character",
+    "A tag that is a special token, inside a character",
+    "A character doesn't go on behind a tag: U+FFFD before it, an error for each byte behind it.",
+    ["<|sep|>", "ĠðŁ", "<|end|>", "¦Ĭ", "fox"],
+    project=True,
+)
+special_tags(
+    "special-tags-spelled",
+    "Tags of special tokens, spelled by other tokens",
+    "The text of a tag counts as its id does.",
+    ["<|sep|>", "fox", "<", "|", ["e", "n", "d"], "|", ">", "Ġred"],
+)
+case(
+    "tools/special-tags",
+    "A call between special tokens",
+    "Where special tokens are skipped, the call still has a channel of its own.",
+    "ids",
+    ["Gr", "<|sep|>", "fox", "<|end|>", "Ġred"],
+    vocabulary=B,
+    tools=SPECIAL_TAGS,
+    **PROJECT,
+)
+think(
+    "stop-behind-a-tag",
+    "A stop that a tag and the text behind it spell",
+    "No character of a tag takes part in a stop.",
+    ["<think>a</think", ">b"],
+    stop=[">b"],
+    since="1.1.0",
+)
+text(
+    "tools/no-close-tag-twice",
+    "Two calls that nothing closes",
+    "The next call ends the first.",
+    ["[CALL]1[CA", "LL]2", "\n"],
+    tools=[["[CALL]", None]],
+    **PROJECT,
+)
+text(
+    "tools/two-kinds",
+    "Calls by two pairs of tags",
+    "Each ends with its own close tag.",
+    ["a[CALL]b</tool_call>[/CA", "LL]c<tool_call>d[/CALL]</tool_call>e"],
+    tools=[["[CALL]", "[/CALL]"], ["<tool_call>", "</tool_call>"]],
+    **PROJECT,
+)
+text(
+    "tools/stop-inside",
+    "A stop inside a call",
+    "Stops are for the content, unless they are asked for everywhere.",
+    ["<tool_call>a END", "b</tool_call>c EN", "D d"],
+    stop=["END"],
+    since="1.1.0",
+    **CALL,
+)
+
+
 # ── Markers of chat templates at the ends ────────────────────────────────────────────────────────
 TRIM = {"trim": ["<|end|>", "<|end|>\n", "<|start|>bot\n"]}
 text("markers/at-the-end", "A marker at the end", "It is dropped.", ["yes<|e", "nd|>"], **TRIM)
@@ -1507,6 +2073,44 @@ text(
     "It is text, and no marker.",
     ["yes", "�"],
     **TRIM,
+)
+
+
+text(
+    "markers/before-a-stop",
+    "A marker before a stop",
+    "The text ends there, so the marker is at its end and dropped.",
+    ["yes<|e", "nd|>STO", "P"],
+    stop=["STOP"],
+    since="1.1.0",
+    **TRIM,
+)
+text(
+    "markers/before-a-call",
+    "A marker before a call",
+    "The text goes on behind the call, so the marker is text.",
+    ["yes<|end|>", "<tool_call>a</tool_call>"],
+    since="1.1.0",
+    **TRIM,
+    **CALL,
+)
+text(
+    "markers/first-half",
+    "What only begins as a marker does, first",
+    "It is text as soon as it can't be the marker.",
+    ["<|sta", "y"],
+    since="1.1.0",
+    **TRIM,
+)
+case(
+    "markers/end-id-behind-a-marker",
+    "An id that ends the answer, behind half a marker",
+    "Nothing can make a marker of it any more.",
+    "ids",
+    ["fox", "<", "|", "<|end|>"],
+    vocabulary=B,
+    trim=["<|sep|>"],
+    **END,
 )
 
 
@@ -1566,6 +2170,23 @@ spans(
     ["fox", "ĠðŁ"],
 )
 
+spans(
+    "special-skipped",
+    "A special token that is skipped",
+    "It has no character: its span is empty, where the text before it ends.",
+    B,
+    ["fox", "<|end|>", "Ġred"],
+    since="1.1.0",
+)
+spans(
+    "behind-a-prompt",
+    "Spans behind a prompt",
+    "They count from the answer's first character, and only the answer's tokens.",
+    B,
+    ["Ġred", "fox"],
+    prompt=["Gr"],
+    since="1.1.0",
+)
 # ── Rewinding ────────────────────────────────────────────────────────────────────────────────────
 case(
     "rewinding/inside-a-character",
@@ -1621,6 +2242,45 @@ case(
     vocabulary=S,
     byte_fallback="hf",
 )
+
+case(
+    "rewinding/into-half-a-stop",
+    "Back into half a stop",
+    "What waited waits again.",
+    "text",
+    ["a ST", "mark", "x", "rollback", "OP b"],
+    stop=["STOP"],
+    since="1.1.0",
+)
+case(
+    "rewinding/over-a-stop",
+    "Back over a stop",
+    "The stop is taken back with its text, and the answer goes on.",
+    "text",
+    ["a ST", "mark", "OP", "rollback", "x b"],
+    stop=["STOP"],
+    since="1.1.0",
+)
+case(
+    "rewinding/over-an-end-id",
+    "Back over an id that ended the answer",
+    "The answer goes on, inside the character that it was in.",
+    "ids",
+    ["fox", "ĠðŁ", "mark", "<|end|>", "rollback", "¦Ĭ"],
+    vocabulary=B,
+    eos=["<|end|>"],
+    since="1.1.0",
+)
+case(
+    "rewinding/over-a-tag",
+    "Back over a close tag",
+    "What follows is reasoning again; characters of all channels are counted.",
+    "text",
+    ["<think>a</th", "mark", "ink>bcd", "rollback", "e"],
+    since="1.1.0",
+    **THINK,
+)
+
 
 # ── Life cycle ───────────────────────────────────────────────────────────────────────────────────
 case("life-cycle/nothing", "A stream without input", "Flushing gives nothing.", "bytes", ["flush"])
@@ -1685,4 +2345,32 @@ case(
     ["fox", {"push": [-1], "may_refuse": True}, "Ġred"],
     "vllm-project/vllm!26445",
     vocabulary=B,
+)
+case(
+    "life-cycle/reset-after-an-end-id",
+    "A new text behind an id that ended the old one",
+    "Nothing of the old one is left, and the new one has ends of its own.",
+    "ids",
+    ["fox", "ĠðŁ", "<|end|>", "reset", "¦Ĭ", "fox", "<|end|>", "Ġred"],
+    vocabulary=B,
+    **END,
+)
+case(
+    "life-cycle/reset-inside-a-tag",
+    "A new text in the middle of reasoning",
+    "It begins as content.",
+    "text",
+    ["<think>a</th", "reset", "ink>b"],
+    since="1.1.0",
+    **THINK,
+)
+case(
+    "life-cycle/flush-behind-an-end-id",
+    "Flushing behind an id that ended the answer",
+    "All was given with the id.",
+    "ids",
+    ["EN", "<|end|>", "flush", "flush"],
+    vocabulary=B,
+    stop=["END"],
+    **END,
 )

@@ -6,12 +6,14 @@ texts of all its continuations begin with in common. The final texts come from t
 tests/laws/, which decode whole lists of pieces.
 
 A case that was published never changes. If this script would change one, it refuses: the case gets
-a new id, and the old one names it in `SUPERSEDED`.
+a new id, and the old one names it in `SUPERSEDED`. A new case says `since` which version of the suite
+it is there.
 """
 
 import functools
 import itertools
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,16 +29,17 @@ from conformance_vocabularies import (  # noqa: E402
     pieces_of,
     special_ids,
 )
-from laws.oracle import common, final_deltas  # noqa: E402
-from laws.reference import decode  # noqa: E402
+from laws.oracle import common, final_deltas, final_text  # noqa: E402
+from laws.reference import decode, decode_apart  # noqa: E402
 
 FILE = ROOT / "conformance" / "cases.json"
-VERSION = "1.0.0"
+VERSION = "1.1.0"
 SUPERSEDED: dict[str, str] = {}  # the id of an old case: the id of the case in its place
 # Bytes that stand for all others: each place in UTF-8 where the next byte makes a difference.
 OCTETS = [bytes([byte]) for byte in (0x41, 0x80, 0x9F, 0x8F, 0xBF, 0xA0, 0xC3, 0xE6, 0xED, 0xF0)]
 CHANNELS = ("reasoning", "tools")
 FILTERS = ("stop", "trim", *CHANNELS)
+ENDS = ("eos", "stop_ids", "max_tokens")
 DEPTH = 3
 
 
@@ -72,7 +75,9 @@ class Oracle:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.options = options = case.options
+        self.options = options = dict(case.options)
+        if "stop" in options:
+            options["stop"] = [word for word in options["stop"] if word]
         self.plain = not any(name in options for name in FILTERS)
         if case.input == "ids":
             self.pieces = pieces_of(case.vocabulary)
@@ -80,6 +85,8 @@ class Oracle:
             self.rule = VOCABULARIES[case.vocabulary]["decoder"]
             self.prompt = tuple(ids_of(case, case.prompt))
             self.eos = set(ids_of(case, options.get("eos", [])))
+            self.stop_ids = [tuple(ids_of(case, each)) for each in options.get("stop_ids", [])]
+            self.tags = {tag for name in CHANNELS for pair in options.get(name, []) for tag in pair}
             self.known = self.decoded(self.prompt)
         self.nothing: Any = {"bytes": b"", "ids": (), "text": ""}[case.input]
         self._finals: dict[Any, Any] = {}
@@ -90,14 +97,41 @@ class Oracle:
         spelled = [
             self.pieces[i]
             for i in ids
-            if 0 <= i < len(self.pieces) and not (skip and i in self.special)
+            if 0 <= i < len(self.pieces)
+            and not (skip and i in self.special and self.pieces[i] not in self.tags)
         ]
-        return decode(
-            self.rule,
-            spelled,
+        how = (
             self.options.get("byte_fallback", "utf8"),
             self.options.get("clean_up_tokenization_spaces", False),
         )
+        if self.options.get("spaces_between_special_tokens"):
+            apart = {self.pieces[i] for i in self.special}
+            return decode_apart(self.rule, spelled, apart, *how)
+        return decode(self.rule, spelled, *how)
+
+    def cut(self, given: tuple[int, ...]) -> tuple[tuple[int, ...], str | None]:
+        """Return the ids of the answer, and the reason if it has ended by ids or their number."""
+        most = self.options.get("max_tokens")
+        for count in range(1, len(given) + 1):
+            if count - 1 == most:
+                break
+            if count <= self.options.get("min_tokens", 0):
+                continue
+            if given[count - 1] in self.eos:
+                return given[: count - 1], "eos"
+            for sequence in sorted(self.stop_ids, key=len, reverse=True):
+                begin = count - len(sequence)
+                if given[max(begin, 0) : count] == sequence and self.may_stop(given[:begin]):
+                    shown = count if self.options.get("include_stop") else begin
+                    return given[:shown], "stop"
+        return given[:most], "length" if most is not None and len(given) >= most else None
+
+    def may_stop(self, given: tuple[int, ...]) -> bool:
+        """Return whether stops count behind these ids."""
+        if not any(name in self.options for name in CHANNELS):
+            return True
+        channel = self.filtered(self.decoded(given) + "~")[-1][0]
+        return channel == "content" or self.options.get("stop_scope") == "everywhere"
 
     def text(self, given: Any) -> str:
         """Return the whole text of an input that ends here."""
@@ -105,16 +139,20 @@ class Oracle:
             errors = self.options.get("errors", "replace")
             return given.decode("utf-8", "ignore" if errors == "ignore" else "replace")
         if self.case.input == "text":
-            return given
-        ends = [at for at, i in enumerate(given) if i in self.eos]
-        whole = self.decoded(self.prompt + (given[: ends[0]] if ends else given))
+            return given.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        whole = self.decoded(self.prompt + self.cut(given)[0])
         return whole[len(common(self.known, whole)) :]
 
     def final(self, given: Any) -> Any:
         """Return what is shown of an input that ends here: text, or (channel, character) pairs."""
         if given not in self._finals:
             text = self.text(given)
-            self._finals[given] = text if self.plain else self.filtered(text)
+            if "min_tokens" in self.options:
+                least = len(self.decoded(given[: self.options["min_tokens"]]))
+                stops, include = self.options.get("stop", ()), "include_stop" in self.options
+                self._finals[given] = final_text(text, stops, include, least)
+            else:
+                self._finals[given] = text if self.plain else self.filtered(text)
         return self._finals[given]
 
     def filtered(self, text: str) -> Any:
@@ -142,6 +180,9 @@ class Oracle:
             words += [tag for pair in options.get(name, ()) for tag in pair[:2] if tag]
         tails = sorted({word[at:] for word in words for at in range(len(word))})
         if self.case.input == "text":
+            halves = ["\ud83e", "\udd8a"] if self.plain else []
+            if halves:
+                return ["", "~", *halves, "".join(halves)]
             few = tails if len(tails) < 60 else tails[:60]
             return ["", "~", *tails, *(a + b for a in few for b in ("~", *few))]
         if self.case.input == "bytes":
@@ -154,7 +195,15 @@ class Oracle:
                 table = _table(self.case.vocabulary)
                 units = [(table[letter],) for letter in "ĠA.,?!'ntsmver"]
             letters = {letter: at for at, letter in enumerate(self.pieces)}
-            rest = [tuple(letters[LETTER[b]] for b in (tail + "~").encode()) for tail in tails]
+            rest = [
+                tuple(letters[LETTER[b]] for b in (tail + end).encode())
+                for tail in tails
+                for end in ("", "~")
+            ]
+            rest += [each[at:] for each in self.stop_ids for at in range(1, len(each))]
+            # Tokens without text count: a stop can end behind the least number of them.
+            silent = tuple(sorted(self.special)[:1]) * options.get("min_tokens", 0)
+            rest += [silent[at:] + tail for tail in rest for at in range(len(silent))]
             join = lambda parts: sum(parts, ())  # noqa: E731
         depth = DEPTH if self.plain or self.case.input == "bytes" else 2
         return [
@@ -176,15 +225,14 @@ class Oracle:
         return known
 
     def reason(self, given: Any) -> str | None:
-        """Return why the text has ended before its input: "stop", "eos" or None."""
-        if self.case.input == "ids" and self.eos.intersection(given):
-            return "eos"
-        if not self.options.get("stop"):
-            return None
-        more: Any = {"bytes": b"~~", "text": "~~"}.get(self.case.input)
-        if more is None:
-            more = (_table(self.case.vocabulary)["~"],)
-        return "stop" if self.final(given) == self.final(given + more) else None
+        """Return why the text has ended before its input: "stop", "eos", "length" or None."""
+        if self.options.get("stop") and "min_tokens" not in self.options:
+            text = self.text(given)
+            if self.filtered(text) == self.filtered(text + "~~"):
+                return "stop"
+        if "min_tokens" in self.options and self.final(given) != self.text(given):
+            return "stop"
+        return self.cut(given)[1] if self.case.input == "ids" else None
 
     def refused(self, given: Any, at_end: bool) -> bool:
         """Return whether the policy `strict` refuses these bytes."""
@@ -198,7 +246,9 @@ class Oracle:
         data, owner = b"", []
         for at, i in enumerate(given):
             piece = self.pieces[i]
-            if self.rule["type"] == "ByteLevel":
+            if i in self.special and self.options.get("skip_special_tokens", True):
+                own = b""
+            elif self.rule["type"] == "ByteLevel":
                 own = bytes({letter: byte for byte, letter in LETTER.items()}[x] for x in piece)
             elif piece.startswith("<0x") and i not in self.special:
                 own = bytes([int(piece[3:5], 16)])
@@ -222,6 +272,9 @@ class Oracle:
                 first = spans[token][0]
                 spans[token] = [at - stripped if first < 0 else first, at - stripped + 1]
             begin = end
+        for at, span in enumerate(spans):  # a token without characters is where the last one ends
+            if span == [-1, -1]:
+                spans[at] = [spans[at - 1][1] if at else 0] * 2
         return spans
 
 
@@ -286,7 +339,7 @@ def made(case: Case) -> dict[str, Any]:
             shown = now
     body: dict[str, Any] = {
         "id": case.id,
-        "since": VERSION,
+        "since": case.since,
         "title": case.title,
         "why": case.why,
         "input": case.input,
@@ -300,10 +353,12 @@ def made(case: Case) -> dict[str, Any]:
     options = dict(case.options)
     if "eos" in options:
         options["eos"] = ids_of(case, options["eos"])
+    if "stop_ids" in options:
+        options["stop_ids"] = [ids_of(case, each) for each in options["stop_ids"]]
     if options:
         body["options"] = options
     body["steps"] = steps
-    if options.get("stop") is not None or "eos" in options:
+    if options.get("stop") is not None or any(name in options for name in ENDS):
         body["reason"] = oracle.reason(given)
     if case.spans:
         body["spans"] = oracle.spans(given)
@@ -311,6 +366,8 @@ def made(case: Case) -> dict[str, Any]:
         body["links"] = [link(name) for name in case.links]
     if case.project:
         body["found_in"] = "detok"
+    if case.may_refuse:
+        body["may_refuse"] = True
     return body
 
 
@@ -337,6 +394,8 @@ def written(found: dict[str, Any]) -> str:
         for name, table in found["vocabularies"].items()
     )
     cases = ",\n".join("    " + json.dumps(case, ensure_ascii=False) for case in found["cases"])
+    # Half of a surrogate pair can be written in JSON, and not in UTF-8.
+    cases = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", cases)
     out = out.replace('"vocabularies": 0', '"vocabularies": {\n' + tables + "\n  }")
     return out.replace('"cases": 0', '"cases": [\n' + cases + "\n  ]") + "\n"
 
@@ -354,18 +413,24 @@ def changed(found: dict[str, Any], published: dict[str, Any]) -> list[str]:
 
 
 def main(words: list[str]) -> int:
-    found = suite()
+    published = json.loads(FILE.read_text("utf-8")) if FILE.exists() else None
     if "--check" in words:
-        same = FILE.read_text("utf-8") == written(found)
+        same = FILE.read_text("utf-8") == written(suite())
         print("the same" if same else f"{FILE} is not what this script makes; run it.")
         return int(not same)
-    if FILE.exists() and "--new" not in words:
-        differ = changed(found, json.loads(FILE.read_text("utf-8")))
+    found = suite()
+    if published and "--new" not in words:
+        differ = changed(found, published)
         if differ:
             print(
                 f"These published cases would change: {', '.join(differ)}. Give each a new id, and name it in SUPERSEDED.",
                 file=sys.stderr,
             )
+            return 1
+        known = {case["id"] for case in published["cases"]}
+        old = [c["id"] for c in found["cases"] if c["id"] not in known and c["since"] != VERSION]
+        if old:
+            print(f"New cases are since {VERSION}: {', '.join(old)}.", file=sys.stderr)
             return 1
     FILE.write_text(written(found), "utf-8")
     print(f"{len(found['cases'])} cases in {FILE.stat().st_size} bytes")

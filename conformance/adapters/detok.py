@@ -32,9 +32,13 @@ class Chat:
             options.get("tools"),
             options.get("start", "content"),
             options.get("trim", False),
+            stop_ids=options.get("stop_ids", ()),
             include_stop=options.get("include_stop", False),
             stop_scope=options.get("stop_scope", "content"),
+            min_tokens=options.get("min_tokens", 0),
+            max_tokens=options.get("max_tokens"),
         )
+        self.mark = self.chat.mark
 
     def push(self, chunk):
         return self.out(self.chat.feed(chunk))
@@ -45,8 +49,14 @@ class Chat:
     def reset(self):
         self.chat.reset()
 
+    def rollback(self, mark):
+        return sum(self.chat.rollback(mark).values())
+
     def reason(self):
         return self.chat.finish_reason
+
+    def spans(self):
+        return self.chat.detokenizer.spans
 
     def out(self, deltas):
         if self.channels:
@@ -63,30 +73,24 @@ class Plain:
         self.spans = lambda: stream.spans
 
 
-class Text:
-    """A stream of text as it is, for a ChatStream."""
-
-    def feed(self, chunk):
-        return chunk
-
-    def flush(self):
-        return ""
-
-    def reset(self):
-        pass
-
-
 def adapter(case):
     options = case.get("options", {})
     if case["input"] == "bytes":
         stream = detok_py.StreamingDetokenizer(options.get("errors", "replace"))
     elif case["input"] == "text":
-        stream = Text()
+        from detok_py.integrations.openai import TextStage
+
+        return Chat(TextStage(), options)
     else:
-        names = ("skip_special_tokens", "byte_fallback", "clean_up_tokenization_spaces")
+        names = (
+            "skip_special_tokens",
+            "byte_fallback",
+            "clean_up_tokenization_spaces",
+            "spaces_between_special_tokens",
+        )
         given = {name: options[name] for name in names if name in options}
         stream = detok_py.Detokenizer(
             vocabulary_of(case), case.get("prompt", ()), spans="spans" in case, **given
         )
-    filters = ("stop", "eos", "reasoning", "tools", "trim")
+    filters = ("stop", "eos", "stop_ids", "max_tokens", "reasoning", "tools", "trim")
     return Chat(stream, options) if any(name in options for name in filters) else Plain(stream)

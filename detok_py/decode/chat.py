@@ -132,6 +132,7 @@ class ChatStream:
         self._watched = self._search.first.union(self._tags)
         options = self._channels.options
         self._everywhere = options["stop_scope"] == "everywhere"
+        self._shows_stop = options["include_stop"]
         # Whether a text may end the answer, so that it matters which id it came from.
         self._stops_in_text = bool(stop_words(options["stop"]))
         self._begin()
@@ -329,7 +330,8 @@ class ChatStream:
             self._waiting.append(token_id)
             index = self._taken - len(todo)
             no_stop = index <= self.min_tokens
-            if len(self._waiting) == 1 and not self._may_stop():
+            goes_on = self._shows_stop and self._state
+            if len(self._waiting) == 1 and not goes_on and not self._may_stop():
                 if token_id in self._eos and not no_stop:
                     self._finish("eos")
                 self._release(out, 0, len(todo))
@@ -344,14 +346,15 @@ class ChatStream:
                     self._finish("eos")
                     break
                 if self._may_stop():
-                    if self._channels.options["include_stop"]:
+                    if self._shows_stop:
                         self._release(out, 0, len(todo), True)
                     self._finish("stop", sequence)
                     break
             else:
                 no_stop_for = max(0, self.min_tokens - index)
-                self._release(out, self._search.held_length(self._state, no_stop_for), len(todo))
-            if self._waiting and not self._may_stop():
+                held = 0 if self._shows_stop else self._search.held_length(self._state, no_stop_for)
+                self._release(out, held, len(todo))
+            if not self._may_stop():
                 # What waits begins behind a tag, and is no stop.
                 todo = self._waiting + todo
                 self._waiting = []
@@ -432,7 +435,7 @@ class ChatStream:
         """Append what was held to `out`: nothing comes that could change it."""
         self._release(out, 0)
         # A stop sequence that is shown is no artifact, and its text no other stop.
-        shows_stop = self._channels.options["include_stop"] and self.finish_reason == "stop"
+        shows_stop = self._shows_stop and self.finish_reason == "stop"
         if self._channels.stopped is None:
             text = self.detokenizer.flush()
             self._feed_channels(out, text, shows_stop or 0 < self.tokens <= self.min_tokens)

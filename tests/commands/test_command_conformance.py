@@ -91,6 +91,15 @@ def test_errors_that_are_expected_and_errors_that_are_allowed():
     assert verdict(["a", "?", "b", ""], allowed) == "wrong"
 
 
+def test_an_adapter_may_refuse_to_make_a_stream():
+    def refuses(case):
+        raise ValueError("no")
+
+    case = {"id": "x/y", "input": "text", "steps": PUSHES}
+    assert conformance.judge(case, refuses).verdict == "error"
+    assert conformance.judge({**case, "may_refuse": True}, refuses).verdict == "right"
+
+
 def test_a_text_before_a_reset_is_compared_as_a_whole():
     steps = [PUSHES[0], {"do": "reset"}, *PUSHES]
     assert verdict(["a", None, "a", "b", ""], steps) == "right"
@@ -103,7 +112,7 @@ def test_detok_itself_is_right_everywhere(capsys, tmp_path):
     told = capsys.readouterr().out.splitlines()
     document = json.loads((tmp_path / "out.json").read_text("utf-8"))
     count = len(document["cases"])
-    assert count > 250
+    assert count > 330
     assert told[-1].split()[:2] == ["all", str(count)]
     assert document["totals"]["all"]["right"] == count
     assert document["system"].startswith("detok_py ")
@@ -146,6 +155,8 @@ def test_a_module_on_the_path_and_what_is_not_right(capsys, tmp_path, monkeypatc
         (["--adapter", "no_such_file.py:adapter"], "is not there"),
         (["--adapter", "codec_adapter.py:not_callable"], "has no function not_callable"),
         (["--adapter", "codec_adapter.py:adapter", "--only", "x"], "no case has an id"),
+        (["--adapter", "codec_adapter.py:adapter", "--as-of", "9.0.0"], "no 9.0.0 yet"),
+        (["--adapter", "codec_adapter.py:adapter", "--as-of", "new"], "three numbers"),
         (["--adapter", "codec_adapter.py:adapter", "--cases", "codec_adapter.py"], "not a conform"),
     ],
 )
@@ -177,9 +188,12 @@ def test_text_decoder_in_javascript(tmp_path):
     document = json.loads((tmp_path / "out.json").read_text("utf-8"))
     wrong = [case["case"] for case in document["cases"] if case["verdict"] == "wrong"]
     assert wrong == ["bytes/byte-order-mark-first"]  # it takes U+FEFF for a mark
-    assert document["totals"]["bytes"]["right"] == 45
+    assert document["totals"]["bytes"]["right"] == 47
     suites = ElementTree.parse(tmp_path / "out.xml").getroot()
     assert len(list(suites.iter("failure"))) == 1
+    assert node("conformance", adapter, *files, "--as-of", "1.0.0").returncode == 1
+    document = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    assert (document["suite"], document["totals"]["bytes"]["right"]) == ("1.0.0", 45)
 
 
 @needs_node
@@ -222,10 +236,12 @@ def test_both_runners_give_the_same_verdicts(tmp_path):
         (["conformance", "empty.mjs"], "no default export"),
         (["conformance", "empty.mjs", "--cases", "empty.mjs"], "cannot be read as a suite"),
         (["conformance", "empty.mjs", "--bad"], "--bad"),
+        (["conformance", "all.mjs", "--as-of", "9.0.0"], "no 9.0.0 yet"),
     ],
 )
 def test_mistakes_in_javascript(words, sentence, tmp_path):
     (tmp_path / "empty.mjs").write_text("export const nothing = 1;")
+    (tmp_path / "all.mjs").write_text("export default () => null;")
     done = node(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert sentence in done.stderr and done.stderr.count("\n") == 1

@@ -150,8 +150,8 @@ def test_a_stop_sequence_is_shown_if_asked_for() -> None:
     c = chat(stop_ids=[[LINE, WORLD]], include_stop=True)
     assert pushed(c, HELLO, LINE, WORLD, BANG) == [
         [("content", "Hello")],
-        [],
-        [("content", "\n world")],
+        [("content", "\n")],  # it is shown as a stop too, so it need not wait
+        [("content", " world")],
         [],
         [],
     ]

@@ -1,0 +1,672 @@
+"""Decoders that are wrong on purpose, each in one way, as adapters of the conformance suite.
+
+In: a case. Out: a stream that is right but for one fault, or None where the case does not have what
+the fault is about. A case is worth having if one of them fails it. Most faults are those of a
+decoder in the wild, or that detok_py had itself.
+"""
+
+import importlib
+
+from laws.reference import decode
+
+from detok_py.decode.detokenizer import Detokenizer
+from detok_py.decode.stop_strings import StopStrings
+from detok_py.integrations.openai import TextStage
+
+ours = importlib.import_module("adapters.detok")
+
+
+def options_of(case):
+    return case.get("options", {})
+
+
+def with_options(case, **changed):
+    """Return a case with other options; None leaves one out."""
+    options = {**options_of(case), **changed}
+    return {**case, "options": {k: v for k, v in options.items() if v is not None}}
+
+
+def ignoring(name):
+    """Return an adapter that does not look at an option, or at the prompt."""
+
+    def adapter(case):
+        if name == "prompt":
+            return ours.adapter({**case, "prompt": []}) if "prompt" in case else None
+        return (
+            ours.adapter(with_options(case, **{name: None})) if name in options_of(case) else None
+        )
+
+    return adapter
+
+
+def every_block_is_the_first(case):
+    """Later blocks of reasoning are text, also where all count."""
+    pairs = options_of(case).get("reasoning", [])
+    return ours.adapter(with_options(case, reasoning=[p[:2] for p in pairs])) if pairs else None
+
+
+def first_pair_only(case):
+    """Of several pairs of tags the first is known."""
+    for name in ("reasoning", "tools"):
+        pairs = options_of(case).get(name, [])
+        if len(pairs) > 1:
+            return ours.adapter(with_options(case, **{name: pairs[:1]}))
+    return None
+
+
+def calls_end_with_their_tag(case):
+    """A call without a close tag is ended by nothing."""
+    pairs = options_of(case).get("tools", [])
+    if not any(close is None for _, close in pairs):
+        return None
+    return ours.adapter(with_options(case, tools=[[a, b or "\0"] for a, b in pairs]))
+
+
+def prompt_is_pushed(case):
+    """What the end of the prompt holds is shown with the answer."""
+    if "prompt" not in case:
+        return None
+    stream = ours.adapter({**case, "prompt": []})
+    stream.push(case["prompt"])
+    return stream
+
+
+class Ends:
+    """Ends an answer outside of the stream that decodes it. `loses` what is held then."""
+
+    def __init__(self, case, loses=False, anywhere=True):
+        options = options_of(case)
+        self.eos, self.stop_ids = options.get("eos", []), options.get("stop_ids", [])
+        self.most = options.get("max_tokens", 1 << 30)
+        known = with_options(case, eos=None, stop_ids=None, max_tokens=None)
+        stream = ours.adapter(known)
+        channels = "reasoning" in options or "tools" in options
+        self.stream, self.nothing, self.loses = stream, [] if channels else "", loses
+        self.before, self.over = [], None
+
+    def push(self, ids):
+        out = self.nothing
+        for token in ids:
+            if self.over is None and token in self.eos:
+                self.over = "eos"
+            if self.over is not None:
+                break
+            self.before.append(token)
+            if any(self.before[-len(each) :] == each for each in self.stop_ids):
+                self.over = "stop"
+                break
+            out = out + self.stream.push([token])
+            if len(self.before) == self.most:
+                self.over = "length"
+        return out
+
+    def flush(self):
+        return self.nothing if self.loses and self.over else self.stream.flush()
+
+    def reset(self):
+        self.stream.reset()
+        self.before, self.over = [], None
+
+    def reason(self):
+        return self.over or (self.stream.reason() if hasattr(self.stream, "reason") else None)
+
+
+ENDS = ("eos", "stop_ids", "max_tokens")
+
+
+def ends_are_told_at_the_flush(case):
+    return Ends(case) if any(name in options_of(case) for name in ENDS) else None
+
+
+def ends_lose_what_is_held(case):
+    return Ends(case, loses=True) if any(name in options_of(case) for name in ENDS) else None
+
+
+class Decoded:
+    """Filters that see text only: special tokens are gone before they look."""
+
+    def __init__(self, case):
+        options = options_of(case)
+        self.decoder = Detokenizer(ours.vocabulary_of(case), case.get("prompt", ()))
+        self.chat = ours.Chat(TextStage(), options)
+
+    def push(self, ids):
+        return self.chat.push(self.decoder.feed(ids))
+
+    def flush(self):
+        return self.chat.push(self.decoder.flush()) + self.chat.flush()
+
+
+def special_tags_are_skipped(case):
+    options = options_of(case)
+    if case["input"] != "ids" or any(name in options for name in (*ENDS, "errors", "min_tokens")):
+        return None
+    return Decoded(case) if "reasoning" in options or "tools" in options else None
+
+
+def tags_do_not_end_characters(case):
+    """The bytes on both sides of a tag that is a special token are joined."""
+    stream = special_tags_are_skipped(case)
+    if stream is None:
+        return None
+    inner, known = ours.adapter(case), ours.vocabulary_of(case)
+    decode_one = inner.chat._decode
+
+    def joined(token):
+        tag = inner.chat._tags.get(token)
+        return decode_one(token) if tag is None else known.stored_bytes(token).decode()
+
+    inner.chat._decode = joined
+    return inner
+
+
+def rewinds_nothing(case):
+    stream = ours.adapter(case)
+    if not hasattr(stream, "mark"):
+        return None
+    stream.mark, stream.rollback = (lambda: None), (lambda mark: None)
+    return stream
+
+
+def rewinds_the_decoder_only(case):
+    """Stops and tags stay as they were."""
+    stream = ours.adapter(case)
+    if not isinstance(stream, ours.Chat):
+        return None
+    decoder = stream.chat.detokenizer
+    stream.mark, stream.rollback = decoder.save, lambda mark: decoder.load(mark)
+    return stream
+
+
+def resets_nothing(case):
+    stream = ours.adapter(case)
+    stream.reset = lambda: None
+    return stream
+
+
+def resets_the_decoder_only(case):
+    stream = ours.adapter(case)
+    if not isinstance(stream, ours.Chat):
+        return None
+    stream.reset = stream.chat.detokenizer.reset
+    return stream
+
+
+def flush_gives_nothing(case):
+    stream = ours.adapter(case)
+    nothing = [] if getattr(stream, "channels", False) else ""
+    stream.flush = lambda: nothing
+    return stream
+
+
+def flush_twice_gives_it_twice(case):
+    stream = ours.adapter(case)
+    if any(step.get("refused") for step in case["steps"]):
+        return None
+    flush = stream.flush
+    stream.kept = None
+
+    def again():
+        stream.kept = flush() if stream.kept is None else stream.kept
+        return stream.kept
+
+    stream.flush = again
+    return stream
+
+
+def chunks_are_texts(case):
+    """Each chunk is decoded by itself, as by a fresh TextDecoder or JSON reader."""
+    options = options_of(case)
+    if case["input"] == "ids" or options.get("errors") == "strict":
+        return None
+    stream = ours.adapter(with_options({**case, "input": "text"}, errors=None))
+    push = stream.push
+    errors = options.get("errors", "replace")
+
+    def alone(chunk):
+        if isinstance(chunk, str):
+            return push(chunk.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+        return push(chunk.decode("utf-8", errors))
+
+    stream.push = alone
+    return stream
+
+
+def halves_pass(case):
+    """Half of a surrogate pair is shown as it is."""
+    if case["input"] != "text" or options_of(case):
+        return None
+    return type("Passing", (), {"push": lambda s, text: text, "flush": lambda s: ""})()
+
+
+class Shown:
+    """The whole text again at each push, by a function of all that came."""
+
+    def __init__(self, text, nothing):
+        self.text, self.given = text, nothing
+
+    def push(self, chunk):
+        self.given = self.given + chunk
+        return {"shown": self.text(self.given)}
+
+    def flush(self):
+        return {"shown": self.text(self.given)}
+
+
+def final_of(case):
+    """Return a function from a whole input to its text, without stops and tags."""
+    options = options_of(case)
+    if case["input"] == "bytes":
+        return lambda data: data.decode("utf-8", options.get("errors", "replace"))
+    if case["input"] == "text":
+        return lambda text: text
+    found = case["tokenizer"]
+    pieces = {at: piece for piece, at in found["model"]["vocab"].items()}
+    pieces |= {token["id"]: token["content"] for token in found["added_tokens"]}
+    skip = options.get("skip_special_tokens", True)
+    left_out = {token["id"] for token in found["added_tokens"] if token["special"] and skip}
+
+    def text(ids):
+        return decode(
+            found["decoder"],
+            [pieces.get(i, "") for i in ids if i not in left_out],
+            options.get("byte_fallback", "utf8"),
+            options.get("clean_up_tokenization_spaces", False),
+        )
+
+    prompt = case.get("prompt", [])
+    return lambda ids: text([*prompt, *ids])[len(text(prompt)) :]
+
+
+NOTHING = {"bytes": b"", "ids": [], "text": ""}
+PLAIN = {"skip_special_tokens", "byte_fallback", "clean_up_tokenization_spaces"}
+
+
+def whole_text_each_time(case):
+    """All that came is decoded again, and shown: U+FFFD until a character is whole."""
+    if options_of(case).keys() - PLAIN:
+        return None
+    return Shown(final_of(case), NOTHING[case["input"]])
+
+
+class Window(Shown):
+    """What is new of all that came, unless it ends in U+FFFD; no flush."""
+
+    shown = ""
+
+    def push(self, chunk):
+        self.given = self.given + chunk
+        text = self.text(self.given)
+        if text.endswith("\ufffd") or len(text) <= len(self.shown):
+            return ""
+        new, self.shown = text[len(self.shown) :], text
+        return new
+
+    def flush(self):
+        return ""
+
+
+def nothing_while_it_ends_in_u_fffd(case):
+    if options_of(case).keys() - PLAIN:
+        return None
+    return Window(final_of(case), NOTHING[case["input"]])
+
+
+class Words:
+    """Text is shown up to the last space, at the end whole."""
+
+    def __init__(self, stream):
+        self.stream, self.held = stream, ""
+
+    def push(self, chunk):
+        text = self.held + self.stream.push(chunk)
+        cut = text.rfind(" ") + 1
+        self.held = text[cut:]
+        return text[:cut]
+
+    def flush(self):
+        text, self.held = self.held + self.stream.flush(), ""
+        return text
+
+
+def words_wait_for_a_space(case):
+    options = options_of(case)
+    if "reasoning" in options or "tools" in options or options.get("errors") == "strict":
+        return None
+    return Words(ours.adapter(case))
+
+
+def stops_in_a_chunk_only(case):
+    """Each chunk is searched by itself; nothing is held."""
+    options = options_of(case)
+    if not options.get("stop") or options.keys() - {"stop", "include_stop"}:
+        return None
+    stream = ours.adapter(with_options(case, stop=["\0"]))
+    state = {"over": False}
+
+    def cut(text):
+        found = [text.find(stop) for stop in options["stop"] if stop in text]
+        if state["over"]:
+            return ""
+        state["over"] = bool(found)
+        return text[: min(found)] if found else text
+
+    push, flush = stream.push, stream.flush
+    stream.push, stream.flush = (lambda chunk: cut(push(chunk))), (lambda: cut(flush()))
+    stream.reason = lambda: "stop" if state["over"] else None
+    return stream
+
+
+def first_stop_of_the_list(case):
+    """Of the stops in the text so far the first of the list counts; each waits for the longest."""
+    options = options_of(case)
+    stops = options.get("stop")
+    if not stops or options.keys() - {"stop"}:
+        return None
+    longest = max(map(len, stops)) - 1
+    final = final_of(case)
+    state = {"given": NOTHING[case["input"]], "shown": "", "over": False}
+
+    def step(text, hold):
+        for stop in stops:
+            if stop in text:
+                text, state["over"], hold = text[: text.index(stop)], True, 0
+                break
+        new = text[len(state["shown"]) : len(text) - hold]
+        state["shown"] += new
+        return new
+
+    def push(chunk):
+        state["given"] = state["given"] + chunk
+        return "" if state["over"] else step(final(state["given"]), longest)
+
+    def flush():
+        return "" if state["over"] else step(final(state["given"]), 0)
+
+    names = {"push": push, "flush": flush, "reason": lambda: "stop" if state["over"] else None}
+    return type("List", (), {name: staticmethod(call) for name, call in names.items()})()
+
+
+def regular_expression_of_the_whole(case):
+    """Reasoning and calls are taken out of the whole text at the end."""
+    options = options_of(case)
+    if not ("reasoning" in options or "tools" in options):
+        return None
+    stream = ours.adapter(case)
+    kept = []
+    push, flush = stream.push, stream.flush
+    stream.push = lambda chunk: kept.extend(push(chunk)) or []
+    stream.flush = lambda: [*kept, *flush()]
+    return stream
+
+
+def markers_anywhere(case):
+    """Markers are taken out wherever they are."""
+    words = options_of(case).get("trim")
+    if not words or case["input"] != "text":
+        return None
+    stream = ours.adapter(case)
+    push = stream.push
+
+    def clean(text):
+        for word in words:
+            text = text.replace(word, "")
+        return push(text)
+
+    stream.push = clean
+    return stream
+
+
+def spans_leave_special_tokens_out(case):
+    stream = ours.adapter(case)
+    found = getattr(stream, "spans", None)
+    if "spans" not in case or found is None:
+        return None
+    stream.spans = lambda: [span for span in found() if span[0] < span[1]]
+    return stream
+
+
+def spans_are_lengths_of_pushes(case):
+    """A token has what its push showed."""
+    if "spans" not in case:
+        return None
+    stream = ours.adapter(case)
+    ends = [0]
+    push = stream.push
+
+    def counted(ids):
+        out = push(ids)
+        ends.append(ends[-1] + len(out))
+        return out
+
+    stream.push, stream.spans = counted, lambda: list(zip(ends, ends[1:], strict=False))
+    return stream
+
+
+def spans_count_the_prompt(case):
+    if "spans" not in case or "prompt" not in case:
+        return None
+    stream = ours.adapter({**case, "prompt": []})
+    stream.push(case["prompt"])
+    return stream
+
+
+def empty_stop_ends_all(case):
+    """`text.find("")` is 0."""
+    if "" not in options_of(case).get("stop", []):
+        return None
+    return type("Empty", (), {"push": lambda s, text: "", "flush": lambda s: ""})()
+
+
+def errors_are_ignored(case):
+    """Invalid bytes are left out."""
+    if case["input"] != "bytes" or "errors" in options_of(case):
+        return None
+    return ours.adapter(with_options(case, errors="ignore"))
+
+
+def unknown_is_the_last(case):
+    """An id counts from the end if it is negative, and is the last one if it is too large."""
+    if case["input"] != "ids":
+        return None
+    stream, size = ours.adapter(case), len(ours.vocabulary_of(case))
+    push = stream.push
+    stream.push = lambda ids: push([min(i, size - 1) % size for i in ids])
+    return stream
+
+
+def goes_on_after_the_end(case):
+    """A push behind the flush goes on with the bytes that were flushed."""
+    steps = [step["do"] for step in case["steps"]]
+    if case["input"] != "bytes" or options_of(case) or "flush" not in steps[:-1]:
+        return None
+    return None if "reset" in steps else Shown(final_of(case), b"")
+
+
+def stops_before_tags(case):
+    """Stops are looked for in the text with its tags."""
+    options = options_of(case)
+    if not options.get("stop") or not ("reasoning" in options or "tools" in options):
+        return None
+    stops = StopStrings(options["stop"])
+    stream = ours.adapter(with_options(case, stop=None))
+    push, flush = stream.push, stream.flush
+    stream.push = lambda chunk: push(stops.feed(chunk))
+    stream.flush = lambda: [*push(stops.flush()), *flush()]
+    stream.reason = lambda: "stop" if stops.stopped else None
+    return stream
+
+
+class Mapped:
+    """What a right stream gives, changed."""
+
+    def __init__(self, stream, change):
+        self.stream, self.change = stream, change
+        for name in ("reset", "mark", "rollback", "reason", "spans"):
+            if hasattr(stream, name):
+                setattr(self, name, getattr(stream, name))
+
+    def push(self, chunk):
+        return self.changed(self.stream.push(chunk))
+
+    def flush(self):
+        return self.changed(self.stream.flush())
+
+    def changed(self, out):
+        if isinstance(out, str):
+            return self.change(out)
+        return [(channel, self.change(text)) for channel, text in out]
+
+
+def white_space_is_trimmed(case):
+    return Mapped(ours.adapter(case), str.strip)
+
+
+def byte_order_marks_are_dropped(case):
+    return Mapped(ours.adapter(case), lambda text: text.replace("\ufeff", ""))
+
+
+def replacement_characters_are_dropped(case):
+    return Mapped(ours.adapter(case), lambda text: text.replace("\ufffd", ""))
+
+
+def newlines_are_made_one(case):
+    return Mapped(ours.adapter(case), lambda text: text.replace("\r", ""))
+
+
+def pieces_are_joined(case):
+    """The decoder of the file is not looked at: Ġ and ▁ are spaces, and pieces are joined."""
+    if case["input"] != "ids" or options_of(case).keys() - PLAIN:
+        return None
+    found = case["tokenizer"]
+    pieces = {at: piece for piece, at in found["model"]["vocab"].items()}
+    pieces |= {token["id"]: token["content"] for token in found["added_tokens"]}
+    names = {"Ġ": " ", "▁": " "}
+    return type(
+        "Joined",
+        (),
+        {
+            "push": lambda s, ids: "".join(
+                "".join(names.get(letter, letter) for letter in pieces.get(i, "")) for i in ids
+            ),
+            "flush": lambda s: "",
+        },
+    )()
+
+
+def each_id_alone(case):
+    """Each id is decoded by itself."""
+    if case["input"] != "ids" or options_of(case).keys() - PLAIN:
+        return None
+    final = final_of({**case, "prompt": []})
+    return type(
+        "Alone",
+        (),
+        {"push": lambda s, ids: "".join(final([i]) for i in ids), "flush": lambda s: ""},
+    )()
+
+
+def graphemes_wait(case):
+    """The last character waits: a mark could follow it."""
+    options = options_of(case)
+    if "reasoning" in options or "tools" in options or options.get("errors") == "strict":
+        return None
+    words = Words(ours.adapter(case))
+
+    def push(chunk):
+        text = words.held + words.stream.push(chunk)
+        words.held = text[-1:]
+        return text[:-1]
+
+    words.push = push
+    return words
+
+
+def tags_in_a_chunk_only(case):
+    """Tags are found where a chunk has them whole; the second block counts, and tags nest."""
+    options = options_of(case)
+    pairs = [(*pair[:2], "reasoning") for pair in options.get("reasoning", [])]
+    pairs += [(*pair, "tool_call") for pair in options.get("tools", [])]
+    if not pairs or options.keys() - {"reasoning", "tools", "start"}:
+        return None
+    stream = ours.adapter(with_options(case, reasoning=None, tools=None, start=None))
+    channels = [options.get("start", "content")]
+    tags = {a: channel for a, _, channel in pairs} | {b: None for _, b, _ in pairs if b}
+
+    def split(text):
+        out, begin, at = [], 0, 0
+        while at < len(text):
+            tag = next((tag for tag in tags if text.startswith(tag, at)), None)
+            at += len(tag or " ")
+            if tag is None:
+                continue
+            out.append((channels[-1], text[begin : at - len(tag)]))
+            begin = at
+            if tags[tag]:
+                channels.append(tags[tag])
+            elif len(channels) > 1:
+                channels.pop()
+        return [*out, (channels[-1], text[begin:])]
+
+    push, flush = stream.push, stream.flush
+    stream.push, stream.flush = (lambda chunk: split(push(chunk))), (lambda: split(flush()))
+    return stream
+
+
+def rewinding_tells_nothing(case):
+    stream = ours.adapter(case)
+    if not hasattr(stream, "rollback") or "rollback" not in str(case["steps"]):
+        return None
+    back = stream.rollback
+    stream.rollback = lambda mark: min(back(mark), 0)
+    return stream
+
+
+def spans_have_one_character(case):
+    if "spans" not in case:
+        return None
+    stream = ours.adapter(case)
+    found = stream.spans
+    stream.spans = lambda: [(begin, min(begin + 1, end)) for begin, end in found()]
+    return stream
+
+
+def nothing_cannot_be_flushed(case):
+    stream = ours.adapter(case)
+    flush = stream.flush
+    if not any(step["do"] == "push" for step in case["steps"]):
+        stream.flush = lambda: flush() + "\ufffd"
+    return stream
+
+
+def every_first_space_goes(case):
+    """Byte-level and other decoders are taken for SentencePiece's, which takes a space away."""
+    if case["input"] != "ids" or options_of(case).keys() - PLAIN:
+        return None
+    final = final_of(case)
+    return Shown(lambda ids: final(ids).removeprefix(" "), [])
+
+
+OPTIONS = (
+    *("prompt", "skip_special_tokens", "byte_fallback", "clean_up_tokenization_spaces", "errors"),
+    *("spaces_between_special_tokens", "stop", "include_stop", "stop_scope", "eos", "stop_ids"),
+    *("min_tokens", "max_tokens", "start", "trim", "reasoning", "tools"),
+)
+WRONG = {f"ignoring {name}": ignoring(name) for name in OPTIONS} | {
+    each.__name__: each
+    for each in (
+        *(every_block_is_the_first, first_pair_only, calls_end_with_their_tag, prompt_is_pushed),
+        *(ends_are_told_at_the_flush, ends_lose_what_is_held, special_tags_are_skipped),
+        *(tags_do_not_end_characters, rewinds_nothing, rewinds_the_decoder_only, resets_nothing),
+        *(resets_the_decoder_only, flush_gives_nothing, flush_twice_gives_it_twice),
+        *(chunks_are_texts, halves_pass, whole_text_each_time, nothing_while_it_ends_in_u_fffd),
+        *(words_wait_for_a_space, stops_in_a_chunk_only, first_stop_of_the_list),
+        *(regular_expression_of_the_whole, markers_anywhere, spans_leave_special_tokens_out),
+        *(spans_are_lengths_of_pushes, spans_count_the_prompt, empty_stop_ends_all),
+        *(errors_are_ignored, unknown_is_the_last, goes_on_after_the_end, white_space_is_trimmed),
+        *(byte_order_marks_are_dropped, replacement_characters_are_dropped, newlines_are_made_one),
+        *(pieces_are_joined, each_id_alone, graphemes_wait, tags_in_a_chunk_only),
+        *(rewinding_tells_nothing, spans_have_one_character, nothing_cannot_be_flushed),
+        *(every_first_space_goes, stops_before_tags),
+    )
+}
