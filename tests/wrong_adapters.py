@@ -6,6 +6,7 @@ decoder in the wild, or that detok_py had itself.
 """
 
 import importlib
+import itertools
 
 from laws.reference import decode
 
@@ -439,7 +440,7 @@ def spans_are_lengths_of_pushes(case):
         ends.append(ends[-1] + len(out))
         return out
 
-    stream.push, stream.spans = counted, lambda: list(zip(ends, ends[1:], strict=False))
+    stream.push, stream.spans = counted, lambda: list(itertools.pairwise(ends))
     return stream
 
 

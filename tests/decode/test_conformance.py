@@ -37,12 +37,14 @@ def test_every_case_is_right(adapter, group):
         if not case["id"].startswith(group + "/") or "superseded_by" in case:
             continue
         name = case.get("vocabulary")
-        try:
-            stream = adapter({**case, "tokenizer": SUITE["vocabularies"].get(name)})
-        except (ImportError, ValueError) as error:
-            # Text in UTF-16 units is read by what does not run in a page.
-            assert "may_refuse" in case or isinstance(error, ImportError), case["id"]
+        case = {**case, "tokenizer": SUITE["vocabularies"].get(name)}
+        if case.get("may_refuse"):
+            with pytest.raises(ValueError):
+                adapter(case)
             continue
+        if group == "text":
+            pytest.importorskip("detok_py.integrations", reason="does not run in a page")
+        stream = adapter(case)
         mark = None
         for step in case["steps"]:
             call = getattr(stream, step["do"])
