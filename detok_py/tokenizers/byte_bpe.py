@@ -322,7 +322,7 @@ class RankEncoder:
                 f"{len(missing)} of the 256 bytes have no rank, first 0x{missing[0]:02X}; expected a rank for each byte"
             )
         self._ranks = ranks
-        self._words = Words(self._encode_text)
+        self._words = Words(self._encode)
 
     def encode(self, piece: str) -> list[int]:
         """Return the ids of one piece of text."""
@@ -334,35 +334,33 @@ class RankEncoder:
 
     def encode_bytes(self, piece: bytes) -> list[int]:
         """Return the ids of a piece of bytes, which may be invalid UTF-8."""
-        return list(self._encode_bytes(piece))
+        return list(self._encode(piece))
 
-    def _encode_text(self, piece: str) -> tuple[int, ...]:
-        return self._encode_bytes(piece.encode("utf-8"))
-
-    def _encode_bytes(self, piece: bytes) -> tuple[int, ...]:
-        known = self._ranks.get(piece)
+    def _encode(self, piece: str | bytes) -> tuple[int, ...]:
+        # The first meeting of a word is most of what a new text costs: this is `merge` for this
+        # rule, without a call of Python for each rank, and all in one function.
+        data = piece.encode("utf-8") if isinstance(piece, str) else piece
+        get = self._ranks.get
+        known = get(data)
         if known is not None:
             return (known,)
-        parts = self._merge(list(map(_BYTES.__getitem__, piece)))
-        return tuple(map(self._ranks.__getitem__, parts))
-
-    def _merge(self, parts: list[bytes]) -> list[bytes]:
-        # `merge` for this rule, without a call of Python for each rank. All parts joined are no
-        # token, so two of them stay apart. The last of `ranks` belongs to no pair.
-        get = self._ranks.get
+        parts = list(map(_BYTES.__getitem__, data))
         if len(parts) > MAX_SCANNED:
-            return _merge_long(parts, lambda pair, default: get(pair[0] + pair[1], default), 0)
+            parts = _merge_long(parts, lambda pair, default: get(pair[0] + pair[1], default), 0)
+            return tuple(map(self._ranks.__getitem__, parts))
         ranks = list(map(get, map(add, parts, parts[1:]), repeat(NEVER)))
-        ranks.append(NEVER)
-        while len(ranks) > 2:
+        count = len(ranks)
+        ranks.append(NEVER)  # of no pair
+        while count > 1:  # two parts stay apart: all of them joined are no token
             lowest = min(ranks)
             if lowest == NEVER:
                 break
             at = ranks.index(lowest)
             parts[at] = joined = parts[at] + parts.pop(at + 1)
             del ranks[at]
-            if at + 1 < len(parts):
+            count -= 1
+            if at < count:
                 ranks[at] = get(joined + parts[at + 1], NEVER)
             if at:
                 ranks[at - 1] = get(parts[at - 1] + joined, NEVER)
-        return parts
+        return tuple(map(self._ranks.__getitem__, parts))
