@@ -82,9 +82,11 @@ ARTIFACTS = tuple(
     [marker + newlines for marker in _CLOSING + _OPENING for newlines in ("", "\n", "\n\n")]
 )
 
+_shared_states: "dict[Any, dict[str, list[Any]]]" = {}
 _EDGES = tuple([(word, EDGE) for word in ARTIFACTS])
 
 MAX_ARTIFACTS = 4  # how many are dropped at each end; it bounds what is held
+_MAX_SHARED = 64  # tables of states, each for the streams with the same words
 _MAX_MEMO = 4096  # entries in each memo of a search
 _MAX_TOKEN = 32  # characters of a text whose effect is remembered
 _NONE: dict[str, Delta] = {}
@@ -233,6 +235,40 @@ def _numbered(state: str, at: int) -> str:
     return state + " " + str(at + 1) if at else state
 
 
+def _states_of(
+    stops: Any, everywhere: Any, edges: Any, thoughts: Any, calls: Any
+) -> "dict[str, list[Any]]":
+    """Return for each state its channel, the words that it searches for, where its tags lead, and
+    None in place of its search.
+    """
+    states = {}
+
+    def add(state: str, channel: str, active: Any, tags: list[tuple[str, str, str]]) -> None:
+        words = active + tuple([(word, kind) for word, kind, _ in tags]) + edges
+        states[state] = [channel, words, {word: to for word, kind, to in tags}, None]
+
+    for state, call_state, blocks in (
+        (CONTENT, TOOL_CALL, thoughts),
+        (ANSWER, ANSWER_CALL, [pair for pair in thoughts if pair[2]]),
+    ):
+        new_calls = [
+            (word, OPEN_CALL, _numbered(call_state, at)) for at, (word, _, _) in enumerate(calls)
+        ]
+        new_thoughts = [
+            (pair[0], OPEN_REASONING, _numbered(REASONING, thoughts.index(pair))) for pair in blocks
+        ]
+        add(state, CONTENT, stops, new_thoughts + new_calls)
+        for at, (_, close, _) in enumerate(calls):
+            ends = [(close, CLOSE_CALL, state)] if close else new_calls
+            add(_numbered(call_state, at), TOOL_CALL, everywhere, ends)
+    closes = [(pair[1], CLOSE_REASONING, ANSWER) for pair in thoughts]
+    for at, end in enumerate(closes):
+        add(_numbered(REASONING, at), REASONING, everywhere, [end])
+    leads = [(pair[0], LEAD, "") for pair in thoughts]
+    add(PROMPTED, REASONING, everywhere, leads + closes)
+    return states
+
+
 class Channels:
     """Text to deltas: content, reasoning, tool calls.
 
@@ -316,34 +352,13 @@ class Channels:
         stops = tuple([(word, KEPT if include_stop else STOP) for word in stop_words(stop)])
         everywhere = stops if stop_scope == "everywhere" else ()
         self.tags = [tag for pair in thoughts + calls for tag in pair[:2] if tag]
-        # For each state its channel, the words that it searches for, and where its tags lead.
-        self._states: dict[str, tuple[str, tuple[tuple[str, str], ...], dict[str, str]]] = {}
-
-        def add(state: str, channel: str, active: Any, tags: list[tuple[str, str, str]]) -> None:
-            words = active + tuple([(word, kind) for word, kind, _ in tags]) + edges
-            self._states[state] = channel, words, {word: to for word, kind, to in tags}
-
-        for state, call_state, blocks in (
-            (CONTENT, TOOL_CALL, thoughts),
-            (ANSWER, ANSWER_CALL, [pair for pair in thoughts if pair[2]]),
-        ):
-            new_calls = [
-                (word, OPEN_CALL, _numbered(call_state, at))
-                for at, (word, _, _) in enumerate(calls)
-            ]
-            new_thoughts = [
-                (pair[0], OPEN_REASONING, _numbered(REASONING, thoughts.index(pair)))
-                for pair in blocks
-            ]
-            add(state, CONTENT, stops, new_thoughts + new_calls)
-            for at, (_, close, _) in enumerate(calls):
-                ends = [(close, CLOSE_CALL, state)] if close else new_calls
-                add(_numbered(call_state, at), TOOL_CALL, everywhere, ends)
-        closes = [(pair[1], CLOSE_REASONING, ANSWER) for pair in thoughts]
-        for at, end in enumerate(closes):
-            add(_numbered(REASONING, at), REASONING, everywhere, [end])
-        leads = [(pair[0], LEAD, "") for pair in thoughts]
-        add(PROMPTED, REASONING, everywhere, leads + closes)
+        key = (stops, everywhere, edges, tuple(thoughts), tuple(calls))
+        states = _shared_states.get(key)
+        if states is None:
+            if len(_shared_states) >= _MAX_SHARED:
+                _shared_states.clear()
+            states = _shared_states[key] = _states_of(*key)
+        self._states = states
         self.reset()
 
     def reset(self) -> None:
@@ -495,8 +510,11 @@ class Channels:
 
     def _enter(self, state: str) -> None:
         self._state = state
-        self.channel, words, _ = self._states[state]
-        self._search = ArtifactSearch.shared(words)
+        entry = self._states[state]
+        self.channel: str = entry[0]
+        if entry[3] is None:
+            entry[3] = ArtifactSearch.shared(entry[1])
+        self._search = entry[3]
         self._node = 0
         self.held = ""
 

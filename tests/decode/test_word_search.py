@@ -1,7 +1,11 @@
 """The automaton that finds words: the first match, the state between chunks, the held length."""
 
-import pytest
+import random
 
+import pytest
+from work import lines_run
+
+from detok_py.decode.channels import Channels
 from detok_py.decode.word_search import EDGE, KEPT, STOP, WordSearch
 
 
@@ -94,3 +98,43 @@ def test_the_same_matches_are_found_without_regular_expressions(
     found = [search(*words).scan(0, text) for text in texts]
     monkeypatch.setattr("detok_py.decode.word_search.HAS_REGULAR_EXPRESSIONS", False)
     assert [search(*words).scan(0, text) for text in texts] == found
+
+
+def work_of(count: int, alike: bool) -> tuple[int, int, int, int]:
+    """Return the lines that run to make a stream with so many stops, for its first text, for the
+    same text again, and to take up a saved state.
+    """
+    choose = random.Random()  # tables are shared: other stops than those of an earlier call
+    mark = f"{choose.randrange(1 << 32):08x}"
+    letters = "abcdefghijklmnop"
+    stops = [
+        f"abcabc{n:06}{mark}" if alike else "".join(choose.choices(letters, k=12))
+        for n in range(count)
+    ]
+    text = "abcabc00" * 60 if alike else "".join(random.Random(1).choices(letters, k=500))
+    made: list[Channels] = []
+    making = lines_run(lambda: made.append(Channels(stop=stops)))
+    stream = made[0]
+
+    def read() -> None:
+        for character in text:
+            stream.feed(character)
+
+    first, again = lines_run(read), lines_run(read)
+    saved = stream.save()
+    return making, first, again, lines_run(lambda: stream.load(saved))
+
+
+@pytest.mark.slow
+@pytest.mark.unrecorded  # a recorder works too
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_long_stop_list_costs_work_when_it_is_made_and_none_for_each_character(
+    alike: bool,
+) -> None:
+    few, many = work_of(300, alike), work_of(1200, alike)
+    assert many[0] < 4.4 * few[0], "making grows faster than the list"
+    # What is met for the first time is looked up once: by the states that a text goes through, and
+    # once for the stops that begin alike.
+    assert many[1] < few[1] * 2 + 60 * 1200
+    assert many[2] < 1.1 * few[2], "a character costs more with more stops"
+    assert many[3] == few[3]
