@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 from .stage import common
 from .stop_strings import check_text, stop_words
 from .utf8 import ended
-from .word_search import EDGE, KEPT, LEAD, PASSIVE, STOP, STOPS, WordSearch
+from .word_search import EDGE, KEPT, LEAD, PASSIVE, STOP, STOPS, WordSearch, shared
 
 Delta = NamedTuple("Delta", [("channel", str), ("text", str)])
 
@@ -82,11 +82,9 @@ ARTIFACTS = tuple(
     [marker + newlines for marker in _CLOSING + _OPENING for newlines in ("", "\n", "\n\n")]
 )
 
-_shared_states: "dict[Any, dict[str, list[Any]]]" = {}
 _EDGES = tuple([(word, EDGE) for word in ARTIFACTS])
 
 MAX_ARTIFACTS = 4  # how many are dropped at each end; it bounds what is held
-_MAX_SHARED = 64  # tables of states, each for the streams with the same words
 _MAX_MEMO = 4096  # entries in each memo of a search
 _MAX_TOKEN = 32  # characters of a text whose effect is remembered
 _NONE: dict[str, Delta] = {}
@@ -352,13 +350,8 @@ class Channels:
         stops = tuple([(word, KEPT if include_stop else STOP) for word in stop_words(stop)])
         everywhere = stops if stop_scope == "everywhere" else ()
         self.tags = [tag for pair in thoughts + calls for tag in pair[:2] if tag]
-        key = (stops, everywhere, edges, tuple(thoughts), tuple(calls))
-        states = _shared_states.get(key)
-        if states is None:
-            if len(_shared_states) >= _MAX_SHARED:
-                _shared_states.clear()
-            states = _shared_states[key] = _states_of(*key)
-        self._states = states
+        key = ("states", stops, everywhere, edges, tuple(thoughts), tuple(calls))
+        self._states: dict[str, list[Any]] = shared(key, _states_of)
         self.reset()
 
     def reset(self) -> None:

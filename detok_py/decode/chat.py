@@ -330,8 +330,8 @@ class ChatStream:
             self._waiting.append(token_id)
             index = self._taken - len(todo)
             no_stop = index <= self.min_tokens
-            goes_on = self._shows_stop and self._state
-            if len(self._waiting) == 1 and not goes_on and not self._may_stop():
+            begins = len(self._waiting) == 1 and not (self._shows_stop and self._state)
+            if begins and not self._may_stop():
                 if token_id in self._eos and not no_stop:
                     self._finish("eos")
                 self._release(out, 0, len(todo))
@@ -389,28 +389,17 @@ class ChatStream:
         # This tag is shown, so that it ends what came before it as any text does: a character or a
         # run of byte tokens does not continue after a tag.
         if self._showing is None:
-            self._showing = hidden.__class__(
-                hidden.vocabulary,
-                skip_special_tokens=False,
-                byte_fallback=hidden.byte_fallback,
-                errors=hidden.errors,
-                unknown=hidden.unknown,
-                spans=_records_spans(hidden),
-                clean_up_tokenization_spaces=hidden.clean_up,
-                spaces_between_special_tokens=hidden.apart,
-            )
+            make, (vocabulary, settings, state) = hidden.__reduce__()
+            self._showing = make(vocabulary, (False,) + settings[1:], state)
         self._showing.load(hidden.save())
         text = self._showing.push(token_id)
         hidden.load(self._showing.save())
         return str(text)
 
     def _finish(self, reason: str, stopped: Any = None) -> None:
-        self.finish_reason = reason
+        self.finish_reason, self.stopped = reason, stopped
         if reason != "length":
             self._waiting = []
-        if reason == "stop":
-            self.stopped = stopped
-            self._state = 0
 
     def _count(self, out: list[Delta]) -> None:
         if self._counts is not None:
@@ -535,13 +524,6 @@ def _sequence(ids: Any) -> tuple[Any, ...]:
         return tuple([as_id(i) for i in ids])
     except TypeError:  # one id
         return (as_id(ids),)
-
-
-def _records_spans(detokenizer: Any) -> bool:
-    try:
-        return detokenizer.spans is not None
-    except ValueError:
-        return False
 
 
 def strip_thinking(

@@ -49,9 +49,19 @@ Match = NamedTuple("Match", [("kind", str), ("word", Any)])
 HAS_REGULAR_EXPRESSIONS = hasattr(re, "escape")
 _SHORT = 16  # a text of at most so many characters is walked: a search takes longer to begin
 _MANY = 64  # first characters: a pattern of so many choices tries them one by one
-_MAX_SHARED = 64  # automatons that are kept for the next stream with the same words
+_MAX_SHARED = 64  # automatons and tables that are kept for the next stream with the same words
 
 _shared: dict[Any, Any] = {}
+
+
+def shared(key: tuple[Any, ...], make: Any) -> Any:
+    """Return what `make` makes of a key without its first part, the same for the same key."""
+    found = _shared.get(key)  # the hash of a long list of words takes its time
+    if found is None:
+        if len(_shared) >= _MAX_SHARED:
+            _shared.clear()
+        found = _shared[key] = make(*key[1:])
+    return found
 
 
 class WordSearch:
@@ -95,12 +105,7 @@ class WordSearch:
     @classmethod
     def shared(cls, words: tuple[tuple[Any, str], ...]) -> Self:
         """Return an automaton for `words`, the same one for the same words."""
-        key = (cls.__name__, words)
-        if key not in _shared:
-            if len(_shared) >= _MAX_SHARED:
-                _shared.clear()
-            _shared[key] = cls(words)
-        found: Self = _shared[key]
+        found: Self = shared((cls.__name__, words), cls)
         return found
 
     def _add(self, word: Any, kind: str) -> None:
