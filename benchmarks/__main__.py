@@ -27,7 +27,7 @@ SCRIPTS: dict[str, list[str]] = {
     "encode": ["--runs", "1", "--only", "gpt2", "llama2", "gemma2"],
     "growth": [],
     "browsers": [],
-    "library": ["--runs", "1", "--starts"],
+    "package": ["--runs", "1"],
     "bridge": ["--clients", "50", "--seconds", "5"],
     "watcher": ["--runs", "1", "--pace", "100 a frame"],
 }

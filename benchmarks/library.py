@@ -1,49 +1,30 @@
-"""The client library's start in Chromium, by both runtimes, and what a token costs in its worker.
+"""What a token costs a page, through the public API of the library, by both runtimes, in Chromium.
 
     .venv/bin/python -m benchmarks.library [--runs 5]
 
-A cold visit is a new profile, a second visit the same profile in a browser that has been started
-again. The library's own script is there when the clock starts, as it is in a page that has loaded;
-what it loads then, and all until the first character, counts. Milliseconds are wall time, so that
-other work on the machine shows in them; CPU is that of the worker's thread as the system counts it.
-Tokens go through the public API. Prints one JSON object a line, with the bar that was set as the
-peer. Needs Linux (/proc), Chromium, the test data, and what `make demo` sets up.
+Microseconds are wall time, so that other work on the machine shows in them. Prints one JSON object a
+line, with the bar that was set as the peer. Needs Chromium, the test data, and what `make demo` sets
+up. What the library's start costs is measured by benchmarks.package.
 """
 
 import argparse
 import base64
-import contextlib
 import json
 import lzma
 import os
 import runpy
 import statistics
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, Playwright, sync_playwright
+from playwright.sync_api import Playwright, sync_playwright
 
-from benchmarks.package import until_kept
-from benchmarks.page import ROOT, Wire, chromium, start_bridge, threads, worker_seconds
+from benchmarks.package import opened
+from benchmarks.page import ROOT, start_bridge
 from detok_py import load_tokenizer
 
-BARS: dict[str, dict[str, float]] = {
-    "micropython": {"wire": 300, "first": 150},
-    "pyodide": {"wire": 4700, "cpu": 1.0, "again": 700},
-}
-
-FIRST_CHARACTER = """async (runtime) => {
-  const { DetokStream, warmUp } = await import("/src/index.js");
-  const began = performance.now();
-  const ready = warmUp({ runtime }).then(() => performance.now() - began);
-  const reader = new Response("é").body.pipeThrough(new DetokStream({ runtime })).getReader();
-  const { value } = await reader.read();
-  if (value !== "é") throw new Error(`the first character is ${value}`);
-  const first = performance.now() - began;
-  return [await ready, first];
-}"""
+RUNTIMES = ("micropython", "pyodide")
 
 # The same ids through the public API and through what browsers have, interleaved: microseconds a
 # token, wall time. A new page meets each step for the first time; a warm one has met them all.
@@ -111,112 +92,6 @@ def report(case: str, ours: float, unit: str, bar: float | None = None) -> None:
     print(json.dumps({**line, "unit": unit, "ratio": ratio}, ensure_ascii=False), flush=True)
 
 
-class Profile:
-    """A browser with a profile on disk, and the CPU seconds of its workers."""
-
-    def __init__(
-        self, playwright: Playwright, settings: dict[str, Any], folder: str, **options: Any
-    ) -> None:
-        self.folder = folder
-        self.context = playwright.chromium.launch_persistent_context(
-            folder, executable_path=chromium(), **settings, **options
-        )
-
-    def page(self, url: str) -> Page:
-        page = self.context.new_page()
-        page.goto(url + "/src/index.js")  # any document of the bridge will do
-        page.evaluate("async () => { await import('/src/index.js'); }")
-        return page
-
-    def cpu(self) -> tuple[float, float]:
-        """Return what the workers of its pages have taken so far, and what all threads of all its
-        processes have.
-        """
-        found, parents = set[int](), dict[int, int]()
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError, ValueError):
-                parents[int(process.name)] = int(
-                    (process / "stat").read_text().rpartition(")")[2].split()[1]
-                )
-                if f"--user-data-dir={self.folder}" in (process / "cmdline").read_text().split(
-                    "\0"
-                ):
-                    found.add(int(process.name))
-        for _ in range(4):
-            found |= {pid for pid, parent in parents.items() if parent in found}
-        workers = everything = 0.0
-        for pid in found:
-            with contextlib.suppress(OSError):
-                workers += worker_seconds(pid)
-                everything += sum(seconds for _, _, seconds in threads(pid))
-        return workers, everything
-
-
-@contextlib.contextmanager
-def opened(*args: Any, **options: Any) -> Iterator[Profile]:
-    profile = Profile(*args, **options)
-    try:
-        yield profile
-    finally:
-        profile.context.close()
-
-
-def starts(
-    playwright: Playwright, settings: dict[str, Any], port: int, runtime: str, runs: int
-) -> None:
-    """Report the cold and the second visits."""
-    seen: dict[str, list[tuple[float, ...]]] = {"cold": [], "second visit": []}
-    for _ in range(runs):
-        wire = Wire(port)
-        with tempfile.TemporaryDirectory() as folder:
-            for visit in seen.values():
-                with opened(playwright, settings, folder) as profile:
-                    page = profile.page(f"http://127.0.0.1:{wire.port}")
-                    before, rest = wire.received, profile.cpu()[1]
-                    ready, first = page.evaluate(FIRST_CHARACTER, runtime)
-                    worker, everything = profile.cpu()
-                    visit.append(
-                        (
-                            (wire.received - before) / 1000,
-                            ready,
-                            first,
-                            worker,
-                            1000 * (everything - rest),
-                        )
-                    )
-                    if runtime == "pyodide":
-                        until_kept(page)
-    bars = BARS[runtime]
-    for name, visits in seen.items():
-        on_the_wire, ready, first, cpu, everything = [
-            statistics.median(column) for column in zip(*visits, strict=True)
-        ]
-        cold = name == "cold"
-        bar = bars.get("first" if cold else "again")
-        report(
-            f"{runtime}, {name}: on the wire to the first character",
-            on_the_wire,
-            "kB",
-            bars["wire"] if cold else None,
-        )
-        report(f"{runtime}, {name}: from the first use to ready", ready, "ms")
-        report(f"{runtime}, {name}: from the first use to the first character", first, "ms", bar)
-        if runs > 1:
-            report(
-                f"{runtime}, {name}: the same, the best of {runs}",
-                min(each[2] for each in visits),
-                "ms",
-                bar,
-            )
-        report(
-            f"{runtime}, {name}: worker CPU to the first character",
-            cpu,
-            "s",
-            bars.get("cpu") if cold else None,
-        )
-        report(f"{runtime}, {name}: CPU of all the browser's threads meanwhile", everything, "ms")
-
-
 def natural(data: Path, count: int) -> tuple[bytes, list[int], list[str]]:
     """Return a packed vocabulary, `count` ids of natural text in ten languages, and their bytes."""
     folder = data / "tokenizers" / "gpt2"
@@ -248,7 +123,7 @@ def tokens(
                 tempfile.TemporaryDirectory() as folder,
                 opened(playwright, settings, folder) as profile,
             ):
-                page = profile.page(f"http://127.0.0.1:{port}")
+                page = profile.page(f"http://127.0.0.1:{port}/src/index.js")
                 took, texts = page.evaluate(COSTS, [runtime, encoded, ids, pieces, runs])
             if texts != 1:
                 raise SystemExit("the decoders don't agree about the text")
@@ -270,9 +145,10 @@ def tokens(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--runs", type=int, default=5, help="visits to take the median of (5)")
-    parser.add_argument("--runtime", choices=BARS, help="only this one")
-    parser.add_argument("--starts", action="store_true", help="only the starts")
+    parser.add_argument(
+        "--runs", type=int, default=5, help="times that a warm page is measured (5)"
+    )
+    parser.add_argument("--runtime", choices=RUNTIMES, help="only this one")
     parser.add_argument(
         "--data",
         type=Path,
@@ -283,10 +159,8 @@ def main() -> None:
     bridge, port = start_bridge()
     try:
         with sync_playwright() as playwright:
-            for runtime in [given.runtime] if given.runtime else BARS:
-                starts(playwright, settings, port, runtime, given.runs)
-                if not given.starts:
-                    tokens(playwright, settings, port, runtime, given.runs, given.data)
+            for runtime in [given.runtime] if given.runtime else RUNTIMES:
+                tokens(playwright, settings, port, runtime, given.runs, given.data)
     finally:
         bridge.terminate()
         bridge.wait(10)

@@ -27,7 +27,7 @@ OURS, OTHERS = "#0b6e4f", "#9aa5b1"
 TITLES = {
     "native": "Ids to text in Python",
     "browser": "Ids to text in a page",
-    "library": "The library's start in a page",
+    "package": "The library's start in a page",
     "bridge": "The bridge",
     "watcher": "The regression kit",
     "encode": "Text to ids",
@@ -35,7 +35,7 @@ TITLES = {
 SAYS = {
     "native": "CPU time a token, each system with a stream made anew, by turns in one process; natural text in ten languages.",
     "browser": "Wall time a token in one page, by turns, the same 2,000 ids; detok-web has met each step once. What a loop calls (`push`, `decode`) and what goes through a stream of the browser, a token a chunk, are two things.",
-    "library": "Chromium, a new profile (cold) and the same profile in a browser started again (second visit).",
+    "package": "The npm package as it is published, on a static server with brotli, in Chromium: a new profile (cold) and the same profile in a browser started again (second visit). A stream with a stop string, which needs a runtime; a worker of one line is what any library needs at least.",
     "bridge": "50 clients at 100 tokens a second each, beside a WebSocket server of uvicorn that sends one frame a token and has no credit, no resuming and no checks. Clients and server share the machine: its load is in the latencies.",
     "watcher": "What the watcher of the kit costs a page: time of the main thread for 20,000 appends.",
     "encode": "Cold: a new tokenizer for each text. Warm: the same words again. CPU time.",
@@ -221,7 +221,7 @@ def page(document: dict[str, Any]) -> str:
         text += table_of(found[bench])
     points = lines(rows, IMAGES / "bench-growth.svg")
     if points:
-        text += "\n## Cost against work\n\nAlong the dotted line cost grows as the work does; where the line of points is flatter, slower, and where it is steeper, faster. Each point is a process of its own; its first megabytes and milliseconds are the tables that every stream shares.\n\n"
+        text += "\n## Cost against work\n\nAlong the dotted line cost grows as the work does; where the line of points is flatter, slower, and where it is steeper, faster. Each point is a process of its own; its first megabytes and milliseconds are the tables that every stream shares. Thousands of streams in one process cost somewhat more each: Python's garbage collector looks at all that are alive, and they no longer fit the processor's caches. A long stop list costs when it is made; a token then costs the same, which a test counts.\n\n"
         text += "![Time and memory against tokens, streams, vocabulary size and the length of a stop list](images/bench-growth.svg)\n\n"
         text += "| | | median (least–most) | | a unit of work |\n|---|--:|--:|---|--:|\n"
         for case, found_points in points.items():

@@ -1,5 +1,6 @@
 """The page of benchmarks: what report.py makes of rows, and that the page names its plots."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -26,6 +27,18 @@ def test_the_plots_are_small_and_name_no_machine():
         text = path.read_text(encoding="utf-8")
         assert len(text) < 100_000, path.name
         assert "/home/" not in text and str(ROOT) not in text and "<dc:date>" not in text
+
+
+def test_every_script_of_the_page_is_there_and_has_a_title():
+    scripts = importlib.import_module("benchmarks.__main__").SCRIPTS
+    for name in scripts:
+        assert (ROOT / "benchmarks" / f"{name}.py").is_file(), name
+    titles = re.search(
+        r"TITLES = {(.+?)}", (ROOT / "benchmarks" / "report.py").read_text("utf-8"), re.DOTALL
+    )[1]
+    benches = {"streamers": "native", "browsers": "browser"}
+    for name in scripts.keys() - {"growth"}:
+        assert f'"{benches.get(name, name)}":' in titles, name
 
 
 def test_rounds_become_medians_with_the_least_and_the_most():
