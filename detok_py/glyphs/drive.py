@@ -34,8 +34,8 @@ STEPS = ("goto", "click", "fill", "type", "press", "wait_for", "wait", "settle")
 # The fields that people type into. The last visible one is used: a chat's field comes after its
 # search.
 FIELDS = (
-    "textarea:visible, [contenteditable=true]:visible, [contenteditable='plaintext-only']:visible, "
-    "input[type=text]:visible, input:not([type]):visible"
+    "textarea:visible, [contenteditable=true]:visible, [contenteditable='']:visible, "
+    "[contenteditable='plaintext-only']:visible, input[type=text]:visible, input:not([type]):visible"
 )
 
 
@@ -484,9 +484,12 @@ def find_field(page: Any, seconds: float) -> Steps:
 def put(field: Any, text: str) -> Steps:
     """Put a text into a field so that the page notices it.
 
-    In Firefox, React notices keys, but not a value that is only set.
+    In Firefox, React notices keys, but not a value that is only set. An editor (`contenteditable`)
+    gets its text as typed anyway, and may not have taken in one key when the next comes.
     """
     yield lambda: field.fill(text, timeout=10_000)
+    if (yield lambda: field.evaluate("e => e.isContentEditable")):
+        return
     for key in ("Space", "Backspace"):
         yield lambda key=key: field.press(key, timeout=10_000)  # type: ignore[misc]
 

@@ -80,6 +80,21 @@ def test_a_field_that_ignores_a_value_that_is_only_set_is_typed_into(server, det
 
 
 @pytest.mark.full
+def test_an_editor_gets_the_prompt_and_no_more(server, detok_check, tmp_path):
+    (tmp_path / "asked.txt").write_text("You asked with 7 characters: naïve 漢", encoding="utf-8")
+    code, verdict, trouble = detok_check(
+        f"{server.url}/editor-field.html",
+        "--prompt",
+        "naïve 漢",
+        "--text",
+        str(tmp_path / "asked.txt"),
+        "--timeout",
+        "20",
+    )
+    assert (code, verdict["violations"], trouble) == (0, [], "")
+
+
+@pytest.mark.full
 def test_a_page_without_a_field_cannot_get_a_prompt(server, detok_check):
     code, verdict, trouble = detok_check(
         f"{server.url}/frame.html", "--prompt", "hello", "--timeout", "3"
