@@ -115,7 +115,11 @@ TARGETS = {
         ["webkit"],
     ],
     "release": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "release"], *ARTEFACTS],
-    "real-uis": [["dev", "npm"], ["engine", "project", "uis"]],
+    "real-uis": [
+        ["dev", "npm"],
+        ["engine", "mpy", "micropip", "project", "uis"],
+        *ARTEFACTS,
+    ],
     "peers": [["dev", "npm"], ["project", "peers"], ["vllm"]],
     "bench": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "peers"], *ARTEFACTS],
     "real-engines": [["dev"], ["project", "engines"]],

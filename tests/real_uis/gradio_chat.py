@@ -1,8 +1,8 @@
 """Gradio's ChatInterface with an OpenAI-compatible engine.
 
 In: `gradio_chat.py ENGINE`, the engine's address. Out: one line {"url": …} on stdout. `/client`
-reads the engine with the `openai` package, as Gradio's guide does. `/careless` is our faulty
-reader, which decodes each chunk by itself. The program ends when its stdin is closed.
+reads the engine with the `openai` package, as Gradio's guide does, `/detok` through ChatDeltas.
+`/careless` is our faulty reader, which decodes each chunk by itself. The program ends when its stdin is closed.
 """
 
 import json
@@ -21,6 +21,8 @@ import uvicorn
 from fastapi import FastAPI
 from openai import OpenAI
 
+from detok_py.integrations.openai import ChatDeltas
+
 ENGINE = sys.argv[1]
 client = OpenAI(base_url=f"{ENGINE}/v1", api_key="none")
 
@@ -32,6 +34,17 @@ def with_client(message: str, history: list[dict[str, Any]]) -> Iterator[str]:
         model="recite", messages=[{"role": "user", "content": message}], stream=True, temperature=0
     ):
         answer += event.choices[0].delta.content or ""
+        yield answer
+
+
+def with_detok(message: str, history: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the answer so far, read through ChatDeltas."""
+    answer = ""
+    events = client.chat.completions.create(
+        model="recite", messages=[{"role": "user", "content": message}], stream=True, temperature=0
+    )
+    for delta in ChatDeltas(events, stop=["</s>"]):
+        answer += delta.text
         yield answer
 
 
@@ -49,7 +62,7 @@ def careless(message: str, history: list[dict[str, Any]]) -> Iterator[str]:
 
 
 app = FastAPI()
-for path, answer in (("/client", with_client), ("/careless", careless)):
+for path, answer in (("/client", with_client), ("/detok", with_detok), ("/careless", careless)):
     app = gr.mount_gradio_app(app, gr.ChatInterface(answer), path=path)
 sock = socket.create_server(("127.0.0.1", 0))
 server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))

@@ -25,6 +25,14 @@ CORRECT = [
     UI("AI SDK useChat, text", "@ai-sdk/react", "node", "/ai-sdk.html?mode=text"),
     UI("assistant-ui, plain", "@assistant-ui/react", "node", "/assistant-ui.html?mode=plain"),
 ]
+# The same with detok_py in their server, or detok-web in their page.
+WITH_LIBRARY = [
+    UI("Gradio, detok_py", "gradio", "gradio", "/detok/"),
+    UI("Streamlit, detok_py", "streamlit", "streamlit", "/?mode=detok"),
+    UI("deep-chat, detok-web", "deep-chat", "node", "/deep-chat.html?mode=detok"),
+    UI("AI SDK useChat, detok-web", "@ai-sdk/react", "node", "/ai-sdk.html?mode=detok"),
+    UI("assistant-ui, detok-web", "@assistant-ui/react", "node", "/assistant-ui.html?mode=detok"),
+]
 # These animate an answer as if typed, and cut it between UTF-16 units.
 BY_UNIT = [
     UI("deep-chat, simulation", "deep-chat", "node", "/deep-chat.html?mode=simulation"),
@@ -38,11 +46,21 @@ FAULTY = [
 
 
 def named(ui):
-    return ui.name.replace(", ", "-").replace(" ", "-")
+    return ui.name.replace(", ", "-").replace(" ", "-").replace("'", "")
 
 
-@pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("ui", CORRECT, ids=named)
+@pytest.mark.parametrize(
+    ("ui", "split"),
+    [
+        pytest.param(ui, *split.values, marks=split.marks, id=f"{named(ui)}-{split.id}")
+        for ui in CORRECT
+        for split in SPLITS
+    ]
+    + [
+        pytest.param(ui, *SPLITS[-1].values, marks=SPLITS[-1].marks, id=named(ui))
+        for ui in WITH_LIBRARY
+    ],
+)
 def test_a_correct_ui_passes(ui, split, conversation, address_of, add_row):
     conversation.open(address_of(ui))
     for name in ASKED:
@@ -51,9 +69,8 @@ def test_a_correct_ui_passes(ui, split, conversation, address_of, add_row):
     add_row(ui, split, result)
     assert result["violations"] == []
     assert "ufffd-literal" in {entry["id"] for entry in result["passes"]}
-    assert [answer.sent.text for answer in conversation.before_engine.answers] == [
-        TEXTS[name]["text"] for name in ASKED
-    ]
+    answers = conversation.before_engine.answers
+    assert [answer.sent.text for answer in answers] == [TEXTS[name]["text"] for name in ASKED]
     assert conversation.errors == []
 
 
@@ -126,7 +143,7 @@ def detok_check(browser_name, browser_type_launch_args, tmp_path):
     return check
 
 
-@pytest.mark.parametrize("ui", CORRECT, ids=named)
+@pytest.mark.parametrize("ui", [*CORRECT, *WITH_LIBRARY], ids=named)
 def test_detok_check_passes_a_correct_ui(ui, address_of, before_engine, detok_check, tmp_path):
     before_engine.split = "every-byte"
     (tmp_path / "emoji.txt").write_text(TEXTS["emoji"]["text"], encoding="utf-8")

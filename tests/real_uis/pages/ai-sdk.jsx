@@ -1,14 +1,18 @@
 // useChat of the AI SDK, as its guide writes it: `messages` over its own stream of UI messages, `text` over a stream of plain text.
+// `detok`: DetokTransport and a bridge.
 import { useChat } from "@ai-sdk/react";
 import { DefaultChatTransport, TextStreamChatTransport } from "ai";
+import { DetokTransport } from "detok-web/ai-sdk";
 import { useState } from "react";
 import { createRoot } from "react-dom/client";
 
 const mode = new URLSearchParams(location.search).get("mode") ?? "messages";
-const transport =
-  mode === "text"
-    ? new TextStreamChatTransport({ api: "/api/text" })
-    : new DefaultChatTransport({ api: "/api/messages" });
+const transports = {
+  messages: () => new DefaultChatTransport({ api: "/api/messages" }),
+  text: () => new TextStreamChatTransport({ api: "/api/text" }),
+  detok: () => new DetokTransport("/stream"),
+};
+const transport = transports[mode]();
 
 function Chat() {
   const { messages, sendMessage, status } = useChat({ transport });

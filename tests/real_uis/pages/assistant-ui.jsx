@@ -1,4 +1,5 @@
 // assistant-ui over the AI SDK's stream. `smooth`: its message parts as they come, which type the answer out; `plain`: the same with smooth={false}.
+// `detok`: smooth={false}, DetokTransport and a bridge.
 import {
   AssistantRuntimeProvider,
   ComposerPrimitive,
@@ -7,21 +8,24 @@ import {
   ThreadPrimitive,
 } from "@assistant-ui/react";
 import { AssistantChatTransport, useChatRuntime } from "@assistant-ui/react-ai-sdk";
+import { DetokTransport } from "detok-web/ai-sdk";
 import { createRoot } from "react-dom/client";
 
 const mode = new URLSearchParams(location.search).get("mode") ?? "smooth";
+const transport =
+  mode === "detok"
+    ? new DetokTransport("/stream")
+    : new AssistantChatTransport({ api: "/api/messages" });
 const Plain = () => (
   <MessagePartPrimitive.Text smooth={false} component="p" style={{ whiteSpace: "pre-line" }} />
 );
 const Message = () => (
   <MessagePrimitive.Root dir="auto">
-    <MessagePrimitive.Parts components={mode === "plain" ? { Text: Plain } : undefined} />
+    <MessagePrimitive.Parts components={mode !== "smooth" ? { Text: Plain } : undefined} />
   </MessagePrimitive.Root>
 );
 function Chat() {
-  const runtime = useChatRuntime({
-    transport: new AssistantChatTransport({ api: "/api/messages" }),
-  });
+  const runtime = useChatRuntime({ transport });
   return (
     <AssistantRuntimeProvider runtime={runtime}>
       <ThreadPrimitive.Root>
