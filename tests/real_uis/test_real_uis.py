@@ -24,6 +24,7 @@ CORRECT = [
     UI("AI SDK useChat, messages", "@ai-sdk/react", "node", "/ai-sdk.html?mode=messages"),
     UI("AI SDK useChat, text", "@ai-sdk/react", "node", "/ai-sdk.html?mode=text"),
     UI("assistant-ui, plain", "@assistant-ui/react", "node", "/assistant-ui.html?mode=plain"),
+    UI("NLUX, mended adapter", "@nlux/core", "node", "/nlux.html?mode=mended"),
 ]
 # The same with detok_py in their server, or detok-web in their page.
 WITH_LIBRARY = [
@@ -32,7 +33,10 @@ WITH_LIBRARY = [
     UI("deep-chat, detok-web", "deep-chat", "node", "/deep-chat.html?mode=detok"),
     UI("AI SDK useChat, detok-web", "@ai-sdk/react", "node", "/ai-sdk.html?mode=detok"),
     UI("assistant-ui, detok-web", "@assistant-ui/react", "node", "/assistant-ui.html?mode=detok"),
+    UI("NLUX, detok-web", "@nlux/core", "node", "/nlux.html?mode=detok"),
 ]
+# Its own adapter decodes each chunk by itself.
+BY_CHUNK = UI("NLUX, nlbridge adapter", "@nlux/nlbridge", "node", "/nlux.html?mode=nlbridge")
 # These animate an answer as if typed, and cut it between UTF-16 units.
 BY_UNIT = [
     UI("deep-chat, simulation", "deep-chat", "node", "/deep-chat.html?mode=simulation"),
@@ -93,7 +97,7 @@ def test_cuts_between_utf16_units_are_found_although_the_final_text_is_right(
 
 
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("ui", FAULTY, ids=named)
+@pytest.mark.parametrize("ui", [BY_CHUNK, *FAULTY], ids=named)
 def test_a_faulty_reader_is_found(ui, split, conversation, address_of, add_row):
     conversation.open(address_of(ui))
     truth = conversation.ask("emoji")
