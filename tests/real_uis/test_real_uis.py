@@ -25,6 +25,7 @@ CORRECT = [
     UI("AI SDK useChat, text", "@ai-sdk/react", "node", "/ai-sdk.html?mode=text"),
     UI("assistant-ui, plain", "@assistant-ui/react", "node", "/assistant-ui.html?mode=plain"),
     UI("NLUX, mended adapter", "@nlux/core", "node", "/nlux.html?mode=mended"),
+    UI("chat-ui", "@llamaindex/chat-ui", "node", "/llamaindex.html?mode=messages"),
 ]
 # The same with detok_py in their server, or detok-web in their page.
 WITH_LIBRARY = [
@@ -33,6 +34,7 @@ WITH_LIBRARY = [
     UI("deep-chat, detok-web", "deep-chat", "node", "/deep-chat.html?mode=detok"),
     UI("AI SDK useChat, detok-web", "@ai-sdk/react", "node", "/ai-sdk.html?mode=detok"),
     UI("assistant-ui, detok-web", "@assistant-ui/react", "node", "/assistant-ui.html?mode=detok"),
+    UI("chat-ui, detok-web", "@llamaindex/chat-ui", "node", "/llamaindex.html?mode=detok"),
     UI("NLUX, detok-web", "@nlux/core", "node", "/nlux.html?mode=detok"),
 ]
 # Its own adapter decodes each chunk by itself.
