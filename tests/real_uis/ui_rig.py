@@ -124,11 +124,13 @@ class Server:
         folder = INSTALLED / "run" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
+        # NiceGUI behaves differently where it finds itself in a test.
+        ours = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
         with (folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
                 [str(word).format(port=port) for word in command],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+                env={**ours, "PYTHONPATH": str(ROOT), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -157,6 +159,10 @@ def start_streamlit(engine: str) -> Server:
     return Server("streamlit", *command, ENGINE=engine)
 
 
+def start_nicegui(engine: str) -> Server:
+    return Server("nicegui", PYTHON, HERE / "nicegui_chat.py", "{port}", engine)
+
+
 def start_engine() -> Program:
     """Start llama.cpp with the reciting model; the program prints its port."""
     return Program(
@@ -177,6 +183,7 @@ START: dict[str, Callable[[str], Any]] = {
     "node": Node,
     "gradio": start_gradio,
     "streamlit": start_streamlit,
+    "nicegui": start_nicegui,
 }
 
 
