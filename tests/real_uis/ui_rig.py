@@ -16,6 +16,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -163,6 +164,12 @@ def start_nicegui(engine: str) -> Server:
     return Server("nicegui", PYTHON, HERE / "nicegui_chat.py", "{port}", engine)
 
 
+def start_marimo(engine: str, mode: str = "client") -> Server:
+    options = ["--headless", "--no-token", "--host", "127.0.0.1", "--port", "{port}"]
+    command = [PYTHON, "-m", "marimo", "--yes", "run", HERE / "marimo_chat.py", *options]
+    return Server(f"marimo-{mode}", *command, ENGINE=engine, MODE=mode)
+
+
 def start_engine() -> Program:
     """Start llama.cpp with the reciting model; the program prints its port."""
     return Program(
@@ -184,6 +191,8 @@ START: dict[str, Callable[[str], Any]] = {
     "gradio": start_gradio,
     "streamlit": start_streamlit,
     "nicegui": start_nicegui,
+    "marimo": start_marimo,
+    "marimo-detok": partial(start_marimo, mode="detok"),
 }
 
 
