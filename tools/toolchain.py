@@ -112,11 +112,19 @@ def make_venv() -> None:
         run(command, f"uv could not make a virtual environment with {sys.executable}.")
 
 
+# What other people's UIs need and what is published as source only: pure Python, by the same hashes.
+SOURCE_ONLY = {"real-uis": ("cuid", "literalai", "syncer")}
+
+
 def install(group: str, target: Path | None = None, python: Path = PYTHON) -> None:
-    """Install a dependency group, from wheels only, by their hashes: no compiler is needed. It goes
-    into the folder `target`, or else into the environment of `python`.
+    """Install a dependency group, from wheels, by their hashes: no compiler is needed. It goes into
+    the folder `target`, or else into the environment of `python`.
     """
-    command = [*uv(), "pip", "install", "--quiet", "--no-config", "--no-deps", "--no-build"]
+    command = [*uv(), "pip", "install", "--quiet", "--no-config", "--no-deps"]
+    command += [
+        "--only-binary=:all:",
+        *(f"--no-binary={name}" for name in SOURCE_ONLY.get(group, ())),
+    ]
     command += ["--require-hashes", "-r", f"requirements/{group}.txt"]
     command += ["--target", str(target)] if target else ["--python", str(python)]
     index = os.environ.get("PIP_INDEX_URL")  # uv does not read pip's settings

@@ -28,6 +28,7 @@ CORRECT = [
     UI("chat-ui", "@llamaindex/chat-ui", "node", "/llamaindex.html?mode=messages"),
     UI("NiceGUI chat_message", "nicegui", "nicegui", "/client"),
     UI("marimo mo.ui.chat", "marimo", "marimo", "/"),
+    UI("Chainlit stream_token", "chainlit", "chainlit", "/"),
 ]
 # The same with detok_py in their server, or detok-web in their page.
 WITH_LIBRARY = [
@@ -35,6 +36,7 @@ WITH_LIBRARY = [
     UI("Streamlit, detok_py", "streamlit", "streamlit", "/?mode=detok"),
     UI("NiceGUI, detok_py", "nicegui", "nicegui", "/detok"),
     UI("marimo, detok_py", "marimo", "marimo-detok", "/"),
+    UI("Chainlit, detok_py", "chainlit", "chainlit-detok", "/"),
     UI("deep-chat, detok-web", "deep-chat", "node", "/deep-chat.html?mode=detok"),
     UI("AI SDK useChat, detok-web", "@ai-sdk/react", "node", "/ai-sdk.html?mode=detok"),
     UI("assistant-ui, detok-web", "@assistant-ui/react", "node", "/assistant-ui.html?mode=detok"),

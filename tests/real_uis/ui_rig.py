@@ -170,6 +170,12 @@ def start_marimo(engine: str, mode: str = "client") -> Server:
     return Server(f"marimo-{mode}", *command, ENGINE=engine, MODE=mode)
 
 
+def start_chainlit(engine: str, mode: str = "client") -> Server:
+    options = ["--headless", "--host", "127.0.0.1", "--port", "{port}"]
+    command = [PYTHON, "-m", "chainlit", "run", HERE / "chainlit_chat.py", *options]
+    return Server(f"chainlit-{mode}", *command, ENGINE=engine, MODE=mode)
+
+
 def start_engine() -> Program:
     """Start llama.cpp with the reciting model; the program prints its port."""
     return Program(
@@ -193,6 +199,8 @@ START: dict[str, Callable[[str], Any]] = {
     "nicegui": start_nicegui,
     "marimo": start_marimo,
     "marimo-detok": partial(start_marimo, mode="detok"),
+    "chainlit": start_chainlit,
+    "chainlit-detok": partial(start_chainlit, mode="detok"),
 }
 
 
