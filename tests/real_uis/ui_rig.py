@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -153,6 +154,11 @@ class Server:
             self.process.wait(10)
 
 
+def start_llama_ui(engine: str) -> Program:
+    """Start a llama.cpp that serves its own UI: it is the engine itself."""
+    return Program(sys.executable, HERE / "llama_ui.py", FOLDER / "recite.gguf")
+
+
 def start_streamlit(engine: str) -> Server:
     options = ["--server.port={port}", "--server.address=127.0.0.1", "--server.headless=true"]
     options += ["--server.fileWatcherType=none", "--browser.gatherUsageStats=false"]
@@ -195,6 +201,7 @@ def free_port() -> int:
 START: dict[str, Callable[[str], Any]] = {
     "node": Node,
     "gradio": start_gradio,
+    "llama-ui": start_llama_ui,
     "streamlit": start_streamlit,
     "nicegui": start_nicegui,
     "marimo": start_marimo,
@@ -214,6 +221,8 @@ class UI(NamedTuple):
 
     @property
     def version(self) -> str:
+        if self.server == "llama-ui":
+            return version(self.package)
         if self.server == "node":
             return str(
                 json.loads(
