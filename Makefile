@@ -31,7 +31,7 @@ help:
 	@echo "make fresh     runs make demo and make test as on a machine that nobody has touched"
 	@echo "make bench     measures beside peers and writes docs/benchmarks.md: installs 900 MB, takes half an hour"
 	@echo "make peers     runs other systems through the conformance suite and writes docs/conformance.md: installs 3 GB"
-	@echo "make real-uis  tries the regression kit on other people's chat UIs: installs 800 MB"
+	@echo "make real-uis  tries the regression kit on other people's chat UIs: installs 4 GB"
 	@echo "make real-engines  compares vLLM and transformers with their own truth: installs 2 GB"
 	@echo "make package   builds what is published into dist/: for Python two distributions, for npm two packages"
 	@echo "make release-check  builds it, and rehearses the release up to the upload   (TAG=v1.2.3)"

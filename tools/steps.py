@@ -76,11 +76,12 @@ STEPS = {
         tool("node", "tools/build_examples.mjs"),
     ),
     "uis": Step(
-        "chat UIs of other people (some 800 MB)",
+        "chat UIs of other people (some 1.3 GB)",
         ("requirements/real-uis.txt", "tests/real_uis/package-lock.json"),
         (".build/real-uis/venv/bin/streamlit", ".build/real-uis/node_modules/deep-chat/package.json"),
         partial(toolchain.install_apart, "real-uis", "tests/real_uis"),
     ),
+    "open-webui": Step("Open WebUI, where torch can be had (2.5 GB)", ("requirements/open-webui.txt", "tools/toolchain.py"), (), partial(toolchain.install_with_torch_if_there, "open-webui", "Open WebUI is not tried")),
     "peers": Step(
         "what detok is compared with (some 900 MB)",
         ("requirements/peers.txt", "benchmarks/peers/package-lock.json"),
@@ -94,12 +95,12 @@ STEPS = {
         (".build/release/venv/bin/twine", ".build/release/node_modules/publint/package.json"),
         partial(toolchain.install_apart, "release", "tools/release"),
     ),
-    "vllm": Step("vLLM, where it can be had (some 2 GB)", ("requirements/real-engines.txt", "tools/toolchain.py"), (), toolchain.install_real_engines_if_there),
+    "vllm": Step("vLLM, where it can be had (some 2 GB)", ("requirements/real-engines.txt", "tools/toolchain.py"), (), partial(toolchain.install_with_torch_if_there, "real-engines", "vLLM has no row")),
     "engines": Step(
         "engines of other people (some 2 GB)",
         ("requirements/real-engines.txt",),
         (".build/real-engines/venv/lib/python*/site-packages/torch/__init__.py",),
-        toolchain.install_real_engines,
+        partial(toolchain.install_with_torch, "real-engines"),
     ),
 }  # fmt: skip
 ARTEFACTS = [["runtime", "wheel", "captures", "micropython", "page", "examples"], ["core"]]
@@ -119,6 +120,7 @@ TARGETS = {
         ["dev", "npm"],
         ["engine", "mpy", "micropip", "project", "uis"],
         *ARTEFACTS,
+        ["open-webui"],
     ],
     "peers": [["dev", "npm"], ["project", "peers"], ["vllm"]],
     "bench": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "peers"], *ARTEFACTS],

@@ -220,28 +220,28 @@ def install_apart(group: str, packages: str, *options: str) -> None:
 TORCH = "torch==2.13.0+cpu"
 
 
-def install_real_engines() -> None:
-    """Install the engines that `make real-engines` compares with themselves: some 2 GB."""
-    home = BUILD / "real-engines"
+def install_with_torch(group: str) -> None:
+    """Install a dependency group that needs torch into an environment of its own."""
+    home = BUILD / group
     python = home / "venv" / "bin" / "python"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     command = [*uv(), "venv", "-q", "--python", str(PYTHON), str(home / "venv")]
     run(command, "uv could not make an environment.")
-    install("real-engines", python=python)
+    install(group, python=python)
     # By pip, which knows from its settings where this machine has wheels that are not on the index.
     command = [*pip(), "--python", str(python), "install", "--quiet", "--disable-pip-version-check"]
     trouble = f"pip found no {TORCH}: name a folder that has it in PIP_FIND_LINKS, or an index in PIP_EXTRA_INDEX_URL."
     run([*command, "--no-deps", TORCH], trouble)
 
 
-def install_real_engines_if_there() -> None:
-    """Install the engines for `make peers`, which does without them where they can't be had."""
-    home = BUILD / "real-engines"
+def install_with_torch_if_there(group: str, without: str) -> None:
+    """Do the same where it can be had; `without` is what is lost elsewhere, and is printed."""
+    home = BUILD / group
     if any(home.glob("venv/lib/python*/site-packages/torch/__init__.py")):
         return
     try:
-        install_real_engines()
+        install_with_torch(group)
     except SetupFailed as error:
         shutil.rmtree(home, ignore_errors=True)
-        print(f"left out: requirements/real-engines.txt; vLLM has no row. {error}", flush=True)
+        print(f"left out: requirements/{group}.txt; {without}. {error}", flush=True)

@@ -30,6 +30,7 @@ CORRECT = [
     UI("marimo mo.ui.chat", "marimo", "marimo", "/"),
     UI("Chainlit stream_token", "chainlit", "chainlit", "/"),
     UI("llama.cpp's web UI", "xllamacpp", "llama-ui", "/"),
+    UI("Open WebUI", "open-webui", "open-webui", "/?models=recite"),
 ]
 # The same with detok_py in their server, or detok-web in their page.
 WITH_LIBRARY = [
@@ -38,6 +39,7 @@ WITH_LIBRARY = [
     UI("NiceGUI, detok_py", "nicegui", "nicegui", "/detok"),
     UI("marimo, detok_py", "marimo", "marimo-detok", "/"),
     UI("Chainlit, detok_py", "chainlit", "chainlit-detok", "/"),
+    UI("Open WebUI, detok_py", "open-webui", "open-webui", "/?models=detok"),
     UI("deep-chat, detok-web", "deep-chat", "node", "/deep-chat.html?mode=detok"),
     UI("AI SDK useChat, detok-web", "@ai-sdk/react", "node", "/ai-sdk.html?mode=detok"),
     UI("assistant-ui, detok-web", "@assistant-ui/react", "node", "/assistant-ui.html?mode=detok"),

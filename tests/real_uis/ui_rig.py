@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 from served_bridge import Bridge
@@ -35,6 +36,8 @@ INSTALLED = ROOT / ".build" / "real-uis"
 PYTHON = INSTALLED / "venv" / "bin" / "python"
 MOST_SECONDS = 120.0
 MOST_SECONDS_BEHIND = 30.0
+# Open WebUI takes two minutes to start where the machine is busy.
+MOST_SECONDS_TO_START = 400.0
 TEXTS = {text["id"]: text for text in texts()}
 
 
@@ -137,7 +140,7 @@ class Server:
                 stdout=log,
                 stderr=log,
             )
-        until = time.monotonic() + MOST_SECONDS
+        until = time.monotonic() + MOST_SECONDS_TO_START
         while time.monotonic() < until and self.process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 return
@@ -182,6 +185,61 @@ def start_chainlit(engine: str, mode: str = "client") -> Server:
     return Server(f"chainlit-{mode}", *command, ENGINE=engine, MODE=mode)
 
 
+OPEN_WEBUI = ROOT / ".build" / "open-webui" / "venv" / "bin" / "open-webui"
+
+
+def start_open_webui(engine: str) -> Server:
+    """Start Open WebUI without accounts, and install the function that uses detok_py.
+
+    Nothing is downloaded, and nothing is asked of the engine but the answer.
+    """
+    if not OPEN_WEBUI.exists():
+        pytest.skip("Open WebUI is not installed: it needs torch for the CPU")
+    off = (
+        "ENABLE_OLLAMA_API",
+        "ENABLE_TITLE_GENERATION",
+        "ENABLE_TAGS_GENERATION",
+        "ENABLE_FOLLOW_UP_GENERATION",
+        "ENABLE_VERSION_UPDATE_CHECK",
+        "ANONYMIZED_TELEMETRY",
+        "WEBUI_AUTH",
+    )
+    server = Server(
+        "open-webui",
+        *(OPEN_WEBUI, "serve", "--host", "127.0.0.1", "--port", "{port}"),
+        **dict.fromkeys(off, "False"),
+        DATA_DIR=str(INSTALLED / "run" / "open-webui"),
+        WEBUI_SECRET_KEY="none",
+        OPENAI_API_BASE_URL=f"{engine}/v1",
+        OPENAI_API_KEY="none",
+        RAG_EMBEDDING_ENGINE="openai",
+        OFFLINE_MODE="True",
+        DO_NOT_TRACK="true",
+        ENGINE=engine,
+    )
+
+    def post(path: str, token: str = "", **body: Any) -> Any:
+        headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
+        request = Request(server.said["url"] + "/api/v1" + path, json.dumps(body).encode(), headers)
+        with urlopen(request, timeout=60) as response:
+            return json.load(response)
+
+    try:
+        token = post("/auths/signin", email="", password="")["token"]
+        text = (HERE / "open_webui_pipe.py").read_text("utf-8")
+        function = {"id": "detok", "name": "detok", "content": text, "meta": {"description": ""}}
+        post("/functions/create", token, **function)
+        post("/functions/id/detok/toggle", token)
+        # No window with the news of this version.
+        with urlopen(server.said["url"] + "/api/version", timeout=60) as response:
+            version = json.load(response)["version"]
+        post("/users/user/settings/update", token, ui={"version": version})
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
 def start_engine() -> Program:
     """Start llama.cpp with the reciting model; the program prints its port."""
     return Program(
@@ -206,6 +264,7 @@ START: dict[str, Callable[[str], Any]] = {
     "nicegui": start_nicegui,
     "marimo": start_marimo,
     "marimo-detok": partial(start_marimo, mode="detok"),
+    "open-webui": start_open_webui,
     "chainlit": start_chainlit,
     "chainlit-detok": partial(start_chainlit, mode="detok"),
 }
@@ -229,8 +288,9 @@ class UI(NamedTuple):
                     (INSTALLED / "node_modules" / self.package / "package.json").read_text("utf-8")
                 )["version"]
             )
+        python = OPEN_WEBUI.with_name("python") if self.server == "open-webui" else PYTHON
         command = [
-            PYTHON,
+            python,
             "-c",
             "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))",
             self.package,
