@@ -55,7 +55,7 @@ def page_with_detok() -> None:
     chat(with_detok)
 
 
-# A busy machine may answer late: without this the page is loaded anew after three seconds, and empty.
+# By default a page that does not answer for three seconds is taken for gone, as on a busy machine.
 ui.run(
     host="127.0.0.1",
     port=port,
