@@ -81,7 +81,7 @@ STEPS = {
         (".build/real-uis/venv/bin/streamlit", ".build/real-uis/node_modules/deep-chat/package.json"),
         partial(toolchain.install_apart, "real-uis", "tests/real_uis"),
     ),
-    "open-webui": Step("Open WebUI, where torch can be had (2.5 GB)", ("requirements/open-webui.txt", "tools/toolchain.py"), (), partial(toolchain.install_with_torch_if_there, "open-webui", "Open WebUI is not tried")),
+    "open-webui": Step("Open WebUI, where torch can be had (2.3 GB)", ("requirements/open-webui.txt", "tools/toolchain.py"), (), partial(toolchain.install_with_torch_if_there, "open-webui", "Open WebUI is not tried")),
     "peers": Step(
         "what detok is compared with (some 900 MB)",
         ("requirements/peers.txt", "benchmarks/peers/package-lock.json"),
