@@ -1,22 +1,27 @@
-"""The documents: their Python examples give the shown output, and their links have targets."""
+"""The documents: their examples run, their links have targets, their messages are those of the code."""
 
+import ast
+import asyncio
 import doctest
+import inspect
+import json
 import re
-from pathlib import Path
+import shlex
 
 import pytest
+import yaml
+from documents import DOCUMENTS, IN_A_BROWSER, ROOT, blocks, name
+from small_tokenizers import byte_level
 
-ROOT = Path(__file__).resolve().parents[1]
+import detok_py.errors
+from detok_py import cli
+from detok_py.page.answer import CLOSED
+
 pytestmark = pytest.mark.native  # about the files of the repository
-DOCUMENTS = [
-    path
-    for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")))
-    if path.exists()
-]
-
-
-def name(path):
-    return path.relative_to(ROOT).as_posix()
+BLOCKS = blocks()
+# What the shell blocks may name beside detok itself.
+PROGRAMS = {"make", "npm", "npx", "pip", ".venv/bin/python"}
+TROUBLE = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
@@ -29,8 +34,186 @@ def test_the_examples_give_the_shown_output(path):
     assert not failed, "".join(output)
 
 
+def anchors(path):
+    """The anchors that GitHub makes of the headings of a document."""
+    text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_links_within_the_repository_have_targets(path):
-    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", path.read_text(encoding="utf-8"))
-    missing = [link for link in links if not (path.parent / link).exists()]
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", path.read_text("utf-8"))
+    missing = []
+    for link, anchor in links:
+        target = path.parent / link if link else path
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            missing.append(f"{link}#{anchor}")
     assert missing == []
+
+
+def test_every_document_can_be_reached_from_the_index():
+    seen, left = set(), [ROOT / "docs" / "README.md"]
+    while left:
+        path = left.pop().resolve()
+        if path.suffix == ".md" and path not in seen and path.exists():
+            seen.add(path)
+            links = re.findall(r"\]\((?!https?:)([^)#\s]+)", path.read_text("utf-8"))
+            left += [path.parent / link for link in links]
+    assert {name(path) for path in (ROOT / "docs").rglob("*.md")} <= {name(path) for path in seen}
+
+
+# ---------------------------------------------------------------- the code blocks
+
+
+def test_every_block_is_run_or_says_why_not():
+    """tests/browser/test_documents.py runs those that say what they show."""
+    for block in BLOCKS:
+        files = [file for file, _ in block.marked("run")]
+        for file in files:
+            test = ROOT / file.removeprefix("by ")
+            assert block.document.rpartition("/")[2] in test.read_text("utf-8"), str(block)
+        said = block.in_browser or files or any(reason for _, reason in block.marked("not"))
+        if block.language in (*IN_A_BROWSER, "ts"):
+            assert said, f"{block}: neither `shows`, `run by` nor `not run: REASON`"
+        else:
+            known = ("", "json", "python", "sh", "text", "yaml")
+            assert block.language in known, f"{block}: {block.language}"
+    left_out = [str(block) for block in BLOCKS if block.marked("not")]
+    assert len(left_out) <= 3, left_out
+
+
+def python_blocks():
+    for block in BLOCKS:
+        apart = block.in_browser or block.marked("run") or block.marked("not")
+        if block.language == "python" and ">>>" not in block.text and not apart:
+            yield pytest.param(block, id=str(block))
+
+
+@pytest.mark.parametrize("block", list(python_blocks()))
+def test_the_python_of_the_documents_runs(block, tmp_path, monkeypatch, capsys):
+    (tmp_path / "tokenizer.json").write_text(json.dumps(byte_level()), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    tok = detok_py.load_tokenizer("tokenizer.json")
+    sent = []
+
+    class Engine:
+        async def generate(self, prompt):
+            for i in tok.encode(prompt):
+                yield i
+
+    async def send(text):
+        sent.append(text)
+
+    names = {"__name__": "example", "tok": tok, "ids": tok.encode("naïve 👩‍🚀")}
+    names |= {"engine": Engine(), "prompt": "你好", "send": send}
+    code = compile(block.text, str(block), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    if code.co_flags & inspect.CO_COROUTINE:
+        asyncio.run(eval(code, names))
+        assert "".join(sent) == "你好"
+    else:
+        exec(code, names)
+    if "print(" in block.text:
+        assert capsys.readouterr().out.strip() == "naïve 👩‍🚀"
+    elif "adapter" in names:
+        stream = names["adapter"]({"input": "bytes"})
+        assert (stream.push(b"caf\xc3"), stream.push(b"\xa9"), stream.flush()) == ("caf", "é", "")
+    else:
+        assert names["app"].routes  # the next test asks it
+
+
+def test_the_web_server_of_the_documents_answers(tmp_path, monkeypatch):
+    testclient = pytest.importorskip("starlette.testclient")
+    (tmp_path / "tokenizer.json").write_text(json.dumps(byte_level()), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (block,) = [block for block in BLOCKS if "Starlette(routes" in block.text]
+    names = {}
+    exec(block.text, names)
+    assert testclient.TestClient(names["app"]).get("/answer").text == "naïve 👩‍🚀"
+
+
+def commands():
+    """The commands of the shell blocks; some blocks without a language have a table of commands."""
+    for block in BLOCKS:
+        for line in block.text.splitlines():
+            if block.language == "sh" or line.startswith(("detok ", "pip ", "npm ")):
+                for part in line.partition("  ")[0].partition(" #")[0].split("&&"):
+                    if words := shlex.split(part):
+                        yield pytest.param(words, id=f"{block} {words[-1]}")
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_the_commands_of_the_documents_are_understood(words):
+    if words[0] == "detok":
+        cli.command_line(words[1]).parse_args(words[1:])
+    elif words[0] == "make":
+        assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    else:
+        assert words[0] in PROGRAMS
+
+
+def test_the_data_of_the_documents_can_be_read():
+    read = {"json": json.loads, "yaml": yaml.safe_load}
+    for block in BLOCKS:
+        if block.language in read:
+            assert read[block.language](block.text), str(block)
+
+
+# ---------------------------------------------------------------- troubleshooting
+
+
+def sources():
+    """What the code says: its sources, with strings joined that stand one below the other."""
+    files = [*(ROOT / "detok_py").rglob("*.py"), *(ROOT / "web" / "src").glob("*.js")]
+    text = "\n".join(path.read_text("utf-8") for path in sorted(files))
+    return re.sub(r"[\"'`]\s*\+?\s*\n\s*\+?\s*f?[\"'`]", "", text)
+
+
+def table(heading):
+    """The rows below a heading, each as its cells; code without its marks."""
+    part = TROUBLE.partition(f"\n{heading}\n")[2]
+    part = re.split(r"^## ", part, maxsplit=1, flags=re.MULTILINE)[0]
+    rows = re.findall(r"^\| (.*) \|$", part, re.MULTILINE)
+    return [[cell.strip().replace("`", "") for cell in re.split(r" \|(?= )", row)] for row in rows]
+
+
+def messages():
+    text = re.sub(r"### Without a message.*?(?=^## )", "", TROUBLE, flags=re.MULTILINE | re.DOTALL)
+    for row in re.findall(r"^\|.*\|$", text, re.MULTILINE):
+        # The message is the first code of at least four words.
+        found = re.search(r"\| `([^`]+ [^`]+ [^`]+ [^`]+)` \|", row)
+        if found:
+            yield found[1]
+
+
+def test_every_message_in_troubleshooting_is_one_that_the_code_gives():
+    said = sources()
+    found = list(messages())
+    assert len(found) > 60
+    unknown = [
+        message
+        for message in found
+        if not re.search(r"[^\n]{0,300}?".join(map(re.escape, message.split("…"))), said)
+    ]
+    assert unknown == []
+
+
+def test_troubleshooting_has_every_kind_and_code_of_the_library():
+    library = (ROOT / "web" / "src" / "decoder.js").read_text("utf-8")
+    union = re.search(r"@typedef \{([^}]*)\} ErrorKind", library)[1]
+    kinds = set(re.findall(r'"(\w+)"', union))
+    rows = table("## In the browser")
+    explained = {row[0] for row in rows if len(row) == 2} - {"kind", "---"}
+    assert explained == kinds
+    assert {row[1].partition(",")[0] for row in rows if len(row) == 4} >= kinds
+    codes = {row[0]: row[1] for row in rows if len(row) == 3}
+    assert {str(code): sentence for code, sentence in CLOSED.items()}.items() <= codes.items()
+
+
+def test_troubleshooting_has_every_public_error_of_python():
+    classes = {
+        key
+        for key, value in vars(detok_py.errors).items()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    }
+    assert classes <= {row[0] for row in table("## In Python")}

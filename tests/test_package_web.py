@@ -2,12 +2,12 @@
 that was not meant to be.
 """
 
-import ast
 import json
 import re
 import tarfile
 import tomllib
 
+import documents
 import pytest
 from packed import ROOT, assert_links_are_absolute, install, pack, run
 
@@ -367,7 +367,7 @@ def test_a_strict_typescript_program_compiles_against_it(app, module, resolution
 def test_a_test_in_typescript_compiles_against_the_fixture(app):
     for name in ("@playwright", "playwright", "playwright-core"):
         (app / "node_modules" / name).symlink_to(ROOT / "node_modules" / name)
-    docs = (ROOT / "docs" / "testing-your-ui.md").read_text("utf-8")
+    docs = (ROOT / "docs" / "testing-with-playwright.md").read_text("utf-8")
     files = re.findall(r"```ts\n(.*?)```", docs, re.DOTALL)
     files.append((ROOT / "tests/browser/playwright/fixture.spec.ts").read_text("utf-8"))
     assert len(files) == 3
@@ -412,33 +412,29 @@ def test_its_own_types_are_sound(installed):
     )
 
 
-# What the page of the reader has: the names that the snippets of docs/embedding.md use and don't
-# make.
+# What the page of the reader has: the names that the examples use and don't make (docs/embedding.md).
 PAGE = """
-declare const bubble: HTMLElement, hint: HTMLElement, stopButton: HTMLButtonElement, fileInput: HTMLInputElement, sha256: string;
+declare const bubble: HTMLElement, hint: HTMLElement, stopButton: HTMLButtonElement, fileInput: HTMLInputElement, sha256: string, body: string;
+declare var __zod_globalConfig: { jitless: boolean };
 """
 
 
 def snippets():
-    """The scripts of docs/embedding.md, each as a module: those of its HTML too."""
-    for kind, text in re.findall(
-        r"^```(js|jsx|html)\n(.*?)^```",
-        (ROOT / "docs" / "embedding.md").read_text("utf-8"),
-        re.MULTILINE | re.DOTALL,
-    ):
-        if kind == "html":
-            (text,) = re.findall(r'<script type="module">\n(.*?)</script>', text, re.DOTALL)
-        yield (
-            kind,
-            re.sub(r'"/node_modules/detok-web/dist/(\w+)\.js"', r'"detok-web/\1"', text).replace(
-                "detok-web/index", "detok-web"
-            ),
-        )
+    """The scripts of the documents, each as a module: those of its HTML too."""
+    for block in documents.blocks():
+        if block.language in ("js", "jsx"):
+            yield block.language, block.text
+        elif block.language == "html":
+            for text in re.findall(
+                r'<script type="module">\n(.*?)</script>', block.text, re.DOTALL
+            ):
+                named = re.sub(r'"/node_modules/detok-web/dist/(\w+)\.js"', r'"detok-web/\1"', text)
+                yield "html", named.replace("detok-web/index", "detok-web")
 
 
 def test_every_script_of_the_documentation_compiles(app):
     found = list(snippets())
-    assert len(found) >= 8
+    assert len(found) >= 20
     folder = app / "snippets"
     folder.mkdir()
     (folder / "page.d.ts").write_text(PAGE)
@@ -470,18 +466,14 @@ def test_every_script_of_the_documentation_compiles(app):
     run(["node", str(ROOT / "node_modules" / "typescript" / "bin" / "tsc"), *files, *options], app)
 
 
-def test_every_python_of_the_documentation_compiles():
-    found = re.findall(
-        r"^```python\n(.*?)^```",
-        (ROOT / "docs" / "embedding.md").read_text("utf-8"),
-        re.MULTILINE | re.DOTALL,
-    )
-    assert found
-    for text in found:
-        compile(text, "docs/embedding.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+PAGES = [
+    "embedding.md",
+    "testing-with-playwright.md",
+    *(f"web/{path.name}" for path in sorted((ROOT / "docs/web").glob("*.md"))),
+]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/embedding.md"])
+@pytest.mark.parametrize("name", ["README.md", *(f"docs/{page}" for page in PAGES)])
 def test_the_documentation_names_only_what_there_is(installed, name):
     text = ((installed if name == "README.md" else ROOT) / name).read_text("utf-8")
     manifest = json.loads((installed / "package.json").read_text())

@@ -15,6 +15,7 @@ const examples = join(root, "web", "examples");
 const library = {
   name: "the served library",
   setup({ onResolve }) {
+    onResolve({ filter: /^detok-web$/ }, () => ({ path: "/src/index.js", external: true }));
     onResolve({ filter: /^detok-web\// }, ({ path }) => ({
       path: join(root, "web", "src", `${path.slice("detok-web/".length)}.js`),
     }));

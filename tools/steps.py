@@ -75,6 +75,12 @@ STEPS = {
         (".build/examples/react.js", ".build/examples/react.development.js", ".build/examples/ai-sdk.js", ".build/examples/uplot.js", ".build/examples/uplot.css"),
         tool("node", "tools/build_examples.mjs"),
     ),
+    "docs": Step(
+        "what draws the documents",
+        ("requirements/docs.txt", "tools/site/package-lock.json"),
+        (".build/docs/venv/bin/pdoc", ".build/docs/node_modules/typedoc/package.json"),
+        partial(toolchain.install_apart, "docs", "tools/site"),
+    ),
     "uis": Step(
         "chat UIs of other people (some 1.3 GB)",
         ("requirements/real-uis.txt", "tests/real_uis/package-lock.json"),
@@ -106,14 +112,14 @@ STEPS = {
 ARTEFACTS = [["runtime", "wheel", "captures", "micropython", "page", "examples"], ["core"]]
 TARGETS = {
     "demo": [["serve", "npm"], ["engine", "mpy", "micropip"], *ARTEFACTS],
-    "site": [["npm"], ["mpy", "micropip"], *ARTEFACTS],
+    "site": [["npm"], ["mpy", "micropip", "docs"], *ARTEFACTS],
     "check": [["dev", "npm"], ["engine", "mpy", "micropip", "project"], *ARTEFACTS],
     "test": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "site"], *ARTEFACTS],
     "test-all": [
         ["dev", "npm"],
         ["engine", "mpy", "micropip", "project", "site"],
         *ARTEFACTS,
-        ["webkit"],
+        ["webkit", "docs"],
     ],
     "release": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "release"], *ARTEFACTS],
     "real-uis": [

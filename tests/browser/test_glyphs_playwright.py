@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import documents
 import pytest
 import test_glyphs_catalogue as catalogue
 from packed import ROOT, install, pack
@@ -145,6 +146,26 @@ def test_the_fixture_does_in_a_test_what_its_documentation_says(play):
     assert all("ufffd-persistent" in words for words in failed.values())
     attached = {one["name"] for one in outcomes["fails by itself"]["attachments"]}
     assert attached >= {"glyphs.json", "glyphs.html"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("twin", "status"), [("fixed", "passed"), ("faulty", "failed")])
+def test_the_lines_of_the_documentation_work(play, app, twin, status):
+    """Those of testing-with-playwright.md: a test, and its configuration."""
+    spec, config = [
+        block.text
+        for block in documents.blocks()
+        if block.document == "docs/testing-with-playwright.md" and block.language == "ts"
+    ]
+    with fixtures.ChatServer() as server:
+        address = f"{server.url}/01-fresh-decoder.{twin}.html?manual"
+        spec = spec.replace("http://127.0.0.1:3000", address)
+        use = 'import config from "./documented.config";\ntest.use(config.use!);\n'
+        (app / "documented.spec.ts").write_text(spec + use, encoding="utf-8")
+        (app / "documented.config.ts").write_text(config, encoding="utf-8")
+        outcomes = play("documented")
+    assert {name: one["status"] for name, one in outcomes.items()} == {"no broken glyph": status}
+    assert twin == "fixed" or "keep one decoder for the whole stream" in said(*outcomes.values())
 
 
 @pytest.mark.full

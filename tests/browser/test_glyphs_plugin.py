@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs" / "testing-your-ui.md"
+DOCS = ROOT / "docs" / "testing-with-pytest.md"
 spec = importlib.util.spec_from_file_location(
     "detok_chat_fixtures", ROOT / "tests" / "fixtures" / "chat" / "server.py"
 )
