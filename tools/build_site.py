@@ -1,14 +1,15 @@
-"""Build the page as a static site: `python tools/build_site.py [FOLDER]` writes it there (.build/site/
-unless said otherwise).
+"""Build the page and the documents as a static site: `python tools/build_site.py [FOLDER]` writes it
+there (.build/site/ unless said otherwise).
 
-In: .build/page/, .build/runtime/, the tokenizer of the reciting model, the samples. Out: a folder that any
-static server can serve, at any path. Texts are cut by Python in the page's worker, so there is no
-bridge; addresses in index.html are relative.
+In: .build/page/, .build/runtime/, the tokenizer of the reciting model, the samples; docs/, and the
+tools in .build/docs/. Out: a folder that any static server can serve, at any path, without a network. Texts
+are cut by Python in the page's worker, so there is no bridge; addresses in index.html are relative.
 """
 
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ PARTS = (
     "micropython.mjs", "micropython.wasm", "detok_micropython.bin", "detok_captures.bin",
     "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.zip", "python_core.json",
 )  # fmt: skip
+DOCS = '<a href="docs/index.html">Documentation</a>'
 SAMPLES = {
     "openai-chat-logprobs.sse": "OpenAI chat, with the bytes of its tokens",
     "anthropic-messages.sse": "Anthropic: thinking, text and a tool call",
@@ -56,10 +58,24 @@ def build(folder: Path) -> None:
     (folder / ".nojekyll").touch()
 
 
+def build_docs(folder: Path) -> None:
+    """Write the documents and both references into a folder, which is emptied first. Raises
+    CalledProcessError if a public name is not documented, or a link has no target.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    site = ROOT / "tools" / "site"
+    python = ROOT / ".build" / "docs" / "venv" / "bin" / "python"
+    subprocess.run(["node", site / "draw.mjs", folder], check=True)
+    subprocess.run([python, site / "python_reference.py", folder / "python"], check=True)
+
+
 def index_page() -> str:
-    """Return index.html with relative addresses, marked as that of a site."""
+    """Return index.html with relative addresses, marked as that of a site, with a link to the
+    documents.
+    """
     page = (PAGE / "index.html").read_text(encoding="utf-8")
     page = re.sub(r'(href|src)="/(?!/)', r'\1="', page)
+    page = re.sub("(</h1>\n    <p>.*)(</p>)", rf"\1 {DOCS}\2", page, count=1)
     return page.replace("<html ", "<html data-site ", 1)
 
 
@@ -72,6 +88,7 @@ def copy(file: Path, folder: Path) -> None:
 def main(words: list[str]) -> int:
     folder = Path(words[0]) if words else ROOT / ".build" / "site"
     build(folder)
+    build_docs(folder / "docs")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {size / 1e6:.1f} MB; serve it with any static server, for example")
     print(f"python3 -m http.server --directory {folder} 8000")

@@ -54,7 +54,7 @@ HEAD = """\
 Written by `make peers` on {date}, with version {version} of [the suite](../conformance/README.md), {count} cases, on {machine}.
 To do it again: `make peers`. It installs the versions below into `.build/` (some 3 GB, most of it for vLLM) and changes nothing else.
 
-Each system is run as it is published, through an adapter of a few lines in [conformance/adapters](../conformance/adapters). It takes
+Each system is run as it is published, through an adapter of a few lines in [conformance/adapters](../conformance/README.md). It takes
 part in the cases that it has an interface for, and in no others: a decoder of bytes in those of bytes, a decoder of whole texts in
 those without prompts, and so on. So rows have different numbers of cases, and their counts are no ranking. Many of these systems
 do what they are for: one that prints words is late by design, one that decodes whole texts shows U+FFFD until a character is whole.

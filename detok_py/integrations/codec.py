@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 NAME = "detok"
+"""The name of the codec."""
 
 
 class IncrementalDecoder(codecs.IncrementalDecoder):

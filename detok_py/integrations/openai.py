@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
     class Options(TypedDict, total=False):
-        """The options of `ChatStream` that text can have."""
+        """The options of `ChatStream` that text can have: `stop`, `reasoning`, `tools`, `start`,
+        `trim_artifacts`, `include_stop` and `stop_scope`.
+        """
 
         stop: str | Iterable[str] | None
         reasoning: str | Sequence[str | Sequence[str]] | None
@@ -40,7 +42,8 @@ class TextStage:
     [('reasoning', 'hm'), ('content', 'so '), ('content', '😀')]
     """
 
-    held_bytes = b""  # what comes is text
+    held_bytes = b""
+    """Always empty: what comes is text."""
 
     def __init__(self) -> None:
         self.reset()

@@ -14,7 +14,8 @@ from ..tokenizers.window import IncrementalDetokenizer
 class DecodeStream:
     """`step` as DecodeStream's, and `flush`.
 
-    `ids` are those of a prompt, which are not shown. A stream belongs to the tokenizer of its first
+    `ids` are those of a prompt, which are not shown; they are `prompt_ids` then. With
+    `skip_special_tokens` special tokens give no text. A stream belongs to the tokenizer of its first
     step. Unlike DecodeStream it shows characters before a bad byte at once, and loses no text at the
     end; its joined text is that of the tokenizer's `decode`.
 

@@ -23,7 +23,7 @@ class TextStreamer:
 
     With `skip_prompt` the prompt is not shown, but it is known: a space between it and the answer
     is kept, and a character that began in it is completed. `decode_kwargs` are those of the
-    tokenizer's `decode`.
+    `decode` of `tokenizer`.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class TextStreamer:
 class TextIteratorStreamer(TextStreamer):
     """The text as an iterator, for another thread than that of `generate`.
 
-    Waiting longer than `timeout` seconds for a text raises `queue.Empty`.
+    Waiting longer than `timeout` seconds for a text raises `queue.Empty`. `text_queue` has the
+    texts that are not read yet, and `stop_signal` at the end.
     """
 
     def __init__(
@@ -113,7 +114,8 @@ class TextIteratorStreamer(TextStreamer):
 class AsyncTextIteratorStreamer(TextStreamer):
     """The text as an asynchronous iterator of the running loop, while `generate` is in a thread.
 
-    Waiting longer than `timeout` seconds for a text raises TimeoutError.
+    Waiting longer than `timeout` seconds for a text raises TimeoutError. `text_queue` has the texts
+    that are not read yet, and `stop_signal` at the end; it belongs to `loop`.
     """
 
     def __init__(

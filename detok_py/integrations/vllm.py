@@ -52,8 +52,8 @@ class Request(Protocol):
 
 
 class IncrementalDetokenizer:
-    """`from_new_request`, `update`, `get_next_output_text`, `output_token_ids`, `num_output_tokens`
-    and `output_text` of vLLM's.
+    """`from_new_request`, `update`, `get_next_output_text`, `output_token_ids`, `num_output_tokens`,
+    `output_text` and `token_ids` of vLLM's.
 
     Only the end that can still become a stop is held, not as many characters as the longest stop
     has. `spaces_between_special_tokens` is not read: the text is that of the tokenizer's `decode`.

@@ -15,44 +15,69 @@ export type Rule = string;
 
 /** One entry of a verdict. */
 export interface Entry {
+  /** Which rule it broke, or passed. */
   id: Rule;
+  /** How bad it is for a reader. */
   impact: "critical" | "serious" | "moderate" | "minor" | "none";
+  /** The rule in a sentence. */
   description: string;
+  /** Selectors of the element, from the outermost frame inwards. */
   target?: string[];
+  /** The text around it. */
   text?: string;
   /** Where in `text` the broken glyph is. */
   at?: number;
+  /** Where it was shown: in the text, an attribute, a canvas… */
   place?: string;
+  /** The address of the document. */
   url?: string;
   /** How many frames showed it. */
   frames?: number;
+  /** Whether a frame with it was painted. */
   painted?: boolean;
   /** Milliseconds until it was replaced; null if it stayed. */
   cleared_ms?: number | null;
+  /** The likely cause, in a sentence. */
   cause_hint?: string;
-  /** What was sent and shown instead, where text differs. */
+  /** What was sent, where the text differs. */
   sent?: string;
+  /** What was shown instead. */
   shown?: string;
-  /** How late a text was shown: the most milliseconds, and how many characters. */
+  /** How late a text was shown: the most milliseconds. */
   late_ms?: number;
+  /** How many characters were late. */
   late_characters?: number;
   /** A PNG in base64, of the page or painted again from the record. */
   screenshot?: string;
+  /** Whether the picture is of the page, or painted again. */
   screenshot_kind?: "page" | "redrawn";
 }
 
 /** The verdict, in the format of axe and of `detok check --json`. */
 export interface Verdict {
-  testEngine: { name: string; version: string };
+  /** What judged: detok, and its version. */
+  testEngine: Tool;
+  /** The address of the page. */
   url: string;
+  /** When, in the form of ISO 8601. */
   timestamp: string;
   /** Faults that a reader could see. */
   violations: Entry[];
   /** What a person has to judge. */
   incomplete: Entry[];
+  /** The rules that the page keeps to. */
   passes: Entry[];
 }
 
+/** A program that judges pages. */
+export interface Tool {
+  /** Its name. */
+  name: string;
+  /** Its version. */
+  version: string;
+}
+
+/** What is judged, and how strictly. */
 export interface CleanOptions {
   /** Judge only what is inside elements that match this CSS selector; one must match. */
   within?: string;
@@ -70,6 +95,7 @@ export interface CleanOptions {
   screenshots?: boolean;
 }
 
+/** What a verdict is made of. */
 export interface ResultOptions extends Omit<CleanOptions, "strict"> {
   /** What the model sent: finds what was dropped, doubled or put in another order. */
   truth?: string;
@@ -117,6 +143,7 @@ export class ChaosProxy {
   listen(upstream?: string, port?: number): Promise<string>;
   /** The text of all streams so far; undefined if none could be read. */
   readonly sentText: string | undefined;
+  /** End the proxy. */
   close(): Promise<void>;
 }
 
@@ -142,28 +169,36 @@ export interface ChaosOptions {
   websocket?: "fragments" | "messages";
 }
 
+/** The fixtures and options that a test has beside Playwright's own. */
 export interface GlyphFixtures {
+  /** What the test's pages show. */
   glyphWatch: GlyphWatch;
+  /** A proxy that cuts streams. */
   chaos: ChaosProxy;
+  /** How pages are watched. */
   glyphs: GlyphOptions;
+  /** How streams are cut. */
   chaosOptions: ChaosOptions;
 }
 
+/** Playwright's `test`, with these fixtures. */
 export const test: TestType<
   PlaywrightTestArgs & PlaywrightTestOptions & GlyphFixtures,
   PlaywrightWorkerArgs & PlaywrightWorkerOptions
 >;
 
+/** What a matcher gives to Playwright. */
+export interface MatcherResult {
+  /** Whether the page is as expected. */
+  pass: boolean;
+  /** What the page shows instead. */
+  message(): string;
+}
+
+/** Playwright's `expect`, with two matchers for pages. */
 export const expect: Expect<{
   /** No U+FFFD and no half of a pair was shown, not even for one frame. */
-  toShowNoBrokenGlyph(
-    page: Page,
-    options?: CleanOptions,
-  ): Promise<{ pass: boolean; message(): string }>;
+  toShowNoBrokenGlyph(page: Page, options?: CleanOptions): Promise<MatcherResult>;
   /** The page shows this text whole, once and in its order. */
-  toShowText(
-    page: Page,
-    text: string,
-    options?: { within?: string },
-  ): Promise<{ pass: boolean; message(): string }>;
+  toShowText(page: Page, text: string, options?: { within?: string }): Promise<MatcherResult>;
 }>;

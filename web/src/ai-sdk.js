@@ -11,15 +11,19 @@ import { DetokError } from "./decoder.js";
 import { readToolCalls } from "./tool-calls.js";
 
 /**
- * @typedef {import("ai").UIMessageChunk} Chunk
+ * @typedef {import("ai").UIMessageChunk} Chunk  A part of a message, as the SDK takes it.
+ *
+ * @typedef {object} StorageOption  Where a page remembers its answer across a reload.
+ * @property {Pick<Storage, "getItem" | "setItem" | "removeItem">} [storage]  Which answer a chat waits
+ *   for is kept here. Default: sessionStorage.
+ *
  * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "signal"> &
- *   {storage?: Pick<Storage, "getItem" | "setItem" | "removeItem">}} TransportOptions  `storage`
- *   remembers across a reload which answer a chat waits for. Default: sessionStorage.
+ *   StorageOption} TransportOptions  What `connect` takes, and where to remember.
  */
 
 /**
  * @template {import("ai").UIMessage} UI_MESSAGE
- * @typedef {import("ai").ChatTransport<UI_MESSAGE>} Transport
+ * @typedef {import("ai").ChatTransport<UI_MESSAGE>} Transport  What `useChat` asks of a transport.
  */
 
 /**

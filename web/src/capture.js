@@ -14,24 +14,31 @@ import { loadVocabulary } from "./load-vocabulary.js";
 /**
  * @typedef {object} Place  Where a row comes from.
  * @property {number} seconds  Since the start; 0 if the file has no times.
- * @property {"content" | "reasoning" | "tool_call"} channel
+ * @property {"content" | "reasoning" | "tool_call"} channel  What the text is a part of.
  * @property {number} line   In the file; in a HAR file, in the body of the response.
  * @property {number} event  Which event of the stream, from 1.
  * @property {string} broken  How the text was damaged before it came here; "" if it was not.
  *
- * @typedef {import("./rows.js").TokenRow & Place} RecordedRow
+ * @typedef {import("./rows.js").TokenRow & Place} RecordedRow  A token, and where it comes from.
  *
- * @typedef {object} Capture
+ * @typedef {object} End  How a stream ended, as its file says.
+ * @property {string} type  "finished", "failed"…; other fields are those of the file.
+ *
+ * @typedef {object} Problem  What could not be read.
+ * @property {number} line    Of the file; 0 if it is none.
+ * @property {string} reason  A sentence.
+ *
+ * @typedef {object} Capture  A recorded stream, decoded again.
  * @property {Record<string, any>} header  `engine` and `source` say where the stream comes from.
- * @property {RecordedRow[]} rows
+ * @property {RecordedRow[]} rows  A row for each token.
  * @property {number} seconds  How long the stream took.
  * @property {boolean} timed   Whether the file has times.
  * @property {string} text     What was held, and became text at the end.
- * @property {{type: string, [name: string]: any} | null} end  How it ended, as the file says.
- * @property {{line: number, reason: string}[]} problems  What could not be read; line 0 is none.
+ * @property {(End & Record<string, any>) | null} end  How it ended, as the file says.
+ * @property {Problem[]} problems  What could not be read.
  * @property {number} leftOut  How many more problems there are.
  *
- * @typedef {object} ReadOptions
+ * @typedef {object} ReadOptions  Where the vocabulary of a file's ids is.
  * @property {string | URL} [vocabularies]  The folder of a bridge's vocabularies. Default "/vocabulary/".
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  For ids of a file that names none.
  */

@@ -14,9 +14,9 @@ import { rowOf } from "./rows.js";
 /** @typedef {import("./detok-stream.js").Delta} Delta */
 
 /**
- * @typedef {object} AnswerRequest
- * @property {string} [prompt]
- * @property {{role: string, content: string}[]} [messages]
+ * @typedef {object} AnswerRequest  What to ask, and how the answer comes.
+ * @property {string} [prompt]  A text to go on with.
+ * @property {Message[]} [messages]  A chat, for the model's template.
  * @property {string} [resume]  Instead of both: the `id` of an earlier answer's `start`. That answer
  *   comes again from its beginning, and goes on.
  * @property {string} [id]  The name of this run: 16 to 64 characters, never used before.
@@ -29,34 +29,68 @@ import { rowOf } from "./rows.js";
  *   decides when the answer is over.
  * @property {boolean} [singleBytes]  Each raw byte is a row of its own.
  * @property {string} [token]  Of the bridge, if it wants one (`--allow-origin` and `--host`).
- * @property {AbortSignal} [signal]
+ * @property {AbortSignal} [signal]  Cancels the answer, and ends the loop with its reason.
  *
  * @typedef {AnswerRequest & import("./detok-stream.js").TextOptions &
- *   import("./decoder.js").RuntimeOptions} AnswerOptions
+ *   import("./decoder.js").RuntimeOptions} AnswerOptions  All that `connect` takes.
  *
- * @typedef {{prompt: string} | {messages: {role: string, content: string}[]} | {resume: string}} Question
- *   One of these must be asked.
+ * @typedef {object} Message  A message of a chat.
+ * @property {string} role     "system", "user", "assistant"…
+ * @property {string} content  Its text.
  *
- * @typedef {object} Finish
- * @property {"eos" | "stop" | "length" | "cancelled" | "error"} reason
+ * @typedef {Required<Pick<AnswerRequest, "prompt">> | Required<Pick<AnswerRequest, "messages">> |
+ *   Required<Pick<AnswerRequest, "resume">>} Question  One of these must be asked.
+ *
+ * @typedef {object} Finish  How an answer ended.
+ * @property {"eos" | "stop" | "length" | "cancelled" | "error"} reason  Why: the model ended it, a stop
+ *   string, `max_tokens`, the reader, or a fault.
  * @property {number} tokens   Tokens that came (bytes, if the engine knows only those).
  * @property {string} text     What was held, and became text when nothing more came.
  * @property {string | null} [note]  What the engine itself lost, in one sentence.
- * @property {DetokError} [error]
- * @property {number} at
+ * @property {DetokError} [error]  What went wrong.
+ * @property {number} at  When, in milliseconds since 1970.
  *
  * @typedef {object} AnswerEvents  The `detail` of each type of event. `at` is when it arrived, in
  *   milliseconds since 1970, with fractions.
- * @property {{engine: Record<string, any>, vocabulary: object | null, at: number}} hello
- * @property {{id: string, data: "ids" | "bytes" | "both", position: number, at: number}} start
- * @property {Delta} delta
- * @property {{count: number, tokens: number, at: number, rows?: import("./rows.js").TokenRow[],
- *   spent?: number}} token  With details: its rows, and the microseconds that decoding them took.
- * @property {{bytes: number, text: string}} held
- * @property {{seconds: number, code: number}} resume
- * @property {{code: number, message: string, at: number}} notice
- * @property {{error: DetokError}} error
- * @property {Finish} finish
+ * @property {HelloEvent} hello  The bridge is there, and says what it serves.
+ * @property {StartEvent} start  The engine has begun.
+ * @property {Delta} delta  Text that has become certain.
+ * @property {TokenEvent} token  Tokens have come.
+ * @property {import("./create-decoder.js").Held} held  What waits for later tokens has changed.
+ * @property {ResumeEvent} resume  The connection was lost, and is tried again.
+ * @property {NoticeEvent} notice  A sentence to show; the answer goes on.
+ * @property {ErrorEvent} error  Why it failed.
+ * @property {Finish} finish  Once, always, and last.
+ *
+ * @typedef {object} HelloEvent  The `detail` of `hello`.
+ * @property {Record<string, any>} engine  Its name, version, model and fidelity.
+ * @property {object | null} vocabulary  The vocabulary's address and SHA-256.
+ * @property {number} at  When it arrived.
+ *
+ * @typedef {object} StartEvent  The `detail` of `start`.
+ * @property {string} id  What `resume` takes.
+ * @property {"ids" | "bytes" | "both"} data  What the bridge sends.
+ * @property {number} position  Where the stream begins: 0, or later after a lost connection.
+ * @property {number} at  When it arrived.
+ *
+ * @typedef {object} TokenEvent  The `detail` of `token`.
+ * @property {number} count   Tokens of this batch (bytes, if the engine knows only those).
+ * @property {number} tokens  Tokens in all.
+ * @property {number} at      When they arrived.
+ * @property {import("./rows.js").TokenRow[]} [rows]  With `details`: a row for each token.
+ * @property {number} [spent]  With `details`: the microseconds that decoding them took.
+ *
+ * @typedef {object} ResumeEvent  The `detail` of `resume`.
+ * @property {number} seconds  After how long the connection is tried again.
+ * @property {number} code     The close code of the lost one.
+ *
+ * @typedef {object} NoticeEvent  The `detail` of `notice`.
+ * @property {number} code     A code of detok.v1.
+ * @property {string} message  The sentence.
+ * @property {number} at       When it arrived.
+ *
+ * @typedef {object} ErrorEvent  The `detail` of `error`.
+ * @property {DetokError} error  What went wrong.
  */
 
 /** Characters that may wait for a slow reader before the engine is made to wait. */

@@ -12,6 +12,10 @@ import { State, contentOf, find, plain, stepTable } from "./step-table.js";
 /**
  * @typedef {import("./step-table.js").Options} Options
  * @typedef {import("./step-table.js").Sym} Sym
+ *
+ * @typedef {object} Held  What waits for later tokens.
+ * @property {number} bytes  Bytes of an unfinished character.
+ * @property {string} text   Text that may become a stop string, a tag or a marker.
  */
 
 /** Bytes that are decoded at a time, and symbols that one question to Python has at most. */
@@ -88,7 +92,7 @@ export class Decoder {
     return this.#queue.length;
   }
 
-  /** What is held: bytes of an unfinished character, and text that may become a stop, a tag or a marker. */
+  /** What is held: bytes of an unfinished character, and text that may become a stop, a tag or a marker. @returns {Held} */
   get held() {
     let { bytes } = this.#state.held;
     for (let n = 1; n < 4 && !bytes; n++) {

@@ -10,7 +10,7 @@ import { makeCalls, whenGone } from "./messages.js";
 import { checked } from "./options.js";
 
 /**
- * @typedef {object} RuntimeOptions
+ * @typedef {object} RuntimeOptions  Which Python decodes, and where its files are.
  * @property {"micropython" | "pyodide"} [runtime]  Which Python decodes. Default "micropython", which
  *   is 0.3 MB; Pyodide is 4 MB, in the package detok-web-pyodide. They decode alike.
  * @property {"core" | "micropip"} [install]  How Pyodide gets detok_py. Default "core": a standard
@@ -24,8 +24,8 @@ import { checked } from "./options.js";
  *
  * @typedef {import("./messages.js").Progress} Progress
  *
- * @typedef {object} RuntimeInfo
- * @property {string} runtime
+ * @typedef {object} RuntimeInfo  What booting gave, and what it cost.
+ * @property {string} runtime  "micropython" or "pyodide".
  * @property {string} python   Its name and version.
  * @property {string} detok    The version of detok_py.
  * @property {boolean} kept    Whether Python began with the memory of an earlier visit.
@@ -49,15 +49,16 @@ export class DetokError extends Error {
   /** @param {string} message @param {{code?: number, kind?: ErrorKind, retry?: boolean, cause?: unknown}} [options] */
   constructor(message, { code, kind, retry = false, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
+    /** A close code of detok.v1, or an HTTP status. */
     this.code = code;
-    /** @type {ErrorKind} */
+    /** What kind of thing went wrong. @type {ErrorKind} */
     this.kind = kind ?? (code ? (code < 1000 ? "server" : "bridge") : "data");
     /** Whether asking again may help. */
     this.isRetryable = retry;
   }
 
   // On the prototype, so that stacks begin with it; a minifier renames the class.
-  /** @override */
+  /** "DetokError". @override */
   get name() {
     return "DetokError";
   }

@@ -9,9 +9,10 @@ import { Decoder } from "./create-decoder.js";
 
 /**
  * @typedef {[open: string, close: string] | [open: string, close: string, every: "all"]} ReasoningTags
- * @typedef {[open: string, close: string | null]} ToolTags
+ *   A pair of tags; with "all", every block between them.
+ * @typedef {[open: string, close: string | null]} ToolTags  A pair of tags.
  *
- * @typedef {object} TextOptions
+ * @typedef {object} TextOptions  What becomes of the text.
  * @property {string | string[]} [stop]  The text ends before the first of these.
  * @property {boolean} [includeStop]  Show the stop string that ended the text.
  * @property {ReasoningTags | ReasoningTags[] | true | "all"} [reasoning]  The text between is
@@ -26,20 +27,23 @@ import { Decoder } from "./create-decoder.js";
  * @property {"content" | "reasoning"} [start]  Deprecated: the name of `startWithReasoning` until 0.2.
  * @property {"character" | "grapheme"} [unit]  Deprecated: the name of `granularity` until 0.2.
  *
- * @typedef {object} StreamOptions
+ * @typedef {object} StreamOptions  What goes in, and in which form it comes out.
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Chunks are token ids of this vocabulary.
  * @property {number[]} [promptIds]  They decide a leading space, and complete a character.
  * @property {boolean} [skipSpecialTokens]  Default true.
  * @property {"error" | "skip"} [unknown]  What an unknown id does. Default "error".
  * @property {boolean} [fatal]  Invalid bytes are an error instead of U+FFFD.
- * @property {"text" | "deltas"} [output]
- * @property {AbortSignal} [signal]
+ * @property {"text" | "deltas"} [output]  Strings of the content, or {@link Delta}s of all channels.
+ * @property {AbortSignal} [signal]  Cancels the stream.
  *
- * @typedef {{channel: "content" | "reasoning" | "tool_call", text: string}} Delta
- * @typedef {object} StreamEnd
+ * @typedef {object} Delta  Text that has become certain.
+ * @property {"content" | "reasoning" | "tool_call"} channel  What it is a part of.
+ * @property {string} text  The text.
+ *
+ * @typedef {object} StreamEnd  How a stream ended.
  * @property {"end" | "stop" | "eos" | "cancelled" | "error"} reason  "end": the source had no more.
  *   "cancelled": by the reader, the writer or the signal.
- * @property {unknown} [error]
+ * @property {unknown} [error]  What went wrong, or the reason of the signal.
  */
 
 /** Symbols that may wait for Python before a writer waits. */
@@ -157,7 +161,7 @@ export class DetokStream {
       const { error } = over ? await this.finished : {};
       if (error) throw error;
     };
-    /** @type {ReadableStream<Part<Output>>} */
+    /** The text. @type {ReadableStream<Part<Output>>} */
     this.readable = iterable(
       new ReadableStream(
         {
@@ -172,7 +176,7 @@ export class DetokStream {
         { highWaterMark: 0 },
       ),
     );
-    /** @type {WritableStream<BufferSource | number | ArrayLike<number>>} */
+    /** Takes bytes, or ids. @type {WritableStream<BufferSource | number | ArrayLike<number>>} */
     this.writable = new WritableStream({
       start(controller) {
         into = controller;

@@ -17,6 +17,7 @@ import { asDetokError } from "./decoder.js";
 export class DetokText
   extends /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? Object)
 {
+  /** The attributes that ask again when they change. */
   static observedAttributes = ["src", "prompt"];
 
   #text = /** @type {Text | undefined} */ (undefined);
@@ -26,6 +27,7 @@ export class DetokText
   #request;
   #waiting = false;
 
+  /** Called by the browser when the element is in a page: asks. */
   connectedCallback() {
     // Attributes that the page has set stay. A log is not read out with every token by default.
     for (const [name, value] of Object.entries({
@@ -40,6 +42,7 @@ export class DetokText
     if (!this.#source) this.#startSoon();
   }
 
+  /** Called by the browser when the element has left its page: stops. */
   disconnectedCallback() {
     // An element that was only moved is connected again then.
     queueMicrotask(() => {
@@ -47,6 +50,7 @@ export class DetokText
     });
   }
 
+  /** Called by the browser when an attribute has changed: asks again. */
   attributeChangedCallback() {
     if (this.isConnected) this.#startSoon();
   }
@@ -56,6 +60,7 @@ export class DetokText
     return this.#request;
   }
 
+  /** Set it to ask. */
   set request(request) {
     this.#request = request;
     if (this.isConnected) this.#startSoon();

@@ -15,9 +15,16 @@ import { deltasOf } from "./read-events.js";
 
 /**
  * @typedef {import("./detok-stream.js").Delta} Delta
- * @typedef {{event: string, data: string, id: string}} ServerSentEvent
- * @typedef {import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions &
- *   {format?: "events" | "json" | "bytes"}} ReadOptions  `format` overrules the body's content type.
+ * @typedef {object} ServerSentEvent  An event of a stream.
+ * @property {string} event  Its type; "message" if the server gives none.
+ * @property {string} data   Its lines.
+ * @property {string} id     The last `id` of the stream, or "".
+ *
+ * @typedef {object} FormatOption  Which form the body has.
+ * @property {"events" | "json" | "bytes"} [format]  Overrules the body's content type.
+ *
+ * @typedef {import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions & FormatOption} ReadOptions
+ *   All that `readAnswer` takes.
  */
 
 /** Characters that one line of an event stream may have. */
@@ -116,7 +123,9 @@ export class ServerSentEvents {
       // Servers omit the last empty line; the standard would drop their last event.
       flush: (controller) => take(`${decoder.decode()}\n\n`, controller),
     });
+    /** The events. */
     this.readable = pair.readable;
+    /** Takes the bytes. */
     this.writable = pair.writable;
   }
 }

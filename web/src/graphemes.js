@@ -1,12 +1,18 @@
 /**
+ * @typedef {object} Graphemes  Joins code points to what a reader sees as characters.
+ * @property {(text: string) => string} feed  Takes text, and returns what is whole.
+ * @property {() => string} flush  Ends the text, and returns what was held.
+ */
+
+/**
  * Text to whole user-perceived characters (UAX #29). In: text of whole code points, cut anywhere.
  * Held: the last grapheme cluster, as the next character may extend it.
+ * @returns {Graphemes}
  */
 export function graphemes() {
   const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
   let held = "";
   return {
-    /** @param {string} text */
     feed(text) {
       if (!text) return "";
       const whole = held + text;

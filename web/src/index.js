@@ -13,15 +13,34 @@ export { loadVocabulary } from "./load-vocabulary.js";
  * @typedef {import("./connect.js").Question} Question
  * @typedef {import("./rows.js").TokenRow} TokenRow
  * @typedef {import("./connect.js").AnswerEvents} AnswerEvents
+ * @typedef {import("./connect.js").Message} Message
+ * @typedef {import("./connect.js").HelloEvent} HelloEvent
+ * @typedef {import("./connect.js").StartEvent} StartEvent
+ * @typedef {import("./connect.js").TokenEvent} TokenEvent
+ * @typedef {import("./connect.js").ResumeEvent} ResumeEvent
+ * @typedef {import("./connect.js").NoticeEvent} NoticeEvent
+ * @typedef {import("./connect.js").ErrorEvent} ErrorEvent
  * @typedef {import("./connect.js").Finish} Finish
+ * @typedef {import("./create-decoder.js").Held} Held
  * @typedef {import("./decoder.js").ErrorKind} ErrorKind
  * @typedef {import("./decoder.js").Progress} Progress
  * @typedef {import("./decoder.js").RuntimeInfo} RuntimeInfo
  * @typedef {import("./decoder.js").RuntimeOptions} RuntimeOptions
  * @typedef {import("./detok-stream.js").Delta} Delta
+ * @typedef {import("./detok-stream.js").ReasoningTags} ReasoningTags
+ * @typedef {import("./detok-stream.js").ToolTags} ToolTags
+ * @typedef {import("./graphemes.js").Graphemes} Graphemes
  * @typedef {import("./detok-stream.js").StreamEnd} StreamEnd
  * @typedef {import("./detok-stream.js").StreamOptions} StreamOptions
  * @typedef {import("./detok-stream.js").TextOptions} TextOptions
+ * @typedef {import("./step-table.js").Options} DecoderOptions
+ * @typedef {import("./step-table.js").Reason} Reason
  * @typedef {import("./vocabulary.js").LoadOptions} LoadOptions
+ * @typedef {import("./vocabulary.js").Options} VocabularyOptions
  * @typedef {import("./vocabulary.js").Vocabulary} Vocabulary
+ */
+
+/**
+ * @template {StreamOptions["output"]} [Output="text"]
+ * @typedef {import("./detok-stream.js").Part<Output>} Part
  */

@@ -13,7 +13,10 @@
  * @property {() => void} [start]
  *
  * @typedef {Error & {code?: number | string}} CodedError
- * @typedef {{step: string, loaded: number, total: number}} Progress  Bytes; 0 while not known.
+ * @typedef {object} Progress  How far booting is.
+ * @property {string} step    What is being done, for a person.
+ * @property {number} loaded  Bytes.
+ * @property {number} total   Bytes; 0 while not known.
  *
  * @typedef {object} Calls
  * @property {(name: string, ...args: unknown[]) => Promise<any>} call  Rejects with the other side's

@@ -12,6 +12,7 @@ import { AnswerStore } from "./store.js";
 
 /**
  * @typedef {import("./store.js").AnswerState} AnswerState
+ * @typedef {import("./store.js").Asking} Asking
  * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
  */
 
@@ -19,7 +20,7 @@ import { AnswerStore } from "./store.js";
  * An answer of a bridge, as state of this component.
  * @param {string | URL} url  The bridge's WebSocket.
  * @param {AnswerOptions} [options]  As for `connect`; the options of `send` overrule them.
- * @returns {AnswerState & {send: AnswerStore["send"], stop: () => void}}
+ * @returns {AnswerState & import("./store.js").Asking}
  */
 export function useAnswer(url, options = {}) {
   const [store] = useState(() => new AnswerStore());

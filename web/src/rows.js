@@ -1,9 +1,9 @@
 /** A token as Python tells it (detok_py/page/answer.py), as an object. */
 
 /**
- * @typedef {object} TokenRow
+ * @typedef {object} TokenRow  A token, and what it did.
  * @property {number | null} id  Null if the engine gave no id.
- * @property {Uint8Array} bytes
+ * @property {Uint8Array} bytes  Its bytes.
  * @property {string} text       The text that this token made certain.
  * @property {string} [channel]  Of that text: "content", "reasoning" or "tool_call".
  * @property {Uint8Array} heldBytes  Bytes of an unfinished character, held after this token.

@@ -12,12 +12,12 @@ import { decoderWorker } from "./decoder.js";
 
 /**
  * @typedef {import("./detok-stream.js").TextOptions & import("./detok-stream.js").StreamOptions &
- *   import("./decoder.js").RuntimeOptions} Options
+ *   import("./decoder.js").RuntimeOptions} Options  All that a decoder takes.
  * @typedef {number | string | null} Sym  A symbol.
  * @typedef {[channel: string, text: string]} Said
  * @typedef {[json: string, triggers: string | null, bytes: number, text: string, channel: string]} CrossedState
  * @typedef {string | [deltas: Said[], reason: Reason, next: CrossedState | null]} CrossedStep
- * @typedef {"end" | "stop" | "eos" | null} Reason
+ * @typedef {"end" | "stop" | "eos" | null} Reason  Why a text has ended; null before.
  *
  * @typedef {object} Step
  * @property {Said[]} deltas

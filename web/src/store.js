@@ -9,16 +9,22 @@ import { Answer } from "./connect.js";
 import { readToolCalls } from "./tool-calls.js";
 
 /**
- * @typedef {object} AnswerState
- * @property {string} text
- * @property {string} reasoning
- * @property {import("./tool-calls.js").ToolCall[]} toolCalls
- * @property {{bytes: number, text: string}} held  What waits for later tokens.
- * @property {"ready" | "submitted" | "streaming" | "reconnecting" | "error"} status
- * @property {Error | undefined} error
+ * @typedef {object} AnswerState  An answer as a page shows it.
+ * @property {string} text       The content so far.
+ * @property {string} reasoning  The reasoning so far.
+ * @property {import("./tool-calls.js").ToolCall[]} toolCalls  The tool calls so far; the last may be unfinished.
+ * @property {import("./create-decoder.js").Held} held  What waits for later tokens.
+ * @property {"ready" | "submitted" | "streaming" | "reconnecting" | "error"} status  "ready" to ask,
+ *   also after an answer.
+ * @property {Error | undefined} error  Why the last answer failed.
  * @property {import("./connect.js").Finish | undefined} finish  How the last answer ended.
  *
  * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
+ * @typedef {import("./tool-calls.js").ToolCall} ToolCall
+ *
+ * @typedef {object} Asking  What asks and stops.
+ * @property {AnswerStore["send"]} send  Asks; takes a prompt, or what `connect` takes.
+ * @property {() => void} stop  Stops the answer that is coming; what came of it stays.
  */
 
 /** @type {AnswerState} */
@@ -36,7 +42,9 @@ const NOTHING = Object.freeze({
 export class AnswerStore {
   /** @param {string | URL} [url]  The bridge's WebSocket. @param {AnswerOptions} [options]  Those of `send` overrule them. */
   constructor(url = "", options = {}) {
+    /** The bridge's WebSocket, of the next answer. */
     this.url = url;
+    /** Those of the next answer. */
     this.options = options;
   }
 
@@ -50,12 +58,13 @@ export class AnswerStore {
   /** @type {Set<() => void>} */
   #listeners = new Set();
 
-  /** @param {() => void} listener */
+  /** Call a listener when the state has changed; returns what ends that. @param {() => void} listener */
   subscribe = (listener) => {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   };
 
+  /** The state; the same object until it changes. */
   read = () => this.#shown;
 
   /**

@@ -9,14 +9,19 @@ import { AnswerStore } from "./store.js";
 
 /**
  * @typedef {import("./store.js").AnswerState} AnswerState
+ * @typedef {import("./store.js").Asking} Asking
  * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
+ *
+ * @typedef {object} Readable  A store as Svelte reads it.
+ * @property {(run: (state: AnswerState) => void) => () => void} subscribe  Calls `run` with the state, at
+ *   once and when it changes; returns what ends that.
  */
 
 /**
  * An answer of a bridge.
  * @param {string | URL} url  The bridge's WebSocket.
  * @param {AnswerOptions} [options]  As for `connect`; those of `send` overrule them.
- * @returns {{subscribe: (run: (state: AnswerState) => void) => () => void, send: AnswerStore["send"], stop: () => void}}
+ * @returns {Readable & Asking}
  */
 export function answerStore(url, options = {}) {
   const store = new AnswerStore(url, options);

@@ -6,9 +6,9 @@
  */
 
 /**
- * @typedef {object} ToolCall
+ * @typedef {object} ToolCall  A call of a tool, read from a model's text.
  * @property {string} [name]        Absent if the text is not a call that can be read.
- * @property {unknown} [arguments]
+ * @property {unknown} [arguments]   As JSON says them.
  * @property {string} text          As the model wrote it.
  */
 

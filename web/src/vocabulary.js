@@ -11,19 +11,19 @@ import { DecoderWorker, DetokError, asDetokError, base, decoderWorker } from "./
 import { checked } from "./options.js";
 
 /**
- * @typedef {object} Vocabulary
- * @property {string} sha256
+ * @typedef {object} Vocabulary  The tokens of a model: what each id stands for.
+ * @property {string} sha256  Of the packed file.
  * @property {number} size    How many ids it has.
  * @property {Uint8Array} bytes  The packed file.
  *
- * @typedef {object} LoadOptions
+ * @typedef {object} LoadOptions  How a vocabulary is loaded.
  * @property {string} [sha256]  Of the packed vocabulary; a URL with `<sha256>.detok` says it itself.
  * @property {string | false} [cache]  A cache in Cache Storage, or false. Default "detok".
  * @property {(progress: {loaded: number, total: number}) => void} [onProgress]  Bytes; a total of 0
  *   is not known.
- * @property {AbortSignal} [signal]
+ * @property {AbortSignal} [signal]  Ends loading.
  *
- * @typedef {LoadOptions & import("./decoder.js").RuntimeOptions} Options
+ * @typedef {LoadOptions & import("./decoder.js").RuntimeOptions} Options  All that `loadVocabulary` takes.
  */
 
 const MAGIC = "detok"; // a version follows

@@ -10,14 +10,18 @@ import { AnswerStore } from "./store.js";
 
 /**
  * @typedef {import("./store.js").AnswerState} AnswerState
+ * @typedef {import("./store.js").Asking} Asking
  * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
+ *
+ * @typedef {object} State  The state of an answer.
+ * @property {Readonly<import("vue").ShallowRef<AnswerState>>} state  Changes at most once a frame.
  */
 
 /**
  * An answer of a bridge.
  * @param {import("vue").MaybeRefOrGetter<string | URL>} url  The bridge's WebSocket.
  * @param {import("vue").MaybeRefOrGetter<AnswerOptions>} [options]  As for `connect`; those of `send` overrule them.
- * @returns {{state: Readonly<import("vue").ShallowRef<AnswerState>>, send: AnswerStore["send"], stop: () => void}}
+ * @returns {State & Asking}
  */
 export function useAnswer(url, options = {}) {
   const store = new AnswerStore();
