@@ -106,9 +106,7 @@ def test_a_public_name_without_a_text_is_found(tmp_path, tool, source, found, da
     for name in ("detok_py", "web", "docs", "conformance", "tools/site"):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         # Links to the same folders, but for the one that is changed.
-        if source.startswith(f"{name}/"):
-            subprocess.run(["cp", "-r", ROOT / name, copy / name], check=True)
-        elif name == "tools/site":
+        if source.startswith(f"{name}/") or name == "tools/site":
             subprocess.run(["cp", "-r", ROOT / name, copy / name], check=True)
         else:
             (copy / name).symlink_to(ROOT / name)

@@ -62,7 +62,7 @@ class Detokenizer:
     it ends). `errors` is a policy of `StreamingDetokenizer`. `unknown` is "error" (VocabularyError
     before any state changes; the stream goes on after it) or "skip". `spans=True` records which
     characters each token took part in. `clean_up_tokenization_spaces` overrides what the vocabulary
-    says. `spaces_between_special_tokens=True` is for special tokens that are shown: what stands
+    says; `clean_up` is what holds. `spaces_between_special_tokens=True` (`apart`) is for special tokens that are shown: what stands
     between them is decoded by itself, and one space joins the parts, as slow tokenizers do and vLLM
     asks of them. A part without text counts too.
 

@@ -46,7 +46,8 @@ class StopStrings:
     The stop that is complete first wins; of stops complete at the same character, the one that
     began first. With `include_stop` (or `include`) the stop is shown too, and nothing is ever held. A stop that ends
     within the first `min_chars` characters is text. After a stop, further text is dropped;
-    `stopped` is the stop that was found, or None, and `held_text` the text that is not shown yet. An empty stop string raises ValueError.
+    `stopped` is the stop that was found, or None, and `held_text` the text that is not shown yet; `held_bytes` is always empty. `stops` are the strings, of
+    which an empty one raises ValueError.
 
     >>> st = StopStrings(["STOP"])
     >>> [st.feed(chunk) for chunk in ("go, S", "T", "!", " ST", "OP, no more")], st.stopped

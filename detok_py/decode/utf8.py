@@ -167,7 +167,7 @@ class StreamingDetokenizer:
 
     `errors` is "replace" (U+FFFD by maximal subparts), "ignore", "backslashreplace", or "strict":
     UnicodeDecodeError as soon as an error is certain; the chunk is then refused whole and the state
-    is as it was before it.
+    is as it was before it. `held` are the bytes that are not text yet; `held_text` is always empty.
 
     >>> s = StreamingDetokenizer()
     >>> s.feed(b"caf\\xc3"), s.held

@@ -112,6 +112,11 @@ class Vocabulary:
     `token_bytes`), `i in v`, and iteration over its ids; `len` counts holes too. Vocabularies are
     equal if their packed files are.
 
+    `special_ids` are those of special tokens, `eos_ids` those that end a text, and `literal_ids` those
+    whose piece is text as it stands, whatever the decoder's `rules` say. With `clean_up` spaces are
+    removed as transformers does. A vocabulary that is `silent` has no text for unknown ids, instead of
+    an error.
+
     >>> v = Vocabulary.from_bytes([b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3], eos_ids=[3])
     >>> len(v), v.token_bytes(1), sorted(v.eos_ids)
     (4, b'\\xc3', [3])

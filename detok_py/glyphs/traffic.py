@@ -167,7 +167,8 @@ class Answer:
 class Traffic:
     """How streams are cut, and what has passed so far.
 
-    `answers` are the streams, `problems` are sentences for the user, and `blind` has the hosts of
+    `split` says where streams are cut, and `websocket` whether a message becomes several `fragments`
+    or several `messages`. `answers` are the streams, `problems` are sentences for the user, and `blind` has the hosts of
     encrypted connections, which are not cut.
     """
 

@@ -64,7 +64,9 @@ class GlyphWatch:
     """Every broken glyph that the pages of a context have shown, however briefly.
 
     Create it before the page is opened, so that it sees the first paint. `page_or_context` is of
-    Playwright's sync or async API. With the async API, await `install()` first, then each method.
+    Playwright's sync or async API. With the async API (`is_async`), await `install()` first, then each method.
+    `context` is the context; `mode` is "error", "warn" or "off"; `asked` says whether a method has
+    judged the pages. `traffic` is the proxy before the page, if there is one.
 
     >>> watch = GlyphWatch(page)                                          # doctest: +SKIP
     >>> page.goto("http://127.0.0.1:3000"); page.get_by_role("button").click()   # doctest: +SKIP

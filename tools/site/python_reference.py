@@ -33,11 +33,14 @@ def load() -> None:
 
 
 def undocumented(doc: pdoc.doc.Namespace[object]) -> Iterator[str]:
-    """Yield the public names in it that have no docstring; an attribute may be in that of its class."""
+    """Yield the public names in it that have no docstring; that of a class may have its
+    attributes."""
+    texts = doc.docstring + "".join(str(each.__doc__) for each in getattr(doc.obj, "__mro__", ()))
     for member in doc.members.values():
-        if member.name.startswith("_") or member.is_inherited:
+        theirs = member.is_inherited and not member.taken_from[0].startswith("detok_py")
+        if member.name.startswith("_") or theirs:
             continue
-        told = isinstance(member, pdoc.doc.Variable) and f"`{member.name}`" in doc.docstring
+        told = isinstance(member, pdoc.doc.Variable) and f"`{member.name}`" in texts
         if not (member.docstring.strip() or told):
             yield member.fullname
         if isinstance(member, pdoc.doc.Class):
