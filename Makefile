@@ -23,7 +23,7 @@ endif
 
 help:
 	@echo "make demo      serves the page on http://127.0.0.1:$(PORT)/   (PORT=…, ENGINE=http://127.0.0.1:8080)"
-	@echo "make site      builds the page as a static site that needs no bridge, in .build/site/"
+	@echo "make site      builds the page and the documents as a static site that needs no bridge, in .build/site/"
 	@echo "make test      touches every part: lint, types, CPython, Pyodide, MicroPython, Chromium, Firefox"
 	@echo "make test-all  runs the rest of the tests"
 	@echo "make check     lint, types and the quick unit tests: the loop while writing"

@@ -26,19 +26,32 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: Any) -> Any:
+def serve_folder() -> Any:
+    """Serve a folder, which has the site in a sub-path; return the address of the site."""
+    servers = []
+
+    def serve(root: Path) -> str:
+        handler = functools.partial(Handler, directory=str(root))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        servers.append((server, thread))
+        return f"http://127.0.0.1:{server.server_port}{SUB_PATH}"
+
+    yield serve
+    for server, thread in servers:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: Any, serve_folder: Any) -> str:
     """The address of the site."""
     root = tmp_path_factory.mktemp("served")
     build_site.build(root / SUB_PATH.strip("/"))
-    handler = functools.partial(Handler, directory=str(root))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}{SUB_PATH}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    return str(serve_folder(root))
 
 
 @pytest.fixture
@@ -189,3 +202,36 @@ def test_a_rule_found_in_the_wild_is_chosen_and_counted(visit: Any) -> None:
     page.locator("#to-start").click()
     expect(page.locator("#pane-wild")).to_have_text("")
     expect(page.locator("#tally-wild [data-count=late]")).to_have_text("0")
+
+
+@pytest.mark.full
+def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
+    page: Any, tmp_path: Path, serve_folder: Any
+) -> None:
+    """Also without a network: the pages ask nobody else for anything."""
+    if not (ROOT / ".build" / "docs" / "venv").exists():
+        pytest.skip("the tools that draw the documents are not here: `make site` installs them")
+    folder = tmp_path / SUB_PATH.strip("/")
+    build_site.build(folder)
+    build_site.build_docs(folder / "docs")
+    site = serve_folder(tmp_path)
+    wrong: list[str] = []
+    page.on("response", lambda one: wrong.append(one.url) if one.status >= 400 else None)
+    page.on("request", lambda one: None if one.url.startswith((site, "data:", "blob:")) else wrong.append(one.url))  # fmt: skip
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(site)
+    page.get_by_role("link", name="Documentation").click()
+    expect(page.locator("#documentation")).to_be_visible()
+    page.get_by_role("link", name="createDecoder", exact=True).first.click()
+    expect(page).to_have_url(re.compile("/docs/web/create-decoder.html$"))
+    page.get_by_role("navigation", name="detok").get_by_role("link", name="Python").click()
+    page.get_by_role("link", name="detok_py.errors", exact=True).first.click()
+    expect(page.locator("#StreamEndedError")).to_be_visible()
+    page.get_by_role("navigation", name="detok").get_by_role("link", name="JavaScript").click()
+    page.get_by_role("button", name="Search").click()
+    page.locator("#tsd-search-input").fill("readAnswer")
+    page.locator("#tsd-search-results a").first.click()
+    expect(page).to_have_url(re.compile("readAnswer.html|read-answer.html"))
+    page.get_by_role("navigation", name="detok").get_by_role("link", name="Demo").click()
+    page.wait_for_selector("html[data-state=ready]", state="attached")
+    assert wrong == []

@@ -49,8 +49,7 @@ function adapt(app) {
   app.converter.on(Converter.EVENT_CREATE_DOCUMENT, (_, document) => {
     const path = document.project.files.getReflectionPath(document);
     const [first] = document.content;
-    const [whole, title] = /^\s*# (.*)\n/.exec(first.text);
-    first.text = first.text.slice(whole.length);
+    const [, title] = /^\s*# (.*)\n/.exec(first.text);
     document.name = title;
     document.frontmatter.group = groups.get(path);
     files.set(document, relative(join(root, "docs"), path));
@@ -81,7 +80,10 @@ function adapt(app) {
       JSX.createElement("a", { href: base + href }, text);
     return JSX.createElement(
       "nav",
-      { "aria-label": "detok", style: "display: flex; gap: 1em; padding-bottom: 1em" },
+      {
+        "aria-label": "detok",
+        style: "display: flex; flex-wrap: wrap; gap: 0 1em; padding-bottom: 1em",
+      },
       link("../index.html", "Demo"),
       link("index.html", "Documentation"),
       link("modules.html", "JavaScript"),
