@@ -20,7 +20,7 @@ from detok_py.page.answer import CLOSED
 pytestmark = pytest.mark.native  # about the files of the repository
 BLOCKS = blocks()
 # What the shell blocks may name beside detok itself.
-PROGRAMS = {"make", "npm", "npx", "pip", ".venv/bin/python"}
+PROGRAMS = {"make", "node", "npm", "npx", "pip", ".venv/bin/python"}
 TROUBLE = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
 
 
@@ -72,7 +72,8 @@ def test_every_block_is_run_or_says_why_not():
         files = [file for file, _ in block.marked("run")]
         for file in files:
             test = ROOT / file.removeprefix("by ")
-            assert block.document.rpartition("/")[2] in test.read_text("utf-8"), str(block)
+            page = block.document.rpartition("/")[2].removesuffix(".md")
+            assert page in test.read_text("utf-8"), str(block)
         said = block.in_browser or files or any(reason for _, reason in block.marked("not"))
         if block.language in (*IN_A_BROWSER, "ts"):
             assert said, f"{block}: neither `shows`, `run by` nor `not run: REASON`"
