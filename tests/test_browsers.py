@@ -7,6 +7,8 @@ import sys
 import browsers
 import pytest
 
+from detok_py.glyphs import drive
+
 pytestmark = pytest.mark.native  # starts processes
 
 
@@ -76,3 +78,8 @@ def test_a_browser_that_does_not_start_is_one_sentence(tmp_path):
 def test_a_browser_that_is_new_enough_is_its_program(tmp_path):
     code, line, program = told(tmp_path, "firefox", says="Mozilla Firefox 199.0")
     assert (code, line) == (0, f"firefox\t{program}")
+
+
+def test_the_kit_names_the_playwright_that_is_pinned():
+    pinned = (browsers.ROOT / "pyproject.toml").read_text("utf-8")
+    assert f'"playwright=={drive.PLAYWRIGHT}.' in pinned

@@ -21,11 +21,18 @@ from pathlib import Path
 
 from toolchain import ROOT, SetupFailed, apt_install
 
+sys.path.insert(0, str(ROOT))
+from detok_py.glyphs.drive import OLDEST as DRIVEN
+
 # The oldest major versions to expect of the pinned Playwright (1.64). Of Chromium 156 ran the whole
 # suite; 150 is what a stale Debian list installs, and older ones are untried. Firefox ESR 140 fails: it lacks network.addDataCollector of
 # WebDriver BiDi.
 # WebKitGTK tells its version on a display only; 2.50 ran all of its tests.
-OLDEST = {"chromium": 150, "chromium-shell": 150, "firefox": 153}
+OLDEST = {
+    "chromium": DRIVEN["chromium"],
+    "chromium-shell": DRIVEN["chromium"],
+    "firefox": DRIVEN["firefox"],
+}
 NAMES = {
     "chromium": ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"),
     "chromium-shell": ("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),

@@ -29,6 +29,7 @@ from .drive import (
     steps_of,
     summary,
     true_text,
+    unfit,
 )
 
 if TYPE_CHECKING:
@@ -101,16 +102,28 @@ def check(
     steps: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Open `url`, do the steps, wait until it is quiet, and return the verdict (drive.py)."""
+    from playwright.sync_api import Error
+
     from .watch import GlyphWatch
 
     with contextlib.ExitStack() as stack:
         chaos = stack.enter_context(proxy_of(args)) if cuts(args) else None
         browser = stack.enter_context(browser_of(args, chaos.server if chaos else None))
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
-        watch = GlyphWatch(context)
-        page = context.new_page()
+        try:
+            context = browser.new_context(viewport={"width": 1280, "height": 900})
+            watch = GlyphWatch(context)
+            page = context.new_page()
+        except Error as error:
+            raise unfit(args.browser, browser.version, playwright_version(), error) from None
         result: dict[str, Any] = watch._run(drive(watch, page, args, url, truth, steps, chaos))
         return result
+
+
+def playwright_version() -> str:
+    """Return the version of the installed Playwright."""
+    from importlib.metadata import version
+
+    return version("playwright")
 
 
 def proxy_of(args: argparse.Namespace) -> "ChaosProxy":

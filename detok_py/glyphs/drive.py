@@ -30,6 +30,10 @@ BROWSERS = {
     "firefox": ("DETOK_FIREFOX", ("firefox-esr", "firefox")),
     "webkit": ("DETOK_WEBKIT", ()),
 }
+# The Playwright that the tests pin, and the oldest browsers that it drives (tools/browsers.py says how
+# that is known).
+PLAYWRIGHT = "1.64"
+OLDEST = {"chromium": 150, "firefox": 153}
 STEPS = ("goto", "click", "fill", "type", "press", "wait_for", "wait", "settle")
 # The fields that people type into. The last visible one is used: a chat's field comes after its
 # search.
@@ -443,7 +447,32 @@ def first_line(error: Exception) -> str:
     >>> first_line(RuntimeError("Error: page.goto: refused\\nCall log: …"))
     'refused'
     """
-    return re.sub(r"^(\w*Error: )?([Pp]age\.goto: )?", "", str(error).strip().splitlines()[0])
+    return re.sub(
+        r"^(\w*Error: )?([Pp]age\.goto: |[Bb]rowser\w*\.\w+: )?",
+        "",
+        str(error).strip().splitlines()[0],
+    )
+
+
+def unfit(browser: str, version: str, playwright: str, error: Exception) -> CheckError:
+    """Return the error for a browser that has started, and then not done what Playwright asked.
+
+    >>> refused = RuntimeError("Error: Protocol error (emulation.set): unknown command\\nemulation.set")
+    >>> print(unfit("firefox", "153.7", "1.65.0", refused))
+    Firefox 153.7 is too old for Playwright 1.65.0, which needs its command emulation.set: install
+    Playwright 1.64 (it drives Firefox 153 and newer), or a newer Firefox.
+    """
+    name, said = browser.capitalize(), first_line(error).rstrip(".")
+    command = re.search(r"Protocol error \(([\w.]+)\): unknown command", said)
+    oldest = f" (it drives {name} {OLDEST[browser]} and newer)" if browser in OLDEST else ""
+    way = f"install Playwright {PLAYWRIGHT}{oldest}, or a newer {name}."
+    if command:
+        return CheckError(
+            f"{name} {version} is too old for Playwright {playwright}, which needs its command {command[1]}: {way}"
+        )
+    return CheckError(
+        f"Playwright {playwright} cannot drive {name} {version}: {said}. If one of them is older than the other, {way}"
+    )
 
 
 def settle(

@@ -39,6 +39,10 @@ def header(message: Message, name: bytes) -> str:
     return b", ".join([value for key, value in message.headers if key == name]).decode("latin-1")
 
 
+def _named(message: Message) -> dict[str, str]:
+    return {name.decode("latin-1"): header(message, name) for name, _ in message.headers}
+
+
 class Side:
     """One side of an exchange: a socket, and the HTTP state of its connection."""
 
@@ -239,12 +243,7 @@ class Connection:
         if (
             request.method != b"HEAD"
             and answer.status_code == 200
-            and self.traffic.is_stream(
-                url,
-                kind,
-                header(request, b"sec-fetch-dest") in ("empty", ""),
-                bool(header(answer, b"content-length")),
-            )
+            and self.traffic.is_stream(url, _named(request), _named(answer))
         ):
             record = self.traffic.begin(url, kind)
         own, theirs = header(request, b"host").encode("latin-1"), urlsplit(url).netloc.encode()

@@ -7,7 +7,7 @@ import codecs
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,10 +18,22 @@ from .recut import ProxyError, Recut
 STREAMS = re.compile(
     r"text/event-stream|ndjson|jsonl|json-seq|stream\+json|vnd\.amazon\.eventstream", re.I
 )
-# These types are streams if a script fetches them and no length is given.
-PERHAPS = re.compile(
-    r"^(text/plain|application/octet-stream|application/json|application/x-detok|)\s*(;|$)", re.I
+# These types are streams if a script fetches them, no length is given, and nothing says that they
+# are files.
+PERHAPS = re.compile(r"^(text/plain|application/octet-stream|application/json|)\s*(;|$)", re.I)
+# What a server says of a file, and never of an answer that it is still making.
+OF_FILES = ("etag", "last-modified", "accept-ranges", "content-range", "content-disposition")
+# A loader asks for these; an answer is asked for as anything, as text, as JSON or as events.
+MEDIA = re.compile(r"wasm|zip|(image|audio|video|font|model)/", re.I)
+FILES = re.compile(
+    r"\.(wasm|bin|data|zip|whl|gz|br|zst|tar|detok|gguf|onnx|safetensors|model|tiktoken|json"
+    r"|[cm]?js|css|map|woff2?|ttf|otf|png|jpe?g|gif|webp|avif|svg|ico|mp[34]|pdf)$",
+    re.I,
 )
+# How files begin that no text begins like: WebAssembly, zip, gzip, Zstandard, xz, PNG, PDF.
+MAGIC = (
+    b"\0asm", b"PK\3\4", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"\x89PNG", b"%PDF-",
+)  # fmt: skip
 LINES_OF_JSON = re.compile("ndjson|jsonl|json-seq|stream.json")
 # Plain-text events that keep a connection open, such as Gradio's heartbeat `data: ALIVE`, and the
 # event that ends OpenAI's streams.
@@ -29,11 +41,12 @@ NO_TEXT = re.compile(r"\[DONE\]|(?i:alive|ping|pong|keep-?alive|heart-?beat)")
 
 
 class SentText:
-    """Reads the text out of a stream: server-sent events, lines of JSON, or plain text.
+    """Reads the text out of a stream: server-sent events, lines of JSON, JSON, or plain text.
 
     `text` is None if the stream has events, but none of a known shape (protocol.event_shapes). Then
     the proxy does not know what was sent. `arrived` has each part of the text, and the time in
-    milliseconds when it could be decoded.
+    milliseconds when it could be decoded. `halves` counts the events that begin or end inside a
+    UTF-16 pair.
 
     >>> sent = SentText("text/event-stream")
     >>> sent.feed(b'data: {"choices": [{"delta": {"content": "h\\xc3'); sent.feed(b'\\xa9"}}]}\\n\\n'); sent.flush(); sent.text
@@ -46,6 +59,7 @@ class SentText:
             self._reader = EventReader()
         elif LINES_OF_JSON.search(content_type):
             self._reader = LineReader()
+        self._document = "" if "application/json" in content_type and not self._reader else None
         charset = re.search(r"charset=\"?([\w-]+)", content_type)
         try:
             decoder = codecs.getincrementaldecoder(charset.group(1) if charset else "utf-8")
@@ -53,16 +67,21 @@ class SentText:
             decoder = codecs.getincrementaldecoder("utf-8")
         self._decoder = decoder("replace")
         self.arrived: list[tuple[float, str]] = []
+        self.halves = 0
         self._heard = self._understood = False
 
     def feed(self, data: bytes) -> None:
-        if self._reader is None:
+        if self._document is not None:
+            self._document += self._decoder.decode(data)
+        elif self._reader is None:
             self._add(self._decoder.decode(data))
         else:
             self._read(self._reader.feed(data))
 
     def flush(self) -> None:
-        if self._reader is None:
+        if self._document is not None:
+            self._read_document(self._document + self._decoder.decode(b"", True))
+        elif self._reader is None:
             self._add(self._decoder.decode(b"", True))
         else:
             self._read(self._reader.flush())
@@ -91,6 +110,20 @@ class SentText:
             if data.strip("\x1e "):
                 self._event(data.strip("\x1e ") if isinstance(item, bytes) else data)
 
+    def _read_document(self, document: str) -> None:
+        """Read an answer that came as JSON, whole or a line each. Other JSON is data of the page."""
+        self._document = ""
+        try:
+            values = [json.loads(document)]
+        except ValueError:
+            try:
+                values = [json.loads(line) for line in document.splitlines() if line.strip()]
+            except ValueError:
+                return
+        for value in values[0] if values and isinstance(values[0], list) else values:
+            text = text_of(value) if isinstance(value, dict) else None
+            self._add(text or "")
+
     def _event(self, data: str) -> None:
         if NO_TEXT.fullmatch(data.strip()):
             return
@@ -108,6 +141,7 @@ class SentText:
     def _add(self, text: str) -> None:
         if text:
             self._heard = self._understood = True
+            self.halves += "\ud800" <= text[-1] <= "\udbff" or "\udc00" <= text[0] <= "\udfff"
             self.arrived.append((time.time() * 1000, text))
 
 
@@ -144,18 +178,34 @@ def origin_of(address: str) -> str:
 
 
 class Answer:
-    """One stream that was cut: its address, how many bytes in how many pieces, and its text."""
+    """One stream that was cut: its address, how many bytes in how many pieces, and its text.
 
-    def __init__(self, url: str, content_type: str, split: str = "none") -> None:
+    It leaves the list `among` when bytes come that only a file has, and the rest is not cut.
+    """
+
+    def __init__(
+        self, url: str, content_type: str, split: str = "none", among: "list[Answer] | None" = None
+    ) -> None:
         self.url = url
         self.content_type = content_type
         self.recut = Recut(split)
         self.bytes = self.pieces = 0
         self.sent = SentText(content_type)
         self.finished = False
+        self._among = among
+        self._is_file = False
+        # Bytes without a charset. In text, byte 0 is a character.
+        self._raw = bool(re.match(r"(application/octet-stream)?\s*$", content_type, re.I))
+        self._framed = False
 
     def cut(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
         """Yield the pieces of what came, each with whether to pause after it."""
+        if self._is_file or self._has_files(data):
+            self._is_file = True
+            if self._among and self in self._among:
+                self._among.remove(self)
+            yield data, False
+            return
         self.bytes += len(data)
         for piece, pause in self.recut.feed(data):
             self.pieces += 1
@@ -163,12 +213,21 @@ class Answer:
             self.sent.feed(piece)
             yield piece, pause
 
+    def _has_files(self, data: bytes) -> bool:
+        """Return whether only a file has these bytes, which come next."""
+        if not self.bytes:
+            if data.startswith(MAGIC):
+                return True
+            # Messages in binary frames begin with their length.
+            self._framed = data.startswith(b"\0")
+        return self._raw and not self._framed and 0 in data
+
 
 class Traffic:
     """How streams are cut, and what has passed so far.
 
     `split` says where streams are cut, and `websocket` whether a message becomes several `fragments`
-    or several `messages`. `answers` are the streams, `problems` are sentences for the user, and `blind` has the hosts of
+    or several `messages`. `answers` are the streams, without files, `problems` are sentences for the user, and `blind` has the hosts of
     encrypted connections, which are not cut.
     """
 
@@ -193,23 +252,36 @@ class Traffic:
 
     def begin(self, url: str, content_type: str) -> Answer:
         """Return a new answer, which is listed from now on."""
-        answer = Answer(url, content_type, self.split)
+        answer = Answer(url, content_type, self.split, self.answers)
         self.answers.append(answer)
         return answer
 
-    def is_stream(self, url: str, content_type: str, fetched: bool, has_length: bool) -> bool:
-        """Return whether an answer is a stream that is to be cut.
+    def is_stream(self, url: str, request: Mapping[str, str], answer: Mapping[str, str]) -> bool:
+        """Return whether an answer is a stream that is to be cut, by its address and both headers.
 
-        `fetched` says whether a script or a server asked for it.
+        A stream is what has the type of one. It may also be text, JSON or bytes that a script or a
+        server asked for, of unknown length, if neither side says that it is a file.
 
-        >>> Traffic("token", 0, None, "messages").is_stream("/a", "text/plain", True, False)
+        >>> traffic = Traffic("token", 0, None, "messages")
+        >>> traffic.is_stream("http://a/b", {"accept": "*/*"}, {"content-type": "text/plain"})
         True
+        >>> traffic.is_stream("http://a/b.wasm", {}, {"content-type": "application/octet-stream"})
+        False
         """
         if self.only:
             return bool(self.only.search(url))
-        if STREAMS.search(content_type):
+        kind = answer.get("content-type", "")
+        if STREAMS.search(kind):
             return True
-        return fetched and not has_length and bool(PERHAPS.search(content_type))
+        return not (
+            not PERHAPS.search(kind)
+            or request.get("sec-fetch-dest", "empty") != "empty"
+            or MEDIA.search(request.get("accept", ""))
+            or "content-length" in answer
+            or any(name in answer for name in OF_FILES)
+            or "immutable" in answer.get("cache-control", "")
+            or FILES.search(urlsplit(url).path)
+        )
 
     @property
     def sent_text(self) -> str | None:

@@ -91,8 +91,17 @@ def rule_of(finding: dict[str, Any]) -> str:
     return "ufffd-persistent" if finding["live"] else "ufffd-painted"
 
 
+HALVES = re.compile("[\ud800-\udfff]+")
+HALVES_CAUSE = (
+    "The engine sent the halves of a UTF-16 pair in two events: it cuts its text by UTF-16 unit. Mend the engine; "
+    "until then a page can wait for the second half before it shows the first."
+)
+
+
 def cause(finding: dict[str, Any], sent_broken: bool = False) -> str:
     """Return the likely cause of a finding, and how to fix it."""
+    if sent_broken and finding["kind"] == "surrogate":
+        return HALVES_CAUSE
     if sent_broken:
         return "The engine sent it so: it decodes each token by itself. Mend the engine, or read its token ids or bytes and decode those."
     culprit = finding.get("culprit")
@@ -175,6 +184,10 @@ def verdict(
     own = [letters(one) for one in genuine]
     entries: list[dict[str, Any]] = []
     broken_upstream = False
+    # The halves of a pair that were sent apart are broken upstream only if a reader saw one.
+    halves = any(answer.sent.halves for answer in answers)
+    if halves and any(f["kind"] == "surrogate" and not f["outside"] for f in findings):
+        entries.append(entry("upstream-broken", target=[], text="", cause_hint=HALVES_CAUSE))
     for one in sent or ():
         # Without the true text, a U+FFFD that the engine sent may be the model's own.
         odd = "[\ud800-\udfff]" if truth is None or "\ufffd" in truth else "[\ufffd\ud800-\udfff]"
@@ -199,7 +212,7 @@ def verdict(
         hint = (
             ""
             if name == "ufffd-literal"
-            else cause(finding, broken_upstream and finding["kind"] == "ufffd")
+            else cause(finding, broken_upstream if finding["kind"] == "ufffd" else halves)
         )
         gone = finding["gone"]
         kept = (
@@ -237,7 +250,8 @@ def verdict(
         ):
             entries.append(entry("not-shown", target=[], text=one[:60]))
             continue
-        entries += [_differs(d) for d in found]
+        # What is shown of a pair that was sent in halves is told already.
+        entries += [_differs(d) for d in found if not (halves and HALVES.fullmatch(d.shown))]
     if not compared:
         entries += _mojibake(text)
     page = letters(text) if answers else ""

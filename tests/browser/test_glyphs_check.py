@@ -347,6 +347,69 @@ def test_a_page_whose_server_calls_the_engine_is_tested_through_the_proxys_port(
     assert f"{server.url}/wire/text?cut=1000" in {one["url"] for one in result["streams"]}
 
 
+class Embedding(BaseHTTPRequestHandler):
+    """A UI that has the library in it. Nothing that it serves has a length, and no type but that of
+    scripts and pages is known.
+    """
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format, *args):
+        pass
+
+    def do_GET(self):
+        page = """<!doctype html><meta charset=utf-8><title>embeds</title><link rel=icon href=data:,><main></main><script type=module>
+            import { DetokStream } from "./src/index.js";
+            document.documentElement.dataset.state = "streaming";
+            const { body } = await fetch("answer");
+            for await (const text of body.pipeThrough(new DetokStream({ stop: ["never"] }))) document.querySelector("main").append(text);
+            document.documentElement.dataset.state = "finished";
+        </script>"""
+        if self.path == "/":
+            kind, body = "text/html; charset=utf-8", page.encode()
+        elif self.path == "/answer":
+            kind, body = "application/octet-stream", fixtures.TEXT.encode()
+        else:
+            root = FOLDER.parents[2]
+            file = root / ("web" if self.path.startswith("/src/") else ".build") / self.path[1:]
+            kind = (
+                "text/javascript" if file.suffix in (".js", ".mjs") else "application/octet-stream"
+            )
+            body = file.read_bytes()
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+
+
+@pytest.mark.full
+def test_a_page_that_embeds_the_library_is_clean_and_only_its_answer_is_cut(check):
+    ui = ThreadingHTTPServer(("127.0.0.1", 0), Embedding)
+    ui.daemon_threads = True
+    threading.Thread(target=ui.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{ui.server_address[1]}"
+        done = check(url, "--split", "every-byte", "--delay", "1", "--json", "-")
+    finally:
+        ui.shutdown()
+        ui.server_close()
+    result = json.loads(done.out)
+    assert (done.code, result["violations"]) == (0, [])
+    assert [one["url"] for one in result["streams"]] == [f"{url}/answer"]
+    assert "not-settled" not in ids(result["incomplete"])
+
+
+@pytest.mark.full
+def test_a_pair_in_two_events_is_the_engines_fault(check, server, one_browser):
+    done = check(f"{server.url}/hidden-surrogate.faulty.html", "--split", "none", "--json", "-")
+    result = json.loads(done.out)
+    assert done.code == 1
+    assert ids(result["violations"]) == {"upstream-broken", "lone-surrogate"}
+    assert all("The engine" in one["cause_hint"] for one in result["violations"])
+
+
 # --- judging --------------------------------------------------------------------------------------
 @pytest.mark.full
 def test_selectors_limit_what_is_judged(check, server, one_browser):

@@ -20,6 +20,9 @@ from detok_py.glyphs.traffic import origin_of
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
 
+BLOB = b"\0asm\1\0\0\0" + bytes(range(256)) * 4
+
+
 class EngineRequest(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -33,6 +36,7 @@ class EngineRequest(BaseHTTPRequestHandler):
         body = {
             "sse": sse(TEXT),
             "text": TEXT.encode(),
+            "blob": BLOB,
             "ndjson": json.dumps({"message": {"content": TEXT}}, ensure_ascii=False).encode()
             + b"\n",
         }.get(kind)
@@ -43,6 +47,7 @@ class EngineRequest(BaseHTTPRequestHandler):
             "sse": "text/event-stream",
             "text": "text/plain; charset=utf-8",
             "ndjson": "application/x-ndjson",
+            "blob": "application/octet-stream",
         }
         if form == "length":
             self.plain(200, types[kind], body)
@@ -169,6 +174,12 @@ def test_an_answer_that_is_not_a_stream_passes_in_one_piece(engine):
         with urllib.request.urlopen(request, timeout=20) as answer:
             assert answer.read() == TEXT.encode() * 100
         assert chaos.answers == []
+
+
+def test_a_file_of_unknown_length_is_no_answer(engine):
+    with ChaosProxy(delay=0) as chaos:
+        assert get(chaos.url(engine.url + "/blob")) == BLOB
+        assert chaos.answers == [] and chaos.sent_text is None
 
 
 def test_a_browser_may_use_it_as_its_proxy(engine):

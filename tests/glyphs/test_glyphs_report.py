@@ -10,6 +10,7 @@ import pytest
 
 from detok_py.glyphs import report
 from detok_py.glyphs import verdict as rules
+from detok_py.glyphs.traffic import Answer
 from detok_py.glyphs.watch import script
 
 PNG = "iVBORw0KGgo="
@@ -182,6 +183,21 @@ def test_a_glyph_that_the_engine_sent_broken_is_the_engines_fault():
         for one in result["violations"]
         if one["id"].startswith(("ufffd", "upstream"))
     )
+
+
+def test_a_pair_that_the_engine_sent_in_two_events_is_the_engines_fault():
+    half = finding(kind="surrogate", text="gr\ud83d", at=2, **GONE)
+    answer = Answer("http://a/x", "text/event-stream")
+    for event in ("gr\ud83d", "\ude00!"):
+        answer.sent.feed(b"data: " + json.dumps({"content": event}).encode() + b"\n\n")
+    told = verdict(half, text="gr😀!", answers=[answer], sent=[answer.sent.text])
+    assert ids(told["violations"]) == ["upstream-broken", "lone-surrogate"]
+    assert all("engine" in one["cause_hint"] for one in told["violations"])
+    # A page that waits for the other half is right, and nothing was broken for its readers.
+    assert verdict(text="gr😀!", answers=[answer], sent=[answer.sent.text])["violations"] == []
+    # Another engine's stream is not to blame.
+    whole = Answer("http://a/x", "text/event-stream")
+    assert ids(verdict(half, text="gr😀!", answers=[whole])["violations"]) == ["lone-surrogate"]
 
 
 def test_a_font_that_is_missing_fails_nothing():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from detok_py.glyphs.traffic import SentText, text_of
+from detok_py.glyphs.traffic import Answer, SentText, Traffic, text_of
 
 TEXT = "Grüße 東京 👋🏽 ภาษาไทย 龜龜 \ufffd ende"
 pytestmark = pytest.mark.native
@@ -102,3 +102,104 @@ def test_the_last_line_counts_without_a_line_end():
     sent.feed(b'{"response": "a"}\n{"response": "b"}')
     sent.flush()
     assert sent.text == "ab"
+
+
+def test_halves_of_a_pair_in_two_events_are_counted():
+    sent = SentText("text/event-stream")
+    sent.feed(b'data: {"content": "a\\ud83e"}\n\ndata: {"content": "\\udd8a b \\ud83e\\udd8a"}\n\n')
+    sent.flush()
+    assert sent.halves == 2
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        ({"choices": [{"message": {"content": TEXT}}]}, TEXT),
+        ([{"response": "a"}, {"response": "b"}], "ab"),
+        ({"model": "x", "vocabulary": {"ä": 1}}, ""),
+        ([1, 2], ""),
+        ("Grüße", ""),
+    ],
+)
+def test_of_json_an_answer_is_read_and_other_data_is_no_answer(document, text):
+    data = json.dumps(document).encode()
+    sent = SentText("application/json")
+    for i in range(len(data)):
+        sent.feed(data[i : i + 1])
+    sent.flush()
+    assert sent.text == text
+
+
+def test_lines_of_json_are_read_whatever_their_type():
+    sent = SentText("application/json; charset=utf-8")
+    sent.feed(b'{"response": "a"}\n{"response": "b"}\n')
+    sent.flush()
+    assert sent.text == "ab"
+
+
+BYTES = {"content-type": "application/octet-stream"}
+TRAFFIC = Traffic("every-byte", 0, None, "fragments")
+
+
+@pytest.mark.parametrize(
+    ("url", "request_", "answer"),
+    [
+        ("http://a/chat", {}, BYTES),
+        ("http://a/chat", {"sec-fetch-dest": "empty", "accept": "*/*"}, {}),
+        ("http://a/chat?file=x.wasm", {}, {"content-type": "text/plain; charset=utf-8"}),
+        ("http://a/chat", {"accept": "application/json"}, {"content-type": "application/json"}),
+        ("http://a/v1/models/x.bin", {}, {"content-type": "text/event-stream", "etag": "x"}),
+        ("http://a/x", {}, {"content-type": "application/x-ndjson", "content-length": "3"}),
+    ],
+)
+def test_what_can_be_an_answer_is_cut(url, request_, answer):
+    assert TRAFFIC.is_stream(url, request_, answer)
+
+
+@pytest.mark.parametrize(
+    ("url", "request_", "answer"),
+    [
+        ("http://a/x", {"sec-fetch-dest": "script"}, BYTES),
+        ("http://a/x", {"sec-fetch-dest": "image"}, {}),
+        ("http://a/x", {"accept": "application/wasm, */*;q=0.8"}, BYTES),
+        ("http://a/x", {"accept": "image/*"}, {}),
+        ("http://a/runtime/detok_micropython.bin", {}, BYTES),
+        ("http://a/micropython-Bx1.WASM?v=2", {}, BYTES),
+        ("http://a/vocabulary.json", {}, {"content-type": "application/json"}),
+        ("http://a/x", {}, {**BYTES, "content-length": "300"}),
+        ("http://a/x", {}, {**BYTES, "etag": 'W/"1"'}),
+        ("http://a/x", {}, {**BYTES, "last-modified": "Sun, 22 Nov 2026 00:00:00 GMT"}),
+        ("http://a/x", {}, {**BYTES, "accept-ranges": "bytes"}),
+        ("http://a/x", {}, {**BYTES, "content-disposition": "attachment"}),
+        ("http://a/x", {}, {**BYTES, "cache-control": "public, max-age=31536000, immutable"}),
+        ("http://a/x", {}, {"content-type": "application/wasm"}),
+        ("http://a/x", {}, {"content-type": "text/html"}),
+    ],
+)
+def test_a_file_is_not_cut(url, request_, answer):
+    assert not TRAFFIC.is_stream(url, request_, answer)
+
+
+@pytest.mark.parametrize(
+    ("kind", "chunks"),
+    [
+        ("application/octet-stream", [b"\0asm\1\0\0\0", b"text"]),
+        ("", [b"PK\3\4", b"\0"]),
+        ("text/plain", [b"\x1f\x8b\x08", b"xyz"]),
+        ("application/octet-stream", [b'[["a.mpy", 3]]\n', b"M\6\0", b"xyz"]),
+    ],
+)
+def test_bytes_that_only_a_file_has_end_the_cutting(kind, chunks):
+    traffic = Traffic("every-byte", 0, None, "fragments")
+    answer = traffic.begin("http://a/x", kind)
+    pieces = [[piece for piece, _ in answer.cut(chunk)] for chunk in chunks]
+    assert b"".join(b"".join(one) for one in pieces) == b"".join(chunks)
+    assert pieces[-1] == chunks[-1:]
+    assert traffic.answers == [] and traffic.sent_text is None
+
+
+def test_frames_with_their_lengths_are_no_file():
+    answer = Answer("http://a/x", "application/octet-stream", "every-byte")
+    assert [piece for piece, _ in answer.cut(b"\0\0\0\2h\xc3")] == [
+        b"\0", b"\0", b"\0", b"\2", b"h", b"\xc3",
+    ]  # fmt: skip

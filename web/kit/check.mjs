@@ -3,6 +3,7 @@
 // In: the words of the command line. Out: its exit code: 0 if clean, 1 for violations, 2 if it could not run.
 
 import { accessSync, constants, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { ChaosProxy } from "./proxy.mjs";
 import { inWords, run, startPython, wrap } from "./python.mjs";
@@ -17,6 +18,16 @@ function which(name) {
     }
   }
   return undefined;
+}
+
+const version = () => createRequire(import.meta.url)("@playwright/test/package.json").version;
+
+/** A watched page. */
+async function open(python, browser) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const watch = python.globals.get("NodeWatch")(wrap(python, context));
+  await run(watch.install());
+  return { watch, page: wrap(python, await context.newPage()) };
 }
 
 /** @param {string[]} words */
@@ -73,10 +84,9 @@ async function judge(python, args) {
       ...rest
     } = options;
     browser = await kind.launch({ ...rest, executablePath, firefoxUserPrefs });
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-    const watch = python.globals.get("NodeWatch")(wrap(python, context));
-    await run(watch.install());
-    const page = wrap(python, await context.newPage());
+    const { watch, page } = await open(python, browser).catch((error) => {
+      throw new Error(String(drive.unfit(args.browser, browser.version(), version(), error)));
+    });
     const result = await run(
       drive.drive(watch, page, args, args.url, truth, steps, chaos?.traffic),
     );

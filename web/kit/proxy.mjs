@@ -149,10 +149,10 @@ export class ChaosProxy {
       return void response.end(`${found}\n`);
     }
     const { answer, url, theirs } = found;
-    const { "content-type": kind = "", "content-length": length } = answer.headers;
-    const fetched = ["empty", ""].includes(request.headers["sec-fetch-dest"] ?? "");
+    const { "content-type": kind = "" } = answer.headers;
     const whole = request.method === "HEAD" || answer.statusCode !== 200;
-    const cuts = !whole && this.traffic.is_stream(url, kind, fetched, Boolean(length));
+    const both = [request.headers, answer.headers].map((headers) => this.#python.toPy(headers));
+    const cuts = !whole && this.traffic.is_stream(url, ...both);
     const record = cuts ? this.traffic.begin(url, kind) : undefined;
     const packed = record && /gzip|deflate/i.exec(answer.headers["content-encoding"] ?? "")?.[0];
     const headers = headersOf(answer, (name, value) => {
