@@ -10,17 +10,23 @@ Every web page that the user opens can reach a server on localhost. Therefore:
 - A WebSocket must have an Origin, because any page can open one and browsers always send it (403).
 - Beyond loopback, every request needs the token (401).
 
+A browser tells a page nothing of a handshake that was refused. So a page that asks for detok.v1 gets
+its WebSocket, and nothing on it but the close code 4403 or 4401 with the sentence. The bridge logs
+each refused origin once, with the option that allows it.
+
 Strings are compared as a whole, never by prefix.
 """
 
 import base64
 import binascii
 import hmac
+import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from ..protocol.wire import SUBPROTOCOL
 from .metrics import Metrics
 
 Scope = MutableMapping[str, Any]
@@ -44,6 +50,9 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
 )
 TOKEN_PREFIX = "detok.token."
+# The refused origins that are logged: any page can have any number of them.
+MOST_ORIGINS = 32
+log = logging.getLogger("detok.bridge")
 
 
 def new_token() -> str:
@@ -77,6 +86,7 @@ class Gate:
         self._token = token
         self._require_origin = require_origin
         self._metrics = metrics
+        self._logged: set[str] = set()
         self._own = frozenset(scheme + name for name in own for scheme in ("http://", "https://"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,6 +114,10 @@ class Gate:
                         b'Basic realm="detok: any name, and the token as password"',
                     ),
                 ]
+            if status == 403 and origin:
+                self._log(origin.decode("latin-1"))
+            if status in (401, 403) and origin and SUBPROTOCOL in scope.get("subprotocols", ()):
+                return await close(receive, send, 4000 + status, sentence)
             return await refuse(scope, send, status, sentence, extra)
 
         async def send_with_headers(message: Message) -> None:
@@ -149,6 +163,17 @@ class Gate:
         if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
             return 405, "only GET and HEAD are allowed"
         return 200, ""
+
+    def _log(self, origin: str) -> None:
+        if origin in self._logged or len(self._logged) >= MOST_ORIGINS:
+            return
+        self._logged.add(origin)
+        try:
+            way = f"--allow-origin {check_origin(origin)}"
+        except ValueError:
+            way = "no option: a page on http or https has an origin that can be allowed"
+        fields = {"origin": origin[:200], "allowed_by": way}
+        log.warning("origin_refused", extra={"fields": fields})
 
     def _has_token(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> bool:
         expected = (self._token or "").encode()
@@ -205,6 +230,13 @@ async def refuse(
             "more_body": False,
         }
     )
+
+
+async def close(receive: Receive, send: Send, code: int, sentence: str) -> None:
+    """Accept a WebSocket and close it, so that its page is told why."""
+    await receive()  # websocket.connect
+    await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL})
+    await send({"type": "websocket.close", "code": code, "reason": sentence})
 
 
 def check_origin(origin: str) -> str:

@@ -53,7 +53,7 @@ CLOSED = {
     1012: "The bridge is restarting. Try again in a moment.",
     4400: "The bridge did not understand this page. Reload the page, so that both are of one version.",
     4401: "The bridge wants a token. Open the address that it printed, which has the token in it.",
-    4403: "The bridge refused this page's address. Open the address that it printed.",
+    4403: "The bridge refuses pages of this origin. Start it with --allow-origin and this origin.",
     4404: "The bridge has no such engine. Choose one that it has.",
     4406: "The bridge speaks another protocol than this page. Reload the page, so that both are of one version.",
     VOCABULARY_MISMATCH: "The engine's vocabulary is not the one that this page decodes with. Reload the page.",

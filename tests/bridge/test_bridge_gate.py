@@ -87,11 +87,19 @@ def get(bridge, path="/healthz", *headers, host=None, method="GET"):
 
 
 async def upgraded(bridge, *headers, **options):
-    """Return the status of an upgrade request; close the WebSocket if it was accepted."""
+    """Return the status of an upgrade request, or the code if the WebSocket has nothing but a close;
+    else close it.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", bridge.port)
     try:
         writer.write(upgrade(bridge, *headers, **options))
-        return status_of(await asyncio.wait_for(reader.readline(), 60))
+        status = status_of(await asyncio.wait_for(reader.readline(), 60))
+        if status == 101:
+            await reader.readuntil(b"\r\n\r\n")
+            first, size = await reader.readexactly(2)
+            if first == 0x88:
+                return int.from_bytes((await reader.readexactly(size))[:2], "big")
+        return status
     finally:
         await close_and_wait(writer)
 
@@ -202,7 +210,10 @@ async def test_02_to_08_an_origin_that_differs_from_the_bridges_is_refused(numbe
     async with running() as bridge:
         for origin in STRANGERS[number]:
             said = origin.format(port=bridge.port, other=bridge.port + 1)
-            assert await upgraded(bridge, f"Origin: {said}") == 403, said
+            refused = 4403 if said.strip() else 403
+            assert await upgraded(bridge, f"Origin: {said}") == refused, said
+            other = await upgraded(bridge, f"Origin: {said}", subprotocols="chat")
+            assert other == 403, said
             assert (
                 status_of(await raw(bridge, get(bridge, "/healthz", f"Origin: {said}"))) == 403
             ), said
@@ -218,7 +229,7 @@ async def test_the_bridges_own_names_are_accepted():
 async def test_only_the_allowed_origins_are_accepted():
     async with running(gate={"allowed": ["http://localhost:3000"]}) as bridge:
         assert await upgraded(bridge, "Origin: http://localhost:3000") == 101
-        assert await upgraded(bridge, "Origin: http://localhost:3001") == 403
+        assert await upgraded(bridge, "Origin: http://localhost:3001") == 4403
         answer = await raw(bridge, get(bridge, "/info", "Origin: http://localhost:3000"))
         assert b"access-control-allow-origin: http://localhost:3000\r\n" in answer.lower()
         preflight = await raw(
@@ -296,14 +307,35 @@ async def test_14_to_16_every_request_without_the_right_token_is_refused(kind):
         for headers in tries:
             refused = 431 if len("".join(headers)) > 8192 else 401
             assert status_of(await raw(bridge, get(bridge, "/", *headers))) == refused
-            assert await upgraded(bridge, f"Origin: {bridge.url}", *headers) == refused
+            told = 4401 if refused == 401 else refused
+            assert await upgraded(bridge, f"Origin: {bridge.url}", *headers) == told
+            assert (
+                await upgraded(bridge, f"Origin: {bridge.url}", *headers, subprotocols="chat")
+                == refused
+            )
         if token:
             assert (
                 await upgraded(
                     bridge, f"Origin: {bridge.url}", subprotocols=f"detok.v1, detok.token.{token}"
                 )
-                == 401
+                == 4401
             )
+
+
+async def test_a_refused_origin_is_logged_once_with_the_option_that_allows_it(caplog):
+    async with running() as bridge:
+        for _ in range(3):
+            await upgraded(bridge, "Origin: http://localhost:3000")
+            await raw(bridge, get(bridge, "/info", "Origin: http://localhost:3000"))
+            await upgraded(bridge, "Origin: null")
+        logged = [record for record in caplog.records if record.msg == "origin_refused"]
+        assert [record.fields["origin"] for record in logged] == ["http://localhost:3000", "null"]
+        assert logged[0].fields["allowed_by"] == "--allow-origin http://localhost:3000"
+        assert logged[0].levelno == logging.WARNING  # what is printed by default
+        # Pages can have origins without end; the log has not.
+        for number in range(40):
+            await upgraded(bridge, f"Origin: http://evil{number}.test")
+        assert len([one for one in caplog.records if one.msg == "origin_refused"]) == 32
 
 
 async def test_the_token_is_accepted_as_header_password_or_subprotocol_but_not_in_a_url():
@@ -355,7 +387,7 @@ async def test_17_every_route_is_behind_the_gate():
                     )
                     == 403
                 ), (method, path)
-            assert await upgraded(bridge, "Origin: http://evil.test", path=path) == 403, path
+            assert await upgraded(bridge, "Origin: http://evil.test", path=path) == 4403, path
 
 
 def test_18_the_listening_sockets_of_the_process_are_on_loopback_only():
@@ -960,11 +992,11 @@ async def test_42_no_log_at_any_level_contains_prompt_or_text(caplog, capfd):
         ):
             await raw(
                 bridge,
-                get(bridge, f"/{canary}?text={canary}", *headers, f"Origin: http://{canary}"),
+                get(bridge, f"/{canary}?text={canary}", *headers, "Origin: http://evil.test"),
             )
             await raw(bridge, get(bridge, f"/?text={canary}", *headers))
         await upgraded(
-            bridge, f"Origin: http://{canary}", subprotocols=f"detok.v1, detok.token.{canary}"
+            bridge, "Origin: http://evil.test", subprotocols=f"detok.v1, detok.token.{canary}"
         )
         await raw(bridge, canary.encode() + b" / HTTP/1.1\r\n" + canary.encode() + b"\r\n\r\n")
     async with running() as bridge:

@@ -180,3 +180,19 @@ def test_stacks_begin_with_the_name_of_the_error(page, site, browser_name):
     said = told(page, site, "worker.js", {"status": 404})
     if browser_name == "chromium":  # others leave the message out of the stack
         assert said["stack"].startswith("DetokError: ")
+
+
+@pytest.mark.engine
+def test_a_page_of_another_origin_is_told_that_the_bridge_refuses_it(page, site, served):
+    told(page, site, "nothing", {})
+    address = served.url.replace("http", "ws") + "/stream"
+    said = page.evaluate(
+        """async (url) => {
+          const { connect } = await import("/src/index.js");
+          const { reason, error } = await connect(url, { prompt: "x" }).finished;
+          return [reason, error.name, error.kind, error.code, error.isRetryable, error.message];
+        }""",
+        address,
+    )
+    assert said[:5] == ["error", "DetokError", "bridge", 4403, False]
+    assert "--allow-origin" in said[5]
