@@ -15,11 +15,14 @@ TYPES = {
     ".mjs": "text/javascript",
     ".wasm": "application/wasm",
     ".bin": "application/octet-stream",
+    ".zip": "application/zip",
+    ".json": "application/json",
 }
 SCRIPT = """
 import { warmUp } from "/src/index.js";
 const began = performance.now();
-const { name, kind, message, isRetryable, stack } = await warmUp().catch((error) => error);
+const options = location.hash ? { runtime: location.hash.slice(1), cache: false } : {};
+const { name, kind, message, isRetryable, stack } = await warmUp(options).catch((error) => error);
 const seconds = (performance.now() - began) / 1000;
 document.querySelector("output").textContent = JSON.stringify({ name, kind, message, isRetryable, seconds, stack: String(stack) });
 """
@@ -147,9 +150,9 @@ def site():
     server.server_close()
 
 
-def told(page, site, end, fault):
+def told(page, site, end, fault, runtime=""):
     site.fault = (end, fault)
-    page.goto(f"http://127.0.0.1:{site.server_port}/")
+    page.goto(f"http://127.0.0.1:{site.server_port}/{runtime and '#' + runtime}")
     page.wait_for_selector("output:not(:empty)", timeout=60_000)
     return json.loads(page.locator("output").text_content())
 
@@ -166,6 +169,47 @@ def test_the_page_is_told_what_failed_and_does_not_wait(page, site, fault):
     assert said["isRetryable"] is (kind == "network")
     # Below the timeout, which is what a page waited for.
     assert said["seconds"] < 30
+
+
+PYODIDE = ["boot-pyodide.js", "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.json", "python_core.zip"]  # fmt: skip
+
+
+@pytest.mark.engine
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("file", "type_"),
+    [
+        *[(file, type_) for file in PYODIDE for type_ in (None, "text/html")],
+        ("pyodide.asm.wasm", "application/octet-stream"),
+    ],
+)
+def test_each_file_of_pyodide_is_named(page, site, file, type_):
+    fault = {"type": type_} if type_ else {"status": 404}
+    said = told(page, site, file, fault, "pyodide")
+    assert (said["name"], said["kind"]) == ("DetokError", "policy" if type_ else "network"), said
+    assert f"/{file} " in said["message"] and (type_ or "HTTP 404") in said["message"]
+    assert said["seconds"] < 30
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("has_why", [True, False])
+def test_a_browser_that_is_offline_is_told_so(page, site, has_why):
+    """The file that finds out why may be among those that cannot be had."""
+    site.fault = ("nothing", {})
+    page.goto(f"http://127.0.0.1:{site.server_port}/nothing-here")
+    files = ["/src/index.js", "/src/why.js"][: 1 + has_why]
+    load = "async (files) => { for (const file of files) globalThis.lib ??= await import(file); await import(files.at(-1)); }"
+    page.evaluate(load, files)
+    page.context.set_offline(True)
+    try:
+        kind, message = page.evaluate(
+            "() => globalThis.lib.warmUp().catch(({ kind, message }) => [kind, message])"
+        )
+    finally:
+        page.context.set_offline(False)
+    assert kind == "network"
+    assert "/src/decoder-worker.js" in message
+    assert "offline" in message or not has_why
 
 
 @pytest.mark.full

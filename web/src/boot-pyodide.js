@@ -69,7 +69,8 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
       stdout: () => {},
       stderr: () => {},
       async createPyodideModule(/** @type {any} */ settings) {
-        const module = await (await emscripten).default(settings);
+        const { default: make } = await emscripten;
+        const module = await Promise.race([wasmFailure(), make(settings)]);
         if (!head) return module;
         api = module.API;
         if (whole) {
@@ -152,6 +153,22 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
       }
     },
   };
+}
+
+/**
+ * Rejects when the next WebAssembly cannot be read or compiled: Pyodide only warns of that, and waits.
+ * @returns {Promise<never>}
+ */
+function wasmFailure() {
+  const { instantiateStreaming } = WebAssembly;
+  return new Promise((_, reject) => {
+    WebAssembly.instantiateStreaming = (...words) => {
+      WebAssembly.instantiateStreaming = instantiateStreaming;
+      const made = instantiateStreaming(...words);
+      made.catch(reject);
+      return made;
+    };
+  });
 }
 
 /** The path of the standard library. @param {any} FS */

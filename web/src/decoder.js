@@ -166,8 +166,10 @@ export class DecoderWorker {
       let found;
       if (!this.booted && !this.dead) {
         found = await import("./why.js").then(
-          ({ why }) => why(sentence, noted, script, folder, files, booter),
-          () => undefined, // that file is not there either
+          ({ why }) => why(sentence, noted, script, folder, files, booter, installer),
+          // That file cannot be reached either.
+          ({ message }) =>
+            new DetokError(`${sentence} ${message}`, { kind: "network", retry: true, cause }),
         );
       }
       this.die(found ?? new DetokError(sentence, { kind: "runtime", retry: true, cause }));

@@ -10,7 +10,7 @@ import { FOLDER } from "./pyodide-package.js";
 
 const SECONDS = 5;
 const MICROPYTHON = ["micropython.mjs", "micropython.wasm", "detok_micropython.bin"];
-const PYODIDE = ["pyodide.mjs", "pyodide.asm.wasm"];
+const PYODIDE = ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.json"];
 
 /**
  * @param {string} sentence  What is known already.
@@ -19,11 +19,13 @@ const PYODIDE = ["pyodide.mjs", "pyodide.asm.wasm"];
  * @param {URL} folder       The runtime's.
  * @param {Record<string, string>} [own]  MicroPython's files, if the page named no folder.
  * @param {string} [booter]  The URL of what starts Pyodide, if that is wanted.
+ * @param {string} [installer]  The URL of what installs the wheel into it; else its library is cut down.
  * @returns {Promise<DetokError | undefined>}  Undefined if nothing is wrong with them.
  */
-export async function why(sentence, ran, script, folder, own, booter) {
+export async function why(sentence, ran, script, folder, own, booter, installer) {
   const place = booter && own ? new URL(FOLDER, folder) : folder;
-  const files = (booter ? PYODIDE : MICROPYTHON).map(
+  const library = installer ? [] : ["python_core.zip"];
+  const files = (booter ? [...PYODIDE, ...library] : MICROPYTHON).map(
     (name) => new URL((!booter && own?.[name]) || name, place).href,
   );
   /** Where the file should have come from. @param {string} url */
@@ -44,7 +46,8 @@ export async function why(sentence, ran, script, folder, own, booter) {
     );
   try {
     let policy = "";
-    for (const url of [script, ...(booter ? [booter] : []), ...files]) {
+    for (const url of [script, booter, installer, ...files]) {
+      if (!url) continue;
       let answer;
       try {
         answer = await fetch(url, { signal: AbortSignal.timeout(SECONDS * 1000) });
@@ -59,11 +62,17 @@ export async function why(sentence, ran, script, folder, own, booter) {
       if (!answer.ok)
         return told("network", `${url} could not be read (HTTP ${answer.status})${source(url)}`);
       const type = answer.headers.get("content-type") ?? "no type";
-      const isScript = /js$/.test(new URL(url).pathname);
-      if (isScript ? !/(java|ecma)script/.test(type) : /html/.test(type))
+      const { pathname } = new URL(url);
+      // Pyodide compiles WebAssembly while it arrives, which needs its own type.
+      const [right, must] = /js$/.test(pathname)
+        ? [/(java|ecma)script/.test(type), "; a module must be text/javascript"]
+        : booter && /wasm$/.test(pathname)
+          ? [/wasm/.test(type), "; WebAssembly must be application/wasm"]
+          : [!/html/.test(type), ", which is a page and not that file"];
+      if (!right)
         return told(
           "policy",
-          `${url} is served as ${type}${isScript ? "; a module must be text/javascript" : ", which is a page and not that file"}${/html/.test(type) ? source(url) : ""}`,
+          `${url} is served as ${type}${must}${/html/.test(type) ? source(url) : ""}`,
         );
       if (url === script) policy = answer.headers.get("content-security-policy") ?? "";
     }
