@@ -10,6 +10,11 @@ are imported on first use, so that `import detok_py` stays small in a browser. `
 ('', '😀')
 """
 
+try:
+    from . import interrupt  # noqa: F401  first, because of Ctrl-C during the other imports
+except ImportError:
+    pass  # a browser has no command line
+
 from typing import TYPE_CHECKING, Any
 
 from .decode.channels import Delta

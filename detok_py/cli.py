@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from . import __version__
+from . import __version__, interrupt
 from .errors import DetokError
 
 # A full disk, a quota, a limit of the file's size, a device that fails.
@@ -107,9 +107,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             if args.command is None:
                 parser.print_help()
                 return 2
+            interrupt.interrupt()
             code: int = args.run(args)
             return code
         finally:
+            interrupt.end()
             # Flush here, where a BrokenPipeError can be handled, not at the interpreter's exit.
             sys.stdout.flush()
     except DetokError as error:

@@ -1,6 +1,7 @@
 """The `detok` command: its output and exit codes. The subcommands have tests of their own."""
 
 import argparse
+import signal
 import subprocess
 import sys
 import types
@@ -186,3 +187,38 @@ def test_what_goes_into_a_pipe_is_utf8_whatever_the_locale(tmp_path):
 def test_a_model_that_would_not_be_used_is_refused(capsys, engine):
     assert cli.main(["serve", "--engine", engine, "--model", "x", "--port", "0"]) == 2
     assert "--model" in capsys.readouterr().err
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    ("program", "quiet"), [("detok", True), ("mine.py", False), ("detok.py", False)]
+)
+def test_ctrl_c_in_a_cold_start_is_quiet_in_the_command_only(tmp_path, program, quiet):
+    script = tmp_path / program
+    script.write_text("import detok_py, os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        cwd=Path(cli.__file__).parents[1],
+        env={"PYTHONPATH": str(Path(cli.__file__).parents[1])},
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert (b"KeyboardInterrupt" not in done.stderr) == quiet
+
+
+@pytest.mark.native
+def test_ctrl_c_is_a_keyboard_interrupt_again_while_a_command_runs(tmp_path):
+    """`detok decode` writes what it holds before it ends."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "detok_py", "decode"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdin.write(b"a\xf0\x9f")
+        process.stdin.flush()
+        assert process.stdout.read(1) == b"a"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out.decode(), err) == (130, "\ufffd", b"")
