@@ -14,13 +14,16 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import __version__, interrupt
 from .errors import DetokError
 
 # A full disk, a quota, a limit of the file's size, a device that fails.
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+FILES = ("FILE", "INPUT", "PATH")  # metavars
 
 
 class Command(NamedTuple):
@@ -62,16 +65,47 @@ COMMANDS = {
 }
 
 
-def command_line(asked: str | None) -> argparse.ArgumentParser:
-    """Return the parser; only the subcommand `asked` is imported and gets its options.
+class Completion(argparse.Action):
+    """Prints what a shell reads to complete the command's words."""
 
-    >>> command_line(None).parse_args([]).command is None
+    def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *rest: Any) -> None:
+        """Print it and exit."""
+        try:
+            import shtab
+        except ModuleNotFoundError:
+            raise DetokError(
+                "shell completion needs the package 'shtab', which is not installed: pip install 'detok_py[completion]'."
+            ) from None
+        whole = command_line(*COMMANDS)
+        subcommands: Any = next(a for a in whole._actions if isinstance(a.choices, dict))
+        for sub in subcommands.choices.values():
+            for action in sub._actions:
+                if action.metavar in FILES:
+                    action.complete = shtab.FILE
+        try:
+            print(shtab.complete(whole, shell=shell))
+        except NotImplementedError:
+            known = ", ".join(shtab.SUPPORTED_SHELLS)
+            raise DetokError(f"{shell!r} is none of the shells {known}.") from None
+        parser.exit()
+
+
+def command_line(*asked: str | None) -> argparse.ArgumentParser:
+    """Return the parser; only the subcommands `asked` are imported and get their options.
+
+    >>> command_line().parse_args([]).command is None
     True
     """
     parser = argparse.ArgumentParser(
         prog="detok", description="Decode token streams to text, exactly and as early as possible."
     )
     parser.add_argument("--version", action="version", version=f"detok {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=Completion,
+        metavar="SHELL",
+        help="print the completion for bash, zsh, fish, tcsh or powershell",
+    )
     subcommands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for name, command in COMMANDS.items():
         sub = subcommands.add_parser(
@@ -80,7 +114,7 @@ def command_line(asked: str | None) -> argparse.ArgumentParser:
             description=command.purpose[0].upper() + command.purpose[1:] + ".",
         )
         sub.set_defaults(command=name)
-        if name == asked:
+        if name in asked:
             module = importlib.import_module(command.module)
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)

@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import json
 import os
 import re
 import signal
@@ -126,6 +127,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --store: how long the answers begun here go on after SIGTERM, while their clients read them at other replicas (default 25)",
     )
     parser.add_argument(
+        "--json", action="store_true", help="write what it says on stdout as JSON, a line each"
+    )
+    parser.add_argument(
         "--log-level",
         choices=["debug", "info", "warning"],
         default="warning",
@@ -193,6 +197,9 @@ def run(args: argparse.Namespace) -> int:
 
     usual = [f"http://127.0.0.1:{one}" for one in PORTS if one != port]
 
+    def say(line: str, /, **fields: Any) -> None:
+        print(json.dumps(fields) if args.json else line, flush=True)
+
     async def main() -> None:
         bridge = Bridge(
             engines,
@@ -230,11 +237,12 @@ def run(args: argparse.Namespace) -> int:
             await asyncio.sleep(0.01)
         if server.started:
             shown = args.host if args.host not in ("0.0.0.0", "::") else "127.0.0.1"
-            print(f"detok serves http://{bracketed(shown)}:{port}/", flush=True)
+            url = f"http://{bracketed(shown)}:{port}/"
+            say(f"detok serves {url}", url=url)
             if token is not None and given is None:
-                print(
+                say(
                     f"Clients need this token (log in with any user name and the token as password): {token}",
-                    flush=True,
+                    token=token,
                 )
             reading = asyncio.create_task(asyncio.to_thread(assets.read_ahead))
             # A signal must not wait for an engine that hangs.
@@ -251,7 +259,12 @@ def run(args: argparse.Namespace) -> int:
                 name = f" {attached.name}" if len(bridge.engines) > 1 else ""
                 line = attached.engine.info().line
                 state = line if attached.unready is None else f"down. {attached.unready}"
-                print(f"engine{name}: {state}", flush=True)
+                say(
+                    f"engine{name}: {state}",
+                    engine=attached.name,
+                    line=line,
+                    down=attached.unready,
+                )
             # What is there now stays: a garbage collection that looks at it would stop all clients
             # for longer than a token takes.
             gc.collect()

@@ -1,13 +1,15 @@
 """`detok decode`: a filter that writes the text of bytes or token ids as soon as it is certain.
 
-In: stdin: bytes, or with a tokenizer's file decimal ids, separated by white space or as a JSON array
-(what `detok encode --json` writes). Out: UTF-8 on stdout,
-without buffering. Held text is written at the end of input or at Ctrl-C. Exit codes: 0 at the end
+In: a file or stdin: bytes, or with a tokenizer's file decimal ids, separated by white space or as a
+JSON array (what `detok encode --json` writes). Out: UTF-8 on stdout, without buffering; with --json
+an object a line. Held text is written at the end of input or at Ctrl-C. Exit codes: 0 at the end
 of the input or of the answer, 130 if interrupted, 2 for an error, such as an unknown id, or invalid
 UTF-8 with `--errors strict`. Text before the error is written.
 """
 
 import argparse
+import contextlib
+import json
 import os
 import re
 import sys
@@ -30,11 +32,22 @@ SHOWN = {
     "only": ("reasoning",),
     "show": ("content", "reasoning", "tool_call"),
 }
+TOKENIZERS = (".json", ".gguf", ".tiktoken", ".detok")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_tokenizer(parser)
+    parser.add_argument(
+        "input",
+        nargs="?",
+        metavar="INPUT",
+        help="the file to decode; - or nothing is stdin. Without a tokenizer it is the only FILE: its name then ends in "
+        f"none of {', '.join(TOKENIZERS)}",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help='write each piece as a line {"channel": …, "text": …}'
+    )
     parser.add_argument(
         "--stop",
         action="append",
@@ -77,15 +90,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Decode stdin to stdout."""
+    """Decode the input to stdout."""
+    sort_files(args)
     stream = stream_of(args)
     shown = SHOWN[args.think]
+    write = write_json if args.json else write_text
     code = 0
     try:
-        for chunk in chunks(read(sys.stdin.fileno()), args.ids):
-            write(stream.feed(chunk), shown)
-            if stream.finish_reason is not None:
-                break
+        with contextlib.ExitStack() as stack:
+            source: Any = sys.stdin
+            if args.input not in (None, "-"):
+                source = stack.enter_context(Path(args.input).open("rb"))
+            for chunk in chunks(read(source.fileno()), args.ids):
+                write(stream.feed(chunk), shown)
+                if stream.finish_reason is not None:
+                    break
     except KeyboardInterrupt:
         code = 130
     except (DetokError, UnicodeError) as error:
@@ -96,6 +115,18 @@ def run(args: argparse.Namespace) -> int:
     except UnicodeError as error:
         raise DetokError(message_of(error)) from None
     return code
+
+
+def sort_files(args: argparse.Namespace) -> None:
+    """Set `args.input` where the only FILE is what is to be decoded."""
+    file = args.tokenizer
+    if file is None or args.input is not None:
+        return
+    of_ids = args.ids or args.show_special or args.encoding
+    is_tokenizer = of_ids or file.endswith(TOKENIZERS) or Path(file).is_dir()
+    is_second = args.named is not None and not file.endswith(TOKENIZERS[1:])  # ids may be JSON
+    if is_second or file == "-" or not is_tokenizer:
+        args.input, args.tokenizer = file, None
 
 
 def stream_of(args: argparse.Namespace) -> ChatStream:
@@ -183,13 +214,20 @@ def id_of(word: bytes) -> int:
     return int(word)
 
 
-def write(deltas: Iterable[Delta], shown: tuple[str, ...]) -> None:
+def write_text(deltas: Iterable[Delta], shown: tuple[str, ...]) -> None:
     """Write the text of the shown channels to stdout and flush it."""
     text = "".join(delta.text for delta in deltas if delta.channel in shown)
     if text:
         # A damaged vocabulary may produce half a surrogate pair; the rest is still written.
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
+
+
+def write_json(deltas: Iterable[Delta], shown: tuple[str, ...]) -> None:
+    """Write each piece of the shown channels as a line of JSON, and flush them."""
+    for channel, text in deltas:
+        if text and channel in shown:
+            print(json.dumps({"channel": channel, "text": text}), flush=True)
 
 
 def held_text(stream: ChatStream) -> list[Delta]:

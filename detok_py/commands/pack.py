@@ -5,6 +5,7 @@ it in detok.v1.
 """
 
 import argparse
+import json
 from pathlib import Path
 
 from ..errors import DetokError
@@ -21,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the output file (default: the tokenizer's name with .detok, in this folder)",
     )
+    parser.add_argument("--json", action="store_true", help="write what it says as JSON")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
@@ -51,5 +53,9 @@ def run(args: argparse.Namespace) -> int:
         part.replace(output)
     finally:
         part.unlink(missing_ok=True)
+    if args.json:
+        told = {"file": str(output), "tokens": len(vocabulary), "bytes": len(data)}
+        print(json.dumps({**told, "sha256": vocabulary.sha256}))
+        return 0
     print(f"{output}  {len(vocabulary)} tokens  {len(data)} bytes  sha256 {vocabulary.sha256}")
     return 0

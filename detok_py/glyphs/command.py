@@ -7,6 +7,7 @@ clean, 1 for violations, 2 if it could not run.
 
 import argparse
 import contextlib
+import json
 import os
 import shutil
 import sys
@@ -137,8 +138,17 @@ def proxy_of(args: argparse.Namespace) -> "ChaosProxy":
 def run_proxy(args: argparse.Namespace) -> int:
     """Serve until interrupted; print each stream when it has ended."""
     with proxy_of(args) as chaos:
+
+        def say(line: str, /, **fields: Any) -> None:
+            print(json.dumps(fields) if args.json else line, flush=True)
+
         before = f"before {args.upstream}" if args.upstream else "as a browser's HTTP proxy"
-        print(f"{chaos.server} {before}, split: {args.split}. Ctrl+C ends it.", flush=True)
+        say(
+            f"{chaos.server} {before}, split: {args.split}. Ctrl+C ends it.",
+            server=chaos.server,
+            upstream=args.upstream,
+            split=args.split,
+        )
         told: set[int] = set()
         problems = 0
         try:
@@ -152,9 +162,12 @@ def run_proxy(args: argparse.Namespace) -> int:
                         if text is None
                         else repr(report.visible(text[:60]))
                     )
-                    print(
+                    say(
                         f"{answer.url}: {answer.bytes} bytes in {answer.pieces} pieces: {said}",
-                        flush=True,
+                        url=answer.url,
+                        bytes=answer.bytes,
+                        pieces=answer.pieces,
+                        text=text,
                     )
                 for problem in chaos.problems[problems:]:
                     print(problem, file=sys.stderr, flush=True)

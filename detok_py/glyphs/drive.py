@@ -67,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="the port on 127.0.0.1 (default: 8764; 0: any free one)",
         )
         _add_cuts(parser, "every-byte")
+        parser.add_argument("--json", action="store_true", help="write one JSON object per line")
         return
     parser.add_argument(
         "url",

@@ -222,3 +222,28 @@ def test_ctrl_c_is_a_keyboard_interrupt_again_while_a_command_runs(tmp_path):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out.decode(), err) == (130, "\ufffd", b"")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes_every_command_and_its_options(shell, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--print-completion", shell])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in [*cli.COMMANDS, "--think", "--allow-origin", "--max-late"])
+
+
+def test_completion_without_its_package_or_for_another_shell_is_a_sentence(capsys, monkeypatch):
+    assert cli.main(["--print-completion", "cmd"]) == 2
+    assert "bash, zsh" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert cli.main(["--print-completion", "bash"]) == 2
+    assert "pip install 'detok_py[completion]'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_json(name, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    assert "--json" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """`detok decode` as a subprocess in a pipe."""
 
+import json
 import os
 import signal
 import subprocess
@@ -140,3 +141,30 @@ def test_a_closed_pipe_prints_no_traceback(running: "subprocess.Popen[bytes]") -
     running.stdin.close()
     assert running.wait(30) == 141
     assert running.stderr.read() == b""
+
+
+def test_the_input_is_a_file_or_stdin(packed: str, tmp_path: Path) -> None:
+    text, ids = tmp_path / "answer.txt", tmp_path / "ids"
+    text.write_bytes("né\r\n".encode())
+    ids.write_text("0 1 2")
+    assert decode(b"", str(text)) == (0, "né\r\n", "")
+    assert decode(b"in", "-") == (0, "in", "")
+    assert decode(b"", packed, str(ids)) == (0, "Hi 😀", "")
+    assert decode(b"", "--tokenizer", packed, str(ids)) == (0, "Hi 😀", "")
+    assert decode(b"0 4", packed, "-") == (0, "Hi!", "")
+
+
+def test_an_input_that_is_not_there_is_named(packed: str, tmp_path: Path) -> None:
+    missing = str(tmp_path / "nothing.txt")
+    sentence = f"detok: {missing}: No such file or directory.\n"
+    assert decode(b"", missing) == (2, "", sentence)
+    assert decode(b"", packed, missing) == (2, "", sentence)
+    assert decode(b"", str(tmp_path / "nothing.gguf"))[0] == 2
+
+
+def test_json_has_a_line_for_each_piece() -> None:
+    code, out, _ = decode(b"<think>a</think>b", "--json", "--think-open", "<think>")
+    assert (code, [json.loads(line) for line in out.splitlines()]) == (
+        0,
+        [{"channel": "content", "text": "<think>a</think>b"}],
+    )
