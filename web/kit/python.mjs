@@ -17,6 +17,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { setFlagsFromString } from "node:v8";
 
 /** Where Pyodide is, and the Python that the kit adds to it: of a clone, or in a package of its own. */
 function places() {
@@ -79,7 +80,21 @@ def as_result(text):
 
 let started;
 /** The interpreter of this process; the first call starts it. */
-export const startPython = () => (started ??= start());
+export const startPython = () => (started ??= quickly(start));
+
+/**
+ * Start without V8's optimising compiler, which takes more time for Python's start than the start
+ * itself. What runs often later is optimised then.
+ * @template T @param {() => Promise<T>} act
+ */
+async function quickly(act) {
+  setFlagsFromString("--liftoff-only");
+  try {
+    return await act();
+  } finally {
+    setFlagsFromString("--no-liftoff-only");
+  }
+}
 
 async function start() {
   const { folder, kit: file } = places();
