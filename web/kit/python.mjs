@@ -83,8 +83,8 @@ let started;
 export const startPython = () => (started ??= quickly(start));
 
 /**
- * Start without V8's optimising compiler, which takes more time for Python's start than the start
- * itself. What runs often later is optimised then.
+ * Start without V8's optimising compiler, which takes more time than the start itself. What runs for
+ * long is a third slower.
  * @template T @param {() => Promise<T>} act
  */
 async function quickly(act) {
