@@ -9,6 +9,7 @@ they go in as sources, which MicroPython compiles at every start.
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,9 @@ import layout
 ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = ROOT / ".build" / "runtime"
 NPM = ROOT / "node_modules" / "@micropython" / "micropython-webassembly-pyscript"
+# What micropython.mjs keeps of an interpreter, as properties of `globalThis`.
+STATE = "Module|proxy_js_existing|proxy_js_map|proxy_js_ref|proxy_js_ref_map|proxy_js_ref_next"
+STATE += "|pyProxyFinalizationRegistry"
 
 
 def sources() -> dict[str, Path]:
@@ -43,6 +47,25 @@ def compiled(name: str, source: str) -> tuple[str, bytes]:
         return name[:-3] + ".mpy", (Path(folder) / "module.mpy").read_bytes()
 
 
+def loader() -> str:
+    """Return micropython.mjs with its state in the module instead of `globalThis`, where a second
+    copy in the same process would overwrite it, and without its command line, which `node .` would
+    start.
+    """
+    text = (NPM / "micropython.mjs").read_text(encoding="utf-8")
+    parts = [
+        ("globalThis.Module=Module", "shareModule(Module)"),
+        ("process.argv.length>1){const path", "!1){const path"),
+    ]
+    for old, new in parts:
+        if text.count(old) != 1:
+            raise SystemExit(f"micropython.mjs has {old!r} {text.count(old)} times, expected 1.")
+        text = text.replace(old, new)
+    text = re.sub(rf"globalThis\.({STATE})\b", r"\1", text)
+    names = STATE.replace("|", ",")
+    return f"{text}\nvar {names};function shareModule(module){{Module=module}}\n"
+
+
 def files() -> dict[str, bytes]:
     """Return what MicroPython's half of the runtime consists of, by name."""
     parts = [
@@ -54,7 +77,7 @@ def files() -> dict[str, bytes]:
         + b"\n"
     )
     return {
-        "micropython.mjs": (NPM / "micropython.mjs").read_bytes(),
+        "micropython.mjs": loader().encode(),
         "micropython.wasm": (NPM / "micropython.wasm").read_bytes(),
         "detok_micropython.bin": head + b"".join([data for _, data in parts]),
     }

@@ -3,7 +3,8 @@
 //
 // In: web/package.json, whose `exports` say which modules of web/src/ are entries; packages/detok-web-pyodide/; .build/runtime/; the version
 // in detok_py/__init__.py; the address of the repository in pyproject.toml. Out: the packages. Of detok-web, index.js is one file, and the sub-paths import what they share with it from it; the worker is one file as well, because
-// bundlers copy it as it is. Everything minified, with maps, sources and types. Last line: sizes, and what a page downloads, gzip.
+// bundlers copy it as it is. Everything minified, with maps, sources and types. node/ has the same modules for Node, Deno and Bun, which
+// decode in their own process. Last line: sizes, and what a page downloads, gzip.
 
 import { execFileSync } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
@@ -12,6 +13,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { buildServer } from "./hosts.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const WORKER = "decoder-worker.js";
@@ -91,7 +93,8 @@ async function stage(target) {
     .map((file) => basename(file))
     .filter((file) => file !== WORKER && file !== "index.js")
     .concat(ON_DEMAND);
-  await cp(join(root, "web", "src"), join(target, "src"), { recursive: true });
+  for (const folder of ["src", "hosts"])
+    await cp(join(root, "web", folder), join(target, folder), { recursive: true });
   await writeFile(
     join(target, "src", "pyodide-package.js"),
     `// The folder beside that of this package, seen from runtime/.\nexport const FOLDER = "../../${OTHER}/";\n`,
@@ -115,29 +118,53 @@ async function stage(target) {
     for (const file of Object.keys(metafile.inputs)) if (file.startsWith("src/")) used.add(file);
   };
   // Beside the public names, what the sub-paths share with them.
+  const shares = `export * from "./index.js";
+export { DecoderWorker, asDetokError, base, decoderWorker } from "./decoder.js";
+export { granularityOf } from "./graphemes.js";
+export { checked } from "./options.js";
+export { rowOf } from "./rows.js";
+`;
+  await writeFile(join(target, "src", "server.js"), shares);
   await writeFile(
     join(target, "src", "package.js"),
-    `export * from "./index.js";\nexport { DecoderWorker, asDetokError, base, decoderWorker, startWorker } from "./decoder.js";\nexport { granularityOf } from "./graphemes.js";\nexport { checked } from "./options.js";\nexport { rowOf } from "./rows.js";\n`,
+    `${shares}export { startWorker } from "./host.js";\n`,
   );
   await bundle({
     entryPoints: [{ in: "src/package.js", out: "index" }],
     external: ON_DEMAND.map((file) => `./${file}`),
   });
   const shared = new Set([...used].map((file) => `./${basename(file)}`));
-  await bundle({
+  const subPaths = {
     entryPoints: adapters.map((file) => join("src", file)),
     external: Object.keys(manifest.peerDependencies ?? {}),
     plugins: [
       {
         name: "shared",
+        /** @param {import("esbuild").PluginBuild} build */
         setup: ({ onResolve }) =>
           onResolve({ filter: /^\.\// }, ({ path }) =>
             shared.has(path) ? { path: "./index.js", external: true } : undefined,
           ),
       },
     ],
-  });
+  };
+  await bundle(subPaths);
   await bundle({ entryPoints: [join("src", WORKER)] });
+  await buildServer(target, {
+    entryPoints: [{ in: join(target, "src", "server.js"), out: "index" }],
+    outdir: join(target, "node"),
+  });
+  const forServers = Object.values(manifest.exports).flatMap(({ node }) => node ?? []);
+  await bundle({
+    ...subPaths,
+    entryPoints: forServers
+      .map((file) => `src/${basename(file)}`)
+      .filter((file) => !file.endsWith("/index.js")),
+    outdir: "node",
+    minify: false,
+    sourcemap: false,
+  });
+  await rm(join(target, "hosts"), { recursive: true });
   for (const file of await readdir(join(target, "src")))
     if (!used.has(`src/${file}`)) await rm(join(target, "src", file));
 

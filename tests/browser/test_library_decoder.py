@@ -12,33 +12,13 @@ import random
 
 import pytest
 from bridge_rig import VOCABULARY
+from pushes import PUSHED, pushed
 
 import detok_py as d
 
 pytestmark = pytest.mark.one_browser
 
 URL = f"/vocabulary/{VOCABULARY.sha256}.detok"
-# What each push gives, with what was late; then what the end gives, and why the text has ended.
-PUSHED = """async ([options, runs, url]) => {
-  if (url) options.vocabulary = await lib.loadVocabulary(url, { ...options, cache: false });
-  const out = [];
-  for (const symbols of runs) {
-    const decoder = await lib.createDecoder(options);
-    const pushes = [];
-    for (const one of symbols) {
-      const at_once = typeof one === "number" ? decoder.push(one) : decoder.feed(fromHex(one));
-      pushes.push(at_once + (await decoder.ready()));
-      if (decoder.finishReason) break;
-    }
-    const rest = decoder.flush() + (await decoder.ready());
-    out.push([pushes, rest, decoder.finishReason]);
-  }
-  return out;
-}"""
-
-
-def pushed(detokenizer, ids):
-    return [detokenizer.push(i) for i in ids], detokenizer.flush(), "end"
 
 
 @pytest.mark.parametrize("runtime", ["micropython", "pyodide"])

@@ -11,7 +11,7 @@
  * @property {any} streams  The functions of detok_py/page/streams.py.
  * @property {(bytes: Uint8Array) => number | string} fill  Put bytes where Python reads them;
  *   returns the argument that stands for them (detok_py/page/inbox.py).
- * @property {(name: string, file: Blob) => Uint8Array} [pack]  Pack a tokenizer file's vocabulary.
+ * @property {(name: string, file: Blob) => Uint8Array | Promise<Uint8Array>} [pack]  Pack a tokenizer file's vocabulary.
  * @property {any} interpreter  MicroPython or Pyodide itself: `FS`, `runPython`, `pyimport`.
  * @property {boolean} kept  Whether it began with the memory of an earlier visit.
  */

@@ -124,23 +124,11 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
     remember().catch(() => {}); // nothing is kept
   }
   const streams = python.pyimport("detok_py.page.streams");
-  /** @type {{proxy: any, buffer: any} | undefined} */
-  let inbox;
   return {
     interpreter: python,
     kept: began,
     streams,
-    fill(bytes) {
-      // A heap that has grown detaches all views of it; their length is 0 then.
-      if (!inbox || inbox.buffer.data.length < bytes.length) {
-        inbox?.buffer.release();
-        inbox?.proxy.destroy();
-        const proxy = streams.inbox(bytes.length);
-        inbox = { proxy, buffer: proxy.getBuffer("u8") };
-      }
-      inbox.buffer.data.set(bytes);
-      return bytes.length;
-    },
+    fill: filler(streams),
     pack(name, file) {
       // Mounted, not copied: only the header of a GGUF file of many gigabytes is read.
       python.FS.mkdirTree("/given");
@@ -169,6 +157,26 @@ function wasmFailure() {
       return made;
     };
   });
+}
+
+/**
+ * What puts bytes where Python reads them, and says how many there are.
+ * @param {any} streams  detok_py.page.streams @returns {(bytes: Uint8Array) => number}
+ */
+export function filler(streams) {
+  /** @type {{proxy: any, buffer: any} | undefined} */
+  let inbox;
+  return (bytes) => {
+    // A heap that has grown detaches all views of it; their length is 0 then.
+    if (!inbox || inbox.buffer.data.length < bytes.length) {
+      inbox?.buffer.release();
+      inbox?.proxy.destroy();
+      const proxy = streams.inbox(bytes.length);
+      inbox = { proxy, buffer: proxy.getBuffer("u8") };
+    }
+    inbox.buffer.data.set(bytes);
+    return bytes.length;
+  };
 }
 
 /** The path of the standard library. @param {any} FS */

@@ -22,7 +22,7 @@ export { loadVocabulary } from "./load-vocabulary.js";
  * @typedef {import("./connect.js").ErrorEvent} ErrorEvent
  * @typedef {import("./connect.js").Finish} Finish
  * @typedef {import("./create-decoder.js").Held} Held
- * @typedef {import("./decoder.js").ErrorKind} ErrorKind
+ * @typedef {import("./errors.js").ErrorKind} ErrorKind
  * @typedef {import("./decoder.js").Progress} Progress
  * @typedef {import("./decoder.js").RuntimeInfo} RuntimeInfo
  * @typedef {import("./decoder.js").RuntimeOptions} RuntimeOptions

@@ -32,6 +32,16 @@ export const epochNow = () => performance.timeOrigin + performance.now();
 
 /** A stream's way to the bridge. */
 export class EngineSocket {
+  /** @type {(string | ArrayBuffer)[]} */
+  frames = [];
+  arrived = 0;
+  over = false;
+  /** @type {WebSocket | undefined} */
+  socket;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  timer;
+  heard = 0;
+
   /**
    * @param {string} url
    * @param {(method: string, ...args: unknown[]) => string} ask  Calls a method of Python's Answer.
@@ -46,19 +56,10 @@ export class EngineSocket {
     this.fill = fill;
     this.onBatch = onBatch;
     this.token = token;
-    /** @type {(string | ArrayBuffer)[]} */
-    this.frames = [];
-    this.arrived = 0;
-    this.over = false;
-    /** @type {WebSocket | undefined} */
-    this.socket = undefined;
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    this.timer = undefined;
-    this.heard = 0;
     // A message to oneself is a task after the frames that wait already, and sooner than a timer.
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => this.#drain();
-    this.drainSoon = () => port2.postMessage(null);
+    this.port = port2;
   }
 
   /** Open the socket. */
@@ -78,7 +79,7 @@ export class EngineSocket {
       if (socket !== this.socket) return;
       if (!this.frames.length) {
         this.arrived = epochNow();
-        this.drainSoon();
+        this.port.postMessage(0);
       }
       this.frames.push(data);
     };
@@ -169,6 +170,7 @@ export class EngineSocket {
   #end([code, reason]) {
     this.over = true;
     clearTimeout(this.timer);
+    this.port.close(); // an open one keeps Node running
     // A page may close with 1000 and 3000 to 4999 only (WebSockets Standard, close()).
     this.socket?.close(code < 3000 ? 1000 : code, reason.slice(0, 100));
     this.socket = undefined;

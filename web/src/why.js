@@ -5,7 +5,8 @@
  * known by the event that the browser fires, or by the header of the worker's file.
  */
 
-import { DetokError, startWorker } from "./decoder.js";
+import { DetokError } from "./errors.js";
+import { startWorker } from "./host.js";
 import { FOLDER } from "./pyodide-package.js";
 
 const SECONDS = 5;

@@ -1,0 +1,143 @@
+/** The library for servers, in this process: streams, files, errors, and a Python that breaks down. */
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { after, before, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { buildServer } from "../../tools/hosts.mjs";
+
+const root = resolve(import.meta.dirname, "..", "..");
+const folder = mkdtempSync(join(tmpdir(), "detok-server-"));
+const file = join(folder, "node", "index.js");
+const known = Object.keys(globalThis);
+const vocabularyFile = join(folder, "bytes.detok");
+let lib;
+
+before(async () => {
+  const shared = join(root, "web", "src", "index.js");
+  const contents = `export * from ${JSON.stringify(shared)}; export { decoderWorker } from ${JSON.stringify(join(root, "web", "src", "decoder.js"))};`;
+  await buildServer(join(root, "web"), { stdin: { contents, resolveDir: root }, outfile: file });
+  symlinkSync(join(root, ".build", "runtime"), join(folder, "runtime"));
+  const python = join(root, ".venv", "bin", "python");
+  const script = `import sys; from detok_py import Vocabulary; open(sys.argv[1], "wb").write(Vocabulary.from_bytes([bytes([n]) for n in range(256)]).pack())`;
+  execFileSync(python, ["-c", script, vocabularyFile]);
+  lib = await import(pathToFileURL(file).href);
+});
+after(() => rmSync(folder, { recursive: true }));
+
+const TEXT = "naïve 你好 👩‍🚀 שלום 🇩🇪";
+const bytesOf = (text) => [...new TextEncoder().encode(text)];
+const textOf = async (stream) => {
+  let text = "";
+  for await (const part of stream) text += part;
+  return text;
+};
+const sourceOf = (chunks) =>
+  new ReadableStream({
+    start(controller) {
+      for (const chunk of chunks) controller.enqueue(chunk);
+      controller.close();
+    },
+  });
+
+test("bytes and ids become text, and a stop cancels the source", async () => {
+  const stopped = bytesOf(`${TEXT}</s> and nothing more`).map((byte) => Uint8Array.of(byte));
+  const stream = new lib.DetokStream({ stop: "</s>" });
+  assert.equal(await textOf(sourceOf(stopped).pipeThrough(stream)), TEXT);
+  assert.equal((await stream.finished).reason, "stop");
+  const vocabulary = await lib.loadVocabulary(pathToFileURL(vocabularyFile));
+  const ids = sourceOf(bytesOf(TEXT)).pipeThrough(new lib.DetokStream({ vocabulary }));
+  assert.equal(await textOf(ids), TEXT);
+});
+
+test("each push returns at once all that is certain: no text is late", async () => {
+  const vocabulary = await lib.loadVocabulary(vocabularyFile); // a path
+  const decoder = await lib.createDecoder({ vocabulary, stop: ["</s>"], reasoning: true });
+  const shown = bytesOf("<think>x</think>é < </s>y").map((id) => decoder.push(id));
+  const before = bytesOf("<think>x</think>").map(() => "");
+  const expected = [...before, "", "é", " ", "", "< ", "", "", "", "", ""];
+  assert.deepEqual(shown, expected);
+  assert.deepEqual([decoder.finishReason, decoder.waiting], ["stop", 0]);
+});
+
+test("nothing is left in globalThis, and a second copy of the library has a Python of its own", async () => {
+  const other = await import(`${pathToFileURL(file).href}?second`);
+  const [mine, theirs] = await Promise.all(
+    [lib, other].map((each) => each.createDecoder({ stop: ["STOP"], reasoning: true })),
+  );
+  const feed = (decoder) => decoder.feed(new Uint8Array(bytesOf("a ST STOP"))) + decoder.flush();
+  assert.deepEqual([feed(mine), feed(theirs)], ["a ST ", "a ST "]);
+  const left = Object.keys(globalThis).filter((name) => !known.includes(name));
+  assert.deepEqual(left, []);
+  other.shutDown();
+});
+
+test("Pyodide decodes the same, and packs a tokenizer file", async () => {
+  const decoder = await lib.createDecoder({ runtime: "pyodide", stop: ["STOP"] });
+  assert.equal(decoder.feed(new Uint8Array(bytesOf("é ST"))), "é ");
+  assert.match((await lib.warmUp({ runtime: "pyodide" })).python, /^cpython/);
+  const tokenizer = {
+    version: "1.0",
+    added_tokens: [],
+    normalizer: null,
+    pre_tokenizer: null,
+    post_processor: null,
+    decoder: { type: "Fuse" },
+    model: { type: "BPE", vocab: { a: 0, b: 1 }, merges: [] },
+  };
+  const path = join(folder, "tokenizer.json");
+  writeFileSync(path, JSON.stringify(tokenizer));
+  const vocabulary = await lib.loadVocabulary(path);
+  assert.equal(vocabulary.size, 2);
+  const ids = await lib.createDecoder({ vocabulary });
+  assert.equal(ids.feed([0, 1, 0]) + ids.flush(), "aba");
+});
+
+test("what is missing is named", async () => {
+  const nowhere = { name: "DetokError", kind: "runtime", message: /nowhere\/micropython\.mjs/ };
+  await assert.rejects(lib.createDecoder({ stop: ["x"], runtimeUrl: "/nowhere" }), nowhere);
+  const missing = { name: "DetokError", kind: "network", message: /nothing\.detok.*ENOENT/ };
+  await assert.rejects(lib.loadVocabulary(join(folder, "nothing.detok")), missing);
+  const micropip = lib.createDecoder({ stop: ["x"], runtime: "pyodide", install: "micropip" });
+  await assert.rejects(micropip, { kind: "option", message: /install/ });
+});
+
+test("connect needs a WebSocket and a whole address, and says so", async (t) => {
+  const given = globalThis.WebSocket;
+  t.after(() => (globalThis.WebSocket = given));
+  globalThis.WebSocket = undefined;
+  const without = await lib.connect("ws://127.0.0.1:1/stream", { prompt: "" }).finished;
+  assert.deepEqual([without.reason, without.error.kind], ["error", "runtime"]);
+  assert.match(without.error.message, /Node has from version 22/);
+  globalThis.WebSocket = class {};
+  const relative = await lib.connect("/stream", { prompt: "" }).finished;
+  assert.deepEqual([relative.reason, relative.error.kind], ["error", "option"]);
+  assert.match(relative.error.message, /absolute address/);
+});
+
+test("a Python that breaks down is replaced, and no text is lost", async (t) => {
+  const options = { stop: ["STOP"], tools: true };
+  const { instantiate } = WebAssembly;
+  t.after(() => (WebAssembly.instantiate = instantiate));
+  let memory;
+  WebAssembly.instantiate = async (...words) => {
+    const made = await instantiate(...words);
+    memory ??= Object.values(made.instance.exports).find(
+      (one) => one instanceof WebAssembly.Memory,
+    );
+    return made;
+  };
+  lib.shutDown();
+  const decoder = await lib.createDecoder(options);
+  let text = decoder.feed(new Uint8Array(bytesOf("é ST")));
+  const broken = lib.decoderWorker(options);
+  new Uint8Array(memory.buffer).fill(255);
+  text += decoder.feed(new Uint8Array(bytesOf("AY < S")));
+  text += (await decoder.ready()) + decoder.flush() + (await decoder.ready());
+  assert.equal(text, "é STAY < S");
+  assert.notEqual(lib.decoderWorker(options), broken);
+  assert.ok(broken.dead.isRetryable);
+});

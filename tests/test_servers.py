@@ -1,0 +1,149 @@
+"""The library for servers, in Node and Deno: each push gives what the core gives, as in a page."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+
+import pytest
+from adapters.detok import vocabulary_of
+from bridge_rig import VOCABULARY
+from packed import ROOT, install, pack
+from pushes import PUSHED, pushed
+from served_bridge import Bridge
+
+import detok_py as d
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+SUITE = json.loads((ROOT / "conformance" / "cases.json").read_text("utf-8"))
+BUILD = """
+import {{ buildServer }} from "{root}/tools/hosts.mjs";
+await buildServer("{root}/web", {{ entryPoints: ["{root}/web/src/index.js"], outfile: "{out}" }});
+"""
+DENO = {"name": "deno", "version": "2.9.6"}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """The path of the library's index, as the package has it, beside its runtime."""
+    folder = tmp_path_factory.mktemp("server")
+    index = folder / "node" / "index.js"
+    (folder / "build.mjs").write_text(BUILD.format(root=ROOT, out=index))
+    subprocess.run(["node", "build.mjs"], cwd=folder, check=True, timeout=60)
+    (folder / "runtime").symlink_to(ROOT / ".build" / "runtime")
+    return index
+
+
+@pytest.fixture(scope="module")
+def deno(tmp_path_factory):
+    """The command of Deno, from the package of that name."""
+    folder = tmp_path_factory.mktemp("deno")
+    (folder / "package.json").write_text('{"private": true}')
+    package = f"{DENO['name']}@{DENO['version']}"
+    words = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", package]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
+    program = folder / "node_modules" / "deno" / "bin.cjs"
+    if done.returncode or not program.exists():
+        pytest.skip("npm could not install Deno: is a registry reachable?")
+    environment = {**os.environ, "DENO_NO_UPDATE_CHECK": "1", "DENO_DIR": str(folder / "cache")}
+    return ["node", str(program), "run", "--quiet", "--no-prompt", "--allow-all"], environment
+
+
+@pytest.fixture(params=["node", pytest.param("deno", marks=pytest.mark.full)])
+def run(request):
+    """Run a script and return what it prints, as JSON."""
+    command, environment = ["node", "--experimental-websocket"], dict(os.environ)
+    if request.param == "deno":
+        command, environment = request.getfixturevalue("deno")
+
+    def run(script, *words):
+        done = subprocess.run(
+            [*command, str(script), *map(str, words)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout)
+
+    return run
+
+
+def test_the_conformance_suite_is_right_with_each_push(run, library, tmp_path):
+    for number, (name, tokenizer) in enumerate(SUITE["vocabularies"].items()):
+        vocabulary = vocabulary_of({"vocabulary": name, "tokenizer": tokenizer})
+        (tmp_path / f"{number}.detok").write_bytes(vocabulary.pack())
+    outcomes = run(ROOT / "tests" / "suite_in_servers.mjs", library, tmp_path)
+    wrong = [one for one in outcomes if one["verdict"] not in ("right", "not claimed")]
+    assert wrong == []
+    assert sum(one["verdict"] == "right" for one in outcomes) >= 200
+
+
+@pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
+def test_each_push_gives_what_the_core_gives(run, library, tmp_path, runtime):
+    words = [*"naïve ".encode(), 256, 257, 0x9F, 0x98, 0x80, 258, 0xFF, 33]
+    rng = random.Random(14)
+    runs = [rng.choices(words, k=24) for _ in range(40)]
+    (tmp_path / "small.detok").write_bytes(VOCABULARY.pack())
+    given = json.dumps([{"runtime": runtime}, runs, str(tmp_path / "small.detok")])
+    script = tmp_path / "push.mjs"
+    script.write_text(
+        f'import * as lib from "{library}";\n'
+        "const fromHex = (hex) => Uint8Array.from(hex.match(/../g), (pair) => parseInt(pair, 16));\n"
+        f"console.log(JSON.stringify(await ({PUSHED})({given})));\n",
+        encoding="utf-8",
+    )
+    expected = [list(pushed(d.Detokenizer(VOCABULARY), run)) for run in runs]
+    assert run(script) == expected
+
+
+def test_an_answer_of_a_bridge_comes_whole_and_the_process_ends(run, library, tmp_path):
+    bridge = Bridge("--engine", "recite", "--allow-no-origin")
+    text = "naïve 你好 👩‍🚀 é שלום 🇩🇪"
+    request = {"prompt": "", "params": {"engine": "scripted", "text": text, "pace": 0}}
+    script = tmp_path / "answer.mjs"
+    script.write_text(
+        f'import {{ connect }} from "{library}";\n'
+        f"const answer = connect({json.dumps(bridge.url.replace('http', 'ws') + '/stream')}, {json.dumps(request)});\n"
+        'let text = ""; for await (const delta of answer) text += delta.text;\n'
+        "console.log(JSON.stringify([text, (await answer.finished).reason]));\n",
+        encoding="utf-8",
+    )
+    try:
+        assert run(script) == [text, "eos"]
+    finally:
+        bridge.stop()
+
+
+@pytest.mark.full
+def test_a_bridge_that_is_not_there_is_tried_again_and_then_said(run, library, tmp_path):
+    script = tmp_path / "refused.mjs"
+    script.write_text(
+        f'import {{ connect }} from "{library}";\n'
+        'const answer = connect("ws://127.0.0.1:1/stream", { prompt: "" });\n'
+        'const codes = []; answer.addEventListener("resume", ({ detail }) => { codes.push(detail.code); if (codes.length === 2) answer.cancel(); });\n'
+        "const { reason } = await answer.finished;\n"
+        "console.log(JSON.stringify([codes, reason]));\n"
+    )
+    assert run(script) == [[1006, 1006], "cancelled"]
+
+
+@pytest.mark.full
+def test_the_installed_package_gives_servers_their_own_form(run, tmp_path):
+    package = install(pack(tmp_path)["file"], tmp_path / "app")
+    script = package.parent.parent / "app.mjs"
+    script.write_text(
+        'import { DetokError, DetokStream } from "detok-web";\n'
+        'import { readAnswer } from "detok-web/fetch";\n'
+        "const read = async (parts) => { let text = ''; for await (const part of parts) text += part.text ?? part; return text; };\n"
+        'const body = () => new Response("né<think>x</think>STOP and more");\n'
+        'const text = await read(body().body.pipeThrough(new DetokStream({ stop: "STOP" })));\n'
+        'const content = await read(readAnswer(body(), { format: "bytes", stop: "STOP", tools: true }));\n'
+        "const one = await read(readAnswer(new Response('', { status: 500 }))).catch((error) => error);\n"
+        "console.log(JSON.stringify([text, content, one instanceof DetokError]));\n"
+    )
+    text = "né<think>x</think>"
+    assert run(script) == [text, text, True]

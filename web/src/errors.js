@@ -1,0 +1,41 @@
+/** What a caller gets when something fails: one class, for all parts of the library. */
+
+/**
+ * @typedef {"option" | "data" | "network" | "policy" | "runtime" | "bridge" | "server"} ErrorKind  An
+ *   option is wrong; what is decoded is; a file or server cannot be reached; the page or a server forbids
+ *   it; Python could not start, or is gone; the bridge says so; an HTTP server does.
+ */
+
+/** What went wrong: one sentence, its kind, and a close code of detok.v1 or an HTTP status if there is one. */
+export class DetokError extends Error {
+  /** @param {string} message @param {{code?: number, kind?: ErrorKind, retry?: boolean, cause?: unknown}} [options] */
+  constructor(message, { code, kind, retry = false, cause } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    /** A close code of detok.v1, or an HTTP status. */
+    this.code = code;
+    /** What kind of thing went wrong. @type {ErrorKind} */
+    this.kind = kind ?? (code ? (code < 1000 ? "server" : "bridge") : "data");
+    /** Whether asking again may help. */
+    this.isRetryable = retry;
+  }
+
+  // On the prototype, so that stacks begin with it; a minifier renames the class.
+  /** "DetokError". @override */
+  get name() {
+    return "DetokError";
+  }
+
+  /** @deprecated Use `isRetryable`. */
+  get retry() {
+    return this.isRetryable;
+  }
+}
+
+/** @param {unknown} error @returns {DetokError} */
+export function asDetokError(error) {
+  if (error instanceof DetokError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  // The last line of a Python traceback says what happened.
+  const said = message.trim().split("\n").at(-1)?.trim() || "It failed without a message.";
+  return new DetokError(said.replace(/^[\w.]*Error: /, ""), { cause: error });
+}

@@ -1,0 +1,124 @@
+/**
+ * What a page gives the decoder: the base of its addresses, and a worker with Python in it.
+ *
+ * The package has two more forms of this file: web/hosts/server.js for Node and Deno, where Python runs
+ * in the process, and web/hosts/single.js for the single file, which has the worker and Python inside.
+ */
+
+import { DetokError, asDetokError } from "./errors.js";
+import { makeCalls, whenGone } from "./messages.js";
+
+/** The base of relative addresses. */
+export const base = () => globalThis.document?.baseURI ?? globalThis.location?.href;
+
+/** @type {{createScriptURL(url: string): unknown} | undefined} */
+let policy;
+
+/** A file beside this module; some bundlers give the path only. @param {URL} url */
+export const fileUrl = (url) => new URL(url.href, base()).href;
+
+/** @param {string} url @returns {Worker} */
+export function startWorker(url) {
+  try {
+    policy ??= /** @type {any} */ (globalThis).trustedTypes?.createPolicy("detok-library", {
+      createScriptURL: (/** @type {string} */ url) => url,
+    });
+    return new Worker(/** @type {any} */ (policy?.createScriptURL(url) ?? url), {
+      type: "module",
+      name: "detok",
+    });
+  } catch (error) {
+    // A sandboxed frame, or a policy for scripts that has no such name.
+    const { message } = asDetokError(error);
+    throw new DetokError(`No worker can start here: ${message}`, { kind: "policy", cause: error });
+  }
+}
+
+/**
+ * MicroPython's files beside this module, each written out so that bundlers find it.
+ * @returns {Record<string, string>}
+ */
+const ownFiles = () => ({
+  "micropython.mjs": fileUrl(new URL("../runtime/micropython.mjs", import.meta.url)),
+  "micropython.wasm": fileUrl(new URL("../runtime/micropython.wasm", import.meta.url)),
+  "detok_micropython.bin": fileUrl(new URL("../runtime/detok_micropython.bin", import.meta.url)),
+});
+
+/**
+ * Start a worker, and boot Python in it.
+ * @param {import("./decoder.js").DecoderWorker} decoder  It is told how the worker fares.
+ * @param {import("./decoder.js").RuntimeOptions} options
+ * @returns {[worker: {terminate(): void}, calls: import("./messages.js").Calls,
+ *   ready: Promise<import("./decoder.js").RuntimeInfo>]}
+ */
+export function start(decoder, options) {
+  const { runtime = "micropython", install, runtimeUrl } = options;
+  const { cache = "detok", timeout = 30_000 } = options;
+  const files = runtimeUrl === undefined ? ownFiles() : undefined;
+  // Files of their own, which a page with the other runtime does not download.
+  const booter =
+    runtime === "pyodide" ? fileUrl(new URL("./boot-pyodide.js", import.meta.url)) : undefined;
+  const installer =
+    install === "micropip" ? fileUrl(new URL("./micropip.js", import.meta.url)) : undefined;
+  const folder = files
+    ? new URL("./", files["micropython.wasm"])
+    : new URL(String(runtimeUrl).replace(/\/*$/, "/"), base());
+  // Bundlers find a file by this form, and move it.
+  const script = fileUrl(new URL("./decoder-worker.js", import.meta.url));
+  const worker = startWorker(script);
+  const lock = `detok ${Math.random()}`;
+  let noted = false;
+  let step = "starting the worker";
+  /** @type {ReturnType<typeof setTimeout>} */
+  let timer;
+  /** End the worker; one that has not booted yet once it is known why. @param {string} sentence @param {unknown} [cause] */
+  const fail = async (sentence, cause) => {
+    /** @type {DetokError | undefined} */
+    let found;
+    if (!decoder.booted && !decoder.dead) {
+      found = await import("./why.js").then(
+        ({ why }) => why(sentence, noted, script, folder, files, booter, installer),
+        // That file cannot be reached either.
+        ({ message }) =>
+          new DetokError(`${sentence} ${message}`, { kind: "network", retry: true, cause }),
+      );
+    }
+    decoder.die(found ?? new DetokError(sentence, { kind: "runtime", retry: true, cause }));
+  };
+  const wait = () => {
+    clearTimeout(timer);
+    timer = setTimeout(
+      () => fail(`Python could not be loaded: nothing came for ${timeout / 1000} s at “${step}”.`),
+      timeout,
+    );
+  };
+  const calls = makeCalls(worker, (name, value) => {
+    if (name === "batch") return decoder.streams.get(value.stream)?.deref()?.take(value);
+    if (!noted) whenGone(lock, () => fail("The decoding worker is gone."));
+    noted = true;
+    step = value.step;
+    if (!decoder.booted) wait();
+    for (const watch of decoder.watchers) watch(value);
+  });
+  worker.addEventListener("error", ({ message }) =>
+    fail(`The decoding worker ${script} stopped${message ? `: ${message}` : ""}.`),
+  );
+  worker.addEventListener("messageerror", () =>
+    fail("The decoding worker sent a message that cannot be read."),
+  );
+  wait();
+  const ready = calls
+    .call("boot", { runtime, booter, installer, runtimeUrl: folder.href, files, cache, lock })
+    .then(
+      (info) => {
+        decoder.booted = true;
+        return info;
+      },
+      async (error) => {
+        await fail(`Python could not be loaded: ${asDetokError(error).message}`, error);
+        throw decoder.dead;
+      },
+    )
+    .finally(() => clearTimeout(timer));
+  return [worker, calls, ready];
+}

@@ -1,0 +1,75 @@
+/**
+ * What a page calls of its Python, which has many streams, and of their sockets.
+ *
+ * What frames and options mean is decided in Python (detok_py/page/streams.py).
+ */
+
+import { EngineSocket } from "./socket.js";
+
+/**
+ * @param {() => import("./boot-micropython.js").Python} python  Once it has booted.
+ * @param {(batch: import("./socket.js").Batch & {stream: number}) => void} onBatch
+ * @param {(error: unknown) => void} onBroken  Python is at its end: it has no memory, or a trap.
+ */
+export function streamCalls(python, onBatch, onBroken) {
+  /** @type {Map<number, EngineSocket>} */
+  const sockets = new Map();
+  /**
+   * Call a function of detok_py/page/streams.py. A Python exception concerns one stream; anything
+   * else is the end of Python. @param {string} name @param {unknown[]} args
+   */
+  const ask = (name, ...args) => {
+    try {
+      return python().streams[name](...args);
+    } catch (error) {
+      if (/** @type {Error} */ (error).name !== "PythonError") onBroken(error);
+      throw error;
+    }
+  };
+  return {
+    /** Call a function of detok_py/page/streams.py. @param {string} name @param {unknown[]} args */
+    ask: (name, ...args) =>
+      JSON.parse(
+        ask(name, ...args.map((arg) => (arg instanceof Uint8Array ? python().fill(arg) : arg))),
+      ),
+    /** @param {string} name @param {Blob} file */
+    packTokenizer: (name, file) => python().pack?.(name.replace(/[^\w.-]/g, "_"), file),
+
+    /** @param {number} stream @param {string} url @param {string} request  JSON. @param {string} [token] */
+    connect(stream, url, request, token) {
+      ask("open_answer", stream, request);
+      const socket = new EngineSocket(
+        url,
+        (method, ...args) => {
+          try {
+            return ask("ask_answer", stream, method, ...args);
+          } catch (error) {
+            const lines = String(/** @type {Error} */ (error).message)
+              .trim()
+              .split("\n");
+            const failed = { type: "failed", code: 1011, message: lines.at(-1), deltas: [] };
+            return JSON.stringify({ events: [failed] });
+          }
+        },
+        (bytes) => python().fill(bytes),
+        (batch, over) => {
+          if (over) {
+            sockets.delete(stream);
+            ask("release", stream);
+          }
+          onBatch({ stream, ...batch });
+        },
+        token,
+      );
+      sockets.set(stream, socket);
+      socket.connect();
+    },
+    /** @param {number} stream @param {string} method @param {unknown[]} args */
+    tell: (stream, method, ...args) => sockets.get(stream)?.tell(method, ...args),
+    /** Forget a stream; its engine is stopped. @param {number} stream */
+    release(stream) {
+      sockets.get(stream)?.giveUp();
+      if (python()) ask("release", stream);
+    },
+  };
+}
