@@ -39,7 +39,7 @@ SUBPATHS = {
     "detok-web/element": {"DetokText", "define"},
     "detok-web/capture": {"readCapture", "writeCapture"},
 }
-# What the sub-paths share with index.js in Node; the types don't tell of it.
+# What the sub-paths share with index.js; the types don't tell of it.
 SHARED = {
     "DecoderWorker",
     "asDetokError",
@@ -48,6 +48,7 @@ SHARED = {
     "decoderWorker",
     "granularityOf",
     "rowOf",
+    "startWorker",
 }
 # Those with types and without names to import.
 WORKERS = {f"detok-web/{name}.js" for name in ("boot-pyodide", "decoder-worker", "micropip")}

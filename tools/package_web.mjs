@@ -4,7 +4,8 @@
 // In: web/package.json, whose `exports` say which modules of web/src/ are entries; packages/detok-web-pyodide/; .build/runtime/; the version
 // in detok_py/__init__.py; the address of the repository in pyproject.toml. Out: the packages. Of detok-web, index.js is one file, and the sub-paths import what they share with it from it; the worker is one file as well, because
 // bundlers copy it as it is. Everything minified, with maps, sources and types. node/ has the same modules for Node, Deno and Bun, which
-// decode in their own process. Last line: sizes, and what a page downloads, gzip.
+// decode in their own process. Beside the package detok-web-<version>.js, the library as one file for <script type="module">, which loads no
+// other. Last line: sizes, and what a page downloads, gzip.
 
 import { execFileSync } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
@@ -13,7 +14,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
-import { buildServer } from "./hosts.mjs";
+import { buildServer, buildSingle } from "./hosts.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const WORKER = "decoder-worker.js";
@@ -118,16 +119,15 @@ async function stage(target) {
     for (const file of Object.keys(metafile.inputs)) if (file.startsWith("src/")) used.add(file);
   };
   // Beside the public names, what the sub-paths share with them.
-  const shares = `export * from "./index.js";
+  await writeFile(
+    join(target, "src", "package.js"),
+    `export * from "./index.js";
 export { DecoderWorker, asDetokError, base, decoderWorker } from "./decoder.js";
 export { granularityOf } from "./graphemes.js";
 export { checked } from "./options.js";
 export { rowOf } from "./rows.js";
-`;
-  await writeFile(join(target, "src", "server.js"), shares);
-  await writeFile(
-    join(target, "src", "package.js"),
-    `${shares}export { startWorker } from "./host.js";\n`,
+export { startWorker } from "./start-worker.js";
+`,
   );
   await bundle({
     entryPoints: [{ in: "src/package.js", out: "index" }],
@@ -151,7 +151,7 @@ export { rowOf } from "./rows.js";
   await bundle(subPaths);
   await bundle({ entryPoints: [join("src", WORKER)] });
   await buildServer(target, {
-    entryPoints: [{ in: join(target, "src", "server.js"), out: "index" }],
+    entryPoints: [{ in: join(target, "src", "package.js"), out: "index" }],
     outdir: join(target, "node"),
   });
   const forServers = Object.values(manifest.exports).flatMap(({ node }) => node ?? []);
@@ -229,11 +229,25 @@ try {
   for (const each of [library, pyodide]) await mkdir(each);
   await stage(library);
   await stagePyodide(pyodide);
+  const licences = await readFile(join(library, "THIRD-PARTY.md"), "utf8");
+  const single = await buildSingle(
+    join(root, "web"),
+    join(library, "runtime"),
+    `detok-web ${version}, Apache-2.0. MicroPython, (c) 2013-2026 Damien P. George, and the runtime library of\nEmscripten, (c) 2010-2014 Emscripten authors, under this licence:\n\n${licences.split(/^## /m)[1]}`,
+  );
+  await writeFile(join(place, `detok-web-${version}.js`), single);
   const parts = await Promise.all(
     ["index.js", WORKER].map((file) => readFile(join(library, "dist", file))),
   );
   const javascript = parts.reduce((sum, part) => sum + gzipSync(part, { level: 9 }).length, 0);
-  console.log(JSON.stringify({ ...pack(library), javascript, pyodide: pack(pyodide) }));
+  console.log(
+    JSON.stringify({
+      ...pack(library),
+      javascript,
+      single: gzipSync(single, { level: 9 }).length,
+      pyodide: pack(pyodide),
+    }),
+  );
 } finally {
   await rm(folder, { recursive: true, force: true });
 }

@@ -7,32 +7,13 @@
 
 import { DetokError, asDetokError } from "./errors.js";
 import { makeCalls, whenGone } from "./messages.js";
+import { startWorker } from "./start-worker.js";
 
 /** The base of relative addresses. */
 export const base = () => globalThis.document?.baseURI ?? globalThis.location?.href;
 
-/** @type {{createScriptURL(url: string): unknown} | undefined} */
-let policy;
-
 /** A file beside this module; some bundlers give the path only. @param {URL} url */
 export const fileUrl = (url) => new URL(url.href, base()).href;
-
-/** @param {string} url @returns {Worker} */
-export function startWorker(url) {
-  try {
-    policy ??= /** @type {any} */ (globalThis).trustedTypes?.createPolicy("detok-library", {
-      createScriptURL: (/** @type {string} */ url) => url,
-    });
-    return new Worker(/** @type {any} */ (policy?.createScriptURL(url) ?? url), {
-      type: "module",
-      name: "detok",
-    });
-  } catch (error) {
-    // A sandboxed frame, or a policy for scripts that has no such name.
-    const { message } = asDetokError(error);
-    throw new DetokError(`No worker can start here: ${message}`, { kind: "policy", cause: error });
-  }
-}
 
 /**
  * MicroPython's files beside this module, each written out so that bundlers find it.

@@ -6,8 +6,8 @@
  */
 
 import { DetokError } from "./errors.js";
-import { startWorker } from "./host.js";
 import { FOLDER } from "./pyodide-package.js";
+import { startWorker } from "./start-worker.js";
 
 const SECONDS = 5;
 const MICROPYTHON = ["micropython.mjs", "micropython.wasm", "detok_micropython.bin"];

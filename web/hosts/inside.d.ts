@@ -1,0 +1,11 @@
+// What tools/hosts.mjs puts into the single file.
+declare module "detok:worker" {
+  /** The script of the worker. */
+  export const script: string;
+}
+declare module "detok:runtime" {
+  export const loadMicroPython: (options: object) => Promise<any>;
+  /** micropython.wasm and detok_micropython.bin, compressed (deflate), in base64. */
+  export const wasm: string;
+  export const bundle: string;
+}

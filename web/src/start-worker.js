@@ -1,0 +1,23 @@
+/** Start a worker where the page lets one start. */
+
+import { DetokError, asDetokError } from "./errors.js";
+
+/** @type {{createScriptURL(url: string): unknown} | undefined} */
+let policy;
+
+/** @param {string} url @returns {Worker} */
+export function startWorker(url) {
+  try {
+    policy ??= /** @type {any} */ (globalThis).trustedTypes?.createPolicy("detok-library", {
+      createScriptURL: (/** @type {string} */ url) => url,
+    });
+    return new Worker(/** @type {any} */ (policy?.createScriptURL(url) ?? url), {
+      type: "module",
+      name: "detok",
+    });
+  } catch (error) {
+    // A sandboxed frame, or a policy for scripts that has no such name.
+    const { message } = asDetokError(error);
+    throw new DetokError(`No worker can start here: ${message}`, { kind: "policy", cause: error });
+  }
+}
