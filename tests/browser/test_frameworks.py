@@ -4,14 +4,17 @@ installs there, built for production and served as plain files.
 
 import functools
 import http.server
+import json
 import os
 import shutil
 import subprocess
 import threading
+from urllib.parse import urlencode
 
 import pytest
 from packed import ROOT, pack
 from playwright.sync_api import expect
+from served_bridge import Bridge
 
 from detok_py import Vocabulary
 
@@ -126,3 +129,84 @@ def test_a_production_build_decodes_bytes_and_ids(page, installed, serve, build)
     page.wait_for_selector("html[data-state=finished]", state="attached", timeout=60_000)
     expect(page.locator("output")).to_have_text(TEXT + TEXT)
     assert complaints == []
+
+
+# ---------------------------------------------------------------- chat UIs, on a bridge
+
+ANSWER = f'<think>hm</think>{TEXT}<tool_call>{{"name": "add", "arguments": {{"a": 1}}}}</tool_call>'
+
+
+@pytest.fixture
+def chat(page, installed, serve):
+    """Open a chat UI whose answers are a text, token by token."""
+    folder = installed("chat-uis")
+    if not (folder / "out").exists():
+        fine, said = npm(folder, "run", "build")
+        assert fine, said
+    origin = serve(folder / "out").rstrip("/")
+    bridge = Bridge("--engine", "recite", "--allow-origin", origin)
+
+    def open_chat(ui, text, pace=0, **options):
+        options |= {"params": {"engine": "scripted", "text": text, "pace": pace, "cut": "byte"}}
+        stream = bridge.url.replace("http", "ws") + "/stream"
+        page.goto(
+            f"{origin}/?{urlencode({'ui': ui, 'bridge': stream, 'options': json.dumps(options)})}"
+        )
+        return page
+
+    yield open_chat
+    bridge.stop()
+
+
+def test_the_adapters_fit_the_types_of_their_packages(installed):
+    fine, said = npm(installed("chat-uis"), "run", "types")
+    assert fine, said
+
+
+def test_assistant_ui_shows_text_reasoning_and_calls(chat):
+    page = chat("assistant-ui", ANSWER)
+    page.get_by_label("Message").fill("hello")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("code")).to_have_text('add({"a":1})', timeout=60_000)
+    expect(page.locator("i")).to_have_text("hm")
+    expect(page.locator("p").last).to_have_text(TEXT)
+
+
+def test_assistant_ui_stops_an_answer_and_asks_again(chat):
+    page = chat("assistant-ui", "a" * 4000, pace=100)
+    page.get_by_label("Message").fill("hello")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("p").last).to_contain_text("aaaa", timeout=60_000)
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_label("Message").fill("again")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("p")).to_have_count(4, timeout=60_000)
+    expect(page.locator("p").last).to_contain_text("aaaa", timeout=60_000)
+
+
+def send_to_deep_chat(page):
+    page.locator("#text-input").fill("hello")
+    page.locator("#text-input").press("Enter")
+
+
+def test_deep_chat_shows_the_content_only(chat):
+    page = chat("deep-chat", ANSWER)
+    send_to_deep_chat(page)
+    expect(page.locator(".ai-message-text")).to_have_text(TEXT, timeout=60_000)
+
+
+def test_deep_chat_stops_an_answer(chat):
+    page = chat("deep-chat", "a" * 4000, pace=100)
+    send_to_deep_chat(page)
+    expect(page.locator(".ai-message-text")).to_contain_text("aaaa", timeout=60_000)
+    page.locator(".input-button").last.click()
+    # deep-chat takes the next message once the handler has ended: long before all 4000 have come.
+    send_to_deep_chat(page)
+    expect(page.locator(".ai-message-text")).to_have_count(2, timeout=60_000)
+    assert len(page.locator(".ai-message-text").first.text_content()) < 4000
+
+
+def test_deep_chat_shows_the_sentence_of_an_error(chat):
+    page = chat("deep-chat", "a", granularity="word")
+    send_to_deep_chat(page)
+    expect(page.locator("#messages")).to_contain_text("The option granularity", timeout=60_000)

@@ -24,7 +24,11 @@ function ClosingSocket(url, protocols) {
   };
   socket.addEventListener("close", ({ code, reason }) => close(code || 1006, reason));
   socket.addEventListener("error", () => setTimeout(() => close(1006, ""))); // a close event is sooner
-  return Object.defineProperty(socket, "onclose", { set: (given) => void (listener = given) });
+  return Object.defineProperty(socket, "onclose", {
+    set(given) {
+      listener = given;
+    },
+  });
 }
 ClosingSocket.OPEN = 1;
 

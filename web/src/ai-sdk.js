@@ -8,7 +8,7 @@
 
 import { Answer } from "./connect.js";
 import { DetokError } from "./decoder.js";
-import { readToolCalls } from "./tool-calls.js";
+import { readToolCalls, writeToolCall } from "./tool-calls.js";
 
 /**
  * @typedef {import("ai").UIMessageChunk} Chunk  A part of a message, as the SDK takes it.
@@ -124,7 +124,6 @@ function runKey(chatId) {
  * @returns {{role: string, content: string}[]}
  */
 function plainMessages({ role, parts }, tools) {
-  const [open, close] = Array.isArray(tools) ? tools.flat() : ["<tool_call>", "</tool_call>"];
   let content = "";
   const results = [];
   for (const part of parts) {
@@ -135,7 +134,7 @@ function plainMessages({ role, parts }, tools) {
       );
     else if ("toolCallId" in part) {
       const name = part.type === "dynamic-tool" ? part.toolName : part.type.slice("tool-".length);
-      content += `\n${open}\n${JSON.stringify({ name, arguments: part.input })}\n${close ?? ""}`;
+      content += writeToolCall(name, part.input, tools);
       if (part.state === "output-available") results.push(JSON.stringify(part.output) ?? "null");
       else if (part.state === "output-error")
         results.push(JSON.stringify({ error: part.errorText }));

@@ -1,5 +1,5 @@
 /**
- * The calls in the text of the channel "tool_call".
+ * The calls in the text of the channel "tool_call", and calls as text.
  *
  * In: what models write between their tags: JSON objects `{"name", "arguments"}`, one or several, or
  * an array of them. Out: a ToolCall each. Other text is a ToolCall without a name.
@@ -29,6 +29,15 @@ export function readToolCalls(text) {
           : { text: piece },
       );
   });
+}
+
+/**
+ * A call as models write it, between the first tags that `tools` names.
+ * @param {unknown} name @param {unknown} input @param {import("./detok-stream.js").TextOptions["tools"]} tools
+ */
+export function writeToolCall(name, input, tools) {
+  const [open, close] = Array.isArray(tools) ? tools.flat() : ["<tool_call>", "</tool_call>"];
+  return `\n${open}\n${JSON.stringify({ name, arguments: input })}\n${close ?? ""}`;
 }
 
 /** Cut after each outermost bracket. @param {string} text */

@@ -1,0 +1,45 @@
+/**
+ * A handler for deep-chat: `chat.connect = { stream: true, handler: detokHandler("/stream") }`.
+ *
+ * In: the messages that deep-chat sends, the last one unless `requestBodyLimits` says otherwise. Out:
+ * the content as it comes, or the sentence of an error. The stop button cancels the engine.
+ */
+
+import { Answer } from "./connect.js";
+import { asDetokError, DetokError } from "./decoder.js";
+
+/**
+ * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "id">} HandlerOptions
+ *
+ * @typedef {object} Signals  What deep-chat gives a handler.
+ * @property {(response: {text?: string, error?: string}) => Promise<void>} onResponse
+ * @property {() => void} onOpen
+ * @property {() => void} onClose
+ * @property {{listener: () => void}} stopClicked
+ */
+
+/**
+ * @param {string | URL} url  The bridge's WebSocket.
+ * @param {HandlerOptions} [options]
+ * @returns {(body: any, signals: Signals) => Promise<void>}
+ */
+export function detokHandler(url, options = {}) {
+  return async (body, { onOpen, onResponse, onClose, stopClicked }) => {
+    try {
+      // With files the body is a form.
+      if (!body?.messages) throw new DetokError("A bridge takes text only: send it without files.");
+      const messages = body.messages.map((/** @type {any} */ { role, text }) => ({
+        role: role === "ai" ? "assistant" : role,
+        content: text ?? "",
+      }));
+      const answer = new Answer(url, { ...options, messages });
+      stopClicked.listener = () => answer.cancel();
+      onOpen();
+      for await (const { channel, text } of answer)
+        if (channel === "content") await onResponse({ text });
+    } catch (error) {
+      await onResponse({ error: asDetokError(error).message });
+    }
+    onClose();
+  };
+}
