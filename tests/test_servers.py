@@ -4,6 +4,7 @@ import json
 import os
 import random
 import subprocess
+import threading
 
 import pytest
 from adapters.detok import vocabulary_of
@@ -11,15 +12,18 @@ from bridge_rig import VOCABULARY
 from packed import ROOT, install, pack
 from pushes import PUSHED, pushed
 from served_bridge import Bridge
+from websockets.sync.server import serve
 
 import detok_py as d
+from detok_py.protocol import wire
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
 SUITE = json.loads((ROOT / "conformance" / "cases.json").read_text("utf-8"))
 BUILD = """
 import {{ buildServer }} from "{root}/tools/hosts.mjs";
-await buildServer("{root}/web", {{ entryPoints: ["{root}/web/src/index.js"], outfile: "{out}" }});
+const entryPoints = ["index", "assistant-ui", "deep-chat"].map((name) => `{root}/web/src/${{name}}.js`);
+await buildServer("{root}/web", {{ entryPoints, outdir: "{out}" }});
 """
 DENO = {"name": "deno", "version": "2.9.6"}
 
@@ -29,7 +33,7 @@ def library(tmp_path_factory):
     """The path of the library's index, as the package has it, beside its runtime."""
     folder = tmp_path_factory.mktemp("server")
     index = folder / "node" / "index.js"
-    (folder / "build.mjs").write_text(BUILD.format(root=ROOT, out=index))
+    (folder / "build.mjs").write_text(BUILD.format(root=ROOT, out=index.parent))
     subprocess.run(["node", "build.mjs"], cwd=folder, check=True, timeout=60)
     (folder / "runtime").symlink_to(ROOT / ".build" / "runtime")
     return index
@@ -146,3 +150,85 @@ def test_the_installed_package_gives_servers_their_own_form(run, tmp_path):
     )
     text = "né<think>x</think>"
     assert run(script) == [text, text, True]
+
+
+@pytest.fixture
+def asked():
+    """The address of a bridge that refuses everything, and what it was asked."""
+    requests = []
+
+    def refuse(socket):
+        engine = {"name": "script"}
+        socket.send(wire.message("hello", protocol=wire.SUBPROTOCOL, engine=engine))
+        requests.append(json.loads(socket.recv(timeout=60)))
+        socket.send(wire.message("error", code=4400, message="Not this.", retry=False))
+        socket.close(4400)
+
+    with serve(refuse, "127.0.0.1", 0, subprotocols=[wire.SUBPROTOCOL]) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/stream", requests
+        server.shutdown()
+        thread.join()
+
+
+MODEL = """
+import { detokModel } from "LIBRARY/assistant-ui.js";
+const said = (text) => [{ type: "text", text }];
+const call = { type: "tool-call", toolCallId: "1", toolName: "add", args: { a: 1 }, argsText: "", result: 2 };
+const messages = [
+  { role: "user", content: said("one") },
+  { role: "assistant", content: [{ type: "reasoning", text: "hm" }, ...said("two"), call] },
+  { role: "user", content: said("three") },
+];
+const run = async (...thread) => {
+  const options = { messages: thread, abortSignal: new AbortController().signal, context: { system: "Be kind." } };
+  try { for await (const part of detokModel("URL").run(options)); } catch (error) { return error.message; }
+};
+const image = { role: "user", content: [{ type: "image", image: "data:," }] };
+console.log(JSON.stringify([await run(...messages), await run(image)]));
+"""
+HANDLER = """
+import { detokHandler } from "LIBRARY/deep-chat.js";
+const run = async (body) => {
+  const heard = [];
+  const note = (name) => (...words) => void heard.push([name, ...words]);
+  const signals = { onOpen: note("open"), onClose: note("close"), onResponse: async (one) => note("response")(one), stopClicked: {} };
+  await detokHandler("URL")(body, signals);
+  return heard;
+};
+const messages = [{ role: "user", text: "one" }, { role: "ai", text: "two" }, { role: "user", text: "three" }];
+console.log(JSON.stringify([await run({ messages }), await run(new FormData())]));
+"""
+
+
+def test_assistant_ui_sends_every_turn_with_its_calls_and_results(run, library, asked, tmp_path):
+    url, requests = asked
+    script = tmp_path / "model.mjs"
+    script.write_text(MODEL.replace("LIBRARY", str(library.parent)).replace("URL", url))
+    refused, image = run(script)
+    assert "did not understand" in refused
+    assert image == 'A bridge takes text only, and this message has a part "image".'
+    called = 'two\n<tool_call>\n{"name":"add","arguments":{"a":1}}\n</tool_call>'
+    assert requests[0]["messages"] == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": called},
+        {"role": "tool", "content": "2"},
+        {"role": "user", "content": "three"},
+    ]
+
+
+def test_deep_chat_sends_its_messages_and_shows_a_refusal(run, library, asked, tmp_path):
+    url, requests = asked
+    script = tmp_path / "handler.mjs"
+    script.write_text(HANDLER.replace("LIBRARY", str(library.parent)).replace("URL", url))
+    refused, form = run(script)
+    assert [name for name, *_ in refused] == ["open", "response", "response", "close"]
+    assert "did not understand" in refused[2][1]["error"]
+    assert form[1:] == [
+        ["response", {"error": "A bridge takes text only: send it without files."}],
+        ["close"],
+    ]
+    roles = [(one["role"], one["content"]) for one in requests[0]["messages"]]
+    assert roles == [("user", "one"), ("assistant", "two"), ("user", "three")]

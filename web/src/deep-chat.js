@@ -25,6 +25,7 @@ import { asDetokError, DetokError } from "./decoder.js";
  */
 export function detokHandler(url, options = {}) {
   return async (body, { onOpen, onResponse, onClose, stopClicked }) => {
+    let shown = false;
     try {
       // With files the body is a form.
       if (!body?.messages) throw new DetokError("A bridge takes text only: send it without files.");
@@ -36,8 +37,13 @@ export function detokHandler(url, options = {}) {
       stopClicked.listener = () => answer.cancel();
       onOpen();
       for await (const { channel, text } of answer)
-        if (channel === "content") await onResponse({ text });
+        if (channel === "content") {
+          shown = true;
+          await onResponse({ text });
+        }
     } catch (error) {
+      // deep-chat 2.4 shows an error of a stream only after some text.
+      if (!shown) await onResponse({ text: " " });
       await onResponse({ error: asDetokError(error).message });
     }
     onClose();

@@ -44,5 +44,6 @@ if (ui === "assistant-ui") createRoot(root).render(h(Chat));
 else {
   const chat = document.createElement("deep-chat");
   chat.connect = { stream: true, handler: detokHandler(bridge, given) };
+  chat.errorMessages = { displayServiceErrorMessages: true };
   root.append(chat);
 }
