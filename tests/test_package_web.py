@@ -32,6 +32,8 @@ SUBPATHS = {
     },
     "detok-web/fetch": {"ServerSentEvents", "readAnswer"},
     "detok-web/ai-sdk": {"DetokTransport"},
+    "detok-web/assistant-ui": {"detokModel"},
+    "detok-web/deep-chat": {"detokHandler"},
     "detok-web/react": {"useAnswer"},
     "detok-web/vue": {"useAnswer"},
     "detok-web/svelte": {"answerStore"},
@@ -415,6 +417,8 @@ def test_its_own_types_are_sound(installed):
 
 # What the page of the reader has: the names that the examples use and don't make (docs/embedding.md).
 PAGE = """
+declare module "@assistant-ui/react";
+declare module "deep-chat";
 declare const bubble: HTMLElement, hint: HTMLElement, stopButton: HTMLButtonElement, fileInput: HTMLInputElement, sha256: string, body: string;
 declare var __zod_globalConfig: { jitless: boolean };
 """
@@ -429,6 +433,7 @@ def snippets():
             for text in re.findall(
                 r'<script type="module">\n(.*?)</script>', block.text, re.DOTALL
             ):
+                text = re.sub(r"https://cdn\.example/[\w.-]+", "detok-web", text)
                 named = re.sub(r'"/node_modules/detok-web/dist/(\w+)\.js"', r'"detok-web/\1"', text)
                 yield "html", named.replace("detok-web/index", "detok-web")
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import subprocess
 import threading
 
@@ -150,6 +151,21 @@ def test_the_installed_package_gives_servers_their_own_form(run, tmp_path):
     )
     text = "né<think>x</think>"
     assert run(script) == [text, text, True]
+    # What the documentation shows.
+    document = (ROOT / "docs" / "web" / "servers.md").read_text("utf-8")
+    handler, loop = re.findall(r"```js\n(.*?)```", document, re.DOTALL)
+    (script.parent / "handler.mjs").write_text(handler)
+    (script.parent / "loop.mjs").write_text(loop)
+    (script.parent / "tokenizer.detok").write_bytes(VOCABULARY.pack())
+    script.write_text(
+        'globalThis.fetch = async () => new Response("né</s> and more");\n'
+        "const said = []; console.log = (text) => said.push(text);\n"
+        'const { GET } = await import("./handler.mjs");\n'
+        "said.push(await (await GET()).text());\n"
+        'await import("./loop.mjs");\n'
+        "process.stdout.write(JSON.stringify(said));\n"
+    )
+    assert run(script) == ["né", "h", "i", ""]
 
 
 @pytest.fixture

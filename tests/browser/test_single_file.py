@@ -82,17 +82,21 @@ def visit(page, cdn, tmp_path):
         servers.append((server, thread))
         return f"http://127.0.0.1:{server.server_port}"
 
-    def go(policy):
+    def go(policy, markup=PAGE):
         elsewhere = serve(cdn)
         site = serve(tmp_path, policy.replace("CDN", elsewhere))
         script = SCRIPT.replace("CDN", elsewhere).replace("TEXT", TEXT)
         (tmp_path / "page.js").write_text(script, encoding="utf-8")
-        (tmp_path / "index.html").write_text(PAGE)
+        (tmp_path / "index.html").write_text(markup.replace("CDN", elsewhere))
+        (tmp_path / "answer").write_text(f"{TEXT}</s> and nothing more", encoding="utf-8")
         pieces = [bytes([n]) for n in range(256)]
         (tmp_path / "bytes.detok").write_bytes(Vocabulary.from_bytes(pieces).pack())
         asked = []
         page.on("request", lambda request: asked.append(request.url))
         page.goto(site + "/")
+        if markup != PAGE:
+            expect(page.locator("body")).to_have_text(TEXT, timeout=60_000)
+            return None
         expect(page.locator("html[data-state=finished]")).to_be_attached(timeout=60_000)
         asked = [url for url in asked if not url.startswith(("data:", "blob:"))]
         return page.locator("output").text_content(), {url.rpartition("/")[2] for url in asked}
@@ -124,3 +128,11 @@ def test_a_policy_that_forbids_it_is_named(visit, without, sentence):
     text, _ = visit(POLICY.replace(without, ""))
     assert text.startswith(" DetokError policy: Python could not be loaded"), text
     assert sentence in text
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_the_page_of_the_documentation_works(visit):
+    document = (ROOT / "docs" / "web" / "single-file.md").read_text("utf-8")
+    markup = document.partition("```html\n")[2].partition("```")[0]
+    visit("", markup.replace("https://cdn.example/detok-web-0.1.0.js", "CDN/detok-web.js"))
