@@ -49,13 +49,15 @@ def compiled(name: str, source: str) -> tuple[str, bytes]:
 
 def loader() -> str:
     """Return micropython.mjs with its state in the module instead of `globalThis`, where a second
-    copy in the same process would overwrite it, and without its command line, which `node .` would
-    start.
+    copy in the same process would overwrite it, without its command line, which `node .` would
+    start, and without an error that nothing catches where garbage of a broken interpreter is freed.
     """
+    free = 'globalThis.proxy_js_map.delete(cRef),Module.ccall("proxy_c_free_obj","null",["number"],[cRef])'
     text = (NPM / "micropython.mjs").read_text(encoding="utf-8")
     parts = [
         ("globalThis.Module=Module", "shareModule(Module)"),
         ("process.argv.length>1){const path", "!1){const path"),
+        (f"cRef=>{{{free}}}", f"cRef=>{{try{{{free}}}catch{{}}}}"),
     ]
     for old, new in parts:
         if text.count(old) != 1:

@@ -126,7 +126,7 @@ export { DecoderWorker, asDetokError, base, decoderWorker } from "./decoder.js";
 export { granularityOf } from "./graphemes.js";
 export { checked } from "./options.js";
 export { rowOf } from "./rows.js";
-export { startWorker } from "./start-worker.js";
+export { startWorker } from "./worker-start.js";
 `,
   );
   await bundle({

@@ -6,7 +6,7 @@
 import { script } from "detok:worker";
 import { DetokError, asDetokError } from "../src/errors.js";
 import { makeCalls, whenGone } from "../src/messages.js";
-import { startWorker } from "../src/start-worker.js";
+import { startWorker } from "../src/worker-start.js";
 
 /** The base of relative addresses. */
 export const base = () => globalThis.document?.baseURI ?? globalThis.location?.href;

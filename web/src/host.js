@@ -7,7 +7,7 @@
 
 import { DetokError, asDetokError } from "./errors.js";
 import { makeCalls, whenGone } from "./messages.js";
-import { startWorker } from "./start-worker.js";
+import { startWorker } from "./worker-start.js";
 
 /** The base of relative addresses. */
 export const base = () => globalThis.document?.baseURI ?? globalThis.location?.href;

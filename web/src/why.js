@@ -7,7 +7,7 @@
 
 import { DetokError } from "./errors.js";
 import { FOLDER } from "./pyodide-package.js";
-import { startWorker } from "./start-worker.js";
+import { startWorker } from "./worker-start.js";
 
 const SECONDS = 5;
 const MICROPYTHON = ["micropython.mjs", "micropython.wasm", "detok_micropython.bin"];
