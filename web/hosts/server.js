@@ -9,6 +9,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { bootPython } from "../src/boot-micropython.js";
 import { filler } from "../src/boot-pyodide.js";
 import { DetokError, asDetokError } from "../src/errors.js";
+import { FOLDER } from "../src/pyodide-package.js";
 import { streamCalls } from "../src/stream-calls.js";
 import { fetch } from "./server-globals.js";
 
@@ -75,7 +76,7 @@ export function start(decoder, { runtime = "micropython", install, runtimeUrl })
       // This module holds the interpreter's state; a second copy of the library has one of its own.
       mine["micropython.mjs"] += `?${Math.random()}`;
       python = await (runtime === "pyodide"
-        ? bootPyodide(folder, onProgress)
+        ? bootPyodide(runtimeUrl === undefined ? new URL(FOLDER, folder) : folder, onProgress)
         : bootPython(folder.href, onProgress, { files: mine }));
     } catch (cause) {
       decoder.die(
