@@ -137,7 +137,7 @@ def test_a_bridge_that_is_not_there_is_tried_again_and_then_said(run, library, t
 
 @pytest.mark.full
 def test_the_installed_package_gives_servers_their_own_form(run, tmp_path):
-    package = install(pack(tmp_path)["file"], tmp_path / "app")
+    package = install(pack(tmp_path), tmp_path / "app", pyodide=True)
     script = package.parent.parent / "app.mjs"
     script.write_text(
         'import { DetokError, DetokStream } from "detok-web";\n'
@@ -145,7 +145,7 @@ def test_the_installed_package_gives_servers_their_own_form(run, tmp_path):
         "const read = async (parts) => { let text = ''; for await (const part of parts) text += part.text ?? part; return text; };\n"
         'const body = () => new Response("né<think>x</think>STOP and more");\n'
         'const text = await read(body().body.pipeThrough(new DetokStream({ stop: "STOP" })));\n'
-        'const content = await read(readAnswer(body(), { format: "bytes", stop: "STOP", tools: true }));\n'
+        'const content = await read(readAnswer(body(), { format: "bytes", stop: "STOP", tools: true, runtime: "pyodide" }));\n'
         "const one = await read(readAnswer(new Response('', { status: 500 }))).catch((error) => error);\n"
         "console.log(JSON.stringify([text, content, one instanceof DetokError]));\n"
     )
