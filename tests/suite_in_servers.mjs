@@ -23,6 +23,8 @@ async function adapter({ input, vocabulary, prompt, steps, options = {} }) {
   const { errors = "replace", byte_fallback = "utf8", stop_scope = "content" } = options;
   if (Object.keys(options).some((name) => !KNOWN.has(name)) || errors === "ignore") return null;
   if (byte_fallback !== "utf8" || stop_scope !== "content") return null;
+  // It takes text as bytes, which half a surrogate pair has none of.
+  if (input === "text" && !steps.every((step) => (step.in ?? "").isWellFormed())) return null;
   // After its end a stream takes nothing more.
   if (steps.slice(0, -1).some((step) => step.do === "flush")) return null;
   const channels = options.reasoning || options.tools;
