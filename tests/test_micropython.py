@@ -47,18 +47,6 @@ def played(path):
     return json.loads(done.stdout)
 
 
-def every_sixth_test(path, folder):
-    """Write every sixth test of a recording, and all of its scripts, to a file; return its path."""
-    kept, count = [], -1
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        count += line.startswith('["')
-        if count % 6 == 0 or line.startswith('["script_'):
-            kept.append(line)
-    sample = folder / "recording.jsonl"
-    sample.write_text("".join(kept), encoding="utf-8")
-    return sample
-
-
 def test_the_bundle_that_is_served_is_the_one_that_these_sources_give():
     files = build_micropython.files()
     stale = [name for name in files if (RUNTIME / name).read_bytes() != files[name]]
@@ -76,14 +64,13 @@ def test_every_module_of_the_bundle_is_compiled():
 
 @pytest.mark.again
 def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_in_micropython(
-    request, tmp_path
+    request,
 ):
     if data_folder() is None:
         print("without the large test data: the torture list and its vectors are not in it")
-    # The quick tests for `make test`, all of them for `make test-all`, where this runs again.
+    # Every sixth of the quick tests for `make test`, all of them for `make test-all`, where this runs again.
     quick = request.config.getoption("--tier") in ("check", "test")
-    path = recording(data_folder(), "check" if quick else "any")
-    seen = played(every_sixth_test(path, tmp_path) if quick else path)
+    seen = played(recording(data_folder(), *(("check", 6) if quick else ("any", 1))))
     assert seen["wrong"] == []
     assert seen["scripts"] == len(SCRIPTS) == 4
     assert seen["tests"] > (40 if quick else 350)

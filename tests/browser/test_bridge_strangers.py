@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PROBE = """async (base) => {
   const socket = (protocols) => new Promise((resolve) => {
     const ws = new WebSocket(base.replace("http", "ws") + "/stream", protocols);
-    const late = setTimeout(() => resolve("late"), 4000);
-    ws.onopen = () => { clearTimeout(late); resolve("open"); };
-    ws.onerror = () => { clearTimeout(late); resolve("refused"); };
+    // A socket of detok.v1 that is refused hears nothing but the reason.
+    ws.onmessage = () => resolve("open");
+    ws.onclose = ({ code }) => resolve([1006, 4403].includes(code) ? "refused" : `closed with ${code}`);
   });
   const read = (path, options) =>
     fetch(base + path, options).then((answer) => answer.text()).then((text) => text || "nothing", () => "refused");

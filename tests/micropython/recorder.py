@@ -295,6 +295,7 @@ def watch(recorder, cls):
 
 def pytest_addoption(parser):
     parser.addoption("--record", help="the file that calls are written to")
+    parser.addoption("--every", type=int, default=1, help="record every n-th test")
 
 
 def pytest_configure(config):
@@ -328,7 +329,8 @@ def pytest_configure(config):
     os.urandom = player.same_random
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
     seen = {}
     kept = []
     for item in items:
@@ -337,7 +339,7 @@ def pytest_collection_modifyitems(items):
         thin = any(name in item.nodeid and seen[function] % nth for name, nth in THINNED.items())
         if not thin and not any(name in item.nodeid for name in NOT_RECORDED):
             kept.append(item)
-    items[:] = kept
+    items[:] = kept[:: config.getoption("--every")]
 
 
 def pytest_runtest_setup(item):

@@ -43,14 +43,14 @@ def fingerprint(data: Path | None) -> str:
     return digest.hexdigest()
 
 
-def recording(data: Path | None, tier: str = "any") -> Path:
-    """Return the file of the recording of a tier's tests.
+def recording(data: Path | None, tier: str = "any", every: int = 1) -> Path:
+    """Return the file of the recording of every n-th of a tier's tests, and of all scripts.
 
     `data` is the folder of the large test data, where there is one.
     """
     FOLDER.mkdir(parents=True, exist_ok=True)
     key = fingerprint(data)[:24]
-    path = FOLDER / f"{key}-{tier}.jsonl"
+    path = FOLDER / f"{key}-{tier}-{every}.jsonl"
     with open(FOLDER / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes
         if not path.exists():
@@ -58,7 +58,7 @@ def recording(data: Path | None, tier: str = "any") -> Path:
                 if not old.name.startswith(key):
                     old.unlink()
             made = path.with_suffix(".part")
-            record(made, tier)
+            record(made, tier, every)
             with made.open("a", encoding="utf-8") as file:
                 for script in SCRIPTS:
                     file.write(said(script) + "\n")
@@ -66,12 +66,12 @@ def recording(data: Path | None, tier: str = "any") -> Path:
     return path
 
 
-def record(path: Path, tier: str) -> None:
+def record(path: Path, tier: str, every: int) -> None:
     """Run the tests with the recorder. A test that fails there makes the recording worthless."""
     command = [sys.executable, "-m", "pytest", *RECORDED, "-q", "-m", "not unrecorded"]
     for plugin in ("no:cacheprovider", "no:xdist", "no:randomly", "recorder"):
         command += ["-p", plugin]
-    command += ["--record", str(path), f"--tier={tier}", "--hypothesis-seed=0"]
+    command += ["--record", str(path), f"--every={every}", f"--tier={tier}", "--hypothesis-seed=0"]
     environment = dict(
         os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(HERE)]), DETOK_PROFILE="test"
     )
