@@ -425,8 +425,12 @@ declare var __zod_globalConfig: { jitless: boolean };
 
 
 def snippets():
-    """The scripts of the documents, each as a module: those of its HTML too."""
+    """The scripts of the documents, each as a module: those of its HTML too. Those of reproductions
+    are about other packages.
+    """
     for block in documents.blocks():
+        if block.document.startswith("docs/reproductions/"):
+            continue
         if block.language in ("js", "jsx"):
             yield block.language, block.text
         elif block.language == "html":

@@ -145,7 +145,7 @@ def page(dist):
 @pytest.mark.timeout(900)
 def test_the_same_sources_give_the_same_bytes(package, dist, tmp_path):
     package.build(tmp_path)
-    assert len(list(dist.iterdir())) == 7
+    assert len(list(dist.iterdir())) == 8
     built = [{path.name: path.read_bytes() for path in each.iterdir()} for each in (dist, tmp_path)]
     assert built[0].keys() == built[1].keys()
     assert [name for name in built[0] if built[0][name] != built[1][name]] == []

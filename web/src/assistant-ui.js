@@ -10,26 +10,65 @@ import { DetokError } from "./decoder.js";
 import { readToolCalls, writeToolCall } from "./tool-calls.js";
 
 /**
- * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "id" | "signal">} ModelOptions
+ * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "id" | "signal">} ModelOptions  Those of `connect`; the thread gives the rest.
+ *
+ * @typedef {object} MessagePart  What is used of a part of a message.
+ * @property {string} type  "text" and "tool-call" are sent, others are not.
+ * @property {string} [text]  Of a text.
+ * @property {string} [toolName]  Of a call.
+ * @property {unknown} [args]  Of a call.
+ * @property {unknown} [result]  Of a call that has been answered.
  *
  * @typedef {object} Message  What is used of assistant-ui's ThreadMessage.
- * @property {"system" | "user" | "assistant"} role
- * @property {readonly {type: string, text?: string, toolName?: string, args?: unknown, result?: unknown}[]} content
- * @property {readonly unknown[]} [attachments]
+ * @property {"system" | "user" | "assistant"} role  Whose it is.
+ * @property {readonly MessagePart[]} content  Its parts.
+ * @property {readonly unknown[]} [attachments]  Refused: a bridge takes text only.
  *
- * @typedef {{messages: readonly Message[], abortSignal: AbortSignal, context?: {system?: string}}} RunOptions
+ * @typedef {object} RunContext  What is used of assistant-ui's ModelContext.
+ * @property {string} [system]  Sent as the first message.
  *
- * @typedef {{type: "text" | "reasoning", text: string}} TextPart
- * @typedef {{type: "tool-call", toolCallId: string, toolName: string, args: any, argsText: string}} CallPart
- * @typedef {{type: "complete", reason: "stop"} | {type: "requires-action", reason: "tool-calls"} |
- *   {type: "incomplete", reason: "length" | "cancelled"}} Status
- * @typedef {{content: (TextPart | CallPart)[], status?: Status}} Result
+ * @typedef {object} RunOptions  What is used of assistant-ui's ChatModelRunOptions.
+ * @property {readonly Message[]} messages  The thread.
+ * @property {AbortSignal} abortSignal  Cancels the engine.
+ * @property {RunContext} [context]  Of the model.
+ *
+ * @typedef {object} TextPart  Text of the answer.
+ * @property {"text" | "reasoning"} type  Its channel.
+ * @property {string} text  What has come of it.
+ *
+ * @typedef {object} CallPart  A call of a tool.
+ * @property {"tool-call"} type  Always so.
+ * @property {string} toolCallId  Made here; no other call has it.
+ * @property {string} toolName  The tool.
+ * @property {any} args  Its arguments.
+ * @property {string} argsText  Its arguments as JSON.
+ *
+ * @typedef {object} Complete  The answer is whole.
+ * @property {"complete"} type  Always so.
+ * @property {"stop"} reason  Always so.
+ *
+ * @typedef {object} RequiresAction  The answer ends in calls, which want results.
+ * @property {"requires-action"} type  Always so.
+ * @property {"tool-calls"} reason  Always so.
+ *
+ * @typedef {object} Incomplete  The answer was cut short.
+ * @property {"incomplete"} type  Always so.
+ * @property {"length" | "cancelled"} reason  By what.
+ *
+ * @typedef {Complete | RequiresAction | Incomplete} Status  How the answer ended.
+ *
+ * @typedef {object} Result  The message so far.
+ * @property {(TextPart | CallPart)[]} content  Its parts.
+ * @property {Status} [status]  Of the last one.
+ *
+ * @typedef {object} Model  What is used of assistant-ui's ChatModelAdapter.
+ * @property {(options: RunOptions) => AsyncGenerator<Result, void>} run  Asks for an answer to a thread.
  */
 
 /**
  * @param {string | URL} url  The bridge's WebSocket.
  * @param {ModelOptions} [options]
- * @returns {{run(options: RunOptions): AsyncGenerator<Result, void>}}  A ChatModelAdapter.
+ * @returns {Model}  A ChatModelAdapter.
  */
 export function detokModel(url, options = {}) {
   return {

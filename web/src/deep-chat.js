@@ -9,13 +9,20 @@ import { Answer } from "./connect.js";
 import { asDetokError, DetokError } from "./decoder.js";
 
 /**
- * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "id">} HandlerOptions
+ * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "id">} HandlerOptions  Those of `connect`; deep-chat gives the messages.
+ *
+ * @typedef {object} ChatResponse  What deep-chat shows.
+ * @property {string} [text]   More of the answer.
+ * @property {string} [error]  Why there is no more.
+ *
+ * @typedef {object} StopButton  Deep-chat's.
+ * @property {() => void} listener  Called when it is pressed.
  *
  * @typedef {object} Signals  What deep-chat gives a handler.
- * @property {(response: {text?: string, error?: string}) => Promise<void>} onResponse
- * @property {() => void} onOpen
- * @property {() => void} onClose
- * @property {{listener: () => void}} stopClicked
+ * @property {(response: ChatResponse) => Promise<void>} onResponse  Shows it.
+ * @property {() => void} onOpen   Told when the answer begins.
+ * @property {() => void} onClose  Told when it is over.
+ * @property {StopButton} stopClicked  Cancels the engine.
  */
 
 /**
