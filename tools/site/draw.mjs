@@ -48,8 +48,9 @@ function adapt(app) {
   const files = new Map();
   app.converter.on(Converter.EVENT_CREATE_DOCUMENT, (_, document) => {
     const path = document.project.files.getReflectionPath(document);
-    const [first] = document.content;
-    const [, title] = /^\s*# (.*)\n/.exec(first.text);
+    // A title with code in it is several parts.
+    const text = document.content.map(({ text }) => text).join("");
+    const [, title] = /^\s*# (.*)\n/.exec(text.replaceAll("`", ""));
     document.name = title;
     document.frontmatter.group = groups.get(path);
     files.set(document, relative(join(root, "docs"), path));
