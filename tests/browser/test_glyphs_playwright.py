@@ -149,6 +149,7 @@ def test_the_fixture_does_in_a_test_what_its_documentation_says(play):
 
 
 @pytest.mark.full
+@pytest.mark.one_browser
 @pytest.mark.parametrize(("twin", "status"), [("fixed", "passed"), ("faulty", "failed")])
 def test_the_lines_of_the_documentation_work(play, app, twin, status):
     """Those of testing-with-playwright.md: a test, and its configuration."""

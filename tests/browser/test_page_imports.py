@@ -65,6 +65,7 @@ def test_a_dropped_tokenizer_takes_the_place_of_the_bridges(demo: Any) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.one_browser
 @pytest.mark.parametrize(
     ("name", "data"),
     [
@@ -87,6 +88,7 @@ def test_a_tokenizer_file_of_each_kind_cuts_the_text(demo: Any, name: str, data:
 
 
 @pytest.mark.full
+@pytest.mark.one_browser
 @pytest.mark.parametrize("name", FILES)
 def test_the_stream_of_each_server_is_dropped_and_pasted(booted: Any, name: str) -> None:
     server, fidelity, texts, _ = FILES[name]

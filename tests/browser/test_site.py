@@ -205,6 +205,7 @@ def test_a_rule_found_in_the_wild_is_chosen_and_counted(visit: Any) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.one_browser
 def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
     page: Any, tmp_path: Path, serve_folder: Any
 ) -> None:
