@@ -5,7 +5,7 @@
  * All functions share one table, so that one object of options can be given to several of them.
  */
 
-import { DetokError } from "./decoder.js";
+import { DetokError } from "./errors.js";
 
 const FLAG = "true or false";
 const TEXT = "a string";
