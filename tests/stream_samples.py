@@ -3,6 +3,15 @@
 from pathlib import Path
 
 STREAMS = Path(__file__).resolve().parent / "fixtures" / "streams"
+# What a page gets when a text is pasted into it.
+PASTE = """(text) => {
+  const data = new DataTransfer();
+  data.setData("text/plain", text);
+  // Firefox makes no ClipboardEvent with data.
+  const event = new Event("paste", { bubbles: true, cancelable: true });
+  Object.defineProperty(event, "clipboardData", { value: data });
+  document.body.dispatchEvent(event);
+}"""
 
 # file: how it is named, its fidelity, its text in each channel, and how it ended
 FILES = {

@@ -2,19 +2,19 @@
 installs there, built for production and served as plain files.
 """
 
-import functools
+import contextlib
 import http.server
 import json
 import os
 import shutil
 import subprocess
-import threading
 from urllib.parse import urlencode
 
 import pytest
 from packed import ROOT, pack
 from playwright.sync_api import expect
 from served_bridge import Bridge
+from static_folder import serving
 
 from detok_py import Vocabulary
 
@@ -94,22 +94,8 @@ def installed(package, tmp_path_factory):
 
 @pytest.fixture
 def serve():
-    servers = []
-
-    def start(folder):
-        server = http.server.ThreadingHTTPServer(
-            ("127.0.0.1", 0), functools.partial(Files, directory=str(folder))
-        )
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        servers.append((server, thread))
-        return f"http://127.0.0.1:{server.server_port}/"
-
-    yield start
-    for server, thread in servers:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with contextlib.ExitStack() as stack:
+        yield lambda folder: stack.enter_context(serving(folder, Files)) + "/"
 
 
 @pytest.mark.parametrize("build", BUILDS)

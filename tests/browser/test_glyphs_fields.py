@@ -65,10 +65,10 @@ def test_a_field_that_comes_late_is_waited_for(server, detok_check):
     ] == [True]
 
 
-def test_a_field_that_ignores_a_value_that_is_only_set_is_typed_into(server, detok_check, tmp_path):
-    (tmp_path / "asked.txt").write_text("You asked: naïve 漢", encoding="utf-8")
+def asks_what_is_given(server, detok_check, tmp_path, page, asked):
+    (tmp_path / "asked.txt").write_text(asked, encoding="utf-8")
     code, verdict, trouble = detok_check(
-        f"{server.url}/tracked-field.html",
+        f"{server.url}/{page}",
         "--prompt",
         "naïve 漢",
         "--text",
@@ -77,21 +77,17 @@ def test_a_field_that_ignores_a_value_that_is_only_set_is_typed_into(server, det
         "20",
     )
     assert (code, verdict["violations"], trouble) == (0, [], "")
+
+
+def test_a_field_that_ignores_a_value_that_is_only_set_is_typed_into(server, detok_check, tmp_path):
+    asked = "You asked: naïve 漢"
+    asks_what_is_given(server, detok_check, tmp_path, "tracked-field.html", asked)
 
 
 @pytest.mark.full
 def test_an_editor_gets_the_prompt_and_no_more(server, detok_check, tmp_path):
-    (tmp_path / "asked.txt").write_text("You asked with 7 characters: naïve 漢", encoding="utf-8")
-    code, verdict, trouble = detok_check(
-        f"{server.url}/editor-field.html",
-        "--prompt",
-        "naïve 漢",
-        "--text",
-        str(tmp_path / "asked.txt"),
-        "--timeout",
-        "20",
-    )
-    assert (code, verdict["violations"], trouble) == (0, [], "")
+    asked = "You asked with 7 characters: naïve 漢"
+    asks_what_is_given(server, detok_check, tmp_path, "editor-field.html", asked)
 
 
 @pytest.mark.full

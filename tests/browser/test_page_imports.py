@@ -6,20 +6,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 from small_tokenizers import gguf, gpt2_values, rank_file, tekken
-from stream_samples import FILES, STREAMS
+from stream_samples import FILES, PASTE, STREAMS
 
 DROP = """([name, bytes]) => {
   const transfer = new DataTransfer();
   transfer.items.add(new File([new Uint8Array(bytes)], name));
   document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
-}"""
-PASTE = """(text) => {
-  const data = new DataTransfer();
-  data.setData("text/plain", text);
-  // Firefox makes no ClipboardEvent with data.
-  const event = new Event("paste", { bubbles: true, cancelable: true });
-  Object.defineProperty(event, "clipboardData", { value: data });
-  document.body.dispatchEvent(event);
 }"""
 
 

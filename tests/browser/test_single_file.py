@@ -1,13 +1,13 @@
 """The library as one file: from another origin than the page, and with nothing loaded beside it."""
 
-import functools
+import contextlib
 import http.server
 import subprocess
-import threading
 
 import pytest
 from packed import ROOT
 from playwright.sync_api import expect
+from static_folder import serving
 
 from detok_py import Vocabulary
 
@@ -70,17 +70,11 @@ def cdn(tmp_path_factory):
 @pytest.fixture
 def visit(page, cdn, tmp_path):
     """Open a page under a policy; return its text, and the URLs that were asked for."""
-    servers = []
+    stack = contextlib.ExitStack()
 
     def serve(folder, policy=""):
         handler = type("Handler", (Files,), {"policy": policy})
-        server = http.server.ThreadingHTTPServer(
-            ("127.0.0.1", 0), functools.partial(handler, directory=str(folder))
-        )
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        servers.append((server, thread))
-        return f"http://127.0.0.1:{server.server_port}"
+        return stack.enter_context(serving(folder, handler))
 
     def go(policy, markup=PAGE):
         elsewhere = serve(cdn)
@@ -101,11 +95,8 @@ def visit(page, cdn, tmp_path):
         asked = [url for url in asked if not url.startswith(("data:", "blob:"))]
         return page.locator("output").text_content(), {url.rpartition("/")[2] for url in asked}
 
-    yield go
-    for server, thread in servers:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with stack:
+        yield go
 
 
 @pytest.mark.engine

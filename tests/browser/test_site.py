@@ -1,16 +1,17 @@
 """The static site, as any static server serves it in a sub-path: no bridge, and nothing asked of it."""
 
-import functools
+import contextlib
 import http.server
 import json
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
 import build_site
 import pytest
 from playwright.sync_api import expect
+from static_folder import serving
+from stream_samples import PASTE
 
 ROOT = Path(__file__).resolve().parents[2]
 STREAMS = ROOT / "tests" / "fixtures" / "streams"
@@ -28,22 +29,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture(scope="session")
 def serve_folder() -> Any:
     """Serve a folder, which has the site in a sub-path; return the address of the site."""
-    servers = []
-
-    def serve(root: Path) -> str:
-        handler = functools.partial(Handler, directory=str(root))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        servers.append((server, thread))
-        return f"http://127.0.0.1:{server.server_port}{SUB_PATH}"
-
-    yield serve
-    for server, thread in servers:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with contextlib.ExitStack() as stack:
+        yield lambda root: stack.enter_context(serving(root, Handler)) + SUB_PATH
 
 
 @pytest.fixture(scope="session")
@@ -154,14 +141,7 @@ def test_a_dropped_tokenizer_cuts_the_text_and_reads_ids(visit: Any) -> None:
 def test_what_is_pasted_is_opened(visit: Any) -> None:
     page = visit()
     page.evaluate(
-        """(text) => {
-          const data = new DataTransfer();
-          data.setData("text/plain", text);
-          // Firefox makes no ClipboardEvent with data.
-          const event = new Event("paste", { bubbles: true, cancelable: true });
-          Object.defineProperty(event, "clipboardData", { value: data });
-          document.body.dispatchEvent(event);
-        }""",
+        PASTE,
         (STREAMS / "curl-verbose.txt").read_text("utf-8"),
     )
     expect(page.locator("#pane-held")).to_have_text("你好")
