@@ -1,4 +1,4 @@
-"""Build the wheel that a browser downloads: the core and nothing else, at most 112 kB.
+"""Build the wheel that a browser downloads: the core and nothing else, at most 114 kB.
 
 In: detok_py/ and the name, version and summary in pyproject.toml. Out:
 .build/runtime/detok_py-<version>-py3-none-any.whl. `make package` builds the smallest form, for the
@@ -31,7 +31,7 @@ from pathlib import Path
 import layout
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_BYTES = 112_000
+MOST_BYTES = 114_000
 
 
 class Bare(ast.NodeTransformer):

@@ -4,23 +4,19 @@ The table is `bytes_to_unicode` of GPT-2's `encoder.py`. Hugging Face's ByteLeve
 """
 
 
-def _alphabet() -> dict[str, int]:
-    """Return the map from character to byte.
-
-    Printable Latin-1 characters stand for themselves. The other bytes are U+0100 and up, in order.
+def _alphabet() -> str:
+    """Return the character of each byte: printable Latin-1 characters stand for themselves, the
+    other bytes are U+0100 and up, in order.
     """
-    table = {}
-    moved = 0x100
-    for byte in range(256):
-        if 0x21 <= byte <= 0x7E or (byte >= 0xA1 and byte != 0xAD):
-            table[chr(byte)] = byte
-        else:
-            table[chr(moved)] = byte
-            moved += 1
-    return table
+    moved = iter(range(0x100, 0x200))
+    return "".join(
+        chr(byte if 0x21 <= byte <= 0x7E or (byte >= 0xA1 and byte != 0xAD) else next(moved))
+        for byte in range(256)
+    )
 
 
-BYTE_OF = _alphabet()
+ALPHABET = _alphabet()
+BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
 
 
 def byte_level(piece: str) -> bytes:

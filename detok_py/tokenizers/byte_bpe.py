@@ -6,22 +6,29 @@ tiktoken, tekken), or from the score of the joined text (`sentencepiece.ScoreMer
 the same `merge`.
 
 A short piece is scanned for its lowest rank. A long one keeps its pairs in a heap, which takes
-O(n log n): a megabyte without a space takes seconds. Up to 65,536 words are cached.
+O(n log n): a megabyte without a space takes seconds. Up to 65,536 words are cached, and of long
+pieces the parts between their seams.
 """
 
+import codecs
 import re
 from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise, repeat
 from operator import add
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
+from ..decode.byte_level import ALPHABET
 from ..errors import TokenizerFormatError, VocabularyError
+from .seams import CharacterSeams, SpaceSeams
 
 NEVER = 1 << 60  # the rank of a pair that does not merge
 MAX_SCANNED = 96  # symbols; a heap is faster than scanning for more
 MAX_REMEMBERED_CHARACTERS = 256
 MAX_WORDS = 65536
+MIN_CUT = 24  # bytes; most words of languages with spaces are shorter
 _BYTES = [bytes((byte,)) for byte in range(256)]
+_NOT_ASCII = re.compile(f"[{ALPHABET[128:]}]").search
+_TO_BYTES = codecs.charmap_build(ALPHABET)
 
 Rank = Callable[[tuple[Any, Any], int], int]
 
@@ -112,31 +119,6 @@ class Words(dict[Any, tuple[int, ...]]):
         return ids
 
 
-class Seams:
-    """Cuts text at spaces that no merge crosses, so that single words can be cached.
-
-    A SentencePiece vocabulary has no pre-tokenizer and sees a whole paragraph as one piece.
-    `joined` are the characters that some merge joins to a following `space`. After any other
-    character the text can be cut before the space: both sides encode to the same ids as the whole.
-
-    >>> Seams("▁", {"▁", ","}).split("▁a▁b,▁c")
-    ['▁a', '▁b,▁c']
-    """
-
-    __slots__ = ("_cut", "space")
-
-    def __init__(self, space: str, joined: Iterable[str]) -> None:
-        self.space = space
-        inside = "".join(map(re.escape, sorted(joined)))
-        self._cut = re.compile(
-            f"(?<![{inside}])(?={space})(?!^)" if inside else f"(?={space})(?!^)"
-        )
-
-    def split(self, text: str) -> list[str]:
-        """Return the parts of the text; joined, they are the text."""
-        return self._cut.split(text)
-
-
 class BytePairEncoder:
     """Encode a piece by a list of merges: the `BPE` model of a tokenizer.json.
 
@@ -177,8 +159,12 @@ class BytePairEncoder:
         self._check_merges(pairs)
         self._rank = self._ranks.get
         self._single = frozenset([token for token in vocab if len(token) == 1])
-        self._seams: Seams | None = None
+        self._seams: SpaceSeams | None = None
         self._seams_known = bool(self._prefix or self._suffix)
+        self._characters: CharacterSeams | None = None
+        self._parts = Words(
+            lambda part: self._merge(list(map(ALPHABET.__getitem__, part.encode("utf-8"))))
+        )
         self._words = Words(self._encode_piece)
         self._segments = Words(self._encode_segment) if ignore_merges else self._words
 
@@ -211,8 +197,23 @@ class BytePairEncoder:
         if self._prefix or self._suffix or not self._single.issuperset(piece):
             parts = self._symbols(piece)
         else:
+            if self._characters is not None and len(piece) > MIN_CUT:
+                cut = self._cut(piece, self._characters)
+                if len(cut) > 1:
+                    return tuple(chain.from_iterable(map(self._parts.__getitem__, cut)))
             parts = list(piece)
+        return self._merge(parts)
+
+    def _merge(self, parts: list[str]) -> tuple[int, ...]:
         return tuple(map(self._vocab.__getitem__, merge(parts, self._rank, len(self._prefix))))
+
+    def _cut(self, piece: str, seams: CharacterSeams) -> Sequence[str]:
+        # The parts of a piece, as text; none where it is not text in the byte alphabet.
+        try:
+            text = codecs.charmap_encode(piece, "strict", _TO_BYTES)[0].decode("utf-8")
+        except UnicodeError:
+            return ()
+        return seams.split(text) if len(text) < len(piece) else ()
 
     def _symbols(self, piece: str) -> list[str]:
         # As in `tokenizers` (models/bpe/model.rs, merge_word): an unknown token is held back for
@@ -256,8 +257,15 @@ class BytePairEncoder:
             # The unknown token and byte tokens are not the text that they stand for, so their last
             # character can't tell where the text may be cut.
             if not any(a == self._unk_token or (len(a) == 6 and a.startswith("<0x")) for a in left):
-                self._seams = Seams(space, {a[-1] for a in left})
-            return
+                self._seams = SpaceSeams(space, {a[-1] for a in left})
+            break
+        if "▁" not in self._vocab and self._single.issuperset(ALPHABET):
+            self._characters = CharacterSeams(self._tokens, len(self._vocab) // 32)
+
+    def _tokens(self) -> bytes:
+        # A character outside the alphabet is in no piece.
+        tokens = "ÿ".join(filter(_NOT_ASCII, self._vocab))
+        return codecs.charmap_encode(tokens, "ignore", _TO_BYTES)[0]
 
     def _check_merges(self, pairs: Sequence[tuple[str, str]]) -> None:
         known = self._vocab.__contains__
@@ -323,6 +331,8 @@ class RankEncoder:
             )
         self._ranks = ranks
         self._words = Words(self._encode)
+        self._parts = Words(lambda part: self._merge(part.encode("utf-8")))
+        self._characters = CharacterSeams(self._tokens, len(ranks) // 32)
 
     def encode(self, piece: str) -> list[int]:
         """Return the ids of one piece of text."""
@@ -334,16 +344,24 @@ class RankEncoder:
 
     def encode_bytes(self, piece: bytes) -> list[int]:
         """Return the ids of a piece of bytes, which may be invalid UTF-8."""
-        return list(self._encode(piece))
+        known = self._ranks.get(piece)
+        return list(self._merge(piece)) if known is None else [known]
 
-    def _encode(self, piece: str | bytes) -> tuple[int, ...]:
-        # The first meeting of a word is most of what a new text costs: this is `merge` for this
-        # rule, without a call of Python for each rank, and all in one function.
-        data = piece.encode("utf-8") if isinstance(piece, str) else piece
-        get = self._ranks.get
-        known = get(data)
+    def _encode(self, piece: str) -> tuple[int, ...]:
+        data = piece.encode("utf-8")
+        known = self._ranks.get(data)
         if known is not None:
             return (known,)
+        if len(data) > MIN_CUT and len(data) > len(piece):
+            cut = self._characters.split(piece)
+            if len(cut) > 1:
+                return tuple(chain.from_iterable(map(self._parts.__getitem__, cut)))
+        return self._merge(data)
+
+    def _merge(self, data: bytes) -> tuple[int, ...]:
+        # The first meeting of a word is most of what a new text costs: this is `merge` for this
+        # rule, without a call of Python for each rank, and all in one function.
+        get = self._ranks.get
         parts = list(map(_BYTES.__getitem__, data))
         if len(parts) > MAX_SCANNED:
             parts = _merge_long(parts, lambda pair, default: get(pair[0] + pair[1], default), 0)
@@ -351,7 +369,7 @@ class RankEncoder:
         ranks = list(map(get, map(add, parts, parts[1:]), repeat(NEVER)))
         count = len(ranks)
         ranks.append(NEVER)  # of no pair
-        while count > 1:  # two parts stay apart: all of them joined are no token
+        while count:
             lowest = min(ranks)
             if lowest == NEVER:
                 break
@@ -364,3 +382,6 @@ class RankEncoder:
             if at:
                 ranks[at - 1] = get(parts[at - 1] + joined, NEVER)
         return tuple(map(self._ranks.__getitem__, parts))
+
+    def _tokens(self) -> bytes:
+        return b"\xff".join([token for token in self._ranks if not token.isascii()])

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import Any, Callable, Iterable, Iterator, Protocol
 
+from ..decode.byte_level import ALPHABET
 from ..errors import TokenizerFormatError
 from ..patterns import unicode_classes as uc
 from ..patterns.compiler import Pattern, compile_pattern
@@ -124,28 +125,7 @@ def _cut_all(cut: Cut, pieces: list[str], first: bool) -> list[str]:
 # --------------------------------------------------------------------------------------- byte level
 
 
-def byte_alphabet() -> list[str]:
-    """Return GPT-2's characters for the bytes 0 to 255.
-
-    A byte that is a printable Latin-1 character stands for itself. The others map, in order, to the
-    characters from U+0100 on.
-
-    >>> byte_alphabet()[0x41], byte_alphabet()[0x20], byte_alphabet()[0]
-    ('A', 'Ġ', 'Ā')
-    """
-    kept = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    out = []
-    moved = 0x100
-    for byte in range(256):
-        if byte in kept:
-            out.append(chr(byte))
-        else:
-            out.append(chr(moved))
-            moved += 1
-    return out
-
-
-_BYTE_TABLE = dict(enumerate(byte_alphabet()))
+_BYTE_TABLE = dict(enumerate(ALPHABET))
 
 
 def byte_level(text: str) -> str:

@@ -9,7 +9,8 @@ from itertools import chain
 from typing import Any, Iterable, Sequence
 
 from ..errors import TokenizerFormatError, VocabularyError
-from .byte_bpe import Rank, Seams, Words, merge
+from .byte_bpe import Rank, Words, merge
+from .seams import SpaceSeams
 
 
 class ScoreMerger:
@@ -52,7 +53,7 @@ class ScoreMerger:
             for at in range(1, len(piece))
             if piece[at] == "▁"
         }
-        self._seams = Seams("▁", inside)
+        self._seams = SpaceSeams("▁", inside)
         self._words = Words(self._encode_segment)
 
     def encode(self, text: str) -> list[int]:

@@ -1,10 +1,10 @@
 """GPT-2's byte alphabet."""
 
-from detok_py.decode.byte_level import BYTE_OF, byte_level
+from detok_py.decode.byte_level import ALPHABET, BYTE_OF, byte_level
 
 
 def test_each_byte_has_one_printable_character():
-    assert sorted(BYTE_OF.values()) == list(range(256))
+    assert [BYTE_OF[letter] for letter in ALPHABET] == list(range(256))
     assert all(c.isprintable() and not c.isspace() for c in BYTE_OF)
 
 

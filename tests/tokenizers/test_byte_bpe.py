@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from detok_py.decode.byte_level import ALPHABET
 from detok_py.errors import TokenizerFormatError, VocabularyError
 from detok_py.tokenizers.byte_bpe import (
     MAX_SCANNED,
@@ -15,10 +16,11 @@ from detok_py.tokenizers.byte_bpe import (
     NEVER,
     BytePairEncoder,
     RankEncoder,
-    Seams,
     Words,
     merge,
 )
+from detok_py.tokenizers.pretokenize import byte_level
+from detok_py.tokenizers.seams import MAX_PAIRS, CharacterSeams, SpaceSeams
 
 
 def merge_by_definition(parts: list, rank, skip: int = 0) -> list:
@@ -128,9 +130,86 @@ def test_cutting_at_seams_does_not_change_the_ids(text, seed):
 
 
 def test_seams_are_before_spaces_that_no_merge_joins_to_the_left():
-    assert Seams("▁", {"▁"}).split("▁▁a▁b") == ["▁▁a", "▁b"]
-    assert Seams("▁", ()).split("a▁▁b") == ["a", "▁", "▁b"]
-    assert Seams("▁", {"-", "]", "^"}).split("a-▁b]▁c▁d") == ["a-▁b]▁c", "▁d"]
+    assert SpaceSeams("▁", {"▁"}).split("▁▁a▁b") == ["▁▁a", "▁b"]
+    assert SpaceSeams("▁", ()).split("a▁▁b") == ["a", "▁", "▁b"]
+    assert SpaceSeams("▁", {"-", "]", "^"}).split("a-▁b]▁c▁d") == ["a-▁b]▁c", "▁d"]
+
+
+LETTERS = ["a", " ", "é", "ñ", "日", "本", "の", "語", "🦊", "🦋"]
+BYTES = {bytes((one,)): one for one in range(256)}
+
+
+def random_tokens(rnd: random.Random, count: int) -> list[bytes]:
+    """Return tokens that are joined of others, many of parts of two characters."""
+    tokens = [bytes((byte,)) for byte in "".join(LETTERS).encode()]
+    for _ in range(count):
+        tokens.append(rnd.choice(tokens) + rnd.choice(tokens))
+        if rnd.random() < 0.5:  # what a text has
+            text = "".join(rnd.choices(LETTERS, k=3)).encode()
+            at = rnd.randrange(len(text) - 1)
+            tokens.append(text[at : at + rnd.choice((2, 3))])
+    return tokens
+
+
+@given(st.lists(st.text(LETTERS, min_size=1, max_size=40), max_size=6), st.integers(0, 2**32))
+def test_cutting_between_characters_does_not_change_the_ids(texts, seed):
+    ranks = dict(BYTES)
+    for token in random_tokens(random.Random(seed), 60):
+        ranks.setdefault(token, len(ranks))
+    encoder = RankEncoder(ranks)
+    encoder.encode("日" * 40)  # enough for the seams to be known
+    for text in texts:
+        merged = merge_by_definition(
+            [bytes((byte,)) for byte in text.encode()],
+            lambda pair, never: ranks.get(pair[0] + pair[1], never),
+        )
+        whole = ranks.get(text.encode())
+        assert encoder.encode(text) == (
+            [ranks[part] for part in merged] if whole is None else [whole]
+        )
+
+
+@given(
+    st.lists(st.text(LETTERS, min_size=1, max_size=40), max_size=6),
+    st.integers(0, 2**32),
+    st.booleans(),
+)
+def test_cutting_spelt_characters_does_not_change_the_ids(texts, seed, ignore_merges):
+    spelt = [*map(byte_level, LETTERS)]
+    _, rules = random_rules(random.Random(seed), "".join(dict.fromkeys("".join(spelt))), 60)
+    tokens = [*ALPHABET, *(left + right for left, right in rules)]
+    vocab = {token: at for at, token in enumerate(dict.fromkeys(tokens))}
+    rank = {rule: at for at, rule in enumerate(rules)}.get
+    encoder = BytePairEncoder(vocab, rules, ignore_merges=ignore_merges)
+    encoder.encode(byte_level("日" * 40))
+    for text in map(byte_level, texts):
+        merged = merge_by_definition(list(text), rank)
+        known = ignore_merges and text in vocab
+        assert encoder.encode(text) == (
+            [vocab[text]] if known else [vocab[part] for part in merged]
+        )
+
+
+def test_new_sentences_of_the_same_words_are_not_merged_again():
+    words = ["日本", "の", "語を", "きつね", "が", "読む", "、とても", "しずかに"]
+    ranks = dict(BYTES)
+    for word in words:
+        for at in range(2, len(word.encode()) + 1):
+            ranks.setdefault(word.encode()[:at], len(ranks))
+    encoder, rnd = RankEncoder(ranks), random.Random(5)
+    for _ in range(500):
+        encoder.encode("".join(rnd.choices(words, k=12)))
+    # At first a few sentences are merged whole; then only what is between two seams.
+    assert len(encoder._words) == 500
+    assert 0 < len(encoder._parts) <= 2 * len(words)
+
+
+def test_pairs_of_characters_are_remembered_up_to_a_number():
+    seams = CharacterSeams(lambda: "日本".encode(), 0)
+    for at in range(300):
+        seams.split("".join(chr(0x4E00 + (at * 331 + one) % 20000) for one in range(300)))
+    assert 0 < len(seams) <= MAX_PAIRS
+    assert seams.split("日本日") == ["日本", "日"]
 
 
 def test_ignore_merges_encodes_a_token_as_itself():
