@@ -6,7 +6,7 @@ a client, beside a bare WebSocket.
 Prints one JSON object a line. The engine says the time in its token ids, on the clock that all
 processes of a machine share, and the clients, in a process of their own, compare. `peer` is the
 same load through a bare uvicorn WebSocket that sends one frame a token and knows nothing of credit,
-resume or sums. Beside each, in the same run, a bare server has four clients: `beside_p99_ms` is the
+resume or sums. Beside each, in the same run, a bare server has four clients: what these wait is the
 share of the machine and of the clients' process. Where there is a redis-server, a quarter of the
 clients are measured again with their runs in Redis, read at the producer's replica and at another.
 Times are of this machine, with whatever else runs on it: the ratio and the CPU time
@@ -285,21 +285,20 @@ def measure(which, clients, rate, seconds, redis=None, *, elsewhere=False):
     latencies.sort()
     beside_latencies.sort()
     return {
-        "p50_ms": latencies[len(latencies) // 2] / 1000,
-        "p99_ms": latencies[len(latencies) * 99 // 100] / 1000,
-        "beside_p99_ms": beside_latencies[len(beside_latencies) * 99 // 100] / 1000,
-        "cpu_us_token": cpu / (count * clients) * 1e6,
-        "kb_client": (memory - memory_before) / clients,
+        DELAY: latencies[len(latencies) // 2] / 1000,
+        SLOWEST: latencies[len(latencies) * 99 // 100] / 1000,
+        BESIDE: beside_latencies[len(beside_latencies) * 99 // 100] / 1000,
+        CPU: cpu / (count * clients) * 1e6,
+        MEMORY: (memory - memory_before) / clients,
     }
 
 
-UNITS = {
-    "p50_ms": "ms",
-    "p99_ms": "ms",
-    "beside_p99_ms": "ms",
-    "cpu_us_token": "µs",
-    "kb_client": "kB",
-}
+DELAY = "delay of a token, median"
+SLOWEST = "delay of a token, 99th percentile"
+BESIDE = "the same for four clients of a bare server meanwhile"
+CPU = "the server's CPU time a token"
+MEMORY = "the server's memory a client"
+UNITS = {DELAY: "ms", SLOWEST: "ms", BESIDE: "ms", CPU: "µs", MEMORY: "kB"}
 
 
 def tell(case, ours, peer, peer_name):
@@ -342,6 +341,8 @@ def main():
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--redis")
     args = parser.parse_args()
+    if args.seconds < 2:
+        parser.error("--seconds is at least 2: the first one is connecting and warming up")
     if args.serve:
         serve(args.serve, args.rate, args.count, args.redis)
         return

@@ -36,7 +36,7 @@ SAYS = {
     "native": "CPU time a token, each system with a stream made anew, by turns in one process; natural text in ten languages.",
     "browser": "Wall time a token in one page, by turns, the same 2,000 ids; detok-web has met each step once. What a loop calls (`push`, `decode`) and what goes through a stream of the browser, a token a chunk, are two things.",
     "package": "The npm package as it is published, on a static server with brotli, in Chromium: a new profile (cold) and the same profile in a browser started again (second visit). A stream with a stop string, which needs a runtime; a worker of one line is what any library needs at least.",
-    "bridge": "50 clients at 100 tokens a second each, beside a WebSocket server of uvicorn that sends one frame a token and has no credit, no resuming and no checks. Clients and server share the machine: its load is in the latencies.",
+    "bridge": "50 clients at 100 tokens a second each, beside a WebSocket server of uvicorn that sends one frame a token and has no credit, no resuming and no checks. Clients and server share the machine: its load is in the delays.",
     "watcher": "What the watcher of the kit costs a page: time of the main thread for 20,000 appends.",
     "encode": "Cold: a new tokenizer for each text. Warm: the same words again. CPU time.",
 }
