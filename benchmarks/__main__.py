@@ -15,12 +15,14 @@ import platform
 import subprocess
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / ".build" / "bench"
 PEERS = ROOT / ".build" / "peers" / "venv" / "bin" / "python"
+PEERS_PYTHON = ("tokenizers", "transformers", "mlx-lm", "tiktoken", "uvicorn", "wsproto")
+PEERS_NODE = ("@huggingface/tokenizers", "@huggingface/transformers", "gpt-tokenizer")
 # Script and words. `streamers` and the plots need the packages of `make peers`.
 SCRIPTS: dict[str, list[str]] = {
     "streamers": [],
@@ -44,6 +46,17 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def peers() -> str:
+    """Return the names and versions of what is measured beside detok."""
+    venv = PEERS.parents[1]
+    paths = [*sys.path, *map(str, venv.glob("lib/python*/site-packages"))]
+    found = {each.name.lower(): each.version for each in distributions(path=paths)}
+    for name in PEERS_NODE:
+        package = json.loads((venv.parent / "node_modules" / name / "package.json").read_text())
+        found[name] = package["version"]
+    return ", ".join(f"{name} {found[name]}" for name in (*PEERS_PYTHON, *PEERS_NODE))
+
+
 def machine() -> dict[str, str]:
     """Return what was measured on: names and versions, and how busy the machine was."""
     node = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip()
@@ -56,6 +69,7 @@ def machine() -> dict[str, str]:
         "Python": platform.python_version(),
         "Node": node.removeprefix("v"),
         "detok_py": version("detok_py"),
+        "Beside it": peers(),
         "Load at the start (1, 5 and 15 minutes)": busy,
     }
 

@@ -38,7 +38,7 @@ SAYS = {
     "package": "The npm package as it is published, on a static server with brotli, in Chromium: a new profile (cold) and the same profile in a browser started again (second visit). A stream with a stop string, which needs a runtime; a worker of one line is what any library needs at least.",
     "bridge": "50 clients at 100 tokens a second each, beside a WebSocket server of uvicorn that sends one frame a token and has no credit, no resuming and no checks. Clients and server share the machine: its load is in the delays.",
     "watcher": "What the watcher of the kit costs a page: time of the main thread for 20,000 appends.",
-    "encode": "Cold: a new tokenizer for each text. Warm: the same words again. CPU time.",
+    "encode": "CPU time. Cold: a new tokenizer for each text, so that a word is merged when it comes first. Warm: the same words again, from the cache. English is this project's pages. The 36 languages have some 340 characters each: seven words in ten come for the first time, the dearest text there is for a cache of words.",
 }
 Spread = tuple[float, float, float]
 
