@@ -59,14 +59,15 @@ class CharacterSeams(dict[str, str]):
 
     def split(self, text: str) -> list[str]:
         """Return the parts of a text; joined, they are the text."""
-        if self._read is not None:
+        read = self._read
+        if read is not None:
             self._after -= len(text)
             if self._after >= 0:
                 return [text]
             # A byte of a part of a character becomes a surrogate.
-            tokens = self._read().decode("utf-8", "surrogateescape")
+            tokens = read().decode("utf-8", "surrogateescape")
             self._joined = set(map(add, tokens, tokens[1:]))
-            self._read = None
+            self._read = None  # last, for other threads
         return "".join([*map(self.__getitem__, map(add, text, text[1:])), text[-1]]).split(_SEAM)
 
     def __missing__(self, pair: str) -> str:

@@ -114,18 +114,26 @@ def test_the_default_text_shows_what_a_decoder_of_bytes_does_not_know(
     assert page.locator("#timeline").text_content()
 
 
-@pytest.mark.full
-def test_a_dropped_tokenizer_cuts_the_text_and_reads_ids(visit: Any) -> None:
-    page = visit()
-    pieces = {"<unk>": 0, "▁": 1, "a": 2, "b": 3, "ab": 4, "▁ab": 5}
-    small = {
+SMALL = json.dumps(
+    {
         "version": "1.0",
         "added_tokens": [],
         "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never"},
         "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never"},
-        "model": {"type": "BPE", "vocab": pieces, "merges": ["a b", "▁ ab"], "unk_token": "<unk>"},
+        "model": {
+            "type": "BPE",
+            "vocab": {"<unk>": 0, "▁": 1, "a": 2, "b": 3, "ab": 4, "▁ab": 5},
+            "merges": ["a b", "▁ ab"],
+            "unk_token": "<unk>",
+        },
     }
-    drop(page, "tokenizer.json", json.dumps(small).encode())
+).encode()
+
+
+@pytest.mark.full
+def test_a_dropped_tokenizer_cuts_the_text_and_reads_ids(visit: Any) -> None:
+    page = visit()
+    drop(page, "tokenizer.json", SMALL)
     expect(page.locator("#alert")).to_contain_text("tokenizer.json (6 tokens) now cuts")
     assert stream(page, "ab ab", "token") == "ab ab"
     expect(page.locator("#position")).to_have_text("3 / 3")  # two tokens, and the end
@@ -135,6 +143,27 @@ def test_a_dropped_tokenizer_cuts_the_text_and_reads_ids(visit: Any) -> None:
     drop(page, "tokenizer.json", b'{"added_tokens": [], "model": 3}')
     expect(page.locator("#alert")).to_contain_text("tokenizer.json: ")
     assert stream(page, "ab ab", "token") == "ab ab"
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_the_sites_own_tokenizer_that_comes_late_does_not_take_the_place_of_a_dropped_one(
+    page: Any, visit: Any
+) -> None:
+    late: list[Any] = []
+    page.route("**/tokenizer.json", lambda route: late.append(route))
+    visit()
+    page.locator("#own-text").fill("ab ab ab")
+    page.locator("#cut").select_option("token")
+    page.locator("#start").click()  # which asks for the site's own tokenizer
+    drop(page, "mine.json", SMALL)
+    expect(page.locator("#alert")).to_contain_text("mine.json (6 tokens) now cuts", timeout=60_000)
+    late.pop().continue_()
+    page.wait_for_selector("html[data-state=finished]", state="attached", timeout=60_000)
+    expect(page.locator("#pane-held")).to_have_text("ab ab ab")
+    expect(page.locator("#position")).to_have_text("4 / 4")  # three tokens, and the end
+    assert stream(page, "ab ab", "token") == "ab ab"
+    expect(page.locator("#position")).to_have_text("3 / 3")
 
 
 @pytest.mark.full

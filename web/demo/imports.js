@@ -22,10 +22,10 @@ export async function takeFile(file, open) {
   if (!(await isTokenizerFile(file))) return open(file);
   sayStatus(`Reading the tokenizer ${file.name}.`);
   try {
-    const { vocabulary } = await useTokenizer(file);
+    const { name, vocabulary } = await useTokenizer(Promise.resolve(file));
     const ids = vocabulary.size.toLocaleString("en");
     showAlert(
-      `${file.name} (${ids} tokens) now cuts “Your text”, and reads the ids of captures that name no vocabulary.`,
+      `${name} (${ids} tokens) now cuts “Your text”, and reads the ids of captures that name no vocabulary.`,
     );
   } catch (error) {
     showAlert(`${file.name}: ${messageOf(error)}`);

@@ -44,8 +44,11 @@ export class LocalAnswer extends EventTarget {
     const worker = decoderWorker(runtimeOptions());
     const byToken = params.cut === "token";
     const tokenizer = byToken ? await tokenizerInUse() : undefined;
-    await Promise.all([loadCaptures(worker), worker.keep(tokenizer?.vocabulary)]);
-    const ids = await tokenizer?.encode(params.text);
+    const [ids] = await Promise.all([
+      tokenizer?.encode(params.text), // at once: another tokenizer may be chosen meanwhile
+      worker.keep(tokenizer?.vocabulary),
+      loadCaptures(worker),
+    ]);
     const { sha256, size } = tokenizer?.vocabulary ?? {};
     const asked = JSON.stringify({ ...params, stop, reasoning, singleBytes, ids, sha256 });
     /** @type {{rows: [number, import("../src/rows.js").CrossedRow][], more: number, deltas: [string, string][], end: any}} */

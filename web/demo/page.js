@@ -280,7 +280,6 @@ async function open(file) {
   hideAlert();
   try {
     const opened = await openCapture(file);
-    endIntroduction();
     const { recording, tokens, seconds, fidelity, said } = opened;
     described = opened.described;
     const { header, end } = described;
@@ -339,7 +338,10 @@ button("report").addEventListener("click", () => void copyReport());
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !event.defaultPrevented) stop();
 });
-const take = (/** @type {File} */ file) => void takeFile(file, open);
+const take = (/** @type {File} */ file) => {
+  endIntroduction();
+  void takeFile(file, open);
+};
 onCapture(take, () => void save());
 onPaste(take);
 void offerSamples(take);

@@ -17,12 +17,13 @@ import { isSite } from "./site.js";
  * @property {string} name  The name of its file.
  * @property {import("../src/index.js").Vocabulary} vocabulary
  * @property {(text: string) => Promise<number[]>} encode
+ * @property {() => void} close  End its worker when that has encoded what it was given.
  */
 
-/** @type {Promise<Tokenizer> | undefined} */
-let chosen;
-/** @type {DecoderWorker | undefined} */
-let worker;
+/** The tokenizer in use, and those that were chosen since and are being read. @type {Promise<Tokenizer>[]} */
+let chosen = [];
+/** @type {Tokenizer | undefined} */
+let used;
 
 /** Whether a file looks like a tokenizer, by its name and its first bytes. @param {File} file */
 export async function isTokenizerFile(file) {
@@ -36,36 +37,53 @@ export async function isTokenizerFile(file) {
   );
 }
 
-/** Use the tokenizer in a file from now on. Rejects with a DetokError, and the one before stays. @param {File} file */
-export async function useTokenizer(file) {
-  const before = chosen;
-  const loading = load(file);
-  chosen = loading;
-  try {
-    return await loading;
-  } catch (error) {
-    if (chosen === loading) chosen = before;
-    throw error;
+/**
+ * Use the tokenizer in a file from now on. Rejects with a DetokError, and the one before stays; resolves to the one that
+ * was chosen meanwhile, if there is one.
+ * @param {Promise<File>} file
+ */
+export function useTokenizer(file) {
+  /** @type {Promise<Tokenizer>} */
+  const mine = read();
+  chosen.push(mine);
+  return mine;
+
+  /** @returns {Promise<Tokenizer>} */
+  async function read() {
+    const found = await file.then(load).catch((error) => {
+      chosen = chosen.filter((other) => other !== mine);
+      throw error;
+    });
+    for (let last; (last = chosen.at(-1)) !== mine;) {
+      const later = await last?.catch(() => undefined);
+      if (!later) continue; // its file was none, and it is no longer chosen
+      found.close();
+      return later;
+    }
+    used?.close();
+    chosen = [mine];
+    return (used = found);
   }
 }
 
 /** The tokenizer that is in use: the reader's, or that of a static site; undefined where the bridge has it. */
 export function tokenizerInUse() {
-  if (!chosen && isSite) {
-    chosen = fetch("tokenizer.json")
-      .then((answer) => answer.blob())
-      .then((blob) => load(new File([blob], "tokenizer.json")));
-    chosen.catch(() => (chosen = undefined)); // the next use tries again
+  if (!chosen.length && isSite) {
+    return useTokenizer(
+      fetch("tokenizer.json")
+        .then((answer) => answer.blob())
+        .then((blob) => new File([blob], "tokenizer.json")),
+    );
   }
-  return chosen;
+  return chosen.at(-1);
 }
 
 /** Whether a text is cut here, and not by a bridge. */
-export const cutsHere = () => isSite || chosen !== undefined;
+export const cutsHere = () => isSite || chosen.length > 0;
 
 /** The vocabulary that the reader dropped, for captures; undefined if there is none. */
 export async function droppedVocabulary() {
-  return (await chosen?.catch(() => undefined))?.vocabulary;
+  return (await chosen.at(-1)?.catch(() => undefined))?.vocabulary;
 }
 
 /** @param {File} file @returns {Promise<Tokenizer>} */
@@ -78,11 +96,20 @@ async function load(file) {
       cache: false,
     });
     await loadCaptures(mine);
-    worker?.die(new DetokError("Another tokenizer is used now."));
-    worker = mine;
     // As the worker names the file that it has open.
     const path = `/given/${file.name.replace(/[^\w.-]/g, "_")}`;
-    return { name: file.name, vocabulary, encode: (text) => mine.ask("encode_text", path, text) };
+    /** @type {Promise<unknown>} */
+    let busy = Promise.resolve();
+    return {
+      name: file.name,
+      vocabulary,
+      encode(text) {
+        const asked = mine.ask("encode_text", path, text);
+        busy = Promise.allSettled([busy, asked]);
+        return asked;
+      },
+      close: () => busy.then(() => mine.die(new DetokError("Another tokenizer is used now."))),
+    };
   } catch (error) {
     mine.die(new DetokError("The tokenizer could not be used."));
     throw error;
