@@ -32,6 +32,9 @@ class EngineRequest(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.seen.append((self.path, dict(self.headers.items())))
         self.server.sockets.add(self.client_address)
+        if self.path in ("/silent", "/endless"):
+            self.until_left()
+            return
         kind, _, form = self.path.strip("/").partition("/")
         body = {
             "sse": sse(TEXT),
@@ -69,6 +72,21 @@ class EngineRequest(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(body[i : i + 50]), body[i : i + 50]))
         self.wfile.write(b"0\r\n\r\n")
 
+    def until_left(self) -> None:
+        """Say nothing, or do not stop, until the client has left."""
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            if self.path == "/silent":
+                self.rfile.read(1)
+            else:
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.end_headers()
+                for _ in range(6000):
+                    self.wfile.write(b"data: {}\n\n")
+                    time.sleep(0.01)
+        self.server.left.set()
+
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers["content-length"]))
         self.plain(200, "application/json", data)
@@ -85,7 +103,7 @@ class EngineRequest(BaseHTTPRequestHandler):
 def engine():
     server = ThreadingHTTPServer(("127.0.0.1", 0), EngineRequest)
     server.daemon_threads = True
-    server.seen, server.sockets = [], set()
+    server.seen, server.sockets, server.left = [], set(), threading.Event()
     server.url = f"http://127.0.0.1:{server.server_address[1]}"
     threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
@@ -239,6 +257,22 @@ def test_nothing_runs_after_the_proxy_is_closed(engine):
         ),
     ):
         pass
+
+
+def test_a_client_that_leaves_in_mid_answer_is_no_problem_and_stops_the_engine(engine):
+    engine.left.clear()
+    with ChaosProxy(delay=0) as chaos:
+        client = http.client.HTTPConnection(
+            chaos.url(engine.url).removeprefix("http://"), timeout=60
+        )
+        client.request("GET", "/endless")
+        answer = client.getresponse()
+        assert answer.read(20).startswith(b"data: {}")
+        answer.close()
+        client.close()
+        assert engine.left.wait(60)
+        assert get(chaos.url(engine.url + "/text/length")) == TEXT.encode()
+        assert list(chaos.problems) == []
 
 
 def raw_exchange(address: str, request: bytes, until: bytes = b"nothing else") -> bytes:

@@ -2,18 +2,21 @@
 same pieces.
 """
 
+import http.client
 import json
 import subprocess
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import test_glyphs_proxy
 from test_glyphs_proxy import *  # noqa: F403  the tests, and their fixtures
-from test_glyphs_proxy import ProxyError, engine, talker  # noqa: F401
+from test_glyphs_proxy import TEXT, ProxyError, engine, raw_exchange, talker  # noqa: F401
 
 del test_an_upstream_that_is_not_an_address_is_refused  # noqa: F821  which asks no proxy
 pytestmark = [pytest.mark.native, pytest.mark.full]
+GET_TEXT = b"GET /text/length HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +63,21 @@ def in_node(monkeypatch, node):
             return {**state, "answers": answers}[name]
 
     monkeypatch.setattr(test_glyphs_proxy, "ChaosProxy", NodeProxy)
+
+
+def test_a_request_whose_client_has_left_is_not_sent_again(engine):  # noqa: F811
+    engine.left.clear()
+    with test_glyphs_proxy.ChaosProxy() as chaos:
+        address = chaos.url(engine.url).removeprefix("http://")
+        client = http.client.HTTPConnection(address, timeout=60)
+        client.request("GET", "/text/length")
+        client.getresponse().read()  # the connection to the engine is kept
+        engine.seen.clear()
+        client.request("GET", "/silent")
+        while not engine.seen:
+            time.sleep(0.01)
+        client.close()
+        assert engine.left.wait(60)
+        assert raw_exchange(f"http://{address}", GET_TEXT).endswith(TEXT.encode())
+        assert [path for path, _ in engine.seen] == ["/silent", "/text/length"]
+        assert list(chaos.problems) == []

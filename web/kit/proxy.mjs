@@ -58,7 +58,8 @@ export class ChaosProxy {
       server.on("request", (request, response) => {
         this.#exchange(request, response).catch((error) => {
           const broken = `A connection broke the rules of HTTP/1.1: ${error.message}.`;
-          this.traffic.problems.append(error.name === "ProxyError" ? error.message : broken);
+          if (error.name === "ProxyError") this.traffic.problems.append(error.message);
+          else if (!response.destroyed) this.traffic.problems.append(broken); // the client has not left
           response.destroy();
         });
       });
@@ -97,8 +98,12 @@ export class ChaosProxy {
     socket.pipe(far).pipe(socket);
   }
 
-  /** Send a request on to its server, and return what came: its answer, or that the protocol changes. */
+  /**
+   * Send a request on to its server, and return what came: its answer, why there is none, or nothing if the protocol
+   * changes or the client has left.
+   */
   async #request(request, socket, body) {
+    if (socket.destroyed) return undefined;
     const origin = /^https?:\/\/[^/?#]*/i.exec(request.url)?.[0] ?? request.socket[UPSTREAM];
     if (!origin) return NO_UPSTREAM;
     const path = request.url.replace(origin, "") || "/";
@@ -129,6 +134,7 @@ export class ChaosProxy {
       if (!body && answer) socket.destroy(); // the server refused to change the protocol
       return answer && { answer, url: origin + path, theirs };
     } catch (error) {
+      if (socket.destroyed) return undefined;
       // The server may have closed a kept connection meanwhile.
       if (asked.reusedSocket && error.code === "ECONNRESET")
         return this.#request(request, socket, body);
@@ -142,6 +148,7 @@ export class ChaosProxy {
 
   async #exchange(request, response) {
     const found = await this.#request(request, response, Buffer.concat(await request.toArray()));
+    if (!found) return;
     if (typeof found === "string") {
       this.traffic.problems.append(found);
       const status = request.socket[UPSTREAM] || request.url.startsWith("http") ? 502 : 400;
@@ -189,6 +196,7 @@ export class ChaosProxy {
     const begin = [`HTTP/1.1 101 ${answer.statusMessage}`, ...lines, "", ""];
     socket.write(begin.join("\r\n"));
     this.#sockets.add(far.on("error", () => socket.destroy()).on("close", () => socket.end()));
+    socket.on("close", () => far.destroy());
     const record = this.traffic.begin(url, "websocket");
     const { receive } = this.#python.globals.get("messages").Messages(this.traffic, record);
     socket.pipe(far);
