@@ -149,6 +149,8 @@ class DemoPage:
               };
               choose("pace", String(pace));
               choose("fault", fault);
+              choose("speed", "0"); // a test that failed may have left another one
+              document.getElementById("speed").dispatchEvent(new Event("change"));
               document.getElementById("start").click();
             }""",
             [text, cut, pace, fault],

@@ -268,7 +268,7 @@ function conclude({ state: next, sentence }) {
   } else if (sentence === "Stopped.") sayStatus(sentence);
   else {
     if (sentence) showAlert(sentence);
-    sayStatus(`Complete, ${playback.countWords()} words.`);
+    sayStatus(`Complete, ${playback.countedWords()}.`);
   }
 }
 

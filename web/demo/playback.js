@@ -90,8 +90,11 @@ export function showPlayback(shown) {
   transport.hidden = !shown;
 }
 
-export function countWords() {
-  return panes.held.element.textContent?.trim().split(/\s+/).filter(Boolean).length ?? 0;
+/** How many words the recording has, in words: "1 word". A slow speed may not have shown all of them yet. */
+export function countedWords() {
+  const { recording } = player;
+  const count = recording?.tracks.held.text(0, recording.length).match(/\S+/g)?.length ?? 0;
+  return `${count} ${count === 1 ? "word" : "words"}`;
 }
 
 /** Go at so many tokens a second; 0: as they came. @param {number} tokens */
