@@ -260,7 +260,7 @@ class BytePairEncoder:
                 self._seams = SpaceSeams(space, {a[-1] for a in left})
             break
         if "▁" not in self._vocab and self._single.issuperset(ALPHABET):
-            self._characters = CharacterSeams(self._tokens, len(self._vocab) // 32)
+            self._characters = CharacterSeams(self._tokens, len(self._vocab) // 6)
 
     def _tokens(self) -> bytes:
         # A character outside the alphabet is in no piece.
@@ -332,7 +332,7 @@ class RankEncoder:
         self._ranks = ranks
         self._words = Words(self._encode)
         self._parts = Words(lambda part: self._merge(part.encode("utf-8")))
-        self._characters = CharacterSeams(self._tokens, len(ranks) // 32)
+        self._characters = CharacterSeams(self._tokens, len(ranks) // 24)
 
     def encode(self, piece: str) -> list[int]:
         """Return the ids of one piece of text."""
