@@ -260,6 +260,7 @@ class BytePairEncoder:
                 self._seams = SpaceSeams(space, {a[-1] for a in left})
             break
         if "▁" not in self._vocab and self._single.issuperset(ALPHABET):
+            # Measured: reading takes as long as merging a sixth as many characters as tokens.
             self._characters = CharacterSeams(self._tokens, len(self._vocab) // 6)
 
     def _tokens(self) -> bytes:
@@ -332,6 +333,7 @@ class RankEncoder:
         self._ranks = ranks
         self._words = Words(self._encode)
         self._parts = Words(lambda part: self._merge(part.encode("utf-8")))
+        # Bytes are read faster than the byte alphabet: as merging a twenty-fourth, measured.
         self._characters = CharacterSeams(self._tokens, len(ranks) // 24)
 
     def encode(self, piece: str) -> list[int]:

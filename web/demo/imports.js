@@ -22,7 +22,7 @@ export async function takeFile(file, open) {
   if (!(await isTokenizerFile(file))) return open(file);
   sayStatus(`Reading the tokenizer ${file.name}.`);
   try {
-    const { name, vocabulary } = await useTokenizer(Promise.resolve(file));
+    const { name, vocabulary } = await useTokenizer(file);
     const ids = vocabulary.size.toLocaleString("en");
     showAlert(
       `${name} (${ids} tokens) now cuts “Your text”, and reads the ids of captures that name no vocabulary.`,

@@ -40,7 +40,7 @@ export async function isTokenizerFile(file) {
 /**
  * Use the tokenizer in a file from now on. Rejects with a DetokError, and the one before stays; resolves to the one that
  * was chosen meanwhile, if there is one.
- * @param {Promise<File>} file
+ * @param {File | Promise<File>} file
  */
 export function useTokenizer(file) {
   /** @type {Promise<Tokenizer>} */
@@ -50,10 +50,12 @@ export function useTokenizer(file) {
 
   /** @returns {Promise<Tokenizer>} */
   async function read() {
-    const found = await file.then(load).catch((error) => {
-      chosen = chosen.filter((other) => other !== mine);
-      throw error;
-    });
+    const found = await Promise.resolve(file)
+      .then(load)
+      .catch((error) => {
+        chosen = chosen.filter((other) => other !== mine);
+        throw error;
+      });
     for (let last; (last = chosen.at(-1)) !== mine;) {
       const later = await last?.catch(() => undefined);
       if (!later) continue; // its file was none, and it is no longer chosen
