@@ -2,7 +2,8 @@
 
 In: a case. Out: a stream that is right but for one fault, or None where the case does not have what
 the fault is about. A case is worth having if one of them fails it. Most faults are those of a
-decoder in the wild, or that detok_py had itself.
+decoder in the wild, or that detok_py had itself. Left out are faults that any set of cases finds
+if it finds another fault of this file.
 """
 
 import importlib
@@ -12,7 +13,6 @@ from laws.reference import decode
 
 from detok_py.decode.detokenizer import Detokenizer
 from detok_py.decode.stop_strings import StopStrings
-from detok_py.integrations.openai import TextStage
 
 ours = importlib.import_module("adapters.detok")
 
@@ -63,26 +63,17 @@ def calls_end_with_their_tag(case):
     return ours.adapter(with_options(case, tools=[[a, b or "\0"] for a, b in pairs]))
 
 
-def prompt_is_pushed(case):
-    """What the end of the prompt holds is shown with the answer."""
-    if "prompt" not in case:
-        return None
-    stream = ours.adapter({**case, "prompt": []})
-    stream.push(case["prompt"])
-    return stream
-
-
 class Ends:
-    """Ends an answer outside of the stream that decodes it. `loses` what is held then."""
+    """Ends an answer outside of the stream that decodes it, and loses what is held then."""
 
-    def __init__(self, case, loses=False, anywhere=True):
+    def __init__(self, case):
         options = options_of(case)
         self.eos, self.stop_ids = options.get("eos", []), options.get("stop_ids", [])
         self.most = options.get("max_tokens", 1 << 30)
         known = with_options(case, eos=None, stop_ids=None, max_tokens=None)
         stream = ours.adapter(known)
         channels = "reasoning" in options or "tools" in options
-        self.stream, self.nothing, self.loses = stream, [] if channels else "", loses
+        self.stream, self.nothing = stream, [] if channels else ""
         self.before, self.over = [], None
 
     def push(self, ids):
@@ -102,7 +93,7 @@ class Ends:
         return out
 
     def flush(self):
-        return self.nothing if self.loses and self.over else self.stream.flush()
+        return self.nothing if self.over else self.stream.flush()
 
     def reset(self):
         self.stream.reset()
@@ -115,50 +106,36 @@ class Ends:
 ENDS = ("eos", "stop_ids", "max_tokens")
 
 
-def ends_are_told_at_the_flush(case):
+def ends_lose_what_is_held(case):
     return Ends(case) if any(name in options_of(case) for name in ENDS) else None
 
 
-def ends_lose_what_is_held(case):
-    return Ends(case, loses=True) if any(name in options_of(case) for name in ENDS) else None
-
-
-class Decoded:
-    """Filters that see text only: special tokens are gone before they look."""
-
-    def __init__(self, case):
-        options = options_of(case)
-        self.decoder = Detokenizer(ours.vocabulary_of(case), case.get("prompt", ()))
-        self.chat = ours.Chat(TextStage(), options)
-
-    def push(self, ids):
-        return self.chat.push(self.decoder.feed(ids))
-
-    def flush(self):
-        return self.chat.push(self.decoder.flush()) + self.chat.flush()
-
-
-def special_tags_are_skipped(case):
-    options = options_of(case)
-    if case["input"] != "ids" or any(name in options for name in (*ENDS, "errors", "min_tokens")):
-        return None
-    return Decoded(case) if "reasoning" in options or "tools" in options else None
-
-
 def tags_do_not_end_characters(case):
-    """The bytes on both sides of a tag that is a special token are joined."""
-    stream = special_tags_are_skipped(case)
-    if stream is None:
+    """A tag that is a special token waits inside a character until the character ends."""
+    options = options_of(case)
+    if case["input"] != "ids" or not ("reasoning" in options or "tools" in options):
         return None
-    inner, known = ours.adapter(case), ours.vocabulary_of(case)
-    decode_one = inner.chat._decode
+    stream, vocabulary = ours.adapter(case), ours.vocabulary_of(case)
+    decoder = Detokenizer(vocabulary, case.get("prompt", ()))
+    pairs = [*options.get("reasoning", ()), *options.get("tools", ())]
+    words = {word for pair in pairs for word in pair}
+    tags = {t["id"] for t in case["tokenizer"]["added_tokens"] if t["content"] in words}
+    push, waiting = stream.push, []
 
-    def joined(token):
-        tag = inner.chat._tags.get(token)
-        return decode_one(token) if tag is None else known.stored_bytes(token).decode()
+    def late(ids):
+        out = []
+        for token in ids:
+            if token in tags and decoder.held:
+                waiting.append(token)
+                continue
+            decoder.push(token)
+            out += push([token])
+            while waiting and not decoder.held:
+                out += push([waiting.pop()])
+        return out
 
-    inner.chat._decode = joined
-    return inner
+    stream.push = late
+    return stream
 
 
 def rewinds_nothing(case):
@@ -193,13 +170,6 @@ def resets_the_decoder_only(case):
     return stream
 
 
-def flush_gives_nothing(case):
-    stream = ours.adapter(case)
-    nothing = [] if getattr(stream, "channels", False) else ""
-    stream.flush = lambda: nothing
-    return stream
-
-
 def flush_twice_gives_it_twice(case):
     stream = ours.adapter(case)
     if any(step.get("refused") for step in case["steps"]):
@@ -212,24 +182,6 @@ def flush_twice_gives_it_twice(case):
         return stream.kept
 
     stream.flush = again
-    return stream
-
-
-def chunks_are_texts(case):
-    """Each chunk is decoded by itself, as by a fresh TextDecoder or JSON reader."""
-    options = options_of(case)
-    if case["input"] == "ids" or options.get("errors") == "strict":
-        return None
-    stream = ours.adapter(with_options({**case, "input": "text"}, errors=None))
-    push = stream.push
-    errors = options.get("errors", "replace")
-
-    def alone(chunk):
-        if isinstance(chunk, str):
-            return push(chunk.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
-        return push(chunk.decode("utf-8", errors))
-
-    stream.push = alone
     return stream
 
 
@@ -281,111 +233,6 @@ def final_of(case):
 
 NOTHING = {"bytes": b"", "ids": [], "text": ""}
 PLAIN = {"skip_special_tokens", "byte_fallback", "clean_up_tokenization_spaces"}
-
-
-def whole_text_each_time(case):
-    """All that came is decoded again, and shown: U+FFFD until a character is whole."""
-    if options_of(case).keys() - PLAIN:
-        return None
-    return Shown(final_of(case), NOTHING[case["input"]])
-
-
-class Window(Shown):
-    """What is new of all that came, unless it ends in U+FFFD; no flush."""
-
-    shown = ""
-
-    def push(self, chunk):
-        self.given = self.given + chunk
-        text = self.text(self.given)
-        if text.endswith("\ufffd") or len(text) <= len(self.shown):
-            return ""
-        new, self.shown = text[len(self.shown) :], text
-        return new
-
-    def flush(self):
-        return ""
-
-
-def nothing_while_it_ends_in_u_fffd(case):
-    if options_of(case).keys() - PLAIN:
-        return None
-    return Window(final_of(case), NOTHING[case["input"]])
-
-
-class Words:
-    """Text is shown up to the last space, at the end whole."""
-
-    def __init__(self, stream):
-        self.stream, self.held = stream, ""
-
-    def push(self, chunk):
-        text = self.held + self.stream.push(chunk)
-        cut = text.rfind(" ") + 1
-        self.held = text[cut:]
-        return text[:cut]
-
-    def flush(self):
-        text, self.held = self.held + self.stream.flush(), ""
-        return text
-
-
-def words_wait_for_a_space(case):
-    options = options_of(case)
-    if "reasoning" in options or "tools" in options or options.get("errors") == "strict":
-        return None
-    return Words(ours.adapter(case))
-
-
-def stops_in_a_chunk_only(case):
-    """Each chunk is searched by itself; nothing is held."""
-    options = options_of(case)
-    if not options.get("stop") or options.keys() - {"stop", "include_stop"}:
-        return None
-    stream = ours.adapter(with_options(case, stop=["\0"]))
-    state = {"over": False}
-
-    def cut(text):
-        found = [text.find(stop) for stop in options["stop"] if stop in text]
-        if state["over"]:
-            return ""
-        state["over"] = bool(found)
-        return text[: min(found)] if found else text
-
-    push, flush = stream.push, stream.flush
-    stream.push, stream.flush = (lambda chunk: cut(push(chunk))), (lambda: cut(flush()))
-    stream.reason = lambda: "stop" if state["over"] else None
-    return stream
-
-
-def first_stop_of_the_list(case):
-    """Of the stops in the text so far the first of the list counts; each waits for the longest."""
-    options = options_of(case)
-    stops = options.get("stop")
-    if not stops or options.keys() - {"stop"}:
-        return None
-    longest = max(map(len, stops)) - 1
-    final = final_of(case)
-    state = {"given": NOTHING[case["input"]], "shown": "", "over": False}
-
-    def step(text, hold):
-        for stop in stops:
-            if stop in text:
-                text, state["over"], hold = text[: text.index(stop)], True, 0
-                break
-        new = text[len(state["shown"]) : len(text) - hold]
-        state["shown"] += new
-        return new
-
-    def push(chunk):
-        state["given"] = state["given"] + chunk
-        return "" if state["over"] else step(final(state["given"]), longest)
-
-    def flush():
-        return "" if state["over"] else step(final(state["given"]), 0)
-
-    names = {"push": push, "flush": flush, "reason": lambda: "stop" if state["over"] else None}
-    return type("List", (), {name: staticmethod(call) for name, call in names.items()})()
 
 
 def regular_expression_of_the_whole(case):
@@ -457,13 +304,6 @@ def empty_stop_ends_all(case):
     if "" not in options_of(case).get("stop", []):
         return None
     return type("Empty", (), {"push": lambda s, text: "", "flush": lambda s: ""})()
-
-
-def errors_are_ignored(case):
-    """Invalid bytes are left out."""
-    if case["input"] != "bytes" or "errors" in options_of(case):
-        return None
-    return ours.adapter(with_options(case, errors="ignore"))
 
 
 def unknown_is_the_last(case):
@@ -572,45 +412,15 @@ def graphemes_wait(case):
     options = options_of(case)
     if "reasoning" in options or "tools" in options or options.get("errors") == "strict":
         return None
-    words = Words(ours.adapter(case))
+    stream, held = ours.adapter(case), [""]
+    push, flush = stream.push, stream.flush
 
-    def push(chunk):
-        text = words.held + words.stream.push(chunk)
-        words.held = text[-1:]
+    def wait(chunk):
+        text = held[0] + push(chunk)
+        held[0] = text[-1:]
         return text[:-1]
 
-    words.push = push
-    return words
-
-
-def tags_in_a_chunk_only(case):
-    """Tags are found where a chunk has them whole; the second block counts, and tags nest."""
-    options = options_of(case)
-    pairs = [(*pair[:2], "reasoning") for pair in options.get("reasoning", [])]
-    pairs += [(*pair, "tool_call") for pair in options.get("tools", [])]
-    if not pairs or options.keys() - {"reasoning", "tools", "start"}:
-        return None
-    stream = ours.adapter(with_options(case, reasoning=None, tools=None, start=None))
-    channels = [options.get("start", "content")]
-    tags = {a: channel for a, _, channel in pairs} | {b: None for _, b, _ in pairs if b}
-
-    def split(text):
-        out, begin, at = [], 0, 0
-        while at < len(text):
-            tag = next((tag for tag in tags if text.startswith(tag, at)), None)
-            at += len(tag or " ")
-            if tag is None:
-                continue
-            out.append((channels[-1], text[begin : at - len(tag)]))
-            begin = at
-            if tags[tag]:
-                channels.append(tags[tag])
-            elif len(channels) > 1:
-                channels.pop()
-        return [*out, (channels[-1], text[begin:])]
-
-    push, flush = stream.push, stream.flush
-    stream.push, stream.flush = (lambda chunk: split(push(chunk))), (lambda: split(flush()))
+    stream.push, stream.flush = wait, lambda: held.pop() + flush() if held else flush()
     return stream
 
 
@@ -620,15 +430,6 @@ def rewinding_tells_nothing(case):
         return None
     back = stream.rollback
     stream.rollback = lambda mark: min(back(mark), 0)
-    return stream
-
-
-def spans_have_one_character(case):
-    if "spans" not in case:
-        return None
-    stream = ours.adapter(case)
-    found = stream.spans
-    stream.spans = lambda: [(begin, min(begin + 1, end)) for begin, end in found()]
     return stream
 
 
@@ -656,18 +457,15 @@ OPTIONS = (
 WRONG = {f"ignoring {name}": ignoring(name) for name in OPTIONS} | {
     each.__name__: each
     for each in (
-        *(every_block_is_the_first, first_pair_only, calls_end_with_their_tag, prompt_is_pushed),
-        *(ends_are_told_at_the_flush, ends_lose_what_is_held, special_tags_are_skipped),
-        *(tags_do_not_end_characters, rewinds_nothing, rewinds_the_decoder_only, resets_nothing),
-        *(resets_the_decoder_only, flush_gives_nothing, flush_twice_gives_it_twice),
-        *(chunks_are_texts, halves_pass, whole_text_each_time, nothing_while_it_ends_in_u_fffd),
-        *(words_wait_for_a_space, stops_in_a_chunk_only, first_stop_of_the_list),
-        *(regular_expression_of_the_whole, markers_anywhere, spans_leave_special_tokens_out),
-        *(spans_are_lengths_of_pushes, spans_count_the_prompt, empty_stop_ends_all),
-        *(errors_are_ignored, unknown_is_the_last, goes_on_after_the_end, white_space_is_trimmed),
-        *(byte_order_marks_are_dropped, replacement_characters_are_dropped, newlines_are_made_one),
-        *(pieces_are_joined, each_id_alone, graphemes_wait, tags_in_a_chunk_only),
-        *(rewinding_tells_nothing, spans_have_one_character, nothing_cannot_be_flushed),
+        *(every_block_is_the_first, first_pair_only, calls_end_with_their_tag),
+        *(ends_lose_what_is_held, tags_do_not_end_characters, rewinds_nothing),
+        *(rewinds_the_decoder_only, resets_nothing, resets_the_decoder_only),
+        *(flush_twice_gives_it_twice, halves_pass, regular_expression_of_the_whole),
+        *(markers_anywhere, spans_leave_special_tokens_out, spans_are_lengths_of_pushes),
+        *(spans_count_the_prompt, empty_stop_ends_all, unknown_is_the_last),
+        *(goes_on_after_the_end, white_space_is_trimmed, byte_order_marks_are_dropped),
+        *(replacement_characters_are_dropped, newlines_are_made_one, pieces_are_joined),
+        *(each_id_alone, graphemes_wait, rewinding_tells_nothing, nothing_cannot_be_flushed),
         *(every_first_space_goes, stops_before_tags),
     )
 }

@@ -1,113 +1,122 @@
-"""Write conformance/cases.json: `python tools/make_conformance.py [--check]`.
+"""Compute what the cases of conformance/cases.json give: `python tools/make_conformance.py`.
 
-In: the cases (conformance_cases.py) and the vocabularies. Out: for every push what a stream must
-show. It is computed by brute force, not by detok: what is certain after an input is what the final
-texts of all its continuations begin with in common. The final texts come from the references in
-tests/laws/, which decode whole lists of pieces.
+In: the file itself. Of a case a person writes what goes in and why; `in`, `prompt`, `eos` and
+`stop_ids` may name pieces of the vocabulary for their ids. Out: the same file with what a stream
+must give at every step. It is computed by brute force, not by detok: what is certain after an input
+is what the final texts of all its continuations begin with in common. The final texts come from the
+references in tests/laws/, which decode whole lists of pieces.
 
-A case that was published never changes. If this script would change one, it refuses: the case gets
-a new id, and the old one names it in `SUPERSEDED`. A new case says `since` which version of the suite
-it is there.
+A case that was published never changes: `PUBLISHED` has the digest of the cases of each version. If
+one was wrong or unclear, a case with a new id takes its place, and the old one names it in
+`superseded_by`. `--check` computes published cases too, writes nothing, and says whether the file
+is what comes out. `--show ID` prints the cases whose id begins so, with pieces for ids.
 """
 
-import functools
+import hashlib
 import itertools
 import json
 import re
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from conformance_cases import CASES, Case  # noqa: E402
-from conformance_vocabularies import (  # noqa: E402
-    LETTER,
-    VOCABULARIES,
-    alphabet,
-    pieces_of,
-    special_ids,
-)
 from laws.oracle import common, final_deltas, final_text  # noqa: E402
-from laws.reference import decode, decode_apart  # noqa: E402
+from laws.reference import BYTE_OF, decode, decode_apart  # noqa: E402
 
 FILE = ROOT / "conformance" / "cases.json"
-VERSION = "1.1.0"
-SUPERSEDED: dict[str, str] = {}  # the id of an old case: the id of the case in its place
+PUBLISHED = {
+    "1.0.0": "385ceaa0cf61e2d813673d31c63d1af1ea101af427b9655de5caea9c45d3e8b7",
+    "1.1.0": "673616d8b175f2c84d87ac9345e563973510ee0068df42bed574198a4b2ba1fb",
+}
+LATER = ("superseded_by", "links")  # what may come to a published case
+MEMBERS = (
+    *("id", "since", "title", "why", "input", "superseded_by", "vocabulary", "prompt", "options"),
+    *("steps", "reason", "spans", "links", "found_in", "may_refuse"),
+)
+LETTER = {byte: letter for letter, byte in BYTE_OF.items()}
 # Bytes that stand for all others: each place in UTF-8 where the next byte makes a difference.
 OCTETS = [bytes([byte]) for byte in (0x41, 0x80, 0x9F, 0x8F, 0xBF, 0xA0, 0xC3, 0xE6, 0xED, 0xF0)]
+# Pieces that stand for everything that could come next; without a row all do.
+BYTE_LEVEL = [LETTER[byte] for byte in (0x41, 0x20, 0x80, 0x9F, 0xA9, 0xBF, 0xC3, 0xE6, 0xF0)]
+SENTENCEPIECE = [f"<0x{byte:02X}>" for byte in (0x0A, 0x20, 0x80, 0x9F, 0xA9, 0xC3, 0xE6, 0xF0)]
+ALPHABETS = {
+    "byte-level": [*BYTE_LEVEL, "Ġred", "<|end|>", "<naïve>"],
+    "byte-level pieces, SentencePiece decoder": ["Ġred", "fox", "Ġ", "A", "Ã"],
+    "sentencepiece": [*SENTENCEPIECE, "▁", "▁red", "A", "</s>"],
+}
 CHANNELS = ("reasoning", "tools")
 FILTERS = ("stop", "trim", *CHANNELS)
 ENDS = ("eos", "stop_ids", "max_tokens")
 DEPTH = 3
 
 
-def link(name: str) -> str:
-    """Return the address of an issue (`owner/name#1`) or of a pull request (`owner/name!1`)."""
-    kind = "issues" if "#" in name else "pull"
-    repository, _, number = name.replace("!", "#").partition("#")
-    return f"https://github.com/{repository}/{kind}/{number}"
+class Vocabulary:
+    """The tokenizer.json of a case, for the brute force."""
 
+    def __init__(self, name: str, found: dict[str, Any]) -> None:
+        self.ids: dict[str, int] = dict(found["model"]["vocab"])
+        self.ids |= {token["content"]: token["id"] for token in found["added_tokens"]}
+        self.pieces = sorted(self.ids, key=self.ids.__getitem__)
+        self.special = {token["id"] for token in found["added_tokens"] if token["special"]}
+        self.rule = found["decoder"]
+        kind = name.partition(", ")[0]
+        kept = self.pieces[2:] if kind == "wordpiece" else self.pieces
+        self.alphabet = [
+            self.ids[piece] for piece in ALPHABETS.get(name, ALPHABETS.get(kind, kept))
+        ]
 
-def ids_of(case: Case, pieces: Any) -> list[int]:
-    """Return the ids of a push: a piece, a list of pieces, or ids as they are."""
-    table = _table(case.vocabulary)
-    given = [pieces] if isinstance(pieces, str) else pieces
-    out: list[int] = []
-    for piece in given:
-        if isinstance(piece, int):
-            out.append(piece)
-        elif piece in table:
-            out.append(table[piece])
-        else:  # no token of its own: letter by letter
-            out += [table[letter] for letter in piece]
-    return out
-
-
-@functools.cache
-def _table(vocabulary: str) -> dict[str, int]:
-    return {piece: at for at, piece in enumerate(pieces_of(vocabulary))}
+    def ids_of(self, given: Any) -> list[int]:
+        """Return the ids of a piece, of a list of pieces, or ids as they are."""
+        out: list[int] = []
+        for piece in [given] if isinstance(given, str) else given:
+            if isinstance(piece, int):
+                out.append(piece)
+            elif piece in self.ids:
+                out.append(self.ids[piece])
+            else:  # no token of its own: letter by letter
+                out += [self.ids[letter] for letter in piece]
+        return out
 
 
 class Oracle:
     """What is final and what is certain, for the input of one case."""
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self.options = options = dict(case.options)
+    def __init__(self, case: dict[str, Any], vocabulary: Vocabulary | None) -> None:
+        self.input: str = case["input"]
+        self.options = options = dict(case.get("options", {}))
         if "stop" in options:
             options["stop"] = [word for word in options["stop"] if word]
         self.plain = not any(name in options for name in FILTERS)
-        if case.input == "ids":
-            self.pieces = pieces_of(case.vocabulary)
-            self.special = special_ids(case.vocabulary)
-            self.rule = VOCABULARIES[case.vocabulary]["decoder"]
-            self.prompt = tuple(ids_of(case, case.prompt))
-            self.eos = set(ids_of(case, options.get("eos", [])))
-            self.stop_ids = [tuple(ids_of(case, each)) for each in options.get("stop_ids", [])]
+        if vocabulary is not None:
+            self.vocabulary = vocabulary
+            self.prompt = tuple(case.get("prompt", ()))
+            self.stop_ids = [tuple(each) for each in options.get("stop_ids", [])]
             self.tags = {tag for name in CHANNELS for pair in options.get(name, []) for tag in pair}
             self.known = self.decoded(self.prompt)
-        self.nothing: Any = {"bytes": b"", "ids": (), "text": ""}[case.input]
+        self.nothing: Any = {"bytes": b"", "ids": (), "text": ""}[self.input]
         self._finals: dict[Any, Any] = {}
         self._continuations = self.continuations()
 
     def decoded(self, ids: tuple[int, ...]) -> str:
-        skip = self.options.get("skip_special_tokens", True)
+        skip, known = self.options.get("skip_special_tokens", True), self.vocabulary
         spelled = [
-            self.pieces[i]
+            known.pieces[i]
             for i in ids
-            if 0 <= i < len(self.pieces)
-            and not (skip and i in self.special and self.pieces[i] not in self.tags)
+            if 0 <= i < len(known.pieces)
+            and not (skip and i in known.special and known.pieces[i] not in self.tags)
         ]
         how = (
             self.options.get("byte_fallback", "utf8"),
             self.options.get("clean_up_tokenization_spaces", False),
         )
         if self.options.get("spaces_between_special_tokens"):
-            apart = {self.pieces[i] for i in self.special}
-            return decode_apart(self.rule, spelled, apart, *how)
-        return decode(self.rule, spelled, *how)
+            apart = {known.pieces[i] for i in known.special}
+            return decode_apart(known.rule, spelled, apart, *how)
+        return decode(known.rule, spelled, *how)
 
     def cut(self, given: tuple[int, ...]) -> tuple[tuple[int, ...], str | None]:
         """Return the ids of the answer, and the reason if it has ended by ids or their number."""
@@ -117,14 +126,22 @@ class Oracle:
                 break
             if count <= self.options.get("min_tokens", 0):
                 continue
-            if given[count - 1] in self.eos:
+            if given[count - 1] in self.options.get("eos", ()):
                 return given[: count - 1], "eos"
             for sequence in sorted(self.stop_ids, key=len, reverse=True):
                 begin = count - len(sequence)
                 if given[max(begin, 0) : count] == sequence and self.may_stop(given[:begin]):
                     shown = count if self.options.get("include_stop") else begin
                     return given[:shown], "stop"
+            if self.stop_ids and "stop" in self.options and self.stopped(given[:count]):
+                return given[:count], "stop"  # before a sequence that has begun is complete
         return given[:most], "length" if most is not None and len(given) >= most else None
+
+    def stopped(self, given: tuple[int, ...]) -> bool:
+        """Return whether a stop string is complete in the text of these ids."""
+        whole = self.decoded(self.prompt + given)
+        text = whole[len(common(self.known, whole)) :]
+        return bool(self.filtered(text) == self.filtered(text + "~~"))
 
     def may_stop(self, given: tuple[int, ...]) -> bool:
         """Return whether stops count behind these ids."""
@@ -135,10 +152,10 @@ class Oracle:
 
     def text(self, given: Any) -> str:
         """Return the whole text of an input that ends here."""
-        if self.case.input == "bytes":
+        if self.input == "bytes":
             errors = self.options.get("errors", "replace")
             return given.decode("utf-8", "ignore" if errors == "ignore" else "replace")
-        if self.case.input == "text":
+        if self.input == "text":
             return given.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         whole = self.decoded(self.prompt + self.cut(given)[0])
         return whole[len(common(self.known, whole)) :]
@@ -179,33 +196,32 @@ class Oracle:
         for name in CHANNELS:
             words += [tag for pair in options.get(name, ()) for tag in pair[:2] if tag]
         tails = sorted({word[at:] for word in words for at in range(len(word))})
-        if self.case.input == "text":
+        if self.input == "text":
             halves = ["\ud83e", "\udd8a"] if self.plain else []
             if halves:
                 return ["", "~", *halves, "".join(halves)]
             few = tails if len(tails) < 60 else tails[:60]
             return ["", "~", *tails, *(a + b for a in few for b in ("~", *few))]
-        if self.case.input == "bytes":
+        if self.input == "bytes":
             units: list[Any] = OCTETS if self.plain else OCTETS[:6:2]
             rest = [tail.encode() + b for tail in tails for b in (b"", b"~")]
             join: Any = b"".join
         else:
-            units = [(i,) for i in alphabet(self.case.vocabulary)]
-            if options.get("clean_up_tokenization_spaces") and "'s" in self.pieces:
-                table = _table(self.case.vocabulary)
-                units = [(table[letter],) for letter in "ĠA.,?!'ntsmver"]
-            letters = {letter: at for at, letter in enumerate(self.pieces)}
+            known = self.vocabulary
+            units = [(i,) for i in known.alphabet]
+            if options.get("clean_up_tokenization_spaces") and "'s" in known.ids:
+                units = [(known.ids[letter],) for letter in "ĠA.,?!'ntsmver"]
             rest = [
-                tuple(letters[LETTER[b]] for b in (tail + end).encode())
+                tuple(known.ids[LETTER[b]] for b in (tail + end).encode())
                 for tail in tails
                 for end in ("", "~")
             ]
             rest += [each[at:] for each in self.stop_ids for at in range(1, len(each))]
             # Tokens without text count: a stop can end behind the least number of them.
-            silent = tuple(sorted(self.special)[:1]) * options.get("min_tokens", 0)
+            silent = tuple(sorted(known.special)[:1]) * options.get("min_tokens", 0)
             rest += [silent[at:] + tail for tail in rest for at in range(len(silent))]
             join = lambda parts: sum(parts, ())  # noqa: E731
-        depth = DEPTH if self.plain or self.case.input == "bytes" else 2
+        depth = DEPTH if self.plain or self.input == "bytes" else 2
         return [
             *(
                 join(parts)
@@ -232,7 +248,7 @@ class Oracle:
                 return "stop"
         if "min_tokens" in self.options and self.final(given) != self.text(given):
             return "stop"
-        return self.cut(given)[1] if self.case.input == "ids" else None
+        return self.cut(given)[1] if self.input == "ids" else None
 
     def refused(self, given: Any, at_end: bool) -> bool:
         """Return whether the policy `strict` refuses these bytes."""
@@ -243,14 +259,14 @@ class Oracle:
 
     def spans(self, given: tuple[int, ...]) -> list[list[int]]:
         """Return for each id the characters that one of its bytes is in."""
-        data, owner = b"", []
+        data, owner, known = b"", [], self.vocabulary
         for at, i in enumerate(given):
-            piece = self.pieces[i]
-            if i in self.special and self.options.get("skip_special_tokens", True):
+            piece = known.pieces[i]
+            if i in known.special and self.options.get("skip_special_tokens", True):
                 own = b""
-            elif self.rule["type"] == "ByteLevel":
-                own = bytes({letter: byte for byte, letter in LETTER.items()}[x] for x in piece)
-            elif piece.startswith("<0x") and i not in self.special:
+            elif known.rule["type"] == "ByteLevel":
+                own = bytes(BYTE_OF[letter] for letter in piece)
+            elif piece.startswith("<0x") and i not in known.special:
                 own = bytes([int(piece[3:5], 16)])
             else:
                 own = piece.replace("▁", " ").encode()
@@ -259,7 +275,7 @@ class Oracle:
         # Each character takes as many bytes as make the decoded text longer.
         spans = [[-1, -1] for _ in given]
         text, begin = data.decode("utf-8", "replace"), 0
-        stripped = int(self.rule["type"] == "Sequence" and text.startswith(" "))
+        stripped = int(known.rule["type"] == "Sequence" and text.startswith(" "))
         for at, character in enumerate(text):
             end = begin + len(character.encode())
             if data[begin:end] != character.encode():  # the maximal subpart of U+FFFD
@@ -288,150 +304,182 @@ def flat(out: Any) -> Any:
     ]
 
 
-def made(case: Case) -> dict[str, Any]:
-    """Return a case as it is published."""
-    oracle = Oracle(case)
-    given = oracle.nothing
+def made(case: dict[str, Any], vocabularies: dict[str, Any]) -> dict[str, Any]:
+    """Return a case as it is published: with ids, and with what comes out."""
+    vocabulary = None
+    case, options = dict(case), dict(case.get("options", {}))
+    if case["input"] == "ids":
+        vocabulary = Vocabulary(case["vocabulary"], vocabularies[case["vocabulary"]])
+        case |= {"prompt": vocabulary.ids_of(case["prompt"])} if "prompt" in case else {}
+        if "eos" in options:
+            options["eos"] = vocabulary.ids_of(options["eos"])
+        if "stop_ids" in options:
+            options["stop_ids"] = [vocabulary.ids_of(each) for each in options["stop_ids"]]
+    case |= {"options": options} if options else {}
+    oracle = Oracle(case, vocabulary)
+    given, case["steps"] = played(oracle, case["steps"])
+    if "stop" in options or any(name in options for name in ENDS):
+        case["reason"] = oracle.reason(given)
+    if "spans" in case:
+        case["spans"] = oracle.spans(given)
+    return {name: case[name] for name in MEMBERS if name in case}
+
+
+def played(oracle: Oracle, steps: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
+    """Return the input of the last text, and the steps with what they give."""
+    given = marked = oracle.nothing
     shown: Any = oracle.certain(given)
-    empty = shown[:0]
-    steps: list[dict[str, Any]] = []
-    marked: Any = None
-    ended = False
-    for step in case.steps:
-        more: dict[str, Any] = {}
-        if isinstance(step, dict):
-            more, step = {"may_refuse": True}, step["push"]
-        if step == "flush":
-            if oracle.refused(given, True):
-                steps.append({"do": "flush", "refused": True})
-                break
-            whole = shown if ended else oracle.final(given)
-            steps.append({"do": "flush", "out": flat(whole[len(shown) :])})
-            shown, ended = whole, True
-        elif step == "reset":
-            steps.append({"do": "reset"})
+    empty, ended = shown[:0], False
+    out: list[dict[str, Any]] = []
+    for step in steps:
+        do, more = step["do"], {name: step[name] for name in ("may_refuse",) if name in step}
+        if do == "reset":
+            out.append({"do": do})
             given, shown, ended = oracle.nothing, empty, False
-        elif step == "mark":
-            steps.append({"do": "mark"})
+        elif do == "mark":
+            out.append({"do": do})
             marked = given
-        elif step == "rollback":
+        elif do == "rollback":
             before = oracle.certain(marked)
-            steps.append({"do": "rollback", "back": len(shown) - len(before)})
+            out.append({"do": do, "back": len(shown) - len(before)})
             given, shown = marked, before
         else:
-            if case.input == "bytes":
-                push: Any = step.strip("'")
-                chunk: Any = bytes.fromhex(push)
-            elif case.input == "ids":
-                push = ids_of(case, step)
-                chunk = tuple(push)
-            else:
-                push = chunk = step
-            if ended:  # a new text, if it is not refused
-                given, shown, ended = oracle.nothing, empty, False
-            given = given + chunk
-            if oracle.refused(given, False):
-                steps.append({"do": "push", "in": push, "refused": True})
+            now: dict[str, Any] = {"do": do}
+            if do == "push":
+                now["in"], chunk = chunk_of(oracle, step["in"])
+                # A push behind the end begins a new text, if it is not refused.
+                given, shown = (oracle.nothing, empty) if ended else (given, shown)
+                given, ended = given + chunk, False
+            if oracle.refused(given, do == "flush"):
+                out.append({**now, "refused": True})
                 break
-            now = oracle.certain(given)
-            assert now[: len(shown)] == shown, f"{case.id}: {shown!r} is taken back for {now!r}"
-            steps.append({"do": "push", "in": push, "out": flat(now[len(shown) :]), **more})
-            shown = now
-    body: dict[str, Any] = {
-        "id": case.id,
-        "since": case.since,
-        "title": case.title,
-        "why": case.why,
-        "input": case.input,
-    }
-    if case.id in SUPERSEDED:
-        body["superseded_by"] = SUPERSEDED[case.id]
-    if case.input == "ids":
-        body["vocabulary"] = case.vocabulary
-        if case.prompt:
-            body["prompt"] = list(oracle.prompt)
-    options = dict(case.options)
-    if "eos" in options:
-        options["eos"] = ids_of(case, options["eos"])
-    if "stop_ids" in options:
-        options["stop_ids"] = [ids_of(case, each) for each in options["stop_ids"]]
-    if options:
-        body["options"] = options
-    body["steps"] = steps
-    if options.get("stop") is not None or any(name in options for name in ENDS):
-        body["reason"] = oracle.reason(given)
-    if case.spans:
-        body["spans"] = oracle.spans(given)
-    if case.links:
-        body["links"] = [link(name) for name in case.links]
-    if case.project:
-        body["found_in"] = "detok"
-    if case.may_refuse:
-        body["may_refuse"] = True
-    return body
+            known = (
+                oracle.certain(given) if do == "push" else shown if ended else oracle.final(given)
+            )
+            assert known[: len(shown)] == shown, f"{shown!r} is taken back for {known!r}"
+            out.append({**now, "out": flat(known[len(shown) :]), **more})
+            shown, ended = known, do == "flush"
+    return given, out
 
 
-def suite() -> dict[str, Any]:
-    """Return the whole suite."""
-    cases = [made(case) for case in CASES]
-    repeated = {case["id"] for case in cases if sum(c["id"] == case["id"] for c in cases) > 1}
-    assert not repeated, repeated
-    return {
-        "$schema": "./schema.json",
-        "name": "streaming detokenization",
-        "version": VERSION,
-        "license": "Apache-2.0",
-        "vocabularies": VOCABULARIES,
-        "cases": cases,
-    }
+def chunk_of(oracle: Oracle, written: Any) -> tuple[Any, Any]:
+    """Return a push as it is published, and as the oracle takes it."""
+    if oracle.input == "ids":
+        ids = oracle.vocabulary.ids_of(written)
+        return ids, tuple(ids)
+    return written, bytes.fromhex(written) if oracle.input == "bytes" else written
 
 
-def written(found: dict[str, Any]) -> str:
-    """Return the suite as JSON: a case to a few lines, so that a change is readable."""
-    out = json.dumps({**found, "vocabularies": 0, "cases": 0}, indent=2)
+def computed(suite: dict[str, Any], known: Collection[str] = ()) -> dict[str, Any]:
+    """Return the suite with what its cases give; those of `known` versions stay as they are."""
+    cases = [
+        case if case["since"] in known else made(case, suite["vocabularies"])
+        for case in suite["cases"]
+    ]
+    return {**suite, "cases": cases}
+
+
+def written(suite: dict[str, Any]) -> str:
+    """Return the suite as JSON: a case to a line, so that a change is readable."""
+    out = json.dumps({**suite, "vocabularies": 0, "cases": 0}, indent=2)
     tables = ",\n".join(
         f"    {json.dumps(name)}: {json.dumps(table, ensure_ascii=False)}"
-        for name, table in found["vocabularies"].items()
+        for name, table in suite["vocabularies"].items()
     )
-    cases = ",\n".join("    " + json.dumps(case, ensure_ascii=False) for case in found["cases"])
+    cases = ",\n".join("    " + json.dumps(case, ensure_ascii=False) for case in suite["cases"])
     # Half of a surrogate pair can be written in JSON, and not in UTF-8.
     cases = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", cases)
     out = out.replace('"vocabularies": 0', '"vocabularies": {\n' + tables + "\n  }")
     return out.replace('"cases": 0', '"cases": [\n' + cases + "\n  ]") + "\n"
 
 
-def changed(found: dict[str, Any], published: dict[str, Any]) -> list[str]:
-    """Return the ids of published cases that would change or go."""
-    now = {case["id"]: case for case in found["cases"]}
-    kept = ("superseded_by", "links")
+def digest(suite: dict[str, Any], version: str) -> str:
+    """Return the SHA-256 of the cases of a version with their vocabularies, without what may come
+    to them later.
+    """
+    cases = [case for case in suite["cases"] if case["since"] == version]
+    kept = [{k: v for k, v in case.items() if k not in LATER} for case in cases]
+    names = sorted({case["vocabulary"] for case in cases if "vocabulary" in case})
+    known = [suite["vocabularies"][name] for name in names]
+    return hashlib.sha256(json.dumps([kept, known], sort_keys=True).encode()).hexdigest()
+
+
+def faults(suite: dict[str, Any]) -> list[str]:
+    """Return what a suite must not have, as sentences."""
+    ids = [case["id"] for case in suite["cases"]]
+    versions = {*PUBLISHED, suite["version"]}
     return [
-        case["id"]
-        for case in published["cases"]
-        if {k: v for k, v in now.get(case["id"], {}).items() if k not in kept}
-        != {k: v for k, v in case.items() if k not in kept}
+        *(f"The id {i} is there twice." for i in sorted({i for i in ids if ids.count(i) > 1})),
+        *(
+            f"{case['id']} is since {case['since']}; a new case is since {suite['version']}."
+            for case in suite["cases"]
+            if case["since"] not in versions
+        ),
+        *(
+            f"The cases of {version} are not those that were published. Give a case that changes "
+            "a new id, and name it in `superseded_by` of the old one."
+            for version, known in PUBLISHED.items()
+            if digest(suite, version) != known
+        ),
     ]
 
 
+def told(case: dict[str, Any], vocabularies: dict[str, Any]) -> str:
+    """Return a case for people: a line for each step, with pieces for ids.
+
+    >>> print(
+    ...     told(
+    ...         {
+    ...             "id": "x",
+    ...             "title": "A letter",
+    ...             "why": "It is text.",
+    ...             "input": "text",
+    ...             "steps": [{"do": "push", "in": "a", "out": "a"}, {"do": "flush", "out": ""}],
+    ...         },
+    ...         {},
+    ...     )
+    ... )
+    x: A letter. It is text.
+      push "a" → "a"
+      flush → ""
+    """
+    lines = [f"{case['id']}: {case['title']}. {case['why']}"]
+    pieces: list[str] = []
+    if case["input"] == "ids":
+        pieces = Vocabulary(case["vocabulary"], vocabularies[case["vocabulary"]]).pieces
+        lines.append(f"  vocabulary: {case['vocabulary']}")
+
+    def spelled(given: Any) -> str:
+        if isinstance(given, list):
+            given = [pieces[i] if 0 <= i < len(pieces) else i for i in given]
+        return json.dumps(given, ensure_ascii=False)
+
+    lines += [f"  prompt: {spelled(case['prompt'])}"] if "prompt" in case else []
+    lines += [f"  options: {json.dumps(case['options'])}"] if "options" in case else []
+    for step in case["steps"]:
+        out = [
+            json.dumps(step[name], ensure_ascii=False) for name in ("out", "back") if name in step
+        ]
+        put = f" {spelled(step['in'])}" if "in" in step else ""
+        lines.append(f"  {step['do']}{put}" + (f" → {out[0]}" if out else ""))
+    return "\n".join(lines)
+
+
 def main(words: list[str]) -> int:
-    published = json.loads(FILE.read_text("utf-8")) if FILE.exists() else None
-    if "--check" in words:
-        same = FILE.read_text("utf-8") == written(suite())
-        print("the same" if same else f"{FILE} is not what this script makes; run it.")
+    text = FILE.read_text("utf-8")
+    suite = json.loads(text)
+    if words[:1] == ["--show"]:
+        chosen = [case for case in suite["cases"] if case["id"].startswith(tuple(words[1:]))]
+        print("\n\n".join(told(case, suite["vocabularies"]) for case in chosen))
+        return 0
+    found = computed(suite, () if words == ["--check"] else PUBLISHED)
+    if wrong := faults(found):
+        print("\n".join(wrong), file=sys.stderr)
+        return 1
+    if words == ["--check"]:
+        same = text == written(found)
+        print("the same" if same else f"{FILE} is not what comes out; run {Path(__file__).name}.")
         return int(not same)
-    found = suite()
-    if published and "--new" not in words:
-        differ = changed(found, published)
-        if differ:
-            print(
-                f"These published cases would change: {', '.join(differ)}. Give each a new id, and name it in SUPERSEDED.",
-                file=sys.stderr,
-            )
-            return 1
-        known = {case["id"] for case in published["cases"]}
-        old = [c["id"] for c in found["cases"] if c["id"] not in known and c["since"] != VERSION]
-        if old:
-            print(f"New cases are since {VERSION}: {', '.join(old)}.", file=sys.stderr)
-            return 1
     FILE.write_text(written(found), "utf-8")
     print(f"{len(found['cases'])} cases in {FILE.stat().st_size} bytes")
     return 0

@@ -4,6 +4,7 @@ In: the adapters in conformance/adapters/, and the packages that `tools/setup.py
 Out: docs/conformance.md, and the verdicts on every case in .build/peers/<adapter>.json.
 """
 
+import argparse
 import datetime
 import json
 import os
@@ -133,6 +134,7 @@ def page(documents: list[dict], date: str) -> str:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     (ROOT / "docs" / "conformance.md").write_text(page(run_all(), date), "utf-8")
     return 0

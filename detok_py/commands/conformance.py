@@ -10,9 +10,11 @@ import argparse
 import importlib
 import importlib.util
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -73,7 +75,9 @@ def run(args: argparse.Namespace) -> int:
         document = {**about, "suite": args.as_of or suite["version"], "totals": totals(outcomes)}
         document["cases"] = [outcome._asdict() for outcome in outcomes]
         text = json.dumps(document, indent=1, ensure_ascii=False, default=repr)
-        args.json.write_text(text.encode("utf-8", "replace").decode() + "\n", encoding="utf-8")
+        # Half of a surrogate pair can be written in JSON, and not in UTF-8.
+        text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
+        args.json.write_text(text + "\n", encoding="utf-8")
     if args.junit:
         args.junit.write_bytes(junit(outcomes, about["system"]))
     return int(any(outcome.verdict in VERDICTS[1:5] for outcome in outcomes))
@@ -142,10 +146,16 @@ def load_adapter(name: str) -> tuple[Callable[[Any], Any], dict[str, str]]:
 def judge(case: dict[str, Any], adapter: Callable[[Any], Any]) -> Outcome:
     """Run a case and return the verdict.
 
-    >>> case = {"id": "x", "steps": [{"do": "push", "in": "c3", "out": ""}, {"do": "flush", "out": "?"}]}
+    >>> case = {
+    ...     "id": "x",
+    ...     "steps": [{"do": "push", "in": "c3", "out": ""}, {"do": "flush", "out": "?"}],
+    ... }
     >>> class Late:
-    ...     def push(self, data): return ""
-    ...     def flush(self): return "?"
+    ...     def push(self, data):
+    ...         return ""
+    ...
+    ...     def flush(self):
+    ...         return "?"
     >>> judge(case | {"input": "bytes"}, lambda case: Late()).verdict
     'right'
     """
@@ -153,20 +163,35 @@ def judge(case: dict[str, Any], adapter: Callable[[Any], Any]) -> Outcome:
     outs: list[Any] = []
     try:
         verdict, why = _judged(case, adapter, outs)
+    except (KeyboardInterrupt, SystemExit):
+        raise
     except NotImplementedError as error:
         verdict, why = "not claimed", str(error)
-    except Exception as error:
-        verdict, why = "error", f"{type(error).__name__}: {error}"
-    except BaseException as error:  # a panic of Rust
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        verdict, why = "error", f"{type(error).__name__}: {error}"
+    except BaseException as error:  # a panic of Rust is no Exception
+        verdict, why = "error", _named(error)
     return Outcome(case["id"], verdict, why, outs, time.perf_counter() - began)
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _unclaimed(case: dict[str, Any], stream: Any) -> tuple[str, str] | None:
+    """Return the verdict on a stream without a method that the case needs, or None."""
+    needed = [step["do"] for step in case["steps"]] + ["spans"] * ("spans" in case)
+    for name in [*needed, "reason"]:
+        method = getattr(stream, name, None)
+        if method is None and name in needed:
+            return "not claimed", f"there is no {name}"
+        if method is not None and not callable(method):
+            return "error", f"{name} must be a method, not {_told(method)}"
+    return None
 
 
 def _judged(
     case: dict[str, Any], adapter: Callable[[Any], Any], outs: list[Any]
 ) -> tuple[str, str]:
+    """Return the verdict; `outs` takes the output of each step."""
     try:
         stream = adapter(case)
     except Exception:
@@ -175,86 +200,115 @@ def _judged(
         raise
     if stream is None:
         return "not claimed", ""
-    needed = [step["do"] for step in case["steps"]] + ["spans"] * ("spans" in case)
-    for name in needed:
-        if not hasattr(stream, name):
-            return "not claimed", f"there is no {name}"
+    return _unclaimed(case, stream) or _played(case, stream, outs)
+
+
+def _played(case: dict[str, Any], stream: Any, outs: list[Any]) -> tuple[str, str]:
+    """Return the verdict on what a stream gives, step by step."""
     shown: list[Any] = []
     wanted: list[Any] = []
-    late = early = ""
-    marks: tuple[Any, list[Any], list[Any]] = None, [], []
-    for at, step in enumerate(case["steps"]):
-        what = f"step {at + 1}, {step['do']}"
-        method = getattr(stream, step["do"])
+    first: dict[str, str] = {}
+    mark: tuple[Any, list[Any], list[Any]] = None, shown, wanted
+    for number, step in enumerate(case["steps"], 1):
+        what = f"step {number}, {step['do']}"
+        if step["do"] == "reset" and characters(shown) != characters(wanted):
+            break
+        try:
+            out = getattr(stream, step["do"])(*_given(case, step, mark[0]))
+        except Exception as error:
+            if "refused" not in step and "may_refuse" not in step:
+                raise
+            outs.append({"refused": _named(error)})
+            continue
         if step["do"] == "mark":
-            marks = method(), shown, wanted
+            mark = out, shown, wanted
             continue
         if step["do"] == "reset":
-            if shown != wanted:
-                return _differ(shown, wanted)
-            method()
             shown, wanted = [], []
             continue
-        if step["do"] == "rollback":
-            back = method(marks[0])
-            outs.append(back)
-            if back is not None and back != len(shown) - len(marks[1]):
-                return "wrong", f"{what}: {back!r} characters are taken back, not {step['back']}"
-            shown, wanted = marks[1], marks[2]
-            continue
-        try:
-            out = method(chunk_of(case, step)) if step["do"] == "push" else method()
-        except Exception as error:
-            if step.get("refused") or step.get("may_refuse"):
-                outs.append({"refused": str(error)})
-                continue
-            raise
         outs.append(out)
-        if step.get("refused"):
-            return "wrong", f"{what}: {out!r} came where an error is expected"
-        shown = characters(out["shown"]) if isinstance(out, dict) else shown + characters(out)
-        wanted = wanted + characters(step["out"])
-        if shown[: len(wanted)] == wanted and len(shown) > len(wanted):
-            early = early or f"{what}: {_told(shown[len(wanted) :])} is not certain yet"
-        elif wanted[: len(shown)] != shown:
-            early = early or f"{what}: {_told(shown)} is shown, {_told(wanted)} is certain"
-        elif len(shown) < len(wanted):
-            late = late or f"{what}: {_told(wanted[len(shown) :])} is certain already"
-    if shown != wanted:
-        return _differ(shown, wanted)
+        if "refused" in step:
+            return "wrong", f"{what}: {_told(out)} came where an error is expected"
+        if step["do"] == "rollback":
+            expected = len(characters(shown)) - len(characters(mark[1]))
+            if out is not None and out != expected:
+                return "wrong", f"{what}: {_told(out)} characters are taken back, not {expected}"
+            _, shown, wanted = mark
+            continue
+        shown = _deltas(out["shown"]) if isinstance(out, dict) else shown + _deltas(out)
+        wanted = wanted + _deltas(step["out"])
+        verdict, why = _compared(characters(shown), characters(wanted))
+        first.setdefault(verdict, f"{what}: {why}")
+    if characters(shown) != characters(wanted):
+        return "wrong", _difference(characters(shown), characters(wanted))
     for name in ("reason", "spans"):
-        if name in case and hasattr(stream, name):
-            found = getattr(stream, name)()
-            if json.loads(json.dumps(found)) != case[name]:
-                return "wrong", f"{name}: {found!r}, not {case[name]!r}"
-    if early or late:
-        return ("early", early) if early else ("late", late)
-    return "right", ""
+        if name in case and getattr(stream, name, None):
+            found = _told(getattr(stream, name)())
+            if found != _told(case[name]):
+                return "wrong", f"{name}: {found}, not {_told(case[name])}"
+    verdict = next((verdict for verdict in ("early", "late") if verdict in first), "right")
+    return verdict, first.get(verdict, "") if verdict != "right" else ""
 
 
-def _differ(shown: list[Any], wanted: list[Any]) -> tuple[str, str]:
-    return "wrong", f"the text is {_told(shown)}, not {_told(wanted)}"
+def _given(case: dict[str, Any], step: dict[str, Any], mark: Any) -> tuple[Any, ...]:
+    """Return the arguments of a step's method."""
+    if step["do"] == "rollback":
+        return (mark,)
+    if step["do"] != "push":
+        return ()
+    return (bytes.fromhex(step["in"]) if case["input"] == "bytes" else step["in"],)
 
 
-def chunk_of(case: dict[str, Any], step: dict[str, Any]) -> Any:
-    """Return what a push takes: bytes, a list of ids, or text."""
-    return bytes.fromhex(step["in"]) if case["input"] == "bytes" else step["in"]
+def _compared(shown: list[Any], wanted: list[Any]) -> tuple[str, str]:
+    """Return the verdict on what is shown so far beside what is certain."""
+    if shown == wanted:
+        return "right", ""
+    if shown == wanted[: len(shown)]:
+        return "late", f"{_shown(wanted[len(shown) :])} is certain already"
+    if shown[: len(wanted)] == wanted:
+        return "early", f"{_shown(shown[len(wanted) :])} is not certain yet"
+    return "early", f"{_shown(shown)} is shown, {_shown(wanted)} is certain"
 
 
-def characters(out: Any) -> list[Any]:
-    """Return an output as one item a character: of text, or of (channel, text) pairs.
+def _difference(shown: list[Any], wanted: list[Any]) -> str:
+    """Say how two texts differ; what they begin with in common is left out if it is long."""
+    pairs = enumerate(zip(shown, wanted, strict=False))
+    same = next((at for at, (a, b) in pairs if a != b), min(len(shown), len(wanted)))
+    begin = same - 10 if same > 40 else 0
+    where = f" from character {begin} on" if begin else ""
+    return f"the text is {_shown(shown[begin:])}, not {_shown(wanted[begin:])}{where}"
 
-    >>> characters("hé"), characters([["content", "hé"]])
-    (['h', 'é'], [('content', 'h'), ('content', 'é')])
+
+def _deltas(out: Any) -> list[Any]:
+    """Return an output as pairs of a channel and text; the channel of plain text is ""."""
+    return [("", out or "")] if out is None or isinstance(out, str) else list(out)
+
+
+def characters(deltas: list[Any]) -> list[Any]:
+    """Return (channel, text) pairs as one pair a character. Two halves of a surrogate pair, one
+    behind the other in a channel, are a character.
+
+    >>> characters([["content", "h\\ud83e"], ["content", "\\udd8a"]])
+    [('content', 'h'), ('content', '🦊')]
     """
-    if out is None or isinstance(out, str):
-        return list(out or "")
-    return [(channel, character) for channel, text in out for character in text]
+    out = []
+    for channel, run in groupby(deltas, key=lambda pair: pair[0]):
+        units = "".join(text for _, text in run).encode("utf-16-le", "surrogatepass")
+        out += [(channel, each) for each in units.decode("utf-16-le", "surrogatepass")]
+    return out
 
 
-def _told(items: list[Any]) -> str:
-    text = "".join(item if isinstance(item, str) else item[1] for item in items)
-    return ascii(text if len(text) < 60 else text[:60] + "…")
+def _shown(pairs: list[Any]) -> str:
+    """Return pairs as JSON: at most 60 characters, with their channels if they have some."""
+    runs = groupby(pairs[:60], key=lambda pair: pair[0])
+    deltas = [(channel, "".join(each for _, each in run)) for channel, run in runs]
+    plain = "".join(text for _, text in deltas)
+    return _told(deltas if any(name for name, _ in deltas) else plain) + "..." * (len(pairs) > 60)
+
+
+def _told(value: Any) -> str:
+    """Return a value as JSON in ASCII: what looks the same is told apart."""
+    return json.dumps(value, separators=(",", ":"), default=repr)
 
 
 def totals(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:

@@ -18,92 +18,228 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS = f"{ROOT / 'conformance' / 'adapters' / 'detok.py'}:adapter"
 
 
-def verdict(outs, steps, options=None, **attributes):
-    """Return the verdict on a stream whose steps give `outs`; an exception is raised."""
-    left = list(outs)
-
-    def give(*given):
-        out = left.pop(0)
-        if isinstance(out, BaseException):
-            raise out
-        return out
-
-    names = {"push": give, "flush": give, "reset": give, "mark": give, "rollback": give}
-    stream = type("Stream", (), {})()
-    for name, call in {**names, **attributes}.items():
-        setattr(stream, name, call)
-    case = {"id": "x/y", "input": "text", "steps": steps, **(options or {})}
-    return conformance.judge(case, lambda case: stream).verdict
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node is not here")
 
 
-PUSHES = [
+def node(*words, **options):
+    program = str(ROOT / "web" / "bin" / "detok-web.mjs")
+    command = ["node", program, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+A, B = {"do": "push", "in": "a", "out": "a"}, {"do": "push", "in": "b", "out": "b"}
+END, MARK, RESET = {"do": "flush", "out": ""}, {"do": "mark"}, {"do": "reset"}
+PUSHES = [A, B, END]
+FOX = [
     {"do": "push", "in": "a", "out": "a"},
-    {"do": "push", "in": "b", "out": "b"},
-    {"do": "flush", "out": ""},
+    {"do": "push", "in": "", "out": "🦊b"},
+    END,
 ]
+PAIRS = [{"do": "push", "in": "", "out": [["reasoning", "ab"]]}, {"do": "flush", "out": []}]
+BACK = [A, MARK, B, {"do": "rollback", "back": 1}, END]
+REFUSED = [A, {"do": "flush", "refused": True}]
+ALLOWED = [A, {"do": "push", "in": "?", "out": "", "may_refuse": True}, B, END]
+NO, CLAIMED = {"raises": "ValueError"}, {"raises": "NotImplementedError"}
+SPANS = {"spans": [[0, 1], [1, 2]]}
+LONG = [{"do": "push", "in": "", "out": "x" * 80 + "y" + "z" * 80}, END]
+# What a stream gives at each step, the steps, more of the case; the verdict and what it says.
+VERDICTS = [
+    (["a", "b", ""], PUSHES, {}, "right", ""),
+    (["a", None, "b"], PUSHES, {}, "late", 'step 2, push: "b" is certain already'),
+    (["", "ab", ""], PUSHES, {}, "late", 'step 1, push: "a" is certain already'),
+    (["ab", "", ""], PUSHES, {}, "early", 'step 1, push: "b" is not certain yet'),
+    (["", "abc", {"shown": "ab"}], PUSHES, {}, "early", 'step 2, push: "c" is not certain yet'),
+    (
+        [{"shown": "x"}, {"shown": "ab"}, ""],
+        PUSHES,
+        {},
+        "early",
+        'step 1, push: "x" is shown, "a" is certain',
+    ),
+    ([{"shown": "a"}, {"shown": "ab"}, ""], PUSHES, {}, "right", ""),
+    (["a", "c", ""], PUSHES, {}, "wrong", 'the text is "ac", not "ab"'),
+    (["a", "b", "b"], PUSHES, {}, "wrong", 'the text is "abb", not "ab"'),
+    (["a", NO, ""], PUSHES, {}, "error", "ValueError: no"),
+    (["a", CLAIMED, ""], PUSHES, {}, "not claimed", "no"),
+    # Two halves of a surrogate pair that come apart are a character in the end.
+    (["a\ud83e", "\udd8ab", ""], FOX, {}, "early", r'step 1, push: "\ud83e" is not certain yet'),
+    (["a", "\udd8ab", ""], FOX, {}, "wrong", r'the text is "a\udd8ab", not "a\ud83e\udd8ab"'),
+    # What looks the same is told apart, and a long text is shown where it differs.
+    (["a", "\u202eb", ""], PUSHES, {}, "wrong", r'the text is "a\u202eb", not "ab"'),
+    (
+        ["x" * 80 + "y" + "z" * 79, ""],
+        LONG,
+        {},
+        "wrong",
+        f'the text is "{"z" * 10}", not "{"z" * 11}" from character 150 on',
+    ),
+    (
+        ["x" * 160, ""],
+        LONG,
+        {},
+        "wrong",
+        f'the text is "{"x" * 60}"..., not "{"x" * 10}y{"z" * 49}"... from character 70 on',
+    ),
+    # Channels are compared character by character.
+    ([[["reasoning", "a"], ["reasoning", "b"]], []], PAIRS, {}, "right", ""),
+    (
+        [[["content", "ab"]], []],
+        PAIRS,
+        {},
+        "wrong",
+        'the text is [["content","ab"]], not [["reasoning","ab"]]',
+    ),
+    (
+        [[["reasoning", "a"]], [["reasoning", "b"]]],
+        PAIRS,
+        {},
+        "late",
+        'step 1, push: [["reasoning","b"]] is certain already',
+    ),
+    # What is taken back, reasons and spans count.
+    (["a", 0, "b", 1, ""], BACK, {}, "right", ""),
+    (["a", 0, "b", None, ""], BACK, {}, "right", ""),
+    (
+        ["a", 0, "b", 2, ""],
+        BACK,
+        {},
+        "wrong",
+        "step 4, rollback: 2 characters are taken back, not 1",
+    ),
+    (["a", "b", ""], PUSHES, {"reason": "stop"}, "right", ""),
+    (
+        ["a", "b", ""],
+        PUSHES,
+        {"reason": "stop", "says": {"reason": None}},
+        "wrong",
+        'reason: null, not "stop"',
+    ),
+    (["a", "b", ""], PUSHES, {**SPANS, "says": SPANS}, "right", ""),
+    (
+        ["a", "b", ""],
+        PUSHES,
+        {**SPANS, "says": {"spans": [[0, 1], [0, 2]]}},
+        "wrong",
+        "spans: [[0,1],[0,2]], not [[0,1],[1,2]]",
+    ),
+    # Reason and spans are methods.
+    (["a", "b", ""], PUSHES, SPANS, "not claimed", "there is no spans"),
+    (
+        ["a", "b", ""],
+        PUSHES,
+        {"reason": "stop", "has": {"reason": "stop"}},
+        "error",
+        'reason must be a method, not "stop"',
+    ),
+    (
+        ["a", "b", ""],
+        PUSHES,
+        {**SPANS, "has": SPANS},
+        "error",
+        "spans must be a method, not [[0,1],[1,2]]",
+    ),
+    (["a", "b", ""], PUSHES, {**SPANS, "has": {"spans": None}}, "not claimed", "there is no spans"),
+    # Errors that are expected, and errors that are allowed.
+    (["a", NO], REFUSED, {}, "right", ""),
+    (["a", ""], REFUSED, {}, "wrong", 'step 2, flush: "" came where an error is expected'),
+    (["a", NO, "b", ""], ALLOWED, {}, "right", ""),
+    (["a", "", "b", ""], ALLOWED, {}, "right", ""),
+    (["a", "?", "b", ""], ALLOWED, {}, "wrong", 'the text is "a?b", not "ab"'),
+    ([], PUSHES, {"adapter": NO}, "error", "ValueError: no"),
+    ([], PUSHES, {"adapter": NO, "may_refuse": True}, "right", ""),
+    # A text before a reset is compared as a whole.
+    (["a", None, "a", "b", ""], [A, RESET, *PUSHES], {}, "right", ""),
+    (["", None, "a", "b", ""], [A, RESET, *PUSHES], {}, "wrong", 'the text is "", not "a"'),
+]
+# A stream that gives what its case says, in both languages.
+PYTHON = """
+    class Stream:
+        def __init__(self, case):
+            self.left = list(case["gives"])
+            for name in ("push", "flush", "reset", "mark", "rollback"):
+                setattr(self, name, self.give)
+            for name, value in case.get("says", {}).items():
+                setattr(self, name, lambda value=value: value)
+            for name, value in case.get("has", {}).items():
+                setattr(self, name, value)
+
+        def give(self, *given):
+            return out(self.left.pop(0))
 
 
-@pytest.mark.parametrize(
-    ("outs", "expected"),
-    [
-        (["a", "b", ""], "right"),
-        (["a", None, "b"], "late"),
-        (["", "ab", ""], "late"),
-        (["ab", "", ""], "early"),
-        ([{"shown": "x"}, {"shown": "ab"}, ""], "early"),
-        ([{"shown": "a"}, {"shown": "ab"}, ""], "right"),
-        (["a", "c", ""], "wrong"),
-        (["a", "b", "b"], "wrong"),
-        (["a", KeyError("b"), ""], "error"),
-        (["a", NotImplementedError("no b"), ""], "not claimed"),
-    ],
-)
-def test_each_verdict(outs, expected):
-    assert verdict(outs, PUSHES) == expected
+    def out(value):
+        if isinstance(value, dict) and "raises" in value:
+            raise {"ValueError": ValueError, "NotImplementedError": NotImplementedError}[value["raises"]]("no")
+        return value
 
 
-def test_channels_are_compared_character_by_character():
-    steps = [{"do": "push", "in": "", "out": [["reasoning", "ab"]]}, {"do": "flush", "out": []}]
-    assert verdict([[("reasoning", "a"), ("reasoning", "b")], []], steps) == "right"
-    assert verdict([[("content", "ab")], []], steps) == "wrong"
-    assert verdict([[("reasoning", "a")], [("reasoning", "b")]], steps) == "late"
+    def adapter(case):
+        out(case.get("adapter"))
+        return Stream(case)
+"""
+JAVASCRIPT = """
+    function out(value) {
+      if (value?.raises) throw Object.assign(new Error("no"), { name: value.raises });
+      return value;
+    }
+    export default function adapter(item) {
+      out(item.adapter);
+      const left = [...item.gives];
+      const give = () => out(left.shift());
+      const stream = { push: give, flush: give, reset: give, mark: give, rollback: give };
+      for (const [name, value] of Object.entries(item.says ?? {})) stream[name] = () => value;
+      return Object.assign(stream, item.has);
+    }
+"""
 
 
-def test_what_is_taken_back_reasons_and_spans_count():
-    steps = [PUSHES[0], {"do": "mark"}, PUSHES[1], {"do": "rollback", "back": 1}, PUSHES[2]]
-    assert verdict(["a", 0, "b", 1, ""], steps) == "right"
-    assert verdict(["a", 0, "b", 2, ""], steps) == "wrong"
-    assert verdict(["a", "b", ""], PUSHES, {"reason": "stop"}, reason=lambda: None) == "wrong"
-    assert verdict(["a", "b", ""], PUSHES, {"reason": "stop"}) == "right"
-    spans = {"spans": [[0, 1], [1, 2]]}
-    assert verdict(["a", "b", ""], PUSHES, spans, spans=lambda: [(0, 1), (1, 2)]) == "right"
-    assert verdict(["a", "b", ""], PUSHES, spans, spans=lambda: [(0, 1), (0, 2)]) == "wrong"
-    assert verdict(["a", "b", ""], PUSHES, spans) == "not claimed"
+@needs_node
+def test_each_verdict_and_what_it_says_in_both_languages(tmp_path):
+    names = ("gives", "steps", "verdict", "why")
+    cases = [
+        {
+            "id": f"x/{at}",
+            "since": "1.0.0",
+            "input": "text",
+            **dict(zip(names, row, strict=True)),
+            **more,
+        }
+        for at, (gives, steps, more, *said) in enumerate(VERDICTS)
+        for row in [(gives, steps, *said)]
+    ]
+    suite = {"version": "1.0.0", "vocabularies": {}, "cases": cases}
+    (tmp_path / "cases.json").write_text(json.dumps(suite))
+    (tmp_path / "stream.py").write_text(textwrap.dedent(PYTHON))
+    (tmp_path / "stream.mjs").write_text(JAVASCRIPT)
+    files = ["--cases", str(tmp_path / "cases.json"), "--json", str(tmp_path / "out.json")]
+    told = []
+    adapter = f"{tmp_path / 'stream.py'}:adapter"
+    assert cli.main(["conformance", "--adapter", adapter, *files]) == 1
+    told.append(json.loads((tmp_path / "out.json").read_text("utf-8")))
+    assert node("conformance", tmp_path / "stream.mjs", *files).returncode == 1
+    told.append(json.loads((tmp_path / "out.json").read_text("utf-8")))
+    for document in told:
+        for case, outcome in zip(cases, document["cases"], strict=True):
+            said = {name: outcome[name] for name in ("verdict", "why")}
+            assert said == {name: case[name] for name in ("verdict", "why")}, case
+    assert told[0]["totals"] == told[1]["totals"]
+    assert [case["outs"] for case in told[0]["cases"]] == [
+        case["outs"] for case in told[1]["cases"]
+    ]
 
 
-def test_errors_that_are_expected_and_errors_that_are_allowed():
-    refused = [PUSHES[0], {"do": "flush", "refused": True}]
-    assert verdict(["a", ValueError("no")], refused) == "right"
-    assert verdict(["a", ""], refused) == "wrong"
-    allowed = [PUSHES[0], {"do": "push", "in": "?", "out": "", "may_refuse": True}, *PUSHES[1:]]
-    assert verdict(["a", ValueError("no"), "b", ""], allowed) == "right"
-    assert verdict(["a", "", "b", ""], allowed) == "right"
-    assert verdict(["a", "?", "b", ""], allowed) == "wrong"
+def test_a_panic_of_a_library_is_an_error():
+    """It is no Exception in Python, and not what a step may refuse."""
 
+    class PanicException(BaseException):
+        pass
 
-def test_an_adapter_may_refuse_to_make_a_stream():
-    def refuses(case):
-        raise ValueError("no")
+    def panics(case):
+        raise PanicException("index out of bounds")
 
-    case = {"id": "x/y", "input": "text", "steps": PUSHES}
-    assert conformance.judge(case, refuses).verdict == "error"
-    assert conformance.judge({**case, "may_refuse": True}, refuses).verdict == "right"
-
-
-def test_a_text_before_a_reset_is_compared_as_a_whole():
-    steps = [PUSHES[0], {"do": "reset"}, *PUSHES]
-    assert verdict(["a", None, "a", "b", ""], steps) == "right"
-    assert verdict(["", None, "a", "b", ""], steps) == "wrong"
+    case = {"id": "x/y", "input": "text", "steps": ALLOWED, "may_refuse": True}
+    outcome = conformance.judge(case, panics)
+    assert (outcome.verdict, outcome.why) == ("error", "PanicException: index out of bounds")
 
 
 def test_detok_itself_is_right_everywhere(capsys, tmp_path):
@@ -168,17 +304,6 @@ def test_mistakes_are_told_in_one_sentence(words, sentence, capsys, tmp_path, mo
     assert sentence in told and told.count("\n") == 1
 
 
-# ── The same in JavaScript ───────────────────────────────────────────────────────────────────────
-
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node is not here")
-
-
-def node(*words, **options):
-    program = str(ROOT / "web" / "bin" / "detok-web.mjs")
-    command = ["node", program, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
-
-
 @needs_node
 def test_text_decoder_in_javascript(tmp_path):
     adapter = ROOT / "conformance" / "adapters" / "text-decoder.mjs"
@@ -194,37 +319,6 @@ def test_text_decoder_in_javascript(tmp_path):
     assert node("conformance", adapter, *files, "--as-of", "1.0.0").returncode == 1
     document = json.loads((tmp_path / "out.json").read_text("utf-8"))
     assert (document["suite"], document["totals"]["bytes"]["right"]) == ("1.0.0", 45)
-
-
-@needs_node
-@pytest.mark.slow
-def test_both_runners_give_the_same_verdicts(tmp_path):
-    """An adapter that shows each chunk as it is, and some of them wrongly, in both languages."""
-    (tmp_path / "echo.mjs").write_text(
-        "export default (item) => item.input === 'text' ? { push: (t) => (item.options?.tools || item.options?.reasoning) "
-        "? [['content', t]] : t, flush: () => null, reset: () => {} } : null;"
-    )
-    (tmp_path / "echo.py").write_text(
-        textwrap.dedent("""
-        class Echo:
-            def __init__(self, options):
-                self.pairs = "tools" in options or "reasoning" in options
-            def push(self, text):
-                return [["content", text]] if self.pairs else text
-            def flush(self):
-                return None
-            def reset(self):
-                pass
-        def adapter(case):
-            return Echo(case.get("options", {})) if case["input"] == "text" else None
-        """)
-    )
-    assert node("conformance", tmp_path / "echo.mjs", "--json", tmp_path / "a").returncode == 1
-    words = ["--adapter", f"{tmp_path / 'echo.py'}:adapter", "--json", str(tmp_path / "b")]
-    assert cli.main(["conformance", *words]) == 1
-    a, b = (json.loads((tmp_path / name).read_text("utf-8")) for name in "ab")
-    assert a["totals"] == b["totals"]
-    assert [case["verdict"] for case in a["cases"]] == [case["verdict"] for case in b["cases"]]
 
 
 @needs_node

@@ -1,10 +1,13 @@
 #!/usr/bin/env node
-// `npx detok-web conformance adapter.mjs`: run a streaming detokenizer of JavaScript through the conformance suite, in Node.
+// `npx detok-web conformance adapter.mjs`: run a streaming detokenizer of JavaScript through the
+// conformance suite, in Node.
 //
-// In: a module whose default export is the adapter; README.md of the suite says what it takes and returns. Out: a table; with --json and --junit
-// the verdict on every case. Exit codes: 0 if no case that the adapter takes part in is late, early, wrong or an error, 1 otherwise, 2 for an
-// error of the command. `detok conformance` (detok_py/commands/conformance.py) does the same for Python, with the same words.
-// `npx detok-web check URL` finds broken glyphs in a chat page (kit/check.mjs).
+// In: a module whose default export is the adapter; README.md of the suite says what it takes and
+// returns. Out: a table; with --json and --junit the verdict on every case. Exit codes: 0 if no
+// case that the adapter takes part in is late, early, wrong or an error, 1 otherwise, 2 for an
+// error of the command. `detok conformance` (detok_py/commands/conformance.py) does the same for
+// Python, with the same words. `npx detok-web check URL` finds broken glyphs in a chat page
+// (kit/check.mjs).
 
 import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -19,23 +22,86 @@ const PLACES = ["./cases.json", "../../conformance/cases.json"].map(
   (path) => new URL(path, import.meta.url),
 );
 
-/** An output as one item a character, as code points: of text, or of pairs of a channel and text. */
-function characters(out) {
-  if (out === undefined || out === null || typeof out === "string") return [...(out ?? "")];
-  return out.flatMap(([channel, text]) => [...text].map((character) => `${channel}:${character}`));
+/** A value as JSON in ASCII: what looks the same is told apart. */
+const told = (value) =>
+  JSON.stringify(value ?? null).replace(
+    /[^ -~]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+
+/** Pairs of a channel and text, with each run of a channel as one pair. */
+function joined(deltas) {
+  const runs = [];
+  for (const [channel, text] of deltas)
+    if (runs.at(-1)?.[0] === channel) runs.at(-1)[1] += text;
+    else runs.push([channel, text]);
+  return runs;
 }
 
-const begins = (whole, part) =>
-  part.length <= whole.length && part.every((each, at) => each === whole[at]);
-const same = (a, b) => a.length === b.length && begins(a, b);
-const told = (items) => {
-  const text = items
-    .map((item) => item.replace(/^(content|reasoning|tool_call):(?=.)/su, ""))
-    .join("");
-  return JSON.stringify(text.length < 60 ? text : `${text.slice(0, 60)}…`);
-};
+/**
+ * Pairs of a channel and text as one pair a character. Two halves of a surrogate pair, one behind
+ * the other in a channel, are a character.
+ */
+const characters = (deltas) =>
+  joined(deltas).flatMap(([channel, text]) => [...text].map((each) => [channel, each]));
 
-/** The verdict on a case: [verdict, why]. `outs` takes what came of each step. */
+/** An output as pairs of a channel and text; the channel of plain text is "". */
+const deltasOf = (out) =>
+  out === undefined || out === null || typeof out === "string" ? [["", out ?? ""]] : [...out];
+
+/** How many characters two texts begin with in common. */
+function inCommon(a, b) {
+  const at = a.findIndex((pair, i) => pair[0] !== b[i]?.[0] || pair[1] !== b[i]?.[1]);
+  return at < 0 ? a.length : at;
+}
+
+/** Pairs as JSON: at most 60 characters, with their channels if they have some. */
+function asText(pairs) {
+  const deltas = joined(pairs.slice(0, 60));
+  const text = deltas.some(([channel]) => channel)
+    ? deltas
+    : deltas.map((pair) => pair[1]).join("");
+  return told(text) + (pairs.length > 60 ? "..." : "");
+}
+
+/** The verdict on what is shown so far beside what is certain: [verdict, why]. */
+function compared(shown, wanted) {
+  const same = inCommon(shown, wanted);
+  if (same === shown.length && same === wanted.length) return ["right", ""];
+  if (same === shown.length) return ["late", `${asText(wanted.slice(same))} is certain already`];
+  if (same === wanted.length) return ["early", `${asText(shown.slice(same))} is not certain yet`];
+  return ["early", `${asText(shown)} is shown, ${asText(wanted)} is certain`];
+}
+
+/** How two texts differ; what they begin with in common is left out if it is long. */
+function difference(shown, wanted) {
+  const same = inCommon(shown, wanted);
+  const begin = same > 40 ? same - 10 : 0;
+  const where = begin ? ` from character ${begin} on` : "";
+  return `the text is ${asText(shown.slice(begin))}, not ${asText(wanted.slice(begin))}${where}`;
+}
+
+/** The verdict on a stream without a method that the case needs, or undefined. */
+function unclaimed(item, stream) {
+  const needed = [...item.steps.map((step) => step.do), ...("spans" in item ? ["spans"] : [])];
+  for (const name of [...needed, "reason"]) {
+    const method = stream[name] ?? undefined;
+    if (method === undefined && needed.includes(name))
+      return ["not claimed", `there is no ${name}`];
+    if (method !== undefined && typeof method !== "function")
+      return ["error", `${name} must be a method, not ${told(method)}`];
+  }
+  return undefined;
+}
+
+/** The arguments of a step's method. */
+function given(item, step, mark) {
+  if (step.do === "rollback") return [mark];
+  if (step.do !== "push") return [];
+  return [item.input === "bytes" ? Uint8Array.from(Buffer.from(step.in, "hex")) : step.in];
+}
+
+/** The verdict on a case: [verdict, why]. `outs` takes the output of each step. */
 async function verdictOn(item, adapter, outs) {
   let stream;
   try {
@@ -45,77 +111,69 @@ async function verdictOn(item, adapter, outs) {
     return ["right", ""];
   }
   if (!stream) return ["not claimed", ""];
-  for (const name of [...item.steps.map((step) => step.do), ...("spans" in item ? ["spans"] : [])])
-    if (typeof stream[name] !== "function") return ["not claimed", `there is no ${name}`];
+  return unclaimed(item, stream) ?? played(item, stream, outs);
+}
+
+/** The verdict on what a stream gives, step by step. */
+async function played(item, stream, outs) {
   let shown = [];
   let wanted = [];
-  let late = "";
-  let early = "";
-  let marked;
+  const first = {};
+  const verdict = () => compared(characters(shown), characters(wanted));
+  let marked = { shown, wanted };
   for (const [at, step] of item.steps.entries()) {
     const what = `step ${at + 1}, ${step.do}`;
-    if (step.do === "mark") {
-      marked = { mark: await stream.mark(), shown, wanted };
-      continue;
-    }
-    if (step.do === "reset") {
-      if (!same(shown, wanted)) break;
-      await stream.reset();
-      shown = wanted = [];
-      continue;
-    }
-    if (step.do === "rollback") {
-      const back = await stream.rollback(marked.mark);
-      outs.push(back);
-      if (back !== undefined && back !== shown.length - marked.shown.length)
-        return ["wrong", `${what}: ${back} characters are taken back, not ${step.back}`];
-      ({ shown, wanted } = marked);
-      continue;
-    }
+    if (step.do === "reset" && verdict()[0] !== "right") break;
     let out;
     try {
-      const chunk =
-        item.input === "bytes" && step.do === "push"
-          ? Uint8Array.from(Buffer.from(step.in, "hex"))
-          : step.in;
-      out = await stream[step.do](...(step.do === "push" ? [chunk] : []));
+      out = await stream[step.do](...given(item, step, marked.mark));
     } catch (error) {
       if (!step.refused && !step.may_refuse) throw error;
       outs.push({ refused: String(error) });
       continue;
     }
+    if (step.do === "mark") {
+      marked = { mark: out, shown, wanted };
+      continue;
+    }
+    if (step.do === "reset") {
+      shown = wanted = [];
+      continue;
+    }
     outs.push(out);
-    if (step.refused)
-      return ["wrong", `${what}: ${JSON.stringify(out)} came where an error is expected`];
+    if (step.refused) return ["wrong", `${what}: ${told(out)} came where an error is expected`];
+    if (step.do === "rollback") {
+      const expected = characters(shown).length - characters(marked.shown).length;
+      if ((out ?? expected) !== expected)
+        return ["wrong", `${what}: ${told(out)} characters are taken back, not ${expected}`];
+      ({ shown, wanted } = marked);
+      continue;
+    }
     const isWhole = out && typeof out === "object" && "shown" in out;
-    shown = isWhole ? characters(out.shown) : [...shown, ...characters(out)];
-    wanted = [...wanted, ...characters(step.out)];
-    if (!begins(wanted, shown))
-      early ||= begins(shown, wanted)
-        ? `${what}: ${told(shown.slice(wanted.length))} is not certain yet`
-        : `${what}: ${told(shown)} is shown, ${told(wanted)} is certain`;
-    else if (shown.length < wanted.length)
-      late ||= `${what}: ${told(wanted.slice(shown.length))} is certain already`;
+    shown = isWhole ? deltasOf(out.shown) : [...shown, ...deltasOf(out)];
+    wanted = [...wanted, ...deltasOf(step.out)];
+    const [now, why] = verdict();
+    first[now] ??= `${what}: ${why}`;
   }
-  if (!same(shown, wanted)) return ["wrong", `the text is ${told(shown)}, not ${told(wanted)}`];
+  if (verdict()[0] !== "right") return ["wrong", difference(characters(shown), characters(wanted))];
   for (const name of ["reason", "spans"]) {
     if (!(name in item) || !stream[name]) continue;
-    const found = JSON.stringify((await stream[name]()) ?? null);
-    if (found !== JSON.stringify(item[name]))
-      return ["wrong", `${name}: ${found}, not ${JSON.stringify(item[name])}`];
+    const found = told(await stream[name]());
+    if (found !== told(item[name])) return ["wrong", `${name}: ${found}, not ${told(item[name])}`];
   }
-  if (early) return ["early", early];
-  return late ? ["late", late] : ["right", ""];
+  if (first.early) return ["early", first.early];
+  return first.late ? ["late", first.late] : ["right", ""];
 }
 
 /** The outcome of a case. */
 export async function judge(item, adapter) {
   const began = performance.now();
   const outs = [];
-  const [verdict, why] = await verdictOn(item, adapter, outs).catch((error) => [
-    "error",
-    String(error),
-  ]);
+  const [verdict, why] = await verdictOn(item, adapter, outs).catch((error) =>
+    error?.name === "NotImplementedError"
+      ? ["not claimed", error.message]
+      : ["error", String(error)],
+  );
   return { case: item.id, verdict, why, outs, seconds: (performance.now() - began) / 1000 };
 }
 
