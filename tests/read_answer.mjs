@@ -1,4 +1,5 @@
-// `node read_answer.mjs` reads [content type or null, body, cut] as JSON lines on stdin, and writes for each what readAnswer makes of it.
+// `node read_answer.mjs` reads [content type or null, body, cut] as JSON lines on stdin, and writes
+// for each what readAnswer makes of it.
 
 import { createInterface } from "node:readline";
 import { readAnswer } from "../web/src/fetch.js";

@@ -13,7 +13,9 @@ follows asciicast v3: a header line, then one array a line:
 
 Prompts and messages are left out unless asked for, because captures are shared.
 
->>> text = write_capture({"engine": {"name": "demo"}}, [(0.0, "b", b"\\xf0\\x9f"), (0.5, "b", b"\\x98\\x80")])
+>>> text = write_capture(
+...     {"engine": {"name": "demo"}}, [(0.0, "b", b"\\xf0\\x9f"), (0.5, "b", b"\\x98\\x80")]
+... )
 >>> print(text, end="")
 {"detok":1,"engine":{"name":"demo"}}
 [0,"b","8J8="]
@@ -112,7 +114,7 @@ def frames_of(messages: Any) -> list[Any]:
                 at = float(message.get("time", 0))
                 records.append(record_of(max(0.0, at - last) if last is not None else 0.0, frame))
                 last = at
-    except Exception:  # whatever the file has in place of frames
+    except Exception:  # frames of any type: the file may be damaged
         return []
     return records
 

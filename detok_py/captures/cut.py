@@ -1,8 +1,8 @@
-"""A text, cut into the tokens or bytes that an engine would send: what the bridge's `scripted` engine
+"""Cut a text into the tokens or bytes that an engine would send, as the bridge's `scripted` engine
 does, for a page without a bridge.
 
-In: a text, its token ids if a tokenizer has made them, and how to cut and damage it. Out: pieces,
-(id or None, bytes) each, with the seconds at which they come.
+In: a text, its token ids if a tokenizer is known, and how to cut and damage it. Out: pieces:
+(seconds, id or None, bytes or None).
 """
 
 from typing import Any
@@ -79,7 +79,9 @@ class LongestTokens:
                 self._longest = max(self._longest, len(piece))
 
     def cut(self, data: bytes) -> list[int]:
-        """Return ids whose bytes are `data`. Raises VocabularyError if no token begins with a byte."""
+        """Return ids whose bytes are `data`. Raises VocabularyError if no token begins
+        with a byte.
+        """
         out = []
         at = 0
         while at < len(data):

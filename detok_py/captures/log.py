@@ -1,9 +1,9 @@
 """The events in a body, in the output of `curl -N`, or in a terminal's log.
 
-In: bytes. Out: events with the numbers of their lines, and what could not be read, by line. The
-event stream itself is read by protocol/sse.py; here its lines are found among others:
+In: bytes. Out: events with the numbers of their lines, and the lines that could not be read.
+protocol/sse.py reads event streams; this module finds their lines among others:
 
-- colours and cursor movements of a terminal, and what a log puts before each line, are taken away;
+- colours and cursor movements of a terminal, and the prefixes of a log, are removed;
 - lines of `curl -i`, `-v` and `--raw`, prompts and progress are left out;
 - an event that a terminal has broken into several lines is joined again;
 - events need no empty line between them if each is one line of JSON.
@@ -14,7 +14,7 @@ from collections import namedtuple
 from typing import Any
 
 from ..errors import CaptureError
-from ..protocol.sse import EventReader, LineReader
+from ..protocol.sse import EventReader, LineReader, is_data_part
 from .parse import mark_halves, parse_json
 
 # `raw` says whether the lines of the event had bytes that are not UTF-8.
@@ -29,7 +29,9 @@ FIELDS = (b"event:", b"id:", b"retry:", b":")
 def read_log(data: bytes) -> tuple[list[Any], list[Any]]:
     """Return (events, problems).
 
-    >>> events, problems = read_log(b'$ curl -N x\\n\\x1b[32m data: {"a":1}\\x1b[0m\\ndata: {"b":\\n')
+    >>> events, problems = read_log(
+    ...     b'$ curl -N x\\n\\x1b[32m data: {"a":1}\\x1b[0m\\ndata: {"b":\\n'
+    ... )
     >>> events, [problem.line for problem in problems]
     ([LoggedEvent(value={'a': 1}, line=2, raw=False)], [1, 3])
     """
@@ -87,8 +89,8 @@ def without_escapes(line: bytes) -> bytes:
 
 
 def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
-    """Return the lines of the events, each with the numbers of the first and the last line that it
-    had in the file, and what is no event.
+    """Return the lines of the events, each with the numbers of its first and last line in the file,
+    and the lines that are not events.
     """
     found: list[Any] = []
     problems: list[Any] = []
@@ -124,15 +126,16 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
 
 
 def _begin_of_event(line: bytes) -> int:
-    """Return where an event begins in a line, after what a log has put before it; -1 if none does."""
-    if line[:1] == b"{" or line.startswith((b"data:", b"error:")):
+    """Return where an event begins in a line, after the prefix of a log; -1 if there is none."""
+    if line[:1] == b"{" or is_data_part(line) or line.startswith((b"data:", b"error:")):
         return 0
     for mark in (b"data: {", b"data:{", b"data: [DONE]", b"error: {"):
         at = line.find(mark)
         if at >= 0 and b"{" not in line[:at]:
             return at
     at = line.find(b'{"')
-    # What stands before the object must look like a log's: no JSON, and no HTTP header or shell.
+    # The text before the object must look like a log's prefix: no JSON, HTTP header or shell
+    # command.
     if at > 0 and line.rstrip()[-1:] == b"}" and line[:1] not in b"$#%<>*[\"'" + b"-":
         return at if line[at - 1 : at] in (b" ", b"\t", b"|") and b"curl" not in line[:at] else -1
     return -1
@@ -158,7 +161,7 @@ def _is_whole(event: bytes) -> bool:
 
 
 def _is_of_curl(line: bytes) -> bool:
-    """Return whether curl writes such a line: headers, `-v`, a progress meter, a chunk's size."""
+    """Return whether curl has written the line: headers, `-v`, a progress meter, a chunk's size."""
     if line[:2] in (b"< ", b"> ", b"* ", b"} ", b"{ ") or line.startswith(b"HTTP/"):
         return True
     if line.rstrip() in (b"<", b">"):

@@ -1,12 +1,12 @@
 """What the worker in a page calls to read, write and make recorded streams: JSON in and out.
 
-In: the bytes of a file (inbox.py), a recording that a page made, or a text of the reader's own. Out:
-the stream, decoded row by row; or the text of a `.detok.jsonl`. Vocabularies are those that are kept
-here (answer.py). Held: the last file that was read, between two calls about it; and the rows of a
-long stream that are still to be fetched.
+In: the bytes of a file (inbox.py), a recording that a page made, or a text of the reader's own.
+Out: the stream, decoded row by row; or the text of a `.detok.jsonl`. Vocabularies are those that
+answer.py keeps. Held: the last file, between two calls about it, and the rows of a long stream that
+were not fetched yet.
 
-A row comes as [seconds since the start, row, channel, line, event, broken]: rows as in answer.py, the
-place in the file, and how the text was damaged before it came here ("" if it was not).
+A row comes as [seconds since the start, row, channel, line, event, broken]: rows as in answer.py,
+the place in the file, and how the text was damaged before it was recorded ("" if it was not).
 """
 
 import json
@@ -34,7 +34,7 @@ __all__ = [
 
 NO_TOKENIZER = (
     "This capture has token ids without their bytes, and its vocabulary is not here. Drop the "
-    "model's tokenizer file (tokenizer.json, GGUF, tiktoken or Tekken) on this page, or start the "
+    "model's tokenizer file (tokenizer.json, *.model, GGUF, tiktoken or Tekken) on this page, or start the "
     "bridge with --tokenizer and that file; then open the capture again."
 )
 # A page reads a message in one task: with so many rows it takes some 10 ms.
@@ -47,7 +47,7 @@ _lefts = [0]
 
 def capture_vocabulary(given: "int | str", file: str = "") -> str:
     """Return, as JSON, the SHA-256 of the vocabulary that a capture was made with; null if the
-    capture names none, or if it is kept here already.
+    capture names none, or if that one is already kept here.
     """
     try:
         sha256 = _named(_read(given, file).header)
@@ -61,9 +61,8 @@ def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None
     `more_rows`), "seconds", and "deltas", those of the end.
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
-    `sha256`. The header's stop strings are used, and its "reasoning" and "tools", whether these are told
-    apart. Raises CaptureError, or VocabularyError if there
-    are ids without bytes and text, and no vocabulary.
+    `sha256`. The header's "stop", "reasoning" and "tools" are applied. Raises CaptureError; or
+    VocabularyError if there are ids without bytes, text or a vocabulary.
     """
     found = _read(given, file)
     _last[:] = [None, None]
@@ -115,7 +114,7 @@ def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None
 def more_rows(more: int) -> str:
     """Return the next rows of a stream whose last answer had `more`, as JSON: {"rows", "more"}.
 
-    `more` is 0 when there are no further rows. A number can be asked for once.
+    `more` is 0 if there are no further rows. Each number works only once.
     """
     return _first_rows({}, _left.pop(more))
 
@@ -206,8 +205,8 @@ def _unknown_id(chunks: list[Any], vocabulary: Any) -> "tuple[int, int] | None":
 
 
 def _first_difference(chunks: list[Any], rows: list[Any], deltas: list[Any]) -> "int | None":
-    """Return the line where the text that a server sent is no longer that of its tokens; None if
-    they are the same, or if one of them is not there.
+    """Return the line where the text of a server first differs from that of its tokens; None if
+    they are equal, or if one of them is missing.
     """
     said = [chunk for chunk in chunks if chunk.channel == CONTENT]
     if not any(chunk.data and chunk.tokens for chunk in said):

@@ -1,4 +1,4 @@
-"""JSON of other programs, with the halves of surrogate pairs that some of them send.
+"""Read JSON of other programs, some of which send halves of surrogate pairs.
 
 In: JSON texts, and strings with marked halves. Out: values, and UTF-8. Held: nothing.
 
@@ -85,7 +85,9 @@ class Halves:
         self.held = 0
 
     def feed(self, text: str) -> tuple[bytes, bool]:
-        """Return the bytes of a string, and whether half a character was alone in it."""
+        """Return the bytes of a string, and whether it had half a surrogate pair without
+        the other.
+        """
         if not self.held and (not text or ord(max(text)) < MARK):
             return text.encode(), False
         out = []

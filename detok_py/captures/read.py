@@ -21,8 +21,8 @@ from .servers import CONTENT, Server
 # has no times · end: the event that ended it, or None · problems: by line · left_out: how many more
 Import = namedtuple("Import", ["header", "chunks", "seconds", "end", "problems", "left_out"])
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
-# its text, None if only tokens are known · line and event in the file, both from 1 · broken: how the
-# text was damaged before it came here, or ""
+# its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
+# the text was damaged before it came here, or ""
 Chunk = namedtuple("Chunk", ["seconds", "channel", "tokens", "data", "line", "event", "broken"])
 
 REPLACED = "the text arrived with U+FFFD in it"
@@ -35,7 +35,8 @@ def read(data: bytes, file: str = "") -> Any:
 
     >>> found = read(b'data: {"choices":[{"delta":{"content":"\\\\ufffd"}}]}\\n\\n', "a.sse")
     >>> found.header["source"]["server"], found.chunks[0].data, found.chunks[0].broken
-    ('OpenAI-compatible server, chat completions', b'\\xef\\xbf\\xbd', 'the text arrived with U+FFFD in it')
+    ('OpenAI-compatible server, chat completions', b'\\xef\\xbf\\xbd', 'the text arrived with U+FFFD
+    in it')
     """
     if len(data) > MAX_SIZE:
         raise CaptureError(
@@ -97,34 +98,7 @@ def _of_events(
     times: "list[float] | None" = None,
 ) -> Any:
     server = Server()
-    halves: dict[str, Halves] = {}
-    chunks: list[Any] = []
-    seconds = 0.0
-    for number, event in enumerate(events, 1):
-        parts = server.read(event.value)
-        if isinstance(parts, str):
-            problems.append(Problem(event.line, parts))
-            continue
-        seconds = times[number - 1] if times else 0.0
-        for part in parts or []:
-            half = halves.setdefault(part.channel, Halves())
-            data, alone = half.feed(part.text)
-            broken = ""
-            if "\ufffd" in part.text:
-                broken = INVALID if event.raw else REPLACED
-            elif alone:
-                broken = HALF
-            if any(bytes_ is not None for _, bytes_ in part.tokens):
-                broken = ""  # the text is shown by the bytes of its tokens
-            if data or part.tokens:
-                chunks.append(
-                    Chunk(seconds, part.channel, part.tokens, data, event.line, number, broken)
-                )
-    for channel in halves:
-        data, alone = halves[channel].flush()
-        if data:
-            last = events[-1].line
-            chunks.append(Chunk(seconds, channel, [], data, last, len(events), HALF))
+    chunks = _chunks_of_events(server, events, problems, times)
     if not chunks:
         reason = "" if not problems else f" Line {problems[0].line}: {problems[0].reason}."
         if server.error:
@@ -141,7 +115,48 @@ def _of_events(
     source = {"format": form, "server": name, "file": file}
     engine = {"name": name, "model": server.model, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
-    return with_problems(Import(header, chunks, seconds if times else None, end, [], 0), problems)
+    seconds = times[-1] if times else None
+    return with_problems(Import(header, chunks, seconds, end, [], 0), problems)
+
+
+def _chunks_of_events(
+    server: Server, events: list[Any], problems: list[Any], times: "list[float] | None"
+) -> list[Any]:
+    halves: dict[str, Halves] = {}
+    chunks: list[Any] = []
+    seconds = 0.0
+    for number, event in enumerate(events, 1):
+        seconds = times[number - 1] if times else 0.0
+        for value in event.value if isinstance(event.value, list) else [event.value]:
+            parts = server.read(value)
+            if isinstance(parts, str):
+                problems.append(Problem(event.line, parts))
+                continue
+            for part in parts or []:
+                chunks += _chunk(halves, part, seconds, event, number)
+    ends = [part for part in server.flush() if events]
+    for part in ends:
+        chunks += _chunk(halves, part, seconds, events[-1], len(events))
+    for channel in halves:
+        data, _ = halves[channel].flush()
+        if data:
+            chunks.append(Chunk(seconds, channel, [], data, events[-1].line, len(events), HALF))
+    return chunks
+
+
+def _chunk(halves: dict[str, Halves], part: Any, seconds: float, event: Any, number: int) -> Any:
+    """Return the chunk of a part in a list, [] if nothing of it can be shown yet."""
+    data, alone = halves.setdefault(part.channel, Halves()).feed(part.text)
+    broken = ""
+    if any(bytes_ is not None for _, bytes_ in part.tokens):
+        pass  # the text is shown by the bytes of its tokens
+    elif "\ufffd" in part.text:
+        broken = INVALID if event.raw else REPLACED
+    elif alone:
+        broken = HALF
+    if not data and not part.tokens:
+        return []
+    return [Chunk(seconds, part.channel, part.tokens, data, event.line, number, broken)]
 
 
 def fidelity(chunks: list[Any]) -> str:
@@ -308,32 +323,21 @@ def _lines_of_items(text: str) -> list[int]:
     >>> _lines_of_items('[{"a": "]"},\\n {"b":\\n [1]},\\n3]')
     [1, 2, 4]
     """
+    strings = text.replace("\\\\", "").replace('\\"', "").split('"')
     lines = []
-    line, level, inside, begins = 1, 0, False, False
-    at = 0
-    while at < len(text):
-        letter = text[at]
-        if letter == "\n":
-            line += 1
-        elif inside:
-            if letter == "\\":
-                at += 1
-            elif letter == '"':
-                inside = False
-        elif letter == "," and level == 1:
-            begins = True
-        elif letter not in " \t\r,:":
-            if begins and level == 1 and letter != "]":
-                lines.append(line)
-                begins = False
-            if letter == '"':
-                inside = True
-            elif letter in "[{":
-                level += 1
-                begins = level == 1
-            elif letter in "]}":
-                level -= 1
-        at += 1
+    line, level, begins = 1, 0, False
+    for letter in '"'.join(strings[::2]):  # each string is one quote
+        line += letter == "\n"
+        if begins and letter not in "] \t\r\n":
+            lines.append(line)
+            begins = False
+        if letter in "[{":
+            level += 1
+            begins = level == 1
+        elif letter in "]}":
+            level -= 1
+        elif letter == ",":
+            begins = level == 1
     return lines
 
 

@@ -2,15 +2,15 @@
 
 A client yields events in the order of the stream:
 
-    Hello(engine, vocabulary, window, raw)      the first message; `vocabulary` is {"sha256", "size", "url"} or None
-    Started(id, data, position)                 `data` is what the stream carries: "bytes", "ids" or "both"
-    Bytes(position, data)                       raw bytes, cut anywhere
-    Tokens(position, ids, pieces)               token ids; `pieces` has the bytes of each, or is None
-    Gap(position, count, data)                  `count` tokens whose ids are not known, and their bytes
-    Finished(reason, position, note)            the stream is complete and its SHA-256 is right
-    Failed(code, message, retry, position)      the run has failed; the events before are valid
-    Notice(code, message)                       the server did not understand a message; the run goes on
-    Pong()                                      the answer to a ping
+    Hello(engine, vocabulary, window, raw)  `vocabulary`: {"sha256", "size", "url"} or None
+    Started(id, data, position)             `data` is "bytes", "ids" or "both"
+    Bytes(position, data)                   raw bytes, cut anywhere
+    Tokens(position, ids, pieces)           token ids; `pieces` has the bytes of each, or is None
+    Gap(position, count, data)              `count` tokens whose ids are not known, and their bytes
+    Finished(reason, position, note)        the stream is complete and its SHA-256 is right
+    Failed(code, message, retry, position)  the run has failed; the events before are valid
+    Notice(code, message)                   the server did not understand a message; the run goes on
+    Pong()                                  the answer to a ping
 
 A position is a count: of bytes if `data` is "bytes", of tokens otherwise.
 """
@@ -52,5 +52,5 @@ def next_state(
 
 
 def new_run_id() -> str:
-    """Return a random run id of 128 bits, in hex. It is a secret: with it, anyone can read the run."""
+    """Return a random run id of 128 bits, in hex: a secret, by which anyone can read the run."""
     return os.urandom(16).hex()

@@ -5,10 +5,14 @@ In: bytes. Out: events. Held: one unfinished line, and the data of one unfinishe
 This is the event stream of WHATWG HTML 9.2.6, with the additions that engines need. An event
 without data is left out, and so is `[DONE]`, which ends OpenAI's streams. llama-server's `error:`
 field counts as data. A line that begins with "{" is an event: Ollama sends JSON without field
-names. At the end of the stream `flush` returns an event that no empty line has ended.
+names. So is a line of AI SDK 4's data stream, `0:"text"`. At the end of the stream `flush` returns
+an event that no empty line has ended.
 
 >>> reader = EventReader()
->>> reader.feed(b'data: {"a":\\r\\ndata: 1}\\r'), reader.feed(b'\\n\\r\\ndata: [DONE]\\n\\n{"b":2}\\n')
+>>> (
+...     reader.feed(b'data: {"a":\\r\\ndata: 1}\\r'),
+...     reader.feed(b'\\n\\r\\ndata: [DONE]\\n\\n{"b":2}\\n'),
+... )
 ([], [Event(data='{"a":\\n1}', line=1), Event(data='{"b":2}', line=6)])
 """
 
@@ -54,6 +58,11 @@ class LineReader:
         return [held] if held else []
 
 
+def is_data_part(line: bytes) -> bool:
+    """Return whether a line is one of AI SDK 4's data stream: a letter or digit, ":" and JSON."""
+    return line[1:2] == b":" and line[:1] in b"0123456789abcdefghijk" and line[2:3] in b'"{['
+
+
 class EventReader:
     """Reads events out of bytes."""
 
@@ -85,6 +94,9 @@ class EventReader:
             name, _, value = line.partition(b":")
             if line[:1] == b"{":
                 events.append(Event(utf_8_decode(line, "replace", True)[0], self._count))
+            elif is_data_part(line):
+                part = b'{"type":"' + line[:2] + b'","value":' + line[2:] + b"}"
+                events.append(Event(utf_8_decode(part, "replace", True)[0], self._count))
             elif name in (b"data", b"error"):
                 self._begin = self._begin or self._count
                 self._data.append(value[1:] if value[:1] == b" " else value)

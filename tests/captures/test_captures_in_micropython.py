@@ -1,4 +1,6 @@
-"""Files are read in MicroPython as in CPython: the modules that a page loads, as they are shipped."""
+"""Files are read in MicroPython as in CPython: the modules that a page loads, as they are
+shipped.
+"""
 
 import json
 import shutil
@@ -8,13 +10,14 @@ from pathlib import Path
 import build_on_demand
 import pytest
 from page_rig import fill
+from server_vectors import VECTORS, body_of
 
 from detok_py.captures import page
 from detok_py.errors import CaptureError
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / ".build" / "runtime"
-FILES = sorted((ROOT / "tests" / "fixtures" / "streams").iterdir())
+SAMPLES = sorted((ROOT / "tests" / "fixtures" / "streams").iterdir())
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,10 +33,14 @@ def test_the_modules_that_are_served_are_those_that_these_sources_give():
     assert served == build_on_demand.bundle(), "run python tools/setup.py test"
 
 
-def test_every_sample_is_read_in_micropython_as_in_cpython(tmp_path):
+def test_every_sample_and_vector_is_read_in_micropython_as_in_cpython(tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"hello")
-    files = [*FILES, bad]
+    texts = [vector for vector in VECTORS if "content" in vector or "tool_call" in vector]
+    for vector in texts:
+        (tmp_path / vector["name"]).write_bytes(body_of(vector))
+    good = [*SAMPLES, *[tmp_path / vector["name"] for vector in texts]]
+    files = [*good, bad]
     done = subprocess.run(
         ["node", str(ROOT / "tests" / "micropython" / "captures.mjs"), *map(str, files)],
         capture_output=True,
@@ -42,7 +49,7 @@ def test_every_sample_is_read_in_micropython_as_in_cpython(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     *streams, refused = json.loads(done.stdout)
-    for file, said in zip(FILES, streams, strict=True):
+    for file, said in zip(good, streams, strict=True):
         expected = json.loads(page.capture_rows(fill(file.read_bytes()), file.name))
         assert said == expected, file.name
     with pytest.raises(CaptureError) as caught:

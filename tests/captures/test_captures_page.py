@@ -261,6 +261,6 @@ def test_modules_that_come_on_demand_bring_their_functions(monkeypatch, tmp_path
         monkeypatch.setattr(streams, name, None, raising=False)
     assert streams.extend(fill(build_on_demand.bundle())) == "null"
     assert sorted(path.name for path in (tmp_path / "captures").iterdir()) == sorted(
-        path.name for path in Path(captures.__file__).parent.glob("*.py")
+        path.name for path in Path(captures.__file__).parent.glob("*.*")
     )
     assert streams.capture_rows is captures.capture_rows

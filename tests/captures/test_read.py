@@ -1,4 +1,5 @@
-"""Streams of every kind of server are read from files, with the line of what is broken or unreadable.
+"""Streams of every kind of server are read from files, with the line of what is broken or
+unreadable.
 
 The files are in tests/fixtures/streams/; each was written for these tests.
 """

@@ -1,135 +1,169 @@
 /**
- * Events of chat APIs to deltas: OpenAI's completions, chat completions and responses and what is
- * compatible with them, llama-server, Mistral, Anthropic, Ollama; and the same APIs' whole answers.
+ * Events of chat APIs, and their whole answers, to deltas.
  *
- * In: events, whose data is JSON. Out: `{channel, text}`. Held: half a surrogate pair that an engine
- * wrote into two events.
+ * In: events, whose data is JSON. Out: `{channel, text}`. Held: half a surrogate pair that an
+ * engine wrote into two events, and the tool call that is open. What events say is data:
+ * event-shapes.js, whose rows and paths detok_py/captures/event_shapes.py explains and reads too.
  */
 
 import { DetokError } from "./decoder.js";
+import { ROWS } from "./event-shapes.js";
 
 /**
  * @typedef {import("./detok-stream.js").Delta} Delta
- * @typedef {{index: number | string, name?: string, text?: string}} Call  A part of a tool call.
- *
- * @typedef {object} Part  What an event says.
- * @property {unknown} [content]
- * @property {unknown} [reasoning]
- * @property {Call[]} [calls]
- * @property {string} [reason]  Why the engine has ended.
- * @property {boolean} [over]
+ * @typedef {Record<string, any>} Row  What an event of one shape says: conditions and paths.
+ * @typedef {{index: unknown, id: string, name: string, text: string, whole: boolean}} Call
  */
 
-/** Texts of one value: a string, or a list of parts as Mistral has it. @param {any} value @returns {string} */
-const textOf = (value) =>
-  typeof value === "string"
-    ? value
-    : Array.isArray(value)
-      ? value.map((part) => textOf(part?.text ?? part?.refusal)).join("")
-      : "";
+const isObject = (/** @type {any} */ value) => value !== null && typeof value === "object";
+const isGiven = (/** @type {unknown} */ value) => value !== undefined && value !== null;
 
-/** The arguments of a call, which some servers give as an object. @param {unknown} value */
-const argumentsOf = (value) => (typeof value === "string" ? value : JSON.stringify(value ?? {}));
-
-/** @param {any} value @returns {Part | undefined} */
-function completion(value) {
-  const choice = value.choices
-    ? value.choices.find((/** @type {any} */ one) => (one.index ?? 0) === 0)
-    : value;
-  if (!choice) return {};
-  const delta = choice.delta ?? choice.message ?? choice;
-  const content = delta.content ?? delta.text ?? (value.choices ? undefined : value.response);
-  if (!value.choices && content === undefined && choice.stop !== true && value.done !== true)
-    return undefined;
-  const parts = Array.isArray(content) ? content : [];
-  const thought = parts.map((/** @type {any} */ part) => textOf(part.thinking)).join("");
-  return {
-    content: textOf(content),
-    reasoning:
-      textOf(delta.reasoning_content ?? delta.reasoning ?? delta.thinking ?? value.thinking) +
-      thought,
-    calls: (delta.tool_calls ?? []).map((/** @type {any} */ call, /** @type {number} */ n) => ({
-      index: call.index ?? (choice.message ? n : 0),
-      name: call.function?.name,
-      // A fragment of a stream may have none.
-      text: call.function?.arguments === undefined ? "" : argumentsOf(call.function.arguments),
-    })),
-    reason: choice.finish_reason || value.done_reason,
-    over: Boolean(choice.finish_reason || choice.stop === true || value.done === true),
+/**
+ * What a step of a path does with a value.
+ * @param {string} step
+ * @returns {(value: any) => any[]}
+ */
+function walk(step) {
+  if (step === "[*]") return (value) => (Array.isArray(value) ? value : [value]);
+  const [, not, key = "", wanted] = /^\[(!?)([^=]*)=?(.*)\]$/.exec(step) ?? [];
+  const keys = step.split(",");
+  if (key)
+    return (value) =>
+      (Array.isArray(value) ? value : [value]).filter(
+        (item) => isObject(item) && (wanted ? item[key] === wanted : !item[key] === (not === "!")),
+      );
+  return (value) => {
+    if (!isObject(value) || Array.isArray(value)) return [];
+    const found = keys.filter((one) => Object.hasOwn(value, one)).map((one) => value[one]);
+    return [...found.filter((one) => isGiven(one) && one !== ""), ...found].slice(0, 1);
   };
 }
 
-/** What a typed event says: Anthropic's messages, OpenAI's responses. @type {Record<string, (value: any) => Part>} */
-const TYPED = {
-  message_start: () => ({}),
-  ping: () => ({}),
-  content_block_start: ({ index, content_block: { type, name, text, thinking } }) =>
-    type === "tool_use"
-      ? { calls: [{ index, name }] }
-      : { content: type === "text" && text, reasoning: type === "thinking" && thinking },
-  content_block_delta: ({ index, delta: { text, thinking, partial_json } }) => ({
-    content: text,
-    reasoning: thinking,
-    calls: partial_json === undefined ? [] : [{ index, text: partial_json }],
-  }),
-  content_block_stop: () => ({}),
-  message_delta: ({ delta }) => ({ reason: delta?.stop_reason }),
-  message_stop: () => ({ over: true }),
-  message: ({ content, stop_reason }) => ({
-    content: textOf(content),
-    reasoning: content.map((/** @type {any} */ part) => part.thinking ?? "").join(""),
-    calls: content.flatMap((/** @type {any} */ part, /** @type {number} */ index) =>
-      part.type === "tool_use" ? [{ index, name: part.name, text: argumentsOf(part.input) }] : [],
-    ),
-    reason: stop_reason,
-    over: true,
-  }),
-  "response.output_text.delta": ({ delta }) => ({ content: delta }),
-  "response.refusal.delta": ({ delta }) => ({ content: delta }),
-  "response.reasoning_text.delta": ({ delta }) => ({ reasoning: delta }),
-  "response.reasoning_summary_text.delta": ({ delta }) => ({ reasoning: delta }),
-  "response.output_item.added": ({ output_index: index, item }) =>
-    item?.type === "function_call" ? { calls: [{ index, name: item.name }] } : {},
-  "response.function_call_arguments.delta": ({ output_index: index, delta: text }) => ({
-    calls: [{ index, text }],
-  }),
-  "response.completed": ({ response }) => ({ reason: response?.status ?? "completed", over: true }),
-  "response.incomplete": ({ response }) => ({
-    reason: response?.incomplete_details?.reason ?? "incomplete",
-    over: true,
-  }),
-};
+/** @type {Map<string, {steps: ((value: any) => any[])[], word: string | undefined}[]>} */
+const known = new Map();
 
-/** A whole answer of OpenAI's responses. @param {any} value @returns {Part} */
-const wholeResponse = ({ output, status }) => ({
-  content: textOf(
-    output.flatMap((/** @type {any} */ item) => (item.type === "message" ? item.content : [])),
-  ),
-  reasoning: textOf(
-    output.flatMap((/** @type {any} */ item) => (item.type === "reasoning" ? item.summary : [])),
-  ),
-  calls: output.flatMap((/** @type {any} */ item, /** @type {number} */ index) =>
-    item.type === "function_call" ? [{ index, name: item.name, text: item.arguments }] : [],
-  ),
-  reason: status,
-  over: true,
-});
-
-/** @param {any} value @returns {Part | undefined}  Undefined if it is of another kind. */
-function partOf(value) {
-  if (Array.isArray(value.output) && value.object === "response") return wholeResponse(value);
-  if (typeof value.type !== "string" || value.choices) return completion(value);
-  // The other events of responses repeat what the deltas said.
-  return (
-    TYPED[value.type]?.(value) ?? (value.type.startsWith("response.") ? {} : completion(value))
-  );
+/** The alternatives of a path. @param {string} path */
+function waysOf(path) {
+  const ways =
+    known.get(path) ??
+    path.split("|").map((way) => {
+      const [steps = "", word] = way.split("?");
+      return { steps: steps.replaceAll("[", ".[").split(".").filter(Boolean).map(walk), word };
+    });
+  known.set(path, ways);
+  return ways;
 }
 
-/** The sentence of an error, if that is what it is. @param {any} value @returns {any} */
-const errorOf = (value) =>
-  value.error ??
-  (value.type === "error" ? value : undefined) ??
-  (value.type === "response.failed" ? (value.response?.error ?? "The server failed.") : undefined);
+/** @param {unknown} event @param {((value: any) => any[])[]} steps @returns {any[]} */
+const follow = (event, steps) => steps.reduce((values, step) => values.flatMap(step), [event]);
+
+/** The values that a path finds. @param {unknown} event @param {string} [path] @returns {any[]} */
+function find(event, path) {
+  /** @type {unknown[]} */
+  let empty = [];
+  for (const { steps, word } of path === undefined ? [] : waysOf(path)) {
+    let found = follow(event, steps).filter(isGiven);
+    if (word) found = found.some(Boolean) ? [word] : [];
+    if (found.some((value) => value !== "")) return found;
+    if (!empty.length) empty = found;
+  }
+  return empty;
+}
+
+/** @param {unknown} event @param {string} [path] */
+const textAt = (event, path) =>
+  find(event, path)
+    .filter((value) => typeof value === "string")
+    .join("");
+
+/**
+ * Whether an event meets a condition.
+ * @param {string} condition
+ * @returns {(event: any) => boolean}
+ */
+function meets(condition) {
+  const [, path = "", mark, wanted = ""] = /^([^=~]*)([=~]?)(.*)$/.exec(condition) ?? [];
+  const steps = waysOf(path)[0]?.steps ?? [];
+  const names = wanted.split(",");
+  if (mark === "~")
+    return (event) => follow(event, steps).some((one) => String(one).includes(wanted));
+  if (mark) return (event) => follow(event, steps).some((one) => names.includes(one));
+  return (event) => follow(event, steps).length > 0;
+}
+
+/** @type {Map<unknown, {row: Row, applies: (event: any) => boolean}[]>} */
+const byType = new Map([[undefined, []]]);
+for (const row of ROWS) {
+  /** @type {((event: any) => boolean)[]} */
+  const conditions = (row.when?.split(" ") ?? []).map(meets);
+  const applies = row.when
+    ? (/** @type {any} */ event) => conditions.every((holds) => holds(event))
+    : (/** @type {any} */ event) =>
+        find(event, row.text ?? row.error).some((value) =>
+          row.error ? value : typeof value === "string",
+        );
+  const types = /^type=(\S+)/.exec(row.when ?? "")?.[1]?.split(",") ?? [undefined];
+  for (const type of types) byType.set(type, [...(byType.get(type) ?? []), { row, applies }]);
+}
+
+/** The row that applies to an event; rows for its exact type come first. @param {any} event */
+const rowOf = (event) =>
+  [event?.type, undefined]
+    .flatMap((type) => byType.get(type) ?? [])
+    .find(({ applies }) => applies(event))?.row;
+
+/** A string as it is, "" for nothing, and JSON for another value. @param {unknown} value */
+const asText = (value) =>
+  typeof value === "string" ? value : isGiven(value) ? JSON.stringify(value) : "";
+
+/** @param {unknown} event @param {Row} paths @returns {Call[]} */
+const callsOf = (event, paths) =>
+  find(event, paths.at ?? "").flatMap((call) => {
+    const name = textAt(call, paths.name);
+    const given = find(call, paths.arguments);
+    if (!name && !given.length) return [];
+    const index = find(call, paths.index)[0];
+    return [
+      { index, id: textAt(call, paths.id), name, text: asText(given[0]), whole: !!paths.whole },
+    ];
+  });
+
+/** Joins the pieces of tool calls to what a model writes between its tags. */
+class Calls {
+  /** @type {Call | undefined} */
+  #open;
+  #empty = true; // no arguments came yet
+  /** @type {unknown[]} */
+  #seen = [];
+
+  /** What a piece adds. @param {Call} call */
+  feed(call) {
+    if (call.whole && this.#seen.includes(call.index)) return "";
+    let out = "";
+    if (this.#begins(call)) {
+      out = `${this.flush()}${this.#seen.length ? "\n" : ""}{"name": ${JSON.stringify(call.name)}, "arguments": `;
+      this.#seen.push(call.index);
+      this.#open = call;
+    }
+    this.#empty &&= !call.text;
+    return out + call.text;
+  }
+
+  /** @param {Call} call */
+  #begins({ index, id, name }) {
+    if (!this.#open || index !== this.#open.index) return true;
+    // Some servers give all calls of an answer the same index, or none.
+    return name !== "" && (id ? id !== this.#open.id : index === undefined);
+  }
+
+  /** The end of the open call. */
+  flush() {
+    const end = this.#open ? (this.#empty ? "{}}" : "}") : "";
+    this.#open = undefined;
+    this.#empty = true;
+    return end;
+  }
+}
 
 /**
  * How it ended is put into `end`: an error in the stream would drop what was not read yet.
@@ -138,15 +172,18 @@ const errorOf = (value) =>
  */
 export function deltasOf(end) {
   const halves = { content: "", reasoning: "", tool_call: "" };
-  /** @type {Call["index"] | undefined} */
-  let call;
+  const calls = new Calls();
+  let sent = "";
   let over = false;
   let known = false;
   /** What an event is that is not read here. @type {string | undefined} */
   let stranger;
-  /** @param {TransformStreamDefaultController<Delta>} controller @param {Delta["channel"]} channel @param {unknown} text */
+  /**
+   * @param {TransformStreamDefaultController<Delta>} controller
+   * @param {Delta["channel"]} channel
+   * @param {string} text
+   */
   const give = (controller, channel, text) => {
-    if (typeof text !== "string") return;
     const whole = halves[channel] + text;
     // An engine may write a character beyond U+FFFF as two escapes, in two events.
     const cut = whole.length - (/[\ud800-\udbff]$/.test(whole) ? 1 : 0);
@@ -167,7 +204,7 @@ export function deltasOf(end) {
         end.error = new DetokError(sentence, {
           kind: "server",
           retry: true,
-          code: code || undefined,
+          code: code >= 100 && code < 5000 ? code : undefined,
         });
         controller.terminate();
       };
@@ -179,36 +216,36 @@ export function deltasOf(end) {
           "The server sent an event that is no JSON: the stream was cut, or it is not an engine's. What came before is kept.",
         );
       }
-      if (typeof value !== "object" || value === null) return;
-      const error = errorOf(value);
-      if (error) return fail(String(error.message ?? error), Number(error.code));
-      const part = partOf(value);
-      if (!part) {
-        stranger ??= String(value.type ?? Object.keys(value).join(", "));
-        return;
+      for (const event of Array.isArray(value) ? value : [value]) {
+        const row = rowOf(event);
+        if (!row) {
+          if (isObject(event)) stranger ??= String(event.type ?? Object.keys(event).join(", "));
+          continue;
+        }
+        const error = find(event, row.error)[0];
+        if (error) return fail(asText(error), Number(find(event, row.code)[0]));
+        known = true;
+        const from = row.in === undefined ? event : find(event, row.in)[0];
+        let text = textAt(from, row.text);
+        if (row.repeats) {
+          let same = 0;
+          while (same < text.length && text[same] === sent[same]) same++;
+          [sent, text] = [text, text.slice(same)];
+        }
+        give(controller, "reasoning", textAt(from, row.reasoning));
+        give(controller, "content", text);
+        for (const call of row.calls ? callsOf(from, row.calls) : [])
+          give(controller, "tool_call", calls.feed(call));
+        const reason = textAt(from, row.finish);
+        if (reason) end.reason = reason;
+        over ||= Boolean(reason || find(event, row.over)[0]);
       }
-      known = true;
-      give(controller, "reasoning", part.reasoning);
-      give(controller, "content", part.content);
-      for (const { index, name, text } of part.calls ?? []) {
-        // In the form in which a model writes a call between its tags.
-        if (index !== call)
-          give(
-            controller,
-            "tool_call",
-            `${call === undefined ? "" : "}\n"}{"name": ${JSON.stringify(name ?? "")}, "arguments": `,
-          );
-        call = index;
-        give(controller, "tool_call", text);
-      }
-      if (part.reason) end.reason = part.reason;
-      over ||= Boolean(part.over);
     },
     flush(controller) {
+      give(controller, "tool_call", calls.flush());
       for (const channel of /** @type {const} */ (["reasoning", "content", "tool_call"])) {
         if (halves[channel]) controller.enqueue({ channel, text: "\ufffd" });
       }
-      if (call !== undefined) controller.enqueue({ channel: "tool_call", text: "}" });
       if (!known && stranger)
         end.error ??= new DetokError(
           `The server's answer is of a kind that is not read here (${stranger}); read it yourself, and give its text to DetokStream.`,

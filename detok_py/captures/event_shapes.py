@@ -1,0 +1,361 @@
+"""What an event of a server says: text, reasoning, tool calls, tokens, and how the answer ended.
+
+In: the JSON value of one event, or of a whole answer. Out: a `Said`, or None if its shape is not
+known. Held: nothing; `Calls` holds the tool call that is open.
+
+The shapes are data: event_shapes.json has rows for each API. web/src/read-events.js reads the same
+rows, and tests/vectors/servers.json has events of each API, with what both must read. To add an
+API, add a row and a vector, and run `python tools/event_shapes.py`.
+
+The first row that applies to an event counts; rows for an exact `type` come first. A row applies if
+the event meets all its conditions in `when`; a row without `when` applies if its text is a string,
+or its error not empty. A condition is a path that the event has, `key=value,value`, or `key~part`.
+All other fields are paths, `text`, `reasoning`, `calls`, `ids`, `tokens` and `finish` from the
+value at `in`. `text` and `reasoning` join the strings that they find. `calls` has paths of its own,
+from each value at `at`; `whole` calls may repeat streamed ones. With `repeats`, each event has all
+text and ids so far. `over` ends an answer that gives no reason. A path has steps:
+
+    a.b           a key in the value of a key
+    a,b           of several keys, the first whose value is not null or ""
+    [*]           all items of a list
+    [a] [!a]      the items whose key `a` is true, or is not; also for one object
+    [a=b]         the items whose key `a` is "b"
+    path|path     the first path that finds a value other than null and ""
+    path?word     `word`, if the path finds something true
+
+>>> read_event({"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]})[:3]
+('OpenAI-compatible server', 'hi', '')
+>>> read_event({"token": {"id": 7, "text": "hi"}}).ids, read_event({"usage": {}})
+([7], None)
+"""
+
+import json
+from collections import namedtuple
+from typing import Any
+
+from ..protocol.wire import MAX_ID
+
+# api: its name in the table · text, reasoning: "" if there is none · calls: a `Call` each · tokens:
+# (id or None, bytes or None) each · ids: the new token ids, or None · data: the bytes of the
+# tokens, or None · finish: why the answer ended, in the server's word, or None · over: whether it
+# has ended · error: the server's sentence, or None · total: how many tokens there are so far, or
+# None · so_far: all the text so far of a server that repeats it, or None
+Said = namedtuple(
+    "Said",
+    [
+        "api",
+        "text",
+        "reasoning",
+        "calls",
+        "tokens",
+        "ids",
+        "data",
+        "finish",
+        "over",
+        "error",
+        "total",
+        "so_far",
+    ],
+)
+# A piece of a tool call; `text` is a part of its arguments.
+Call = namedtuple("Call", ["index", "id", "name", "text", "whole"])
+
+
+def _read_table() -> Any:
+    path = __file__.rpartition(".")[0] + ".json"
+    loader = globals().get("__loader__")  # also reads from a zip; MicroPython has none
+    if loader is not None:
+        return json.loads(loader.get_data(path).decode())
+    with open(path, encoding="utf-8") as file:
+        return json.loads(file.read())
+
+
+def _index_rows(table: Any) -> Any:
+    """Return the rows by their exact type, and the others with the keys that an event must have."""
+    typed: Any = {}
+    others = []
+    for api, row in [(part["api"], row) for part in table for row in part["rows"]]:
+        when = row.get("when", "").split()
+        if when and when[0][:5] == "type=":
+            for name in when[0][5:].split(","):
+                typed.setdefault(name, []).append((api, row, when[1:]))
+        else:
+            sign = when[0] if when else row.get("text", row.get("error"))
+            heads = [way.replace("[", ".").split(".")[0] for way in sign.split("|")]
+            heads = [key for head in heads for key in _parts(head)[0].split(",")]
+            others.append((heads, api, row, when))
+    return typed, others
+
+
+def _parts(condition: str) -> tuple[str, str, str]:
+    """Return the path, the operator ("" if there is none) and the value of a condition."""
+    for mark in "=~":
+        if mark in condition:
+            path, _, value = condition.partition(mark)
+            return path, mark, value
+    return condition, "", ""
+
+
+def find(event: Any, path: "str | None") -> list[Any]:
+    """Return the values that a path finds.
+
+    >>> find({"a": [{"b": 1}, {"b": 2}]}, "c|a[*].b"), find({"a": {"b": "", "c": 0}}, "a.b,c")
+    ([1, 2], [0])
+    """
+    empty: list[Any] = []
+    for steps, mark, word in _ways(path) if path is not None else ():
+        found = [value for value in _follow(event, steps) if value is not None]
+        if mark:
+            found = [word] if any(found) else []
+        if any(value != "" for value in found):
+            return found
+        empty = empty or found
+    return empty
+
+
+_known: dict[str, list[Any]] = {}
+
+
+def _ways(path: str) -> list[Any]:
+    """Return the steps, the "?" and the word of each alternative of a path."""
+    if path not in _known:
+        ways = [way.partition("?") for way in path.split("|")]
+        _known[path] = [
+            ([step for step in steps.replace("[", ".[").split(".") if step], mark, word)
+            for steps, mark, word in ways
+        ]
+    return _known[path]
+
+
+def _follow(event: Any, steps: list[str]) -> list[Any]:
+    values = [event]
+    for step in steps:
+        values = [inner for value in values for inner in _inside(value, step)]
+        if not values:
+            break
+    return values
+
+
+def _inside(value: Any, step: str) -> list[Any]:
+    if step[0] == "[":
+        items = value if isinstance(value, list) else [value]
+        if step == "[*]":
+            return items
+        key, equals, wanted = step[1:-1].partition("=")
+        items = [item for item in items if isinstance(item, dict)]
+        if equals:
+            return [item for item in items if item.get(key) == wanted]
+        return [item for item in items if bool(item.get(key.lstrip("!"))) != (key[0] == "!")]
+    if not isinstance(value, dict):
+        return []
+    if "," not in step:
+        return [value[step]] if step in value else []
+    found = [value[key] for key in step.split(",") if key in value]
+    return [one for one in found if one is not None and one != ""][:1] or found[:1]
+
+
+def _meets(event: Any, condition: str) -> bool:
+    path, mark, wanted = _parts(condition)
+    values = _follow(event, _ways(path)[0][0])
+    if mark == "~":
+        return any(isinstance(value, str) and wanted in value for value in values)
+    return any(value in wanted.split(",") for value in values) if mark else bool(values)
+
+
+def _row_of(event: Any) -> Any:
+    """Return the name of the API and the row that applies to an event, or None."""
+    keys = event if isinstance(event, dict) else {"": event}
+    kind = keys.get("type")
+    for api, row, when in _TYPED.get(kind, ()) if isinstance(kind, str) else ():
+        if all(_meets(event, condition) for condition in when):
+            return api, row
+    for heads, api, row, when in _OTHERS:
+        if not any(head in keys for head in heads):
+            continue
+        if when:
+            applies = all(_meets(event, condition) for condition in when)
+        elif "text" in row:
+            applies = any(isinstance(value, str) for value in find(event, row["text"]))
+        else:
+            applies = any(find(event, row["error"]))
+        if applies:
+            return api, row
+    return None
+
+
+def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
+    """Return what an event says, or None if its shape is not known.
+
+    `counted` is how many tokens earlier events had, and `sent` their text: a server may repeat
+    both. Without `sent`, text that may be repeated is left out.
+    """
+    found = _row_of(event)
+    if found is None:
+        return None
+    api, row = found
+    inner = (find(event, row["in"]) or [None])[0] if "in" in row else event
+    text = _text(inner, row.get("text"))
+    ids = read_ids(find(inner, row.get("ids")))
+    total = _number(find(event, row.get("total")))
+    so_far = None
+    if "repeats" in row:
+        so_far = text
+        text = "" if sent is None else _new_text(text, sent)
+        if ids is not None:
+            total = len(ids) if total is None else total
+            ids = ids[max(0, len(ids) - max(0, total - counted)) :]
+    tokens = _tokens(find(inner, row.get("tokens")), ids)
+    known = [i for i, _ in tokens if i is not None]
+    pieces = [data for _, data in tokens if data is not None]
+    finish = _text(inner, row.get("finish")) or None
+    return Said(
+        api,
+        text,
+        _text(inner, row.get("reasoning")),
+        _calls(inner, row.get("calls")),
+        tokens,
+        known if known and len(known) == len(tokens) else ids,
+        b"".join(pieces) if pieces and len(pieces) == len(tokens) else None,
+        finish,
+        finish is not None or any(find(event, row.get("over"))),
+        _json_text((find(event, row.get("error")) or [None])[0] or None) or None,
+        total,
+        so_far,
+    )
+
+
+def _text(event: Any, path: "str | None") -> str:
+    return "".join([value for value in find(event, path) if isinstance(value, str)])
+
+
+def _number(found: list[Any]) -> "int | None":
+    """Return a number of tokens; None for one that no answer can have."""
+    good = found and type(found[0]) is int and 0 <= found[0] <= MAX_ID
+    return found[0] if good else None
+
+
+def _json_text(value: Any) -> str:
+    """Return a string as it is, "" for None, and JSON for another value."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _new_text(text: str, sent: str) -> str:
+    """Return what is new in a text that repeats all before it."""
+    same = 0
+    while same < len(text) and text[same : same + 1] == sent[same : same + 1]:
+        same += 1
+    # What the server takes back cannot be taken back here: it is text that came.
+    return text[same:]
+
+
+def _calls(event: Any, paths: Any) -> list[Any]:
+    calls = []
+    for call in find(event, paths.get("at", "")) if paths else []:
+        name = _text(call, paths.get("name"))
+        given = find(call, paths.get("arguments"))
+        if name or given:
+            index = (find(call, paths.get("index")) or [None])[0]
+            index = index if isinstance(index, (int, str)) else None
+            text = _json_text(given[0]) if given else ""
+            calls.append(Call(index, _text(call, paths.get("id")), name, text, "whole" in paths))
+    return calls
+
+
+class Calls:
+    """Joins the pieces of tool calls to what a model writes between its tags. Held: the open call.
+
+    >>> calls = Calls()
+    >>> calls.feed(Call(0, "a", "look", "", False)), calls.feed(Call(0, "", "", "{}", False))
+    ('{"name": "look", "arguments": ', '{}')
+    >>> calls.flush()
+    '}'
+    """
+
+    def __init__(self) -> None:
+        self._open: Any = None
+        self._empty = True  # no arguments came yet
+        self._seen: list[Any] = []
+
+    def feed(self, call: Any) -> str:
+        """Return what a piece adds."""
+        if call.whole and call.index in self._seen:
+            return ""
+        out = ""
+        if self._begins(call):
+            out = self.flush() + ("\n" if self._seen else "")
+            out += '{"name": ' + json.dumps(call.name, ensure_ascii=False) + ', "arguments": '
+            self._seen.append(call.index)
+            self._open = call
+        self._empty = self._empty and not call.text
+        return out + str(call.text)
+
+    def _begins(self, call: Any) -> bool:
+        if self._open is None or call.index != self._open.index:
+            return True
+        # Some servers give all calls of an answer the same index, or none.
+        return bool(call.name) and (call.id != self._open.id if call.id else call.index is None)
+
+    def flush(self) -> str:
+        """Return the end of the open call."""
+        end = "" if self._open is None else "{}}" if self._empty else "}"
+        self._open, self._empty = None, True
+        return end
+
+
+def read_ids(values: Any) -> Any:
+    """Return token ids, and those in lists, as a list; None if there is none, or something else."""
+    ids: list[Any] = []
+    for value in values:
+        ids += value if isinstance(value, list) else [value]
+    good = all(type(i) is int and 0 <= i <= MAX_ID for i in ids)
+    return ids if good and values else None
+
+
+def _tokens(given: list[Any], ids: Any) -> list[Any]:
+    tokens = [_token(one) for one in given]
+    if all(token == (None, None) for token in tokens):
+        tokens = []  # an older llama-server says only how likely pieces of text were
+    if ids and len(tokens) == len(ids):
+        return [(i, tokens[n][1]) for n, i in enumerate(ids)]
+    return tokens or [(i, None) for i in ids or []]
+
+
+def _token(token: Any) -> tuple[Any, Any]:
+    r"""Return the (id, bytes) of a token, None for what is not said.
+
+    A token is an object, or its name: its text, token_id:7 (vLLM), bytes:\xf0\x9f (OpenAI).
+    """
+    token = {"token": token} if isinstance(token, str) else token
+    if not isinstance(token, dict):
+        return None, None
+    ids = read_ids([token.get("id", token.get("token_id"))])
+    number = ids[0] if ids else None
+    numbers, name = token.get("bytes"), token.get("token")
+    data = None
+    if isinstance(numbers, list) and all(type(n) is int and 0 <= n < 256 for n in numbers):
+        data = bytes(numbers)
+    if not isinstance(name, str):
+        return number, data
+    digits = name[9:] if name[:9] == "token_id:" else ""
+    if 0 < len(digits) < 11 and not digits.strip("0123456789"):
+        return int(digits), data
+    return number, _named_bytes(name) if data is None else data
+
+
+def _named_bytes(name: str) -> "bytes | None":
+    r"""Return the bytes that the name of a token says, or None.
+
+    >>> _named_bytes("é"), _named_bytes(r"bytes:\xf0\x9f"), _named_bytes("\ufffd")
+    (b'\xc3\xa9', b'\xf0\x9f', None)
+    """
+    try:
+        if name[:6] == "bytes:":
+            return bytes([int(byte, 16) for byte in name[6:].split("\\x")[1:]])
+        return None if "\ufffd" in name else name.encode()
+    except (ValueError, OverflowError):
+        return None
+
+
+_TYPED, _OTHERS = _index_rows(_read_table())
