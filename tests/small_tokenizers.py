@@ -425,3 +425,140 @@ def tekken(**config: Any) -> dict[str, Any]:
         "default_num_special_tokens": 24,
     }
     return {"config": {"pattern": GPT2_PATTERN, **sizes, "version": "v3", **config}, "vocab": vocab}
+
+
+# SentencePiece
+# --------------------------------------------------------------------------------------------------
+
+
+def _varint(number: int) -> bytes:
+    number &= (1 << 64) - 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def message(fields: list[tuple[int, Any]]) -> bytes:
+    """Return a protobuf message: of an int, a float, a text, or bytes for each field."""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, float):
+            out += _varint(number << 3 | 5) + struct.pack("<f", value)
+        elif isinstance(value, int):
+            out += _varint(number << 3) + _varint(value)
+        else:
+            data = value.encode() if isinstance(value, str) else value
+            out += _varint(number << 3 | 2) + _varint(len(data)) + data
+    return out
+
+
+def model_file(
+    pieces: list[tuple[str, float, int]],
+    trainer: dict[int, Any] | None = None,
+    normalizer: dict[int, Any] | None = None,
+    more: tuple[tuple[int, Any], ...] = (),
+) -> bytes:
+    """Return a SentencePiece model with these (piece, score, type), and fields of its specs."""
+    each = [
+        message([(1, piece), (2, score), *([(3, kind)] if kind != NORMAL else [])])
+        for piece, score, kind in pieces
+    ]
+    specs = [(2, message(list((trainer or {}).items())))]
+    specs.append((3, message(list((normalizer or {}).items()))))
+    return message([*((1, one) for one in each), *specs, *more])
+
+
+CONTROLS = [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]
+
+
+def bpe_model(**normalizer: Any) -> bytes:
+    """Return a BPE model as Llama's: byte pieces, a user-defined piece, no map of characters."""
+    pieces = [*CONTROLS, *((f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256))]
+    pieces += [
+        (piece, -float(i), NORMAL) for i, piece in enumerate(sorted(SPM_PIECES, key=len)[::-1])
+    ]
+    pieces += [("<tool>", 0.0, USER_DEFINED), ("▁an", -99.0, UNUSED), ("x▁y", -3.0, USER_DEFINED)]
+    numbers = {"dummy": 3, "squeeze": 4, "escape": 5, "charsmap": 2}
+    spec = {numbers[name]: value for name, value in {"squeeze": 0, **normalizer}.items()}
+    return model_file(pieces, {3: 2, 35: 1}, spec)
+
+
+def unigram_model(fallback: bool = False, **normalizer: Any) -> bytes:
+    """Return a Unigram model as T5's: scores in which several cuts are equally good."""
+    pieces = list(CONTROLS)
+    if fallback:
+        pieces += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)]
+    scores = {
+        "▁": -2.1,
+        "a": -3.3,
+        "b": -3.3,
+        "ab": -6.6,
+        "ba": -6.6,
+        "aba": -9.9,
+        "▁a": -5.4,
+        "s": -4.0,
+    }
+    scores |= {
+        "▁the": -3.0,
+        "t": -5.0,
+        "h": -5.0,
+        "e": -5.0,
+        "é": -7.0,
+        "你": -7.0,
+        "\u2581\u2581": -4.2,
+    }
+    pieces += [(piece, score, NORMAL) for piece, score in scores.items()]
+    pieces += [("<tool>", 0.0, USER_DEFINED), ("the", -1.0, UNUSED)]
+    numbers = {"dummy": 3, "squeeze": 4, "escape": 5, "charsmap": 2}
+    spec = {numbers[name]: value for name, value in normalizer.items()}
+    return model_file(pieces, {3: 1, 35: int(fallback)}, spec)
+
+
+def character_map(rules: dict[str, str]) -> bytes:
+    """Return a `precompiled_charsmap`: a double array in which each byte of a rule has a unit."""
+    texts, starts = b"", {}
+    for key, put in rules.items():
+        starts[key.encode()] = len(texts)
+        texts += put.encode() + b"\0"
+    prefixes = {key[:n] for key in starts for n in range(len(key) + 1)}
+    units: dict[int, int] = {}
+    todo = [(b"", 0)]
+    blocks = 1
+    while todo:
+        prefix, at = todo.pop(0)
+        offset = at ^ (blocks << 8)  # each prefix has a block of 256 units for its children
+        blocks += 1
+        label = units.get(at, 0) & 0xFF
+        units[at] = offset << 10 | (prefix in starts) << 8 | label
+        assert offset < 1 << 21, "the rules are too many for this simple layout"
+        if prefix in starts:
+            units[at ^ offset] = starts[prefix] | 1 << 31
+        for byte in range(256):
+            child = prefix + bytes([byte])
+            if child in prefixes:
+                place = at ^ offset ^ byte
+                units[place] = byte
+                todo.append((child, place))
+    size = (max(units) // 256 + 1) * 256
+    trie = b"".join([struct.pack("<I", units.get(i, 0)) for i in range(size)])
+    return struct.pack("<I", len(trie)) + trie + texts
+
+
+# RWKV
+# --------------------------------------------------------------------------------------------------
+
+
+def rwkv_file(
+    more: tuple[bytes, ...] = (b"the", b" the", b"\t\t", "é".encode(), b"\xa9 \xc3", b"'\""),
+) -> bytes:
+    """Return a vocabulary as RWKV's: all bytes, then some tokens."""
+    lines = []
+    for i, token in enumerate([*(bytes([byte]) for byte in range(256)), *more], 1):
+        try:
+            spelled: Any = token.decode()
+        except UnicodeDecodeError:
+            spelled = token
+        lines.append(f"{i} {spelled!r} {len(token)}\n")
+    return "".join(lines).encode()

@@ -13,7 +13,10 @@ from ..tokenizers import load_tokenizer
 from ..tokenizers.tokenizer import Tokenizer
 from .progress import waiting
 
-FILE = "tokenizer.json or its folder, *.gguf, *.tiktoken, tekken.json, or *.detok where nothing is encoded"
+FILE = (
+    "tokenizer.json or its folder, *.model, *.gguf, *.tiktoken, tekken.json, vocab.json beside "
+    "merges.txt, vocab.txt, RWKV's vocabulary, or *.detok where nothing is encoded"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,10 +59,19 @@ def add_tokenizer(parser: argparse.ArgumentParser) -> None:
         "--encoding",
         help="the encoding of a tiktoken file that is not named after it, such as cl100k_base",
     )
+    parser.add_argument(
+        "--pattern", metavar="REGEX", help="the pattern of a tiktoken file of another encoding"
+    )
+    parser.add_argument(
+        "--special-token",
+        action="append",
+        metavar="NAME=ID",
+        help="a special token of a tiktoken file; can be repeated",
+    )
 
 
 def settle(args: argparse.Namespace) -> None:
-    """Set `args.tokenizer` to the file, wherever it was given, and `args.text` to the text."""
+    """Set `args.tokenizer` and `args.text`, from the positional arguments or `--tokenizer`."""
     if args.named is not None:
         given = args.tokenizer
         if given is not None and getattr(args, "text", given) is not None:
@@ -76,7 +88,27 @@ def settle(args: argparse.Namespace) -> None:
 def open_tokenizer(args: argparse.Namespace) -> Tokenizer:
     """Return the tokenizer that the options name."""
     with waiting(f"reading {args.tokenizer}"):
-        return load_tokenizer(args.tokenizer, args.encoding)
+        return load_tokenizer(
+            args.tokenizer,
+            args.encoding,
+            pattern=args.pattern,
+            special_tokens=_special_tokens(args.special_token),
+        )
+
+
+def _special_tokens(given: list[str] | None) -> dict[str, int] | None:
+    """Return the ids of special tokens, each given as NAME=ID."""
+    if given is None:
+        return None
+    out = {}
+    for one in given:
+        name, _, token_id = one.rpartition("=")
+        if not name or not (token_id.isascii() and token_id.isdigit()):
+            raise DetokError(
+                f"--special-token takes NAME=ID, such as '<|end|>=100257', not {one!r}"
+            )
+        out[name] = int(token_id)
+    return out
 
 
 def read_text() -> str:

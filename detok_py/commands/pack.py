@@ -12,6 +12,11 @@ from ..errors import DetokError
 from .encode import add_tokenizer, open_tokenizer, settle
 from .progress import waiting
 
+COMMON = (
+    *("tokenizer.json", "tekken.json", "tokenizer.model", "spiece.model"),
+    *("vocab.json", "merges.txt", "vocab.txt"),
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -30,10 +35,10 @@ def run(args: argparse.Namespace) -> int:
     """Write the packed vocabulary."""
     settle(args)
     source = Path(args.tokenizer)
-    # tokenizer.json and tekken.json are named alike for all models; the folder names the model.
+    # These files have the same name for all models, so take the folder's name.
     name = (
         source.resolve().parent.name
-        if source.name in ("tokenizer.json", "tekken.json")
+        if source.name in COMMON
         else source.resolve().name
         if source.is_dir()
         else source.stem

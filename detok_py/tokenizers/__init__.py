@@ -4,58 +4,109 @@ Runs in: CPython, Pyodide.
 Imports: errors, decode, patterns.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
+from warnings import warn
 
+from ..decode.rules import BYTES
 from ..errors import TokenizerFormatError
 from .strict_json import read_all
+from .tiktoken import RankOptions, SpecialTokens
+from .tiktoken import parse as parse_ranks
 from .tokenizer import Tokenizer
 
 __all__ = ["Tokenizer", "load_tokenizer"]
 
 Content = bytes | bytearray | memoryview | BinaryIO
 Source = str | PathLike[str] | Content | Mapping[str, Any]
+SUPPORTED = (
+    "tokenizer.json, vocab.json with merges.txt, vocab.txt, *.model of SentencePiece, *.gguf, *.tiktoken (with its name, "
+    "encoding= or pattern=), tekken.json and RWKV's vocabulary"
+)
 
 
-def load_tokenizer(source: Source, encoding: str | None = None) -> Tokenizer:
+class File(NamedTuple):
+    """An open tokenizer file.
+
+    `beside` returns what its folder has by a name, None if there is no such file. `whole` says that
+    the folder was asked for, not the file.
+    """
+
+    opened: BinaryIO
+    name: str
+    beside: Callable[[str], Any]
+    whole: bool
+
+    def content(self, name: str) -> bytes | None:
+        """Return the bytes of a file of its folder; its own are read where it has no folder."""
+        found = self.beside(name)
+        if found is None:
+            return read_all(self.opened, name) if name == self.name else None
+        return read_all(_opened(found), name)
+
+
+def load_tokenizer(
+    source: Source,
+    encoding: str | None = None,
+    *,
+    pattern: str | None = None,
+    special_tokens: SpecialTokens | None = None,
+) -> Tokenizer:
     """Return the tokenizer of a file or folder; the format is detected from the content.
 
     `source` is a path, the bytes of a file, a binary file object, or a mapping: a folder's file
     names and their contents, or a tokenizer.json that is parsed already. Of a mapping's files those
     are read that would be read of a folder.
 
-    Reads tokenizer.json or its folder (Hugging Face), *.gguf (llama.cpp), *.tiktoken (OpenAI, Qwen)
-    and tekken.json (Mistral). A tiktoken file contains neither its pattern nor its special tokens;
-    they follow from the file name or from `encoding`: "cl100k_base", "o200k_base", "o200k_harmony",
-    "p50k_base", "p50k_edit", "r50k_base", "gpt2", "qwen". Nothing is downloaded. Of a GGUF file
-    only the header is read. Raises TokenizerFormatError if the file has another format or is
-    damaged, OSError if it can't be read.
+    Reads tokenizer.json or its folder (Hugging Face), vocab.json with merges.txt, vocab.txt (BERT),
+    *.model (SentencePiece), *.gguf (llama.cpp), *.tiktoken (OpenAI, Qwen, Whisper), tekken.json
+    (Mistral) and RWKV's vocabulary. A tiktoken file contains neither its pattern nor its special
+    tokens. They follow from the file name or from `encoding`: "cl100k_base", "o200k_base",
+    "o200k_harmony", "p50k_base", "p50k_edit", "r50k_base", "gpt2", "qwen", "whisper",
+    "whisper_v3"; or they are given: `pattern` is a regular expression, `special_tokens` maps names
+    to ids, or lists names whose ids follow those of the file. Nothing is downloaded. Of a GGUF file
+    only the header is read. A folder's tekken.json is read in place of a tokenizer.json that
+    decodes otherwise, with a warning.
+
+    Raises TokenizerFormatError if the file has another format or is damaged, OSError if it can't be
+    read, ValueError if `pattern` or `special_tokens` is given for a file that has its own.
 
     >>> model = {"type": "WordLevel", "vocab": {"Hi": 0}, "unk_token": "Hi"}
-    >>> load_tokenizer({"model": model}).decode([0, 0]), load_tokenizer(b"SGk= 0", "gpt2").decode([0])
+    >>> (
+    ...     load_tokenizer({"model": model}).decode([0, 0]),
+    ...     load_tokenizer(b"SGk= 0", "gpt2").decode([0]),
+    ... )
     ('Hi Hi', 'Hi')
+    >>> load_tokenizer(b"SGk= 0", pattern=".", special_tokens=["<end>"]).decode(
+    ...     [0, 1], skip_special_tokens=False
+    ... )
+    'Hi<end>'
     """
+    ranks = RankOptions(encoding, pattern, special_tokens)
     if isinstance(source, Mapping):
         if "model" in source or "vocab" in source:
             import json
 
             source = {"tokenizer.json": json.dumps(source).encode()}
         name = _only_file(source, "the mapping")
-        return _read(_opened(source[name]), name, source.get, True, encoding)
+        file = File(_opened(source[name]), name, source.get, True)
+        return _of_folder(file, ranks)
     if isinstance(source, (str, PathLike)):
-        file = Path(source)
-        whole = file.is_dir()
+        path = Path(source)
+        whole = path.is_dir()
         if whole:
-            names = [one.name for one in file.iterdir() if one.is_file()]
-            file /= _only_file(names, file.name or str(file))
-        with file.open("rb") as opened:
-            return _read(opened, file.name, lambda name: _beside(file, name), whole, encoding)
+            names = [one.name for one in path.iterdir() if one.is_file()]
+            path /= _only_file(names, path.name or str(path))
+        with path.open("rb") as opened:
+            file = File(opened, path.name, lambda name: _beside(path, name), whole)
+            return _of_folder(file, ranks) if whole else _read(file, ranks)
     label = getattr(source, "name", None)
     name = Path(label).name if isinstance(label, str) else "the file"
-    return _read(_opened(source), name, lambda name: None, False, encoding)
+    return _read(File(_opened(source), name, lambda name: None, False), ranks)
 
 
 def _opened(content: Any) -> BinaryIO:
@@ -80,49 +131,98 @@ def _beside(file: Path, name: str) -> bytes | None:
         return None
 
 
-def _read(
-    opened: BinaryIO,
-    name: str,
-    beside: Callable[[str], Any],
-    whole: bool,
-    encoding: str | None,
-) -> Tokenizer:
-    """Return the tokenizer of an open file. `beside` returns the content of another file of its
-    folder; `whole` says that the folder was asked for, not the file.
-    """
-    head = opened.read(4096)
-    size = opened.seek(0, 2)
-    opened.seek(0)
-    if head[:4] == b"GGUF":
+def _of_folder(file: File, ranks: RankOptions) -> Tokenizer:
+    """Return the tokenizer of a folder whose tokenizer file is `file`."""
+    tokenizer = _read(file, ranks)
+    tekken = file.content("tekken.json") if file.name == "tokenizer.json" else None
+    if tekken is None or tokenizer.vocabulary.rules == BYTES:
+        return tokenizer
+    warn(
+        "the tokenizer.json of this folder decodes otherwise than its tekken.json, which is read "
+        "in its place; pass the path of the tokenizer.json to read that one",
+        stacklevel=3,
+    )
+    return _read(File(BytesIO(tekken), "tekken.json", file.beside, True), ranks)
+
+
+def _read(file: File, ranks: RankOptions) -> Tokenizer:
+    """Return the tokenizer of an open file."""
+    head = file.opened.read(4096)
+    size = file.opened.seek(0, 2)
+    file.opened.seek(0)
+    kind = _kind(head, file.name, ranks)
+    if kind != "ranks" and (ranks.pattern is not None or ranks.special_tokens is not None):
+        raise ValueError(f"pattern= and special_tokens= are for *.tiktoken files, not {file.name}")
+    if kind == "gguf":
         from . import gguf
 
-        return gguf.read(opened, size, name)
-    is_json = head.lstrip(b" \t\r\n")[:1] == b"{"
-    if not is_json and encoding is None and not name.endswith(".tiktoken"):
-        raise TokenizerFormatError(
-            f"{name} begins with {head[:12]!r}, which is not a supported tokenizer file; supported: tokenizer.json, *.gguf, *.tiktoken "
-            "(with its name or encoding=) and tekken.json"
-        )
-    data = read_all(opened, name)
-    if not is_json:
-        from . import tiktoken
+        return gguf.read(file.opened, size, file.name)
+    if kind == "merges":
+        from . import vocab_files
 
-        return tiktoken.parse(data, name, encoding)
-    # Only tekken.json has these keys; only tokenizer.json has "added_tokens".
-    if name == "tekken.json" or (
-        (b'"token_bytes"' in head or b'"default_vocab_size"' in head)
-        and b'"added_tokens"' not in head
-    ):
+        return vocab_files.read_merges(file.name, file.content, file.whole)
+    data = read_all(file.opened, file.name)
+    if kind == "model":
+        from . import spm
+
+        return spm.read(data, file.name, file.content, file.whole)
+    if kind == "words":
+        from . import vocab_files
+
+        return vocab_files.read_words(data, file.name, file.content, file.whole)
+    if kind == "rwkv":
+        from . import rwkv
+
+        return rwkv.read(data, file.name)
+    if kind == "ranks":
+        return parse_ranks(data, file.name, ranks)
+    if kind == "tekken":
         from . import tekken
 
-        return tekken.parse(data, name)
+        return tekken.parse(data, file.name)
     from . import hf_json
 
-    def content(other: str) -> bytes | None:
-        found = beside(other)
-        return None if found is None else read_all(_opened(found), other)
+    return hf_json.read(data, file.name, file.content, file.whole)
 
-    return hf_json.read(data, name, content, whole)
+
+# What begins as a vocab.json does: a piece and its id. tokenizer.json begins with its version.
+_VOCAB_JSON = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\d+\s*[,}]')
+_RWKV = re.compile(rb"""\d{1,7} b?['"]""")
+_UNKNOWN_WORD = re.compile(rb"^\[UNK\]\r?$", re.MULTILINE)
+
+
+def _kind(head: bytes, name: str, ranks: RankOptions) -> str:
+    """Return which reader reads a file with this beginning and name."""
+    if head[:4] == b"GGUF":
+        return "gguf"
+    if name in ("vocab.json", "merges.txt") or _VOCAB_JSON.match(head):
+        return "merges"
+    if head.lstrip(b" \t\r\n")[:1] == b"{":
+        # Only tekken.json has these keys; only tokenizer.json has "added_tokens".
+        if name == "tekken.json" or (
+            (b'"token_bytes"' in head or b'"default_vocab_size"' in head)
+            and b'"added_tokens"' not in head
+        ):
+            return "tekken"
+        return "json"
+    if name.endswith(".tiktoken") or ranks != RankOptions():
+        return "ranks"
+    if name == "vocab.txt" or _UNKNOWN_WORD.search(head):
+        return "words"
+    if _RWKV.match(head):
+        return "rwkv"
+    if name.endswith(".model") or _begins_with_piece(head):
+        return "model"
+    raise TokenizerFormatError(
+        f"{name} begins with {head[:12]!r}, which is not a supported tokenizer file; supported: {SUPPORTED}"
+    )
+
+
+def _begins_with_piece(head: bytes) -> bool:
+    """Return whether a file begins as a SentencePiece model does: a message in a message, each
+    field 1.
+    """
+    return len(head) > 4 and head[0] == 10 == head[2] and head[3] + 2 <= head[1] < 128
 
 
 def _only_file(names: Iterable[str], where: str) -> str:
@@ -132,11 +232,14 @@ def _only_file(names: Iterable[str], where: str) -> str:
     found = [
         name
         for name in sorted(names)
-        if name == "tekken.json" or name.endswith((".gguf", ".tiktoken"))
+        if name in ("tekken.json", "vocab.txt")
+        or name.endswith((".gguf", ".tiktoken", ".model"))
+        or (name == "vocab.json" and "merges.txt" in names)
+        or (name.startswith("rwkv_vocab") and name.endswith(".txt"))
     ]
     if len(found) == 1:
         return found[0]
     raise TokenizerFormatError(
-        f"{where} has no tokenizer.json and not exactly one of tekken.json, *.gguf and *.tiktoken; found: {', '.join(found) or 'none'}; "
-        "pass the path of the file itself"
+        f"{where} has no tokenizer.json and not exactly one of tekken.json, *.gguf, *.tiktoken, *.model, vocab.json with "
+        f"merges.txt, vocab.txt and rwkv_vocab*.txt; found: {', '.join(found) or 'none'}; pass the path of the file itself"
     )

@@ -24,7 +24,9 @@ class AddedTokens:
     if no word character is next to it). "normalized" (its normalized content is searched in the
     normalized text) defaults to true, for special tokens to false.
 
-    >>> added = AddedTokens([{"id": 7, "content": "<s>", "rstrip": True}, {"id": 8, "content": "<s>>"}], str.lower)
+    >>> added = AddedTokens(
+    ...     [{"id": 7, "content": "<s>", "rstrip": True}, {"id": 8, "content": "<s>>"}], str.lower
+    ... )
     >>> added.split("A<s>  B<s>>C")
     ['a', 7, 'b', 8, 'c']
     """

@@ -143,8 +143,8 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         count,
         _bytes_of(tokens, types, mapped),
         BYTES,
-        special_ids,
-        eos_ids,
+        special_ids=special_ids,
+        eos_ids=eos_ids,
     )
     family = {
         "llama": "sentencepiece",
@@ -158,7 +158,7 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         family,
         vocabulary,
         make_encode,
-        eos_ids,
+        eos_ids=eos_ids,
         bos_id=roles.get("bos_token_id"),
         piece_of=partial(_piece, tokens),
     )

@@ -81,7 +81,9 @@ class _File(NamedTuple):
         return value
 
     def around(self, role: str, wanted: bool) -> list[int]:
-        """Return the id that has `role`, in a list; an empty list if it is not wanted or not known."""
+        """Return the id that has `role`, in a list; an empty list if it is not wanted or
+        not known.
+        """
         return [self.roles[role]] if wanted and role in self.roles else []
 
     def ids(self) -> dict[str, int]:

@@ -73,7 +73,14 @@ def read_metadata(file: BinaryIO, size: int, what: str = "the file") -> dict[str
     size in bytes. `what` names the file in error messages. Raises TokenizerFormatError.
 
     >>> import io
-    >>> data = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 12) + b"general.name" + struct.pack("<IQ", STRING, 4) + b"tiny"
+    >>> data = (
+    ...     b"GGUF"
+    ...     + struct.pack("<IQQ", 3, 0, 1)
+    ...     + struct.pack("<Q", 12)
+    ...     + b"general.name"
+    ...     + struct.pack("<IQ", STRING, 4)
+    ...     + b"tiny"
+    ... )
     >>> read_metadata(io.BytesIO(data), len(data))
     {'general.name': 'tiny'}
     """

@@ -80,12 +80,22 @@ def read(data: bytes, what: str, content: Callable[[str], bytes | None], folder:
     the added tokens of tokenizer_config.json are read too, as transformers does. For both, the
     other files of the folder name the end-of-text ids.
     """
-    beside = {name: _read_object(content(name), name) for name in _EOS_FILES}
-    more = []
-    if folder:
-        name = "added_tokens.json"
-        more = _added_beside(beside["tokenizer_config.json"], _read_object(content(name), name))
-    return parse(data, what, more, beside)
+    beside, more = read_beside(content, folder)
+    return parse(data, what, [entry for entry, _ in more], beside)
+
+
+def read_beside(
+    content: Callable[[str], bytes | None], folder: bool
+) -> tuple[dict[str, Json], list[tuple[Json, int]]]:
+    """Return the files beside that name the ids of roles, parsed, and for a folder the added tokens
+    of added_tokens.json and tokenizer_config.json with their ids. `content` is that of `read`.
+    """
+    beside = {name: read_object(content(name), name) for name in _EOS_FILES}
+    if not folder:
+        return beside, []
+    name = "added_tokens.json"
+    added = read_object(content(name), name)
+    return beside, added_beside(beside["tokenizer_config.json"], added)
 
 
 def parse(
@@ -100,6 +110,22 @@ def parse(
     end-of-text ids.
     """
     document, cut = _parse_document(data, what)
+    return build(document, cut, data, what, more_added, beside)
+
+
+def build(
+    document: Json,
+    merges: Any,
+    data: bytes,
+    what: str,
+    more_added: Sequence[Json] = (),
+    beside: Mapping[str, Json] | None = None,
+) -> Tokenizer:
+    """Return the tokenizer of a parsed tokenizer.json; the rest is as for `parse`.
+
+    `merges` are those of a BPE model, None if the document has them. `data` is the file that its
+    vocabulary came from.
+    """
     model = document.get("model")
     if not isinstance(model, dict):
         raise TokenizerFormatError(f'{what}: "model" is {_describe(model)}; expected an object')
@@ -110,13 +136,13 @@ def parse(
         pieces, scores = _scored_pieces(model, what)
     else:
         pieces = _pieces(model, len(data), what)
-    merges = cut if cut is not None else model.get("merges")
+    merges = merges if merges is not None else model.get("merges")
     # The parsed tables take three times the memory of the pieces, and are not needed from here on.
     model = document["model"] = {
         key: value for key, value in model.items() if key not in ("vocab", "merges")
     }
 
-    added = [_added_token(entry, what) for entry in _read_list(document, "added_tokens", what)]
+    added = [added_token(entry, what) for entry in _read_list(document, "added_tokens", what)]
     special = {entry["content"] for entry in (*added, *more_added) if entry["special"]}
     numbered = _numbered(pieces, added, more_added)
     shown = _decoded_texts(numbered, document.get("normalizer"), what)
@@ -132,11 +158,11 @@ def parse(
     candidates = shown if scores is None else range(len(pieces))
     special_ids = [i for i in candidates if pieces[i] in special]
     added_ids = {entry["content"]: i for entry, i in numbered}
-    eos_ids = _named_ids("eos", beside or {}, added_ids, pieces)
+    eos_ids = named_ids("eos", beside or {}, added_ids, pieces)
     if eos_ids is None:
         names = {name: i for name, i in added_ids.items() if name in special}
         eos_ids = dict.fromkeys(sorted(ends_by_name(names)), "its name")
-    begins = _named_ids("bos", beside or {}, added_ids, pieces)
+    begins = named_ids("bos", beside or {}, added_ids, pieces)
     if begins is None:
         begins = {added_ids[name]: name for name in BEGINS if name in added_ids}
     vocabulary = Vocabulary.from_pieces(pieces, document.get("decoder"), special_ids)
@@ -150,7 +176,7 @@ def parse(
         _family(kind, document, model),
         vocabulary,
         make_encode,
-        eos_ids,
+        eos_ids=eos_ids,
         whole_runs=True,
         bos_id=next(iter(begins), None),
         piece_of=partial(_piece, contents, pieces),
@@ -208,7 +234,9 @@ def number_added(
     added_vocabulary.rs). A token listed twice keeps its first id and has its last flags. An empty
     token is dropped.
 
-    >>> number_added({"a": 0, "b": 1}, 2, [{"content": "b"}, {"content": "<x>"}, {"content": "<y>"}])
+    >>> number_added(
+    ...     {"a": 0, "b": 1}, 2, [{"content": "b"}, {"content": "<x>"}, {"content": "<y>"}]
+    ... )
     [({'content': 'b'}, 1), ({'content': '<x>'}, 2), ({'content': '<y>'}, 3)]
     """
     out: dict[str, tuple[Json, int]] = {}
@@ -409,7 +437,7 @@ def _scored_pieces(model: Json, what: str) -> tuple[list[str | None], "array[flo
     return pieces, scores
 
 
-def _added_token(entry: Any, what: str) -> Json:
+def added_token(entry: Any, what: str) -> Json:
     """Return an added token with all flags; missing ones have the defaults of `tokenizers`."""
     if not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
         raise TokenizerFormatError(
@@ -448,8 +476,10 @@ def _added_token(entry: Any, what: str) -> Json:
     return out
 
 
-def _added_beside(config: Json, added: Json) -> list[Json]:
-    """Return the added tokens of tokenizer_config.json and added_tokens.json, by id."""
+def added_beside(config: Json, added: Json) -> list[tuple[Json, int]]:
+    """Return the added tokens of tokenizer_config.json and added_tokens.json with their ids, in the
+    order of these.
+    """
     found: dict[int, Json] = {}
     decoder = config.get("added_tokens_decoder", {})
     if not isinstance(decoder, dict):
@@ -461,17 +491,17 @@ def _added_beside(config: Json, added: Json) -> list[Json]:
             raise TokenizerFormatError(
                 f"tokenizer_config.json: added_tokens_decoder has the id {key[:40]!r}; expected a whole number"
             )
-        found[int(key)] = _added_token(entry, "tokenizer_config.json")
+        found[int(key)] = added_token(entry, "tokenizer_config.json")
     for content, token_id in added.items():
-        if type(token_id) is not int:
+        if type(token_id) is not int or token_id < 0:
             raise TokenizerFormatError(
                 f"added_tokens.json: the id of {content[:40]!r} is {_describe(token_id)}; expected a whole number"
             )
-        found.setdefault(token_id, _added_token({"content": content}, "added_tokens.json"))
-    return [found[i] for i in sorted(found)]
+        found.setdefault(token_id, added_token({"content": content}, "added_tokens.json"))
+    return [(found[i], i) for i in sorted(found)]
 
 
-def _read_object(data: bytes | None, what: str) -> Json:
+def read_object(data: bytes | None, what: str) -> Json:
     """Return the JSON object of a file, or an empty one if there is no such file."""
     if data is None:
         return {}
@@ -485,7 +515,7 @@ def _piece(contents: dict[int, str], pieces: Sequence[str | None], i: int) -> st
     return contents.get(i, pieces[i])
 
 
-def _named_ids(
+def named_ids(
     role: str,
     beside: Mapping[str, Json],
     added: Mapping[str, int],

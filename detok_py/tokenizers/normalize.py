@@ -6,7 +6,6 @@ case, without accents, or with spaces as `▁`. The rules are those of Hugging F
 unchanged, on every version of Python.
 """
 
-import struct
 import unicodedata
 from base64 import b64decode
 from binascii import Error as Base64Error
@@ -18,12 +17,12 @@ from ..patterns import unicode_classes as uc
 from ..patterns.compiler import Pattern, compile_pattern
 from ..patterns.unicode_classes import since_unicode_8, since_unicode_9
 from .added import SPACES
+from .charsmap import CharacterMap
 from .pretokenize import byte_level, class_source
 
 Normalizer = Callable[[str], str]
 
 MAX_DEPTH = 16
-MAX_CHARSMAP = 1 << 24
 
 _SUPPORTED = "NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer, Replace, Prepend, Strip, Nmt, ByteLevel, Precompiled, Sequence"
 
@@ -59,7 +58,12 @@ def compile_normalizer(config: dict[str, Any] | None) -> Normalizer:
 
     Raises TokenizerFormatError, with the type, if the normalizer isn't supported.
 
-    >>> compile_normalizer({"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]})("Été")
+    >>> compile_normalizer(
+    ...     {
+    ...         "type": "Sequence",
+    ...         "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}],
+    ...     }
+    ... )("Été")
     'ete'
     >>> compile_normalizer(None)("Été")
     'Été'
@@ -70,12 +74,12 @@ def compile_normalizer(config: dict[str, Any] | None) -> Normalizer:
 def precompiled(charsmap: bytes) -> Normalizer:
     """Return the normalizer of a SentencePiece `precompiled_charsmap`.
 
-    The map is a double-array trie followed by the replacement texts. A grapheme cluster of less
+    A grapheme cluster of less
     than 6 bytes is replaced as a whole if a prefix of it is in the map; other characters are
     replaced one by one (as in the crate spm_precompiled). Raises TokenizerFormatError if the map is
     truncated.
     """
-    return _CharacterMap(charsmap)
+    return _ByClusters(charsmap)
 
 
 def _compile(config: dict[str, Any] | None, depth: int) -> Normalizer:
@@ -366,21 +370,11 @@ def _clusters() -> Pattern:
     )
 
 
-class _CharacterMap:
-    # The trie is a darts-clone array of 32-bit units: the child for byte b is the unit at
-    # offset ^ b, if its label is b.
+class _ByClusters:
+    """The map applied to grapheme clusters, then to characters."""
+
     def __init__(self, charsmap: bytes) -> None:
-        if len(charsmap) > MAX_CHARSMAP:
-            raise TokenizerFormatError(
-                f"the precompiled_charsmap has {len(charsmap)} bytes; supported: at most {MAX_CHARSMAP}"
-            )
-        size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) >= 4 else 0
-        if size == 0 or size % 4 or 4 + size > len(charsmap):
-            raise TokenizerFormatError(
-                f"the precompiled_charsmap declares a trie of {size} bytes but has {len(charsmap)} bytes; is the file complete?"
-            )
-        self._units = struct.unpack_from(f"<{size // 4}I", charsmap, 4)
-        self._texts = charsmap[4 + size :]
+        self._find_prefix = CharacterMap(charsmap).shortest
         self._characters = _Replacements(self._find_prefix)
 
     def __call__(self, text: str) -> str:
@@ -394,30 +388,6 @@ class _CharacterMap:
                     out += [text[at:begin].translate(self._characters), found]
                     at = end
         return "".join([*out, text[at:].translate(self._characters)])
-
-    def _find_prefix(self, text: str) -> str | None:
-        # The replacement of the shortest prefix of the text that is in the map.
-        units = self._units
-        try:
-            at = _offset(units[0])
-            for byte in text.encode("utf-8", "surrogatepass"):
-                at ^= byte
-                unit = units[at]
-                if byte == 0 or unit & 0x800000FF != byte:
-                    return None
-                at ^= _offset(unit)
-                if unit >> 8 & 1:
-                    begin = units[at] & 0x7FFFFFFF
-                    return self._texts[begin : self._texts.index(0, begin)].decode("utf-8")
-        except (IndexError, ValueError):
-            raise TokenizerFormatError(
-                "the precompiled_charsmap is damaged: an offset is out of range"
-            ) from None
-        return None
-
-
-def _offset(unit: int) -> int:
-    return (unit >> 10) << ((unit & 0x200) >> 6)
 
 
 class _Replacements(dict[int, str]):

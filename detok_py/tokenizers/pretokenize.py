@@ -50,7 +50,9 @@ def compile_pretokenizer(config: dict[str, Any] | None) -> PreTokenizer:
 
     >>> compile_pretokenizer({"type": "ByteLevel", "add_prefix_space": False})("Hi you")
     ['Hi', 'Ġyou']
-    >>> compile_pretokenizer({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"})("Hi you", first=False)
+    >>> compile_pretokenizer({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"})(
+    ...     "Hi you", first=False
+    ... )
     ['Hi', '▁you']
     """
     cut = _compile(config, 0)

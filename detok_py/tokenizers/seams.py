@@ -46,7 +46,11 @@ class CharacterSeams(dict[str, str]):
     Up to 65,536 pairs of characters are remembered: the first one and, where the text can be cut,
     the seam behind it.
 
-    >>> tokens = ["日本".encode(), "本の".encode(), b"\xac\xe8"]  # the last joins parts of 本 and 語
+    >>> tokens = [
+    ...     "日本".encode(),
+    ...     "本の".encode(),
+    ...     b"\xac\xe8",
+    ... ]  # the last joins parts of 本 and 語
     >>> CharacterSeams(lambda: b"\xff".join(tokens), 0).split("日本の本語日")
     ['日本の', '本語', '日']
     """

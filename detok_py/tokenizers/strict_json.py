@@ -3,10 +3,10 @@
 In: the bytes of a JSON document. Out: the value, or a TokenizerFormatError that locates the fault.
 
 The grammar is RFC 8259: NaN and Infinity, which Python's json accepts, are refused unless they are
-asked for, and so is invalid UTF-8. The structure of a document is checked before it is parsed: nesting of a few thousand
-levels crashes an interpreter in WebAssembly, and parsing `[[],[],…` takes 20 times its size in
-memory. A tokenizer file is mostly strings, so a document with many more brackets or commas than
-strings is refused.
+asked for, and so is invalid UTF-8. The structure of a document is checked before it is parsed:
+nesting of a few thousand levels crashes an interpreter in WebAssembly, and parsing `[[],[],…` takes
+20 times its size in memory. A tokenizer file is mostly strings, so a document with many more
+brackets or commas than strings is refused.
 """
 
 import json
@@ -110,7 +110,8 @@ def check_structure(data: bytes, what: str) -> None:
 
     >>> check_structure(b'{"a": [1, 2', "x.json")
     Traceback (most recent call last):
-    detok_py.errors.TokenizerFormatError: x.json is not JSON: a bracket is not closed; is the file complete?
+    detok_py.errors.TokenizerFormatError: x.json is not JSON: a bracket is not closed; is the file
+    complete?
     """
     if len(data) > MAX_BYTES:
         raise TokenizerFormatError(f"{what} has {len(data)} bytes; at most {MAX_BYTES} are allowed")

@@ -18,7 +18,9 @@ def compile_post_processor(config: dict[str, Any] | None) -> PostProcessor:
 
     Raises TokenizerFormatError if the post-processor isn't supported or is damaged.
 
-    >>> compile_post_processor({"type": "BertProcessing", "cls": ["[CLS]", 101], "sep": ["[SEP]", 102]})([7, 8])
+    >>> compile_post_processor(
+    ...     {"type": "BertProcessing", "cls": ["[CLS]", 101], "sep": ["[SEP]", 102]}
+    ... )([7, 8])
     [101, 7, 8, 102]
     >>> compile_post_processor(None)([7])
     [7]

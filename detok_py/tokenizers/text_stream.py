@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from typing import Any
 
 from ..decode.detokenizer import Detokenizer
-from ..decode.utf8 import StreamingDetokenizer
+from ..decode.utf8 import StreamingDetokenizer, check_errors
 from ..errors import VocabularyError
 
 Chunk = int | Iterable[int] | bytes
@@ -66,7 +66,7 @@ class TextStream:
 def _stages(make: Callable[[], Detokenizer]) -> tuple[Callable[[Any], str], Callable[[], str]]:
     """Return `feed` and `flush` of a new text."""
     ids = make()
-    data = StreamingDetokenizer(ids.errors)
+    data = StreamingDetokenizer(check_errors(ids.settings.errors))
     kinds: set[bool] = set()  # whether chunks were bytes
 
     def feed(chunk: Any) -> str:

@@ -17,13 +17,16 @@ from .text_stream import Chunk, TextStream
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
+    from ..decode.detokenizer import ByteFallback, Unknown
+    from ..decode.utf8 import Errors
+
     class Options(TypedDict, total=False):
         """The options of `Detokenizer`."""
 
         skip_special_tokens: bool
-        byte_fallback: str
-        errors: str
-        unknown: str
+        byte_fallback: ByteFallback
+        errors: Errors
+        unknown: Unknown
         spans: bool
         clean_up_tokenization_spaces: bool | None
         spaces_between_special_tokens: bool
@@ -115,7 +118,11 @@ class Tokenizer:
     >>> from detok_py.tokenizers import load_tokenizer
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "tokenizer.json"
     >>> model = {"type": "BPE", "vocab": {"H": 0, "i": 1, "Ġ": 2, "Hi": 3}, "merges": [["H", "i"]]}
-    >>> parts = {"model": model, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}, "decoder": {"type": "ByteLevel"}}
+    >>> parts = {
+    ...     "model": model,
+    ...     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+    ...     "decoder": {"type": "ByteLevel"},
+    ... }
     >>> _ = file.write_text(json.dumps(parts))
     >>> tokenizer = load_tokenizer(file)
     >>> tokenizer.encode("Hi Hi"), tokenizer.decode([3, 2, 3]), tokenizer.family
@@ -139,19 +146,19 @@ class Tokenizer:
         family: str,
         vocabulary: Vocabulary,
         make_encode: Callable[[], Encode],
-        eos_ids: Mapping[int, str] | None = None,
         *,
+        eos_ids: Mapping[int, str] | None = None,
         whole_runs: bool = False,
         bos_id: int | None = None,
         piece_of: Callable[[int], str | None] | None = None,
     ) -> None:
-        self.family = family
+        self.family: str = family
         # The end-of-text ids, each with where it comes from.
         self._eos = dict(eos_ids or dict.fromkeys(vocabulary.eos_ids, "its encoding"))
-        self.vocabulary = vocabulary.with_eos_ids(self._eos)
+        self.vocabulary: Vocabulary = vocabulary.with_eos_ids(self._eos)
         self._make_encode = make_encode
         self._encode: Encode | None = None
-        self.bos_id = bos_id
+        self.bos_id: int | None = bos_id
         self._piece_of = piece_of
         self._ids: dict[str, int] | None = None
         # Hugging Face decodes a run of byte tokens as a unit; llama.cpp and tiktoken emit bytes.
@@ -226,7 +233,7 @@ class Tokenizer:
         *,
         skip_special_tokens: bool = True,
         clean_up_tokenization_spaces: bool | None = None,
-        unknown: str = "error",
+        unknown: "Unknown" = "error",
     ) -> str:
         """Return the text of ids, equal to the result of the file's own library.
 
@@ -281,14 +288,14 @@ class Tokenizer:
 
     @property
     def eos_sources(self) -> dict[int, str]:
-        """Where each end-of-text id comes from: a file and its key, "its name" if no file says which
-        tokens end a text, "its encoding" for a rank file, "add_eos_id".
+        """Where each end-of-text id comes from: a file and its key, "its name" if no file says
+        which tokens end a text, "its encoding" for a rank file, "add_eos_id".
         """
         return dict(self._eos)
 
     def add_eos_id(self, token_id: int) -> None:
-        """Add an end-of-text id, for streams that are made from now on. Raises VocabularyError if it
-        is not in the vocabulary.
+        """Add an end-of-text id, for streams that are made from now on. Raises VocabularyError if
+        it is not in the vocabulary.
         """
         (token_id,) = id_set([token_id], "token_id")
         self.vocabulary.stored_bytes(token_id)

@@ -1,44 +1,46 @@
 """Token ids to text by somebody else's tokenizer: anything with `decode(ids) -> str`.
 
 In: ids. Out: text, such that all of it, joined, is `tokenizer.decode(prompt + outputs)` without
-`tokenizer.decode(prompt)`, or, where that is not its beginning, without what both begin with. Held: what the tokenizer's own rules hold; or, for an object that can only be
-asked, the U+FFFD at the end that may be an unfinished character.
+`tokenizer.decode(prompt)`, or, where that is not its beginning, without what both begin with. Held:
+what the tokenizer's own rules hold; or, for an object that can only be asked, the U+FFFD at the end
+that may be an unfinished character.
 
 Where the object shows its vocabulary (Hugging Face tokenizers and transformers' fast tokenizers,
-tiktoken, detok's own), the exact chain of decode/chain.py decodes, after it has been checked against
-the object on real ids. Any other object is asked to decode a short window of ids at each push. That
-window is bounded on any input, keeps a token with text as context (so that no space is lost behind
-a newline), compares texts instead of slicing by length, and is flushed at the end.
+tiktoken, detok's own), the exact chain of decode/chain.py decodes, after it has been checked
+against the object on real ids. Any other object is asked to decode a short window of ids at each
+push. That window is bounded on any input, keeps a token with text as context (so that no space is
+lost behind a newline), compares texts instead of slicing by length, and is flushed at the end.
 """
 
-import json
-from collections import OrderedDict
-from typing import Any, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from ..decode.detokenizer import Detokenizer
-from ..decode.rules import BYTES
 from ..decode.stage import common
 from ..decode.utf8 import ended
-from ..decode.vocabulary import Vocabulary
-from ..errors import DetokError
+from ..decode.vocabulary import as_id, as_ids
+from .readable import asker, has, read
 from .tokenizer import Decodes
+
+if TYPE_CHECKING:
+    from ..decode.detokenizer import ByteFallback
 
 REPLACEMENT = "\ufffd"
 MAX_WINDOW = 16  # ids behind the context that are decoded again, at most
 MAX_CONTEXT = 64  # ids kept as context while none of them has any text
-MAX_KNOWN = 8  # objects whose vocabulary is remembered
 
 
 class IncrementalDetokenizer:
     """Push ids, get text, by any object with `decode(ids) -> str`.
 
-    `skip_special_tokens` is handed to the object's `decode`; None leaves it at the object's own
-    default. `exact` says whether the exact chain is at work (the law then holds) or the window. With
-    the chain, `byte_fallback` is that of `Detokenizer`: "hf" is equal to the object's `decode` and
+    `skip_special_tokens` and `clean_up_tokenization_spaces` are handed to the object's `decode`;
+    None leaves them at the object's own defaults. Tokens that the object gets later are seen.
+    `exact` says whether the exact chain is at work (the law then holds) or the window. With the
+    chain, `byte_fallback` is that of `Detokenizer`: "hf" is equal to the object's `decode` and
     holds a run of byte tokens until it ends; "utf8" shows each character of a run at once, and
     differs where a run is not UTF-8. The window's text is right where the decoding of a text's end
     doesn't depend on more than a few tokens before it. An object that rewrites text behind that, or
-    turns good characters of a byte run bad, can't be followed by any output that is never taken back.
+    turns good characters of a byte run bad, can't be followed by any output that is never taken
+    back.
 
     >>> class Letters:
     ...     def decode(self, ids):
@@ -54,22 +56,44 @@ class IncrementalDetokenizer:
         prompt_ids: Iterable[int] = (),
         *,
         skip_special_tokens: bool | None = None,
-        byte_fallback: str = "hf",
+        clean_up_tokenization_spaces: bool | None = None,
+        byte_fallback: "ByteFallback" = "hf",
     ) -> None:
         if byte_fallback not in ("hf", "utf8"):
             raise ValueError(f'byte_fallback is "hf" or "utf8", not {byte_fallback!r}')
-        prompt = list(prompt_ids)
-        chain = _read(tokenizer, skip_special_tokens)
-        self._stream: Detokenizer | _Window
-        if chain is not None:
-            vocabulary, settings = chain
-            settings = {**settings, "byte_fallback": byte_fallback}
-            self._stream = Detokenizer(vocabulary, prompt, **settings)
-        else:
-            self._stream = _Window(
-                _asker(tokenizer, skip_special_tokens), prompt, _held_limit(tokenizer)
+        self._tokenizer = tokenizer
+        self._options = {
+            name: value
+            for name, value in (
+                ("skip_special_tokens", skip_special_tokens),
+                ("clean_up_tokenization_spaces", clean_up_tokenization_spaces),
             )
-        self.exact = chain is not None and self._stream.exact
+            if value is not None
+        }
+        self._byte_fallback = byte_fallback
+        self._readable = read(tokenizer, self._options)
+        self._stream = self._begin()
+        self._stream.reset(as_ids(prompt_ids, "prompt_ids"))
+
+    def _begin(self) -> "Detokenizer | _Window":
+        """Return a new stream of the object as it was read."""
+        if self._readable is not None:
+            return self._readable.stream(self._byte_fallback)
+        return _Window(asker(self._tokenizer, self._options), _held_limit(self._tokenizer))
+
+    def reset(self, prompt_ids: Iterable[int] = ()) -> None:
+        """Forget everything and begin a new text, after `prompt_ids`."""
+        prompt = as_ids(prompt_ids, "prompt_ids")
+        readable = read(self._tokenizer, self._options)
+        if readable is not self._readable:
+            self._readable = readable
+            self._stream = self._begin()
+        self._stream.reset(prompt)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the exact chain is at work, and exact for the rules of this vocabulary."""
+        return self._stream.exact
 
     def __repr__(self) -> str:
         kind = "exact" if self.exact else "late"
@@ -82,7 +106,9 @@ class IncrementalDetokenizer:
 
     @property
     def held_text(self) -> str:
-        """The text that is not shown yet, because it may still change; for the window, its U+FFFD."""
+        """The text that is not shown yet, because it may still change; for the window,
+        its U+FFFD.
+        """
         return self._stream.held_text
 
     @property
@@ -92,19 +118,38 @@ class IncrementalDetokenizer:
 
     def push(self, token_id: int) -> str:
         """Take one id; return the text that it adds."""
+        text = self._stream.push(token_id)
+        if not text and self._readable is not None and not has(self._readable.vocabulary, token_id):
+            # An id that the object does not know, or knows by now.
+            return self._push_added(token_id, self._readable.vocabulary.rules)
+        return text
+
+    def _push_added(self, token_id: int, rules: object) -> str:
+        """Go on with the tokens that the object has now, if its rules are the same."""
+        readable = read(self._tokenizer, self._options)
+        if readable is None or readable is self._readable or readable.vocabulary.rules != rules:
+            return ""
+        state: Any = self._stream.save()
+        self._readable = readable
+        self._stream = self._begin()
+        self._stream.load(state)
         return self._stream.push(token_id)
 
     def feed(self, ids: Iterable[int]) -> str:
-        """Take many ids; return the text that they add."""
-        return "".join([self._stream.push(i) for i in ids])
+        """Take many ids; return the text that they add. An id that is refused refuses them all: the
+        state is as before.
+        """
+        ids = as_ids(ids)
+        before: Any = self._stream.save()
+        try:
+            return "".join([self.push(i) for i in ids])
+        except Exception:
+            self._stream.load(before)
+            raise
 
     def flush(self) -> str:
         """End the text; return what was held."""
         return self._stream.flush()
-
-    def reset(self, prompt_ids: Iterable[int] = ()) -> None:
-        """Forget everything and begin a new text, after `prompt_ids`."""
-        self._stream.reset(list(prompt_ids))
 
     def mark(self) -> tuple[object, ...]:
         """Return a mark of this moment for `rollback`: before tokens that a draft model guessed,
@@ -131,178 +176,14 @@ class IncrementalDetokenizer:
     def copy(self) -> "IncrementalDetokenizer":
         """Return an independent stream in the same state, over the same tokenizer."""
         other = object.__new__(IncrementalDetokenizer)
+        other.__dict__.update(self.__dict__)
         other._stream = self._stream.copy()
-        other.exact = self.exact
         return other
 
     __copy__ = copy
 
     def __deepcopy__(self, memo: object) -> "IncrementalDetokenizer":
         return self.copy()
-
-
-# --------------------------------------------------------------------------------------------------
-# Objects that show their vocabulary
-
-# (id of the object, settings) → (the object, so that its id stays its own; a fingerprint of what
-# may change; the vocabulary or None)
-_known: "OrderedDict[Any, tuple[Any, Any, tuple[Vocabulary, dict[str, Any]] | None]]" = (
-    OrderedDict()
-)
-
-
-def _read(tokenizer: Any, skip: bool | None) -> tuple[Vocabulary, dict[str, Any]] | None:
-    """Return the vocabulary of the exact chain for this object, and the options of its Detokenizer;
-    None if its vocabulary can't be read or its decoding doesn't agree.
-    """
-    for read in (_read_detok, _read_tiktoken, _read_hugging_face):
-        found = read(tokenizer, skip)
-        if found is None:
-            continue
-        fingerprint, make = found
-        key = (id(tokenizer), skip)
-        known = _known.get(key)
-        if known is None or known[1] != fingerprint:
-            made = next((one for one in make() if _agrees(tokenizer, skip, *one)), None)
-            known = _known[key] = (tokenizer, fingerprint, made)
-            while len(_known) > MAX_KNOWN:
-                _known.popitem(last=False)
-        _known.move_to_end(key)
-        return known[2]
-    return None
-
-
-def _read_detok(tokenizer: Any, skip: bool | None) -> Any:
-    vocabulary = getattr(tokenizer, "vocabulary", None)
-    if not isinstance(vocabulary, Vocabulary):
-        return None
-    return (len(vocabulary),), lambda: [
-        (vocabulary, {"skip_special_tokens": skip is not False, "byte_fallback": "hf"})
-    ]
-
-
-def _read_tiktoken(tokenizer: Any, skip: bool | None) -> Any:
-    single = getattr(tokenizer, "decode_single_token_bytes", None)
-    size = getattr(tokenizer, "n_vocab", None)
-    if single is None or not isinstance(size, int):
-        return None
-
-    def stored(token_id: int) -> bytes | None:
-        try:
-            return bytes(single(token_id))
-        except KeyError:
-            return None
-
-    return (size,), lambda: [(Vocabulary(size, stored, BYTES), {"skip_special_tokens": False})]
-
-
-def _read_hugging_face(tokenizer: Any, skip: bool | None) -> Any:
-    rust = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    piece_of = getattr(rust, "id_to_token", None)
-    added_of = getattr(rust, "get_added_tokens_decoder", None)
-    if piece_of is None or added_of is None or not hasattr(rust, "decoder"):
-        return None
-    added = added_of()
-    special = [i for i, token in added.items() if token.special]
-    size = max([rust.get_vocab_size(True) - 1, *added]) + 1
-
-    def make() -> list[Any]:
-        decoder = None
-        if rust.decoder is not None:
-            try:
-                decoder = json.loads(rust.decoder.__getstate__())
-            except Exception:  # a decoder written in Python has no JSON: ask the object instead
-                return []
-        outer = tokenizer is not rust
-        # `tokenizers` skips special tokens unless told otherwise, transformers shows them unless
-        # told otherwise.
-        skips = (not outer) if skip is None else skip
-        settings = {"skip_special_tokens": skips, "byte_fallback": "hf", "unknown": "skip"}
-        pieces: Any = _Pieces(piece_of, size)
-        # transformers 5.7 and later clean up for some models only, whatever the setting says:
-        # `_agrees` finds out which.
-        wanted = outer and getattr(tokenizer, "clean_up_tokenization_spaces", False)
-        try:
-            tries = [True, False] if wanted else [False]
-            return [
-                (Vocabulary.from_pieces(pieces, decoder, special, clean_up=on), settings)
-                for on in tries
-            ]
-        except DetokError:
-            return []
-
-    return (
-        size,
-        tuple(special),
-        str(rust.decoder)[:500],
-        getattr(tokenizer, "clean_up_tokenization_spaces", None),
-    ), make
-
-
-class _Pieces:
-    """The pieces of a tokenizer, asked for one by one."""
-
-    def __init__(self, piece_of: Callable[[int], str | None], size: int) -> None:
-        self.piece_of = piece_of
-        self.size = size
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, token_id: int) -> str | None:
-        return self.piece_of(token_id)
-
-
-PROBE = "Hello, world! It isn't 'so' ; café 世界 🌶️ n't 's . ? <0x0A>\n  x\n y"
-
-
-def _agrees(
-    tokenizer: Any, skip: bool | None, vocabulary: Vocabulary, settings: dict[str, Any]
-) -> bool:
-    """Return whether the chain decodes as the object does, on ids of every kind: of a text, from
-    all over the vocabulary, special ones.
-    """
-    ask = _asker(tokenizer, skip)
-    size = len(vocabulary)
-    samples = [
-        list(range(min(size, 300))),
-        list(range(0, size, max(1, size // 200))),
-        list(range(max(0, size - 100), size)),
-    ]
-    encode = getattr(tokenizer, "encode", None)
-    if encode is not None:
-        try:
-            ids = encode(PROBE)
-            samples.append(list(getattr(ids, "ids", ids)))
-        except Exception:  # an encoder with other arguments: the other samples have to do
-            pass
-    try:
-        for sample in samples:
-            ids = [i for i in sample if _has(vocabulary, i)]
-            t = Detokenizer(vocabulary, **settings)
-            if t.feed(ids) + t.flush() != ask(ids):
-                return False
-    except Exception:  # whatever the object raises, it is not what the chain expects
-        return False
-    return True
-
-
-def _has(vocabulary: Vocabulary, token_id: int) -> bool:
-    try:
-        vocabulary.stored_bytes(token_id)
-    except DetokError:
-        return False
-    return True
-
-
-# --------------------------------------------------------------------------------------------------
-# Objects that can only be asked
-
-
-def _asker(tokenizer: Any, skip: bool | None) -> Callable[[list[int]], str]:
-    if skip is None:
-        return lambda ids: str(tokenizer.decode(ids))
-    return lambda ids: str(tokenizer.decode(ids, skip_special_tokens=skip))
 
 
 def _held_limit(tokenizer: Any) -> int:
@@ -333,10 +214,10 @@ class _Window:
     exact = False
     held_bytes = b""  # the object shows text only
 
-    def __init__(self, ask: Callable[[list[int]], str], prompt: list[int], limit: int) -> None:
+    def __init__(self, ask: Callable[[list[int]], str], limit: int) -> None:
         self.ask = ask
         self.limit = limit
-        self.reset(prompt)
+        self.reset([])
 
     def reset(self, prompt: list[int]) -> None:
         self.ids = self._begin(prompt)
@@ -370,7 +251,7 @@ class _Window:
         return back
 
     def copy(self) -> "_Window":
-        other = _Window(self.ask, [], self.limit)
+        other = _Window(self.ask, self.limit)
         other.load(self.save())
         return other
 
@@ -410,6 +291,7 @@ class _Window:
     def push(self, token_id: int) -> str:
         if self.ended:
             ended("pushing to it")
+        token_id = as_id(token_id)
         text = self.ask(self.ids + [token_id])
         self.ids.append(token_id)
         self.text = text

@@ -21,7 +21,9 @@ class WordPieceEncoder:
     >>> wp = WordPieceEncoder({"[UNK]": 0, "play": 1, "##ing": 2, "##s": 3}, "[UNK]")
     >>> wp.encode("playing"), wp.encode("plays"), wp.encode("played")
     ([1, 2], [1, 3], [0])
-    >>> WordPieceEncoder({"[UNK]": 0, "▁play": 1, "ing": 2}, "[UNK]", "", phantom_space="▁").encode("playing")
+    >>> WordPieceEncoder({"[UNK]": 0, "▁play": 1, "ing": 2}, "[UNK]", "", phantom_space="▁").encode(
+    ...     "playing"
+    ... )
     [1, 2]
     """
 

@@ -28,7 +28,9 @@ from small_tokenizers import (
     gguf_string,
     gpt2_values,
     llama_values,
+    model_file,
     rank_file,
+    rwkv_file,
     sentencepiece,
     tekken,
     unigram,
@@ -37,6 +39,7 @@ from small_tokenizers import (
 
 from detok_py.errors import DetokError, TokenizerFormatError
 from detok_py.tokenizers import load_tokenizer
+from detok_py.tokenizers import rwkv as rwkv_reader
 from detok_py.tokenizers import tekken as tekken_file
 from detok_py.tokenizers.gguf import from_metadata, read_metadata
 from detok_py.tokenizers.hf_json import parse
@@ -54,7 +57,22 @@ def load_ranks(data: bytes):
     return from_ranks(read_ranks(data, "x.tiktoken"), ENCODINGS["gpt2"], "x.tiktoken")
 
 
-READERS = {"json": parse, "gguf": load_gguf, "tiktoken": load_ranks, "tekken": tekken_file.parse}
+def load_model(data: bytes):
+    return load_tokenizer({"x.model": data})
+
+
+def load_rwkv(data: bytes):
+    return rwkv_reader.read(data, "x.txt")
+
+
+READERS = {
+    "json": parse,
+    "gguf": load_gguf,
+    "tiktoken": load_ranks,
+    "tekken": tekken_file.parse,
+    "model": load_model,
+    "rwkv": load_rwkv,
+}
 
 
 def survives(read, data: bytes) -> bool:
@@ -112,6 +130,9 @@ SMALL = {
         }),
     ),
     "tiktoken": ("tiktoken", rank_file([b"a", b"b", b"ab"])),
+    "unigram_model": ("model", model_file([("<unk>", 0.0, 2), ("</s>", 0.0, 3), ("▁a", -1.5, 1)], {3: 1}, {2: b"x"})),
+    "bpe_model": ("model", model_file([("<unk>", 0.0, 2), ("a", -2.0, 1), ("aa", -1.5, 5), ("b", -1.5, 4)], {3: 2}, {4: 0})),
+    "rwkv": ("rwkv", rwkv_file()[-90:].partition(b"\n")[2]),
     "tekken": ("tekken", json.dumps(tekken() | {"vocab": tekken()["vocab"][:3]}).encode()),
 }  # fmt: skip
 
@@ -123,8 +144,10 @@ def test_every_truncation_is_refused_or_gives_a_smaller_tokenizer(name):
     loaded = [end for end in range(len(data)) if survives(READERS[kind], data[:end])]
     if kind in ("json", "tekken", "gguf"):
         assert loaded == []  # these formats mark their end
+    elif kind == "model":
+        assert len(loaded) <= 5  # between two fields
     else:
-        assert all(data[:end].endswith((b"0", b"1", b"2", b"\n")) for end in loaded)
+        assert all(data[:end][-1:] in b"0123456789\n" for end in loaded)
 
 
 @pytest.mark.sampled(3)

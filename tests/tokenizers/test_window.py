@@ -5,17 +5,29 @@ bounded window where it doesn't.
 import copy
 import json
 import random
+import sys
+import threading
 
 import pytest
 import small_tokenizers
 from laws.oracle import common
 
-from detok_py import ChatStream, Detokenizer, IncrementalDetokenizer, StreamEndedError, Vocabulary
+from detok_py import (
+    ChatStream,
+    Detokenizer,
+    IncrementalDetokenizer,
+    StreamEndedError,
+    Vocabulary,
+    VocabularyError,
+)
+from detok_py.tokenizers.readable import MAX_KNOWN
 from detok_py.tokenizers.window import MAX_CONTEXT, MAX_WINDOW
 
 
 class ByteLevel:
-    """Bytes as ids, decoded as a byte-level tokenizer does: an unfinished character is one U+FFFD."""
+    """Bytes as ids, decoded as a byte-level tokenizer does: an unfinished character is
+    one U+FFFD.
+    """
 
     longest = 0
 
@@ -54,7 +66,7 @@ class Exact(ByteLevel):
 
 
 def pushed(tokenizer, ids, prompt=(), **settings):
-    t = IncrementalDetokenizer(tokenizer, prompt, **settings)
+    t = IncrementalDetokenizer(tokenizer, list(prompt), **settings)
     return [t.push(i) for i in ids] + [t.flush()]
 
 
@@ -280,6 +292,84 @@ def test_added_tokens_that_come_later_are_seen():
     late = tokenizer.token_to_id("<|later|>")
     assert pushed(tokenizer, [late, 72]) == ["", "H", ""]
     assert pushed(tokenizer, [late], skip_special_tokens=False) == ["<|later|>", ""]
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("count", [3, 2000])
+def test_what_becomes_special_later_is_special_for_the_next_stream(count):
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(json.dumps(small_tokenizers.byte_level()))
+    tokenizer.add_tokens([f"<{i}>" for i in range(count)])
+    one = tokenizer.token_to_id("<1>")
+    assert pushed(tokenizer, [one]) == ["<1>", ""]
+    tokenizer.add_special_tokens(["<1>"])
+    assert pushed(tokenizer, [one]) == ["", ""]
+
+
+@pytest.mark.native
+def test_a_stream_does_not_list_thousands_of_added_tokens_again():
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(json.dumps(small_tokenizers.byte_level()))
+    tokenizer.add_tokens([f"<{i}>" for i in range(6000)])
+
+    class Counting:
+        listed = 0
+
+        def __getattr__(self, name):
+            return getattr(tokenizer, name)
+
+        def get_added_tokens_decoder(self):
+            self.listed += 1
+            return tokenizer.get_added_tokens_decoder()
+
+    counting = Counting()
+    for _ in range(5):
+        assert pushed(counting, [72]) == ["H", ""]
+    assert counting.listed == 1
+
+
+def test_threads_share_more_objects_than_are_remembered():
+    tokenizers = [Exact() for _ in range(2 * MAX_KNOWN)]
+    texts, failures = [], []
+
+    def work(seed):
+        rng = random.Random(seed)
+        try:
+            for _ in range(150):
+                texts.append("".join(pushed(rng.choice(tokenizers), "né".encode())))
+        except Exception as error:
+            failures.append(error)
+
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switch)
+    assert failures == []
+    assert texts == ["né"] * 1200
+
+
+@pytest.mark.parametrize("tokenizer", [ByteLevel(), Exact()], ids=["window", "exact"])
+def test_a_refused_id_refuses_all_that_came_with_it(tokenizer):
+    t = IncrementalDetokenizer(tokenizer)
+    for wrong in (1.0, None, "a", [1]):
+        with pytest.raises(VocabularyError, match="a token id is an integer"):
+            t.feed([0x61, wrong])
+        with pytest.raises(VocabularyError, match="a token id is an integer"):
+            t.push(wrong)
+    for wrong in (b"a", 5, None):
+        with pytest.raises(TypeError, match="a list of token ids, not"):
+            t.feed(wrong)
+    with pytest.raises(TypeError, match="prompt_ids is a list of token ids, not bytes"):
+        IncrementalDetokenizer(tokenizer, b"a")
+    assert t.feed([0x62]) + t.flush() == "b"
 
 
 def test_one_push_is_one_push_for_the_chain_too():
