@@ -1,8 +1,8 @@
 """Ctrl-C while the `detok` command is still being imported.
 
-Python makes a KeyboardInterrupt of it, which nothing catches before the command has begun. From the
-first import of detok_py on, the signal ends the process instead, as it ends programs in C. Only if
-this process is the `detok` command: a program that imports detok_py keeps its own handler.
+Python would raise a KeyboardInterrupt, which nothing catches before the command has begun. From the
+first import of detok_py on, the signal therefore ends the process, as it does in C. This applies
+only to the `detok` command: a program that imports detok_py keeps its handler.
 """
 
 import sys
@@ -12,7 +12,7 @@ _signal = __import__("_signal")
 
 
 def is_command(argv: list[str], original: list[str]) -> bool:
-    """Return whether a command line is that of `detok` or of `python -m detok_py`.
+    """Return whether a command line runs `detok` or `python -m detok_py`.
 
     >>> is_command(["/usr/bin/detok", "serve"], []), is_command(["-m"], ["python", "-m", "pytest"])
     (True, False)

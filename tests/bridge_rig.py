@@ -111,8 +111,8 @@ class Conversation:
 
 
 def socket_to(bridge, **options):
-    """Connect a socket to a running bridge. The test reads when it likes: what arrives is queued, and
-    the socket never gives up by itself, however busy the machine is.
+    """Connect a socket to a running bridge. The test reads when it likes: what arrives is queued,
+    and the socket never gives up by itself, however busy the machine is.
     """
     return connect(
         options.pop("uri", bridge.stream),
@@ -197,14 +197,6 @@ async def converse(
                 break
             await asyncio.sleep(wait * wait_factor)
     return heard
-
-
-async def eventually(condition, seconds=60.0):
-    """Wait until a condition holds; fail after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 def message(frame):

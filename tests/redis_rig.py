@@ -14,13 +14,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 from bridge_rig import running
 from test_bridge_resume import CountingEngine
 from toolchain import SetupFailed, apt_install
+from waiting import eventually_sync
 
 from detok_py.bridge.redis_store import RedisStore
 
@@ -65,11 +65,9 @@ class Redis:
         self.process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + 10
-        while not (self.folder / "redis.sock").exists():
-            assert self.process.poll() is None, "redis-server did not start"
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        socket = self.folder / "redis.sock"
+        eventually_sync(lambda: socket.exists() or self.process.poll() is not None)
+        assert self.process.poll() is None, "redis-server did not start"
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -94,7 +92,9 @@ def redis_server(**settings):
 
 
 class Balancer:
-    """Forwards each connection to the next of `ports`: no stickiness, no look at what is forwarded."""
+    """Forwards each connection to the next of `ports`: no stickiness, no look at what is
+    forwarded.
+    """
 
     def __init__(self, ports=()):
         self.ports = list(ports)
@@ -181,7 +181,9 @@ async def replicas(count, redis, *, pause=0.0, engine=None, max_clients=64, **se
 
 
 class Replica:
-    """A replica in a process of its own (store_replica.py), which can be killed and started again."""
+    """A replica in a process of its own (store_replica.py), which can be killed and
+    started again.
+    """
 
     def __init__(self, redis, file, *, pause=0.01, lease=3.0, grace=3.0):
         self.words = [redis.url, str(file), str(pause), str(lease), str(grace)]

@@ -1,7 +1,7 @@
 """A replica of the bridge in a process of its own, which can be killed: prints its port.
 
-`python tests/store_replica.py REDIS FILE PAUSE LEASE GRACE`: each generation adds its prompt to FILE. The
-folders of the tests are on PYTHONPATH.
+`python tests/store_replica.py REDIS FILE PAUSE LEASE GRACE`: each generation adds its prompt to
+FILE. The folders of the tests are on PYTHONPATH.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 conformance suites talk to.
 
 `python tools/echo_server.py [PORT]` prints its address and serves on 127.0.0.1 until it is ended.
-What was found by it is in docs/protocol.md.
+The results are in docs/bridge-tests.md.
 """
 
 import asyncio

@@ -3,10 +3,10 @@
 In: a URL path. Out: a File, or None. Files outside the folders are never opened: each part of a
 path must be a plain name, and the path must be inside the folder after links are resolved.
 
-In a clone the folders are `web/` and `.build/runtime/`. Elsewhere they are those of detok_py_page, a
-distribution that the extra `serve` installs; its runtime is compressed (`name.gz`), and has no file
-twice. Beside the runtime folder are `page`, the demo page in few files, and `examples`, those that
-need a bundler.
+In a clone the folders are `web/` and `.build/runtime/`. Elsewhere they are those of detok_py_page,
+a distribution that the extra `serve` installs; its runtime is compressed (`name.gz`), and has no
+file twice. Beside the runtime folder are `page`, the demo page in few files, and `examples`, those
+that need a bundler.
 """
 
 import gzip
@@ -73,8 +73,8 @@ class Folders(NamedTuple):
 
 
 def folders() -> Folders:
-    """Return the folders of the clone, or those of detok_py_page. Raises ModuleNotFoundError if that
-    is not installed, and DetokError if it is of another version.
+    """Return the folders of the clone, or those of detok_py_page. Raises ModuleNotFoundError if
+    that is not installed, and DetokError if it is of another version.
     """
     package = Path(__file__).resolve().parents[1]
     clone = package.parent
@@ -108,8 +108,8 @@ class Assets:
         """Return the file at a URL path, or None.
 
         `/` is the page, whose other files are in `/page/…`. `/runtime/…` and `/wheels/…` are in the
-        runtime folder, where `/wheels/simple/<name>/` lists the wheels of a project. All other paths
-        are under `web/`.
+        runtime folder, where `/wheels/simple/<name>/` lists the wheels of a project. All other
+        paths are under `web/`.
         """
         if path == "/":
             path = "/page/index.html"
@@ -144,8 +144,8 @@ class Assets:
         return None
 
     def read_ahead(self) -> None:
-        """Read, hash and compress what a page with Python asks for, as browsers do. Takes a tenth of a
-        second, which is for a thread: the first visitor would wait for it.
+        """Read, hash and compress what a page with Python asks for, as browsers do. Takes a tenth
+        of a second, which is for a thread: the first visitor would wait for it.
         """
         for file in [*self.page.glob("*"), *self.runtime.glob("*")]:
             if file.suffix != ".map":

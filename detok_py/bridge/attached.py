@@ -1,21 +1,23 @@
 """One engine of the bridge: what it is now, its vocabulary, and the runs that it produces.
 
-In: an engine. Out: the `hello` of its clients, and jobs that write its answers to runs. An engine may
-come back with another model at any time; every client, run and request comes through `open`, which
-notices that.
+In: an engine. Out: the `hello` of its clients, and jobs that write its answers to runs. An engine
+may come back with another model at any time; every client, run and request comes through `open`,
+which notices that.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ..decode.vocabulary import Vocabulary
 from ..protocol import wire
-from ..protocol.server import Run, model_of
+from ..protocol.runs import Run
+from ..protocol.server import model_of
 from .engines import Engine, EngineError, Info, Request
 from .engines.scripted import ScriptedEngine
-from .jobs import carries, fault_of, run_job
+from .jobs import Work, carries, fault_of, run_job
 from .metrics import Metrics
 from .recover import Recovery
 
@@ -30,10 +32,10 @@ def report(event: str, **fields: Any) -> None:
 class AttachedEngine:
     """An engine under a name, by which clients choose it.
 
-    `vocabulary` and `encode` are those of `--tokenizer`; by default `find_vocabulary` gets them from
-    the engine. The scripted engine, which streams a client's own text, cuts it with them. `jobs` are
-    the answers that the engine produces now, by what it writes to. `forget` drops a run; the bridge
-    sets it.
+    `vocabulary` and `encode` are those of `--tokenizer`; by default `find_vocabulary` gets them
+    from the engine. The scripted engine, which streams a client's own text, cuts it with them.
+    `jobs` are the answers that the engine produces now, by their runs. `forget` drops a run; the
+    bridge sets it.
     """
 
     def __init__(
@@ -63,7 +65,6 @@ class AttachedEngine:
         self._refusal: str | None = None
         self._failure: EngineError | None = None
         self._look: asyncio.Task[None] | None = None
-        self._recovery_tables: dict[Vocabulary, dict[bytes, list[int]]] = {}
 
     async def open(self) -> None:
         """Look at the engine: start it, and find its vocabulary if it has another model than
@@ -124,7 +125,7 @@ class AttachedEngine:
         if self._given is not None and self._refusal is not None:
             self.refused = f"The given tokenizer does not match the engine: {self._refusal}; pass the engine's own tokenizer, or none."
         for run, job in list(self.jobs.items()):
-            if run.data not in ("", "bytes") and self._refuse_ids(run):
+            if run.log.data not in ("", "bytes") and self._refuse_ids(run):
                 job.cancel()
 
     def _refuse_ids(self, run: Run) -> bool:
@@ -133,20 +134,21 @@ class AttachedEngine:
         """
         hello = self.hello()
         if self.refused is not None:
-            run.fail(wire.VOCABULARY_MISMATCH, self.refused)
+            run.log.fail(wire.VOCABULARY_MISMATCH, self.refused)
             return True
         now = model_of(hello)
-        if run.model == now:
+        if run.reader.model == now:
             return False
-        if run.model is None:
+        if run.reader.model is None:
             # The client came while the engine was down. It reconnects, and gets another hello.
-            if run.owner is not None:
-                run.owner.closing = (1012, "the engine has started")
-                run.owner.wake()
+            session = run.reader.session
+            if session is not None:
+                session.closing = (1012, "the engine has started")
+                session.wake()
             self.forget(run)
         vocabulary = hello.get("vocabulary")
         has = f"vocabulary {vocabulary['sha256']}" if vocabulary else f"model {now}"
-        run.fail(
+        run.log.fail(
             wire.VOCABULARY_MISMATCH,
             f"The engine has another model now: {has}. Reload the vocabulary from the bridge and ask again.",
             vocabulary=vocabulary,
@@ -189,29 +191,24 @@ class AttachedEngine:
         continue_seconds: float,
     ) -> None:
         """Begin to write the answer to a request."""
-        job = asyncio.create_task(
-            run_job(
-                run,
-                request,
-                engine,
-                lambda run, request: self._ready(run, request, engine),
-                self._recovery_table,
-                metrics,
-                continue_seconds=continue_seconds,
-            )
-        )
+
+        async def ready(run: Run, request: Request) -> Vocabulary | None:
+            return await self._ready(run, request, engine)
+
+        work = Work(engine, ready, _recovery_table, metrics, continue_seconds)
+        job = asyncio.create_task(run_job(run, request, work))
         self.jobs[run] = job
         job.add_done_callback(lambda _: self._job_ended(run))
 
     def _job_ended(self, run: Run) -> None:
         self.jobs.pop(run, None)
-        end = run.end or {}
+        end = run.log.end or {}
         report(
             "run_ended",
             kind=end.get("type"),
             reason=end.get("reason"),
             code=end.get("code"),
-            positions=run.position,
+            positions=run.log.position,
         )
         if end.get("code") == wire.ENGINE_DOWN and self._identity is None:
             self.opened = False  # it may come back with another model, and would not say so
@@ -252,7 +249,12 @@ class AttachedEngine:
             }
         return out
 
-    def _recovery_table(self, vocabulary: Vocabulary) -> dict[bytes, list[int]]:
-        if vocabulary not in self._recovery_tables:
-            self._recovery_tables = {vocabulary: Recovery.table(vocabulary)}
-        return self._recovery_tables[vocabulary]
+
+_RECOVERY_TABLES: WeakKeyDictionary[Vocabulary, dict[bytes, list[int]]] = WeakKeyDictionary()
+
+
+def _recovery_table(vocabulary: Vocabulary) -> dict[bytes, list[int]]:
+    """Return the table that ids are recovered with; it takes a second to make."""
+    if vocabulary not in _RECOVERY_TABLES:
+        _RECOVERY_TABLES[vocabulary] = Recovery.table(vocabulary)
+    return _RECOVERY_TABLES[vocabulary]

@@ -79,7 +79,16 @@ def run(args: argparse.Namespace) -> int:
 def line_of(seen: Seen) -> str:
     """Return an engine as a line for people.
 
-    >>> line_of(Seen("http://127.0.0.1:8080", "llama", "llama.cpp server · device not reported", "m.gguf", "bytes", None))
+    >>> line_of(
+    ...     Seen(
+    ...         "http://127.0.0.1:8080",
+    ...         "llama",
+    ...         "llama.cpp server · device not reported",
+    ...         "m.gguf",
+    ...         "bytes",
+    ...         None,
+    ...     )
+    ... )
     'http://127.0.0.1:8080  llama.cpp server · device not reported · m.gguf · bytes: exact bytes;
     ids where they can be recovered'
     """

@@ -10,9 +10,9 @@ Every web page that the user opens can reach a server on localhost. Therefore:
 - A WebSocket must have an Origin, because any page can open one and browsers always send it (403).
 - Beyond loopback, every request needs the token (401).
 
-A browser tells a page nothing of a handshake that was refused. So a page that asks for detok.v1 gets
-its WebSocket, and nothing on it but the close code 4403 or 4401 with the sentence. The bridge logs
-each refused origin once, with the option that allows it.
+A browser tells a page nothing of a handshake that was refused. So a page that asks for detok.v1
+gets its WebSocket, and nothing on it but the close code 4403 or 4401 with the sentence. The bridge
+logs each refused origin once, with the option that allows it.
 
 Strings are compared as a whole, never by prefix.
 """
@@ -65,8 +65,9 @@ class Gate:
 
     `names` are the accepted Host headers, with port. `allowed` are the origins accepted in addition
     to the bridge's own, with scheme and port; their hosts are accepted too, because one may be this
-    bridge under another name, for instance through a tunnel. If `token` is given, every request must have it.
-    `require_origin=False` accepts WebSockets without an Origin, from programs other than browsers.
+    bridge under another name, for instance through a tunnel. If `token` is given, every request
+    must have it. `require_origin=False` accepts WebSockets without an Origin, from programs other
+    than browsers.
     """
 
     def __init__(

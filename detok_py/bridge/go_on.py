@@ -128,7 +128,8 @@ def note_of(places: list[int]) -> str:
     """Return the sentence that says where an answer went on.
 
     >>> note_of([1, 57])
-    'The engine was lost after token 1 and after token 57; the answer went on from there when it was back.'
+    'The engine was lost after token 1 and after token 57; the answer went on from there when it was
+    back.'
     """
     after = " and ".join([f"after token {place}" for place in places])
     return f"The engine was lost {after}; the answer went on from there when it was back."

@@ -8,13 +8,14 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, NamedTuple
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError
 from ..protocol import wire
-from ..protocol.server import Run
+from ..protocol.log import Log, do_nothing
+from ..protocol.runs import Run
 from .engines import (
     BYTES,
     IDS,
@@ -32,7 +33,7 @@ from .go_on import Answered, going_on
 from .metrics import Metrics, Stopwatch
 from .recover import LONG, Known, Recovery, Unknown
 
-log = logging.getLogger("detok.bridge")
+logger = logging.getLogger("detok.bridge")
 
 PARAMS = (
     "max_tokens",
@@ -95,7 +96,11 @@ def carries(want: str, gives: str, vocabulary: Vocabulary | None) -> str:
 
     `want` is what the client wants, `gives` what the engine provides ("ids", "bytes" or "text").
 
-    >>> carries("both", "ids", None), carries("both", "bytes", Vocabulary.from_bytes([b"a"])), carries("ids", "text", None)
+    >>> (
+    ...     carries("both", "ids", None),
+    ...     carries("both", "bytes", Vocabulary.from_bytes([b"a"])),
+    ...     carries("ids", "text", None),
+    ... )
     ('ids', 'both', 'bytes')
     """
     if gives == IDS:
@@ -103,138 +108,177 @@ def carries(want: str, gives: str, vocabulary: Vocabulary | None) -> str:
     return "both" if want != "bytes" and gives == BYTES and vocabulary is not None else "bytes"
 
 
-async def run_job(
-    run: Run,
-    request: Request,
-    engine: Engine,
-    ready: Callable[[Run, Request], Awaitable[Vocabulary | None]],
-    table: Callable[[Vocabulary], dict[bytes, list[int]]],
-    metrics: Metrics,
-    *,
-    continue_seconds: float = 0.0,
-) -> None:
-    """Copy the chunks of `engine` to `run`. `ready` looks at the engine and returns its vocabulary.
-    An engine that is lost is waited for `continue_seconds`, if it can go on with an answer.
+class Work(NamedTuple):
+    """What jobs of one engine have in common.
+
+    `ready` looks at the engine before an answer and returns its vocabulary, or ends the run.
+    `table` returns the table that ids are recovered with. An engine that is lost is waited for
+    `continue_seconds`, if it can go on with an answer.
+    """
+
+    engine: Engine
+    ready: Callable[[Run, Request], Awaitable[Vocabulary | None]]
+    table: Callable[[Vocabulary], dict[bytes, list[int]]]
+    metrics: Metrics
+    continue_seconds: float = 0.0
+
+
+async def run_job(run: Run, request: Request, work: Work) -> None:
+    """Copy the chunks of an engine to the log of a run.
 
     Raises only CancelledError; failures end the run.
     """
-    watch = Stopwatch(metrics)
-    metrics.running.inc()
-    credit = asyncio.Event()
-    run.wake = credit.set
+    log = run.log
     reason = "failed"
+    work.metrics.running.inc()
     try:
-        vocabulary = await ready(run, request)
-        if run.end is not None:
-            return
-        run.start(carries(request.want, engine.gives(request), vocabulary))
-        goes_on = continue_seconds > 0 and bool(getattr(engine, "goes_on", False))
-        recovers = run.data == "both" or (goes_on and engine.gives(request) == BYTES)
-        recovery = (
-            Recovery(vocabulary, await asyncio.to_thread(table, vocabulary))
-            if recovers and vocabulary is not None
-            else None
-        )
-        answered = Answered(
-            list(request.answered), end_ids=vocabulary.eos_ids if vocabulary else frozenset()
-        )
-        model = engine.info().model
-
-        async def again() -> None:
-            now = await ready(run, request)
-            sums = [v and v.sha256 for v in (vocabulary, now)]
-            if run.end is not None or sums[0] != sums[1] or engine.info().model != model:
-                raise ModelChanged("The engine came back with another model in mid-answer.")
-
-        source = (
-            going_on(engine, request, answered, again, seconds=continue_seconds, recovery=recovery)
-            if goes_on
-            else engine.generate(request)
-        )
-        async with contextlib.aclosing(source) as chunks:
-            async for chunk in chunks:
-                if isinstance(chunk, End):
-                    run.finish(chunk.reason, chunk.note)
-                    reason = chunk.reason
-                    return
-                before = run.position
-                if recovery is not None and isinstance(chunk, Raw):
-                    # A long search must not hold up the other clients.
-                    slow = chunk.tokens > LONG
-                    parts = (
-                        await asyncio.to_thread(recovery.feed, chunk)
-                        if slow
-                        else recovery.feed(chunk)
-                    )
-                    answered.add_recovered(parts)
-                    if run.data == "both":
-                        write_recovered(run, parts)
-                    else:
-                        write(run, chunk, vocabulary)
-                else:
-                    if goes_on:
-                        answered.add(chunk)
-                    write(run, chunk, vocabulary)
-                watch.chunk(run.position - before)
-                while not run.has_credit:
-                    credit.clear()
-                    await credit.wait()
-        raise EngineError(
-            "The engine's stream ended without an end event; the text so far is kept."
-        )
+        reason = await _answer(run, request, work, Stopwatch(work.metrics))
     except asyncio.CancelledError:
-        run.finish("cancelled")
+        log.finish("cancelled")
         reason = "cancelled"
         raise
     except EngineError as error:
         if isinstance(error, ModelChanged):
             # Looking at the engine ends the runs whose vocabulary it no longer has, this one too.
             with contextlib.suppress(EngineError):
-                await ready(run, request)
-        run.fail(error.code, str(error), retry=error.retry)
+                await work.ready(run, request)
+        log.fail(error.code, str(error), retry=error.retry)
     except DetokError as error:
-        run.fail(
+        log.fail(
             wire.ENGINE_DOWN,
             f"The vocabulary does not match the engine: {error}; start the bridge with the engine's own tokenizer.",
         )
     except Exception as error:
         # A bug in the bridge. Its place is logged, but not its message, which may contain a prompt.
-        log.error("job_fault", extra={"fields": fault_of(error)})
-        run.fail(
+        logger.error("job_fault", extra={"fields": fault_of(error)})
+        log.fail(
             1011,
             "The bridge failed because of a bug in detok; its log names the place.",
             retry=False,
         )
     finally:
-        run.wake = _do_nothing
-        metrics.running.dec()
-        metrics.requests.labels(reason).inc()
+        run.reader.wake = do_nothing
+        work.metrics.running.dec()
+        work.metrics.requests.labels(reason).inc()
 
 
-def write(run: Run, chunk: Chunk, vocabulary: Vocabulary | None) -> None:
-    """Append a chunk to a run, as ids, bytes or both, whichever the run carries."""
-    if isinstance(chunk, Ids) and run.data == "ids":
-        run.add_ids(chunk.ids)
+async def _answer(run: Run, request: Request, work: Work, watch: Stopwatch) -> str:
+    """Write an answer with its end; return how it ended. Raises EngineError if the engine fails."""
+    credit = asyncio.Event()
+    run.reader.wake = credit.set
+    vocabulary = await work.ready(run, request)
+    log = run.log
+    if log.end is not None:
+        return "failed"
+    log.start(carries(request.want, work.engine.gives(request), vocabulary))
+    answer = _Answer(run, request, work, vocabulary)
+    await answer.prepare()
+    async with contextlib.aclosing(answer.chunks()) as chunks:
+        async for chunk in chunks:
+            if isinstance(chunk, End):
+                log.finish(chunk.reason, chunk.note)
+                return chunk.reason
+            before = log.position
+            await answer.write(chunk)
+            watch.chunk(log.position - before)
+            while not run.reader.has_credit:
+                credit.clear()
+                await credit.wait()
+    raise EngineError("The engine's stream ended without an end event; the text so far is kept.")
+
+
+class _Answer:
+    """What is known of an answer while it is written: its ids, as far as they can be recovered."""
+
+    def __init__(
+        self, run: Run, request: Request, work: Work, vocabulary: Vocabulary | None
+    ) -> None:
+        self._run = run
+        self._log = run.log  # the run has another one when its lease was lost
+        self._request = request
+        self._work = work
+        self._vocabulary = vocabulary
+        self._goes_on = work.continue_seconds > 0 and bool(getattr(work.engine, "goes_on", False))
+        self._recovery: Recovery | None = None
+        end_ids = vocabulary.eos_ids if vocabulary else frozenset()
+        self._answered = Answered(list(request.answered), end_ids=end_ids)
+
+    async def prepare(self) -> None:
+        """Make the table that ids are recovered with, if they are needed."""
+        gives = self._work.engine.gives(self._request)
+        needed = self._log.data == "both" or (self._goes_on and gives == BYTES)
+        if needed and self._vocabulary is not None:
+            table = await asyncio.to_thread(self._work.table, self._vocabulary)
+            self._recovery = Recovery(self._vocabulary, table)
+
+    def chunks(self) -> AsyncGenerator[Chunk, None]:
+        """Return the chunks of the engine, which may be lost and come back."""
+        work = self._work
+        if not self._goes_on:
+            return work.engine.generate(self._request)
+        model = work.engine.info().model
+
+        async def again() -> None:
+            now = await work.ready(self._run, self._request)
+            sums = [v and v.sha256 for v in (self._vocabulary, now)]
+            same = sums[0] == sums[1] and work.engine.info().model == model
+            if self._log.end is not None or not same:
+                raise ModelChanged("The engine came back with another model in mid-answer.")
+
+        return going_on(
+            work.engine,
+            self._request,
+            self._answered,
+            again,
+            seconds=work.continue_seconds,
+            recovery=self._recovery,
+        )
+
+    async def write(self, chunk: Chunk) -> None:
+        """Append a chunk, with the ids that can be recovered from it."""
+        log = self._log
+        if self._recovery is None or not isinstance(chunk, Raw):
+            if self._goes_on:
+                self._answered.add(chunk)
+            write(log, chunk, self._vocabulary)
+            return
+        # A long search must not hold up the other clients.
+        parts = (
+            await asyncio.to_thread(self._recovery.feed, chunk)
+            if chunk.tokens > LONG
+            else self._recovery.feed(chunk)
+        )
+        self._answered.add_recovered(parts)
+        if log.data == "both":
+            write_recovered(log, parts)
+        else:
+            write(log, chunk, self._vocabulary)
+
+
+def write(log: Log, chunk: Chunk, vocabulary: Vocabulary | None) -> None:
+    """Append a chunk to a log, as ids, bytes or both, whichever it carries."""
+    if isinstance(chunk, Ids) and log.data == "ids":
+        log.add_ids(chunk.ids)
     elif isinstance(chunk, Ids) and vocabulary is not None:
         tokens = [(i, vocabulary.token_bytes(i)) for i in chunk.ids]
-        if run.data == "both":
-            run.add_tokens(tokens)
+        if log.data == "both":
+            log.add_tokens(tokens)
         else:
             text = tokens[:-1] if chunk.ends else tokens
-            run.add_bytes(b"".join([data for _, data in text]))
+            log.add_bytes(b"".join([data for _, data in text]))
     elif isinstance(chunk, Raw):
-        run.add_bytes(chunk.data)
+        log.add_bytes(chunk.data)
 
 
-def write_recovered(run: Run, parts: list[Known | Unknown]) -> None:
-    """Append tokens and gaps to a run that carries both."""
+def write_recovered(log: Log, parts: list[Known | Unknown]) -> None:
+    """Append tokens and gaps to a log that carries both."""
     for known, group in itertools.groupby(parts, lambda part: isinstance(part, Known)):
         if known:
-            run.add_tokens([(part.id, part.data) for part in group if isinstance(part, Known)])
+            log.add_tokens([(part.id, part.data) for part in group if isinstance(part, Known)])
             continue
         for part in group:
             if isinstance(part, Unknown):
-                run.add_gap(part.tokens, part.data)
+                log.add_gap(part.tokens, part.data)
 
 
 def fault_of(error: BaseException) -> dict[str, str]:
@@ -246,7 +290,3 @@ def fault_of(error: BaseException) -> dict[str, str]:
     if trace is not None:
         where = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
     return {"kind": type(error).__name__, "where": where}
-
-
-def _do_nothing() -> None:
-    pass

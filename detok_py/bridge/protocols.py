@@ -37,8 +37,8 @@ PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
 class StrictConnection(h11.Connection):
-    """An h11 connection that also refuses large heads, ambiguous body lengths, and text beyond ASCII
-    where HTTP has none.
+    """An h11 connection that also refuses large heads, ambiguous body lengths, and text beyond
+    ASCII where HTTP has none.
 
     `status` is the status code for the refusal.
     """

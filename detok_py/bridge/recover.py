@@ -79,7 +79,8 @@ class Recovery:
         if count == 1:
             # More bytes than the token has: the count or the vocabulary is wrong.
             return [known] if not rest else [Unknown(1, chunk.data)]
-        found = self._unique_cut(before, rest, count - 1)
+        # A count above the bytes is no search: some of these tokens have none.
+        found = self._unique_cut(before, rest, count - 1) if count - 1 <= len(rest) else None
         if found is None:
             return [Unknown(count - 1, rest), known]
         return [*found, known]

@@ -11,13 +11,15 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from ..protocol import wire
-from ..protocol.server import Run, RunStore, ServerSession
+from ..protocol.runs import Run
+from ..protocol.server import ServerSession
 from .attached import AttachedEngine, report
 from .engines import Engine, EngineError, Request
 from .gate import Receive, Scope, Send
 from .jobs import read_request
 from .metrics import Metrics
 from .protocols import FRAMES
+from .store import MemoryStore, Store, resumes
 
 HELLO_SECONDS = 30.0
 LOOK_SECONDS = 2.0
@@ -49,12 +51,12 @@ class Bridge:
         find: Callable[[], Awaitable[list[AttachedEngine]]] | None = None,
         max_clients: int = 8,
         continue_seconds: float = 0.0,
-        store: RunStore | None = None,
+        store: Store | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         self.engines: list[AttachedEngine] = []
         self.metrics = metrics or Metrics()
-        self.store = store or RunStore()
+        self.store: Store = store or MemoryStore()
         self.max_clients = max_clients
         self.continue_seconds = continue_seconds
         self._sessions: set[ServerSession] = set()
@@ -81,7 +83,7 @@ class Bridge:
 
     @property
     def jobs(self) -> list[Run]:
-        """What the engines write to: the runs themselves if the store is in memory."""
+        """The runs that the engines write now."""
         return [run for attached in self.engines for run in attached.jobs]
 
     @property
@@ -175,7 +177,7 @@ class Bridge:
     async def close(self) -> None:
         """Stop all generations and the engine."""
         for run in self.jobs:
-            run.fail(wire.ENGINE_DOWN, STOPPED, retry=True)
+            run.log.fail(wire.ENGINE_DOWN, STOPPED, retry=True)
         tasks = [
             task
             for task in (self._expiry, self._finding, self._opening_store, *self._starting)
@@ -253,7 +255,7 @@ class Bridge:
             attached.down = "The engine has not started yet, so its vocabulary is unknown."
         # The first engine is the same with its name and without it.
         chosen = "" if attached is self.first else attached.name
-        session = ServerSession(self.store, attached.hello(), engine=chosen)
+        session = ServerSession(self.store.runs, attached.hello(), engine=chosen)
         self._find_place(session)
         session.has_place = session.full is None
         self._sessions.add(session)
@@ -273,7 +275,8 @@ class Bridge:
                     self._find_place(session)
                 frame = message.get("text")
                 frame = frame if frame is not None else message.get("bytes") or b""
-                problem = await self.store.find(frame)
+                asked = resumes(frame)
+                problem = await self.store.find(*asked) if asked is not None else None
                 if problem is not None:
                     session.refuse(wire.ENGINE_DOWN, problem)
                     continue
@@ -310,7 +313,7 @@ class Bridge:
             engine = attached.engine_of(request)
         except EngineError as error:
             run.request = {}
-            run.fail(error.code, str(error), retry=error.retry)
+            run.log.fail(error.code, str(error), retry=error.retry)
             return
         starting = asyncio.create_task(self._start(run, request, attached, engine))
         self._starting.add(starting)
@@ -319,10 +322,10 @@ class Bridge:
     async def _start(
         self, run: Run, request: Request, attached: AttachedEngine, engine: Engine
     ) -> None:
-        sink = await self.store.produce(run)
-        if sink is None or sink.end is not None:
-            return
-        attached.answer(sink, request, engine, self.metrics, continue_seconds=self.continue_seconds)
+        if await self.store.claim(run) and run.log.end is None:
+            attached.answer(
+                run, request, engine, self.metrics, continue_seconds=self.continue_seconds
+            )
 
     def _cancel(self, run: Run) -> None:
         if self.store.cancel(run):
@@ -331,16 +334,15 @@ class Bridge:
     def _stop(self, run: Run) -> None:
         """Stop the engine of a run."""
         for attached in self.engines:
-            for sink, job in attached.jobs.items():
-                if sink.id == run.id:
-                    job.cancel()
+            if run in attached.jobs:
+                attached.jobs[run].cancel()
 
     async def _expire_runs(self) -> None:
         while True:
             await asyncio.sleep(1.0)
             for run in self.store.expire(time.monotonic()):
-                if not run.done:
-                    report("run_expired", positions=run.position)
+                if not run.reader.done:
+                    report("run_expired", positions=run.log.position)
                 self._cancel(run)
 
 
@@ -354,8 +356,8 @@ async def _within(seconds: float, work: Awaitable[None]) -> bool:
 
 
 class _Sender:
-    """Sends the frames of a session: at once where that is possible, and once in a turn of the loop,
-    so that what comes in the same turn is one frame; else as fast as the peer reads.
+    """Sends the frames of a session: at once where that is possible, and once in a turn of the
+    loop, so that what comes in the same turn is one frame; else as fast as the peer reads.
     """
 
     def __init__(self, session: ServerSession, send: Send, extension: dict[str, Any]) -> None:

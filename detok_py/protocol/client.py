@@ -4,12 +4,13 @@ In: frames (`str` text, `bytes` binary), and the fact that a socket opened or wa
 (events.py) for the program, frames for the socket. Held: the position and a running SHA-256.
 
     session = ClientSession()
-    session.generate(prompt="ja: ", want="both")    # makes a run id, which names the run until it is forgotten
+    session.generate(prompt="ja: ", want="both")    # makes a run id
     # when a socket opens:              session.opened()
     # when a frame arrives:             for event in session.receive(frame): …
     # after every call:                 for frame in session.frames(): socket.send(frame)
     # when `session.closing` is set:    socket.close(*session.closing)
-    # when the socket is lost:          seconds = session.lost(code); None: give up, else open a socket after so long
+    # when the socket is lost:          seconds = session.lost(code)
+    # after so many seconds:            open another socket; if it is None, give up
 
 The guarantee: the connection can be cut after any byte, in either direction, any number of times.
 The data of the events, joined, is what it would have been without the cut, or a Failed event says

@@ -1,12 +1,10 @@
-"""The server's side of detok.v1, sans-I/O: runs and their logs, credit, resuming.
+"""The server's side of one socket of detok.v1, sans-I/O: which run it reads, credit, resuming.
 
-In: frames of a client (`str` text, `bytes` binary), and what an engine produces. Out: frames for
-the socket, and what the program has to do: start or stop an engine. Held: the log of each run.
-
-A run belongs to no socket: it is kept when its socket is lost, and another socket can continue it.
+In: frames of a client (`str` text, `bytes` binary), and the logs of runs. Out: frames for the
+socket, and what the program has to do: start or stop an engine. Held: the position that was sent.
 
 >>> from detok_py.protocol.client import ClientSession
->>> client, server = ClientSession(), ServerSession(RunStore(), {"engine": {"name": "demo"}})
+>>> client, server = ClientSession(), ServerSession(Runs(), {"engine": {"name": "demo"}})
 >>> client.generate(prompt="hi", want="bytes", run_id="0123456789abcdef")
 >>> client.opened()
 >>> def exchange():
@@ -18,8 +16,8 @@ A run belongs to no socket: it is kept when its socket is lost, and another sock
 ...     return out
 >>> exchange()[0].engine["name"]
 'demo'
->>> run = server.run
->>> run.start("bytes"); run.add_bytes(b"caf\\xc3"); run.add_bytes(b"\\xa9"); run.finish("eos")
+>>> log = server.run.log
+>>> log.start("bytes"); log.add_bytes(b"caf\\xc3"); log.add_bytes(b"\\xa9"); log.finish("eos")
 >>> for event in exchange(): print(event)
 Started(id='0123456789abcdef', data='bytes', position=0)
 Bytes(position=0, data=b'caf\\xc3')
@@ -27,13 +25,14 @@ Bytes(position=4, data=b'\\xa9')
 Finished(reason='eos', position=5, note=None)
 """
 
-import hashlib
 import json
-from typing import Any, Callable, Iterable
+from typing import Any, Callable
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from . import wire
-from .events import WANTS, WINDOW, new_run_id, next_state
+from .events import WANTS, new_run_id, next_state
+from .log import do_nothing
+from .runs import Run, Runs, request_digest
 
 # States of a socket.
 IDLE = "idle"  # no run is read here
@@ -58,371 +57,34 @@ TRANSITIONS = {
     (ENDED, "release"): IDLE,
 }
 
-KEEP_SECONDS = 60
-MAX_LOG = 8 << 20
-MAX_FRAME_DATA = 16 << 10
-_SEGMENT_COST = 200  # bytes of bookkeeping that a segment of a log is counted with
-_SEGMENT_ROOM = 31  # small pieces that are added to a segment, each of less than 256 bytes
-_DROPPED = (0, 0, -1, b"", b"")
 MAX_MESSAGES = 256  # of a client at once; MESSAGES_A_SECOND in the long run
 MESSAGES_A_SECOND = 64
 MESSAGE_SIZE = 16 << 10  # a longer message counts as several
-MAX_PENDING = 16 << 20  # characters of the requests of all runs that have not ended
+MAX_PINGS = 20
+PINGS_A_SECOND = 2
 _ID_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 
-class Run:
-    """One generation: an append-only log that can be read from any position that is still kept.
+class Allowance:
+    """What a client may spend: `most` at once, `each_second` in the long run.
 
-    `data` is what the log carries ("bytes", "ids", "both"; "" before `start`). The program lets the
-    engine wait while `has_credit` is false, so nothing is dropped for a slow client. `wake` is
-    called when credit may have come back; the program sets it. `owner` is the session that reads
-    the run, or None; its `wake` is called when there is something to send. `done` is true when the
-    client wants nothing more of the run. The program may empty `request` when it has read it; a
-    repeated request is compared by its digest. `model` is what the client was told that its ids are of.
+    >>> pings = Allowance(2, 1)
+    >>> [pings.spend(1, now) for now in (0.0, 0.0, 0.0, 1.5)]
+    [True, True, False, True]
     """
 
-    def __init__(
-        self,
-        run_id: str,
-        request: dict[str, Any],
-        *,
-        window: dict[str, int] | None = None,
-        max_log: int = MAX_LOG,
-    ) -> None:
-        self.id = run_id
-        self.request = request
-        self.digest = _request_digest(request)
-        self.data = ""
-        self.position = 0
-        self.acked = 0
-        self.base = 0  # the first position that the log still has
-        self.end: dict[str, Any] | None = None
-        self.owner: Any = None
-        self.detached_at: float | None = None
-        self.done = False
-        self.model: str | None = None
-        self.wake: Callable[[], None] = _do_nothing
-        self._window = window or WINDOW
-        self._max_log = max_log
-        # A segment is (position, count, op, payload, sizes); those before `_first` have been
-        # dropped. `sizes` has the sizes of the pieces that raw bytes came in, if they are small.
-        self._segments: list[tuple[int, int, int, bytes, bytes]] = []
-        self._first = 0
-        self._open_op = -1  # of the last segment, if more can be added to it
-        self._room = 0
-        self._newest = -1  # the last position at which something was added, and its offset
-        self._newest_offset = 0
-        self._next = self._next_offset = 0  # where the last `read` ended, and its offset
-        self.weight = 0  # characters of the request
-        self._size = 0
-        self._hash = hashlib.sha256()
-        self._sum: str | None = None  # the SHA-256, once the run has ended
+    def __init__(self, most: float, each_second: float) -> None:
+        self.left = most
+        self._most = most
+        self._each_second = each_second
+        self._at = 0.0
 
-    def start(self, data: str) -> None:
-        """Set what the log carries; the client now gets `started`."""
-        if data not in WANTS:
-            raise LocalProtocolError(f"A run carries 'bytes', 'ids' or 'both', not {data!r}.")
-        self.data = data
-        self._wake_owner()
-
-    def add_bytes(self, data: bytes) -> None:
-        """Append raw bytes (a run of "bytes")."""
-        if data:
-            self._add(wire.BYTES, len(data), bytes(data))
-
-    def add_ids(self, ids: Iterable[int]) -> None:
-        """Append token ids (a run of "ids")."""
-        ids = list(ids)
-        if ids:
-            self._add(wire.IDS, len(ids), wire.pack_ids(ids))
-
-    def add_tokens(self, tokens: Iterable[tuple[int, bytes]]) -> None:
-        """Append tokens with their bytes (a run of "both")."""
-        tokens = list(tokens)
-        if tokens:
-            self._add(wire.TOKENS, len(tokens), wire.pack_tokens(tokens))
-
-    def add_gap(self, count: int, data: bytes) -> None:
-        """Append `count` tokens whose ids are not known, and their bytes (a run of "both")."""
-        self._add(wire.GAP, count, wire.pack_gap(count, data))
-
-    def finish(self, reason: str, note: str | None = None) -> None:
-        """End the run: "eos", "stop", "length" or "cancelled". `note` is one sentence about what the
-        engine lost, if it lost anything.
-        """
-        self._end({"type": "finished", "reason": reason, "note": note})
-
-    def fail(
-        self,
-        code: int,
-        message: str,
-        *,
-        retry: bool = False,
-        vocabulary: dict[str, Any] | None = None,
-    ) -> None:
-        """End the run with an error. The client gets the data before it first. `vocabulary` is the
-        one that the server has now, if the client has another.
-        """
-        self._end(
-            {
-                "type": "error",
-                "code": code,
-                "message": message,
-                "retry": retry,
-                "vocabulary": vocabulary,
-            }
-        )
-
-    def _end(self, end: dict[str, Any]) -> None:
-        if self.end is None:
-            self.end = end
-            self._wake_owner()
-
-    @property
-    def unit(self) -> str:
-        """What a position counts: "bytes" or "tokens"."""
-        return "bytes" if self.data == "bytes" else "tokens"
-
-    @property
-    def has_credit(self) -> bool:
-        """Whether the engine may go on."""
-        return self.position - self.acked < self._window[self.unit]
-
-    @property
-    def size(self) -> int:
-        """The bytes that the log takes, bookkeeping included."""
-        return self._size
-
-    def read(self, position: int, limit: int) -> tuple[bytes, int] | None:
-        """Return the next frame after `position` and the position after that frame, or None at the
-        end of the log or at `limit`.
-
-        Neighbouring segments of tokens are joined into one frame, up to 16 KiB. Raw bytes are sent
-        as the engine cut them: that shows where its tokens ended.
-        """
-        at = self._find(position)
-        out: list[bytes] = []
-        size = 0
-        op = -1
-        while at < len(self._segments):
-            start, count, kind, payload, sizes = self._segments[at]
-            if op >= 0 and (kind != op or kind in (wire.GAP, wire.BYTES) or size >= MAX_FRAME_DATA):
-                break
-            if kind == wire.GAP:
-                # A gap is not split: it is sent if its last token is within the limit, or if it is
-                # the first thing within the limit.
-                if start + count > limit and start >= limit:
-                    break
-                return wire.data_frame(kind, payload), start + count
-            skip = position - start
-            take = min(start + count, limit) - position
-            if kind == wire.BYTES:
-                take = min(take, MAX_FRAME_DATA, _left_of_piece(sizes, skip) or take)
-            if take <= 0:
-                break
-            if position == self._newest:
-                low = self._newest_offset
-            elif skip and position == self._next:
-                low = self._next_offset
-            else:
-                low = wire.split_at(kind, payload, skip)
-            high = (
-                len(payload) if skip + take == count else wire.split_at(kind, payload, skip + take)
-            )
-            op = kind
-            out.append(payload[low:high])
-            size += high - low
-            position += take
-            self._next = position
-            self._next_offset = high
-            if position < start + count:
-                break
-            at += 1
-        return (wire.data_frame(op, b"".join(out)), position) if out else None
-
-    def ending(self) -> str:
-        """Return the last text frame of the run, with the count and the SHA-256 of all its data."""
-        if self._sum is None:
-            self._sum = self._hash.digest().hex()  # once: a hash of MicroPython ends with `digest`
-        fields: dict[str, Any] = {"id": self.id, "sha256": self._sum, self.unit: self.position}
-        fields.update(self.end or {})
-        return wire.message(fields.pop("type"), **fields)
-
-    def acknowledge(self, n: int) -> None:
-        """Note that the client has everything before `n`, so the log may drop it."""
-        self.acked = n
-        self._trim()
-        self.wake()
-
-    def _wake_owner(self) -> None:
-        if self.owner is not None:
-            self.owner.wake()
-
-    def _add(self, op: int, count: int, payload: bytes) -> None:
-        if self.end is not None:
-            raise LocalProtocolError("A run that has ended takes no more data.")
-        if op not in wire.OPS.get(self.data, ()):
-            raise LocalProtocolError(f"A run of {self.data!r} does not carry op {op}.")
-        self._hash.update(payload)
-        self._append(op, count, payload)
-        self.position += count
-        self._trim()
-        self._wake_owner()
-
-    def _append(self, op: int, count: int, payload: bytes) -> None:
-        """Add to the last segment, or begin another: a segment for each token would take a hundred
-        times the memory of a token.
-        """
-        size = len(payload)
-        self._newest = self.position
-        if op == self._open_op and count <= self._room and size < 256:
-            start, n, _, data, sizes = self._segments[-1]
-            if op == wire.BYTES:
-                sizes += bytes((size,))
-                self._room -= 1
-            else:
-                self._room -= count
-            self._newest_offset = len(data)
-            self._segments[-1] = (start, n + count, op, data + payload, sizes)
-            self._size += size
-            return
-        small = size < 256 and op != wire.GAP
-        sizes = bytes((size,)) if small and op == wire.BYTES else b""
-        self._segments.append((self.position, count, op, payload, sizes))
-        self._size += size + _SEGMENT_COST
-        self._newest_offset = 0
-        self._open_op = op if small else -1
-        self._room = _SEGMENT_ROOM
-
-    def _trim(self) -> None:
-        """Drop the oldest segments that are acknowledged while the log is larger than it may be."""
-        while self._size > self._max_log and self._first < len(self._segments):
-            start, count, _, payload, _ = self._segments[self._first]
-            if start + count > self.acked:
-                break
-            self._segments[self._first] = _DROPPED
-            self._first += 1
-            self._size -= len(payload) + _SEGMENT_COST
-            self.base = start + count
-        if self._first == len(self._segments):
-            self._open_op = -1
-        if self._first > 1024:
-            del self._segments[: self._first]
-            self._first = 0
-
-    def _find(self, position: int) -> int:
-        """Return the index of the segment that has `position` (MicroPython has no bisect)."""
-        low, high = self._first, len(self._segments)
-        if high and position >= self._segments[-1][0] + self._segments[-1][1]:
-            return high
-        while low < high:
-            middle = (low + high) // 2
-            if self._segments[middle][0] + self._segments[middle][1] <= position:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-
-def _left_of_piece(sizes: bytes, skip: int) -> int:
-    """Return how many bytes are left, at offset `skip` of a segment, of the piece that they came
-    in; 0 if the segment is one piece.
-
-    >>> _left_of_piece(bytes([3, 4]), 2), _left_of_piece(bytes([3, 4]), 3), _left_of_piece(b"", 3)
-    (1, 4, 0)
-    """
-    end = 0
-    for size in sizes:
-        end += size
-        if end > skip:
-            return end - skip
-    return 0
-
-
-class RunStore:
-    """The runs that a server keeps: those with a client, and, for `keep_seconds`, those without.
-
-    A run that was received to its end is kept too: the page that received it may be reloaded before
-    it knows. Bounds: at most `max_runs` without a client, and at most `max_log` bytes of runs that
-    were received to their end. Beyond them, runs that were received to their end are dropped first,
-    then the others; in each group, those that lost their client first. The requests of runs that
-    have not ended have at most `max_pending` characters in all; beyond them, requests are refused.
-    """
-
-    def __init__(
-        self,
-        *,
-        keep_seconds: float = KEEP_SECONDS,
-        max_runs: int = 256,
-        max_log: int = MAX_LOG,
-        max_pending: int = MAX_PENDING,
-        window: dict[str, int] | None = None,
-    ) -> None:
-        self.keep_seconds = keep_seconds
-        self.max_runs = max_runs
-        self.max_log = max_log
-        self.max_pending = max_pending
-        self.window = dict(window or WINDOW)
-        self.runs: dict[str, Run] = {}
-
-    @property
-    def pending(self) -> int:
-        """The characters of the requests of all runs that have not ended."""
-        return sum([run.weight for run in self.runs.values() if run.end is None])
-
-    def create(self, run_id: str, request: dict[str, Any]) -> Run:
-        """Begin a run."""
-        run = Run(run_id, request, window=self.window, max_log=self.max_log)
-        self.runs[run_id] = run
-        return run
-
-    async def open(self, stop: Callable[[Run], None]) -> None:
-        """Begin to work. `stop` stops the engine of a run that has ended elsewhere."""
-
-    async def close(self) -> None:
-        """End all work."""
-
-    @property
-    def away(self) -> str | None:
-        """Why no run can begin, in one sentence, or None."""
-        return None
-
-    async def find(self, frame: str | bytes) -> str | None:
-        """Fetch the run that a frame wants to resume, before a session reads the frame. Return why
-        that is not possible, or None. This store has all its runs in memory, and fetches none.
-        """
-        return None
-
-    async def produce(self, run: Run) -> Run | None:
-        """Return what the engine writes to: here the run itself. None if no engine has to start."""
-        return run
-
-    def cancel(self, run: Run) -> bool:
-        """Cancel a run. Return whether its engine is here, and has to be stopped."""
-        run.finish("cancelled")
-        return True
-
-    def forget(self, run: Run) -> None:
-        """Drop a run. It cannot be resumed after this."""
-        self.runs.pop(run.id, None)
-
-    def expire(self, now: float) -> list[Run]:
-        """Drop and return the runs that are over a bound; the program stops their engines."""
-        away = [run for run in self.runs.values() if run.detached_at is not None]
-        away.sort(key=lambda run: (not run.done, run.detached_at or 0.0))
-        too_many = len(away) - self.max_runs
-        done_bytes = sum([run.size for run in away if run.done])
-        gone: list[Run] = []
-        for run in away:
-            too_large = run.done and done_bytes > self.max_log
-            too_old = now - (run.detached_at or 0.0) >= self.keep_seconds
-            if len(gone) < too_many or too_large or too_old:
-                gone.append(run)
-                done_bytes -= run.size if run.done else 0
-        for run in gone:
-            self.forget(run)
-        return gone
+    def spend(self, cost: float, now: float) -> bool:
+        """Spend `cost`, and return whether the client had it; if not, nothing is spent."""
+        left = min(self._most, self.left + self._each_second * max(0.0, now - self._at))
+        self._at = now
+        self.left = left - cost if left >= cost else left
+        return left >= cost
 
 
 class ServerSession:
@@ -444,33 +106,29 @@ class ServerSession:
 
     def __init__(
         self,
-        store: RunStore,
+        runs: Runs,
         hello: dict[str, Any],
         *,
         engine: str = "",
         max_prompt: int = wire.MAX_MESSAGE,
-        max_pings: int = 20,
     ) -> None:
-        self.store = store
+        self.runs = runs
         self.engine = engine
         self.run: Run | None = None
         self.closing: tuple[int, str] | None = None
         self.max_prompt = max_prompt
         self.has_place = True
         self.full: str | None = None
-        self.wake: Callable[[], None] = _do_nothing
+        self.wake: Callable[[], None] = do_nothing
         self._state = IDLE
         self._sent = 0
-        self._pings_left: float = max_pings
-        self._max_pings = max_pings
-        self._pinged_at = 0.0
-        self._budget: float = MAX_MESSAGES
-        self._heard_at = 0.0
+        self._messages = Allowance(MAX_MESSAGES, MESSAGES_A_SECOND)
+        self._pings = Allowance(MAX_PINGS, PINGS_A_SECOND)
         self._model = model_of(hello)
         fields = dict(hello)
         fields["protocol"] = wire.SUBPROTOCOL
-        fields["window"] = store.window
-        fields["keep_seconds"] = store.keep_seconds
+        fields["window"] = runs.window
+        fields["keep_seconds"] = runs.keep_seconds
         self._outbox: list[str | bytes] = [wire.message("hello", **fields)]
 
     def receive(self, frame: str | bytes, now: float = 0.0) -> list[tuple[str, Run]]:
@@ -493,19 +151,20 @@ class ServerSession:
         run = self.run
         if run is None or self.closing:
             return out
-        if self._state == STARTING and run.data:
+        log = run.log
+        if self._state == STARTING and log.data:
             self._go_on("started")
-            out.append(wire.message("started", id=run.id, data=run.data, position=self._sent))
-        limit = run.acked + self.store.window[run.unit]
-        while self._state == STREAMING and self._sent < run.position:
-            step = run.read(self._sent, limit)
+            out.append(wire.message("started", id=run.id, data=log.data, position=self._sent))
+        limit = min(run.reader.limit, log.shown)
+        while self._state == STREAMING and self._sent < log.shown:
+            step = log.read(self._sent, limit)
             if step is None:
                 break
             frame, self._sent = step
             out.append(frame)
-        if self._state != ENDED and run.end is not None and self._sent >= run.position:
+        if self._state != ENDED and log.ended and self._sent >= log.shown:
             self._go_on("end")
-            out.append(run.ending())
+            out.append(log.ending(run.id))
         return out
 
     def refuse(self, code: int, sentence: str) -> None:
@@ -548,8 +207,8 @@ class ServerSession:
         self._release(now)
         if run is None or code not in (1000, wire.CANCELLED):
             return []
-        run.done = True
-        return [("cancel", run)] if run.end is None else []
+        run.reader.done = True
+        return [("cancel", run)] if run.log.end is None else []
 
     def _go_on(self, event: str, error: Any = LocalProtocolError) -> None:
         self._state = next_state(TRANSITIONS, self._state, event, error)
@@ -567,10 +226,7 @@ class ServerSession:
         An ack that moves on is free: what it acknowledges was sent within the client's credit. So
         is a request whose run the client has received.
         """
-        earned = MESSAGES_A_SECOND * max(0.0, now - self._heard_at)
-        self._budget = min(MAX_MESSAGES, self._budget + earned) - 1 - size / MESSAGE_SIZE
-        self._heard_at = now
-        if self._budget < 0:
+        if not self._messages.spend(1 + size / MESSAGE_SIZE, now):
             raise RemoteProtocolError("Too many messages at once; send fewer.", wire.BUSY)
 
     def _receive_message(
@@ -586,7 +242,7 @@ class ServerSession:
         elif kind == "ack":
             self._acknowledge(_checked_count(event, "n"), event.get("end") is True)
         elif kind == "cancel":
-            return [("cancel", run)] if run is not None and run.end is None else []
+            return [("cancel", run)] if run is not None and run.log.end is None else []
         elif kind == "ping":
             self._pong(now)
         else:
@@ -600,31 +256,27 @@ class ServerSession:
         request = _checked_request(event, self.max_prompt)
         if self.engine:
             request["engine"] = self.engine
-        run = self.store.runs.get(run_id)
+        run = self.runs.by_id.get(run_id)
         if run is not None:
             # The same request again, as the client does not know that it arrived. It runs once.
-            same = run.digest == _request_digest(request)
+            same = run.digest == request_digest(run_id, request)
             _require(same, "This run id belongs to another request; each run needs a new one.")
             self._read(run_id, 0, now, "resume")
             return []
-        if self.run is not None and self.run.end is not None:
+        if self.run is not None and self.run.log.end is not None:
             self._release(now)  # its engine has ended, so the client need not wait for the rest
         next_state(TRANSITIONS, self._state, "generate", RemoteProtocolError)
         if not self.claim_place():
             return []
-        if self.store.pending + size > self.store.max_pending:
+        if self.runs.pending + size > self.runs.max_pending:
             raise RemoteProtocolError("Too many requests at once; try again later.", wire.BUSY)
-        run = self.store.create(run_id, request)
+        run = self.runs.create(run_id, request)
         run.weight = size
         self._read(run_id, 0, now, "generate")
         return [("generate", run)]
 
     def _pong(self, now: float) -> None:
-        """Answer a ping: `max_pings` at once, two a second in the long run."""
-        earned = 2 * max(0.0, now - self._pinged_at)
-        self._pings_left = min(self._max_pings, self._pings_left + earned) - 1
-        self._pinged_at = now
-        if self._pings_left < 0:
+        if not self._pings.spend(1, now):
             raise RemoteProtocolError("Too many pings: one every 20 seconds is enough.", wire.BUSY)
         self._outbox.append(wire.message("pong"))
 
@@ -633,37 +285,37 @@ class ServerSession:
         if run is None:
             return
         _require(n <= self._sent, f"`ack.n` is {n}, but the last position sent is {self._sent}.")
-        if n > run.acked:
-            run.acknowledge(n)
-            self._budget += 1
-        if self._state == ENDED and n == run.position and end and not run.done:
-            run.done = True
-            self._budget += 2
+        if n > run.log.acked:
+            run.reader.acknowledge(n)
+            self._messages.left += 1
+        if self._state == ENDED and n == run.log.shown and end and not run.reader.done:
+            run.reader.done = True
+            self._messages.left += 2
 
     def _read(self, run_id: str, after: int, now: float, event: str) -> None:
         """Read a run here from now on. A socket that has read it, probably half-open, is closed.
 
         If the run is gone, or its log no longer reaches back to `after`, this socket is closed.
         """
-        run = self.store.runs.get(run_id)
-        if run is None or after < run.base:
-            kept = f"{self.store.keep_seconds:g} seconds or {self.store.max_log >> 20} MiB"
+        run = self.runs.by_id.get(run_id)
+        if run is None or after < run.log.base:
+            kept = f"{self.runs.keep_seconds:g} seconds or {self.runs.max_log >> 20} MiB"
             sentence = f"The bridge no longer has this run: it was restarted, or more than {kept} went by. Start it again."
             self._send_error(wire.RESUME_EXPIRED, sentence, run_id)
             self.closing = (wire.RESUME_EXPIRED, "resume expired")
             return
-        position = run.position
+        position = run.log.shown
         _require(
             after <= position, f"`resume.after` is {after}, but the run is only at {position}."
         )
-        if not run.data:
-            run.model = self._model
-        elif run.data != "bytes" and run.model != self._model:
+        if not run.log.data:
+            run.reader.model = self._model
+        elif run.log.data != "bytes" and run.reader.model != self._model:
             sentence = "The ids of this run are of another vocabulary than the engine of this connection has. Start it again."
             self._send_error(wire.VOCABULARY_MISMATCH, sentence, run_id)
             self.closing = (wire.VOCABULARY_MISMATCH, "another vocabulary")
             return
-        before = run.owner
+        before = run.reader.session
         if not self.claim_place(before):
             return
         if before is not None and before is not self:
@@ -671,24 +323,16 @@ class ServerSession:
         if self.run is not run:
             self._release(now)
         self._go_on(event, RemoteProtocolError)
-        run.owner = self
-        run.detached_at = None
-        run.done = False
-        run.acknowledge(after)
         self.run = run
         self._sent = after
+        run.reader.take(self, after)
 
     def _release(self, now: float) -> None:
         """Stop reading the run: its socket is lost, or reads another run."""
         if self.run is not None:
             self._go_on("release")
-            self.run.owner = None
-            self.run.detached_at = now
+            self.run.reader.release(now)
             self.run = None
-
-
-def _do_nothing() -> None:
-    pass
 
 
 def model_of(hello: dict[str, Any]) -> str | None:
@@ -702,11 +346,6 @@ def model_of(hello: dict[str, Any]) -> str | None:
         if isinstance(found, dict) and found.get(name):
             return str(found[name])
     return None
-
-
-def _request_digest(request: dict[str, Any]) -> bytes:
-    # Both requests that are compared are made from parsed JSON, in the order of keys of the sender.
-    return hashlib.sha256(json.dumps(request).encode("utf-8")).digest()
 
 
 def _require(condition: bool, sentence: str) -> None:

@@ -10,7 +10,7 @@ A text frame is one JSON object with a `type`. A binary frame is one op byte, th
     0x00   raw bytes                            a byte
     0x01   id, id, …                            a token
     0x02   (id, length, bytes) …                a token with its bytes
-    0x03   count, length, bytes                 `count` tokens whose ids are not known, and their bytes
+    0x03   count, length, bytes                 `count` tokens of unknown ids, and their bytes
 
 Numbers are unsigned LEB128 in their shortest form, at most 2³² - 1. A frame may have any number of
 entries (0x03: one). Where frames are cut has no meaning: what was sent is the joined payloads, and
@@ -255,7 +255,7 @@ def depth(text: str) -> int:
     """Return how deep a JSON text is nested, or an upper bound that is at most `MAX_DEPTH`. Takes
     linear time and does not recurse.
 
-    >>> depth('[' * 99 + ']' * 99), depth('{"a": "[[[["}')
+    >>> depth("[" * 99 + "]" * 99), depth('{"a": "[[[["}')
     (99, 5)
     """
     brackets = text.count("[") + text.count("{")

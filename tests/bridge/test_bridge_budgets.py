@@ -9,9 +9,10 @@ import json
 import time
 
 import pytest
-from bridge_rig import TEXT, VOCABULARY, converse, eventually, running, socket_to
+from bridge_rig import TEXT, VOCABULARY, converse, running, socket_to
 from test_bridge_gate import close_and_wait, close_code, frame, memory, opened
 from test_bridge_stream import FakeEngine
+from waiting import eventually
 
 from detok_py.bridge.assets import Assets
 from detok_py.bridge.engines import Ids
@@ -58,7 +59,7 @@ async def test_refused_requests_of_a_mebibyte_are_not_kept():
                 await asyncio.wait_for(writer.drain(), 60)
         assert await close_code(reader) in (4429, None)
         await close_and_wait(writer)
-        assert all(not run.request for run in bridge.bridge.store.runs.values())
+        assert all(not run.request for run in bridge.bridge.store.runs.by_id.values())
         gc.collect()
         assert memory() - before < 40_000
 
@@ -68,7 +69,7 @@ async def test_long_scripted_texts_take_little_memory_and_hold_up_nobody(cut, si
     faults = {"invalid": 0.01}
     params = {"engine": "scripted", "text": "\U0001f30d" * size, "cut": cut, "faults": faults}
     async with running() as bridge:
-        runs = bridge.bridge.store.runs
+        runs = bridge.bridge.store.runs.by_id
         gc.collect()
         before = memory()
         names = [f"a-long-text-{n:06}" for n in range(3)]
@@ -80,7 +81,7 @@ async def test_long_scripted_texts_take_little_memory_and_hold_up_nobody(cut, si
             request = {"type": "generate", "id": name, "prompt": "", "params": params}
             await ws.send(json.dumps(request, ensure_ascii=False))
         assert await served_meanwhile(bridge) < 20
-        await eventually(lambda: all(name in runs and runs[name].position for name in names))
+        await eventually(lambda: all(name in runs and runs[name].log.position for name in names))
         assert memory() - before < 60_000
         for ws in sockets:
             ws.transport.abort()

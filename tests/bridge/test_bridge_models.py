@@ -1,12 +1,15 @@
-"""An engine that is restarted with another model: no client decodes ids with the wrong vocabulary."""
+"""An engine that is restarted with another model: no client decodes ids with the wrong
+vocabulary.
+"""
 
 import asyncio
 
 import httpx
 import pytest
-from bridge_rig import TEXT, VOCABULARY, converse, eventually, message, running, socket_to
+from bridge_rig import TEXT, VOCABULARY, converse, message, running, socket_to
 from engine_replay import Answer, Replay
 from test_bridge_stream import FakeEngine
+from waiting import eventually
 
 from detok_py.bridge.engines import Ids
 from detok_py.bridge.engines.address import check_address
@@ -144,7 +147,7 @@ async def test_a_client_in_mid_answer_is_told_when_another_client_finds_another_
         )
         run = await a_run(bridge)
         # Nothing is acknowledged, so the engine is not asked for more.
-        await eventually(lambda: run.position >= 1024)
+        await eventually(lambda: run.log.position >= 1024)
         replay.answers = model("two")
         other, told = await greeted(bridge)
         assert told == SUMS["two"]
@@ -154,8 +157,8 @@ async def test_a_client_in_mid_answer_is_told_when_another_client_finds_another_
 
 
 async def a_run(bridge):
-    await eventually(lambda: bridge.bridge.store.runs)
-    return next(iter(bridge.bridge.store.runs.values()))
+    await eventually(lambda: bridge.bridge.store.runs.by_id)
+    return next(iter(bridge.bridge.store.runs.by_id.values()))
 
 
 async def test_step_mode_notices_that_its_server_was_restarted_between_two_steps():

@@ -1,4 +1,6 @@
-"""Runs that outlive a bridge: several replicas on one Redis, behind a balancer without stickiness."""
+"""Runs that outlive a bridge: several replicas on one Redis, behind a balancer without
+stickiness.
+"""
 
 import asyncio
 import contextlib
@@ -17,13 +19,15 @@ from pathlib import Path
 import pytest
 import websockets
 import yaml
-from bridge_rig import Conversation, converse, eventually
+from bridge_rig import Conversation, converse
 from cutting_proxy import DOWN, UP, CuttingProxy
 from redis_rig import ORIGIN, STREAM, program, redis_server, replicas
 from test_bridge_resume import EXPECTED
+from waiting import eventually
 from websockets.asyncio.client import connect, unix_connect
 
-from detok_py.bridge.redis_store import RedisStore, StoreError
+from detok_py.bridge.redis_link import StoreError
+from detok_py.bridge.redis_store import RedisStore
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Finished, Started
 
@@ -93,12 +97,12 @@ async def kill(bridge):
     async def closed():
         pass
 
-    store._call = nothing
+    store.link.call = nothing
     store.close = closed
-    for task in store._tasks:
+    for task in list(store._tasks):
         task.cancel()
     await asyncio.gather(*store._tasks, return_exceptions=True)
-    await store._redis.aclose()
+    await store.link.close()
     bridge.server._uvicorn.servers[0].close()
     for connection in list(bridge.server._uvicorn.server_state.connections):
         connection.transport.abort()
@@ -262,7 +266,7 @@ async def test_keys_have_no_run_id_and_no_prompt(redis):
     async with replicas(1, redis) as (bridges, _, _):
         session = ClientSession()
         await converse(STREAM, ORIGIN, session, via=bridges[0].port, prompt="a secret", want="ids")
-        client = bridges[0].bridge.store._redis
+        client = bridges[0].bridge.store.link.client
         tag = bridges[0].bridge.store.tag_of(session.run_id)
         keys = await client.keys("*" + tag + "*")
         found = b"".join(keys) + b"".join([await client.dump(key) for key in keys])
@@ -291,8 +295,8 @@ async def test_while_redis_is_away_runs_go_on_here_and_new_ones_are_refused():
             # It has lost everything, and is given back what it lost.
             redis.start()
             await eventually(lambda: bridges[0].bridge.unready is None)
-            mirrors = list(bridges[0].bridge.store.runs.values())
-            await eventually(lambda: mirrors[0].producer.settled)
+            shared = bridges[0].bridge.store.shared[session.run_id]
+            await eventually(lambda: shared.settled)
             again = ClientSession()
             again.attach(session.run_id)
             same = await converse(STREAM, ORIGIN, again, via=bridges[1].port)

@@ -14,9 +14,11 @@ import urllib.request
 import httpx
 import pytest
 import websockets
-from bridge_rig import TEXT, VOCABULARY, converse, eventually, message, running, socket_to
+from bridge_rig import TEXT, VOCABULARY, converse, message, running, socket_to
+from waiting import eventually, eventually_sync
 
 from detok_py.bridge.engines import End, EngineError, Ids, Info, Raw, Request
+from detok_py.bridge.store import MemoryStore
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import (
@@ -29,7 +31,6 @@ from detok_py.protocol.events import (
     Tokens,
     new_run_id,
 )
-from detok_py.protocol.server import RunStore
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
@@ -244,14 +245,14 @@ async def test_a_client_that_closes_its_socket_stops_its_engine(code):
                 pass
             await ws.close(code)
         await eventually(lambda: engine.closed == 1)
-        [run] = bridge.bridge.store.runs.values()
-        assert run.end is not None
-        assert run.end["reason"] == "cancelled"
+        [run] = bridge.bridge.store.runs.by_id.values()
+        assert run.log.end is not None
+        assert run.log.end["reason"] == "cancelled"
 
 
 async def test_the_engine_of_an_expired_run_is_stopped():
     engine = FakeEngine([Ids([1]), 60.0])
-    async with running(engine, store=RunStore(keep_seconds=0.2)) as bridge:
+    async with running(engine, store=MemoryStore(keep_seconds=0.2)) as bridge:
         async with socket_to(bridge) as ws:
             await ws.recv()
             await ws.send(wire.message("generate", prompt="hi"))
@@ -259,7 +260,7 @@ async def test_the_engine_of_an_expired_run_is_stopped():
                 pass
             ws.transport.abort()
         await eventually(lambda: engine.closed == 1)
-        assert bridge.bridge.store.runs == {}
+        assert bridge.bridge.store.runs.by_id == {}
 
 
 async def test_an_engine_that_is_down_is_reported_and_the_page_is_still_served():
@@ -409,8 +410,8 @@ async def test_a_slow_reader_pauses_only_its_own_engine():
         await eventually(lambda: engine.given >= 1024)
         await asyncio.sleep(0.1)
         assert engine.given <= 1026
-        run = next(iter(bridge.bridge.store.runs.values()))
-        assert run.size < 256 << 10
+        run = next(iter(bridge.bridge.store.runs.by_id.values()))
+        assert run.log.size < 256 << 10
         quick = await converse(
             bridge.stream,
             bridge.url,
@@ -610,10 +611,7 @@ def test_the_engine_of_a_killed_bridge_exits():
         except OSError:
             return True
 
-    deadline = time.monotonic() + 60
-    while not ended():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually_sync(lambda: ended())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
-"""Towards engines: which addresses are taken, and what a hostile engine can't do. Checks 37 to 41
-of the list that test_bridge_gate.py begins.
-"""
+"""Towards engines: which addresses are taken, and what a hostile engine can't do."""
 
 import asyncio
 import socket
@@ -33,11 +31,11 @@ PROMPT = Request("hi", None, Sampling(), "both", {})
         "http://[::1]:8080/engine/",
     ],
 )
-def test_37_an_engine_on_this_machine_is_allowed(url):
+def test_an_engine_on_this_machine_is_allowed(url):
     assert check_address(url).base.startswith(url.split("://")[0] + "://")
 
 
-def test_37_a_name_is_resolved_once_and_pinned(monkeypatch):
+def test_a_name_is_resolved_once_and_pinned(monkeypatch):
     asked = []
 
     def resolve(host, port, type):
@@ -53,7 +51,7 @@ def test_37_a_name_is_resolved_once_and_pinned(monkeypatch):
     assert asked == ["engine.test"]
 
 
-def test_37_a_name_with_one_address_elsewhere_is_refused(monkeypatch):
+def test_a_name_with_one_address_elsewhere_is_refused(monkeypatch):
     both = [
         (socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 80)) for ip in ("127.0.0.1", "192.0.2.1")
     ]
@@ -62,7 +60,7 @@ def test_37_a_name_with_one_address_elsewhere_is_refused(monkeypatch):
         check_address("http://engine.test/")
 
 
-async def test_38_a_redirect_is_refused_and_never_followed():
+async def test_a_redirect_is_refused_and_never_followed():
     async with Replay({("GET", "/props"): Answer(b"", status=200)}) as elsewhere:
         for status in (301, 302, 303, 307, 308):
             to = {
@@ -116,7 +114,7 @@ async def test_38_a_redirect_is_refused_and_never_followed():
         "",
     ],
 )
-def test_39_an_address_outside_this_machine_is_refused_in_one_sentence(url):
+def test_an_address_outside_this_machine_is_refused_in_one_sentence(url):
     with pytest.raises(AddressError) as caught:
         check_address(url)
     assert "canary" not in str(caught.value)
@@ -133,17 +131,17 @@ def test_39_an_address_outside_this_machine_is_refused_in_one_sentence(url):
         "http://[::ffff:192.0.2.1]/",
     ],
 )
-def test_39_link_local_and_odd_addresses_are_refused_even_where_remote_engines_are_allowed(url):
+def test_link_local_and_odd_addresses_are_refused_even_where_remote_engines_are_allowed(url):
     with pytest.raises(AddressError):
         check_address(url, allow_remote=True)
 
 
-def test_39_a_remote_engine_is_allowed_on_request():
+def test_a_remote_engine_is_allowed_on_request():
     assert check_address("http://192.0.2.7:8000", allow_remote=True).base == "http://192.0.2.7:8000"
 
 
 @pytest.mark.parametrize("kind", ["stream", "answer"])
-async def test_40_a_hundred_mebibytes_without_a_line_end_are_a_typed_error_in_little_memory(kind):
+async def test_a_hundred_mebibytes_without_a_line_end_are_a_typed_error_in_little_memory(kind):
     piece = b"a" * (1 << 20)
     sent = 0
 
@@ -183,7 +181,7 @@ async def test_40_a_hundred_mebibytes_without_a_line_end_are_a_typed_error_in_li
     assert sent < 100
 
 
-async def test_41_a_client_gets_all_text_so_far_and_an_error_if_the_engine_is_lost_in_mid_answer():
+async def test_a_client_gets_all_text_so_far_and_an_error_if_the_engine_is_lost_in_mid_answer():
     props = {"default_generation_settings": {}}
     event = {
         "index": 0,

@@ -1,6 +1,7 @@
 """Engines that answer with JSON of another shape, or not at all."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import time
 
 import pytest
+from bridge_rig import running
 from engine_replay import Answer, Replay
 from test_bridge_models import ask, bridge_for, model
 
@@ -18,6 +20,7 @@ from detok_py.bridge.engines.lemonade import Lemonade
 from detok_py.bridge.engines_command import probe
 from detok_py.bridge.find import engine_at, find_vocabulary
 from detok_py.bridge.stream import Bridge
+from detok_py.decode.vocabulary import Vocabulary
 from detok_py.protocol.events import Failed, Finished
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
@@ -146,3 +149,33 @@ async def test_a_number_is_not_a_list_of_bytes():
         with pytest.raises(EngineError, match="unexpected shape"):
             await client.post_ids("/x", {})
         await client.close()
+
+
+@pytest.mark.parametrize(
+    "count",
+    [4 * 10**9, 10**15, int("9" * 4000), -(10**18), True],
+    ids=lambda count: str(count)[:12],
+)
+@pytest.mark.parametrize("where", ["in an event", "at the end"])
+async def test_a_count_of_tokens_that_cannot_be_true_does_no_harm(count, where):
+    """The middle event ends inside no character, its tokens do: their ids would be searched for."""
+    one = {"content": "", "completion_probabilities": [{"id": 0, "bytes": [0xE6]}]}
+    one["tokens_predicted"] = 1
+    middle = {"content": "日", "completion_probabilities": [{"id": 2, "bytes": [0x97, 0xA5]}]}
+    middle["tokens_predicted"] = count if where == "in an event" else 3
+    end = {"content": "", "stop": True, "stop_type": "limit", "tokens_predicted": 3}
+    end["tokens_predicted"] = count
+    body = b"".join(
+        b"data: " + json.dumps(event).encode() + b"\n\n" for event in (one, middle, end)
+    )
+    vocabulary = Vocabulary.from_bytes([b"\xe6", b"\x97", b"\xa5"])
+    answers = model("one")
+    answers["GET", "/v1/models"], answers["POST", "/tokenize"] = [Answer({})], [Answer({})]
+    answers["POST", "/completion"] = [Answer(body, kind="text/event-stream")]
+    async with Replay(answers) as replay:
+        engine = engine_at("llama", check_address(replay.url))
+        async with running(engine, vocabulary=vocabulary) as bridge:
+            heard = await ask(bridge, want="both", params={"max_tokens": 9})
+    assert heard.data == "日".encode()
+    assert isinstance(heard.end, Finished)
+    assert len(heard.end.note or "") < 200

@@ -62,8 +62,8 @@ async def test_every_text_arrives_complete_as_bytes_and_as_ids(tokenizer):
 @pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", SAMPLE)
 async def test_recovered_ids_are_the_ids_of_step_mode(name):
-    """Step mode gives every id exactly; what was recovered from bytes must agree wherever it is
-    known.
+    """Step mode gives every id exactly. The ids that are recovered from bytes must agree wherever
+    they are known.
     """
     prompt = TEXTS[name]["prompt"]
     async with running(ReciteEngine(), vocabulary=None, find_vocabulary=find_vocabulary) as bridge:

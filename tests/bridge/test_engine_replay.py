@@ -33,7 +33,7 @@ from detok_py.bridge.engines.vllm import VLLM
 from detok_py.bridge.find import engine_at, open_engine, recognise
 from detok_py.bridge.jobs import write
 from detok_py.decode.vocabulary import Vocabulary
-from detok_py.protocol.server import Run
+from detok_py.protocol.log import Log
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
@@ -844,7 +844,7 @@ async def test_the_id_that_ends_an_answer_is_not_text(make, answers):
     assert joined(chunks) == ([0, 1, 2], b"", "eos")
     log = {}
     for data in ("bytes", "ids", "both"):
-        log[data] = Run("0123456789abcdef", {})
+        log[data] = Log()
         log[data].start(data)
         for chunk in chunks[:-1]:
             write(log[data], chunk, WORDS)

@@ -315,7 +315,7 @@ async def test_a_llama_server_that_is_restarted_on_its_port_goes_on():
 
         async def restart():
             await children[0].wait()
-            await asyncio.sleep(0.5)  # the bridge finds nobody there
+            await asyncio.sleep(0.5)  # the bridge finds no engine there
             children.append(await start())
 
         async with running(

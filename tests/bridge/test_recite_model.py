@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import unicodedata
 import urllib.error
 import urllib.request
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import eventually_sync
 
 from detok_py.decode.detokenizer import Detokenizer
 from detok_py.decode.vocabulary import Vocabulary
@@ -388,11 +388,7 @@ def test_the_engine_exits_when_its_parent_is_killed_even_if_stdin_stays_open() -
             parent.kill()
             parent.wait()
             parent.stdout.close()
-        for _ in range(50):
-            if not is_listening(port):
-                break
-            time.sleep(0.2)
-        assert not is_listening(port)
+        eventually_sync(lambda: not is_listening(port))
     finally:
         os.close(reader)
         os.close(writer)

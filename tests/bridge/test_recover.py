@@ -82,7 +82,9 @@ PIECES = [
 
 
 def chunks_of(pieces, ids):
-    """Return what llama-server sends for `ids`: an event where the text ends at whole characters."""
+    """Return what llama-server sends for `ids`: an event where the text ends at whole
+    characters.
+    """
     text, sent, held = b"", 0, []
     for i in ids:
         text += pieces[i]
@@ -145,3 +147,11 @@ def test_a_long_run_inside_characters_takes_work_in_proportion(count):
         assert parts == [Known(0xE0, b"\xe0")] * count + [Known(97, b"a")]
     else:
         assert parts == [Unknown(count, b"\xe0" * count), Known(97, b"a")]
+
+
+@pytest.mark.parametrize("count", [4, 4 * 10**9, 10**15])
+def test_a_count_above_the_bytes_is_a_gap(count):
+    assert recovered((b"\xe6\x97\xa5", count, 2)) == [
+        Unknown(count - 1, b"\xe6\x97"),
+        Known(2, b"\xa5"),
+    ]

@@ -1,5 +1,5 @@
-"""A bridge with several engines: each has its own vocabulary, hello and runs, and a client chooses one
-by the address of its socket.
+"""A bridge with several engines: each has its own vocabulary, hello and runs, and a client chooses
+one by the address of its socket.
 """
 
 import argparse
@@ -24,11 +24,11 @@ from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.engines.llama_server import LlamaServer
 from detok_py.bridge.find import attach_engine, find_vocabulary, finder
 from detok_py.bridge.redis_store import RedisStore
+from detok_py.bridge.store import MemoryStore
 from detok_py.cli import main
 from detok_py.decode.vocabulary import Vocabulary
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Failed, Finished, Hello, Notice, Tokens
-from detok_py.protocol.server import RunStore
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
@@ -114,7 +114,7 @@ async def test_a_run_id_is_of_one_engine():
 @pytest.mark.slow
 async def test_a_run_of_the_second_engine_resumes_there_after_every_cut():
     engine = CountingEngine(pause=0.001)
-    store = RunStore(window={"tokens": 8, "bytes": 64})
+    store = MemoryStore(window={"tokens": 8, "bytes": 64})
     attached = other(engine, vocabulary=VOCABULARY)
     async with running(FakeEngine([]), others=[attached], store=store) as bridge:
         cuts = [(DOWN, n, "reset") for n in (520, 560, 600)]

@@ -1,4 +1,6 @@
-/** The library for servers, in this process: streams, files, errors, and a Python that breaks down. */
+/**
+ * The library for servers, in this process: streams, files, errors, and a Python that breaks down.
+ */
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";

@@ -2,17 +2,20 @@
 
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Bytes, Gap, Tokens
-from detok_py.protocol.server import RunStore, ServerSession
+from detok_py.protocol.runs import Runs
+from detok_py.protocol.server import ServerSession
 
 RUN = "0123456789abcdef"
 TOKENS = [(3, b"caf\xc3"), (300, b"\xa9 "), (7, b""), (70000, b"\xf0\x9f"), (8, b"\x98\x80!")]
 
 
 class Link:
-    """A server, a client and the frames between them; `cut` loses the frames that are on the way."""
+    """A server, a client and the frames between them; `cut` loses the frames that are on
+    the way.
+    """
 
     def __init__(self, store=None, client=None, hello=None, **generate):
-        self.store = store or RunStore()
+        self.store = store or Runs()
         self.hello = hello or {"engine": {"name": "test"}}
         self.client = client or ClientSession()
         self.events = []
@@ -50,7 +53,7 @@ class Link:
 
     @property
     def run(self):
-        return self.store.runs.get(RUN)
+        return self.store.by_id.get(RUN)
 
     def of(self, kind):
         return [event for event in self.events if isinstance(event, kind)]
@@ -75,13 +78,13 @@ class Link:
 
 def feed(run, data="both", tokens=TOKENS, reason="eos"):
     """Give a run its data and its end."""
-    run.start(data)
+    run.log.start(data)
     for i, piece in tokens:
         if data == "bytes":
-            run.add_bytes(piece)
+            run.log.add_bytes(piece)
         elif data == "ids":
-            run.add_ids([i])
+            run.log.add_ids([i])
         else:
-            run.add_tokens([(i, piece)])
+            run.log.add_tokens([(i, piece)])
     if reason:
-        run.finish(reason)
+        run.log.finish(reason)

@@ -7,7 +7,7 @@ from detok_py.errors import LocalProtocolError
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession, backoff
 from detok_py.protocol.events import Failed, Finished, Notice, Tokens
-from detok_py.protocol.server import RunStore
+from detok_py.protocol.runs import Runs
 
 
 def test_nothing_is_sent_before_the_hello():
@@ -20,8 +20,8 @@ def test_nothing_is_sent_before_the_hello():
 @pytest.mark.parametrize("data", ["bytes", "ids", "both"])
 @pytest.mark.parametrize("size", [1, 2, 3, 63, 100])
 def test_a_server_with_a_small_window_is_acknowledged_in_time(size, data):
-    link = Link(RunStore(window={"tokens": size, "bytes": size}), prompt="hi", want=data).settle()
-    feed(link.server.run, data, TOKENS * 50)
+    link = Link(Runs(window={"tokens": size, "bytes": size}), prompt="hi", want=data).settle()
+    feed(link.run, data, TOKENS * 50)
     link.settle()
     assert isinstance(link.events[-1], Finished)
 
@@ -30,13 +30,13 @@ def test_a_paused_client_that_cancels_still_gets_the_end():
     link = Link(prompt="hi")
     link.client.paused = True
     link.settle()
-    link.run.start("ids")
-    link.run.add_ids(range(1500))
+    link.run.log.start("ids")
+    link.run.log.add_ids(range(1500))
     link.settle()
     link.client.cancel()
     link.settle()
     assert link.tasks[-1] == ("cancel", link.run)
-    link.run.finish("cancelled")
+    link.run.log.finish("cancelled")
     link.settle()
     assert link.events[-1] == Finished("cancelled", 1500, None)
 
@@ -50,7 +50,7 @@ def test_a_reloaded_page_attaches_to_the_run_from_the_start():
     again.client.attach(RUN)
     again.settle()
     assert again.data() == TOKENS
-    link.run.finish("eos")
+    link.run.log.finish("eos")
     again.settle()
     assert again.events[-1] == Finished("eos", 5, None)
 
@@ -61,7 +61,7 @@ def test_a_session_can_attach_to_the_middle_of_a_run():
     link.settle().cut()
     again = Link(link.store, ClientSession())
     again.client.attach(RUN, after=3)
-    link.run.finish("eos")
+    link.run.log.finish("eos")
     again.settle()
     assert again.of(Tokens) == [Tokens(3, [70000, 8], [b"\xf0\x9f", b"\x98\x80!"])]
     assert again.events[-1] == Finished("eos", 5, None)
@@ -92,12 +92,12 @@ def test_a_stream_with_another_sha256_fails(failed):
     link = Link(prompt="hi").settle()
     feed(link.run, reason=None if failed else "eos")
     if failed:
-        link.run.fail(4503, "The engine is gone.")
+        link.run.log.fail(4503, "The engine is gone.")
     link.server.frames()
     frames = [
         wire.message("started", id=RUN, data="both", position=0),
         wire.data_frame(wire.TOKENS, wire.pack_tokens([(3, b"wrong")] + TOKENS[1:])),
-        link.run.ending(),
+        link.run.log.ending(RUN),
     ]
     events = [event for frame in frames for event in link.client.receive(frame)]
     assert isinstance(events[-1], Failed)
@@ -150,7 +150,7 @@ def test_lost_returns_a_wait_only_for_retryable_close_codes():
 
 
 def test_a_client_tries_for_as_long_as_the_server_keeps_runs():
-    link = Link(RunStore(keep_seconds=60), prompt="hi").settle()
+    link = Link(Runs(keep_seconds=60), prompt="hi").settle()
     waits = []
     while len(waits) < 100 and (seconds := link.client.lost(1006)) is not None:
         waits.append(seconds)
@@ -167,7 +167,7 @@ def test_a_client_that_never_heard_a_hello_gives_up_after_eight_attempts_in_a_ro
 
 
 def test_a_server_that_is_full_is_tried_for_as_long_as_it_keeps_runs():
-    link = Link(RunStore(keep_seconds=60), prompt="hi")
+    link = Link(Runs(keep_seconds=60), prompt="hi")
     waited, tries = 0.0, 0
     while tries < 100:
         tries += 1
@@ -198,7 +198,7 @@ def test_a_cancel_that_was_lost_is_repeated(lost):
     link = Link(prompt="hi")
     if lost != "the cancel and the request":
         link.settle()
-        link.run.start("ids")
+        link.run.log.start("ids")
         link.settle()
     link.client.cancel()
     if lost == "nothing":
@@ -211,25 +211,25 @@ def test_a_cancel_that_was_lost_is_repeated(lost):
 
 
 def test_a_run_that_is_cancelled_before_its_engine_begins_is_finished_without_a_start():
-    link = Link(RunStore(), prompt="hi", want="ids").settle()
+    link = Link(Runs(), prompt="hi", want="ids").settle()
     link.client.cancel()
     link.settle()
     assert link.tasks[-1] == ("cancel", link.run)
-    link.run.finish("cancelled")
+    link.run.log.finish("cancelled")
     link.settle()
     assert link.events[-1] == Finished("cancelled", 0, None)
 
 
 def test_a_cancel_without_a_socket_is_sent_by_the_next_one():
     link = Link(prompt="hi").settle()
-    link.run.start("ids")
+    link.run.log.start("ids")
     link.settle()
     link.cut()
     link.client.cancel()
     link.connect()
     link.settle()
     assert link.tasks[-1] == ("cancel", link.run)
-    link.run.finish("cancelled")
+    link.run.log.finish("cancelled")
     link.settle()
     assert link.events[-1] == Finished("cancelled", 0, None)
     link.client.generate(prompt="again", run_id=RUN + "2")

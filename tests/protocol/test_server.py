@@ -16,7 +16,7 @@ from detok_py.errors import LocalProtocolError
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Failed, Finished, Hello, Notice, Pong, Started
-from detok_py.protocol.server import RunStore
+from detok_py.protocol.runs import Runs
 
 
 def test_a_generation_from_hello_to_finished():
@@ -49,11 +49,11 @@ def test_a_run_of_ids_or_of_bytes(data, expected):
 
 def test_tokens_of_unknown_ids_keep_their_count_and_their_bytes():
     link = Link(prompt="hi").settle()
-    link.run.start("both")
-    link.run.add_tokens([(3, b"a")])
-    link.run.add_gap(2, b"\xe3\x81\x82")
-    link.run.add_tokens([(4, b"b")])
-    link.run.finish("length", note="two ids are not known")
+    link.run.log.start("both")
+    link.run.log.add_tokens([(3, b"a")])
+    link.run.log.add_gap(2, b"\xe3\x81\x82")
+    link.run.log.add_tokens([(4, b"b")])
+    link.run.log.finish("length", note="two ids are not known")
     link.settle()
     assert link.data() == [(3, b"a"), (2, b"\xe3\x81\x82"), (4, b"b")]
     assert link.events[-1] == Finished("length", 4, "two ids are not known")
@@ -63,15 +63,15 @@ def test_the_server_and_its_engine_pause_at_1024_unacknowledged_tokens():
     link = Link(prompt="hi")
     link.client.paused = True
     link.settle()
-    link.run.start("ids")
-    link.run.add_ids(range(1000))
-    assert link.run.has_credit
-    link.run.add_ids(range(1000))
-    assert not link.run.has_credit
+    link.run.log.start("ids")
+    link.run.log.add_ids(range(1000))
+    assert link.run.reader.has_credit
+    link.run.log.add_ids(range(1000))
+    assert not link.run.reader.has_credit
     link.settle()
     assert link.client.position == 1024
     woken = []
-    link.run.wake = lambda: woken.append(link.run.has_credit)
+    link.run.reader.wake = lambda: woken.append(link.run.reader.has_credit)
     link.client.paused = False
     link.client.acknowledge()
     link.settle()
@@ -93,7 +93,7 @@ def test_any_schedule_of_cuts_loses_nothing_and_doubles_nothing(data, seed):
         )
         for _ in range(400)
     ]
-    link = Link(RunStore(window={"tokens": 70, "bytes": 600}), prompt="hi", want=data)
+    link = Link(Runs(window={"tokens": 70, "bytes": 600}), prompt="hi", want=data)
     link.client.ack_every = 10
     left = list(tokens)
     generations = 0
@@ -104,18 +104,18 @@ def test_any_schedule_of_cuts_loses_nothing_and_doubles_nothing(data, seed):
         generations += sum(word == "generate" for word, _ in link.tasks)
         link.tasks.clear()
         run = link.run
-        if run and not run.data:
-            run.start(data)
-        if run and run.end is None and run.has_credit and rng.random() < 0.5:
+        if run and not run.log.data:
+            run.log.start(data)
+        if run and run.log.end is None and run.reader.has_credit and rng.random() < 0.5:
             i, piece = left.pop(0)
             if data == "bytes":
-                run.add_bytes(piece)
+                run.log.add_bytes(piece)
             elif data == "ids":
-                run.add_ids([i])
+                run.log.add_ids([i])
             else:
-                run.add_tokens([(i, piece)])
+                run.log.add_tokens([(i, piece)])
             if not left:
-                run.finish("eos")
+                run.log.finish("eos")
         if rng.random() < 0.05:
             if rng.random() < 0.5:
                 link.cut()
@@ -158,7 +158,7 @@ def test_a_newer_socket_takes_the_run_over_and_the_older_one_is_closed():
     assert link.server.closing == (4499, "another socket has taken up this run")
     assert woken
     assert link.server.lost(4499, 0.0) == []
-    assert link.run.owner is again.server
+    assert link.run.reader.session is again.server
 
 
 def test_a_socket_without_a_place_takes_that_of_the_socket_whose_run_it_resumes():
@@ -172,7 +172,7 @@ def test_a_socket_without_a_place_takes_that_of_the_socket_whose_run_it_resumes(
     link.settle()
     assert old.closing[0] == 4499
     assert (old.has_place, link.server.has_place) == (False, True)
-    link.run.finish("eos")
+    link.run.log.finish("eos")
     link.settle()
     assert link.data() == TOKENS
     assert isinstance(link.events[-1], Finished)
@@ -196,14 +196,14 @@ def test_a_socket_without_a_place_is_closed_unless_there_is_one_now(owned):
     link.settle()
     assert link.server.has_place
     assert link.server.closing is None
-    assert link.run.owner is link.server
+    assert link.run.reader.session is link.server
 
 
 def test_a_restarted_bridge_reports_the_run_as_gone_and_earlier_events_stay_valid():
     link = Link(prompt="hi").settle()
     feed(link.run, reason=None)
     link.settle().cut()
-    link.store = RunStore()
+    link.store = Runs()
     link.connect()
     link.settle()
     failed = link.of(Failed)[0]
@@ -218,7 +218,7 @@ def test_a_run_is_kept_for_60_seconds_after_its_client_was_lost():
     assert link.store.expire(159.9) == []
     run = link.run
     assert link.store.expire(160.0) == [run]
-    assert link.store.runs == {}
+    assert link.store.by_id == {}
 
 
 def test_a_run_with_a_client_is_never_expired():
@@ -232,12 +232,14 @@ def test_a_client_that_closes_on_purpose_stops_its_engine_at_once(code):
     feed(link.run, reason=None)
     link.settle()
     assert link.server.lost(code, 0.0) == [("cancel", link.run)]
-    link.run.finish("cancelled")
+    link.run.log.finish("cancelled")
     assert read_again(link.store).data() == TOKENS
 
 
 def read_again(store):
-    """Return the link of another client, as of a reloaded page, that reads the run from its start."""
+    """Return the link of another client, as of a reloaded page, that reads the run from
+    its start.
+    """
     again = Link(store, ClientSession())
     again.client.attach(RUN)
     return again.settle()
@@ -249,7 +251,7 @@ def test_a_run_that_was_received_to_its_end_can_be_read_again(code):
     link = Link(prompt="hi").settle()
     feed(link.run)
     link.settle()
-    assert link.run.done
+    assert link.run.reader.done
     assert link.server.lost(code, 100.0) == []
     again = read_again(link.store)
     assert again.data() == TOKENS
@@ -265,7 +267,7 @@ def test_a_client_that_leaves_after_another_took_its_run_over_stops_nothing():
     again = read_again(link.store)
     again.server.lost(1006, 0.0)
     assert link.server.lost(1000, 0.0) == []
-    assert not link.run.done
+    assert not link.run.reader.done
 
 
 def test_a_lost_end_is_sent_again():
@@ -273,7 +275,7 @@ def test_a_lost_end_is_sent_again():
     feed(link.run, reason=None)
     link.client.ack_every = 1
     link.settle()
-    link.run.finish("eos")
+    link.run.log.finish("eos")
     link.server.frames()
     link.cut()
     link.connect()
@@ -281,19 +283,19 @@ def test_a_lost_end_is_sent_again():
 
 
 def test_the_log_drops_only_acknowledged_data_and_then_the_run_cannot_be_read_from_the_start():
-    store = RunStore(max_log=8000, window={"tokens": 16, "bytes": 16})
+    store = Runs(max_log=8000, window={"tokens": 16, "bytes": 16})
     link = Link(store, prompt="hi", want="ids")
     link.client.ack_every = 4
     link.settle()
     run = link.run
-    run.start("ids")
+    run.log.start("ids")
     for i in range(5000):
-        run.add_ids([i])
-        if not run.has_credit:
+        run.log.add_ids([i])
+        if not run.reader.has_credit:
             link.settle()
-    assert run.size < 8000 + 16 * 200
-    assert run.base > 0
-    run.finish("length")
+    assert run.log.size < 8000 + 16 * 200
+    assert run.log.base > 0
+    run.log.finish("length")
     link.settle()
     assert link.data() == [(i, None) for i in range(5000)]
     assert read_again(store).of(Failed)[0].code == 4410
@@ -306,7 +308,7 @@ def test_the_log_drops_only_acknowledged_data_and_then_the_run_cannot_be_read_fr
 def test_an_engine_that_is_lost_gives_its_data_then_an_error():
     link = Link(prompt="hi").settle()
     feed(link.run, reason=None)
-    link.run.fail(
+    link.run.log.fail(
         4503,
         "The engine at 127.0.0.1:8080 closed the connection in mid-answer; start it and ask again.",
         retry=True,
@@ -320,7 +322,7 @@ def test_an_engine_that_is_lost_gives_its_data_then_an_error():
 
 def test_an_engine_that_is_down_gives_an_error_without_started():
     link = Link(prompt="hi").settle()
-    link.run.fail(4503, "No engine answers at 127.0.0.1:8080; start it.", retry=True)
+    link.run.log.fail(4503, "No engine answers at 127.0.0.1:8080; start it.", retry=True)
     link.settle()
     assert not link.of(Started)
     assert link.of(Failed)[0].message.startswith("No engine")
@@ -330,7 +332,7 @@ def test_the_sha256_is_that_of_the_joined_payloads():
     link = Link(prompt="hi", want="ids").settle()
     feed(link.run, "ids")
     assert (
-        json.loads(link.run.ending())["sha256"]
+        json.loads(link.run.log.ending(RUN))["sha256"]
         == hashlib.sha256(wire.pack_ids(i for i, _ in TOKENS)).hexdigest()
     )
 
@@ -429,43 +431,43 @@ def test_a_run_whose_socket_reads_another_run_is_kept_like_one_whose_client_was_
 
 
 def test_of_too_many_lost_runs_those_lost_first_are_dropped():
-    store = RunStore(max_runs=3)
+    store = Runs(max_runs=3)
     for n in range(5):
-        store.create(f"run-number-{n:06}", {}).detached_at = float(n)
+        store.create(f"run-number-{n:06}", {}).reader.detached_at = float(n)
     assert [run.id[-1] for run in store.expire(10.0)] == ["0", "1"]
 
 
 def test_runs_with_a_client_do_not_count_towards_the_bound():
-    store = RunStore(max_runs=3)
+    store = Runs(max_runs=3)
     for n in range(8):
-        store.create(f"run-number-{n:06}", {}).detached_at = 0.0 if n < 3 else None
+        store.create(f"run-number-{n:06}", {}).reader.detached_at = 0.0 if n < 3 else None
     assert store.expire(10.0) == []
 
 
 def test_runs_that_were_received_to_their_end_are_dropped_first_and_share_one_log_bound():
-    store = RunStore(max_runs=4, max_log=1000)
+    store = Runs(max_runs=4, max_log=1000)
     for n in range(6):
         run = store.create(f"run-number-{n:06}", {})
-        run.start("bytes")
-        run.add_bytes(bytes(300))  # and 200 for its place in the log
-        run.detached_at, run.done = float(n), n % 2 == 1
+        run.log.start("bytes")
+        run.log.add_bytes(bytes(300))  # and 200 for its place in the log
+        run.reader.detached_at, run.reader.done = float(n), n % 2 == 1
     assert [run.id[-1] for run in store.expire(10.0)] == ["1", "3"]
-    for run in store.runs.values():
-        run.done = True
+    for run in store.by_id.values():
+        run.reader.done = True
     assert [run.id[-1] for run in store.expire(10.0)] == ["0", "2"]
-    assert sum(run.size for run in store.runs.values()) <= 1000
+    assert sum(run.log.size for run in store.by_id.values()) <= 1000
 
 
 def test_a_run_takes_only_data_of_its_kind_and_nothing_after_its_end():
-    run = RunStore().create(RUN, {})
+    run = Runs().create(RUN, {})
     with pytest.raises(LocalProtocolError):
-        run.start("text")
-    run.start("ids")
+        run.log.start("text")
+    run.log.start("ids")
     with pytest.raises(LocalProtocolError, match="does not carry"):
-        run.add_bytes(b"a")
-    run.finish("eos")
+        run.log.add_bytes(b"a")
+    run.log.finish("eos")
     with pytest.raises(LocalProtocolError, match="ended"):
-        run.add_ids([1])
+        run.log.add_ids([1])
 
 
 @given(
@@ -476,34 +478,34 @@ def test_a_run_takes_only_data_of_its_kind_and_nothing_after_its_end():
 )
 def test_a_log_reads_the_same_from_every_position(data, numbers, start, window):
     """Small pieces share segments of the log; no frame and no position shows that."""
-    run = RunStore(max_log=10**9).create(RUN, {})
-    run.start(data)
+    run = Runs(max_log=10**9).create(RUN, {})
+    run.log.start(data)
     pieces = []
     for n in numbers:
         if data == "bytes":
             pieces += [bytes([n % 251]) * n] if n else []
-            run.add_bytes(bytes([n % 251]) * n)
+            run.log.add_bytes(bytes([n % 251]) * n)
         elif data == "ids":
             pieces += [wire.pack_ids([n]), wire.pack_ids([n + 1])]
-            run.add_ids([n, n + 1])
+            run.log.add_ids([n, n + 1])
         elif n % 7:
             pieces += [wire.pack_tokens([(n, bytes(n))])]
-            run.add_tokens([(n, bytes(n))])
+            run.log.add_tokens([(n, bytes(n))])
         else:
-            run.add_gap(n + 1, b"gap")
+            run.log.add_gap(n + 1, b"gap")
             pieces += [(n + 1, wire.pack_gap(n + 1, b"gap"))]
     # The expected entries, each at its position, and the payload from there on.
     marks, at = {}, 0
     for index, piece in enumerate(pieces):
         marks[at] = index
         at += piece[0] if isinstance(piece, tuple) else len(piece) if data == "bytes" else 1
-    assert at == run.position
+    assert at == run.log.position
     begin = sorted(marks)[start % len(marks)] if marks else 0
     offset = start % len(pieces[marks[begin]]) if data == "bytes" and pieces else 0
     position, out = begin + offset, []
     acked = position
-    while position < run.position:
-        frame, position = run.read(position, acked + window)
+    while position < run.log.position:
+        frame, position = run.log.read(position, acked + window)
         out.append(frame)
         acked = position
     expected = [p[1] if isinstance(p, tuple) else p for p in pieces[marks.get(begin, 0) :]]
@@ -518,13 +520,13 @@ def test_a_log_reads_the_same_from_every_position(data, numbers, start, window):
 def test_three_thousand_tokens_take_little_memory(data):
     tokens = [(300 + n % 50, b"abcd") for n in range(3000)]
     tracemalloc.start()
-    run = RunStore().create(RUN, {})
+    run = Runs().create(RUN, {})
     before = tracemalloc.get_traced_memory()[0]
     feed(run, data, tokens)
     taken = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert taken < 100_000
-    assert run.size > taken / 2  # what the bounds of a store count
+    assert run.log.size > taken / 2  # what the bounds of a store count
 
 
 def test_a_flood_of_messages_without_progress_closes_the_socket():
@@ -540,17 +542,17 @@ def test_a_flood_of_messages_without_progress_closes_the_socket():
     assert link.client.lost(4429) is not None
     link.connect()
     link.settle()
-    assert link.run.owner is link.server
+    assert link.run.reader.session is link.server
 
 
 def test_acks_that_move_on_are_never_too_many():
     link = Link(prompt="hi", want="ids", client=ClientSession(ack_every=1)).settle()
-    link.run.start("ids")
+    link.run.log.start("ids")
     for n in range(2000):
-        link.run.add_ids([n])
+        link.run.log.add_ids([n])
         link.settle()
     assert link.server.closing is None
-    assert link.run.acked == 2000
+    assert link.run.log.acked == 2000
 
 
 def test_a_client_that_receives_its_runs_may_ask_for_as_many_as_it_likes():
@@ -571,20 +573,20 @@ def test_large_requests_count_as_several_messages():
         link.tasks += link.server.receive(frame, now=n / 10)
         if link.server.closing:
             break
-        link.server.run.fail(4400, "No.")
+        link.server.run.log.fail(4400, "No.")
         link.server.frames()
     assert link.server.closing[0] == 4429
     assert n < 6
 
 
 def test_the_requests_of_running_runs_share_one_bound():
-    store = RunStore(max_pending=1000)
+    store = Runs(max_pending=1000)
     links = [Link(store) for _ in range(3)]
     for n, link in enumerate(links):
         link.client.generate(prompt="x" * 400, run_id=f"run-number-{n:06}")
         link.settle()
     assert [link.server.closing and link.server.closing[0] for link in links] == [None, None, 4429]
-    links[0].server.run.finish("eos")
+    links[0].server.run.log.finish("eos")
     assert links[2].cut(4429) is not None
     links[2].connect()
     links[2].settle()
@@ -592,10 +594,8 @@ def test_the_requests_of_running_runs_share_one_bound():
 
 
 def test_a_large_chunk_of_bytes_is_cut_into_frames():
-    link = Link(
-        RunStore(window={"tokens": 1024, "bytes": 1 << 20}), prompt="hi", want="bytes"
-    ).settle()
-    link.run.start("bytes")
-    link.run.add_bytes(bytes(100_000))
-    link.run.finish("eos")
+    link = Link(Runs(window={"tokens": 1024, "bytes": 1 << 20}), prompt="hi", want="bytes").settle()
+    link.run.log.start("bytes")
+    link.run.log.add_bytes(bytes(100_000))
+    link.run.log.finish("eos")
     assert max(len(frame) for frame in link.server.frames() if isinstance(frame, bytes)) <= 16385

@@ -8,14 +8,15 @@ import math
 import os
 
 import pytest
-from bridge_rig import eventually, running, socket_to
+from bridge_rig import running, socket_to
 from test_bridge_stream import FakeEngine
+from waiting import eventually
 
 from detok_py.bridge.engines import End, Ids
+from detok_py.bridge.store import MemoryStore
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Finished
-from detok_py.protocol.server import RunStore
 
 pytestmark = [pytest.mark.native, pytest.mark.soak]
 
@@ -78,7 +79,7 @@ async def test_ten_million_tokens_leak_no_memory():
         await receive_all(bridge, TOKENS, seen)
         await eventually(lambda: not bridge.bridge.jobs and bridge.bridge.clients == 0)
         [run] = bridge.bridge.store.expire(math.inf)
-        assert run.size <= 8 << 20
+        assert run.log.size <= 8 << 20
     print(
         f"\n{TOKENS} tokens: resident {marks[2]} kB after three tenths, {marks[-1]} kB at the end"
     )
@@ -87,7 +88,7 @@ async def test_ten_million_tokens_leak_no_memory():
 
 async def test_ten_thousand_reconnects_leak_no_socket_task_or_memory():
     engine = FakeEngine([Ids([1]), Ids([2]), 3600.0])
-    async with running(engine, store=RunStore(keep_seconds=1e6)) as bridge:
+    async with running(engine, store=MemoryStore(keep_seconds=1e6)) as bridge:
         session = ClientSession(max_attempts=10**9)
         session.generate(prompt="", want="ids")
         files = tasks = memory = 0
@@ -110,7 +111,7 @@ async def test_ten_thousand_reconnects_leak_no_socket_task_or_memory():
                 files, tasks, memory = open_files(), len(asyncio.all_tasks()), resident()
         await eventually(lambda: bridge.bridge.clients == 0)
         after = open_files(), len(asyncio.all_tasks()), resident()
-        assert len(bridge.bridge.store.runs) == 1
+        assert len(bridge.bridge.store.runs.by_id) == 1
         assert engine.closed == 0
     print(
         f"\n{RECONNECTS} reconnects: files {files} → {after[0]}, tasks {tasks} → {after[1]}, resident {memory} → {after[2]} kB"
@@ -121,11 +122,13 @@ async def test_ten_thousand_reconnects_leak_no_socket_task_or_memory():
 
 
 async def test_a_thousand_runs_that_are_not_resumed_expire():
-    async with running(FakeEngine([Ids([1]), 3600.0]), store=RunStore(keep_seconds=0.5)) as bridge:
+    async with running(
+        FakeEngine([Ids([1]), 3600.0]), store=MemoryStore(keep_seconds=0.5)
+    ) as bridge:
         for _ in range(1000):
             async with socket_to(bridge) as ws:
                 await ws.recv()
                 await ws.send(wire.message("generate", prompt=""))
                 await ws.recv()
                 ws.transport.abort()
-        await eventually(lambda: not bridge.bridge.store.runs and not bridge.bridge.jobs)
+        await eventually(lambda: not bridge.bridge.store.runs.by_id and not bridge.bridge.jobs)

@@ -1,6 +1,6 @@
-"""Every split of a million random sequences of each vocabulary into prompt and answer: the answer is
-the text of both without that of the prompt, or, where that is not its beginning, without what both
-begin with.
+"""Every split of a million random sequences of each vocabulary into prompt and answer: the answer
+is the text of both without that of the prompt, or, where that is not its beginning, without what
+both begin with.
 
 DETOK_SEQUENCES sets another number of sequences.
 """

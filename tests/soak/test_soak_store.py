@@ -1,7 +1,7 @@
 """Runs that outlive a bridge, exhaustively: three replicas in processes of their own on one Redis,
-behind a balancer without stickiness. A cut at every byte; schedules of cuts while replicas are killed
-and Redis is started again. What is asserted: no text differs, nothing is generated twice, nothing
-hangs.
+behind a balancer without stickiness. A cut at every byte; schedules of cuts while replicas are
+killed and Redis is started again. What is asserted: no text differs, nothing is generated twice,
+nothing hangs.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.native, pytest.mark.soak]
 
 SCHEDULES = int(os.environ.get("DETOK_SOAK_SCHEDULES", "10000"))
 AT_ONCE = 30
-# The longest that nothing may come, on a busy machine: a lease, a look at it, the store away for two
-# seconds, and handshakes with replicas that were killed.
+# The longest that nothing may come, on a busy machine: a lease, a look at it, the store away for
+# two seconds, and handshakes with replicas that were killed.
 SILENCE = 30.0
 
 

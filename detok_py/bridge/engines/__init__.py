@@ -57,7 +57,11 @@ class Info(NamedTuple):
     def line(self) -> str:
         """The engine's name and device.
 
-        >>> Info("llama.cpp", "bytes", "ROCm0 AMD Radeon AI PRO R9700 (gfx1201) · 33/33 layers on GPU").line
+        >>> Info(
+        ...     "llama.cpp",
+        ...     "bytes",
+        ...     "ROCm0 AMD Radeon AI PRO R9700 (gfx1201) · 33/33 layers on GPU",
+        ... ).line
         'llama.cpp · ROCm0 AMD Radeon AI PRO R9700 (gfx1201) · 33/33 layers on GPU'
         >>> Info("llama.cpp server", "bytes").line
         'llama.cpp server · device not reported'

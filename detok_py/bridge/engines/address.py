@@ -22,8 +22,8 @@ class Address(NamedTuple):
     """A checked engine URL.
 
     `base` has the resolved IP, `host` is the Host header, `shown` is for messages. `named` is
-    whether the user named it, and not a list of usual ports or another server. `key` is the variable
-    of the environment that has its API key.
+    whether the user named it, and not a list of usual ports or another server. `key` is the
+    variable of the environment that has its API key.
     """
 
     base: str
@@ -41,7 +41,8 @@ def check_address(url: str, *, allow_remote: bool = False, named: bool = True) -
     >>> check_address("http://169.254.169.254/")
     Traceback (most recent call last):
         ...
-    detok_py.bridge.engines.address.AddressError: engine 169.254.169.254 is not on this machine; add --allow-remote-engine to use another's.
+    detok_py.bridge.engines.address.AddressError: engine 169.254.169.254 is not on this machine; add
+    --allow-remote-engine to use another's.
     """
     if any(ch <= " " or ch == "\x7f" or ch == "\\" for ch in url):
         raise AddressError("an engine URL has no spaces, control characters or backslashes in it.")

@@ -8,6 +8,7 @@ and turns every failure into an EngineError with one sentence.
 
 import json
 import os
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -25,6 +26,7 @@ MAX_ANSWER = 256 << 20
 SILENCE_SECONDS = 300.0
 # What an engine says about itself comes at once.
 ANSWER_SECONDS = 20.0
+_LONG_NUMBER = re.compile(r"\d{16}")
 
 
 class EngineClient:
@@ -170,6 +172,8 @@ class EngineClient:
 
     def _parse(self, text: str) -> Any:
         try:
+            if _LONG_NUMBER.search(text):
+                return json.loads(text, parse_int=_whole_number)
             return json.loads(text)
         except (ValueError, RecursionError):
             raise EngineError(
@@ -254,13 +258,26 @@ class EngineClient:
         )
 
 
+def _whole_number(digits: str) -> int | float:
+    """Return a number as JavaScript reads it: beyond 15 digits it is a fraction, which no check for
+    a count or an id lets through.
+
+    >>> _whole_number("12"), _whole_number("9" * 4000)
+    (12, inf)
+    """
+    return int(digits) if len(digits) < 16 else float(digits)
+
+
 def _is_about_the_model(text: str) -> bool:
     """Return whether the body of a 404 says that there is no such model. A server without the route
     does not speak of a model.
 
     >>> _is_about_the_model('{"error":{"message":"The model `m` does not exist.","param":"model"}}')
     True
-    >>> _is_about_the_model('{"error":"model m not found"}'), _is_about_the_model('{"detail":"Not Found"}')
+    >>> (
+    ...     _is_about_the_model('{"error":"model m not found"}'),
+    ...     _is_about_the_model('{"detail":"Not Found"}'),
+    ... )
     (True, False)
     """
     lower = text.lower()

@@ -19,9 +19,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
-from ...protocol.event_shapes import read_event
 from . import (
     BYTES,
     IDS,
@@ -210,12 +210,14 @@ class LlamaServer:
             post_sampling_probs=True,
         )
         counted = 0
+        most = request.sampling.max_tokens
         async with aclosing(self.client.events("/completion", body)) as events:
             async for event in events:
                 said = read_event(event)
                 if said is None or "prompt_progress" in event:
                     continue
-                total = counted if said.total is None else said.total
+                # More tokens than it was asked for are not believed.
+                total = said.total if said.total is not None and said.total <= most else counted
                 if said.data is not None:
                     yield Raw(
                         said.data, max(1, total - counted), said.ids[-1] if said.ids else None
@@ -227,7 +229,7 @@ class LlamaServer:
                         retry=False,
                     )
                 if event.get("stop"):
-                    yield _end(said, counted)
+                    yield _end(said.finish, total - counted)
                     return
 
     async def _step(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -319,14 +321,13 @@ def _changed() -> ModelChanged:
     return ModelChanged("The llama-server was restarted with another model in mid-answer.")
 
 
-def _end(said: Any, counted: int) -> End:
+def _end(finish: str | None, uncounted: int) -> End:
     """Return the end, with a note if the server counted tokens that it did not send."""
     # The end-of-text token is counted too. While the server holds back characters, it sends no
     # event for that token.
-    total = counted if said.total is None else said.total
-    dropped = total - counted - (1 if said.finish == "eos" else 0)
+    dropped = uncounted - (1 if finish == "eos" else 0)
     note = None
     if dropped > 0:
         what = "1 token" if dropped == 1 else f"{dropped} tokens"
         note = f"The engine dropped the last {what}: the stream ends inside a character, and llama-server does not send what it holds then."
-    return End(reason_of(said.finish), note)
+    return End(reason_of(finish), note)

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
-from ...protocol.event_shapes import read_event
 from . import TEXT, Chunk, End, EngineError, Info, Raw, Request, reason_of
 from .address import Address
 from .http import EngineClient
@@ -79,7 +79,7 @@ class Ollama:
                 message = event.get("message")
                 thinking = {"content": said.text, "thinking": event.get("thinking")}
                 tally.add(message if isinstance(message, dict) else thinking)
-                tally.counted(event.get("eval_count"))
+                tally.counted(said.total)
                 data = pairs.feed(said.text) + (pairs.flush() if done else b"")
                 if data:
                     yield Raw(data)

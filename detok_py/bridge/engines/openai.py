@@ -10,9 +10,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
+from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
-from ...protocol.event_shapes import read_event
 from . import TEXT, Chunk, ContextFull, End, EngineError, Info, Raw, Request, reason_of
 from .address import Address
 from .http import EngineClient
@@ -100,10 +100,10 @@ async def stream_text(
         _events_with_usage(client, route_of(request), completion_body(model, request))
     ) as events:
         async for event in events:
-            _count(event, tally)
             said = read_event(event)
             if said is None:
                 continue
+            _count(event, said, tally)
             data = pairs.feed(said.text)
             if data:
                 yield Raw(data)
@@ -138,19 +138,18 @@ async def _events_with_usage(
             yield event
 
 
-def _count(event: Any, tally: Tally) -> None:
+def _count(event: Any, said: Any, tally: Tally) -> None:
     """Count what an event has: text, text of other channels, the number of tokens."""
-    if not isinstance(event, dict):
-        return
-    usage = event.get("usage")
-    if isinstance(usage, dict):
-        tally.counted(usage.get("completion_tokens"))
-    choices = event.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
+    tally.counted(said.total)
+    choices = event["choices"] if isinstance(event, dict) and event.get("choices") else None
+    choice = choices[0] if isinstance(choices, list) else None
     if not isinstance(choice, dict):
         return
     delta = choice.get("delta")
-    tally.add(delta if isinstance(delta, dict) else {"content": choice.get("text")})
+    message = delta if isinstance(delta, dict) else {"content": choice.get("text")}
+    # An event with an empty text counts, one without text does not.
+    text = None if message.get("content") is None else said.text
+    tally.add({**message, "content": text, "reasoning": said.reasoning})
 
 
 class OpenAIServer:

@@ -25,7 +25,9 @@ START_SECONDS = 60.0
 
 
 def texts() -> list[dict[str, Any]]:
-    """Return the texts that the model recites: [{"id", "title", "lang", "dir", "prompt", "text"}]."""
+    """Return the texts that the model recites: [{"id", "title", "lang", "dir", "prompt",
+    "text"}].
+    """
     path = FOLDER / "texts.json"
     out: list[dict[str, Any]] = (
         json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []

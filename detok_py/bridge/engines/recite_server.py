@@ -44,12 +44,14 @@ def device_from_log(log: str) -> str | None:
 
     >>> device_from_log("load_tensors:   CPU_Mapped model buffer size =     0.87 MiB")
     'CPU'
-    >>> print(device_from_log('''device_info:
+    >>> print(
+    ...     device_from_log('''device_info:
     ...   - ROCm0   : AMD Radeon AI PRO R9700 (32624 MiB, 32534 MiB free)
     ... Device 0: AMD Radeon AI PRO R9700, gfx1201 (0x1201), VMM: no, Wave Size: 32
     ... load_tensors: offloaded 33/33 layers to GPU
     ... load_tensors:   CPU_Mapped model buffer size =   281.81 MiB
-    ... load_tensors:        ROCm0 model buffer size =  4403.49 MiB'''))
+    ... load_tensors:        ROCm0 model buffer size =  4403.49 MiB''')
+    ... )
     ROCm0 AMD Radeon AI PRO R9700 (gfx1201) · 33/33 layers on GPU
     >>> device_from_log("loading model") is None
     True
@@ -83,8 +85,14 @@ def refusal_from_log(log: str, model: str) -> str:
     """Return one sentence that says why llama.cpp did not load `model`, with the reason from its
     log.
 
-    >>> print(refusal_from_log("E gguf_init_from_reader: invalid magic characters: 'garb', expected 'GGUF'", "m.gguf"))
-    llama.cpp could not load m.gguf: invalid magic characters: 'garb', expected 'GGUF'; give a complete GGUF file that this llama.cpp knows.
+    >>> print(
+    ...     refusal_from_log(
+    ...         "E gguf_init_from_reader: invalid magic characters: 'garb', expected 'GGUF'",
+    ...         "m.gguf",
+    ...     )
+    ... )
+    llama.cpp could not load m.gguf: invalid magic characters: 'garb', expected 'GGUF'; give a
+    complete GGUF file that this llama.cpp knows.
     """
     reasons = re.findall(r"\bE gguf_init\w*: (.+)", log) or re.findall(
         r"\bE \w+: error loading model: (.+)", log

@@ -11,8 +11,8 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
+from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
-from ...protocol.event_shapes import read_event
 from . import IDS, TEXT, Chunk, End, EngineError, Ids, Info, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement

@@ -48,9 +48,11 @@ class Tally:
     >>> tally.add({"content": "日"}), tally.note()
     (None, None)
     >>> tally.counted(10), tally.note()
-    (None, 'The engine counted 10 tokens and sent 3 bytes of text: it lost text and does not say where.')
+    (None, 'The engine counted 10 tokens and sent 3 bytes of text: it lost text and does not say
+    where.')
     >>> tally.add({"reasoning": "hm, 4 + 4"}), tally.note()
-    (None, 'The engine sent 9 characters of reasoning apart from its text; they are not in this answer.')
+    (None, 'The engine sent 9 characters of reasoning apart from its text; they are not in this
+    answer.')
     """
 
     def __init__(self) -> None:

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
-from ...protocol.event_shapes import read_event
 from . import IDS, TEXT, Chunk, End, EngineError, Ids, Info, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement

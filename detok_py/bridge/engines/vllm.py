@@ -11,9 +11,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
-from ...protocol.event_shapes import read_event
 from . import IDS, Chunk, End, EngineError, Ids, Info, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement

@@ -1,0 +1,240 @@
+"""What readers at this replica do with Redis: they follow logs, and ask for their turn and credit.
+
+In: entries of the log of runs that are written elsewhere, and what sessions here acknowledge. Out:
+copies of these runs, and asks for their producers. One blocking XREAD follows all streams.
+"""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..protocol import wire
+from ..protocol.runs import Run, Runs
+from . import redis_scripts as scripts
+from .lease import SharedRun, unpack
+from .redis_link import BATCH_SECONDS, Call, Link, key_of, text
+
+DEAD = "The bridge that made this answer was lost; the text so far is kept. Ask again."
+_DEAD_END = {"type": "error", "code": wire.ENGINE_DOWN, "message": DEAD, "retry": True}
+
+
+class Follower:
+    """Keeps the copies in `shared` as they are in Redis. `stop` stops the engine of a run."""
+
+    def __init__(self, link: Link, runs: Runs, shared: dict[str, SharedRun]) -> None:
+        self.link = link
+        self.runs = runs
+        self.shared = shared
+        self.stop: Callable[[Run], None] = lambda run: None
+        self._asked: set[SharedRun] = set()  # those whose readers want a turn, or give credit
+        self._wake_ask = asyncio.Event()
+        self._wake_key = f"detok:wake:{secrets.token_hex(8)}"  # a stream that only wakes XREAD
+        self._wake_id = "0-0"
+        self._regroup = False  # whether other streams are to be followed
+
+    def share(self, run: Run, tag: str, *, claiming: bool) -> SharedRun:
+        """Begin to share a run."""
+        shared = self.shared[run.id] = SharedRun(run, tag, claiming=claiming)
+        run.reader.moved = partial(self.moved, shared)
+        return shared
+
+    def moved(self, shared: SharedRun, new: bool) -> None:
+        """Ask for the credit that a reader here gives, or for the turn of a new one."""
+        if shared.claiming:
+            return
+        if new:
+            shared.taking = True
+        elif shared.lease is not None:
+            return  # the engine here has the credit already
+        self.ask_soon(shared)
+
+    def ask_soon(self, shared: SharedRun) -> None:
+        """Ask for what a reader here wants."""
+        self._asked.add(shared)
+        self._wake_ask.set()
+
+    def group_again(self) -> None:
+        """Follow other streams, as what has to be followed has changed."""
+        self._regroup = True
+        self._wake_ask.set()
+
+    def ask_again(self) -> None:
+        """Ask for what could not be asked for: Redis has come back."""
+        self._wake_ask.set()
+
+    async def ask(self) -> None:
+        """Wait for what readers here want, and ask for it."""
+        await self._wake_ask.wait()
+        self._wake_ask.clear()
+        if self.link.away:
+            return
+        asked, self._asked = self._asked, set()
+        order = [(shared, word) for shared in asked if (word := _word(shared))]
+        calls: list[Call] = [
+            (
+                scripts.ASK,
+                shared.tag,
+                (word, shared.turn, shared.run.log.acked, self.link.times.ttl),
+            )
+            for shared, word in order
+        ]
+        try:
+            replies = await self.link.call(calls) if calls else []
+        except self.link.errors:
+            self._asked.update([shared for shared in asked if shared.run.id in self.shared])
+            self._wake_ask.set()
+            raise
+        for (shared, word), reply in zip(order, replies):
+            self._take_turn(shared, word, int(reply))
+        if self._regroup:
+            self._regroup = False
+            pipe = self.link.client.pipeline(transaction=False)
+            pipe.xadd(self._wake_key, {"w": ""}, maxlen=1)
+            pipe.expire(self._wake_key, self.link.times.ttl)
+            await pipe.execute()
+        await asyncio.sleep(BATCH_SECONDS)
+
+    def _take_turn(self, shared: SharedRun, word: str, turn: int) -> None:
+        if word == "take":
+            shared.taking = False
+            shared.turn = max(shared.turn, turn)
+            self.group_again()
+            if shared.cancelled:
+                self.ask_soon(shared)
+        elif turn < 0:
+            shared.rival = max(shared.rival, shared.turn + 1)
+        shared.give_way()
+
+    async def follow(self) -> None:
+        """Read all streams that matter here, as soon as one has something new."""
+        followed: dict[str, SharedRun] = {}
+        streams = {self._wake_key: self._wake_id}
+        for shared in self.shared.values():
+            log, asks = [key_of(shared.tag, part) for part in ("log", "asks")]
+            if shared.follows and shared.lost_at is None:
+                streams[log], followed[log] = shared.log_id, shared
+            if shared.listens:
+                streams[asks], followed[asks] = shared.asks_id, shared
+        wait = int(self.link.times.poll * 500)  # well below the timeout of a command
+        for key, entries in await self.link.client.xread(streams, block=wait):
+            name = text(key)
+            if name == self._wake_key:
+                self._wake_id = text(entries[-1][0])
+            elif name.endswith(":asks"):
+                self._read_asks(followed[name], entries)
+            else:
+                self._apply(followed[name], [(key, fields[b"b"]) for key, fields in entries])
+
+    def _read_asks(self, shared: SharedRun, entries: Any) -> None:
+        for key, fields in entries:
+            shared.asks_id = text(key)
+            self.hear(shared, int(fields[b"t"]), int(fields[b"a"]), fields[b"w"] == b"cancel")
+
+    def hear(self, shared: SharedRun, turn: int, ack: int, cancel: bool) -> None:
+        """Do what the reader of the highest turn asks for."""
+        shared.hear(turn, ack)
+        if cancel and shared.lease is not None and shared.run.log.end is None:
+            shared.run.log.finish("cancelled")
+            self.stop(shared.run)
+
+    def _apply(self, shared: SharedRun, entries: list[tuple[Any, bytes]]) -> None:
+        """Add entries of the log, unless something is missing before one."""
+        if not all(shared.apply(text(key), entry) for key, entry in entries):
+            shared.lose(self.link.times.lease)
+
+    async def look(self) -> None:
+        """Look at what is followed, twice a second: whether its producer lives, and whether Redis
+        still has it.
+        """
+        await asyncio.sleep(self.link.times.poll)
+        followed = [shared for shared in self.shared.values() if shared.follows]
+        if self.link.away or not followed:
+            return
+        calls = [
+            self._look(shared.tag, f"({shared.log_id}", shared.run.reader.session is not None)
+            for shared in followed
+        ]
+        for shared, reply in zip(followed, await self.link.call(calls)):
+            status = text(reply[0])
+            if status in ("gone", "lost"):
+                shared.lose(self.link.times.lease)
+            elif status == "ok":
+                self._take_look(shared, reply)
+                if shared.cancelled and shared.run.log.end is None:
+                    self.ask_soon(shared)
+
+    def _look(self, tag: str, begin: str, keep: bool) -> Call:
+        times = self.link.times
+        dead = json.dumps(_DEAD_END, separators=(",", ":"))[:-1]
+        return (scripts.LOOK, tag, (begin, times.ttl if keep else 0, times.grace, dead))
+
+    def _take_look(self, shared: SharedRun, reply: Any) -> None:
+        """Apply what LOOK has returned."""
+        turn, data, position, ended = int(reply[1]), text(reply[2]), int(reply[4]), text(reply[5])
+        log = shared.run.log
+        if data and not log.data:
+            shared.begin(data, text(reply[3]) or None)
+        if position < log.position:
+            # A Redis that has lost its last part, and a producer that may put it back.
+            shared.lose(0.0 if ended else self.link.times.lease)
+        else:
+            self._apply(shared, [(key, fields[1]) for key, fields in reply[7]])
+        shared.hear(turn, shared.run.log.acked)
+
+    async def fetch(self, run_id: str, tag: str, after: int) -> tuple[str, SharedRun | None]:
+        """Bring the copy of a run up to date, or make one that begins at `after`. Return what LOOK
+        says of it, and the copy.
+        """
+        run = self.runs.by_id.get(run_id)
+        known = run is not None and run.log.base <= after <= run.log.position
+        begin = run.log.position if known and run is not None else after
+        reply = (await self.link.call([self._look(tag, f"{begin}-0", False)]))[0]
+        status = text(reply[0])
+        if status != "ok":
+            if status == "gone" and run is not None and run.reader.session is None:
+                self.drop(run)
+            return status, None
+        if self.runs.by_id.get(run_id) is not run:
+            # It was dropped, or another socket was quicker.
+            return await self.fetch(run_id, tag, after)
+        shared = self.shared.get(run_id)
+        if not known or shared is None:
+            base = unpack(reply[7][0][1][1])[0]["s"] if reply[7] else int(reply[4])
+            if run is not None and base > after:
+                return "gone", None
+            if run is not None and run.reader.session is not None:
+                run.reader.session.give_way(time.monotonic())
+            run = self.runs.create(run_id, {}, base=base)
+            run.digest = text(reply[6])
+            shared = self.share(run, tag, claiming=False)
+        self._take_look(shared, reply)
+        return status, shared
+
+    def drop(self, run: Run) -> None:
+        """Drop the copy of a run."""
+        self.runs.drop(run)
+        shared = self.shared.pop(run.id, None)
+        if shared is not None:
+            self._asked.discard(shared)
+
+    async def close(self) -> None:
+        """Remove what only this replica uses."""
+        with contextlib.suppress(*self.link.errors):
+            await self.link.client.delete(self._wake_key)
+
+
+def _word(shared: SharedRun) -> str:
+    """Return what a reader here asks for: "take", "ack", "cancel" or nothing."""
+    if shared.run.reader.session is None:
+        # A late command would take the run from a newer socket elsewhere.
+        shared.taking = False
+    if shared.taking:
+        return "take"
+    if shared.lease is not None:
+        return ""
+    return "cancel" if shared.cancelled and shared.run.log.end is None else "ack"

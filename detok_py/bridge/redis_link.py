@@ -1,0 +1,158 @@
+"""The connection to Redis: scripts in one round trip, and whether Redis is away."""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ..errors import DetokError
+from . import redis_scripts as scripts
+
+log = logging.getLogger("detok.bridge")
+
+# How long commands may fail before runs go on without Redis.
+PATIENCE_SECONDS = 0.5
+TIMEOUT_SECONDS = 1.0
+BATCH_SECONDS = 0.005
+
+Call = tuple[str, str, tuple[Any, ...]]  # a script, the tag of a run, and its arguments
+
+
+class Times(NamedTuple):
+    """Seconds: how long a lease lasts without its producer, how long a store that was started takes
+    no new runs, how often leases are looked at, how long keys live without a reader.
+    """
+
+    lease: float
+    grace: float
+    poll: float
+    ttl: int
+
+
+class StoreError(DetokError):
+    """The store cannot be used."""
+
+
+class Link:
+    """A pool of connections to one Redis. `errors` are what its commands raise. `away` is true
+    before the first connection, and after `PATIENCE_SECONDS` of failures only; `on_change` is
+    called when it changes.
+    """
+
+    def __init__(self, url: str, times: Times) -> None:
+        self.times = times
+        try:
+            import redis.asyncio as client
+            from redis.exceptions import NoScriptError
+        except ImportError:
+            raise StoreError(
+                "--store needs redis-py; install it with: pip install 'detok_py[serve]'."
+            ) from None
+        self._no_script = NoScriptError
+        self.errors: tuple[type[Exception], ...] = (client.RedisError, OSError, TimeoutError)
+        try:
+            self.client: Any = client.Redis.from_url(
+                url,
+                socket_timeout=TIMEOUT_SECONDS,
+                socket_connect_timeout=TIMEOUT_SECONDS,
+                retry=None,
+                max_connections=16,
+            )
+        except ValueError as error:
+            raise StoreError(
+                f"--store is not the address of a Redis: {error}; expected a form like redis://127.0.0.1:6379/0."
+            ) from None
+        self.away = True
+        self.on_change: Callable[[], None] = lambda: None
+        self._shas = {text: hashlib.sha1(text.encode()).hexdigest() for text in scripts.ALL}
+        self._calls = asyncio.Semaphore(8)
+        self._failing_since: float | None = None
+        self._opened = False
+
+    async def call(self, calls: Iterable[Call]) -> list[Any]:
+        """Run scripts in one round trip; return their replies. Raises `errors`."""
+        replies: list[Any] = []
+        for attempt in (0, 1):
+            pipe = self.client.pipeline(transaction=False)
+            for script, tag, arguments in calls:
+                keys = [key_of(tag, part) for part in ("run", "log", "asks", "lease")]
+                pipe.execute_command("EVALSHA", self._shas[script], 4, *keys, *arguments)
+            async with self._calls:
+                replies = await pipe.execute(raise_on_error=False)
+            if attempt or not any(isinstance(reply, self._no_script) for reply in replies):
+                break
+            await self._load_scripts()  # a Redis that was started again has forgotten them
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        self._failing_since = None
+        return replies
+
+    async def _load_scripts(self) -> None:
+        pipe = self.client.pipeline(transaction=False)
+        for script in scripts.ALL:
+            pipe.script_load(script)
+        await pipe.execute()
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last command has failed."""
+        return self._failing_since is not None
+
+    def failed(self, error: Exception) -> None:
+        """Note a failure. After some time of nothing else, Redis counts as away."""
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        if not self.away and now - self._failing_since >= PATIENCE_SECONDS:
+            self.away = True
+            log.warning("store_away", extra={"fields": {"kind": type(error).__name__}})
+            self.on_change()
+
+    async def connect(self) -> bool:
+        """Look whether Redis answers; return whether it does."""
+        try:
+            await self._load_scripts()
+        except self.errors as error:
+            if not self._opened:
+                log.warning("store_away", extra={"fields": {"kind": type(error).__name__}})
+            self._opened = True
+            return False
+        self._failing_since = None
+        if self.away:
+            self.away = False
+            log.warning("store_back") if self._opened else await self._check_policy()
+            self._opened = True
+            self.on_change()
+        return True
+
+    async def _check_policy(self) -> None:
+        """Warn of a Redis that drops keys when its memory is full: answers would end early."""
+        with contextlib.suppress(*self.errors):  # a user may not be allowed to ask
+            found = await self.client.config_get("maxmemory-policy")
+            policy = found.get("maxmemory-policy", found.get(b"maxmemory-policy"))
+            if policy is not None and text(policy) != "noeviction":
+                fields = {"policy": text(policy), "expected": "noeviction"}
+                log.warning("store_may_evict_runs", extra={"fields": fields})
+
+    async def close(self) -> None:
+        """Disconnect."""
+        with contextlib.suppress(*self.errors):
+            await self.client.aclose()
+
+
+def key_of(tag: str, part: str) -> str:
+    """Return the name of a key of a run.
+
+    >>> key_of("ab12", "log")
+    'detok:{ab12}:log'
+    """
+    return f"detok:{{{tag}}}:{part}"
+
+
+def text(value: Any) -> str:
+    """Return a reply of Redis as str."""
+    return value.decode() if isinstance(value, bytes) else str(value)

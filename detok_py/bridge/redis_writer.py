@@ -1,0 +1,195 @@
+"""What the producers at this replica do with Redis: they append what engines write, and keep
+leases.
+
+In: logs that engines write. Out: batches in the log of Redis, and the same shown to readers here
+after that. While Redis is away, runs go on in memory; what it lacks is put back afterwards.
+"""
+
+import asyncio
+import contextlib
+import time
+from functools import partial
+from typing import Any
+
+from ..protocol.runs import Run
+from . import redis_scripts as scripts
+from .lease import Batch, Lease, SharedRun
+from .redis_follower import Follower
+from .redis_link import BATCH_SECONDS, Call, text
+
+
+class Writer:
+    """Appends what is new in the logs that are written here. `expired` are runs whose keys have run
+    out.
+    """
+
+    def __init__(self, follower: Follower) -> None:
+        self.link = follower.link
+        self.expired: list[Run] = []
+        self._follower = follower
+        self._written: set[SharedRun] = set()  # those whose logs have something new
+        self._wake_write = asyncio.Event()
+        self._wake_leases = asyncio.Event()
+        self._look_at_all = False  # at leases of runs that have ended, too
+
+    def begin(self, shared: SharedRun, lease: Lease) -> None:
+        """Write a run from now on."""
+        shared.lease = lease
+        shared.turn = 1
+        shared.run.log.hold = partial(self._write_soon, shared)
+        self._follower.group_again()
+
+    def _write_soon(self, shared: SharedRun) -> None:
+        self._written.add(shared)
+        self._wake_write.set()
+
+    def check_all(self) -> None:
+        """Look at all leases soon: Redis has come or gone, or was started again."""
+        self._look_at_all = True
+        self._wake_write.set()
+        self._wake_leases.set()
+
+    async def write(self) -> None:
+        """Wait for something new, and append it."""
+        await self._wake_write.wait()
+        self._wake_write.clear()
+        begun = time.monotonic()
+        await self._append()
+        await asyncio.sleep(max(0.0, begun + BATCH_SECONDS - time.monotonic()))
+
+    async def write_rest(self) -> None:
+        """Append all that is left."""
+        while self._written and not self.link.away and not self.link.failing:
+            await self._append()
+
+    async def _append(self) -> None:
+        """Append a batch of each run that has one."""
+        calls: list[Call] = []
+        waiting: list[SharedRun] = []
+        written, self._written = self._written, set()
+        for shared in written:
+            lease = shared.lease
+            batch = None if lease is None else lease.next_batch(shared.run)
+            if lease is None or batch is None:
+                continue
+            if lease.orphan or lease.unstored or self.link.away:
+                lease.go_on_without(shared.run)
+                continue
+            waiting.append(shared)
+            calls.append((scripts.APPEND, shared.tag, self._batch(shared.run, lease, batch)))
+        try:
+            replies = await self.link.call(calls) if calls else []
+        except self.link.errors:
+            self._written.update(waiting)
+            self._wake_write.set()
+            raise
+        for shared, reply in zip(waiting, replies):
+            self._take_reply(shared, reply)
+
+    def _batch(self, run: Run, lease: Lease, batch: Batch) -> tuple[Any, ...]:
+        carries = (run.log.base, run.log.data, run.reader.model or "")
+        return (*self._claim(lease, keep=batch.number == 1), *batch, *carries)
+
+    def _claim(self, lease: Lease, *, keep: bool) -> tuple[Any, ...]:
+        times = self.link.times
+        return (lease.claim, int(times.lease * 1000), times.ttl if keep else 0, times.grace)
+
+    def _take_reply(self, shared: SharedRun, reply: Any) -> None:
+        lease = shared.lease
+        status = text(reply[0])
+        if lease is None:
+            return
+        if status == "ok":
+            lease.applied(shared.run)
+            if lease.next_batch(shared.run) is not None:
+                self._write_soon(shared)
+        elif status == "lost":
+            lease.go_on_without(shared.run)
+            self._wake_leases.set()
+        else:
+            self._end_elsewhere(shared, lease)
+
+    def _end_elsewhere(self, shared: SharedRun, lease: Lease) -> None:
+        """Stop writing a run that was ended elsewhere, because its lease had run out. What was
+        shown to a reader here, and is not in the log, is not taken back: then the run goes on here.
+        """
+        was_shared = not (lease.unstored or lease.orphan)
+        lease.orphan = True
+        if was_shared:
+            self._follower.stop(shared.run)
+            shared.lose_lease()
+            self._follower.group_again()
+
+    def renewal(self, tag: str, lease: Lease, *, keep: bool) -> Call:
+        """Return the call that renews a lease; it makes a claim sure. `keep` keeps the keys too."""
+        return (scripts.APPEND, tag, (*self._claim(lease, keep=keep), 0))
+
+    async def keep_leases(self) -> None:
+        """Renew the leases held here, twice a second, and put back what Redis has lost."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake_leases.wait(), self.link.times.poll)
+        self._wake_leases.clear()
+        if self.link.away and not await self.link.connect():
+            await asyncio.sleep(self.link.times.poll)
+            return
+        every, self._look_at_all = self._look_at_all, False
+        held = [
+            (shared, shared.lease)
+            for shared in self._follower.shared.values()
+            if shared.lease is not None and not shared.lease.orphan
+        ]
+        for shared, lease in held:
+            if lease.unstored:
+                await self._restore(shared, lease)
+        await self._renew(
+            [pair for pair in held if not pair[1].unstored and (every or not pair[0].settled)]
+        )
+
+    async def _renew(self, held: list[tuple[SharedRun, Lease]]) -> None:
+        calls = [
+            self.renewal(shared.tag, lease, keep=shared.run.reader.session is not None)
+            for shared, lease in held
+        ]
+        for (shared, lease), reply in zip(held, await self.link.call(calls) if calls else []):
+            status = text(reply[0])
+            if status == "ok":
+                self._follower.hear(shared, int(reply[1]), int(reply[2]), bool(reply[3]))
+            elif status == "lost":
+                self._expire_or_restore(shared.run, lease, young=bool(int(reply[1])))
+            elif not shared.settled and shared.lease is lease:
+                self._end_elsewhere(shared, lease)
+
+    def _expire_or_restore(self, run: Run, lease: Lease, *, young: bool) -> None:
+        """The keys are gone. Unless Redis was started again, nothing has read the run for as long
+        as it is kept: it ends.
+        """
+        detached_at = run.reader.detached_at
+        if not young and run.reader.session is None and detached_at is not None:
+            if time.monotonic() - detached_at >= self._follower.runs.keep_seconds:
+                self.expired.append(run)
+                return
+        lease.unstored = True
+        self._wake_leases.set()
+
+    async def _restore(self, shared: SharedRun, lease: Lease) -> None:
+        run = shared.run
+        lease.go_on_without(run)
+        whole = lease.whole(run)
+        arguments = (
+            *self._claim(lease, keep=True),
+            *whole,
+            lease.digest,
+            max(shared.turn, shared.rival),
+            run.log.acked,
+            run.log.data,
+            run.reader.model or "",
+        )
+        reply = (await self.link.call([(scripts.RESTORE, shared.tag, arguments)]))[0]
+        if text(reply) != "ok":
+            lease.orphan = True
+        elif lease.number == whole.number:
+            lease.unstored = False
+            self._write_soon(shared)
+            self._follower.group_again()
+        else:
+            self._wake_leases.set()  # more was shown in the meantime: it is put back once more

@@ -1,0 +1,188 @@
+"""What `detok serve` does: attach engines, listen, say where, and serve until a signal.
+
+In: the options of the command line, as one value. Out: a running bridge.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import re
+import signal
+import socket
+from typing import Any, NamedTuple
+
+from .assets import Assets
+from .attached import AttachedEngine
+from .engines_command import PORTS
+from .find import attach_engine, finder, read_tokenizer
+from .gate import Gate, check_origin, new_token
+from .redis_store import RedisStore
+from .server import (
+    ServeError,
+    Server,
+    application,
+    bind,
+    bracketed,
+    is_loopback,
+    names_of,
+    set_up_logging,
+)
+from .stream import Bridge
+
+
+class Listening(NamedTuple):
+    """Where a bridge listens, and who may connect. `made_token` is the token if nobody gave one."""
+
+    sock: socket.socket
+    hosts: list[str]
+    origins: list[str]
+    token: str | None
+    made_token: str | None
+
+
+def serve(args: argparse.Namespace) -> int:
+    """Serve until a signal; return 0. Raises ServeError for options that cannot be."""
+    set_up_logging(args.log_level)
+    engines = _attach_engines(args)
+    listening = _listen(args)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(args, engines, listening))
+    return 0
+
+
+def _attach_engines(args: argparse.Namespace) -> list[AttachedEngine]:
+    engines = [
+        attach_engine(
+            one.get("engine", "recite"),
+            allow_remote=args.allow_remote_engine,
+            model=one.get("model"),
+            context=max(0, one.get("context", 0)),
+            tokenizer=read_tokenizer(one["tokenizer"]) if "tokenizer" in one else None,
+        )
+        for one in args.engines
+    ]
+    names = [attached.name for attached in engines]
+    for name in names:
+        if names.count(name) > 1:
+            raise ServeError(
+                f"Two engines have the name {name!r}; give one another name, like --engine other={name}."
+            )
+    return engines
+
+
+def _listen(args: argparse.Namespace) -> Listening:
+    try:
+        origins = [check_origin(origin) for origin in args.allow_origin]
+    except ValueError as error:
+        raise ServeError(f"--allow-origin {error}.") from None
+    if not 0 <= args.port <= 65535:
+        raise ServeError(f"--port is {args.port}; expected 0 to 65535.")
+    if args.max_clients < 1:
+        raise ServeError(f"--max-clients is {args.max_clients}; expected at least 1.")
+    given = os.environ.get("DETOK_TOKEN") or None
+    sock = bind(args.host, args.port)
+    try:
+        hosts = names_of(args.host, sock.getsockname()[1], args.public_name)
+        if given is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,128}", given):
+            raise ServeError("DETOK_TOKEN must be 16 to 128 letters, digits, - or _.")
+    except ServeError:
+        sock.close()
+        raise
+    made = None if given or is_loopback(args.host) else new_token()
+    return Listening(sock, hosts, origins, given or made, made)
+
+
+async def _serve(
+    args: argparse.Namespace, engines: list[AttachedEngine], listening: Listening
+) -> None:
+    assets = Assets()
+    bridge = _bridge(args, engines, listening)
+    gate = Gate(
+        application(bridge, assets),
+        listening.hosts,
+        allowed=listening.origins,
+        token=listening.token,
+        require_origin=not args.allow_no_origin,
+        metrics=bridge.metrics,
+    )
+    server = Server(bridge, gate, listening.sock)
+    _handle_signals(args, server)
+    serving = asyncio.create_task(server.serve())
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
+    if server.started:
+        _say_where(args, listening)
+        reading = asyncio.create_task(asyncio.to_thread(assets.read_ahead))
+        # A signal must not wait for an engine that hangs.
+        opening = asyncio.create_task(bridge.open())
+        await asyncio.wait({opening, serving}, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            opening.cancel()
+            return await serving
+        for attached in bridge.engines:
+            if attached.refused is not None:
+                server.stop()
+                await serving
+                raise ServeError(attached.refused)
+            _say_engine(args, attached, several=len(bridge.engines) > 1)
+        # What is there now stays: a garbage collection that looks at it would stop all clients for
+        # longer than a token takes.
+        gc.collect()
+        gc.freeze()
+        await reading
+    await serving
+
+
+def _bridge(
+    args: argparse.Namespace, engines: list[AttachedEngine], listening: Listening
+) -> Bridge:
+    port = listening.sock.getsockname()[1]
+    usual = [f"http://127.0.0.1:{one}" for one in PORTS if one != port]
+    return Bridge(
+        engines,
+        find=finder(engines, usual) if args.find else None,
+        max_clients=args.max_clients,
+        continue_seconds=args.continue_seconds,
+        store=RedisStore(args.store) if args.store else None,
+    )
+
+
+def _handle_signals(args: argparse.Namespace, server: Server) -> None:
+    loop = asyncio.get_running_loop()
+    draining: list[asyncio.Task[None]] = []
+
+    def terminate() -> None:
+        # Where the runs are in memory, no other replica could go on with them.
+        if not args.store or draining:
+            return server.stop()
+        draining.append(asyncio.create_task(server.drain(args.drain_seconds)))
+
+    for number, handler in ((signal.SIGINT, server.stop), (signal.SIGTERM, terminate)):
+        # Not on Windows, where Ctrl-C raises KeyboardInterrupt.
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, handler)
+
+
+def _say(args: argparse.Namespace, line: str, /, **fields: Any) -> None:
+    print(json.dumps(fields) if args.json else line, flush=True)
+
+
+def _say_where(args: argparse.Namespace, listening: Listening) -> None:
+    host = args.host if args.host not in ("0.0.0.0", "::") else "127.0.0.1"
+    url = f"http://{bracketed(host)}:{listening.sock.getsockname()[1]}/"
+    _say(args, f"detok serves {url}", url=url)
+    token = listening.made_token
+    if token is not None:
+        line = f"Clients need this token (log in with any user name and the token as password): {token}"
+        _say(args, line, token=token)
+
+
+def _say_engine(args: argparse.Namespace, attached: AttachedEngine, *, several: bool) -> None:
+    name = f" {attached.name}" if several else ""
+    line = attached.engine.info().line
+    state = line if attached.unready is None else f"down. {attached.unready}"
+    said = {"engine": attached.name, "line": line, "down": attached.unready}
+    _say(args, f"engine{name}: {state}", **said)

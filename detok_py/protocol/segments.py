@@ -1,0 +1,159 @@
+"""The pieces of a log, packed: what was appended, by position.
+
+In: pieces (op, count, payload). Out: frames from any position that is still kept. Held: the pieces
+from `base` to `end`, small neighbours in one segment, because a segment for each token would take a
+hundred times the memory of a token.
+
+>>> pieces = Segments()
+>>> pieces.append(wire.IDS, 2, b"ab"); pieces.append(wire.IDS, 1, b"c")
+>>> pieces.read(0, 9), pieces.read(1, 2)
+((b'\\x01abc', 3), (b'\\x01b', 2))
+"""
+
+from . import wire
+
+MAX_FRAME_DATA = 16 << 10
+SEGMENT_COST = 200  # bytes of bookkeeping that a segment is counted with
+_SEGMENT_ROOM = 31  # small pieces that are added to a segment, each of less than 256 bytes
+_MAX_OFFSETS = 16
+_DROPPED = (0, 0, -1, b"", b"")
+
+
+class Segments:
+    """Pieces from `base` to `end`. `size` is the bytes that they take, bookkeeping included."""
+
+    def __init__(self) -> None:
+        self.base = 0
+        self.end = 0
+        self.size = 0
+        # A segment is (position, count, op, payload, sizes); those before `_first` have been
+        # dropped. `sizes` has the sizes of the pieces that raw bytes came in, if they are small.
+        self._segments: list[tuple[int, int, int, bytes, bytes]] = []
+        self._first = 0
+        self._open_op = -1  # of the last segment, if more can be added to it
+        self._room = 0
+        # The offsets, in their segments, of positions where a piece or a read ended lately.
+        self._offsets: dict[int, int] = {}
+
+    def append(self, op: int, count: int, payload: bytes) -> None:
+        """Add a piece of `count` positions."""
+        size = len(payload)
+        if op == self._open_op and count <= self._room and size < 256:
+            start, n, _, data, sizes = self._segments[-1]
+            if op == wire.BYTES:
+                sizes += bytes((size,))
+                self._room -= 1
+            else:
+                self._room -= count
+            self._remember(self.end, len(data))
+            self._segments[-1] = (start, n + count, op, data + payload, sizes)
+            self.size += size
+        else:
+            small = size < 256 and op != wire.GAP
+            sizes = bytes((size,)) if small and op == wire.BYTES else b""
+            self._segments.append((self.end, count, op, payload, sizes))
+            self.size += size + SEGMENT_COST
+            self._open_op = op if small else -1
+            self._room = _SEGMENT_ROOM
+        self.end += count
+
+    def read(self, position: int, limit: int) -> tuple[bytes, int] | None:
+        """Return the next frame after `position` and the position after that frame, or None at the
+        end of the log or at `limit`.
+
+        Neighbouring segments of tokens are joined into one frame, up to 16 KiB. Raw bytes are sent
+        as the engine cut them: that shows where its tokens ended.
+        """
+        at = self._find(position)
+        out: list[bytes] = []
+        size = 0
+        op = -1
+        while at < len(self._segments):
+            start, count, kind, payload, sizes = self._segments[at]
+            if op >= 0 and (kind != op or kind in (wire.GAP, wire.BYTES) or size >= MAX_FRAME_DATA):
+                break
+            if kind == wire.GAP:
+                # A gap is not split: it is sent if its last token is within the limit, or if it is
+                # the first thing within the limit.
+                if start + count > limit and start >= limit:
+                    break
+                return wire.data_frame(kind, payload), start + count
+            skip = position - start
+            take = min(start + count, limit) - position
+            if kind == wire.BYTES:
+                take = min(take, MAX_FRAME_DATA, _left_of_piece(sizes, skip) or take)
+            if take <= 0:
+                break
+            low = self._offset(kind, payload, start, skip) if skip else 0
+            high = (
+                len(payload)
+                if skip + take == count
+                else self._offset(kind, payload, start, skip + take)
+            )
+            op = kind
+            out.append(payload[low:high])
+            size += high - low
+            position += take
+            if position < start + count:
+                break
+            at += 1
+        return (wire.data_frame(op, b"".join(out)), position) if out else None
+
+    def drop_first(self, before: int) -> bool:
+        """Drop the oldest segment, if all of it is before a position. Return whether it was."""
+        if self._first == len(self._segments):
+            return False
+        start, count, _, payload, _ = self._segments[self._first]
+        if start + count > before:
+            return False
+        self._segments[self._first] = _DROPPED
+        self._first += 1
+        self.size -= len(payload) + SEGMENT_COST
+        self.base = start + count
+        if self._first == len(self._segments):
+            self._open_op = -1
+        if self._first > 1024:
+            del self._segments[: self._first]
+            self._first = 0
+        return True
+
+    def _remember(self, position: int, offset: int) -> None:
+        if len(self._offsets) >= _MAX_OFFSETS:
+            self._offsets.clear()
+        self._offsets[position] = offset
+
+    def _offset(self, op: int, payload: bytes, start: int, skip: int) -> int:
+        """Return the offset of a position in its segment."""
+        found = self._offsets.get(start + skip)
+        if found is None:
+            found = wire.split_at(op, payload, skip)
+            self._remember(start + skip, found)
+        return found
+
+    def _find(self, position: int) -> int:
+        """Return the index of the segment that has `position` (MicroPython has no bisect)."""
+        low, high = self._first, len(self._segments)
+        if position >= self.end:
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            if self._segments[middle][0] + self._segments[middle][1] <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+def _left_of_piece(sizes: bytes, skip: int) -> int:
+    """Return how many bytes are left, at offset `skip` of a segment, of the piece that they came
+    in; 0 if the segment is one piece.
+
+    >>> _left_of_piece(bytes([3, 4]), 2), _left_of_piece(bytes([3, 4]), 3), _left_of_piece(b"", 3)
+    (1, 4, 0)
+    """
+    end = 0
+    for size in sizes:
+        end += size
+        if end > skip:
+            return end - skip
+    return 0

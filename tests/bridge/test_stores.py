@@ -1,0 +1,394 @@
+"""One table for both stores: what a session at one bridge writes, a session at another one reads.
+
+Two bridges share a Redis; the store in memory has one bridge, which is both.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import time
+
+import pytest
+from redis_rig import redis_server
+from waiting import eventually
+
+from detok_py.bridge.redis_store import RedisStore
+from detok_py.bridge.store import MemoryStore, resumes
+from detok_py.protocol import wire
+from detok_py.protocol.server import ServerSession
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+HELLO = {"engine": {"name": "test", "model": "m"}}
+RUN = "0123456789abcdef"
+PIECES = [b"caf\xc3", b"\xa9 ", b"\xf0\x9f", b"\x98\x80!"]
+TEXT = b"".join(PIECES)
+
+
+class Place:
+    """One bridge: its store, and a session that reads there. `stopped` are the runs whose engines
+    were to stop.
+    """
+
+    def __init__(self, store):
+        self.store = store
+        self.stopped = []
+        self.connect()
+
+    def connect(self):
+        self.session = ServerSession(self.store.runs, HELLO)
+        self.session.frames()
+        self.data, self.ends = b"", []
+
+    async def receive(self, **message):
+        """Give the session a message, and do what a bridge does then. Return the run that an engine
+        has to write, or None; or why the store refuses.
+        """
+        frame = json.dumps(message)
+        if (asked := resumes(frame)) is not None:
+            problem = await self.store.find(*asked)
+            if problem is not None:
+                return problem
+        for word, run in self.session.receive(frame, time.monotonic()):
+            if word == "cancel":
+                if self.store.cancel(run):
+                    self.stopped.append(run)
+            elif await self.store.claim(run):
+                return run
+        return None
+
+    async def generate(self, **fields):
+        return await self.receive(type="generate", id=RUN, prompt="hi", want="bytes", **fields)
+
+    async def resume(self, after=0):
+        return await self.receive(type="resume", id=RUN, after=after)
+
+    def read(self):
+        """Read what may be sent; return all bytes so far."""
+        for frame in self.session.frames():
+            if isinstance(frame, bytes):
+                self.data += wire.read_data(frame)[-1]
+            elif (event := json.loads(frame))["type"] in ("finished", "error"):
+                self.ends.append(event)
+        return self.data
+
+    async def reads(self, expected):
+        await eventually(lambda: self.read() == expected)
+
+    async def ends_with(self, kind, **fields):
+        await eventually(lambda: self.read() is not None and self.ends)
+        end = self.ends[0]
+        assert {"type": kind, **fields}.items() <= end.items()
+        return end
+
+
+@pytest.fixture(scope="module")
+def redis():
+    with redis_server() as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def opened(*stores):
+    places = [Place(store) for store in stores]
+    for place in places:
+        await place.store.open(place.stopped.append)
+    try:
+        yield places
+    finally:
+        for place in places:
+            await place.store.close()
+
+
+@contextlib.asynccontextmanager
+async def two_places(kind, redis, **bounds):
+    """Yield two places that share runs."""
+    if kind == "memory":
+        store = MemoryStore(**bounds)
+        yield Place(store), Place(store)
+        return
+    settings = {"grace": 0, "secret": os.urandom(8).hex(), "poll": 0.05, **bounds}
+    async with opened(*[RedisStore(redis.url, **settings) for _ in range(2)]) as places:
+        yield places
+
+
+both = pytest.mark.parametrize("kind", ["memory", "redis"])
+
+
+def write(run, pieces=PIECES, reason="eos"):
+    if not run.log.data:
+        run.log.start("bytes")
+    for piece in pieces:
+        run.log.add_bytes(piece)
+    if reason:
+        run.log.finish(reason)
+
+
+@both
+async def test_what_one_writes_the_other_reads_from_every_position(kind, redis):
+    async with two_places(kind, redis) as (here, there):
+        write(await here.generate())
+        await here.reads(TEXT)
+        end = await here.ends_with("finished", reason="eos", bytes=len(TEXT))
+        for after in range(len(TEXT) + 1):
+            there.connect()
+            assert await there.resume(after) is None
+            await there.reads(TEXT[after:])
+            assert await there.ends_with("finished") == end
+
+
+@both
+async def test_a_reader_elsewhere_reads_while_the_engine_writes(kind, redis):
+    async with two_places(kind, redis) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:1], reason=None)
+        await here.reads(PIECES[0])
+        await there.resume(0)
+        for n in range(2, len(PIECES) + 1):
+            write(run, PIECES[n - 1 : n], reason=None)
+            await there.reads(b"".join(PIECES[:n]))
+        write(run, [])
+        await there.ends_with("finished", bytes=len(TEXT))
+
+
+@both
+async def test_the_same_request_is_written_once(kind, redis):
+    async with two_places(kind, redis) as (here, there):
+        run = await here.generate()
+        assert await there.generate() is None
+        write(run)
+        await there.reads(TEXT)
+        await there.ends_with("finished", reason="eos")
+
+
+@both
+async def test_another_request_of_the_same_id_is_refused(kind, redis):
+    async with two_places(kind, redis) as (here, there):
+        write(await here.generate())
+        await here.reads(TEXT)
+        await there.receive(type="generate", id=RUN, prompt="ho", want="bytes")
+        assert there.session.closing[0] == 4400
+
+
+@both
+async def test_the_newer_session_reads_and_the_older_one_is_closed(kind, redis):
+    async with two_places(kind, redis) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:1], reason=None)
+        await here.reads(PIECES[0])
+        await there.resume(0)
+        await eventually(lambda: here.session.closing is not None)
+        assert here.session.closing[0] == 4499
+        write(run, PIECES[1:])
+        await there.reads(TEXT)
+
+
+@both
+async def test_the_engine_waits_for_the_credit_of_whoever_reads(kind, redis):
+    async with two_places(kind, redis, window={"tokens": 4, "bytes": 4}) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:1], reason=None)
+        await here.reads(PIECES[0])
+        assert not run.reader.has_credit
+        await there.resume(0)
+        await there.reads(PIECES[0])
+        await there.receive(type="ack", n=4)
+        await eventually(lambda: run.reader.has_credit)
+
+
+@both
+async def test_a_cancel_stops_the_engine_wherever_it_is(kind, redis):
+    async with two_places(kind, redis) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:2], reason=None)
+        await there.resume(0)
+        await there.reads(b"".join(PIECES[:2]))
+        await there.receive(type="cancel")
+        await there.ends_with("finished", reason="cancelled")
+        await eventually(lambda: run in [*here.stopped, *there.stopped])
+        assert run.log.end["reason"] == "cancelled"
+
+
+@both
+async def test_a_run_that_was_forgotten_is_gone_everywhere(kind, redis):
+    async with two_places(kind, redis) as (here, there):
+        run = await here.generate()
+        write(run)
+        await here.reads(TEXT)
+        here.session.lost(1006, time.monotonic())
+        here.store.forget(run)
+
+        async def gone():
+            there.connect()
+            await there.resume(0)
+            return there.session.closing is not None
+
+        deadline = time.monotonic() + 10
+        while not await gone():
+            assert time.monotonic() < deadline, "the run can still be resumed after 10 seconds"
+        assert there.session.closing[0] == 4410
+
+
+@both
+async def test_an_unknown_run_is_gone(kind, redis):
+    async with two_places(kind, redis) as (here, _):
+        await here.resume(0)
+        assert here.session.closing[0] == 4410
+
+
+@both
+async def test_the_log_is_dropped_behind_what_was_acknowledged(kind, redis):
+    bounds = {"max_log": 4000, "window": {"tokens": 1024, "bytes": 1 << 20}}
+    async with two_places(kind, redis, **bounds) as (here, there):
+        run = await here.generate()
+        write(run, [], reason=None)
+        for _ in range(40):
+            write(run, [bytes(400)], reason=None)
+            await eventually(lambda: len(here.read()) == run.log.position)
+            await here.receive(type="ack", n=run.log.position)
+        write(run, [b"end"])
+        await here.ends_with("finished", bytes=16_003)
+        assert 0 < run.log.base < 16_000
+        assert run.log.size < 5000
+        await there.resume(run.log.base)
+        await eventually(lambda: there.read().endswith(b"end"))
+        there.connect()
+        await there.resume(0)
+        assert there.session.closing[0] == 4410
+
+
+@both
+async def test_runs_without_a_client_are_dropped_after_their_time(kind, redis):
+    async with two_places(kind, redis, keep_seconds=60) as (here, _):
+        run = await here.generate()
+        write(run)
+        await here.reads(TEXT)
+        await eventually(lambda: run.log.ended)
+        here.session.lost(1006, 100.0)
+        here.store.expire(159.0)
+        assert run.id in here.store.runs.by_id
+        here.store.expire(160.0)
+        assert here.store.runs.by_id == {}
+
+
+# What only Redis can do.
+
+
+@contextlib.contextmanager
+def paused(redis):
+    redis.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        redis.process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.full
+async def test_a_claim_that_timed_out_has_a_producer_when_redis_comes_back():
+    """Redis executes the command after the client was refused; the client asks again elsewhere."""
+    with redis_server() as redis:
+        async with two_places("redis", redis) as (here, there):
+            with paused(redis):
+                asking = asyncio.create_task(here.generate())
+                await eventually(lambda: here.session.closing is not None)
+                assert here.session.closing[0] == 4503
+                here.session.lost(1006, time.monotonic())
+            again = await there.generate()
+            while (
+                there.session.closing is not None
+            ):  # its Redis is still away: the client tries again
+                await asyncio.sleep(0.1)
+                there.connect()
+                again = await there.generate()
+            run = again or await asyncio.wait_for(asking, 20)
+            assert run is not None, "nobody writes the run"
+            write(run)
+            await there.reads(TEXT)
+            await there.ends_with("finished", reason="eos")
+            asking.cancel()
+
+
+async def test_a_claim_whose_owner_is_gone_vanishes_and_another_one_succeeds(redis):
+    async with two_places("redis", redis, lease=0.4) as (here, there):
+        store = here.store
+        tag = store.tag_of(RUN)
+        await store.link.client.hset(
+            f"detok:{{{tag}}}:run",
+            mapping={"claim": "gone", "digest": "d", "turn": 1, "ack": 0, "n": 0, "pos": 0},
+        )
+        await store.link.client.pexpire(f"detok:{{{tag}}}:run", 300)
+        # The digest that a claim of the same request has.
+        there.session.runs.create(
+            RUN, {"prompt": "hi", "messages": None, "params": {}, "want": "bytes"}
+        )
+        run = there.session.runs.by_id.pop(RUN)
+        await store.link.client.hset(f"detok:{{{tag}}}:run", "digest", run.digest)
+        assert await there.generate() is not None
+
+
+@pytest.mark.parametrize("lost", ["log", "run"])
+async def test_a_log_that_redis_has_lost_is_put_back_by_its_producer(redis, lost):
+    async with two_places("redis", redis) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:2], reason=None)
+        await there.resume(0)
+        await there.reads(b"".join(PIECES[:2]))
+        await here.store.link.client.delete(f"detok:{{{here.store.tag_of(RUN)}}}:{lost}")
+        write(run, PIECES[2:])
+        await there.reads(TEXT)
+        await there.ends_with("finished", reason="eos", bytes=len(TEXT))
+
+
+async def dies(place):
+    """End a replica: nothing of it reaches Redis any more."""
+    for task in list(place.store._tasks):
+        task.cancel()
+    place.store._closing = True
+    await asyncio.gather(*place.store._tasks, return_exceptions=True)
+
+
+async def test_a_log_that_is_lost_with_its_producer_is_an_explicit_end(redis):
+    async with two_places("redis", redis, lease=0.4) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:2], reason=None)
+        await there.resume(0)
+        await there.reads(b"".join(PIECES[:2]))
+        await dies(here)
+        await here.store.link.client.delete(f"detok:{{{here.store.tag_of(RUN)}}}:log")
+        end = await there.ends_with("error", code=4503, retry=True)
+        assert "lost this answer" in end["message"]
+        assert "sha256" not in end
+        assert there.data == b"".join(PIECES[:2])
+
+
+async def test_a_reader_that_is_ahead_of_a_log_that_was_cut_keeps_its_text(redis):
+    """Redis comes back without its last part, and the producer is dead."""
+    async with two_places("redis", redis, lease=0.4) as (here, there):
+        run = await here.generate()
+        log = f"detok:{{{here.store.tag_of(RUN)}}}:log"
+        write(run, PIECES[:1], reason=None)
+        await here.reads(PIECES[0])
+        keys = [log, log[:-3] + "run"]
+        before = [(key, await here.store.link.client.dump(key)) for key in keys]
+        write(run, PIECES[1:3], reason=None)
+        await there.resume(0)
+        await there.reads(b"".join(PIECES[:3]))
+        await dies(here)
+        for key, value in before:
+            await here.store.link.client.restore(key, 60_000, value, replace=True)
+        end = await there.ends_with("error", code=4503, retry=True)
+        # Not the sum of the shorter log, which the client would call a breach of the protocol.
+        assert "sha256" not in end
+        assert there.data == b"".join(PIECES[:3])
+
+
+async def test_a_redis_that_evicts_keys_is_warned_of(caplog):
+    with redis_server() as redis, caplog.at_level(logging.WARNING, "detok.bridge"):
+        store = RedisStore(redis.url)
+        await store.link.client.config_set("maxmemory-policy", "allkeys-lru")
+        async with opened(store):
+            pass
+    assert [record.message for record in caplog.records] == ["store_may_evict_runs"]
+    assert caplog.records[0].fields == {"policy": "allkeys-lru", "expected": "noeviction"}
