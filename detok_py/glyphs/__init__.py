@@ -4,17 +4,18 @@ only.
 `plugin` is the pytest plugin. `command` is `detok check` and `detok proxy`. All of it needs the
 extra `test` (Playwright, h11, websockets). The parts:
 
-- `watch` records what the page shows, with `watcher.js` in each frame
+- `watch` records what the page shows, with `watcher.js` in each frame; `calls` makes its calls to
+  the browser, and `pictures` shows what it found
 - `proxy` cuts the engine's streams: `recut` decides where, `http` and `messages` frame the pieces,
   and `traffic` reads the text that was sent
 - `truth` compares what was sent with what is shown, and `held` when
 - `verdict` judges, and `report` writes the verdict
-- `drive` types and waits as `detok check` does
+- `drive` types and waits as `detok check` does, and `options` reads what it is given
 
 The npm package runs them in Node too (web/kit/): all but `command`, `plugin`, `proxy` and `http`.
 
 Runs in: CPython.
-Imports: errors, decode, protocol, bridge.
+Imports: captures, errors, decode, protocol, bridge.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -20,18 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import report
-from .drive import (
-    CheckError,
-    add_arguments,
-    cuts,
-    drive,
-    first_line,
-    launch_options,
-    steps_of,
-    summary,
-    true_text,
-    unfit,
-)
+from .drive import Check, drive, first_line, launch_options, summary, unfit
+from .options import CheckError, add_arguments, cuts, steps_of, true_text
 
 if TYPE_CHECKING:
     from .proxy import ChaosProxy
@@ -116,7 +106,9 @@ def check(
             page = context.new_page()
         except Error as error:
             raise unfit(args.browser, browser.version, playwright_version(), error) from None
-        result: dict[str, Any] = watch._run(drive(watch, page, args, url, truth, steps, chaos))
+        result: dict[str, Any] = watch._run(
+            drive(watch, page, Check(args, url, truth, steps, chaos))
+        )
         return result
 
 

@@ -1,28 +1,32 @@
-"""Drive a chat page as `detok check` does, and judge it: the same steps for every API of Playwright.
+"""Drive a chat page as `detok check` does, and judge it: the same steps for every API of
+Playwright.
 
 In: a watched page, the options of the command line, the true text if it is known, and the proxy if
-there is one. Out: the verdict. What calls the browser is a generator of calls, as in watch.py.
+there is one. Out: the verdict. What calls the browser is a generator of calls (calls.py).
 """
 
 import argparse
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ..errors import DetokError
 from . import report
+from .calls import Steps, is_browsers
+from .options import CheckError
 from .traffic import origin_of
 from .truth import letters
-from .verdict import RULES, entry
-from .watch import GlyphWatch, Steps, is_browsers
+from .verdict import Options, entry
+from .watch import GlyphWatch
 
 if TYPE_CHECKING:
     from .traffic import Traffic
 
-BROWSERS = {
+# The variable that names the program of a browser, and its names on the PATH.
+PROGRAMS = {
     "chromium": (
         "DETOK_CHROMIUM",
         ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"),
@@ -30,170 +34,38 @@ BROWSERS = {
     "firefox": ("DETOK_FIREFOX", ("firefox-esr", "firefox")),
     "webkit": ("DETOK_WEBKIT", ()),
 }
-# The Playwright that the tests pin, and the oldest browsers that it drives (tools/browsers.py says how
-# that is known).
+# The Playwright that the tests pin, and the oldest browsers that it drives (tools/browsers.py says
+# how that is known).
 PLAYWRIGHT = "1.64"
 OLDEST = {"chromium": 150, "firefox": 153}
-STEPS = ("goto", "click", "fill", "type", "press", "wait_for", "wait", "settle")
 # The fields that people type into. The last visible one is used: a chat's field comes after its
 # search.
 FIELDS = (
     "textarea:visible, [contenteditable=true]:visible, [contenteditable='']:visible, "
     "[contenteditable='plaintext-only']:visible, input[type=text]:visible, input:not([type]):visible"
 )
-
-
-class CheckError(DetokError, RuntimeError):
-    """The check could not run: no browser, no page, or a step that failed."""
-
-
 # Types of requests that never stream an answer.
 STATIC = ("stylesheet", "font", "image", "media", "manifest")
+PENDING_SECONDS = 20  # a request that takes longer is no answer that the page waits for
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `detok check`, or of `detok proxy` if that is the parser's command."""
-    if parser.get_default("command") == "proxy":
-        parser.add_argument(
-            "--upstream",
-            metavar="URL",
-            help="the engine; without it, the proxy is a browser's HTTP proxy",
-        )
-        parser.add_argument(
-            "--listen",
-            metavar="PORT",
-            type=_port,
-            default=8764,
-            help="the port on 127.0.0.1 (default: 8764; 0: any free one)",
-        )
-        _add_cuts(parser, "every-byte")
-        parser.add_argument("--json", action="store_true", help="write one JSON object per line")
-        return
-    parser.add_argument(
-        "url",
-        nargs="?",
-        metavar="URL",
-        help="the page; one that streams by itself needs nothing else",
-    )
-    parser.add_argument(
-        "--self",
-        action="store_true",
-        dest="itself",
-        help="prove this installation: a page with a known fault, and its mended twin",
-    )
-    drive = parser.add_argument_group("driving the page")
-    drive.add_argument(
-        "--prompt", metavar="TEXT", help="what to type into the page's field and send"
-    )
-    drive.add_argument(
-        "--text",
-        metavar="FILE",
-        help="the true answer (UTF-8); also what is typed when there is no --prompt and no --script",
-    )
-    drive.add_argument(
-        "--script",
-        metavar="FILE",
-        help=f"steps to do instead, YAML or JSON: a list of {', '.join(STEPS)}; {{text}} and {{prompt}} are filled in",
-    )
-    drive.add_argument(
-        "--timeout",
-        metavar="S",
-        type=_seconds,
-        default=60.0,
-        help="seconds for the page to finish (default: 60)",
-    )
-    drive.add_argument(
-        "--quiet",
-        metavar="MS",
-        type=_seconds,
-        default=800.0,
-        help="milliseconds without a change that mean it has finished (default: 800)",
-    )
-    drive.add_argument("--browser", choices=tuple(BROWSERS), default="chromium")
-    drive.add_argument("--headed", action="store_true", help="show the browser")
-    cuts = parser.add_argument_group(
-        "cutting its stream (any of these puts the chaos proxy between)"
-    )
-    cuts.add_argument(
-        "--upstream",
-        metavar="URL",
-        help="the engine; where the page's server calls it, give --listen too and point the server there",
-    )
-    cuts.add_argument(
-        "--listen",
-        metavar="PORT",
-        type=_port,
-        help="the proxy's port on 127.0.0.1 (default: any free one)",
-    )
-    _add_cuts(cuts, None)
-    judge = parser.add_argument_group("judging")
-    judge.add_argument(
-        "--within", metavar="CSS", help="only what is inside an element that matches"
-    )
-    judge.add_argument(
-        "--exclude", metavar="CSS", help="not what is inside an element that matches"
-    )
-    judge.add_argument(
-        "--ignore",
-        metavar="RULE",
-        action="append",
-        default=[],
-        choices=sorted(RULES),
-        help="leave a rule out; may be repeated",
-    )
-    judge.add_argument(
-        "--max-late",
-        metavar="MS",
-        type=_seconds,
-        help="fail if text that the proxy had sent whole was shown more than so many milliseconds later",
-    )
-    judge.add_argument(
-        "--allow-literal", action="store_true", help="a U+FFFD that stays is the model's own"
-    )
-    out = parser.add_argument_group("output")
-    for form in ("json", "junit", "html"):
-        out.add_argument(
-            f"--{form}",
-            metavar="FILE",
-            help=f"write the verdict as {form.upper() if form != 'junit' else 'JUnit XML'}; - is stdout",
-        )
+class Check(NamedTuple):
+    """What is checked: the options, the address, the true text, the steps of a script instead of
+    the prompt, and the proxy.
+    """
 
+    args: argparse.Namespace
+    url: str
+    truth: str | None = None
+    steps: list[dict[str, Any]] | None = None
+    traffic: "Traffic | None" = None
 
-def _add_cuts(parser: Any, split: str | None) -> None:
-    parser.add_argument(
-        "--split",
-        default=split,
-        metavar="HOW",
-        help="every-byte (default), token, random:SEED, or none",
-    )
-    parser.add_argument(
-        "--delay",
-        type=_seconds,
-        metavar="MS",
-        help="milliseconds to wait after each cut that matters (default: 3)",
-    )
-    parser.add_argument(
-        "--only", metavar="REGEX", help="cut only the streams whose address matches"
-    )
-    parser.add_argument(
-        "--websocket",
-        choices=("fragments", "messages"),
-        help="cut WebSocket messages into fragments (default) or messages",
-    )
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < 86_400_000:
-        raise ValueError(text)
-    return value
-
-
-def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 65536:
-        raise ValueError(text)
-    return value
+    @property
+    def prompt(self) -> str | None:
+        """What is typed into the page's field."""
+        if self.args.prompt is not None:
+            return str(self.args.prompt)
+        return self.truth if self.steps is None else None
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -210,72 +82,6 @@ def summary(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def true_text(raw: bytes, name: str) -> str:
-    """Return the text of a file that has the true answer."""
-    try:
-        return raw.decode("utf-8").rstrip("\n")
-    except UnicodeDecodeError as error:
-        raise CheckError(
-            f"{name} is not UTF-8 at byte {error.start}; the true text must be."
-        ) from None
-
-
-def steps_of(source: str, name: str) -> list[dict[str, Any]]:
-    """Return the steps of a script, which is YAML or, if its name says so, JSON.
-
-    >>> steps_of('[{"press": "Enter"}]', "ask.json")
-    [{'press': 'Enter'}]
-    """
-    try:
-        if name.endswith(".json"):
-            steps = json.loads(source)
-        else:
-            try:
-                import yaml
-            except ImportError:
-                raise CheckError(
-                    f"{name} is not read as YAML here; write the same steps as JSON, in a file whose name ends in .json."
-                ) from None
-            try:
-                steps = yaml.safe_load(source)
-            except yaml.YAMLError as error:
-                raise CheckError(f"{name} is not YAML: {' '.join(str(error).split())}.") from None
-    except ValueError as error:
-        raise CheckError(f"{name} is not JSON: {error}.") from None
-    if not isinstance(steps, list):
-        raise CheckError(
-            f"{name} must be a list of steps, such as `- press: Enter`; it is a {type(steps).__name__}."
-        )
-    for number, step in enumerate(steps, 1):
-        if not isinstance(step, dict) or len(step) != 1 or next(iter(step)) not in STEPS:
-            raise CheckError(
-                f"{name}, step {number}: {step!r} is none of {', '.join(STEPS)}; write one a line, such as `- press: Enter`."
-            )
-        ((verb, what),) = step.items()
-        if (
-            verb in ("wait", "settle")
-            and not isinstance(what, int | float)
-            and (what is not None or verb == "wait")
-        ):
-            raise CheckError(
-                f"{name}, step {number}: {verb} takes milliseconds, such as `- {verb}: 500`, not {what!r}."
-            )
-    return steps
-
-
-def cuts(args: argparse.Namespace) -> dict[str, Any] | None:
-    """Return how the proxy is to cut, by the names of `Traffic`; None if no option asks for one."""
-    asked = (args.split, args.upstream, args.listen, args.delay, args.only, args.websocket)
-    if all(option is None for option in asked):
-        return None
-    return {
-        "split": args.split or "every-byte",
-        "delay": (3.0 if args.delay is None else args.delay) / 1000,
-        "only": args.only,
-        "websocket": args.websocket or "fragments",
-    }
-
-
 def launch_options(
     args: argparse.Namespace,
     proxy: str | None,
@@ -287,7 +93,7 @@ def launch_options(
 
     It is the one of DETOK_CHROMIUM (…), Playwright's `own` if there is one, or one on the PATH.
     """
-    name, programs = BROWSERS[args.browser]
+    name, programs = PROGRAMS[args.browser]
     options: dict[str, Any] = {"headless": not args.headed, "timeout": 60_000}
     named = variable(name)
     program = None
@@ -322,40 +128,66 @@ def launch_options(
     return options
 
 
-def drive(
-    watch: GlyphWatch,
-    page: Any,
-    args: argparse.Namespace,
-    url: str,
-    truth: str | None,
-    steps: list[dict[str, Any]] | None,
-    traffic: "Traffic | None",
-) -> Steps:
-    """Open `url`, do the steps, wait until it is quiet, and return the verdict."""
-    if "://" not in url:
-        url = "http://" + url
-    prompt = args.prompt if args.prompt is not None else truth if steps is None else None
-    waiting: list[tuple[Any, float]] = []
-    hosts: set[str] = set()
+class Requests:
+    """The requests of a page: the hosts that were asked, and those that are not answered yet."""
 
-    def began(request: Any) -> None:
+    def __init__(self, page: Any) -> None:
+        self.hosts: set[str] = set()
+        self._waiting: list[tuple[Any, float]] = []
+        page.on("request", self._began)
+        page.on("websocket", lambda socket: self.hosts.add(urlsplit(socket.url).netloc))
+        page.on("requestfinished", self._ended)
+        page.on("requestfailed", self._ended)
+
+    def _began(self, request: Any) -> None:
         if request.resource_type not in STATIC:
-            hosts.add(urlsplit(request.url).netloc)
+            self.hosts.add(urlsplit(request.url).netloc)
         if request.resource_type in ("fetch", "xhr"):
-            waiting.append((request, time.monotonic()))
+            self._waiting.append((request, time.monotonic()))
 
-    def ended(request: Any) -> None:
-        waiting[:] = [one for one in waiting if one[0] != request]
+    def _ended(self, request: Any) -> None:
+        self._waiting[:] = [one for one in self._waiting if one[0] != request]
 
-    page.on("request", began)
-    page.on("websocket", lambda socket: hosts.add(urlsplit(socket.url).netloc))
-    page.on("requestfinished", ended)
-    page.on("requestfailed", ended)
-    deadline = time.monotonic() + args.timeout
+    @property
+    def pending(self) -> bool:
+        """Whether a request of the last seconds has no answer."""
+        return any(time.monotonic() - since < PENDING_SECONDS for _, since in self._waiting)
+
+
+def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
+    """Open the address, do the steps, wait until it is quiet, and return the verdict."""
+    if "://" not in check.url:
+        check = check._replace(url="http://" + check.url)
+    requests = Requests(page)
+    deadline = time.monotonic() + check.args.timeout
+    yield from _open(page, check)
     try:
-        answer = yield lambda: page.goto(
-            url, wait_until="domcontentloaded", timeout=args.timeout * 1000 or 1
-        )
+        typed = yield from _ask(watch, page, check)
+        settled = yield from settle(watch, page, requests, check.args.quiet, deadline)
+    except Exception as error:
+        if not is_browsers(error):
+            raise
+        raise CheckError(f"{check.url} could not be driven: {first_line(error)}") from None
+    result: dict[str, Any] = yield from watch._result(_judging(check, typed))
+    result["url"] = check.url
+    ignored = check.args.ignore
+    result["incomplete"] += [e for e in _unread(check, requests.hosts) if e["id"] not in ignored]
+    if not settled and "not-settled" not in ignored:
+        text = f"after {check.args.timeout:g} s"
+        result["incomplete"].append(entry("not-settled", target=[], text=text))
+    if check.traffic:
+        result["streams"] = [
+            {"url": a.url, "bytes": a.bytes, "pieces": a.pieces, "finished": a.finished}
+            for a in check.traffic.answers
+        ]
+    return result
+
+
+def _open(page: Any, check: Check) -> Steps:
+    """Open the address. Raises CheckError if there is no page."""
+    url, timeout = check.url, check.args.timeout * 1000 or 1
+    try:
+        answer = yield partial(page.goto, url, wait_until="domcontentloaded", timeout=timeout)
     except Exception as error:
         if not is_browsers(error):
             raise
@@ -364,65 +196,55 @@ def drive(
         raise CheckError(
             f"{url} answers {answer.status} {answer.status_text}: there is no page to check."
         )
+
+
+def _ask(watch: GlyphWatch, page: Any, check: Check) -> Steps:
+    """Do the steps of the script, or send the prompt; return how often the true text was typed."""
+    if check.steps is None:
+        if check.prompt is None:
+            return 0
+        yield from find_field(page, check.args.timeout)
+        yield from watch._settle(min(check.args.quiet, 300), 15_000, 0)
+        return (yield from ask(page, check.prompt))
     typed = 0
-    try:
-        if steps is not None:
-            for number, step in enumerate(steps, 1):
-                try:
-                    typed += yield from do(
-                        page, watch, step, {"text": truth or "", "prompt": prompt or ""}, args
-                    )
-                except Exception as error:
-                    if not is_browsers(error):
-                        raise
-                    raise CheckError(
-                        f"{url}: step {number}, {json.dumps(step)}, failed: {first_line(error)}"
-                    ) from None
-        elif prompt is not None:
-            yield from find_field(page, args.timeout)
-            yield from watch._settle(min(args.quiet, 300), 15_000, 0)
-            typed = yield from ask(page, prompt)
-        settled = yield from settle(watch, page, waiting, args.quiet, deadline, least_ms=3000)
-    except Exception as error:
-        if not is_browsers(error):
-            raise
-        raise CheckError(f"{url} could not be driven: {first_line(error)}") from None
-    answers = traffic.answers if traffic else []
+    for number, step in enumerate(check.steps, 1):
+        try:
+            typed += yield from do(watch, page, check, step)
+        except Exception as error:
+            if not is_browsers(error):
+                raise
+            raise CheckError(
+                f"{check.url}: step {number}, {json.dumps(step)}, failed: {first_line(error)}"
+            ) from None
+    return typed
+
+
+def _judging(check: Check, typed: int) -> Options:
+    """Return how the page is judged that was asked so."""
+    args, truth = check.args, check.truth
+    answers = check.traffic.answers if check.traffic else []
     if args.upstream:
         # The page's own server may have changed the engine's answer, so only the engine's counts.
         origin = origin_of(args.upstream) + "/"
         answers = [a for a in answers if a.url.startswith(origin)] or answers
-    result: dict[str, Any] = yield from watch._result(
+    echoed = truth and letters(truth) in letters(check.prompt or truth)
+    return Options(
         args.within,
         args.exclude,
         tuple(args.ignore),
         truth,
         args.allow_literal,
-        bool(args.html or args.json),
-        True,
-        [a.sent.text for a in answers if a.sent.text] or None,
-        1 + (typed if truth and letters(truth) in letters(prompt or truth) else 0),
-        answers,
-        args.max_late,
+        screenshots=bool(args.html or args.json),
+        sent=[a.sent.text for a in answers if a.sent.text],
+        times=1 + (typed if echoed else 0),
+        answers=answers,
+        max_late=args.max_late,
     )
-    result["url"] = url
-    result["incomplete"] += [
-        e for e in _unread(traffic, hosts, truth) if e["id"] not in args.ignore
-    ]
-    if not settled and "not-settled" not in args.ignore:
-        result["incomplete"].append(
-            entry("not-settled", target=[], text=f"after {args.timeout:g} s")
-        )
-    if traffic:
-        result["streams"] = [
-            {"url": a.url, "bytes": a.bytes, "pieces": a.pieces, "finished": a.finished}
-            for a in traffic.answers
-        ]
-    return result
 
 
-def _unread(traffic: "Traffic | None", hosts: set[str], truth: str | None) -> list[dict[str, Any]]:
+def _unread(check: Check, hosts: set[str]) -> list[dict[str, Any]]:
     """Return an entry for each stream that the proxy could not read."""
+    traffic = check.traffic
     if traffic is None:
         return []
     texts = [
@@ -434,7 +256,7 @@ def _unread(traffic: "Traffic | None", hosts: set[str], truth: str | None) -> li
     texts += [
         f"{a.url}: its events are of no known kind"
         for a in traffic.answers
-        if a.sent.text is None and truth is None
+        if a.sent.text is None and check.truth is None
     ]
     texts += [p for p in dict.fromkeys(traffic.problems) if any(h in p for h in hosts)]
     if not traffic.answers:
@@ -458,7 +280,9 @@ def first_line(error: Exception) -> str:
 def unfit(browser: str, version: str, playwright: str, error: Exception) -> CheckError:
     """Return the error for a browser that has started, and then not done what Playwright asked.
 
-    >>> refused = RuntimeError("Error: Protocol error (emulation.set): unknown command\\nemulation.set")
+    >>> refused = RuntimeError(
+    ...     "Error: Protocol error (emulation.set): unknown command\\nemulation.set"
+    ... )
     >>> print(unfit("firefox", "153.7", "1.65.0", refused))
     Firefox 153.7 is too old for Playwright 1.65.0, which needs its command emulation.set: install
     Playwright 1.64 (it drives Firefox 153 and newer), or a newer Firefox.
@@ -477,24 +301,15 @@ def unfit(browser: str, version: str, playwright: str, error: Exception) -> Chec
 
 
 def settle(
-    watch: GlyphWatch,
-    page: Any,
-    waiting: Sequence[tuple[Any, float]],
-    quiet_ms: float,
-    deadline: float,
-    least_ms: float,
+    watch: GlyphWatch, page: Any, requests: Requests, quiet_ms: float, deadline: float
 ) -> Steps:
-    """Wait until nothing changes and no request of the last 20 s is pending.
-
-    Return False if the deadline passed.
-    """
+    """Wait until nothing changes and no request is pending. Return False if the deadline passed."""
+    least_ms = 3000.0
     while True:
         left = deadline - time.monotonic()
-        if left <= 0:
+        if left <= 0 or not (yield from watch._settle(quiet_ms, left * 1000, least_ms)):
             return False
-        if not (yield from watch._settle(quiet_ms, left * 1000, least_ms)):
-            return False
-        if not [r for r, since in waiting if time.monotonic() - since < 20]:
+        if not requests.pending:
             return True
         yield lambda: page.wait_for_timeout(100)
         least_ms = 0
@@ -525,7 +340,7 @@ def put(field: Any, text: str) -> Steps:
 
 
 def ask(page: Any, prompt: str) -> Steps:
-    """Type into the page's field and send it; return how often the page shows the prompt then: 1."""
+    """Send a prompt by the page's field; return how often the page then shows it: 1."""
     field = page.locator(FIELDS).last
     yield lambda: field.click(timeout=10_000)
     yield from put(field, prompt)
@@ -541,41 +356,32 @@ def ask(page: Any, prompt: str) -> Steps:
     return 1
 
 
-def do(
-    page: Any,
-    watch: GlyphWatch,
-    step: dict[str, Any],
-    values: dict[str, str],
-    args: argparse.Namespace,
-) -> Steps:
+def do(watch: GlyphWatch, page: Any, check: Check, step: dict[str, Any]) -> Steps:
     """Do one step of a script; return how often it put the true text on the page."""
     ((verb, what),) = step.items()
+    truth, args = check.truth or "", check.args
 
     def filled(text: Any) -> str:
-        return str(text).replace("{text}", values["text"]).replace("{prompt}", values["prompt"])
+        return str(text).replace("{text}", truth).replace("{prompt}", check.prompt or "")
 
-    if verb == "goto":
-        yield lambda: page.goto(filled(what), wait_until="domcontentloaded")
-    elif verb == "click":
-        yield page.locator(str(what)).last.click
-    elif verb in ("fill", "type"):
-        selector, text = (
-            (what.get("into", FIELDS), filled(what.get("text", "")))
-            if isinstance(what, dict)
-            else (FIELDS, filled(what))
-        )
-        field = page.locator(selector).last
+    if verb in ("fill", "type"):
+        fields = what if isinstance(what, dict) else {"text": what}
+        field, text = page.locator(fields.get("into", FIELDS)).last, filled(fields.get("text", ""))
         if verb == "fill":
             yield from put(field, text)
         else:
             yield lambda: field.press_sequentially(text)
-        return int(bool(values["text"]) and values["text"] in text)
-    elif verb == "press":
-        yield lambda: page.keyboard.press(str(what))
-    elif verb == "wait_for":
-        yield lambda: page.locator(str(what)).last.wait_for(timeout=args.timeout * 1000)
-    elif verb == "wait":
-        yield lambda: page.wait_for_timeout(float(what))
-    else:
+        return int(bool(truth) and truth in text)
+    if verb == "settle":
         yield from watch._settle(float(what or args.quiet), args.timeout * 1000, 0)
+        return 0
+    target = page.locator(str(what)).last
+    calls: dict[str, Callable[[], Any]] = {
+        "goto": lambda: page.goto(filled(what), wait_until="domcontentloaded"),
+        "click": target.click,
+        "press": lambda: page.keyboard.press(str(what)),
+        "wait_for": lambda: target.wait_for(timeout=args.timeout * 1000),
+        "wait": lambda: page.wait_for_timeout(float(what)),
+    }
+    yield calls[verb]
     return 0

@@ -3,9 +3,9 @@
 In: the bytes that a server sends. Out: the bytes of other frames, with the same messages. Held: the
 frame and the message that are unfinished.
 
-`wsproto` could not do this: it sends a fragment of text as whole characters only, and a cut inside a
-character is what shows a careless reader. Nothing but Python itself is needed, so that it also runs
-in Node.
+`wsproto` could not do this: it sends a fragment of text as whole characters only, and a cut inside
+a character is what shows a careless reader. Nothing but Python itself is needed, so that it also
+runs in Node.
 """
 
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ class ChaosProxy(Traffic):
     address: as a browser's HTTP proxy it needs no change to the page. `sent_text` is the text of
     all streams. `delay` is in seconds, for each cut that asks for a pause (see Recut).
 
-    >>> with ChaosProxy(split="random:7") as chaos:                 # doctest: +SKIP
+    >>> with ChaosProxy(split="random:7") as chaos:  # doctest: +SKIP
     ...     page.goto(chaos.url("http://127.0.0.1:3000"))
     """
 

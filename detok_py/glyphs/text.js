@@ -1,5 +1,5 @@
-// Returns the text of a document as a reader sees it, one line a block, with shadow roots, slots and
-// field values. It is JSON, which can carry lone surrogates.
+// Returns the text of a document as a reader sees it, one line a block, with shadow roots, slots
+// and field values. It is JSON, which can carry lone surrogates.
 (within) => {
   const SKIP = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|LINK|META)$/i;
   const BLOCK =

@@ -1,6 +1,6 @@
-// Returns the characters of the page that no font here has: they look exactly like a code point that
-// no font has. This is not a fault of the page, because another machine may have the font. At most
-// 200 characters are painted, each once.
+// Returns the characters of the page that no font here has: they look exactly like a code point
+// that no font has. This is not a fault of the page, because another machine may have the font. At
+// most 200 characters are painted, each once.
 () => {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = 32;

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..protocol.event_shapes import read_event
+from ..captures.event_shapes import read_event
 from ..protocol.sse import EventReader, LineReader
 from .recut import ProxyError, Recut
 
@@ -43,13 +43,16 @@ NO_TEXT = re.compile(r"\[DONE\]|(?i:alive|ping|pong|keep-?alive|heart-?beat)")
 class SentText:
     """Reads the text out of a stream: server-sent events, lines of JSON, JSON, or plain text.
 
-    `text` is None if the stream has events, but none of a known shape (protocol.event_shapes). Then
+    `text` is None if the stream has events, but none of a known shape (captures.event_shapes). Then
     the proxy does not know what was sent. `arrived` has each part of the text, and the time in
     milliseconds when it could be decoded. `halves` counts the events that begin or end inside a
     UTF-16 pair.
 
     >>> sent = SentText("text/event-stream")
-    >>> sent.feed(b'data: {"choices": [{"delta": {"content": "h\\xc3'); sent.feed(b'\\xa9"}}]}\\n\\n'); sent.flush(); sent.text
+    >>> sent.feed(b'data: {"choices": [{"delta": {"content": "h\\xc3')
+    >>> sent.feed(b'\\xa9"}}]}\\n\\n')
+    >>> sent.flush()
+    >>> sent.text
     'hé'
     """
 
@@ -111,7 +114,7 @@ class SentText:
                 self._event(data.strip("\x1e ") if isinstance(item, bytes) else data)
 
     def _read_document(self, document: str) -> None:
-        """Read an answer that came as JSON, whole or a line each. Other JSON is data of the page."""
+        """Read an answer in JSON, whole or a line each. Other JSON is data of the page."""
         self._document = ""
         try:
             values = [json.loads(document)]
@@ -226,9 +229,9 @@ class Answer:
 class Traffic:
     """How streams are cut, and what has passed so far.
 
-    `split` says where streams are cut, and `websocket` whether a message becomes several `fragments`
-    or several `messages`. `answers` are the streams, without files, `problems` are sentences for the user, and `blind` has the hosts of
-    encrypted connections, which are not cut.
+    `split` says where streams are cut, and `websocket` whether a message becomes several
+    `fragments` or several `messages`. `answers` are the streams, without files, `problems` are
+    sentences for the user, and `blind` has the hosts of encrypted connections, which are not cut.
     """
 
     def __init__(self, split: str, delay: float, only: str | None, websocket: str) -> None:

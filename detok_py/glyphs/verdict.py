@@ -7,7 +7,7 @@ person has to judge; it never fails a check. `report` writes a verdict for peopl
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 
 class Rule(NamedTuple):
-    """How bad a violation is (in axe's words), what it is, and whether it fails a check."""
+    """How bad a violation is (in axe's words), what it is, whether it fails a check, and what must
+    be known for it to pass: the true text, what the engine sent, or the times of both.
+    """
 
     impact: str
     description: str
     fails: bool = True
+    needs: str = ""
 
 
 RULES = {
@@ -43,16 +46,24 @@ RULES = {
     ),
     "ufffd-title": Rule("serious", "U+FFFD is in the document's title"),
     "latin1-mojibake": Rule("critical", "UTF-8 bytes were read as Latin-1 or windows-1252"),
-    "dropped-text": Rule("critical", "characters that were sent are not on the page"),
-    "duplicated-text": Rule("critical", "characters that were sent once are on the page twice"),
+    "dropped-text": Rule(
+        "critical", "characters that were sent are not on the page", needs="truth"
+    ),
+    "duplicated-text": Rule(
+        "critical", "characters that were sent once are on the page twice", needs="truth"
+    ),
     "reordered-text": Rule(
-        "critical", "characters that were sent are on the page in another order"
+        "critical", "characters that were sent are on the page in another order", needs="truth"
     ),
-    "changed-text": Rule("critical", "the page shows other characters than were sent"),
+    "changed-text": Rule(
+        "critical", "the page shows other characters than were sent", needs="truth"
+    ),
     "upstream-broken": Rule(
-        "critical", "U+FFFD or half a pair was already in what the engine sent"
+        "critical", "U+FFFD or half a pair was already in what the engine sent", needs="sent"
     ),
-    "held-too-long": Rule("serious", "text was shown later after its arrival than was allowed"),
+    "held-too-long": Rule(
+        "serious", "text was shown later after its arrival than was allowed", needs="times"
+    ),
     "held-text": Rule(
         "minor", "text that had arrived whole was held back before it was shown", fails=False
     ),
@@ -92,49 +103,63 @@ def rule_of(finding: dict[str, Any]) -> str:
 
 
 HALVES = re.compile("[\ud800-\udfff]+")
-HALVES_CAUSE = (
-    "The engine sent the halves of a UTF-16 pair in two events: it cuts its text by UTF-16 unit. Mend the engine; "
-    "until then a page can wait for the second half before it shows the first."
-)
+CAUSES = {
+    "sent-in-halves": (
+        "The engine sent the halves of a UTF-16 pair in two events: it cuts its text by UTF-16 unit. Mend the engine; "
+        "until then a page can wait for the second half before it shows the first."
+    ),
+    "sent-broken": (
+        "The engine sent it so: it decodes each token by itself. Mend the engine, or read its token ids or bytes and decode those."
+    ),
+    "half-stayed": (
+        "Half a UTF-16 pair stayed: the text was cut by UTF-16 unit between two messages, or \\uXXXX escapes were decoded one by one. "
+        "Join the halves before they are shown or stored."
+    ),
+    "half-painted": (
+        "Text is shown by UTF-16 unit (slice, charAt, substring) and cuts a pair: cut by code point (Array.from) or by Intl.Segmenter."
+    ),
+    "decoded-whole": (
+        "The bytes that TextDecoder.decode(…, {stream: true}) was given<where> had U+FFFD in them, or were cut before: what "
+        "sends them decodes unfinished characters (or a new decoder is made for each chunk)."
+    ),
+    "decoded-alone": (
+        "TextDecoder.decode<where> was given a chunk without {stream: true}: keep one decoder for the whole stream, and pass it."
+    ),
+    "shown-unfinished": (
+        "The end of an unfinished text was decoded and shown, and mended when more came: "
+        "hold an incomplete character back until it is whole."
+    ),
+    "pieces": (
+        "Each piece of one character was decoded by itself, in the browser, in a proxy or in the engine: "
+        "one decoder that keeps its state must see the whole stream."
+    ),
+    "cut": (
+        "A character was cut and its rest was lost or decoded by itself: look for a decoder a chunk, `chunk.toString()`, "
+        "`decode(errors='replace')` or `from_utf8_lossy` on the way."
+    ),
+}  # fmt: skip
 
 
 def cause(finding: dict[str, Any], sent_broken: bool = False) -> str:
     """Return the likely cause of a finding, and how to fix it."""
-    if sent_broken and finding["kind"] == "surrogate":
-        return HALVES_CAUSE
+    line = (finding.get("culprit") or {}).get("line")
+    return CAUSES[_cause(finding, sent_broken)].replace("<where>", f" at {line}" if line else "")
+
+
+def _cause(finding: dict[str, Any], sent_broken: bool) -> str:
+    """Return which of CAUSES is the most likely one."""
+    surrogate, culprit = finding["kind"] == "surrogate", finding.get("culprit")
     if sent_broken:
-        return "The engine sent it so: it decodes each token by itself. Mend the engine, or read its token ids or bytes and decode those."
-    culprit = finding.get("culprit")
-    if finding["kind"] == "surrogate":
-        if finding["live"]:
-            return (
-                "Half a UTF-16 pair stayed: the text was cut by UTF-16 unit between two messages, or \\uXXXX escapes were decoded one by one. "
-                "Join the halves before they are shown or stored."
-            )
-        return "Text is shown by UTF-16 unit (slice, charAt, substring) and cuts a pair: cut by code point (Array.from) or by Intl.Segmenter."
-    if culprit:
-        where = f" at {culprit['line']}" if culprit["line"] else ""
-        if culprit["stream"]:
-            return (
-                f"The bytes that TextDecoder.decode(…, {{stream: true}}) was given{where} had U+FFFD in them, or were cut before: what "
-                "sends them decodes unfinished characters (or a new decoder is made for each chunk)."
-            )
-        if not culprit["flush"]:
-            return f"TextDecoder.decode{where} was given a chunk without {{stream: true}}: keep one decoder for the whole stream, and pass it."
+        return "sent-in-halves" if surrogate else "sent-broken"
+    if surrogate:
+        return "half-stayed" if finding["live"] else "half-painted"
+    if culprit and culprit["stream"]:
+        return "decoded-whole"
+    if culprit and not culprit["flush"]:
+        return "decoded-alone"
     if not finding["live"]:
-        return (
-            "The end of an unfinished text was decoded and shown, and mended when more came: "
-            "hold an incomplete character back until it is whole."
-        )
-    if finding["run"] >= 2:
-        return (
-            "Each piece of one character was decoded by itself, in the browser, in a proxy or in the engine: "
-            "one decoder that keeps its state must see the whole stream."
-        )
-    return (
-        "A character was cut and its rest was lost or decoded by itself: look for a decoder a chunk, `chunk.toString()`, "
-        "`decode(errors='replace')` or `from_utf8_lossy` on the way."
-    )
+        return "shown-unfinished"
+    return "pieces" if finding["run"] >= 2 else "cut"
 
 
 HELD_MS = 1000.0  # from here on a text that was held back is worth a note
@@ -152,162 +177,94 @@ TEXT_CAUSES = {
 }  # fmt: skip
 
 
-def verdict(
-    findings: Sequence[dict[str, Any]],
-    *,
-    url: str,
-    text: str = "",
-    truth: str | None = None,
-    literal: bool | str = False,
-    ignore: Iterable[str] = (),
-    tofu: Sequence[dict[str, Any]] = (),
-    times: int = 1,
-    sent: Sequence[str] | None = None,
-    answers: Sequence["Answer"] = (),
-    tails: Sequence[tuple[float, str]] = (),
-    max_late: float | None = None,
-) -> dict[str, Any]:
-    """Return the verdict in axe's format: `violations`, `incomplete` and `passes`, each a list of
-    entries with `id`, `impact`, `target`, `text`, ….
+class Options(NamedTuple):
+    """What is judged, and by what: see `GlyphWatch.result`, whose arguments these are.
 
     `sent` are the engine's answers as a proxy read them; without `truth` they are the true text.
-    `answers` are those streams, with the times when their text arrived, and `tails` is what the
-    page's changes ended in. Text that was shown more than `max_late` milliseconds after it arrived
-    is a violation.
+    `answers` are those streams, with the times when their text arrived. Text that was shown more
+    than `max_late` milliseconds after it arrived is a violation.
     """
-    ignored = set(ignore)
-    genuine = (
-        [truth]
-        if truth is not None
-        else list(sent or ()) + ([literal] if isinstance(literal, str) else [])
-    )
-    own = [letters(one) for one in genuine]
-    entries: list[dict[str, Any]] = []
-    broken_upstream = False
-    # The halves of a pair that were sent apart are broken upstream only if a reader saw one.
-    halves = any(answer.sent.halves for answer in answers)
-    if halves and any(f["kind"] == "surrogate" and not f["outside"] for f in findings):
-        entries.append(entry("upstream-broken", target=[], text="", cause_hint=HALVES_CAUSE))
-    for one in sent or ():
-        # Without the true text, a U+FFFD that the engine sent may be the model's own.
-        odd = "[\ud800-\udfff]" if truth is None or "\ufffd" in truth else "[\ufffd\ud800-\udfff]"
-        if re.search(odd, one):
-            broken_upstream = True
-            entries.append(
-                entry(
-                    "upstream-broken",
-                    target=[],
-                    text=_window(one, odd),
-                    cause_hint=cause({"kind": "ufffd"}, True),
-                )
-            )
-    more = 0
-    for finding in findings:
-        more = max(more, finding["more"])
-        if finding["outside"]:
-            continue
-        name = rule_of(finding)
-        if finding["kind"] == "ufffd" and _is_genuine(finding, own, literal):
-            name = "ufffd-literal"
-        hint = (
-            ""
-            if name == "ufffd-literal"
-            else cause(finding, broken_upstream if finding["kind"] == "ufffd" else halves)
+
+    within: str | None = None
+    exclude: str | None = None
+    ignore: Iterable[str] = ()
+    truth: str | None = None
+    allow_literal: bool | str = False
+    screenshots: bool = False
+    tofu: bool = True
+    sent: Sequence[str] = ()
+    times: int = 1
+    answers: Sequence["Answer"] = ()
+    max_late: float | None = None
+
+    @property
+    def compared(self) -> list[str]:
+        """The texts that the page must show."""
+        return (
+            [self.truth] if self.truth is not None else [one for one in self.sent if letters(one)]
         )
-        gone = finding["gone"]
-        kept = (
-            {"screenshot": finding["screenshot"], "screenshot_kind": finding["screenshot_kind"]}
-            if "screenshot" in finding
-            else {}
-        )
-        entries.append(
-            entry(
-                name,
-                target=[finding["target"]],
-                place=finding["place"] + (f" {finding['name']}" if finding["name"] else ""),
-                url=finding["url"],
-                text=finding["text"],
-                at=finding["at"],
-                frames=finding["frames"],
-                painted=finding["painted"],
-                cleared_ms=None if gone is None else round(gone - finding["born"], 1),
-                cause_hint=hint,
-                **kept,
-            )
-        )
-    if more:
-        entries.append(entry("too-many", text=f"{more} more findings were not kept"))
-    compared = [truth] if truth is not None else [one for one in sent or () if letters(one)]
-    differences = {one: compare(one, text, times) for one in compared}
-    for one, found in differences.items():
-        # Some streams are not for the reader (a title, a suggestion). If another stream is shown
-        # correctly, one that is not shown at all is no fault.
-        if (
-            len(compared) > 1
-            and found
-            and len(found[0].sent) >= min(60, len(letters(one)))
-            and not all(differences.values())
-        ):
-            entries.append(entry("not-shown", target=[], text=one[:60]))
-            continue
-        # What is shown of a pair that was sent in halves is told already.
-        entries += [_differs(d) for d in found if not (halves and HALVES.fullmatch(d.shown))]
-    if not compared:
-        entries += _mojibake(text)
-    page = letters(text) if answers else ""
-    for answer in answers:
-        one = answer.sent.text or ""
-        # If something is missing on the page, where the rest belongs is not certain.
-        if any(whole and whole in page for whole in (letters(one), letters(unmarked(one)))):
-            limit = HELD_MS if max_late is None else max_late
-            entries += [
-                entry(
-                    "held-text" if max_late is None else "held-too-long",
-                    target=[],
-                    cause_hint=HELD_CAUSE,
-                    **late._asdict(),
-                )
-                for late in held(answer.sent.arrived, tails, limit)
-            ]
-    entries += [
-        entry(
-            "tofu",
-            target=[t["target"]],
-            url=t["url"],
-            text=t["text"],
-            cause_hint=f"Install or name a font that has {t['text']}.",
-        )
-        for t in tofu
-    ]
-    entries = [e for e in entries if e["id"] not in ignored]
-    broken = {e["id"] for e in entries}
-    checked = [
-        name
-        for name in RULES
-        if name not in broken
-        and name not in ignored
-        and _checked(name, bool(compared), bool(sent), max_late is not None and bool(answers))
-    ]
+
+    @property
+    def genuine(self) -> list[str]:
+        """The texts whose U+FFFD are the model's own."""
+        if self.truth is not None:
+            return [self.truth]
+        literal = self.allow_literal
+        return [*self.sent, *([literal] if isinstance(literal, str) else [])]
+
+    @property
+    def halves(self) -> bool:
+        """Whether an engine sent the halves of a pair apart."""
+        return any(answer.sent.halves for answer in self.answers)
+
+    @property
+    def odd(self) -> str:
+        """What an engine must not send. Without the true text a U+FFFD may be the model's own."""
+        unknown = self.truth is None or "\ufffd" in self.truth
+        return "[\ud800-\udfff]" if unknown else "[\ufffd\ud800-\udfff]"
+
+
+class Seen(NamedTuple):
+    """What the page showed: findings of the watcher, its text, characters without a glyph, and what
+    its changes ended in, with their times.
+    """
+
+    findings: Sequence[dict[str, Any]]
+    url: str
+    text: str = ""
+    tofu: Sequence[dict[str, Any]] = ()
+    tails: Sequence[tuple[float, str]] = ()
+
+
+Entries = Iterator[dict[str, Any]]
+
+
+def verdict(seen: Seen, options: Options) -> dict[str, Any]:
+    """Return the verdict in axe's format: `violations`, `incomplete` and `passes`, each a list of
+    entries with `id`, `impact`, `target`, `text`, ….
+    """
+    ignored = set(options.ignore)
+    parts = (_upstream, _glyphs, _not_kept, _text, _late, _tofu)
+    entries = [e for part in parts for e in part(seen, options) if e["id"] not in ignored]
+    literal = [e for e in entries if e["id"] == "ufffd-literal"]
+    known = {
+        "": True,
+        "truth": bool(options.compared),
+        "sent": bool(options.sent),
+        "times": options.max_late is not None and bool(options.answers),
+    }
+    unbroken = [name for name in RULES if name not in ignored | {e["id"] for e in entries}]
     return {
         "testEngine": {"name": "detok", "version": __version__},
-        "url": url,
+        "url": seen.url,
         "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
         "violations": [e for e in entries if RULES[e["id"]].fails],
         "incomplete": [
             e for e in entries if not RULES[e["id"]].fails and e["id"] != "ufffd-literal"
         ],
-        "passes": [e for e in entries if e["id"] == "ufffd-literal"]
-        + [entry(name) for name in checked],
+        "passes": literal
+        + [entry(name) for name in unbroken if RULES[name].fails and known[RULES[name].needs]],
     }
-
-
-def _checked(name: str, truth: bool, sent: bool, timed: bool) -> bool:
-    """Return whether a rule was checked: those about lost text need the true text."""
-    if name == "held-too-long":
-        return timed
-    if name in TEXT_RULES.values() and name != "latin1-mojibake":
-        return truth
-    return sent if name == "upstream-broken" else RULES[name].fails
 
 
 def entry(name: str, **fields: Any) -> dict[str, Any]:
@@ -318,6 +275,88 @@ def entry(name: str, **fields: Any) -> dict[str, Any]:
     """
     rule = RULES[name]
     return {"id": name, "impact": rule.impact, "description": rule.description, **fields}
+
+
+# --- the parts of a verdict -----------------------------------------------------------------------
+def _upstream(seen: Seen, options: Options) -> Entries:
+    """What the engine sent broken."""
+    # The halves of a pair that were sent apart are a fault only if a reader saw one.
+    halves = [f for f in seen.findings if f["kind"] == "surrogate" and not f["outside"]]
+    if options.halves and halves:
+        yield entry("upstream-broken", target=[], text="", cause_hint=CAUSES["sent-in-halves"])
+    for one in options.sent:
+        if re.search(options.odd, one):
+            text, hint = _window(one, options.odd), CAUSES["sent-broken"]
+            yield entry("upstream-broken", target=[], text=text, cause_hint=hint)
+
+
+def _glyphs(seen: Seen, options: Options) -> Entries:
+    """Broken glyphs that the page showed."""
+    own = [letters(one) for one in options.genuine]
+    broken = any(re.search(options.odd, one) for one in options.sent)
+    for finding in seen.findings:
+        if finding["outside"]:
+            continue
+        ufffd, gone = finding["kind"] == "ufffd", finding["gone"]
+        genuine = ufffd and _is_genuine(finding, own, options.allow_literal)
+        picture = ("screenshot", "screenshot_kind") if "screenshot" in finding else ()
+        yield entry(
+            "ufffd-literal" if genuine else rule_of(finding),
+            target=[finding["target"]],
+            place=f"{finding['place']} {finding['name'] or ''}".rstrip(),
+            **{key: finding[key] for key in ("url", "text", "at", "frames", "painted")},
+            cleared_ms=None if gone is None else round(gone - finding["born"], 1),
+            cause_hint="" if genuine else cause(finding, broken if ufffd else options.halves),
+            **{key: finding[key] for key in picture},
+        )
+
+
+def _not_kept(seen: Seen, options: Options) -> Entries:
+    """Findings that the watcher only counted."""
+    more = max((finding["more"] for finding in seen.findings), default=0)
+    if more:
+        yield entry("too-many", text=f"{more} more findings were not kept")
+
+
+def _text(seen: Seen, options: Options) -> Entries:
+    """How the page's text differs from the true text, if that is known."""
+    if not options.compared:
+        yield from _mojibake(seen.text)
+    differences = {one: compare(one, seen.text, options.times) for one in options.compared}
+    for one, found in differences.items():
+        # Some streams are not for the reader (a title, a suggestion). If another stream is shown
+        # correctly, one that is not shown at all is no fault.
+        absent = found and len(found[0].sent) >= min(60, len(letters(one)))
+        if absent and len(options.compared) > 1 and not all(differences.values()):
+            yield entry("not-shown", target=[], text=one[:60])
+            continue
+        for difference in found:
+            # `_upstream` has reported a pair that was sent in halves.
+            if not (options.halves and HALVES.fullmatch(difference.shown)):
+                yield _differs(difference)
+
+
+def _late(seen: Seen, options: Options) -> Entries:
+    """Text that was held back before it was shown."""
+    limit, name = options.max_late, "held-too-long"
+    if limit is None:
+        limit, name = HELD_MS, "held-text"
+    page = letters(seen.text) if options.answers else ""
+    for answer in options.answers:
+        one = answer.sent.text or ""
+        # If something is missing on the page, where the rest belongs is not certain.
+        if any(whole and whole in page for whole in (letters(one), letters(unmarked(one)))):
+            for late in held(answer.sent.arrived, seen.tails, limit):
+                yield entry(name, target=[], cause_hint=HELD_CAUSE, **late._asdict())
+
+
+def _tofu(seen: Seen, options: Options) -> Entries:
+    """Characters that no font here has."""
+    for one in seen.tofu:
+        hint = f"Install or name a font that has {one['text']}."
+        yield entry(
+            "tofu", target=[one["target"]], url=one["url"], text=one["text"], cause_hint=hint
+        )
 
 
 def _is_genuine(finding: dict[str, Any], own: Sequence[str], literal: bool | str) -> bool:
@@ -339,10 +378,10 @@ def _differs(d: Difference) -> dict[str, Any]:
     )
 
 
-def _mojibake(text: str) -> list[dict[str, Any]]:
+def _mojibake(text: str) -> Entries:
     runs = latin1(text)
     if not runs:
-        return []
+        return
     # Correct text has no C1 controls and no `ðŸ` (an emoji read as Latin-1), but it may have two
     # accented letters in a row.
     sure = (
@@ -350,15 +389,12 @@ def _mojibake(text: str) -> list[dict[str, Any]]:
         or any(run.startswith("ð") for run in runs)
         or len(runs) > 2
     )
-    name = "latin1-mojibake" if sure else "latin1-suspected"
-    return [
-        entry(
-            name,
-            target=[],
-            text=_window(text, re.escape(runs[0])),
-            cause_hint=TEXT_CAUSES["latin1-mojibake"],
-        )
-    ]
+    yield entry(
+        "latin1-mojibake" if sure else "latin1-suspected",
+        target=[],
+        text=_window(text, re.escape(runs[0])),
+        cause_hint=TEXT_CAUSES["latin1-mojibake"],
+    )
 
 
 def _window(text: str, pattern: str) -> str:

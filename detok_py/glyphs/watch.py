@@ -3,9 +3,8 @@
 In: a Playwright page or context, sync or async. Out: findings, and the verdict that report.py makes
 of them. Held: the findings of every document that the context has shown, closed ones too.
 
-The same code serves each of Playwright's APIs: a method is a generator of calls, and `_run` makes
-or awaits each call. With the async API, every method returns an awaitable. In Node (web/kit/),
-JavaScript makes the calls.
+The same code serves each of Playwright's APIs (calls.py). With the async API, every method returns
+an awaitable.
 
 watcher.js runs in every frame before any script of the page, and finds U+FFFD and lone surrogates,
 which look the same. Out: `__detokGlyphs` for read.js, and each change of a finding through the
@@ -18,22 +17,22 @@ is watched by the methods that write, because a mutation record would keep a cop
 """
 
 import json
-import pkgutil
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DetokError
 from . import report
+from .calls import Steps, make, make_async, quietly, script
+from .pictures import add_pictures
 from .truth import compare
-from .verdict import verdict
+from .verdict import Options, Seen, verdict
 
 if TYPE_CHECKING:
-    from .traffic import Answer, Traffic
+    from .traffic import Traffic
 
 BINDING = "__detokGlyphsPost"
-Steps = Generator[Callable[[], Any], Any, Any]
 
 
 class WatchError(DetokError, RuntimeError):
@@ -44,33 +43,19 @@ class GlyphWarning(UserWarning):
     """A broken glyph was shown, with `--glyph-watch=warn`."""
 
 
-@cache
-def script(name: str) -> str:
-    """Return a script of this folder: watcher.js runs in every frame, the others query it."""
-    return (pkgutil.get_data(__package__, name) or b"").decode("utf-8")
-
-
-def is_browsers(error: Exception, *kinds: str) -> bool:
-    """Return whether an exception is Playwright's, of any of its APIs.
-
-    >>> is_browsers(ValueError("no"))
-    False
-    """
-    kinds = kinds or ("Error", "TimeoutError", "TargetClosedError")
-    return type(error).__name__ in kinds or getattr(error, "name", None) in kinds
-
-
 class GlyphWatch:
     """Every broken glyph that the pages of a context have shown, however briefly.
 
     Create it before the page is opened, so that it sees the first paint. `page_or_context` is of
-    Playwright's sync or async API. With the async API (`is_async`), await `install()` first, then each method.
-    `context` is the context; `mode` is "error", "warn" or "off"; `asked` says whether a method has
-    judged the pages. `traffic` is the proxy before the page, if there is one.
+    Playwright's sync or async API. With the async API (`is_async`), await `install()` first, then
+    each method. `context` is the context; `mode` is "error", "warn" or "off"; `asked` says whether
+    a method has judged the pages. `traffic` is the proxy before the page, if there is one.
 
-    >>> watch = GlyphWatch(page)                                          # doctest: +SKIP
-    >>> page.goto("http://127.0.0.1:3000"); page.get_by_role("button").click()   # doctest: +SKIP
-    >>> watch.settle(); watch.expect_clean(within="[data-role=assistant]")      # doctest: +SKIP
+    >>> watch = GlyphWatch(page)  # doctest: +SKIP
+    >>> page.goto("http://127.0.0.1:3000")
+    ... page.get_by_role("button").click()  # doctest: +SKIP
+    >>> watch.settle()
+    ... watch.expect_clean(within="[data-role=assistant]")  # doctest: +SKIP
     """
 
     def __init__(self, page_or_context: Any, *, mode: str = "error") -> None:
@@ -98,22 +83,9 @@ class GlyphWatch:
             watch = context._detok_glyph_watch = cls(context, mode=mode)
         return watch
 
-    # --- driving either API -----------------------------------------------------------------------
+    # --- installing -------------------------------------------------------------------------------
     def _run(self, steps: Steps) -> Any:
-        if self.is_async:
-            return _awaited(steps)
-        answer: Any = None
-        failure: BaseException | None = None
-        while True:
-            try:
-                call = steps.throw(failure) if failure else steps.send(answer)
-            except StopIteration as end:
-                return end.value
-            answer, failure = None, None
-            try:
-                answer = call()
-            except Exception as error:
-                failure = error
+        return make_async(steps) if self.is_async else make(steps)
 
     def install(self) -> Any:
         """Put the watcher into every open frame and every later one."""
@@ -126,7 +98,7 @@ class GlyphWatch:
         yield lambda: self.context.expose_binding(BINDING, self._received)
         yield lambda: self.context.add_init_script(script("watcher.js"))
         for _, frame in self._frames():
-            yield from self._quietly(lambda frame=frame: frame.evaluate(script("watcher.js")))  # type: ignore[misc]
+            yield from quietly(frame.evaluate, script("watcher.js"))
 
     def _received(self, source: Any, message: str) -> None:
         data = json.loads(message)
@@ -134,22 +106,11 @@ class GlyphWatch:
             finding["url"] = data["url"]
             self._gone[finding["id"]] = finding
 
-    def _frames(self) -> list[tuple[Any, Any]]:
-        return [
-            (page, frame)
-            for page in self.context.pages
-            if not page.is_closed()
-            for frame in page.frames
-        ]
+    def _pages(self) -> list[Any]:
+        return [page for page in self.context.pages if not page.is_closed()]
 
-    def _quietly(self, call: Callable[[], Any]) -> Steps:
-        """Make a call to a frame; return None if the frame is navigating or closed."""
-        try:
-            return (yield call)
-        except Exception as error:
-            if not is_browsers(error):
-                raise
-            return None
+    def _frames(self) -> list[tuple[Any, Any]]:
+        return [(page, frame) for page in self._pages() for frame in page.frames]
 
     # --- waiting ----------------------------------------------------------------------------------
     def settle(self, quiet_ms: float = 800, timeout_ms: float = 30_000, least_ms: float = 0) -> Any:
@@ -163,7 +124,7 @@ class GlyphWatch:
         return self._run(self._settle(quiet_ms, timeout_ms, least_ms))
 
     def _settle(self, quiet_ms: float, timeout_ms: float, least_ms: float) -> Steps:
-        pages = [page for page in self.context.pages if not page.is_closed()]
+        pages = self._pages()
         if not pages:
             raise WatchError(
                 "There is no open page to wait for; open one in the watched context first."
@@ -171,33 +132,31 @@ class GlyphWatch:
         yield from self._open_closed_roots()
         waited, before, moved = 0.0, -1, False
         while True:
-            states = []
-            for _, frame in self._frames():
-                state = yield from self._quietly(
-                    lambda frame=frame: frame.evaluate(script("state.js"))  # type: ignore[misc]
-                )
-                if state:
-                    states.append(state)
+            states = yield from self._states()
             total = sum(state["mutations"] for state in states)
             moved = moved or (before >= 0 and total != before)
             before = total
-            busy = any(
-                s["loading"] or s["busy"] or s["state"] in ("loading", "streaming") for s in states
-            )
+            shown = {state["state"] for state in states}
+            busy = not states or any(s["loading"] or s["busy"] for s in states)
+            busy = busy or bool(shown & {"loading", "streaming"})
             quiet = min((s["quiet"] for s in states), default=timeout_ms)
-            begun = (
-                moved
-                or waited >= least_ms
-                or any(s["state"] in ("finished", "error") for s in states)
-            )
-            if self.mode == "off" or (states and not busy and quiet >= quiet_ms and begun):
+            begun = moved or waited >= least_ms or shown & {"finished", "error"}
+            if self.mode == "off" or (not busy and quiet >= quiet_ms and begun):
                 yield from self._open_closed_roots()
                 return True
             if waited >= timeout_ms:
                 return False
-            pause = 50 if busy or not states else min(max(20.0, quiet_ms - quiet), 200)
-            yield lambda pause=pause: pages[0].wait_for_timeout(pause)  # type: ignore[misc]
+            pause = 50 if busy else min(max(20.0, quiet_ms - quiet), 200)
+            yield partial(pages[0].wait_for_timeout, pause)
             waited += pause
+
+    def _states(self) -> Steps:
+        """Return the state of each document that can be asked."""
+        states = []
+        for _, frame in self._frames():
+            state = yield from quietly(frame.evaluate, script("state.js"))
+            states += [state] if state else []
+        return states
 
     def _open_closed_roots(self) -> Steps:
         """In Chromium, give closed declarative shadow roots to the watcher.
@@ -207,34 +166,30 @@ class GlyphWatch:
         browser = self.context.browser
         if browser is None or browser.browser_type.name != "chromium":
             return
-        for page in self.context.pages:
-            if page.is_closed():
-                continue
-            session = next((held for one, held in self._debuggers if one == page), None)
+        observe = "function () { this.ownerDocument.defaultView?.__detokGlyphs?.observe(this) }"
+        for page in self._pages():
+            session = yield from self._debugger(page)
             if session is None:
-                session = yield from self._quietly(
-                    lambda page=page: self.context.new_cdp_session(page)  # type: ignore[misc]
-                )
-                if session is None:
-                    continue
-                self._debuggers.append((page, session))
-            tree = yield from self._quietly(
-                lambda s=session: s.send("DOM.getDocument", {"depth": -1, "pierce": True})  # type: ignore[misc]
+                continue
+            tree = yield from quietly(
+                session.send, "DOM.getDocument", {"depth": -1, "pierce": True}
             )
             for root in _closed_roots(tree["root"] if tree else {}):
-                held = yield from self._quietly(
-                    lambda s=session, r=root: s.send("DOM.resolveNode", {"backendNodeId": r})  # type: ignore[misc]
-                )
+                held = yield from quietly(session.send, "DOM.resolveNode", {"backendNodeId": root})
                 if held:
-                    call = {
-                        "objectId": held["object"]["objectId"],
-                        "functionDeclaration": "function () { this.ownerDocument.defaultView?.__detokGlyphs?.observe(this) }",
-                    }
-                    yield from self._quietly(
-                        lambda s=session, c=call: s.send("Runtime.callFunctionOn", c)  # type: ignore[misc]
-                    )
+                    call = {"objectId": held["object"]["objectId"], "functionDeclaration": observe}
+                    yield from quietly(session.send, "Runtime.callFunctionOn", call)
             # Otherwise the browser would report every change of every node.
-            yield from self._quietly(lambda s=session: s.send("DOM.disable"))  # type: ignore[misc]
+            yield from quietly(session.send, "DOM.disable")
+
+    def _debugger(self, page: Any) -> Steps:
+        """Return the debugger of a page; each page has one. None if the page is closing."""
+        session = next((held for one, held in self._debuggers if one == page), None)
+        if session is None:
+            session = yield from quietly(self.context.new_cdp_session, page)
+            if session is not None:
+                self._debuggers.append((page, session))
+        return session
 
     # --- reading ----------------------------------------------------------------------------------
     def findings(self, include: str | None = None, exclude: str | None = None) -> Any:
@@ -251,69 +206,58 @@ class GlyphWatch:
         yield from self._open_closed_roots()
         found: dict[str, dict[str, Any]] = {}
         tails: list[tuple[float, str]] = []
-        matched = not self._frames()
-        for page, frame in self._frames():
-            # If the page forbids scripts, the watcher did not run either. The debugger can run it
-            # now, and at least the current content is seen.
-            yield from self._quietly(lambda frame=frame: frame.evaluate(script("watcher.js")))  # type: ignore[misc]
-            answer = yield from self._quietly(
-                lambda frame=frame: frame.evaluate(script("read.js"), [include, exclude])  # type: ignore[misc]
-            )
-            if not answer:
+        frames = self._frames()
+        matched = not frames
+        for page, frame in frames:
+            data = yield from self._read(frame, include, exclude)
+            if not data:
                 continue
-            data = json.loads(answer)
-            if "wrong" in data:
-                raise WatchError(f"{data['wrong']!r} is not a CSS selector.")
             matched = matched or data["matched"]
             tails += [(when, text) for when, text in data["tails"]]
-            if not data["findings"]:
-                continue
-            hidden = False
-            if frame.parent_frame is not None and (include or exclude):
-                hidden = yield from self._outside(frame, include, exclude)
             for finding in data["findings"]:
-                # A finding of an inner frame is inside `include` if the frame is, or if its own
-                # elements match.
-                if frame.parent_frame is not None and include and not hidden:
-                    finding["outside"] = False
-                finding.update(
-                    url=data["url"],
-                    live=finding["gone"] is None,
-                    frame=frame,
-                    page=page,
-                    more=data["more"],
-                )
-                found[finding["id"]] = finding
+                where = {"url": data["url"], "frame": frame, "page": page, "more": data["more"]}
+                found[finding["id"]] = {**finding, **where, "live": finding["gone"] is None}
         if not matched:
             raise WatchError(
                 f"No element of the page matches {include!r}: there is nothing to judge."
             )
         self._tails = sorted(tails, key=lambda one: one[0])
         # The other findings are of documents that are closed. They were shown, so they count.
-        for name, finding in self._gone.items():
-            if name not in found:
-                found[name] = {
-                    **finding,
-                    "outside": False,
-                    "live": False,
-                    "frame": None,
-                    "page": None,
-                    "more": 0,
-                }
+        closed = {"outside": False, "live": False, "frame": None, "page": None, "more": 0}
+        found = {name: {**one, **closed} for name, one in self._gone.items()} | found
         for finding in found.values():
             finding["text"], finding["at"] = _in_context(finding)
         return sorted(found.values(), key=lambda f: (f["url"], f["born"]))
+
+    def _read(self, frame: Any, include: str | None, exclude: str | None) -> Steps:
+        """Return what the watcher of a frame has found, or None if it cannot be asked."""
+        # If the page forbids scripts, the watcher did not run either. The debugger can run it now,
+        # and at least the current content is seen.
+        yield from quietly(frame.evaluate, script("watcher.js"))
+        answer = yield from quietly(frame.evaluate, script("read.js"), [include, exclude])
+        if not answer:
+            return None
+        data = json.loads(answer)
+        if "wrong" in data:
+            raise WatchError(f"{data['wrong']!r} is not a CSS selector.")
+        if data["findings"] and include and frame.parent_frame is not None:
+            # A finding of an inner frame is inside `include` if the frame is, or if its own
+            # elements match.
+            if not (yield from self._outside(frame, include, exclude)):
+                for finding in data["findings"]:
+                    finding["outside"] = False
+        return data
 
     def clear(self) -> None:
         """Forget the findings of closed documents, so that later verdicts leave them out."""
         self._gone.clear()
 
-    def _outside(self, frame: Any, include: str | None, exclude: str | None) -> Steps:
-        element = yield from self._quietly(frame.frame_element)
+    def _outside(self, frame: Any, include: str, exclude: str | None) -> Steps:
+        element = yield from quietly(frame.frame_element)
         if element is None:
             return False
         test = "(e, [i, x]) => (!!i && !e.closest(i)) || (!!x && !!e.closest(x))"
-        return (yield from self._quietly(lambda: element.evaluate(test, [include, exclude])))
+        return (yield from quietly(element.evaluate, test, [include, exclude]))
 
     def text(self, within: str | None = None) -> Any:
         """Return the text of all frames as a reader sees it, one line a block.
@@ -326,9 +270,7 @@ class GlyphWatch:
         parts = []
         yield from self._open_closed_roots()
         for _, frame in self._frames():
-            answer = yield from self._quietly(
-                lambda frame=frame: frame.evaluate(script("text.js"), within)  # type: ignore[misc]
-            )
+            answer = yield from quietly(frame.evaluate, script("text.js"), within)
             if answer:
                 parts.append(json.loads(answer))
         return "\n".join(parts)
@@ -355,120 +297,48 @@ class GlyphWatch:
         are found, and a U+FFFD that it has at the same place passes. `allow_literal` is a text for
         that last purpose only, or True to let every U+FFFD pass that stays to the end. `sent` are
         the engine's answers as a proxy read them; without `truth`, each is compared. `times` is how
-        often the page must show the text. `ignore` names rules (verdict.RULES). `screenshots` adds a
-        PNG in base64 to each finding. If `traffic` is set, text that was held back for a second is
-        incomplete, or for more than `max_late` milliseconds a violation.
+        often the page must show the text. `ignore` names rules (verdict.RULES). `screenshots` adds
+        a PNG in base64 to each finding. If `traffic` is set, text that was held back for a second
+        is incomplete, or for more than `max_late` milliseconds a violation.
         """
         self.asked = True
-        return self._run(
-            self._result(
-                within,
-                exclude,
-                tuple(ignore),
-                truth,
-                allow_literal,
-                screenshots,
-                tofu,
-                sent,
-                times,
-                self._answers(max_late),
-                max_late,
-            )
+        options = Options(
+            within,
+            exclude,
+            tuple(ignore),
+            truth,
+            allow_literal,
+            screenshots,
+            tofu,
+            sent or (),
+            times,
         )
+        return self._run(self._result(self._timed(options, max_late)))
 
-    def _answers(self, max_late: float | None) -> "Sequence[Answer]":
+    def _timed(self, options: Options, max_late: float | None) -> Options:
         if max_late is not None and self.traffic is None:
             raise WatchError(
                 "Only a proxy knows when text arrived; use the fixture chaos too, or leave max_late out."
             )
-        return self.traffic.answers if self.traffic else ()
+        answers = self.traffic.answers if self.traffic else ()
+        return options._replace(answers=answers, max_late=max_late)
 
-    def _result(
-        self,
-        within: str | None,
-        exclude: str | None,
-        ignore: tuple[str, ...],
-        truth: str | None,
-        allow_literal: bool | str,
-        screenshots: bool,
-        tofu: bool,
-        sent: Sequence[str] | None = None,
-        times: int = 1,
-        answers: "Sequence[Answer]" = (),
-        max_late: float | None = None,
-    ) -> Steps:
-        findings = yield from self._findings(within, exclude)
-        shown = yield from self._text(within)
-        missing: list[dict[str, Any]] = []
-        if tofu:
-            missing = yield from self._tofu()
-        if screenshots:
-            yield from self._screenshots([f for f in findings if not f["outside"]])
-        pages = [page.url for page in self.context.pages if not page.is_closed()]
-        return verdict(
-            findings,
-            url=pages[0] if pages else "",
-            text=shown,
-            truth=truth,
-            literal=allow_literal,
-            ignore=ignore,
-            tofu=missing,
-            sent=sent,
-            times=times,
-            answers=answers,
-            tails=self._tails,
-            max_late=max_late,
-        )
+    def _result(self, options: Options) -> Steps:
+        findings = yield from self._findings(options.within, options.exclude)
+        shown = yield from self._text(options.within)
+        missing = (yield from self._tofu()) if options.tofu else []
+        if options.screenshots:
+            inside = [finding for finding in findings if not finding["outside"]]
+            yield from add_pictures(self.context.browser, inside)
+        url = next((page.url for page in self._pages()), "")
+        return verdict(Seen(findings, url, shown, missing, self._tails), options)
 
     def _tofu(self) -> Steps:
         out = []
         for _, frame in self._frames():
-            found = yield from self._quietly(lambda frame=frame: frame.evaluate(script("tofu.js")))  # type: ignore[misc]
+            found = yield from quietly(frame.evaluate, script("tofu.js"))
             out += [{**one, "url": frame.url} for one in found or []]
         return out
-
-    def _screenshots(self, findings: list[dict[str, Any]]) -> Steps:
-        from base64 import b64encode
-
-        easel: list[Any] = []
-        for finding in findings[:24]:
-            page, frame, picture = finding["page"], finding["frame"], None
-            if finding["live"] and page:
-                rect = yield from self._quietly(
-                    lambda f=finding: f["frame"].evaluate(script("show.js"), f["id"])  # type: ignore[misc]
-                )
-                if rect and frame == page.main_frame:
-                    picture = yield from self._quietly(
-                        lambda r=rect, p=page: p.screenshot(clip=_around(r, p), timeout=5000)  # type: ignore[misc]
-                    )
-                elif rect:
-                    element = yield from self._quietly(lambda f=frame: f.frame_element())  # type: ignore[misc]
-                    if element:
-                        picture = yield from self._quietly(
-                            lambda e=element: e.screenshot(timeout=5000)  # type: ignore[misc]
-                        )
-            finding["screenshot_kind"] = "page" if picture else "redrawn"
-            picture = picture or (yield from self._redrawn(finding, easel))
-            if picture:
-                finding["screenshot"] = b64encode(picture).decode("ascii")
-        for context in easel[:1]:
-            yield from self._quietly(lambda c=context: c.close())  # type: ignore[misc]
-
-    def _redrawn(self, finding: dict[str, Any], easel: list[Any]) -> Steps:
-        """Return a picture of a text that is gone: the recorded text, painted again in its font."""
-        browser = self.context.browser
-        if not easel and browser is not None:
-            context = yield from self._quietly(browser.new_context)
-            page = context and (yield from self._quietly(context.new_page))
-            easel += [context, page] if page else []
-        if not easel:
-            return None
-        page = easel[1]
-        draw = """([text, font]) => { const p = document.createElement('p'); p.style.cssText = 'margin:8px;display:inline-block';
-            p.style.font = font; p.textContent = JSON.parse(text); document.body.replaceChildren(p); }"""
-        font = (finding.get("style") or {}).get("font", "16px sans-serif")
-        yield from self._quietly(lambda: page.evaluate(draw, [json.dumps(finding["text"]), font]))
-        return (yield from self._quietly(lambda: page.locator("p").screenshot(timeout=5000)))
 
     def expect_clean(
         self,
@@ -488,20 +358,11 @@ class GlyphWatch:
         arrived.
         """
         self.asked = True
-        answers = self._answers(max_late)
+        options = Options(within, exclude, tuple(ignore), allow_literal=allow_literal, tofu=False)
+        options = self._timed(options, max_late)
 
         def steps() -> Steps:
-            result = yield from self._result(
-                within,
-                exclude,
-                tuple(ignore),
-                None,
-                allow_literal,
-                False,
-                False,
-                answers=answers,
-                max_late=max_late,
-            )
+            result = yield from self._result(options)
             if strict:
                 result["violations"] += [
                     f for f in result["incomplete"] if f["id"] == "ufffd-unpainted"
@@ -534,23 +395,6 @@ class GlyphWatch:
         raise AssertionError(sentence)
 
 
-async def _awaited(steps: Steps) -> Any:
-    answer: Any = None
-    failure: BaseException | None = None
-    while True:
-        try:
-            call = steps.throw(failure) if failure else steps.send(answer)
-        except StopIteration as end:
-            return end.value
-        answer, failure = None, None
-        try:
-            answer = call()
-            if hasattr(answer, "__await__"):
-                answer = await answer
-        except Exception as error:
-            failure = error
-
-
 def _in_context(finding: dict[str, Any]) -> tuple[str, int]:
     """Return the text of a finding and where it is broken.
 
@@ -577,13 +421,6 @@ def _closed_roots(node: dict[str, Any]) -> list[int]:
     return found
 
 
-def _around(rect: dict[str, float], page: Any) -> dict[str, float]:
-    size = page.viewport_size or {"width": 1280, "height": 720}
-    x, y = max(0.0, rect["x"] - 12), max(0.0, rect["y"] - 12)
-    width = max(40.0, min(rect["width"] + 24, size["width"] - x))
-    return {"x": x, "y": y, "width": width, "height": max(24.0, min(rect["height"] + 24, 400.0))}
-
-
 def expect_no_replacement(
     page: Any,
     include: str | None = None,
@@ -596,7 +433,7 @@ def expect_no_replacement(
     U+FFFD pass that stays, because a model may send one. Without the fixture `glyph_watch`, the
     watch begins now. With Playwright's async API, await the result.
 
-    >>> expect_no_replacement(page, include="main", exclude="pre.raw")   # doctest: +SKIP
+    >>> expect_no_replacement(page, include="main", exclude="pre.raw")  # doctest: +SKIP
     """
     watch = GlyphWatch.of(page)
     if not watch.is_async:

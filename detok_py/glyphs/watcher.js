@@ -324,7 +324,7 @@
     return true;
   };
 
-  // --- frames ---------------------------------------------------------------------------------------------------
+  // --- frames -----------------------------------------------------------------------------------
   const visible = (f) => {
     const e = f.place === "text" ? hostOf(f.node) : f.node;
     if (f.detached || !e || !e.isConnected) return false;
@@ -374,7 +374,7 @@
     return id;
   };
 
-  // --- what no mutation observer sees ---------------------------------------------------------------------------
+  // --- what no mutation observer sees -----------------------------------------------------------
   const patch = (owner, name, make) => {
     const d = owner && Object.getOwnPropertyDescriptor(owner, name),
       key = d && d.set ? "set" : "value";
@@ -513,7 +513,7 @@
     }),
   );
 
-  // --- what the other scripts of this folder call -------------------------------------------------
+  // --- what the other scripts of this folder call -----------------------------------------------
   const sweep = () => {
     take(observer.takeRecords());
     close();

@@ -28,7 +28,7 @@ def server():
 
 @pytest.fixture
 def detok_check(browser_name, browser_type_launch_args):
-    """Run `detok check`; return its exit code, its verdict and what it said of trouble."""
+    """Run `detok check`; return its exit code, its verdict and its error message."""
 
     def check(*words):
         environment = {

@@ -1,5 +1,5 @@
-"""The fixture for Playwright Test, as npm packs it: what its tests see, and that its verdicts are those of
-Python.
+"""The packed fixture for Playwright Test: its results in tests, and its verdicts, which are those
+of Python.
 """
 
 import json

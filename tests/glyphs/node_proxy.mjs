@@ -1,4 +1,5 @@
-// The proxy in Node for tests in Python: a line of JSON in is a call, a line out is what it returned.
+// The proxy in Node for tests in Python: a line of JSON in is a call, a line out is what it
+// returned.
 import { createInterface } from "node:readline";
 import { ChaosProxy } from "../../web/kit/proxy.mjs";
 import { startPython } from "../../web/kit/python.mjs";

@@ -6,7 +6,7 @@ from detok_py.glyphs.held import held
 from detok_py.glyphs.messages import BINARY, CONTINUATION, TEXT, Messages, frame_bytes
 from detok_py.glyphs.recut import ProxyError
 from detok_py.glyphs.traffic import Traffic
-from detok_py.glyphs.verdict import verdict
+from detok_py.glyphs.verdict import Options, Seen, verdict
 
 WORDS = ["Grüße ", "aus ", "東京, ", "und 👋 ", "dann ende"]
 ARRIVED = [(100.0 * n, word) for n, word in enumerate(WORDS)]
@@ -65,16 +65,16 @@ def answer(parts):
 )
 def test_late_text_is_incomplete_and_fails_only_with_a_limit(limit, group, rule):
     parts = [(10 * when, word) for when, word in ARRIVED]
-    options = {"answers": [answer(parts)], "tails": [(4000.0, WHOLE)], "max_late": limit}
-    result = verdict([], url="http://127.0.0.1/", text=WHOLE, **options)
+    seen = Seen([], "http://127.0.0.1/", text=WHOLE, tails=[(4000.0, WHOLE)])
+    result = verdict(seen, Options(answers=[answer(parts)], max_late=limit))
     (one,) = result[group]
     assert (one["id"], one["late_ms"], one["late_characters"] > 5) == (rule, 4000.0, True)
     assert result["violations" if group == "incomplete" else "incomplete"] == []
 
 
 def test_a_limit_that_is_kept_passes():
-    options = {"answers": [answer(ARRIVED)], "tails": shown(5), "max_late": 300.0}
-    result = verdict([], url="http://127.0.0.1/", text=WHOLE, **options)
+    seen = Seen([], "http://127.0.0.1/", text=WHOLE, tails=shown(5))
+    result = verdict(seen, Options(answers=[answer(ARRIVED)], max_late=300.0))
     assert "held-too-long" in [one["id"] for one in result["passes"]]
 
 

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from test_glyphs_traffic import TEXT, sse
+from waiting import eventually_sync
 
 from detok_py.glyphs.proxy import ChaosProxy
 from detok_py.glyphs.recut import ProxyError
@@ -245,11 +246,8 @@ def test_nothing_runs_after_the_proxy_is_closed(engine):
         client.request("GET", "/sse")
         server = chaos.server
     client.close()
-    time.sleep(0.05)
-    assert (
-        not [t for t in threading.enumerate() if t.name == "chaos proxy"]
-        and threading.active_count() <= before + 2
-    )
+    eventually_sync(lambda: "chaos proxy" not in [t.name for t in threading.enumerate()])
+    eventually_sync(lambda: threading.active_count() <= before + 2)
     with (
         pytest.raises(OSError),
         contextlib.closing(

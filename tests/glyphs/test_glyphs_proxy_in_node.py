@@ -1,5 +1,5 @@
-"""The proxy that the npm package brings passes the tests of the one in Python: the same bytes in the
-same pieces.
+"""The proxy that the npm package brings passes the tests of the one in Python: the same bytes in
+the same pieces.
 """
 
 import http.client

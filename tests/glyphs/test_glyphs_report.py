@@ -10,8 +10,8 @@ import pytest
 
 from detok_py.glyphs import report
 from detok_py.glyphs import verdict as rules
+from detok_py.glyphs.calls import script
 from detok_py.glyphs.traffic import Answer
-from detok_py.glyphs.watch import script
 
 PNG = "iVBORw0KGgo="
 
@@ -42,7 +42,9 @@ def finding(**fields):
 
 
 def verdict(*findings, **options):
-    return rules.verdict(findings, url="http://127.0.0.1/", **options)
+    shown = {name: options.pop(name) for name in ("text", "tofu") if name in options}
+    seen = rules.Seen(findings, "http://127.0.0.1/", **shown)
+    return rules.verdict(seen, rules.Options(**options))
 
 
 def ids(entries):
@@ -125,15 +127,17 @@ def test_a_genuine_glyph_in_one_place_does_not_excuse_another_place():
 
 
 def test_allow_literal_passes_glyphs_that_stay_and_not_those_that_were_replaced():
-    assert verdict(finding(), literal=True)["violations"] == []
-    assert ids(verdict(finding(**GONE), literal=True)["violations"]) == ["ufffd-painted"]
-    assert verdict(finding(), literal="a gr\ufffd")["violations"] == []
-    assert ids(verdict(finding(), literal="nothing like it")["violations"]) == ["ufffd-persistent"]
+    assert verdict(finding(), allow_literal=True)["violations"] == []
+    assert ids(verdict(finding(**GONE), allow_literal=True)["violations"]) == ["ufffd-painted"]
+    assert verdict(finding(), allow_literal="a gr\ufffd")["violations"] == []
+    assert ids(verdict(finding(), allow_literal="nothing like it")["violations"]) == [
+        "ufffd-persistent"
+    ]
 
 
 def test_a_lone_surrogate_is_never_genuine():
     broken = finding(kind="surrogate", text="\ud83d", spots=[])
-    assert ids(verdict(broken, literal=True)["violations"]) == ["lone-surrogate"]
+    assert ids(verdict(broken, allow_literal=True)["violations"]) == ["lone-surrogate"]
     assert ids(verdict(broken, text="\ud83d", truth="\ud83d")["violations"])[0] == "lone-surrogate"
 
 

@@ -44,7 +44,7 @@ def test_the_text_of_every_known_event(value):
 
 
 @pytest.mark.parametrize(
-    "value", [{"usage": {"total": 3}}, {"type": "tool-input-delta", "delta": "{"}, [1], 3, None]
+    "value", [{"usage": {"total": 3}}, {"type": "audio-delta", "delta": "{"}, [1], 3, None]
 )
 def test_an_event_without_text_is_none(value):
     assert text_of(value) is None

@@ -2,7 +2,8 @@
 
 In: `gradio_chat.py ENGINE`, the engine's address. Out: one line {"url": …} on stdout. `/client`
 reads the engine with the `openai` package, as Gradio's guide does, `/detok` through ChatDeltas.
-`/careless` is our faulty reader, which decodes each chunk by itself. The program ends when its stdin is closed.
+`/careless` is our faulty reader, which decodes each chunk by itself. The program ends when its
+stdin is closed.
 """
 
 import json

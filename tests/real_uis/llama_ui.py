@@ -1,6 +1,7 @@
 """llama.cpp's own web UI, from the server in xllamacpp, with the reciting model.
 
-In: `llama_ui.py MODEL`. Out: one line {"url": …} on stdout. The program ends when its stdin is closed.
+In: `llama_ui.py MODEL`. Out: one line {"url": …} on stdout. The program ends when its stdin is
+closed.
 """
 
 import json

@@ -1,7 +1,7 @@
 """marimo's chat element with an OpenAI-compatible engine, as in its guide to custom models.
 
-Run it as `ENGINE=… marimo run marimo_chat.py`; with `MODE=detok` it reads through ChatDeltas. Its own
-`mo.ai.llm.openai` always sends a system message, which the reciting model does not know.
+Run it as `ENGINE=… marimo run marimo_chat.py`; with `MODE=detok` it reads through ChatDeltas. Its
+own `mo.ai.llm.openai` always sends a system message, which the reciting model does not know.
 """
 
 import marimo

@@ -1,4 +1,6 @@
-"""A function for Open WebUI ("pipe"), which reads an OpenAI-compatible engine through ChatDeltas."""
+"""A function for Open WebUI ("pipe"), which reads an OpenAI-compatible engine through
+ChatDeltas.
+"""
 
 import os
 from collections.abc import Iterator

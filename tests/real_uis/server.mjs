@@ -1,10 +1,12 @@
-// Serves chat UIs from npm, each with the settings of its own guide, before an OpenAI-compatible engine.
+// Serves chat UIs from npm, each with the settings of its own guide, before an OpenAI-compatible
+// engine.
 //
-// In: `node server.mjs ENGINE BRIDGE`, the addresses of an engine and of a `detok serve`. Out: one line {"url": …} on stdout, then the
-// pages until stdin ends: /NAME.html?mode=MODE for each file of pages/, which begins with its modes.
-// POST /v1/chat/completions passes the engine's own bytes on; /api/messages and /api/text are the AI SDK's two kinds of stream,
-// /api/nlbridge and /api/langserve what NLUX's adapters ask. /detok-web/ is the library as it is packed for npm; /stream and
-// /vocabulary/ are the bridge's.
+// In: `node server.mjs ENGINE BRIDGE`, the addresses of an engine and of a `detok serve`. Out: one
+// line {"url": …} on stdout, then the pages until stdin ends: /NAME.html?mode=MODE for each file of
+// pages/, which begins with its modes. POST /v1/chat/completions passes the engine's own bytes on;
+// /api/messages and /api/text are the AI SDK's two kinds of stream, /api/nlbridge and
+// /api/langserve what NLUX's adapters ask. /detok-web/ is the library as it is packed for npm;
+// /stream and /vocabulary/ are the bridge's.
 
 import { readdir, readFile } from "node:fs/promises";
 import { createServer } from "node:http";

@@ -1,4 +1,4 @@
-"""The reproductions of docs/reproductions/ show today what they say, with the packages as installed.
+"""The reproductions of docs/reproductions/ still show the faults, with the installed packages.
 
 If one fails because its package has been mended, its page and docs/real-uis.md say so from then on.
 """

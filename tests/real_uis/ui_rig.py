@@ -96,7 +96,7 @@ class Node:
 
 
 def make_site() -> Path:
-    """Return a folder with the pages and with detok-web, as it is packed for npm."""
+    """Return a folder with the pages and the npm package of detok-web."""
     # Node searches for packages in the folders above the importing file, where this repository has
     # other ones.
     site = INSTALLED / "site"
@@ -119,8 +119,8 @@ def start_gradio(engine: str) -> Program:
 class Server:
     """Runs a UI's server on a given port, because it reports neither its own nor when it is ready.
 
-    `{port}` in the command is the port; `environment` is added to ours. It runs in a folder of its own, where
-    it may write.
+    `{port}` in the command is the port; `environment` is added to ours. It runs in a folder of its
+    own, where it may write.
     """
 
     def __init__(self, name: str, *command: str | Path, **environment: str) -> None:
@@ -339,7 +339,8 @@ class Conversation:
         else:
             pytest.fail(f"no complete answer to {TEXTS[name]['prompt']!r} left the engine")
         text = str(TEXTS[name]["text"])
-        # On a busy machine the UI's own server may be seconds behind the engine, and the page quiet.
+        # On a busy machine the UI's own server may be seconds behind the engine, and the page
+        # quiet.
         end, until = letters(text)[-10:], time.monotonic() + MOST_SECONDS_BEHIND
         while True:
             assert self.watch.settle(quiet_ms=1000, timeout_ms=MOST_SECONDS * 1000), (

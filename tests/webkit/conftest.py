@@ -1,7 +1,7 @@
 """WebKitGTK, driven by Selenium on a display that nobody sees: `make test-all` runs these tests.
 
-Playwright does not drive Debian's WebKit, so there is a small set of tests for it alone. Where it is
-missing they are skipped, with the reason.
+Playwright does not drive Debian's WebKit, so there is a small set of tests for it alone. Where it
+is missing they are skipped, with the reason.
 """
 
 import os

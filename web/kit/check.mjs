@@ -1,6 +1,7 @@
 // `npx detok-web check URL`: what `detok check` does, with the same options, in Node.
 //
-// In: the words of the command line. Out: its exit code: 0 if clean, 1 for violations, 2 if it could not run.
+// In: the words of the command line. Out: its exit code: 0 if clean, 1 for violations, 2 if it
+// could not run.
 
 import { accessSync, constants, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -46,10 +47,9 @@ export async function check(words) {
 }
 
 async function judge(python, args) {
-  const { drive, report } = {
-    drive: python.globals.get("drive"),
-    report: python.globals.get("report"),
-  };
+  const [drive, options, report] = ["drive", "options", "report"].map((name) =>
+    python.globals.get(name),
+  );
   if (!args.url || args.itself)
     throw new Error("Which page? Give its address: npx detok-web check http://127.0.0.1:3000.");
   const files = ["json", "junit", "html"].filter((form) => args[form]);
@@ -57,19 +57,19 @@ async function judge(python, args) {
     if (args[form] !== "-" && !existsSync(dirname(resolve(args[form]))))
       throw new Error(`${args[form]} cannot be written: its folder does not exist.`);
   const read = (name) =>
-    name && drive.true_text(python.toPy(Uint8Array.from(readFileSync(name))).tobytes(), name);
+    name && options.true_text(python.toPy(Uint8Array.from(readFileSync(name))).tobytes(), name);
   const truth = read(args.text);
-  const steps = args.script ? drive.steps_of(read(args.script), args.script) : undefined;
+  const steps = args.script ? options.steps_of(read(args.script), args.script) : undefined;
   const playwright = await import("@playwright/test").catch(() => {
     throw new Error("Playwright is not installed here: npm install --save-dev @playwright/test.");
   });
-  const cuts = drive.cuts(args)?.toJs({ dict_converter: Object.fromEntries });
+  const cuts = options.cuts(args)?.toJs({ dict_converter: Object.fromEntries });
   const chaos = cuts && new ChaosProxy(python, { ...cuts, delay: cuts.delay * 1000 });
   const kind = playwright[args.browser];
   let browser;
   try {
     const server = chaos && (await chaos.listen(args.upstream, args.listen ?? 0));
-    const options = drive
+    const launch = drive
       .launch_options(
         args,
         server,
@@ -82,13 +82,13 @@ async function judge(python, args) {
       executable_path: executablePath,
       firefox_user_prefs: firefoxUserPrefs,
       ...rest
-    } = options;
+    } = launch;
     browser = await kind.launch({ ...rest, executablePath, firefoxUserPrefs });
     const { watch, page } = await open(python, browser).catch((error) => {
       throw new Error(String(drive.unfit(args.browser, browser.version(), version(), error)));
     });
     const result = await run(
-      drive.drive(watch, page, args, args.url, truth, steps, chaos?.traffic),
+      drive.drive(watch, page, drive.Check(args, args.url, truth, steps, chaos?.traffic)),
     );
     for (const form of files) {
       const text = report[`as_${form}`](result);

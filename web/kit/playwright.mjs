@@ -1,7 +1,8 @@
 // The regression kit for Playwright Test: `import { test, expect } from "detok-web/playwright"`.
 //
-// In: the pages of a test. Out: a test that fails if a broken glyph was shown, with the report of `detok check` as its
-// attachments. Every rule, wait and sentence is detok_py.glyphs, which runs in this process (python.mjs).
+// In: the pages of a test. Out: a test that fails if a broken glyph was shown, with the report of
+// `detok check` as its attachments. Every rule, wait and sentence is detok_py.glyphs, which runs in
+// this process (python.mjs).
 
 import { test as base, expect as baseExpect } from "@playwright/test";
 import { ChaosProxy } from "./proxy.mjs";
@@ -16,7 +17,10 @@ const named = (python, options) =>
       .map(([name, value]) => [snake(name), Array.isArray(value) ? python.toPy(value) : value]),
   );
 
-/** Every broken glyph that the pages of a context have shown. playwright.d.ts says what each method does. */
+/**
+ * Every broken glyph that the pages of a context have shown. playwright.d.ts says what each method
+ * does.
+ */
 export class GlyphWatch {
   #python;
   #watch;

@@ -1,7 +1,9 @@
-// The chaos proxy in Node: between a chat UI and its engine, it cuts streams at unusual places and changes nothing else.
+// The chaos proxy in Node: between a chat UI and its engine, it cuts streams at unusual places and
+// changes nothing else.
 //
-// In: HTTP/1.1 from a browser, as its HTTP proxy, or from a UI, as its engine's address. Out: the same answers in
-// other pieces, and their text. What is cut, and where, is decided by traffic.py, recut.py and messages.py.
+// In: HTTP/1.1 from a browser, as its HTTP proxy, or from a UI, as its engine's address. Out: the
+// same answers in other pieces, and their text. What is cut, and where, is decided by traffic.py,
+// recut.py and messages.py.
 
 import { once } from "node:events";
 import http from "node:http";
@@ -18,7 +20,9 @@ const NO_UPSTREAM =
   "This is a proxy without an upstream: start it with --upstream URL, or set it as the browser's HTTP proxy.";
 const UPSTREAM = Symbol("upstream");
 
-/** A message's headers, as they came; `change` returns a new value, or undefined to leave one out. */
+/**
+ * A message's headers, as they came; `change` returns a new value, or undefined to leave one out.
+ */
 const headersOf = ({ rawHeaders }, change) =>
   rawHeaders.flatMap((name, i) => {
     const value = i % 2 ? undefined : change(name.toLowerCase(), rawHeaders[i + 1]);
@@ -30,7 +34,9 @@ export class ChaosProxy {
   #servers = new Map();
   #sockets = new Set();
 
-  /** @param {any} python  Its interpreter. playwright.d.ts says what the options and methods are. */
+  /**
+   * @param {any} python  Its interpreter. playwright.d.ts says what the options and methods are.
+   */
   constructor(python, { split = "every-byte", delay = 3, only, websocket = "fragments" } = {}) {
     this.#python = python;
     this.traffic = attempt(() =>
@@ -99,8 +105,8 @@ export class ChaosProxy {
   }
 
   /**
-   * Send a request on to its server, and return what came: its answer, why there is none, or nothing if the protocol
-   * changes or the client has left.
+   * Send a request on to its server, and return what came: its answer, why there is none, or
+   * nothing if the protocol changes or the client has left.
    */
   async #request(request, socket, body) {
     if (socket.destroyed) return undefined;

@@ -1,8 +1,9 @@
-// The Python of the regression kit in Node: detok_py.glyphs as `detok check` runs it, in the shipped Pyodide.
+// The Python of the regression kit in Node: detok_py.glyphs as `detok check` runs it, in the
+// shipped Pyodide.
 //
-// In: Playwright's objects. Out: `startPython()`, and `run(steps)`, which makes the calls that a generator of
-// watch.py yields. Held: one interpreter a process, and on the disk its memory once it has started, in
-// node_modules/.cache/, with which later processes start three times as fast.
+// In: Playwright's objects. Out: `startPython()`, and `run(steps)`, which makes the calls that a
+// generator of watch.py yields. Held: one interpreter a process, and on the disk its memory once it
+// has started, in node_modules/.cache/, with which later processes start three times as fast.
 
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
@@ -19,7 +20,9 @@ import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { setFlagsFromString } from "node:v8";
 
-/** Where Pyodide is, and the Python that the kit adds to it: of a clone, or in a package of its own. */
+/**
+ * Where Pyodide is, and the Python that the kit adds to it: of a clone, or in a package of its own.
+ */
 function places() {
   const runtime = new URL("../../.build/runtime/", import.meta.url);
   if (existsSync(new URL("pyodide.mjs", runtime)))
@@ -51,7 +54,7 @@ detok_py.__path__.append("/kit.zip/detok_py")
 import encodings
 encodings.__path__.append("/kit.zip/encodings")
 import argparse, json, encodings.cp1252
-from detok_py.glyphs import drive, messages, report, traffic, watch
+from detok_py.glyphs import drive, messages, options, report, traffic, watch
 from pyodide.ffi import to_js
 
 class NodeWatch(watch.GlyphWatch):
@@ -68,7 +71,7 @@ def as_findings(found):
 
 def arguments_of(words):
     parser = argparse.ArgumentParser("detok-web check", description="Find broken glyphs in a chat page.")
-    drive.add_arguments(parser)
+    options.add_arguments(parser)
     try:
         return parser.parse_args(words)
     except SystemExit as end:
@@ -83,9 +86,10 @@ let started;
 export const startPython = () => (started ??= quickly(start));
 
 /**
- * Start without V8's optimising compiler, which takes more time than the start itself. What runs for
- * long is a third slower.
- * @template T @param {() => Promise<T>} act
+ * Start without V8's optimising compiler, which takes more time than the start itself. What runs
+ * for long is a third slower.
+ * @template T
+ * @param {() => Promise<T>} act
  */
 async function quickly(act) {
   setFlagsFromString("--liftoff-only");
@@ -161,7 +165,11 @@ function scriptOf(text) {
   return functions.get(code);
 }
 
-/** An object of Playwright, with the names that it has in Python. @param {any} python @param {any} value */
+/**
+ * An object of Playwright, with the names that it has in Python.
+ * @param {any} python
+ * @param {any} value
+ */
 export function wrap(python, value) {
   if (value === null || value === undefined) return undefined; // JavaScript's null is not None
   if (typeof value !== "object") return value;
@@ -212,7 +220,10 @@ function thrown(error) {
   return found ? Object.assign(new Error(found[2].trim()), { name: found[1] ?? "Error" }) : error;
 }
 
-/** Make the calls that a generator of Python yields, and return what it returns. @param {any} steps */
+/**
+ * Make the calls that a generator of Python yields, and return what it returns.
+ * @param {any} steps
+ */
 export async function run(steps) {
   let answer;
   let failure;
@@ -235,7 +246,10 @@ export async function run(steps) {
   }
 }
 
-/** An error of Python as one of JavaScript, with its words and without the interpreter's stack. @param {any} error */
+/**
+ * An error of Python as one of JavaScript, with its words and without the interpreter's stack.
+ * @param {any} error
+ */
 export function inWords(error) {
   const text = String(error?.message ?? error);
   if (!text.startsWith("Traceback")) return error;
@@ -247,7 +261,12 @@ export function inWords(error) {
   return said;
 }
 
-/** What `act` returns; an error of Python in words. @template T @param {() => T} act @returns {T} */
+/**
+ * What `act` returns; an error of Python in words.
+ * @template T
+ * @param {() => T} act
+ * @returns {T}
+ */
 export function attempt(act) {
   try {
     return act();

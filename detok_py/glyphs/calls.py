@@ -1,0 +1,78 @@
+"""Calls to a browser that serve each of Playwright's APIs, sync, async and JavaScript's.
+
+What calls the browser is a generator of calls without arguments, each of which gets its result.
+`make` and `make_async` make the calls; in Node (web/kit/) JavaScript does.
+"""
+
+import pkgutil
+from collections.abc import Callable, Generator
+from functools import cache, partial
+from typing import Any
+
+Steps = Generator[Callable[[], Any], Any, Any]
+
+
+@cache
+def script(name: str) -> str:
+    """Return a script of this folder: watcher.js runs in every frame, the others query it."""
+    return (pkgutil.get_data(__package__, name) or b"").decode("utf-8")
+
+
+def is_browsers(error: Exception, *kinds: str) -> bool:
+    """Return whether an exception is Playwright's, of any of its APIs.
+
+    >>> is_browsers(ValueError("no"))
+    False
+    """
+    kinds = kinds or ("Error", "TimeoutError", "TargetClosedError")
+    return type(error).__name__ in kinds or getattr(error, "name", None) in kinds
+
+
+def quietly(call: Callable[..., Any], *args: Any, **options: Any) -> Steps:
+    """Make one call; return None if the browser refuses it: its frame is navigating or closed."""
+    try:
+        return (yield partial(call, *args, **options))
+    except Exception as error:
+        if not is_browsers(error):
+            raise
+        return None
+
+
+def make(steps: Steps) -> Any:
+    """Make the calls of `steps`, and return its result.
+
+    >>> def steps():
+    ...     return 1 + (yield lambda: 2)
+    >>> make(steps())
+    3
+    """
+    answer: Any = None
+    failure: Exception | None = None
+    while True:
+        try:
+            call = steps.throw(failure) if failure else steps.send(answer)
+        except StopIteration as end:
+            return end.value
+        answer, failure = None, None
+        try:
+            answer = call()
+        except Exception as error:
+            failure = error
+
+
+async def make_async(steps: Steps) -> Any:
+    """Make the calls of `steps`, await what they return, and return its result."""
+    answer: Any = None
+    failure: Exception | None = None
+    while True:
+        try:
+            call = steps.throw(failure) if failure else steps.send(answer)
+        except StopIteration as end:
+            return end.value
+        answer, failure = None, None
+        try:
+            answer = call()
+            if hasattr(answer, "__await__"):
+                answer = await answer
+        except Exception as error:
+            failure = error
