@@ -2,9 +2,9 @@
 
     .venv/bin/python -m benchmarks [--rounds 3] [--only NAME]
 
-In: the scripts of this folder, which print one JSON object a line. They run by turns, round by round,
-so that what else the machine does meets all of them. Out: .build/bench/rows.json, with the round in
-each row; docs/benchmarks.md and its plots, which report.py makes of it.
+In: the scripts of this folder, which print one JSON object a line. They run by turns, round by
+round, so that what else the machine does meets all of them. Out: .build/bench/rows.json, with the
+round in each row; docs/benchmarks.md and its plots, which report.py makes of it.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SCRIPTS: dict[str, list[str]] = {
     "streamers": [],
     "encode": ["--runs", "1", "--only", "gpt2", "llama2", "gemma2"],
     "growth": [],
-    "browsers": [],
+    "in_browsers": [],
     "package": ["--runs", "1"],
     "bridge": ["--clients", "50", "--seconds", "5"],
     "watcher": ["--runs", "1", "--pace", "100 a frame"],

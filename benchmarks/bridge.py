@@ -1,7 +1,7 @@
 """What the bridge costs: latency from an engine's chunk to the client's socket, CPU a token, memory
 a client, beside a bare WebSocket.
 
-    python benchmarks/bridge.py [--clients 200] [--rate 100] [--seconds 10]
+    .venv/bin/python -m benchmarks.bridge [--clients 200] [--rate 100] [--seconds 10]
 
 Prints one JSON object a line. The engine says the time in its token ids, on the clock that all
 processes of a machine share, and the clients, in a process of their own, compare. `peer` is the
@@ -18,7 +18,6 @@ import asyncio
 import base64
 import contextlib
 import gc
-import json
 import os
 import resource
 import shutil
@@ -39,6 +38,8 @@ from detok_py.bridge.redis_store import RedisStore
 from detok_py.bridge.server import Server, application, bind
 from detok_py.bridge.stream import Bridge
 from detok_py.protocol import wire
+
+from .rows import report
 
 CLOCK = 1 << 31
 NAME = "bridge.test:1"
@@ -303,16 +304,7 @@ UNITS = {DELAY: "ms", SLOWEST: "ms", BESIDE: "ms", CPU: "µs", MEMORY: "kB"}
 
 def tell(case, ours, peer, peer_name):
     for name, unit in UNITS.items():
-        line = {
-            "bench": "bridge",
-            "case": f"{case}: {name}",
-            "ours": round(ours[name], 3),
-            "peer": round(peer[name], 3),
-            "peer_name": peer_name,
-            "unit": unit,
-            "ratio": round(ours[name] / max(peer[name], 1e-9), 2),
-        }
-        print(json.dumps(line, ensure_ascii=False), flush=True)
+        report("bridge", f"{case}: {name}", ours[name], unit, peer[name], peer_name)
 
 
 @contextlib.contextmanager

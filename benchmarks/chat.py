@@ -5,17 +5,16 @@ any text beside ordinary text.
 sides in turn.
 """
 
-import json
 import re
-import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from statistics import median
 from typing import Any
 
 from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
 
-ROOT = Path(__file__).resolve().parent.parent
+from .rows import ROOT, by_turns, report
+
 STOPS = ["STOP", "\nUser:", "\nHuman:", "<|end|>", "Question:", "#!#", "</answer>", "END OF TEXT"]
 RUNS = 9
 
@@ -37,26 +36,20 @@ def natural() -> tuple[list[int], Vocabulary]:
     )
 
 
-def cpu(run: Callable[[], Any]) -> float:
-    begin = time.process_time()
-    run()
-    return time.process_time() - begin
-
-
 def compare(
-    case: str, ours: Callable[[], Any], peer: Callable[[], Any], peer_name: str, units: int
+    case: str,
+    unit: str,
+    ours: Callable[[], Any],
+    peer: Callable[[], Any],
+    peer_name: str,
+    units: tuple[int, int],
+    runs: int = RUNS,
 ) -> None:
-    times = [(cpu(ours), cpu(peer)) for _ in range(RUNS + 1)][1:]  # the first run fills the tables
-    mine, theirs = (median(column) / units * 1e6 for column in zip(*times))
-    row = {
-        "bench": "chat",
-        "case": case,
-        "ours": round(mine, 4),
-        "peer": round(theirs, 4),
-        "peer_name": peer_name,
-        "unit": "us/token",
-    }
-    print(json.dumps(row | {"ratio": round(median(a / b for a, b in times), 2)}))
+    """Report a call beside another, for each of its units. The first run fills the tables."""
+    columns = [times[1:] for times in by_turns(runs + 1, ours, peer)]
+    mine, theirs = (median(times) / n * 1e6 for times, n in zip(columns, units, strict=True))
+    ratio = median(a / units[0] / (b / units[1]) for a, b in zip(*columns, strict=True))
+    report("chat", case, mine, unit, theirs, peer_name, ratio=round(ratio, 2))
 
 
 def push(stream: Any, ids: list[int]) -> None:
@@ -81,17 +74,19 @@ def main() -> None:
 
     compare(
         "push, 8 stops and both tags",
+        "us/token",
         lambda: push(stack(), ids),
         lambda: push(Detokenizer(table), ids),
         bare,
-        len(ids),
+        (len(ids), len(ids)),
     )
     compare(
         "feed of 64, 8 stops and both tags",
+        "us/token",
         lambda: feed(stack(), chunks),
         lambda: feed(Detokenizer(table), chunks),
         bare,
-        len(ids),
+        (len(ids), len(ids)),
     )
     # Linear on any text: eight times as much costs eight times as much, whatever it is made of.
     worst = {
@@ -111,26 +106,14 @@ def main() -> None:
             feed(stream, chunks)
             stream.flush()
 
-        times = [(cpu(lambda: run(many)), cpu(lambda: run(few))) for _ in range(4)][1:]  # noqa: B023
-        mine, theirs = (
-            median(a for a, _ in times) / 16_000 * 1e6,
-            median(b for _, b in times) / 2_000 * 1e6,
-        )
-        row = {
-            "bench": "chat",
-            "case": "16,000 pushes of " + name,
-            "ours": round(mine, 3),
-            "peer": round(theirs, 3),
-        }
-        print(
-            json.dumps(
-                row
-                | {
-                    "peer_name": "2,000 of them",
-                    "unit": "us/push",
-                    "ratio": round(mine / theirs, 2),
-                }
-            )
+        compare(
+            "16,000 pushes of " + name,
+            "us/push",
+            partial(run, many),
+            partial(run, few),
+            "2,000 of them",
+            (16_000, 2_000),
+            3,
         )
 
 

@@ -8,52 +8,27 @@ is no peer, the peer is our own figure on short input: the ratio says how flat t
 the large test data the vocabularies are the small ones of the tests.
 """
 
-import argparse
-import gc
 import json
 import lzma
-import os
 import sys
-import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from detok_py import ByteVocabulary, ChatStream, Detokenizer, Vocabulary
 
-ROOT = Path(__file__).resolve().parents[1]
+from .rows import ROOT, cheapest, options, report
+
+report = partial(report, "detokenizer")
+UNIT = "µs/token"
 TEXT = "".join(
     path.read_text()
     for path in (ROOT / "README.md", ROOT / "docs" / "how-decoding-works.md")
     if path.exists()
 )
-
-
-def report(case: str, ours: float, peer: float, peer_name: str, unit: str = "µs/token") -> None:
-    row = {
-        "bench": "detokenizer",
-        "case": case,
-        "ours": round(ours, 4),
-        "peer": round(peer, 4),
-        "peer_name": peer_name,
-        "unit": unit,
-    }
-    print(json.dumps({**row, "ratio": round(ours / peer, 3)}), flush=True)
-
-
-def cheapest(runs: int, *calls: Callable[[], Any]) -> list[float]:
-    """Return the least CPU seconds of each call, measured by turns."""
-    best = [float("inf")] * len(calls)
-    for _ in range(runs):
-        for at, call in enumerate(calls):
-            gc.collect()
-            began = time.process_time()
-            call()
-            best[at] = min(best[at], time.process_time() - began)
-    return best
 
 
 def tokenizers(data: Path | None) -> Iterable[tuple[str, str]]:
@@ -111,8 +86,10 @@ def beside_hugging_face(name: str, document: str, runs: int) -> None:
     pushed, fed, stepped = (
         seconds / len(ids) * 1e6 for seconds in cheapest(runs, push, feed, step)
     )
-    report(f"{name}: push, natural text", pushed, stepped, "tokenizers DecodeStream.step")
-    report(f"{name}: feed of 64 ids, natural text", fed, stepped, "tokenizers DecodeStream.step")
+    report(f"{name}: push, natural text", pushed, UNIT, stepped, "tokenizers DecodeStream.step")
+    report(
+        f"{name}: feed of 64 ids, natural text", fed, UNIT, stepped, "tokenizers DecodeStream.step"
+    )
 
 
 def flat(runs: int, longest: int) -> None:
@@ -163,7 +140,8 @@ def flat(runs: int, longest: int) -> None:
         long_cost, short_cost = cheapest(runs, pushing(make, unit, count), thousand_runs)
         short_count = length(unit, 1000) * (count // 1000)
         ours, theirs = long_cost / length(unit, count) * 1e6, short_cost / short_count * 1e6
-        report(f"{name}: {count} pushes against 1000 at a time", ours, theirs, "the same, short")
+        case = f"{name}: {count} pushes against 1000 at a time"
+        report(case, ours, UNIT, theirs, "the same, short")
 
 
 def stack(name: str, document: str, runs: int) -> None:
@@ -202,32 +180,27 @@ def stack(name: str, document: str, runs: int) -> None:
             push(i)
 
     a, b, c = (seconds / len(ids) * 1e6 for seconds in cheapest(runs, whole, pushed, bare))
-    report(f"{name}: ChatStream.feed of one id, 8 stops, both tags", a, c, "Detokenizer.push")
-    report(f"{name}: ChatStream.push, 8 stops, both tags", b, c, "Detokenizer.push")
+    report(f"{name}: ChatStream.feed of one id, 8 stops, both tags", a, UNIT, c, "Detokenizer.push")
+    report(f"{name}: ChatStream.push, 8 stops, both tags", b, UNIT, c, "Detokenizer.push")
 
 
 def making(runs: int) -> None:
     vocabulary = Vocabulary.from_bytes([b"x"] * 150_000)
     (ours,) = cheapest(runs, lambda: [Detokenizer(vocabulary) for _ in range(1000)])
-    report("making a Detokenizer for 150,000 tokens", ours, 1.0, "the bar: 1 ms", "ms")
+    report("making a Detokenizer for 150,000 tokens", ours, "ms", 1.0, "the bar: 1 ms")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data")),
-    )
+    parser = options(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
-    options = parser.parse_args()
-    runs = 3 if options.quick else 7
-    data = options.data if options.data.is_dir() else None
+    given = parser.parse_args()
+    runs = 3 if given.quick else 7
+    data = given.data if given.data.is_dir() else None
     for name, document in tokenizers(data):
         beside_hugging_face(name, document, runs)
     name, document = next(iter(tokenizers(data)))
     stack(name, document, runs)
-    flat(max(2, runs // 2), 100_000 if options.quick else 1_000_000)
+    flat(max(2, runs // 2), 100_000 if given.quick else 1_000_000)
     making(runs)
 
 

@@ -10,20 +10,21 @@ tokenizer that has encoded nothing yet (its patterns compiled by a few letters o
 turns. The peers run in one thread.
 """
 
-import argparse
-import gc
 import json
 import os
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tokenizers import ROOT, unpacked
 from detok_py import load_tokenizer
 from detok_py.patterns.known import CL100K
+
+from .rows import ROOT, cpu, options, report, unpacked
+
+Encode = Callable[[str], Any]
 
 NAMES = (
     "gpt2",
@@ -40,42 +41,43 @@ NAMES = (
 WAKE = "Zq 7! ż\n"
 
 
-def report(case: str, ours: float, peer: float, peer_name: str, unit: str) -> None:
-    print(
-        json.dumps(
-            {
-                "bench": "encode",
-                "case": case,
-                "ours": round(ours, 1),
-                "peer": round(peer, 1),
-                "peer_name": peer_name,
-                "unit": unit,
-                "ratio": round(ours / peer, 2),
-            }
-        ),
-        flush=True,
-    )
-
-
-def cpu(run: Callable[[], Any]) -> float:
-    """Return the nanoseconds of CPU that a call takes."""
-    gc.collect()
-    began = time.process_time_ns()
-    run()
-    return time.process_time_ns() - began
-
-
-def cold_and_warm(
-    runs: int, make: Callable[[], Callable[[str], Any]], text: str
-) -> tuple[float, float]:
-    """Return the nanoseconds for a text when it is the first, and when it was encoded before."""
+def cold_and_warm(runs: int, make: Callable[[], Encode], text: str) -> tuple[float, float]:
+    """Return the seconds for a text when it is the first, and when it was encoded before."""
     cold, warm = [], []
     for _ in range(runs):
         encode = make()
         encode(WAKE)
-        cold.append(cpu(lambda encode=encode: encode(text)))
-        warm.append(min(cpu(lambda encode=encode: encode(text)) for _ in range(2)))
+        cold.append(cpu(partial(encode, text)))
+        warm.append(min(cpu(partial(encode, text)) for _ in range(2)))
     return statistics.median(cold), statistics.median(warm)
+
+
+def compare(runs: int, name: str, file: Path, peer: Callable[[], Encode], peer_name: str) -> None:
+    """Report each text, cold and warm, beside a peer."""
+    for kind, text in texts().items():
+        ours = cold_and_warm(runs, lambda: load_tokenizer(file).encode, text)
+        theirs = cold_and_warm(runs, peer, text)
+        count = len(load_tokenizer(file).encode(text)) / 1e9
+        for state, mine, other in zip(("cold", "warm"), ours, theirs, strict=True):
+            case = f"{name}, {kind}, {state}"
+            report("encode", case, mine / count, "ns a token", other / count, peer_name)
+
+
+def hugging_face(file: Path) -> Encode:
+    """Return the plain encoding of the Rust library."""
+    from tokenizers import Tokenizer  # type: ignore[import-untyped]
+
+    tokenizer = Tokenizer.from_str(file.read_text(encoding="utf-8"))
+    return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def tiktoken(ranks: dict[bytes, int]) -> Encode:
+    """Return the plain encoding of tiktoken."""
+    import tiktoken
+
+    options = {"pat_str": CL100K, "mergeable_ranks": ranks, "special_tokens": {}}
+    encode: Encode = tiktoken.Encoding("bench", **options).encode_ordinary
+    return encode
 
 
 def texts() -> dict[str, str]:
@@ -90,93 +92,35 @@ def texts() -> dict[str, str]:
     }
 
 
+def growth(name: str, encode: Encode) -> None:
+    """Report how time grows: a run of one character ten times as long."""
+    for unit in ("a", " ", "é"):
+        encode(WAKE)
+        short, long = (cpu(partial(encode, unit * count)) for count in (100_000, 1_000_000))
+        case = f"{name}, a million of {unit!r} in a row"
+        report("encode", case, long * 1000, "ms", short * 1000, "a tenth of it")
+
+
 def main() -> None:
     os.environ.setdefault("RAYON_NUM_THREADS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    import tiktoken
-    from tokenizers import Tokenizer  # type: ignore[import-untyped]
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data")),
-    )
+    parser = options(__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=list(NAMES), help="names of tokenizers")
     args = parser.parse_args()
-    if not (args.data / "tokenizers").is_dir():
-        raise SystemExit(
-            f"{args.data} has no tokenizers; name the folder of the test data with --data or DETOK_DATA."
-        )
-
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for name in args.only:
             file = unpacked(args.data, folder, f"{name}/tokenizer.json")
-            source = file.read_text(encoding="utf-8")
-            for kind, text in texts().items():
-                ours = cold_and_warm(args.runs, lambda file=file: load_tokenizer(file).encode, text)
-                theirs = cold_and_warm(
-                    args.runs, lambda source=source: peer(Tokenizer.from_str(source)), text
-                )
-                count = len(load_tokenizer(file).encode(text))
-                for state, mine, other in zip(("cold", "warm"), ours, theirs, strict=True):
-                    report(
-                        f"{name}, {kind}, {state}",
-                        mine / count,
-                        other / count,
-                        "tokenizers",
-                        "ns a token",
-                    )
+            compare(args.runs, name, file, partial(hugging_face, file), "tokenizers")
         file = unpacked(args.data, folder, "cl100k/cl100k_base.tiktoken")
-        tokenizer = load_tokenizer(file)
-        ranks = {tokenizer.vocabulary.token_bytes(i): i for i in range(100_256)}
-        for kind, text in texts().items():
-            ours = cold_and_warm(args.runs, lambda: load_tokenizer(file).encode, text)
-            theirs = cold_and_warm(
-                args.runs,
-                lambda: (
-                    tiktoken.Encoding(
-                        "bench", pat_str=CL100K, mergeable_ranks=ranks, special_tokens={}
-                    ).encode_ordinary
-                ),
-                text,
-            )
-            count = len(tokenizer.encode(text))
-            for state, mine, other in zip(("cold", "warm"), ours, theirs, strict=True):
-                report(
-                    f"cl100k_base, {kind}, {state}",
-                    mine / count,
-                    other / count,
-                    "tiktoken",
-                    "ns a token",
-                )
-
-        # How time grows: a run of one character ten times as long, in a tokenizer that cuts at
-        # words and in one that doesn't.
+        vocabulary = load_tokenizer(file).vocabulary
+        ranks = {vocabulary.token_bytes(i): i for i in range(100_256)}
+        compare(args.runs, "cl100k_base", file, partial(tiktoken, ranks), "tiktoken")
+        # One cuts at words, the other doesn't.
         for name in ("qwen3", "llama2"):
-            encode = load_tokenizer(unpacked(args.data, folder, f"{name}/tokenizer.json")).encode
-            for unit in ("a", " ", "é"):
-                encode(WAKE)
-                short, long = (
-                    cpu(lambda unit=unit, encode=encode: encode(unit * 100_000)),
-                    cpu(lambda unit=unit, encode=encode: encode(unit * 1_000_000)),
-                )
-                report(
-                    f"{name}, a million of {unit!r} in a row",
-                    long / 1e6,
-                    short / 1e6,
-                    "a tenth of it",
-                    "ms",
-                )
-
-
-def peer(tokenizer: Any) -> Callable[[str], Any]:
-    """Return the peer's plain encoding."""
-    return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+            file = unpacked(args.data, folder, f"{name}/tokenizer.json")
+            growth(name, load_tokenizer(file).encode)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from typing import Any
 
 from detok_py import ByteVocabulary, ChatStream, Detokenizer, Vocabulary
 
+from .rows import report
+
 TEXT = "It is 12 °C in Kraków, 東京 and São Paulo 🦊; nothing else is known. ".encode()
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -51,15 +53,10 @@ def apart(work: Callable[[], Any]) -> tuple[float, float]:
     return took, more
 
 
-def report(case: str, x: int, x_name: str, ours: float, unit: str) -> None:
-    row = {"bench": "growth", "case": case, "x": x, "x_name": x_name}
-    print(json.dumps({**row, "ours": round(ours, 6), "unit": unit}), flush=True)
-
-
 def both(what: str, x: int, x_name: str, work: Callable[[], Any]) -> None:
     took, more = apart(work)
-    report(f"{what}: time", x, x_name, took, "s")
-    report(f"{what}: memory", x, x_name, more, "MB")
+    report("growth", f"{what}: time", took, "s", x=x, x_name=x_name)
+    report("growth", f"{what}: memory", more, "MB", x=x, x_name=x_name)
 
 
 def pushed(count: int) -> Any:

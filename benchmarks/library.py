@@ -2,27 +2,24 @@
 
     .venv/bin/python -m benchmarks.library [--runs 5]
 
-Microseconds are wall time, so that other work on the machine shows in them. Prints one JSON object a
-line, with the bar that was set as the peer. Needs Chromium, the test data, and what `make demo` sets
-up. What the library's start costs is measured by benchmarks.package.
+Microseconds are wall time, so that other work on the machine shows in them. Prints one JSON object
+a line, with the bar that was set as the peer. Needs Chromium, the test data, and what `make demo`
+sets up. What the library's start costs is measured by benchmarks.package.
 """
 
-import argparse
 import base64
 import json
-import lzma
-import os
-import runpy
 import statistics
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Playwright, sync_playwright
 
-from benchmarks.package import opened
-from benchmarks.page import ROOT, start_bridge
 from detok_py import load_tokenizer
+
+from .package import opened
+from .rig import served
+from .rows import ROOT, options, report, unpacked
 
 RUNTIMES = ("micropython", "pyodide")
 
@@ -80,27 +77,10 @@ COSTS = """async ([runtime, packed, ids, pieces, warm]) => {
 }"""
 
 
-def report(case: str, ours: float, unit: str, bar: float | None = None) -> None:
-    ratio = None if bar is None else round(ours / bar, 3)
-    line = {
-        "bench": "library",
-        "case": case,
-        "ours": round(ours, 3),
-        "peer": bar,
-        "peer_name": None if bar is None else "bar",
-    }
-    print(json.dumps({**line, "unit": unit, "ratio": ratio}, ensure_ascii=False), flush=True)
-
-
 def natural(data: Path, count: int) -> tuple[bytes, list[int], list[str]]:
     """Return a packed vocabulary, `count` ids of natural text in ten languages, and their bytes."""
-    folder = data / "tokenizers" / "gpt2"
-    if not folder.is_dir():
-        raise SystemExit(f"{data} has no tokenizers; name the folder of the test data with --data.")
     with tempfile.TemporaryDirectory() as temporary:
-        file = Path(temporary) / "tokenizer.json"
-        file.write_bytes(lzma.decompress((folder / "tokenizer.json.xz").read_bytes()))
-        tokenizer = load_tokenizer(file)
+        tokenizer = load_tokenizer(unpacked(data, Path(temporary), "gpt2/tokenizer.json"))
     texts = json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))
     wanted = ("en", "de", "fr", "es", "ru", "ar", "hi", "ja", "ko", "zh-hans")
     text = " ".join([each["text"] for each in texts if each["id"] in wanted])
@@ -110,9 +90,7 @@ def natural(data: Path, count: int) -> tuple[bytes, list[int], list[str]]:
     return vocabulary.pack(), ids, [vocabulary.token_bytes(i).hex() for i in ids]
 
 
-def tokens(
-    playwright: Playwright, settings: dict[str, Any], port: int, runtime: str, runs: int, data: Path
-) -> None:
+def tokens(playwright: Playwright, port: int, runtime: str, runs: int, data: Path) -> None:
     """Report what a token costs the page's thread, by the public API, beside the browser's own."""
     for count in (200, 1000, 5000):
         packed, ids, pieces = natural(data, count)
@@ -121,7 +99,7 @@ def tokens(
         for _ in range(3):
             with (
                 tempfile.TemporaryDirectory() as folder,
-                opened(playwright, settings, folder) as profile,
+                opened(playwright, folder) as profile,
             ):
                 page = profile.page(f"http://127.0.0.1:{port}/src/index.js")
                 took, texts = page.evaluate(COSTS, [runtime, encoded, ids, pieces, runs])
@@ -138,32 +116,18 @@ def tokens(
             }
             if case.startswith("DetokStream of ids"):
                 bar[case] = 1.2 * stream
-            report(
-                f"{runtime}, {count} tokens: {case}", statistics.median(values), unit, bar.get(case)
-            )
+            name = f"{runtime}, {count} tokens: {case}"
+            report("library", name, statistics.median(values), unit, bar.get(case))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "--runs", type=int, default=5, help="times that a warm page is measured (5)"
-    )
+    parser = options(__doc__)
+    parser.add_argument("--runs", type=int, default=5, help="times a warm page is measured (5)")
     parser.add_argument("--runtime", choices=RUNTIMES, help="only this one")
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data")),
-    )
     given = parser.parse_args()
-    settings = runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"]["chromium"]
-    bridge, port = start_bridge()
-    try:
-        with sync_playwright() as playwright:
-            for runtime in [given.runtime] if given.runtime else RUNTIMES:
-                tokens(playwright, settings, port, runtime, given.runs, given.data)
-    finally:
-        bridge.terminate()
-        bridge.wait(10)
+    with served() as port, sync_playwright() as playwright:
+        for runtime in [given.runtime] if given.runtime else RUNTIMES:
+            tokens(playwright, port, runtime, given.runs, given.data)
 
 
 if __name__ == "__main__":

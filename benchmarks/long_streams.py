@@ -2,14 +2,13 @@
 
     .venv/bin/python -m benchmarks.long_streams
 
-Opens a capture of 100,000 tokens, scrubs and steps in it, streams some 173,000 tokens at full speed,
-and streams at 100 tokens a second. Prints one JSON object a line, as benchmarks/page.py does; the
-bars are those that the page was built for. A "freeze" is the longest time between two frames.
+Opens a capture of 100,000 tokens, scrubs and steps in it, streams some 173,000 tokens at full
+speed, and streams at 100 tokens a second. Prints one JSON object a line, as benchmarks/page.py
+does; the bars are those that the page was built for. A "freeze" is the longest time between two
+frames.
 """
 
 import base64
-import json
-import runpy
 import statistics
 import tempfile
 import time
@@ -18,7 +17,8 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
-from .page import ROOT, boot, chromium, main_seconds, report, start_bridge, stream, threads
+from .page import boot, recited, report, stream
+from .rig import main_seconds, served, settings, threads
 
 TOKENS = 100_000
 WATCH = """() => {
@@ -105,56 +105,47 @@ def cpu_of_browser(browser: Any) -> float:
     return sum(process["cpuTime"] for process in processes)
 
 
+def steady(page: Page, pid: int, browser: Any, text: str) -> None:
+    """Report what a core does at 100 tokens a second."""
+    before, whole, began = busy(pid), cpu_of_browser(browser), time.monotonic()
+    stream(page, text[:2400], 100, frames=False)
+    seconds = time.monotonic() - began
+    spent = {name: after - before[name] for name, after in busy(pid).items()}
+    spent["whole"] = cpu_of_browser(browser) - whole
+    for what, name, bar in (
+        ("main thread", "main", None),
+        ("renderer", "all", 25),
+        ("browser, all processes", "whole", None),
+    ):
+        report(f"100 tokens/s: {what}", 100 * spent[name] / seconds, "% of a core", bar)
+
+
 def main() -> None:
     """Run all cases."""
-    settings = runpy.run_path(str(ROOT / "playwright.config.py"))
-    texts = json.loads((ROOT / "detok_py" / "bridge" / "recite" / "texts.json").read_text("utf-8"))
-    text = " ".join(one["text"] for one in texts)
-    bridge, port = start_bridge()
-    try:
-        with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
-            browser = playwright.chromium.launch(
-                executable_path=chromium(), **settings["browsers"]["chromium"]
-            )
-            _, page, pid = boot(browser, f"http://127.0.0.1:{port}/")
-            before, whole, began = busy(pid), cpu_of_browser(browser), time.monotonic()
-            stream(page, text[:2400], 100, frames=False)
-            seconds = time.monotonic() - began
-            after = busy(pid)
-            report(
-                "100 tokens/s: main thread",
-                100 * (after["main"] - before["main"]) / seconds,
-                "% of a core",
-            )
-            report(
-                "100 tokens/s: renderer",
-                100 * (after["all"] - before["all"]) / seconds,
-                "% of a core",
-                25,
-            )
-            report(
-                "100 tokens/s: browser, all processes",
-                100 * (cpu_of_browser(browser) - whole) / seconds,
-                "% of a core",
-            )
+    text = recited()
+    with (
+        served() as port,
+        sync_playwright() as playwright,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        browser = playwright.chromium.launch(**settings())
+        _, page, pid = boot(browser, f"http://127.0.0.1:{port}/")
+        steady(page, pid, browser, text)
+        page.evaluate(WATCH)
+        file = Path(folder, "long.detok.jsonl")
+        file.write_text(long_capture(text), "utf-8")
+        measure_capture(page, file)
 
-            page.evaluate(WATCH)
-            file = Path(folder, "long.detok.jsonl")
-            file.write_text(long_capture(text), "utf-8")
-            measure_capture(page, file)
-
-            # To lay out so long a text in its own field takes a browser 0.1 to 0.3 s, before the stream.
-            page.evaluate(FILL, (text * 40)[:262_000])
-            page.evaluate(RESET)
-            began = time.monotonic()
-            result = stream(page, (text * 40)[:262_000], 0)
-            report(f"{result['tokens']:.0f} tokens at full speed", time.monotonic() - began, "s")
-            report("at full speed: longest task", page.evaluate("() => longest.task"), "ms", 100)
-            report("at full speed: longest freeze", page.evaluate("() => longest.frame"), "ms")
-            browser.close()
-    finally:
-        bridge.terminate()
-        bridge.wait(10)
+        # To lay out so long a text in its own field takes a browser 0.1 to 0.3 s, before the
+        # stream.
+        page.evaluate(FILL, (text * 40)[:262_000])
+        page.evaluate(RESET)
+        began = time.monotonic()
+        result = stream(page, (text * 40)[:262_000], 0)
+        report(f"{result['tokens']:.0f} tokens at full speed", time.monotonic() - began, "s")
+        report("at full speed: longest task", page.evaluate("() => longest.task"), "ms", 100)
+        report("at full speed: longest freeze", page.evaluate("() => longest.frame"), "ms")
+        browser.close()
 
 
 if __name__ == "__main__":

@@ -3,20 +3,18 @@ Chromium, by both runtimes, and what that costs.
 
     .venv/bin/python -m benchmarks.package [--runs 5]
 
-The package is served as a site would: a static server, brotli, files kept for ever. The library's own
-script is there when the clock starts, as it is in a page that has loaded; what it loads then, and all
-until the first character, counts. The stream looks for a stop string, because one of bytes alone
-needs no runtime. A cold visit is a new profile, a second visit the same profile in a browser that has
-been started again, after the first one has kept what it keeps. Beside them what a worker of one line
-needs, which nobody can be quicker than. Milliseconds are wall time; CPU is that of the threads as the
-system counts it. One JSON object a line; the peer is the bar that was set. Needs Linux (/proc),
-Chromium, Node, and what `make demo` sets up.
+The package is served as a site would: a static server, brotli, files kept for ever. The library's
+own script is there when the clock starts, as it is in a page that has loaded; what it loads then,
+and all until the first character, counts. The stream looks for a stop string, because one of bytes
+alone needs no runtime. A cold visit is a new profile, a second visit the same profile in a browser
+that has been started again, after the first one has kept what it keeps. Beside them what a worker
+of one line needs, which nobody can be quicker than. Milliseconds are wall time; CPU is that of the
+threads as the system counts it. One JSON object a line; the peer is the bar that was set. Needs
+Linux (/proc), Chromium, Node, and what `make demo` sets up.
 """
 
 import argparse
 import contextlib
-import json
-import runpy
 import statistics
 import subprocess
 import sys
@@ -24,11 +22,11 @@ import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Page, Playwright, sync_playwright
 
-from benchmarks.page import ROOT, Wire, chromium, threads, worker_seconds
+from .rig import Wire, settings, threads, worker_seconds
+from .rows import ROOT, report
 
 sys.path.insert(0, str(ROOT / "tests"))
 from packed import install, pack
@@ -76,13 +74,9 @@ def until_kept(page: Page) -> None:
 class Profile:
     """A browser with a profile on disk, and the CPU seconds of its workers."""
 
-    def __init__(
-        self, playwright: Playwright, settings: dict[str, Any], folder: str, **options: Any
-    ) -> None:
+    def __init__(self, playwright: Playwright, folder: str) -> None:
         self.folder = folder
-        self.context = playwright.chromium.launch_persistent_context(
-            folder, executable_path=chromium(), **settings, **options
-        )
+        self.context = playwright.chromium.launch_persistent_context(folder, **settings())
 
     def page(self, index: str) -> Page:
         """Return a page that has imported the library from the address `index`."""
@@ -116,8 +110,8 @@ class Profile:
 
 
 @contextlib.contextmanager
-def opened(*args: Any, **options: Any) -> Iterator[Profile]:
-    profile = Profile(*args, **options)
+def opened(playwright: Playwright, folder: str) -> Iterator[Profile]:
+    profile = Profile(playwright, folder)
     try:
         yield profile
     finally:
@@ -137,7 +131,6 @@ def visited(profile: Profile, port: int, runtime: str) -> list[float]:
 
 
 def measure(port: int, runs: int) -> None:
-    settings = runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"]["chromium"]
     seen: dict[tuple[str, str], list[list[float]]] = {}
     sizes: dict[tuple[str, str], float] = {}
     wire = Wire(port)
@@ -149,7 +142,7 @@ def measure(port: int, runs: int) -> None:
                         # The first run fills the server's memory, and is the one whose bytes are
                         # counted: the proxy that counts them takes time.
                         before = wire.received
-                        with opened(playwright, settings, folder) as profile:
+                        with opened(playwright, folder) as profile:
                             figures = visited(profile, port if run else wire.port, runtime)
                         if run:
                             figures = [sizes[runtime, visit], *figures]
@@ -160,10 +153,8 @@ def measure(port: int, runs: int) -> None:
         for (what, (unit, bars)), values in zip(
             FIGURES.items(), zip(*visits, strict=True), strict=True
         ):
-            ours, bar = round(statistics.median(values), 1), bars.get((runtime, visit))
-            line = {"bench": "package", "case": f"{runtime}, {visit}: {what}", "ours": ours}
-            line |= {"peer": bar, "peer_name": bar and "bar", "unit": unit}
-            print(json.dumps(line | {"ratio": bar and round(ours / bar, 3)}), flush=True)
+            case, bar = f"{runtime}, {visit}: {what}", bars.get((runtime, visit))
+            report("package", case, statistics.median(values), unit, bar)
 
 
 def main() -> int:

@@ -2,9 +2,9 @@
 
     .build/peers/venv/bin/python -m benchmarks.report .build/bench/rows.json
 
-In: rows with a round: {"case", "system", "value"}, {"case", "ours", "peer", "peer_name"}, or {"case",
-"x", "x_name", "ours"}. Out: for each figure the median over the rounds and the least and the most;
-plots as SVG by matplotlib, the same bytes for the same rows.
+In: rows with a round: {"case", "system", "value"}, {"case", "ours", "peer", "peer_name"}, or
+{"case", "x", "x_name", "ours"}. Out: for each figure the median over the rounds and the least and
+the most; plots as SVG by matplotlib, the same bytes for the same rows.
 """
 
 import json

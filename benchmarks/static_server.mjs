@@ -1,4 +1,5 @@
-// A plain static server on 127.0.0.1: the files of a folder in brotli, to be kept for ever. `node static_server.mjs FOLDER` prints its port.
+// A plain static server on 127.0.0.1: the files of a folder in brotli, to be kept for ever.
+// `node static_server.mjs FOLDER` prints its port.
 
 import { createServer } from "node:http";
 import { readFileSync, statSync } from "node:fs";

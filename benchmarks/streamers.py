@@ -2,19 +2,15 @@
 
     PYTHONPATH=. .build/peers/venv/bin/python -m benchmarks.streamers [--data FOLDER]
 
-Prints one JSON object a line: {"bench", "case", "system", "value", "unit"}: CPU microseconds a token,
-the least of several turns. Needs what `make peers` installs. Without the large test data the
+Prints one JSON object a line: {"bench", "case", "system", "value", "unit"}: CPU microseconds a
+token, the least of several turns. Needs what `make peers` installs. Without the large test data the
 vocabularies are the small ones of the tests.
 """
 
-import argparse
-import gc
 import io
 import json
 import lzma
-import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +23,8 @@ from tokenizers.decoders import DecodeStream
 
 import detok_py
 
-ROOT = Path(__file__).resolve().parents[1]
+from .rows import ROOT, cheapest, options, report_system
+
 TURNS = 5
 
 
@@ -113,24 +110,13 @@ def systems(what: str, document: str, ids: list[int]) -> dict[str, Callable[[], 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    default = Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data"))
-    parser.add_argument("--data", type=Path, default=default)
-    given = parser.parse_args()
+    given = options(__doc__).parse_args()
     for what, document in documents(given.data).items():
         ids = Tokenizer.from_str(document).encode(natural(), add_special_tokens=False).ids[:3000]
         runs = systems(what, document, ids)
-        best = dict.fromkeys(runs, float("inf"))
-        for _ in range(TURNS):
-            for name, run in runs.items():
-                gc.collect()
-                began = time.process_time()
-                run()
-                best[name] = min(best[name], time.process_time() - began)
-        for name, seconds in best.items():
-            row = {"bench": "native", "case": f"ids to text, {what}", "system": name}
-            value = round(seconds / len(ids) * 1e6, 4)
-            print(json.dumps({**row, "value": value, "unit": "µs a token"}), flush=True)
+        for name, seconds in zip(runs, cheapest(TURNS, *runs.values()), strict=True):
+            value = seconds / len(ids) * 1e6
+            report_system("native", f"ids to text, {what}", name, value, "µs a token")
 
 
 if __name__ == "__main__":

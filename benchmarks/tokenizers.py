@@ -8,169 +8,91 @@ Milliseconds are CPU time, the median of the runs, ours and theirs by turns. "re
 fresh load and the first text. Where there is no peer, the peer is the bar that was set.
 """
 
-import argparse
-import gc
-import json
-import lzma
 import os
-import statistics
 import tempfile
-import time
 import tracemalloc
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import median
 
 from detok_py import Vocabulary, load_tokenizer
 
-ROOT = Path(__file__).resolve().parents[1]
+from .rows import cpu, medians, options, report, unpacked
+
+report = partial(report, "tokenizers")
 NAMES = ("qwen3", "llama3", "gemma2", "gpt2", "xlmr", "bert_uncased")
+GGUF = (
+    "qwen2_5/ggml-vocab-qwen2.gguf",
+    "llama3/ggml-vocab-llama-bpe.gguf",
+    "llama2/ggml-vocab-llama-spm.gguf",
+)
+RANKS = (
+    "cl100k/cl100k_base.tiktoken",
+    "o200k/o200k_base.tiktoken",
+    "mistral_nemo/tekken_240718.json",
+)
 FIRST = "The ferry leaves at dawn, and nobody on the pier seems surprised: 3 boats, 12 people — and 你好."
 
 
-def report(case: str, ours: float, peer: float | None, peer_name: str, unit: str = "ms") -> None:
-    ratio = None if peer is None else round(ours / peer, 3)
-    print(
-        json.dumps(
-            {
-                "bench": "tokenizers",
-                "case": case,
-                "ours": round(ours, 3),
-                "peer": peer and round(peer, 3),
-                "peer_name": peer_name,
-                "unit": unit,
-                "ratio": ratio,
-            }
-        ),
-        flush=True,
-    )
+def loading(data: Path, folder: Path, runs: int) -> None:
+    """Report how long each family takes to load, beside the Rust library."""
+    from tokenizers import Tokenizer  # type: ignore[import-untyped]
+
+    for name in NAMES:
+        file = unpacked(data, folder, f"{name}/tokenizer.json")
+        ours, theirs, ready = medians(
+            runs,
+            partial(load_tokenizer, file),
+            lambda file=file: Tokenizer.from_str(file.read_text(encoding="utf-8")),
+            lambda file=file: load_tokenizer(file).encode(FIRST),
+        )
+        peer = (theirs * 1000, "tokenizers from_str")
+        report(f"load {name} to decode", ours * 1000, "ms", *peer)
+        report(f"load {name} ready to encode", ready * 1000, "ms", *peer)
+    for name in RANKS:
+        (took,) = medians(runs, partial(load_tokenizer, unpacked(data, folder, name)))
+        report(f"load {name.rpartition('/')[2]}", took * 1000, "ms")
 
 
-def cpu(run: Callable[[], Any]) -> float:
-    """Return the milliseconds of CPU that a call takes."""
-    gc.collect()
-    began = time.process_time()
-    run()
-    return (time.process_time() - began) * 1000
+def gguf(data: Path, folder: Path, runs: int) -> None:
+    """Report that a large file costs what its vocabulary costs."""
+    for name in GGUF:
+        file, title = unpacked(data, folder, name), name.rpartition("/")[2]
+        large = folder / "large.gguf"
+        large.write_bytes(file.read_bytes())
+        os.truncate(large, 20_000_000_000)
+        small, sparse = medians(runs, partial(load_tokenizer, file), partial(load_tokenizer, large))
+        case = f"load {title} as a file of 20 GB"
+        report(case, sparse * 1000, "ms", small * 1000, "the vocabulary alone")
+        tracemalloc.start()
+        load_tokenizer(file)
+        peak = tracemalloc.get_traced_memory()[1] / file.stat().st_size
+        tracemalloc.stop()
+        report(f"memory to load {title}", peak, "times the bytes read", 4)
 
 
-def by_turns(runs: int, *calls: Callable[[], Any]) -> list[float]:
-    """Return the median milliseconds of each call, measured by turns so that what else the machine
-    does hits all alike.
-    """
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(runs):
-        for took, call in zip(times, calls, strict=True):
-            took.append(cpu(call))
-    return [statistics.median(took) for took in times]
-
-
-def unpacked(data: Path, folder: Path, name: str) -> Path:
-    """Return a file of the test data, unpacked."""
-    source = data / "tokenizers" / name
-    if source.exists():
-        return source
-    file = folder / name
-    file.parent.mkdir(exist_ok=True)
-    with lzma.open(source.with_name(source.name + ".xz")) as packed:
-        file.write_bytes(packed.read())
-    return file
+def packing(file: Path, runs: int) -> None:
+    """Report what it costs to send a vocabulary to a page."""
+    # A vocabulary keeps what it has packed.
+    times = [cpu(load_tokenizer(file).vocabulary.pack) for _ in range(runs)]
+    packed = load_tokenizer(file).vocabulary.pack()
+    report("pack qwen3", median(times) * 1000, "ms", 500)
+    report("size of qwen3 packed", len(packed) / 1e6, "MB", 1.2)
+    (took,) = medians(runs, partial(Vocabulary.unpack, packed))
+    report("unpack qwen3", took * 1000, "ms", 20)
 
 
 def main() -> None:
-    from tokenizers import Tokenizer  # type: ignore[import-untyped]
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data")),
-    )
+    parser = options(__doc__)
     parser.add_argument("--runs", type=int, default=5)
     args = parser.parse_args()
-    if not (args.data / "tokenizers").is_dir():
-        raise SystemExit(
-            f"{args.data} has no tokenizers; name the folder of the test data with --data or DETOK_DATA."
-        )
-
-    load_tokenizer(unpacked(args.data, Path(tempfile.mkdtemp()), "gpt2/tokenizer.json")).encode(
-        "a"
-    )  # imports are paid here
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for name in NAMES:
-            file = unpacked(args.data, folder, f"{name}/tokenizer.json")
-            ours, theirs, ready = by_turns(
-                args.runs,
-                lambda file=file: load_tokenizer(file),
-                lambda file=file: Tokenizer.from_str(file.read_text(encoding="utf-8")),
-                lambda file=file: load_tokenizer(file).encode(FIRST),
-            )
-            report(f"load {name} to decode", ours, theirs, "tokenizers from_str")
-            report(f"load {name} ready to encode", ready, theirs, "tokenizers from_str")
-        for name in (
-            "qwen2_5/ggml-vocab-qwen2.gguf",
-            "llama3/ggml-vocab-llama-bpe.gguf",
-            "llama2/ggml-vocab-llama-spm.gguf",
-        ):
-            file = unpacked(args.data, folder, name)
-            large = folder / "large.gguf"
-            large.write_bytes(file.read_bytes())
-            os.truncate(large, 20_000_000_000)
-            small, sparse = by_turns(
-                args.runs,
-                lambda file=file: load_tokenizer(file),
-                lambda large=large: load_tokenizer(large),
-            )
-            report(
-                f"load {name.rpartition('/')[2]} as a file of 20 GB",
-                sparse,
-                small,
-                "the vocabulary alone",
-            )
-            tracemalloc.start()
-            load_tokenizer(file)
-            peak = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-            report(
-                f"memory to load {name.rpartition('/')[2]}",
-                peak / file.stat().st_size,
-                4,
-                "bar",
-                "times the bytes read",
-            )
-        for name, encoding in (
-            ("cl100k/cl100k_base.tiktoken", None),
-            ("o200k/o200k_base.tiktoken", None),
-            ("mistral_nemo/tekken_240718.json", None),
-        ):
-            file = unpacked(args.data, folder, name)
-            report(
-                f"load {name.rpartition('/')[2]}",
-                by_turns(
-                    args.runs, lambda file=file, encoding=encoding: load_tokenizer(file, encoding)
-                )[0],
-                None,
-                "none",
-            )
-
-        file = unpacked(args.data, folder, "qwen3/tokenizer.json")
-        packed: list[bytes] = []
-
-        def pack() -> None:
-            packed.append(vocabulary.pack())
-
-        times = []
-        for _ in range(args.runs):
-            vocabulary = load_tokenizer(file).vocabulary
-            times.append(cpu(pack))
-        report("pack qwen3", statistics.median(times), 500, "bar")
-        report("size of qwen3 packed", len(packed[0]) / 1e6, 1.2, "bar", "MB")
-        report(
-            "unpack qwen3", by_turns(args.runs, lambda: Vocabulary.unpack(packed[0]))[0], 20, "bar"
-        )
+        file = unpacked(args.data, folder, "gpt2/tokenizer.json")
+        load_tokenizer(file).encode("a")  # imports are paid here
+        loading(args.data, folder, args.runs)
+        gguf(args.data, folder, args.runs)
+        packing(unpacked(args.data, folder, "qwen3/tokenizer.json"), args.runs)
 
 
 if __name__ == "__main__":

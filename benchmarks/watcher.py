@@ -1,10 +1,10 @@
 """What the watcher costs a page: 20,000 appends with it and without, and its size.
 
-`.venv/bin/python -m benchmarks.watcher [--runs 5] [--pace NAME]` prints one JSON object a line: {"bench", "case", "ours", "peer",
-"peer_name", "unit", "ratio", "wall"}. Milliseconds that the page's main thread computed, from the
-first append until the last is laid out and painted (the debugger's ThreadTime: what else the
-machine does is not in it), and `wall`, the ratio of the times that passed; medians of interleaved
-runs, one new page each. The size is of the file as it ships.
+`.venv/bin/python -m benchmarks.watcher [--runs 5] [--pace NAME]` prints one JSON object a line:
+{"bench", "case", "ours", "peer", "peer_name", "unit", "ratio", "wall"}. Milliseconds that the
+page's main thread computed, from the first append until the last is laid out and painted (the
+debugger's ThreadTime: what else the machine does is not in it), and `wall`, the ratio of the times
+that passed; medians of interleaved runs, one new page each. The size is of the file as it ships.
 
 Where tasks follow each other without a pause, frames take what time they can get, and whatever
 makes a task longer is multiplied by the layout of ever more frames: those cases say how much the
@@ -13,15 +13,16 @@ cost can be made to matter, the others what a page feels.
 
 import argparse
 import gzip
-import json
-import runpy
 import statistics
 from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from benchmarks.page import ROOT, chromium
-from detok_py.glyphs.watch import GlyphWatch, script
+from detok_py.glyphs.calls import script
+from detok_py.glyphs.watch import GlyphWatch
+
+from .rig import settings
+from .rows import report
 
 APPENDS = {
     "text nodes": "log.append('token ')",
@@ -58,11 +59,6 @@ RUN = """async ([append, together, pause]) => {
 }"""
 
 
-def browser_options() -> dict:
-    settings = runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"]["chromium"]
-    return {**settings, "executable_path": chromium()}
-
-
 def thread_time(debugger: Any) -> float:
     """Milliseconds of computing that the page's main thread has had."""
     metrics = {
@@ -71,74 +67,45 @@ def thread_time(debugger: Any) -> float:
     return metrics["ThreadTime"] * 1000
 
 
+def sample(browser: Any, kind: str, step: tuple[Any, ...]) -> tuple[float, float]:
+    """Return the milliseconds that a new page computed, and those that passed."""
+    context = browser.new_context()
+    if kind == "watched":
+        GlyphWatch(context)
+    elif kind != "unwatched":
+        context.add_init_script(IDLE)
+    page = context.new_page()
+    page.goto("data:text/html,<!doctype html><body>")
+    debugger = context.new_cdp_session(page)
+    debugger.send("Performance.enable")
+    before = thread_time(debugger)
+    wall = page.evaluate(RUN, list(step))
+    computed = thread_time(debugger) - before
+    context.close()
+    return computed, wall
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="runs to take the median of (5)")
     parser.add_argument("--pace", choices=PACES, help="only the cases of this pace")
     given = parser.parse_args()
     size = len(gzip.compress(script("watcher.js").encode(), 9))
-    print(
-        json.dumps(
-            {
-                "bench": "watcher",
-                "case": "gzip",
-                "ours": size,
-                "peer": 6000,
-                "peer_name": "budget",
-                "unit": "bytes",
-                "ratio": size / 6000,
-            }
-        )
-    )
+    report("watcher", "gzip", size, "bytes", 6000, "budget")
+    kinds = ("watched", "unwatched", "an observer that does nothing")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(**browser_options())
+        browser = playwright.chromium.launch(**settings())
         for case, step in CASES.items():
             if given.pace and not case.endswith(given.pace):
                 continue
-            times: dict[str, list[tuple[float, float]]] = {
-                "watched": [],
-                "unwatched": [],
-                "an observer that does nothing": [],
-            }
-            for _ in range(given.runs):
-                for kind, samples in times.items():
-                    context = browser.new_context()
-                    if kind == "watched":
-                        GlyphWatch(context)
-                    elif kind != "unwatched":
-                        context.add_init_script(IDLE)
-                    page = context.new_page()
-                    page.goto("data:text/html,<!doctype html><body>")
-                    debugger = context.new_cdp_session(page)
-                    debugger.send("Performance.enable")
-                    before = thread_time(debugger)
-                    wall = page.evaluate(RUN, list(step))
-                    samples.append((thread_time(debugger) - before, wall))
-                    context.close()
-            medians = {
-                kind: [statistics.median(column) for column in zip(*samples, strict=True)]
-                for kind, samples in times.items()
-            }
-            ours, our_wall = medians.pop("watched")
-            for name, (peer, wall) in medians.items():
-                line = {
-                    "bench": "watcher",
-                    "case": f"20,000 {case}",
-                    "ours": round(ours, 1),
-                    "peer": round(peer, 1),
-                    "peer_name": name,
-                }
-                print(
-                    json.dumps(
-                        {
-                            **line,
-                            "unit": "ms",
-                            "ratio": round(ours / peer, 2),
-                            "wall": round(our_wall / wall, 2),
-                        }
-                    ),
-                    flush=True,
-                )
+            turns = [[sample(browser, kind, step) for kind in kinds] for _ in range(given.runs)]
+            (ours, our_wall), *others = [
+                [statistics.median(column) for column in zip(*samples, strict=True)]
+                for samples in zip(*turns, strict=True)
+            ]
+            for name, (peer, wall) in zip(kinds[1:], others, strict=True):
+                ratio = round(our_wall / wall, 2)
+                report("watcher", f"20,000 {case}", ours, "ms", peer, name, wall=ratio)
         browser.close()
 
 

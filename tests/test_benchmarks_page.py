@@ -36,7 +36,7 @@ def test_every_script_of_the_page_is_there_and_has_a_title():
     titles = re.search(
         r"TITLES = {(.+?)}", (ROOT / "benchmarks" / "report.py").read_text("utf-8"), re.DOTALL
     )[1]
-    benches = {"streamers": "native", "browsers": "browser"}
+    benches = {"streamers": "native", "in_browsers": "browser"}
     for name in scripts.keys() - {"growth"}:
         assert f'"{benches.get(name, name)}":' in titles, name
 

@@ -1,18 +1,17 @@
-"""Ids to text in one page of Chromium and Firefox: detok-web, what browsers have, and other libraries.
+"""Ids to text in one page of Chromium and Firefox: detok-web, what browsers have, and other
+libraries.
 
-    .venv/bin/python -m benchmarks.browsers [--data FOLDER]
+    .venv/bin/python -m benchmarks.in_browsers [--data FOLDER]
 
 The same tokens through each by turns; the library has met each step once. Prints one JSON object a
 line: {"bench", "case", "system", "value", "unit"}: wall microseconds a token, the median of several
-turns. Needs Chromium, what `make peers` installs, and what `make demo` sets up; Firefox if it is there.
+turns. Needs Chromium, what `make peers` installs, and what `make demo` sets up; Firefox if it is
+there.
 """
 
-import argparse
 import base64
 import json
 import lzma
-import os
-import runpy
 import statistics
 import subprocess
 import sys
@@ -22,8 +21,10 @@ from typing import Any
 
 from playwright.sync_api import Playwright, sync_playwright
 
-from benchmarks.page import ROOT, chromium, start_bridge
 from detok_py import Detokenizer, Vocabulary, load_tokenizer
+
+from .rig import served, settings
+from .rows import ROOT, options, report_system
 
 PEERS = ROOT / ".build" / "peers"
 COUNT = 2000
@@ -135,7 +136,9 @@ def ends_inside(vocabulary: Vocabulary, ids: list[int]) -> bool:
 
 
 def tokens(data: Path) -> tuple[str, str, list[int], dict[str, str]]:
-    """Return a byte-level tokenizer.json, its packed vocabulary, the ids, and the bytes of all ids."""
+    """Return a byte-level tokenizer.json, its packed vocabulary, the ids, and the bytes
+    of all ids.
+    """
     if data.is_dir():
         packed = (data / "tokenizers" / "gpt2" / "tokenizer.json.xz").read_bytes()
         document = lzma.decompress(packed).decode()
@@ -164,9 +167,8 @@ def tokens(data: Path) -> tuple[str, str, list[int], dict[str, str]]:
     return document, base64.b64encode(vocabulary.pack()).decode(), ids, pieces
 
 
-def measure(playwright: Playwright, name: str, program: str, port: int, given: list[Any]) -> None:
-    settings = runpy.run_path(str(ROOT / "playwright.config.py"))["browsers"][name]
-    browser = getattr(playwright, name).launch(executable_path=program, **settings)
+def measure(playwright: Playwright, name: str, port: int, given: list[Any]) -> None:
+    browser = getattr(playwright, name).launch(**settings(name))
     try:
         page = browser.new_page()
         script = bundle()
@@ -181,36 +183,21 @@ def measure(playwright: Playwright, name: str, program: str, port: int, given: l
         browser.close()
     if texts != 1:
         raise SystemExit(f"{name}: the decoders give {texts} different texts")
+    case = f"ids to text, {name.title()} {version}"
     for system, values in took.items():
-        row = {
-            "bench": "browser",
-            "case": f"ids to text, {name.title()} {version}",
-            "system": system,
-        }
-        value = round(statistics.median(values), 3)
-        print(json.dumps({**row, "value": value, "unit": "µs a token"}), flush=True)
+        report_system("browser", case, system, statistics.median(values), "µs a token")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    default = Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data"))
-    parser.add_argument("--data", type=Path, default=default)
-    document, packed, ids, pieces = tokens(parser.parse_args().data)
-    programs = {"chromium": chromium()}
-    import browsers
-
-    try:
-        programs["firefox"] = browsers.usable("firefox")
-    except browsers.BrowserNotFound as error:
-        print(f"Firefox is left out: {error}", file=sys.stderr)
-    bridge, port = start_bridge()
-    try:
-        with sync_playwright() as playwright:
-            for name, program in programs.items():
-                measure(playwright, name, program, port, [document, packed, ids, pieces, TURNS])
-    finally:
-        bridge.terminate()
-        bridge.wait(10)
+    document, packed, ids, pieces = tokens(options(__doc__).parse_args().data)
+    with served() as port, sync_playwright() as playwright:
+        for name in ("chromium", "firefox"):
+            try:
+                measure(playwright, name, port, [document, packed, ids, pieces, TURNS])
+            except SystemExit as error:
+                if name == "chromium":
+                    raise
+                print(f"Firefox is left out: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

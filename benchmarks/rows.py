@@ -1,0 +1,97 @@
+"""What each benchmark prints and measures with: a JSON object a line, CPU time by turns."""
+
+import argparse
+import gc
+import json
+import lzma
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def report(
+    bench: str,
+    case: str,
+    ours: float,
+    unit: str,
+    peer: float | None = None,
+    peer_name: str = "bar",
+    **more: Any,
+) -> None:
+    """Print one row: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}, and
+    `more`.
+    """
+    row = {
+        "bench": bench,
+        "case": case,
+        "ours": rounded(ours),
+        "peer": None if peer is None else rounded(peer),
+        "peer_name": None if peer is None else peer_name,
+        "unit": unit,
+        "ratio": None if peer is None else round(ours / max(peer, 1e-9), 3),
+    }
+    print(json.dumps(row | more, ensure_ascii=False), flush=True)
+
+
+def report_system(bench: str, case: str, system: str, value: float, unit: str) -> None:
+    """Print a row of one of several systems: {"bench", "case", "system", "value", "unit"}."""
+    row = {"bench": bench, "case": case, "system": system, "value": rounded(value), "unit": unit}
+    print(json.dumps(row, ensure_ascii=False), flush=True)
+
+
+def rounded(value: float) -> float:
+    """Return a value with six significant digits."""
+    return float(f"{value:.6g}")
+
+
+def cpu(call: Callable[[], Any]) -> float:
+    """Return the CPU seconds of a call."""
+    gc.collect()
+    began = time.process_time_ns()
+    call()
+    return (time.process_time_ns() - began) / 1e9
+
+
+def by_turns(runs: int, *calls: Callable[[], Any]) -> list[list[float]]:
+    """Return the CPU seconds of each call in each run. The calls take turns, so that what else the
+    machine does hits all alike.
+    """
+    turns = [[cpu(call) for call in calls] for _ in range(runs)]
+    return [list(times) for times in zip(*turns, strict=True)]
+
+
+def cheapest(runs: int, *calls: Callable[[], Any]) -> list[float]:
+    """Return the least CPU seconds of each call, measured by turns."""
+    return [min(times) for times in by_turns(runs, *calls)]
+
+
+def medians(runs: int, *calls: Callable[[], Any]) -> list[float]:
+    """Return the median CPU seconds of each call, measured by turns."""
+    return [statistics.median(times) for times in by_turns(runs, *calls)]
+
+
+def options(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the option `--data`, the folder of the large test data."""
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+    default = Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data"))
+    parser.add_argument("--data", type=Path, default=default, help="the large test data")
+    return parser
+
+
+def unpacked(data: Path, folder: Path, name: str) -> Path:
+    """Return a tokenizer's file of the test data, unpacked into `folder` if it is packed there."""
+    if not (data / "tokenizers").is_dir():
+        raise SystemExit(f"{data} has no tokenizers; name the test data with --data or DETOK_DATA.")
+    source = data / "tokenizers" / name
+    if source.exists():
+        return source
+    file = folder / name
+    file.parent.mkdir(exist_ok=True)
+    with lzma.open(source.with_name(source.name + ".xz")) as packed:
+        file.write_bytes(packed.read())
+    return file
