@@ -67,7 +67,7 @@ check:
 
 soak:
 	$(call setup,test)
-	@exec $(VENV) tools/checks.py soak soak-chromium soak-firefox
+	@exec $(VENV) tools/checks.py soak
 
 bench:
 	$(call setup,bench)
@@ -79,7 +79,7 @@ peers:
 
 real-uis:
 	$(call setup,real-uis)
-	@exec $(VENV) tools/checks.py real-chromium real-firefox
+	@exec $(VENV) tools/checks.py real-uis
 
 real-engines:
 	$(call setup,real-engines)

@@ -26,6 +26,18 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def prose(path: Path) -> str:
+    """Return a document without its code blocks and comments."""
+    text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+
+
+def spans(path: Path) -> list[str]:
+    """Return the pieces of inline code of a document."""
+    found = re.findall(r"(?<!`)`((?:[^`\n]|\n(?!\n))+)`(?!`)", prose(path))
+    return [" ".join(span.split()) for span in found]
+
+
 class Block(NamedTuple):
     """A code block: `marks` are its comments, such as ("shows bubble", "Hello")."""
 
@@ -39,7 +51,7 @@ class Block(NamedTuple):
         return f"{self.document}:{self.line}"
 
     def marked(self, kind: str) -> list[tuple[str, str]]:
-        """Return the marks of a kind: what stands behind the first word, and the text."""
+        """Return the marks of a kind: the words after the first one, and the text."""
         return [
             (mark[len(kind) :].strip(), text)
             for mark, text in self.marks
@@ -48,7 +60,7 @@ class Block(NamedTuple):
 
     @property
     def in_browser(self) -> bool:
-        """Whether a browser runs it: what it shows is said then."""
+        """Whether a browser runs it: it has a mark with the expected text then."""
         return bool(self.marked("shows"))
 
 

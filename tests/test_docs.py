@@ -1,26 +1,34 @@
-"""The documents: their examples run, their links have targets, their messages are those of the code."""
+"""The documents: their examples run, their links have targets, their messages are those of the
+code.
+"""
 
+import argparse
 import ast
 import asyncio
+import contextlib
 import doctest
 import inspect
+import itertools
 import json
 import re
 import shlex
+import subprocess
+import tomllib
 
 import pytest
 import yaml
-from documents import DOCUMENTS, IN_A_BROWSER, ROOT, blocks, name
+from documents import DOCUMENTS, IN_A_BROWSER, ROOT, blocks, name, prose, spans
 from small_tokenizers import byte_level
 
 import detok_py.errors
 from detok_py import cli
+from detok_py.glyphs import options
 from detok_py.page.answer import CLOSED
 
 pytestmark = pytest.mark.native  # about the files of the repository
 BLOCKS = blocks()
-# What the shell blocks may name beside detok itself.
-PROGRAMS = {"make", "node", "npm", "npx", "pip", ".venv/bin/python"}
+# Programs of others, which the commands of the documents may call.
+PROGRAMS = {"node", "npm", "npx", "pip"}
 TROUBLE = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
 
 
@@ -36,8 +44,7 @@ def test_the_examples_give_the_shown_output(path):
 
 def anchors(path):
     """The anchors that GitHub makes of the headings of a document."""
-    text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    titles = re.findall(r"^#+ (.*)$", prose(path), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
@@ -134,23 +141,84 @@ def test_the_web_server_of_the_documents_answers(tmp_path, monkeypatch):
 
 
 def commands():
-    """The commands of the shell blocks; some blocks without a language have a table of commands."""
+    """The commands of the documents: of shell blocks, of tables of commands in blocks without a
+    language, and in the text.
+    """
+    found = {}
     for block in BLOCKS:
         for line in block.text.splitlines():
             if block.language == "sh" or line.startswith(("detok ", "pip ", "npm ")):
-                for part in line.partition("  ")[0].partition(" #")[0].split("&&"):
-                    if words := shlex.split(part):
-                        yield pytest.param(words, id=f"{block} {words[-1]}")
+                found.setdefault(line.partition("  ")[0].partition(" #")[0], str(block))
+    for path in DOCUMENTS:
+        for span in spans(path):
+            if re.match(r"([A-Z_]+=\S+ )*(detok|make|npx|pip|python|\S+/python) [\w-]", span):
+                found.setdefault(span, name(path))
+    for text, where in found.items():
+        for part in re.split(r"&&|\|(?= )", text):
+            # Of `A|B` the first; a number for each placeholder in capitals, which any option takes.
+            words = [
+                re.sub(r"\b[A-Z]{2,}\b(?!=)", "1", word.partition("|")[0])
+                for word in shlex.split(part)
+            ]
+            if words:
+                yield pytest.param(words, id=f"{where} {' '.join(words)}")
+
+
+def has_target(target, *words):
+    """Whether the Makefile has a target, and uses the variables."""
+    text = (ROOT / "Makefile").read_text("utf-8")
+    variables = [word.partition("=")[0] for word in words if "=" in word]
+    known = all(f"$({each})" in text or each.startswith("DETOK_") for each in variables)
+    return known and re.search(rf"^{target}:", text, re.MULTILINE)
+
+
+def has_script(first, *rest):
+    """Whether there is such a file or module, and each option is in it."""
+    if first == "-m":
+        first, *rest = rest
+        if first in ("pytest", "http.server"):
+            return all((ROOT / word).exists() for word in rest if word.startswith("tests/"))
+        first = first.replace(".", "/") + ("" if (ROOT / first).is_dir() else ".py")
+    path = ROOT / first / "__main__.py" if (ROOT / first).is_dir() else ROOT / first
+    options = [word for word in rest if word.startswith("--")]
+    return path.exists() and all(option in path.read_text("utf-8") for option in options)
 
 
 @pytest.mark.parametrize("words", list(commands()))
 def test_the_commands_of_the_documents_are_understood(words):
-    if words[0] == "detok":
-        cli.command_line(words[1]).parse_args(words[1:])
-    elif words[0] == "make":
-        assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    variables = list(itertools.takewhile(re.compile("[A-Z_]+=").match, words))
+    program, *rest = words[len(variables) :]
+    if program == "npx" and rest[0] == "detok-web":
+        program, rest = "npx detok-web", rest[1:]
+    elif program.endswith("python") and rest[:2] == ["-m", "detok_py"]:
+        program, rest = "detok", rest[2:]
+    if program in ("detok", "npx detok-web") and len(rest) == 1 and not rest[0].startswith("-"):
+        assert rest[0] in cli.COMMANDS  # the name of a command alone
+    elif program == "detok":
+        parser = cli.command_line(*rest[:1])
+        # An option that prints something ends the program.
+        ends = pytest.raises(SystemExit, match="^0?$|None")
+        with ends if rest[0].startswith("-") else contextlib.nullcontext():
+            parser.parse_args(rest)
+    elif program == "npx detok-web" and rest[0] == "check":
+        parser = argparse.ArgumentParser()
+        options.add_arguments(parser)  # as web/kit/python.mjs does
+        parser.parse_args(rest[1:])
+    elif program == "npx detok-web":
+        # The words are read before the adapter is looked for.
+        command = ["node", ROOT / "web" / "bin" / "detok-web.mjs", *rest]
+        assert b"There is no adapter" in subprocess.run(command, capture_output=True).stderr
+    elif program == "make":
+        assert has_target(*rest, *variables)
+    elif program.endswith("python"):
+        assert has_script(*rest)
     else:
-        assert words[0] in PROGRAMS
+        assert program in PROGRAMS
+        extras = re.findall(r"detok_py\[(\w+)\]", " ".join(rest))
+        hook = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"][
+            "metadata"
+        ]
+        assert {*extras} <= {*hook["hooks"]["custom"]["optional-dependencies"]}
 
 
 def test_the_data_of_the_documents_can_be_read():

@@ -1,5 +1,5 @@
-"""The documents and references as `make site` draws them: every public name has its text, every link
-its target, and no page needs a file from elsewhere.
+"""The documents and references as `make site` draws them: every public name has its text, every
+link its target, and no page needs a file from elsewhere.
 """
 
 import html.parser

@@ -1,11 +1,12 @@
-"""Build the page and the documents as a static site: `python tools/build_site.py [FOLDER]` writes it
-there (.build/site/ unless said otherwise).
+"""Build the page and the documents as a static site: `python tools/build_site.py [FOLDER]`.
 
 In: .build/page/, .build/runtime/, the tokenizer of the reciting model, the samples; docs/, and the
-tools in .build/docs/. Out: a folder that any static server can serve, at any path, without a network. Texts
-are cut by Python in the page's worker, so there is no bridge; addresses in index.html are relative.
+tools in .build/docs/. Out: a folder that any static server can serve, at any path, without a
+network. Texts are cut by Python in the page's worker, so there is no bridge; addresses in
+index.html are relative.
 """
 
+import argparse
 import json
 import re
 import shutil
@@ -86,7 +87,11 @@ def copy(file: Path, folder: Path) -> None:
 
 
 def main(words: list[str]) -> int:
-    folder = Path(words[0]) if words else ROOT / ".build" / "site"
+    parser = argparse.ArgumentParser(
+        description="Build the page and the documents as a static site."
+    )
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / ".build" / "site")
+    folder = parser.parse_args(words).folder
     build(folder)
     build_docs(folder / "docs")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""Run both commands of the README as on a machine that nobody has touched.
+"""Run both commands of the README as on a new machine.
 
 `python tests/fresh/run.py [--test COMMAND] [STATE …]` copies this machine's root into an overlay,
 changes it there (see STATES), clones the project into a path with spaces and non-ASCII letters, and
@@ -34,7 +34,7 @@ OLDER = "apt-cache madison {0} | awk '{{print $3}}' | tail -1"
 
 
 class State(NamedTuple):
-    """What is done to the machine first, and how the commands are run on it."""
+    """How a machine is prepared, and how the commands are run on it."""
 
     prepare: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
@@ -133,7 +133,7 @@ def run_state(name: str, state: State, base: Path) -> list[str]:
 
 
 def timed(command: str, options: dict) -> str:
-    """Run a command, pass on what it prints, and return how long it took."""
+    """Run a command, pass on its output, and return how long it took."""
     began = time.monotonic()
     code = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, **options).returncode
     took = time.monotonic() - began
@@ -176,11 +176,23 @@ def demo(options: dict) -> str:
     raise SystemExit(f"make demo: no page came:\n{said}")
 
 
+def known(name: str) -> str:
+    """Return the name of a state. In Python 3.11 `choices` does not allow an empty list."""
+    if name not in (*STATES, "all"):
+        raise argparse.ArgumentTypeError(
+            f"there is no state {name!r}, but {', '.join(STATES)}, all"
+        )
+    return name
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--test", help="run this instead of the state's own test command")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
-    parser.add_argument("states", nargs="*", default=["untouched"], choices=[*STATES, "all"])
+    help = f"{', '.join(STATES)} or all (untouched)"
+    parser.add_argument(
+        "states", nargs="*", default=["untouched"], type=known, metavar="state", help=help
+    )
     asked = parser.parse_args()
     names = list(STATES) if "all" in asked.states else asked.states
     if asked.inside:

@@ -1,8 +1,10 @@
-// Draw the documents and the reference of detok-web as HTML: `node tools/site/draw.mjs FOLDER` (TypeDoc).
+// Draw the documents and the reference of detok-web as HTML: `node tools/site/draw.mjs FOLDER`
+// (TypeDoc).
 //
-// In: docs/README.md, whose headings group the documents and whose links order them; web/package.json, whose `exports` are
-// the modules; their types and comments. Out: pages with relative links, a search, and no file from elsewhere. Ends with 1
-// if a public name has no comment, a link has no target, or TypeDoc warns of anything else.
+// In: docs/README.md, whose headings group the documents and whose links order them;
+// web/package.json, whose `exports` are the modules; their types and comments. Out: pages with
+// relative links, a search, and no file from elsewhere. Ends with 1 if a public name has no
+// comment, a link has no target, or TypeDoc warns of anything else.
 
 import { readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
