@@ -1,4 +1,5 @@
-// Which mistakes the linter looks for; how lines break is Prettier's business.
+// Which mistakes the linter looks for. Prettier breaks the lines of code, but not those of
+// comments.
 import js from "@eslint/js";
 import globals from "globals";
 
@@ -12,6 +13,7 @@ export default [
       eqeqeq: ["error", "always"],
       "no-var": "error",
       "prefer-const": "error",
+      "max-len": ["error", { code: 100000, comments: 100, ignoreUrls: true }],
       "object-shorthand": "error",
       "no-implied-eval": "error",
       "no-unused-vars": ["error", { args: "none", caughtErrors: "none", ignoreRestSiblings: true }],

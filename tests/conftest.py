@@ -7,6 +7,7 @@ that don't run there). The start of the run lists the left-out modules with thei
 
 import ast
 import importlib.util
+import json
 import os
 import re
 import signal
@@ -31,7 +32,8 @@ NOT_IN_PYODIDE = {
     "signal",
     "pty",
 }
-# Which tests a tier has; `make check`, `test`, `test-all` and `soak` are tiers. "any" is all but soak.
+# Which tests a tier has; `make check`, `test`, `test-all` and `soak` are tiers. "any" is all but
+# soak.
 TIERS = ("check", "test", "test-all", "soak", "real-uis", "real-engines", "any")
 # `make real-uis` and `make real-engines` install what these need, and run them.
 INSTALLED_APART = ("real_uis", "real_engines")
@@ -124,13 +126,24 @@ def pytest_report_collectionfinish() -> list[str]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=TIERS, help="run the tests of this tier (default: all)")
+    parser.addoption(
+        "--counts", metavar="FILE", help="write how many reports of each kind, as JSON"
+    )
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    """Count for tools/checks.py, which adds up several runs."""
+    if file := config.getoption("--counts"):
+        counts = {kind: len(reports) for kind, reports in terminalreporter.stats.items()}
+        Path(file).write_text(json.dumps(counts), encoding="utf-8")
 
 
 def in_tier(tier: str, item: pytest.Item, number: int) -> bool:
     """Return whether a tier has a test; `number` counts the cases of its function from 0.
 
     `make test` has every n-th case of what is marked `sampled(n)`, and nothing that is marked
-    `full`; `make test-all` has the rest, and again what is property-based, with more examples, or marked `again`.
+    `full`; `make test-all` has the rest, and again what is property-based, with more examples, or
+    marked `again`.
     """
     soak = item.get_closest_marker("soak") is not None
     sampled = item.get_closest_marker("sampled")

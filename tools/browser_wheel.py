@@ -1,4 +1,4 @@
-"""Build the wheel that a browser downloads: the core and nothing else, at most 114 kB.
+"""Build the wheel that a browser downloads: the core and nothing else, at most 134 kB.
 
 In: detok_py/ and the name, version and summary in pyproject.toml. Out:
 .build/runtime/detok_py-<version>-py3-none-any.whl. `make package` builds the smallest form, for the
@@ -7,8 +7,8 @@ page of detok_py_page, and for the index under a tag of Pyodide's platform (PEP 
 is said by their folders (tools/layout.py). Written here rather than by the build backend because
 one project has one wheel there, and because the same input must give the same bytes.
 
-Docstrings, comments, the types of parameters and of variables outside classes stay behind, and
-so do the imports from typing that only these types use. Variables of functions have short names, and
+Docstrings, comments, the types of parameters and of variables outside classes stay behind, and so
+do the imports from typing that only these types use. Variables of functions have short names, and
 so has what begins with an underscore.
 """
 
@@ -31,7 +31,8 @@ from pathlib import Path
 import layout
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_BYTES = 114_000
+# It grew by 13 kB with the readers of SentencePiece, RWKV and older Hugging Face files.
+MOST_BYTES = 134_000
 
 
 class Bare(ast.NodeTransformer):
@@ -125,7 +126,9 @@ SHORT_NAMES = [*LETTERS, *(a + b for a in LETTERS for b in LETTERS if not keywor
 def bare(source: str) -> str:
     """Return Python source without docstrings, comments, types, empty lines and wide indentation.
 
-    >>> bare('def f(a: int = 1) -> int:\\n    "Say\\\\n hi."\\n    two = a  # one\\n    return two\\n')
+    >>> bare(
+    ...     'def f(a: int = 1) -> int:\\n    "Say\\\\n hi"\\n    two = a  # one\\n    return two\\n'
+    ... )
     'def f(a=1):\\n b = a\\n return b'
     """
     tree = Bare().visit(ast.parse(source))

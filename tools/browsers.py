@@ -1,11 +1,11 @@
 """Find the browsers that the tests drive, bring them up to date, or say in one sentence why not.
 
 `python tools/browsers.py chromium firefox` prints one line a browser: its name, a tab, the program;
-or `Firefox: skipped, because …`. Exit code 1 when Chromium is missing, which is a failure; a missing
-Firefox or WebKit is a skip, and so is `chromium-shell`, Chromium without windows, in which a page
-costs a quarter less. `--install` may change the machine: as root it installs or upgrades Debian's packages,
-from lists that are refreshed first; otherwise it takes Playwright's own download of Chromium.
-`--launch` starts each of them once.
+or `Firefox: skipped, because …`. Exit code 1 when Chromium is missing, which is a failure; a
+missing Firefox or WebKit is a skip, and so is `chromium-shell`, Chromium without windows, in which
+a page costs a quarter less. `--install` may change the machine: as root it installs or upgrades
+Debian's packages, from lists that are refreshed first; otherwise it takes Playwright's own download
+of Chromium. `--launch` starts each of them once.
 
 The search: an environment variable (DETOK_CHROMIUM, DETOK_CHROMIUM_SHELL, DETOK_FIREFOX), a program
 on the PATH, what Playwright has downloaded before.
@@ -25,9 +25,9 @@ sys.path.insert(0, str(ROOT))
 from detok_py.glyphs.drive import OLDEST as DRIVEN
 
 # The oldest major versions to expect of the pinned Playwright (1.64). Of Chromium 156 ran the whole
-# suite; 150 is what a stale Debian list installs, and older ones are untried. Firefox ESR 140 fails: it lacks network.addDataCollector of
-# WebDriver BiDi.
-# WebKitGTK tells its version on a display only; 2.50 ran all of its tests.
+# suite; 150 is what a stale Debian list installs, and older ones are untried. Firefox ESR 140
+# fails: it lacks network.addDataCollector of WebDriver BiDi. WebKitGTK tells its version on a
+# display only; 2.50 ran all of its tests.
 OLDEST = {
     "chromium": DRIVEN["chromium"],
     "chromium-shell": DRIVEN["chromium"],

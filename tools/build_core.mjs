@@ -1,13 +1,13 @@
 // Build .build/runtime/python_core.zip: the standard library cut down to what Pyodide's start and
-// detok_py's core import, and detok_py itself, all as bytecode. For pages that embed detok and nothing
-// else: about a third of the bytes, and no micropip.
+// detok_py's core import, and detok_py itself, all as bytecode. For pages that embed detok and
+// nothing else: about a third of the bytes, and no micropip.
 //
 // In: .build/runtime/ with Pyodide and the wheel for browsers. Out: python_core.zip, and
-// python_core.json: {info, bytes, sha256}, what Pyodide wants to know of itself, and the zip's size and hash; and
-// detok_bytecode.bin, for a Pyodide with its whole library that installs the wheel (micropip.js). Which
-// modules are needed is found by running them: core_work.py imports and uses everything once, and what
-// has been loaded from the standard library by then goes in. Then a fresh Python starts from the new
-// zip and does the same work again.
+// python_core.json: {info, bytes, sha256}, what Pyodide wants to know of itself, and the zip's size
+// and hash; and detok_bytecode.bin, for a Pyodide with its whole library that installs the wheel
+// (micropip.js). Which modules are needed is found by running them: core_work.py imports and uses
+// everything once, and what has been loaded from the standard library by then goes in. Then a fresh
+// Python starts from the new zip and does the same work again.
 
 import { createHash } from "node:crypto";
 import { readdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -50,14 +50,18 @@ compile_stdlib.compile_beside("/detok.zip", "/bytecode.bin")
 await writeFile(join(out, "detok_bytecode.bin"), python.FS.readFile("/bytecode.bin"));
 const zip = python.FS.readFile("/core.zip");
 
-// Beside it, what the regression kit needs in Node: its folder of detok_py whole, and what that
-// imports of the standard library beyond the core.
-const folder = join(root, "detok_py", "glyphs");
-for (const file of await readdir(folder))
-  if (/\.(py|js)$/.test(file)) {
-    python.FS.mkdirTree("/kit/detok_py/glyphs");
-    python.FS.writeFile(`/kit/detok_py/glyphs/${file}`, await readFile(join(folder, file)));
-  }
+// Beside it, what the regression kit needs in Node: its folder of detok_py whole, what reads
+// servers' events, and what these import of the standard library beyond the core.
+const kit = { glyphs: /\.(py|js)$/, captures: /^(__init__|event_shapes)\./ };
+for (const [folder, pattern] of Object.entries(kit)) {
+  python.FS.mkdirTree(`/kit/detok_py/${folder}`);
+  for (const file of await readdir(join(root, "detok_py", folder)))
+    if (pattern.test(file))
+      python.FS.writeFile(
+        `/kit/detok_py/${folder}/${file}`,
+        await readFile(join(root, "detok_py", folder, file)),
+      );
+}
 python.runPython(`
 import zipfile
 from pathlib import Path

@@ -1,8 +1,11 @@
-// Build .build/examples/: the examples that import packages by name, which a browser can't find without a bundler.
+// Build .build/examples/: the examples that import packages by name, which a browser can't find
+// without a bundler.
 //
-// In: web/examples/react.jsx and ai-sdk.jsx, as a reader copies them, and uPlot, which the page draws times with. Out: one module each. `detok-web/…` comes from web/src/; the parts of the library
-// that start its worker stay external, because the worker is found beside them. `react.development.js` is built with React's development checks.
-// With arguments it builds those files instead, for tests.
+// In: web/examples/react.jsx and ai-sdk.jsx, as a reader copies them, and uPlot, which the page
+// draws times with. Out: one module each. `detok-web/…` comes from web/src/; the parts of the
+// library that start its worker stay external, because the worker is found beside them.
+// `react.development.js` is built with React's development checks. With arguments it builds those
+// files instead, for tests.
 
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,7 +1,9 @@
-// Build .build/page/: the demo page as few files, so that Python starts before sixty small ones have come.
+// Build .build/page/: the demo page as few files, so that Python starts before sixty small ones
+// have come.
 //
-// In: web/demo/index.html, whose scripts and stylesheets are the entries. Out: index.html with those bundled; the modules that a
-// worker starts with are one file each. The folder is served as /page/, beside /runtime/, as web/src/ is; the page itself as /.
+// In: web/demo/index.html, whose scripts and stylesheets are the entries. Out: index.html with
+// those bundled; the modules that a worker starts with are one file each. The folder is served as
+// /page/, beside /runtime/, as web/src/ is; the page itself as /.
 
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, posix } from "node:path";
@@ -47,7 +49,8 @@ await bundle({
   outfile: join(out, "page.css"),
   outdir: undefined,
 });
-// What the library starts a worker with, or imports in one, it names by `new URL("./…", import.meta.url)`.
+// What the library starts a worker with, or imports in one, it names by
+// `new URL("./…", import.meta.url)`.
 const workers = new Set();
 for (const path of Object.keys(page.inputs))
   for (const [, name = ""] of (await readFile(join(web, path), "utf8")).matchAll(
@@ -56,7 +59,11 @@ for (const path of Object.keys(page.inputs))
     workers.add(posix.join(dirname(path), name));
 await Promise.all([...workers].map((path) => bundle({ entryPoints: [path] })));
 
-/** The files that a bundled file imports, and those that they import. @param {string} file @returns {string[]} */
+/**
+ * The files that a bundled file imports, and those that they import.
+ * @param {string} file
+ * @returns {string[]}
+ */
 const imported = (file) =>
   (page.outputs[file]?.imports ?? [])
     .filter(({ kind }) => kind === "import-statement")

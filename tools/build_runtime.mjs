@@ -1,7 +1,9 @@
-// Build Pyodide's part of .build/runtime/: what a browser needs to run Python, ready to be served from this machine.
+// Build Pyodide's part of .build/runtime/: what a browser needs to run Python, ready to be served
+// from this machine.
 //
-// In: the npm package `pyodide`, the micropip wheel in .build/wheels/. Out: Pyodide's files; the standard library and the wheel as
-// bytecode; memory.bin, what Pyodide's memory is when it has started; and a lock file that names only the packages that are there.
+// In: the npm package `pyodide`, the micropip wheel in .build/wheels/. Out: Pyodide's files; the
+// standard library and the wheel as bytecode; memory.bin, what Pyodide's memory is when it has
+// started; and a lock file that names only the packages that are there.
 
 import { createHash } from "node:crypto";
 import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
@@ -27,7 +29,9 @@ compiler.runPython('import sys; sys.path.insert(0, "/"); import compile_stdlib')
 
 /**
  * Compile the modules of a zip with the Python that will run them.
- * @param {string} path @param {number} least @param {"ZIP_STORED" | "ZIP_DEFLATED"} compression
+ * @param {string} path
+ * @param {number} least
+ * @param {"ZIP_STORED" | "ZIP_DEFLATED"} compression
  */
 async function compiled(path, least, compression) {
   compiler.FS.writeFile("/sources.zip", new Uint8Array(await readFile(path)));
@@ -40,7 +44,8 @@ async function compiled(path, least, compression) {
 
 /**
  * Pyodide's memory when it has started from the standard library in `out` and imported micropip.
- * @param {object} info @param {string} micropip  The name of its wheel.
+ * @param {object} info
+ * @param {string} micropip  The name of its wheel.
  */
 async function startedMemory(info, micropip) {
   const python = await loadPyodide({
@@ -51,7 +56,8 @@ async function startedMemory(info, micropip) {
     _makeSnapshot: true,
   });
   importMicropip(python, new Uint8Array(await readFile(join(out, micropip))));
-  // Objects of Pyodide that micropip holds are written as the way to them, which boot-pyodide.js goes.
+  // Objects of Pyodide that micropip holds are written as the way to them, which boot-pyodide.js
+  // goes.
   /** @param {unknown} object @returns {string[]} */
   const wayTo = (object) => {
     for (const [start, holder] of [

@@ -1,50 +1,48 @@
 """Run the checks of a tier, and end with one line that counts them all.
 
-`python tools/checks.py check|test|test-all|soak|real-uis|real-engines`, or the names of single
-checks after the tier: `checks.py test chromium`. tests/conftest.py says which tests a tier has. Every check runs even
+`python tools/checks.py TIER` runs all checks of a tier, `checks.py test chromium` one of them;
+`--help` lists both. tests/conftest.py says which tests a tier has. Every check runs even
 if an earlier one failed. Browser tests get a pytest process of their own for each browser: after
 Playwright's sync API has run in a process, `asyncio.run` does not work there. The last line has the
 form of pytest's own closing line, over all its runs, because continuous integration reads it.
 
-A test that fails is run once more, alone, if it is one of few: among thousands of tests with real
-browsers, servers and engines a busy machine breaks one now and then. Both runs are printed, and the
-closing line counts it as "rerun". It is to be mended: it waits by the clock, or the code has a race.
+A test of `make test` and `make test-all` that fails is run once more at once: among thousands of
+tests with real browsers, servers and engines a busy machine breaks one now and then. The closing
+line counts it as "rerun". It is to be mended: it waits by the clock, or the code has a race.
 
 DETOK_ORDER=random runs the tests of each pytest process in a random order.
 """
 
+import argparse
 import functools
+import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
 ROOT = Path(__file__).resolve().parents[1]
-FAILED = ("failed", "error", "errors")
-COUNTED = ("failed", "passed", "rerun", "skipped", "deselected", "xfailed", "xpassed", *FAILED[1:])
-# So many failed tests of a pytest process are tried once more; when more fail, it is not chance.
-FEW = 3
+# What pytest counts, in the order in which the closing line has it.
+COUNTED = ("failed", "passed", "rerun", "skipped", "deselected", "xfailed", "xpassed", "error")
 
 
 class Outcome(NamedTuple):
-    """How a check ended: its exit code, and what pytest's closing lines counted."""
+    """How a check ended: its exit code, and how many reports of pytest are of each kind."""
 
     code: int
-    counts: dict[str, int]
+    counts: Mapping[str, int] = {}
 
     def and_then(self, other: "Outcome") -> "Outcome":
         """Return the outcome of two runs that make one check."""
-        words = dict.fromkeys([*self.counts, *other.counts])
-        counts = {word: self.counts.get(word, 0) + other.counts.get(word, 0) for word in words}
-        return Outcome(self.code or other.code, counts)
+        return Outcome(self.code or other.code, Counter(self.counts) + Counter(other.counts))
 
 
 # Where the output of a check goes: of checks that run side by side, the others' waits in a file.
@@ -52,46 +50,23 @@ sink: ContextVar[IO[bytes]] = ContextVar("sink")
 
 
 def run(command: list[str], **environment: str) -> Outcome:
-    """Run a command and pass on its output as it comes."""
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=dict(os.environ, **environment),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        bufsize=0,
-    )
-    assert process.stdout is not None
-    return pass_on(process.stdout, process)
+    """Run a command; what it says goes where the check's output goes."""
+    said = {"stdout": sink.get(), "stderr": subprocess.STDOUT}
+    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ, **environment), **said)
+    return Outcome(done.returncode)
 
 
-def pass_on(output: IO[bytes], process: subprocess.Popen[bytes]) -> Outcome:
-    """Pass on the output of a process, and read the last closing line of pytest in it."""
-    closing = ""
-    line = b""
-    while chunk := output.read(4096):
-        sink.get().write(chunk)
-        sink.get().flush()
-        *ended, line = (line + chunk).split(b"\n")
-        for text in ended:
-            if re.search(rb"\b(\d+ \w+|no tests ran)[^\n]* in [\d.]+s", text):
-                closing = text.decode("utf-8", "replace")
-    return Outcome(process.wait(), counts(closing))
-
-
-def counts(closing: str) -> dict[str, int]:
-    """Return the numbers in pytest's closing line.
-
-    >>> counts("== 2 failed, 310 passed, 4 skipped in 12.31s ==")
-    {'failed': 2, 'passed': 310, 'skipped': 4}
-    """
-    return {
-        word: int(number) for number, word in re.findall(r"(\d+) (\w+)", closing) if word in COUNTED
-    }
+def counted(command: list[str], **environment: str) -> Outcome:
+    """Run a command with the option `--counts` of tests/conftest.py, and read what it counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "counts.json")
+        outcome = run([*command, f"--counts={file}"], **environment)
+        return Outcome(outcome.code, json.loads(file.read_text()) if file.exists() else {})
 
 
 def pytest(tier: str, *words: str, **environment: str) -> Outcome:
     command = [sys.executable, "-m", "pytest", "-q", "--continue-on-collection-errors"]
+    command += [f"--tier={tier}", *words, "-p", "no:cacheprovider"]
     if os.environ.get("DETOK_ORDER") != "random":
         command += ["-p", "no:randomly"]
     if os.environ.get("CI") or os.environ.get("TERM", "dumb") == "dumb":
@@ -99,20 +74,11 @@ def pytest(tier: str, *words: str, **environment: str) -> Outcome:
     # A test that waits for what never comes is a failure with a name, and not the end of the run.
     if tier != "soak":
         command += ["--timeout=300"]
+    if tier in ("test", "test-all"):
+        command += ["--reruns=1"]
     # How many examples hypothesis tries (tests/conftest.py).
     environment["DETOK_PROFILE"] = tier if tier in ("check", "test", "soak") else "test-all"
-    with tempfile.TemporaryDirectory() as cache:
-        command += [f"--tier={tier}", *words, "-o", f"cache_dir={cache}"]
-        outcome = run(command, **environment)
-        failed = sum(outcome.counts.get(word, 0) for word in FAILED)
-        if outcome.code == 1 and tier in ("test", "test-all") and failed <= FEW:
-            say("What failed is run once more, alone.")
-            once_more = ["--last-failed", "--last-failed-no-failures=none", "-n", "0", "-r", "fEp"]
-            again = run([*command, *once_more], **environment)
-            first = {word: n for word, n in outcome.counts.items() if word not in FAILED}
-            # Exit code 5: nothing was run, so nothing is better.
-            if again.code != 5:
-                return Outcome(0, {**first, "rerun": failed}).and_then(again)
+    outcome = counted(command, **environment)
     # Exit code 5: this tier has none of these tests.
     return Outcome(0 if outcome.code == 5 else outcome.code, outcome.counts)
 
@@ -154,14 +120,14 @@ def lint(tier: str) -> Outcome:
     code = max(run(command).code for command in commands)
     if code:
         say("`make format` formats; what it leaves is to be mended by hand.")
-    return Outcome(code, {})
+    return Outcome(code)
 
 
 def types(tier: str) -> Outcome:
     python = run([sys.executable, "-m", "mypy"])
     known = ["--incremental", "--tsBuildInfoFile", ".build/cache/tsc.json"]
     script = run(["node", "node_modules/typescript/bin/tsc", "-p", "tsconfig.json", *known])
-    return Outcome(python.code or script.code, {})
+    return Outcome(python.code or script.code)
 
 
 def unit(tier: str) -> Outcome:
@@ -189,7 +155,7 @@ def pyodide(tier: str) -> Outcome:
     words = [f"--tier={tier}", *folders] if tier == "test" else ["--tier=any"]
     command = ["node", "tests/pyodide/run.mjs", *words]
     first, second = side_by_side(
-        *[functools.partial(run, [*command, f"--part={part}/2"]) for part in (1, 2)]
+        *[functools.partial(counted, [*command, f"--part={part}/2"]) for part in (1, 2)]
     )
     return first.and_then(second)
 
@@ -198,7 +164,7 @@ def chromium(tier: str) -> Outcome:
     """What needs no window runs in the headless shell, where there is one; the rest in Chromium."""
     programs, code = installation().result()
     if code:
-        return Outcome(code, {})
+        return Outcome(code)
     if "chromium-shell" not in programs or "DETOK_CHROMIUM" in os.environ:
         return in_browser("chromium", tier)
     most = in_browser(
@@ -210,7 +176,7 @@ def chromium(tier: str) -> Outcome:
 
 def firefox(tier: str) -> Outcome:
     programs, _ = installation().result()
-    return in_browser("firefox", tier) if "firefox" in programs else Outcome(0, {})
+    return in_browser("firefox", tier) if "firefox" in programs else Outcome(0)
 
 
 def webkit(tier: str) -> Outcome:
@@ -245,7 +211,7 @@ def installation() -> Future[tuple[dict[str, str], int]]:
 
 def engines(tier: str) -> Outcome:
     """vLLM takes a minute to start, and starts several times."""
-    return pytest(tier, "tests/real_engines", "-s", "--timeout=900")
+    return pytest(tier, "tests/real_engines", "-s", "--timeout=1800")
 
 
 CHECKS: dict[str, tuple[str, Callable[[str], Outcome]]] = {
@@ -280,25 +246,44 @@ def headline(text: str) -> None:
     say("\n" + f" {text} ".center(min(width, 100), "━"))
 
 
+def told(counts: Mapping[str, int]) -> str:
+    """Return the counts as pytest writes them.
+
+    >>> told({"passed": 310, "error": 2, "warnings": 1, "failed": 2})
+    '2 failed, 310 passed, 2 errors'
+    """
+    found = [(counts[word], word) for word in COUNTED if counts.get(word)]
+    return ", ".join(f"{n} {word}{'s' * (word == 'error' and n > 1)}" for n, word in found)
+
+
 def timed(tier: str, name: str) -> tuple[Outcome, str]:
     """Run a check; return its outcome and the line that tells it."""
     title, check = CHECKS[name]
     headline(title)
     start = time.monotonic()
     outcome = check(tier)
-    told = ", ".join(f"{number} {word}" for word, number in outcome.counts.items())
     took = time.monotonic() - start
-    return outcome, f"{'failed' if outcome.code else 'ok':7}{title:62}{took:7.1f} s  {told}"
+    return (
+        outcome,
+        f"{'failed' if outcome.code else 'ok':7}{title:62}{took:7.1f} s  {told(outcome.counts)}",
+    )
+
+
+def known(name: str) -> str:
+    """Return the name of a check. In Python 3.11 `choices` does not allow an empty list."""
+    if name not in CHECKS:
+        raise argparse.ArgumentTypeError(f"there is no check {name!r}, but {', '.join(CHECKS)}")
+    return name
 
 
 def main(words: list[str]) -> int:
-    tier, names = (words[0], words[1:]) if words else ("", [])
-    if tier not in TIERS or any(name not in CHECKS for name in names):
-        print(f"usage: checks.py {'|'.join(TIERS)} [{'|'.join(CHECKS)}]", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("tier", choices=TIERS)
+    parser.add_argument("checks", nargs="*", type=known, metavar="check", help=", ".join(CHECKS))
+    tier, names = vars(parser.parse_args(words)).values()
     began = time.monotonic()
     sink.set(sys.stdout.buffer)
-    lines, total, failures = [], Outcome(0, {}), 0
+    lines, total, failures = [], Outcome(0), 0
     rows = [(name,) for name in names] or TIERS[tier]
     if any(name in ("chromium", "firefox") for row in rows for name in row):
         installation()
@@ -309,11 +294,11 @@ def main(words: list[str]) -> int:
             lines.append(line)
     headline("what ran")
     say("\n".join(lines))
-    if failures and not total.counts.get("failed"):
+    counts = dict(total.counts)
+    if failures and not counts.get("failed"):
         # Lint or types failed, and every test passed: the last line must not read as success.
-        total.counts["failed"] = failures
-    told = ", ".join(f"{total.counts[word]} {word}" for word in COUNTED if word in total.counts)
-    say(f"===== {told or 'no tests ran'} in {time.monotonic() - began:.2f}s =====")
+        counts["failed"] = failures
+    say(f"===== {told(counts) or 'no tests ran'} in {time.monotonic() - began:.2f}s =====")
     return 1 if failures else 0
 
 

@@ -82,7 +82,7 @@ def select(stdlib: str, package: str, target: str, loaded: list[str]) -> int:
                     zipfile.ZipInfo(name + "c", (1980, 1, 1, 0, 0, 0)),
                     bytecode(own.read(name), name),
                 )
-            elif name.endswith(".js"):
+            elif name.endswith((".js", ".json")):
                 new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), own.read(name))
     return len(wanted)
 

@@ -1,7 +1,8 @@
 """What the build backend adds to detok_py.
 
 To the metadata: the README with links that work where it is published, and the extras, of which
-`serve` asks for detok_py_page of the same version. To the wheel: the cases, for `detok conformance`.
+`serve` asks for detok_py_page of the same version. To the wheel: the cases, for
+`detok conformance`.
 """
 
 import posixpath

@@ -1,4 +1,5 @@
-// The forms of the library that are not made of modules in a page: for servers (Node, Deno, Bun), and the single file.
+// The forms of the library that are not made of modules in a page: for servers (Node, Deno, Bun),
+// and the single file.
 //
 // In: web/src/, and web/hosts/, whose modules stand in for some of them. Out: files.
 

@@ -2,8 +2,8 @@
 
 In: the docstring of a folder's `__init__.py`, which has the lines "Runs in: …" and "Imports: …".
 Out: `FOLDERS`, and `files(runtime)`. Tests and builds read the rules from here; no file is named
-anywhere. A file at the top of detok_py (errors) runs wherever a folder that imports it runs. A folder
-that runs in "Pyodide on demand" is not in the wheel for browsers, but in a file of its own.
+anywhere. A file at the top of detok_py (errors) runs wherever a folder that imports it runs. A
+folder that runs in "Pyodide on demand" is not in the wheel for browsers, but in a file of its own.
 """
 
 import ast

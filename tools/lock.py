@@ -5,6 +5,7 @@ Each file pins every version with the hash of every file, for all platforms and 
 of the index; these files name none.
 """
 
+import argparse
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,7 @@ FOR_PYODIDE = {"micropip": ["--no-deps"], "pyodide": []}
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
     for group in groups:
         command = [*uv(), "pip", "compile", "--quiet", "--universal", "--generate-hashes"]

@@ -1,16 +1,18 @@
 """Build what is published into dist/, and prove that it works where nothing else is.
 
-For an index of Python: detok_py (sdist; a wheel of it alone, without dependencies; a smaller wheel for
-Pyodide, which micropip prefers) and detok_py_page (sdist and wheel: the page, the client library, the
-examples, the browser's runtimes and the small model, for the extra `serve`). For npm: detok-web and
-detok-web-pyodide. Wheels are built from the sdists alone, and the same sources give the same bytes.
+For an index of Python: detok_py (sdist; a wheel of it alone, without dependencies; a smaller wheel
+for Pyodide, which micropip prefers) and detok_py_page (sdist and wheel: the page, the client
+library, the examples, the browser's runtimes and the small model, for the extra `serve`). For npm:
+detok-web and detok-web-pyodide. Wheels are built from the sdists alone, and the same sources give
+the same bytes.
 
 The proof: into a new virtual environment `detok_py[serve]` is installed from these wheels and from
 wheels in a folder, without an index; in an empty folder `detok serve` starts; the page, the client
-library, the examples and the runtimes come over HTTP as they are in the clone; and the model recites a
-text, letter for letter. tests/ install and try the npm packages, and micropip's choice.
+library, the examples and the runtimes come over HTTP as they are in the clone; and the model
+recites a text, letter for letter. tests/ install and try the npm packages, and micropip's choice.
 """
 
+import argparse
 import gzip
 import hashlib
 import json
@@ -70,6 +72,7 @@ def run(command: list[str], trouble: str, **options: object) -> None:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     shutil.rmtree(DIST, ignore_errors=True)
     try:
         build(DIST)

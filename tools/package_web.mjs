@@ -1,11 +1,14 @@
-// Build what is published to npm: `node tools/package_web.mjs [folder]` writes detok-web-<version>.tgz and detok-web-pyodide-<version>.tgz
-// there (dist/ unless said otherwise).
+// Build what is published to npm: `node tools/package_web.mjs [folder]` writes
+// detok-web-<version>.tgz and detok-web-pyodide-<version>.tgz there (dist/ unless said otherwise).
 //
-// In: web/package.json, whose `exports` say which modules of web/src/ are entries; packages/detok-web-pyodide/; .build/runtime/; the version
-// in detok_py/__init__.py; the address of the repository in pyproject.toml. Out: the packages. Of detok-web, index.js is one file, and the sub-paths import what they share with it from it; the worker is one file as well, because
-// bundlers copy it as it is. Everything minified, with maps, sources and types. node/ has the same modules for Node, Deno and Bun, which
-// decode in their own process. Beside the package detok-web-<version>.js, the library as one file for <script type="module">, which loads no
-// other. Last line: sizes, and what a page downloads, gzip.
+// In: web/package.json, whose `exports` say which modules of web/src/ are entries;
+// packages/detok-web-pyodide/; .build/runtime/; the version in detok_py/__init__.py; the address of
+// the repository in pyproject.toml. Out: the packages. Of detok-web, index.js is one file, and the
+// sub-paths import what they share with it from it; the worker is one file as well, because
+// bundlers copy it as it is. Everything minified, with maps, sources and types. node/ has the same
+// modules for Node, Deno and Bun, which decode in their own process. Beside the package
+// detok-web-<version>.js, the library as one file for <script type="module">, which loads no other.
+// Last line: sizes, and what a page downloads, gzip.
 
 import { execFileSync } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
@@ -21,7 +24,8 @@ const WORKER = "decoder-worker.js";
 const OTHER = "detok-web-pyodide";
 // What index.js imports only when it is needed.
 const ON_DEMAND = ["vocabulary.js", "why.js"];
-// What JSDoc cannot say: streams are iterable, also where tsconfig's `lib` leaves that out; the element's name.
+// What JSDoc cannot say: streams are iterable, also where tsconfig's `lib` leaves that out; the
+// element's name.
 const HEAD = '/// <reference lib="dom.asynciterable" />\n';
 /** @type {Record<string, string>} */
 const TAILS = {
@@ -34,8 +38,8 @@ const MICROPYTHON = [
   "detok_micropython.bin",
   "detok_captures.bin",
 ];
-// Cut down, for those who ask for it and for reading tokenizer files. Captures are read from the folder
-// that a page names.
+// Cut down, for those who ask for it and for reading tokenizer files. Captures are read from the
+// folder that a page names.
 const PYODIDE = [
   "pyodide.mjs",
   "pyodide.asm.mjs",
@@ -65,7 +69,12 @@ async function manifestOf(folder) {
   };
 }
 
-/** What every package has beside its files. @param {string} target @param {string} folder @param {object} manifest */
+/**
+ * What every package has beside its files.
+ * @param {string} target
+ * @param {string} folder
+ * @param {object} manifest
+ */
 async function finish(target, folder, manifest) {
   for (const name of ["web/THIRD-PARTY.md", "LICENSE"])
     await cp(join(root, name), join(target, basename(name)));
@@ -123,7 +132,6 @@ async function stage(target) {
     join(target, "src", "package.js"),
     `export * from "./index.js";
 export { DecoderWorker, asDetokError, base, decoderWorker } from "./decoder.js";
-export { granularityOf } from "./graphemes.js";
 export { checked } from "./options.js";
 export { rowOf } from "./rows.js";
 export { startWorker } from "./worker-start.js";

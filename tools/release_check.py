@@ -1,10 +1,13 @@
-"""Rehearse a release to its last step, which would be the upload: `release_check.py [--words] [TAG]`.
+"""Rehearse a release to its last step, which would be the upload:
+`release_check.py [--words] [TAG]`.
 
-In: what `make package` has built in dist/, the workflows, CHANGELOG.md, and the tag, if there is one.
-Out: a line for each check; exit code 1 if one fails. Nothing is asked of a network. `--words` stops
-after what needs nothing installed: that the tag, the changelog and the repository's address fit.
+In: what `make package` has built in dist/, the workflows, CHANGELOG.md, and the tag, if there is
+one. Out: a line for each check; exit code 1 if one fails. Nothing is asked of a network. `--words`
+stops after what needs nothing installed: that the tag, the changelog and the repository's address
+fit.
 """
 
+import argparse
 import os
 import re
 import subprocess
@@ -125,9 +128,12 @@ def checks(tag: str, words_only: bool) -> Iterator[tuple[str, Callable[[], None]
 
 
 def main(words: list[str]) -> int:
-    tags = [word for word in words if word and not word.startswith("-")]
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser.add_argument("--words", action="store_true", help="only what needs nothing installed")
+    parser.add_argument("tag", nargs="?", default="", help="the tag of the release, such as v1.2.3")
+    given = parser.parse_args(words)
     failed = False
-    for title, check in checks(tags[0] if tags else "", "--words" in words):
+    for title, check in checks(given.tag, given.words):
         try:
             check()
         except NotReady as error:

