@@ -1,8 +1,8 @@
 """detok: decode a stream of token ids or bytes to text, exactly and as early as possible.
 
-This module holds the public names. `load_tokenizer`, `Tokenizer`, `IncrementalDetokenizer` and `open`
-are imported on first use, so that `import detok_py` stays small in a browser. `open` is left out of
-`__all__`, so that `from detok_py import *` does not hide Python's own.
+This module holds the public names. `load_tokenizer`, `Tokenizer`, `IncrementalDetokenizer` and
+`open` are imported on first use, so that `import detok_py` stays small in a browser. `open` is left
+out of `__all__`, so that `from detok_py import *` does not hide Python's own.
 
 >>> import detok_py as d
 >>> s = d.StreamingDetokenizer()
@@ -64,7 +64,7 @@ __all__ = [
 def _compile_regex(pattern: str) -> Any:
     """Return the function that finds the matches of a regular expression in decoder rules.
 
-    decode/ imports nothing of patterns/, which is not in MicroPython, so it is given this.
+    decode/ does not import patterns/, which MicroPython does not have, so it gets this function.
     """
     try:
         from .patterns.compiler import compile_pattern

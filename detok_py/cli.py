@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from . import __version__, interrupt
 from .errors import DetokError
 
-# A full disk, a quota, a limit of the file's size, a device that fails.
+# A full disk, a quota, a limit of the file size, a failing device.
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -179,7 +179,7 @@ def write_utf8() -> None:
 
 
 def drop_output() -> None:
-    """Let what was not written yet go nowhere, so that the interpreter's exit does not fail."""
+    """Discard unwritten output, so that the interpreter's exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,5 +1,5 @@
-"""The npm packages detok-web and detok-web-pyodide, built from the current sources, for the tests that
-install them; and what holds of every README that is published.
+"""The npm packages detok-web and detok-web-pyodide, built from the current sources, for the tests
+that install them; and what holds of every README that is published.
 """
 
 import json
@@ -41,8 +41,8 @@ def pack(folder: Path) -> dict:
 
 
 def install(built: dict, folder: Path, *, pyodide: bool = False) -> Path:
-    """Install detok-web offline into a new folder, with the package for Pyodide if asked for; return
-    its folder.
+    """Install detok-web offline into a new folder, with the package for Pyodide if asked for;
+    return its folder.
     """
     packages = [built["file"], built["pyodide"]["file"]] if pyodide else [built["file"]]
     folder.mkdir()
@@ -65,7 +65,9 @@ def install(built: dict, folder: Path, *, pyodide: bool = False) -> Path:
 
 
 def assert_links_are_absolute(readme, repository):
-    """Every link of a README leads to a file of the repository at the version's tag, or elsewhere."""
+    """Every link of a README leads to a file of the repository at the version's tag, or
+    elsewhere.
+    """
     links = re.findall(r"\]\(([^)#]+)", readme)
     assert links
     for link in links:

@@ -6,7 +6,8 @@ from typing import Any
 from detok_py.decode.vocabulary import Vocabulary
 from detok_py.page import answer
 from detok_py.page.inbox import inbox
-from detok_py.protocol.server import RunStore, ServerSession
+from detok_py.protocol.runs import Runs
+from detok_py.protocol.server import ServerSession
 
 TOKENS = [bytes([b]) for b in range(256)] + [
     b"<end>",
@@ -31,7 +32,7 @@ class Line:
     def __init__(
         self, request: dict[str, Any] | None = None, vocabulary: Vocabulary | None = VOCABULARY
     ) -> None:
-        self.store = RunStore()
+        self.store = Runs()
         self.named = vocabulary
         self.page = answer.Answer(json.dumps({"prompt": "hi", "details": True} | (request or {})))
         self.events: list[dict[str, Any]] = []
@@ -70,13 +71,14 @@ class Line:
         return self.told(self.page.receive(fill(packed)))
 
     def start(self, data: str = "both") -> Any:
-        """Everything up to the first token; returns the bridge's run."""
+        """Everything up to the first token; returns the log of the bridge's run."""
         self.batch()
         if self.named is not None:
             self.told(self.page.vocabulary(fill(self.named.pack())))
         self.batch()
-        self.server.run.start(data)
-        return self.server.run
+        log = self.server.run.log
+        log.start(data)
+        return log
 
     @property
     def rows(self) -> list[Any]:

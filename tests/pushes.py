@@ -1,6 +1,6 @@
 """Pushes through createDecoder: the script that pages and servers run, and what the core gives."""
 
-# What each push gives, with what was late; then what the end gives, and why the text has ended.
+# The output of each push, with late text; then that of the end, and why the text has ended.
 PUSHED = """async ([options, runs, url]) => {
   if (url) options.vocabulary = await lib.loadVocabulary(url, { ...options, cache: false });
   const out = [];

@@ -1,7 +1,8 @@
-// The conformance suite through the library for servers: `run suite_in_servers.mjs LIBRARY VOCABULARIES`.
+// The conformance suite through the library for servers:
+// `run suite_in_servers.mjs LIBRARY VOCABULARIES`.
 //
-// In: the library's index, and a folder with the packed vocabulary of each case's by its number. Out: JSON, the outcome of every case. Only
-// what a push returns counts: nothing waits for `ready`.
+// In: the library's index, and a folder with the packed vocabulary of each case's by its number.
+// Out: JSON, the outcome of every case. Only what a push returns counts: nothing waits for `ready`.
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";

@@ -40,7 +40,8 @@ def test_python_is_started_before_anything_else_of_the_page_is_read() -> None:
     html = (PAGE / "index.html").read_text("utf-8")
     asked = re.findall(r'<(?:script|link)[^>]* (?:src|href)="/page/([^"]+)"', html)
     assert asked[0] == "start.js"
-    # It does not wait for the page to be parsed, nor for a file that is found only when another is there.
+    # It does not wait for the page to be parsed, nor for a file that is found only when another is
+    # there.
     assert re.search(r'<script type="module" src="/page/start.js" async ', html)
     start = (PAGE / "start.js").read_text("utf-8")
     shared = re.findall(r'(?:from|import)"\./([^"]+)"', start)

@@ -29,7 +29,7 @@ IMPURE = {
 # What MicroPython has, or gets a shim for in web/micropython/.
 MICROPYTHON = {
     "__future__", "array", "binascii", "codecs", "collections", "functools", "hashlib", "io",
-    "itertools", "json", "math", "os", "re", "struct", "sys", "time", "typing", "warnings",
+    "itertools", "json", "math", "operator", "os", "re", "struct", "sys", "time", "typing", "warnings",
 }  # fmt: skip
 
 

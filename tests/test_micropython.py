@@ -68,7 +68,8 @@ def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_in_micropyth
 ):
     if data_folder() is None:
         print("without the large test data: the torture list and its vectors are not in it")
-    # Every sixth of the quick tests for `make test`, all of them for `make test-all`, where this runs again.
+    # Every sixth of the quick tests for `make test`, all of them for `make test-all`, where this
+    # runs again.
     quick = request.config.getoption("--tier") in ("check", "test")
     seen = played(recording(data_folder(), *(("check", 6) if quick else ("any", 1))))
     assert seen["wrong"] == []
@@ -81,7 +82,9 @@ def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_in_micropyth
 
 
 def test_a_recording_that_says_something_else_is_noticed(tmp_path):
-    """The player compares: outcomes, errors with their words, attributes, and the lines of scripts."""
+    """The player compares: outcomes, errors with their words, attributes, and the lines
+    of scripts.
+    """
     calls = [
         [
             None,

@@ -1,8 +1,11 @@
-"""The public names have types: mypy and pyright accept their right use, and refuse the wrong one."""
+"""The public names have types: mypy and pyright accept their right use, and refuse the
+wrong one.
+"""
 
 import doctest
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import shutil
@@ -71,6 +74,43 @@ def public_functions():
             function = getattr(member, "__func__", getattr(member, "fget", member))
             if inspect.isfunction(function) and (key == "__init__" or not key.startswith("_")):
                 yield f"{name}.{key}", function
+
+
+def positional(function):
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    given = inspect.signature(function).parameters.values()
+    return [each.name for each in given if each.kind in kinds and each.name not in ("self", "cls")]
+
+
+def test_at_most_three_parameters_are_given_by_position():
+    many = {name: positional(function) for name, function in public_functions()}
+    assert {name: names for name, names in many.items() if len(names) > 3} == {}
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not PYRIGHT.exists(), reason="pyright is not installed by npm")
+def test_every_public_name_has_a_type_that_all_checkers_agree_on():
+    node = shutil.which("node") or "node"
+    command = [node, str(PYRIGHT), "--pythonpath", sys.executable, "--ignoreexternal"]
+    done = subprocess.run(
+        [*command, "--outputjson", "--verifytypes", "detok_py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    public = {
+        f"{found.__module__}.{found.__qualname__}"
+        for name, found in public_objects()
+        if not name.startswith("starlette.")  # its base class is of a package that is not read
+    }
+    unknown = {}
+    for symbol in json.loads(done.stdout)["typeCompleteness"]["symbols"]:
+        name = symbol["name"]
+        if name in public or name.rpartition(".")[0] in public:
+            if symbol["isTypeAmbiguous"] or not symbol["isTypeKnown"]:
+                unknown[name] = [each["message"] for each in symbol["diagnostics"]]
+    assert unknown == {}
 
 
 def test_no_public_signature_says_any():

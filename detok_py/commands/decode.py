@@ -32,7 +32,7 @@ SHOWN = {
     "only": ("reasoning",),
     "show": ("content", "reasoning", "tool_call"),
 }
-TOKENIZERS = (".json", ".gguf", ".tiktoken", ".detok")
+TOKENIZERS = (".json", ".gguf", ".tiktoken", ".model", "vocab.txt", "merges.txt", ".detok")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,11 +118,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def sort_files(args: argparse.Namespace) -> None:
-    """Set `args.input` where the only FILE is what is to be decoded."""
+    """Set `args.input` if the only FILE is the input, and not a tokenizer."""
     file = args.tokenizer
     if file is None or args.input is not None:
         return
-    of_ids = args.ids or args.show_special or args.encoding
+    of_ids = args.ids or args.show_special or args.encoding or args.pattern
     is_tokenizer = of_ids or file.endswith(TOKENIZERS) or Path(file).is_dir()
     is_second = args.named is not None and not file.endswith(TOKENIZERS[1:])  # ids may be JSON
     if is_second or file == "-" or not is_tokenizer:
@@ -154,11 +154,11 @@ def stream_of(args: argparse.Namespace) -> ChatStream:
         return ChatStream(
             detokenizer,
             args.stop,
-            eos_ids,
-            tags,
-            None,
-            "reasoning" if args.thinking else "content",
-            False,
+            eos_ids=eos_ids,
+            reasoning=tags,
+            tools=None,
+            start="reasoning" if args.thinking else "content",
+            trim_artifacts=False,
             include_stop=args.include_stop,
         )
     except ValueError as error:

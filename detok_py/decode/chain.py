@@ -9,14 +9,18 @@ in "hf" mode, the few characters that a replacement or a strip may still want. T
 """
 
 from codecs import utf_8_decode
+from typing import TYPE_CHECKING
 
 from ..errors import VocabularyError
 from .item_stages import token_stages
-from .joins import Join, WholeRuns
+from .joins import Join, SingleBytes, WholeRuns
 from .rules import CLEAN_UP, Rules
-from .stage import APART, LITERAL, PIECE, RAW, Item, State
+from .stage import APART, LITERAL, PIECE, RAW, Item, State, futures_of
 from .text_stages import text_row
 from .utf8 import decode_end
+
+if TYPE_CHECKING:
+    from .stage import Future
 
 # A private-use character that no rule names. What it leaves behind is the state of a text that has
 # begun.
@@ -27,14 +31,30 @@ class Chain:
     """Decoder rules, compiled. `entry` makes the item of a token; `push` and `flush` run the rules.
 
     `rules` come from `read_rules`. `byte_fallback` is "utf8" or "hf", `errors` a policy of utf8.py.
-    `late_because` says why the law does not hold, "" if it does: the output after every push is then
-    the longest common prefix of all that could follow.
+    `late_because` says why the law does not hold, "" if it does: the output after every push is
+    then the longest common prefix of all that could follow.
 
     >>> from detok_py.decode.rules import read_rules
-    >>> chain = Chain(read_rules({"type": "Sequence", "decoders": [
-    ...     {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
-    ...     {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}))
-    >>> [chain.push(chain.entry(piece.encode())) for piece in ("▁Hello", "<0xE4>", "<0xBD>", "<0xA0>", "▁world")], chain.exact
+    >>> chain = Chain(
+    ...     read_rules(
+    ...         {
+    ...             "type": "Sequence",
+    ...             "decoders": [
+    ...                 {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+    ...                 {"type": "ByteFallback"},
+    ...                 {"type": "Fuse"},
+    ...                 {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    ...             ],
+    ...         }
+    ...     )
+    ... )
+    >>> (
+    ...     [
+    ...         chain.push(chain.entry(piece.encode()))
+    ...         for piece in ("▁Hello", "<0xE4>", "<0xBD>", "<0xA0>", "▁world")
+    ...     ],
+    ...     chain.exact,
+    ... )
     (['Hello', '', '', '你', ' world'], True)
     """
 
@@ -53,9 +73,14 @@ class Chain:
                 "ByteFallback comes before " + kinds[kinds.index("ByteFallback") + 1]
             )
         self.maps, self.items = token_stages(rules.tokens, byte_fallback, errors)
-        # Under "strict" a bad run raises, so both modes are the same.
-        whole = kinds[-1:] == ["ByteFallback"] and byte_fallback == "hf" and errors != "strict"
-        self.join_class = WholeRuns if whole else Join
+        # "hf" stands for what the library of the rules does. Under "strict" a bad byte raises, so
+        # all ways are the same.
+        ways: dict[str, type[Join | WholeRuns]] = {
+            "ByteFallback": WholeRuns,
+            "SentencePiece": SingleBytes,
+        }
+        last = kinds[-1] if kinds and byte_fallback == "hf" and errors != "strict" else ""
+        self.join_class: type[Join | WholeRuns] = ways.get(last, Join)
         self.join: Join | WholeRuns = self.join_class(errors, make_text)
 
     def default_state(self) -> State:
@@ -106,6 +131,23 @@ class Chain:
         """Leave out what comes next, as far as it is the beginning of `text`."""
         self.join.omit(text)
 
+    def futures(self, letters: str) -> "list[Future] | None":
+        """Return what can come out next, None if anything can. `letters` are the characters that
+        make a difference to the caller.
+        """
+        # Rules that are late may hold the whole text: looking at what becomes of it costs its length.
+        if self.late_because or any(stage.held_bytes for stage in self.items):
+            return None
+        if not any(stage.held_text for stage in self.items):
+            return self.join.futures(letters)
+        # What a stage holds depends on whether another token comes, and on nothing else of it.
+        start = self.state
+        end = self.flush()
+        self.state = start
+        more = self.push(self.entry(NEUTRAL.encode(), True)).partition(NEUTRAL)[0]
+        self.state = start
+        return [(end, True), (more, False)] if end and more else None
+
     @property
     def held_text(self) -> str:
         """The text that a rule may still change."""
@@ -135,8 +177,8 @@ class Chain:
 
 
 class Apart:
-    """A chain whose runs of ordinary tokens are decoded each by itself. Special tokens stand between
-    them as they are, and single spaces join it all.
+    """A chain whose runs of ordinary tokens are decoded each by itself. Special tokens stand
+    between them as they are, and single spaces join it all.
 
     That is `spaces_between_special_tokens` of slow tokenizers, as vLLM streams it. A run counts
     although its text is empty, so a space is certain as soon as it is known what stands on both
@@ -144,7 +186,11 @@ class Apart:
 
     >>> from detok_py.decode.rules import read_rules
     >>> apart = Apart(Chain(read_rules({"type": "Metaspace"})))
-    >>> entries = [apart.entry(b"<s>", True), apart.entry("▁Hello".encode()), apart.entry(b"</s>", True)]
+    >>> entries = [
+    ...     apart.entry(b"<s>", True),
+    ...     apart.entry("▁Hello".encode()),
+    ...     apart.entry(b"</s>", True),
+    ... ]
     >>> [apart.push(entry) for entry in entries]
     ['<s>', ' Hello', ' </s>']
     """
@@ -193,7 +239,21 @@ class Apart:
             text = " " if self.place == 2 else ""
             self.place = 1
             text += self.chain.push(item)
-        return self.text.feed(text)
+        text = self.text.feed(text)
+        if self.text.held and self.place == 1:
+            futures = self.chain.futures(self.text.letters)
+            if futures and not any(ends for _, ends in futures):
+                text += self.text.expect([future for future, _ in futures])
+        return text
+
+    def futures(self, letters: str) -> "list[Future] | None":
+        """Return what can come out next, None if anything can."""
+        if not self.text.held and not self.held_bytes:
+            return None
+        letters += self.text.letters
+        futures = self.chain.futures(letters) if self.place == 1 else None
+        texts = [text for text, _ in futures] if futures else None
+        return futures_of(self.text, texts, letters)
 
     def omit(self, text: str) -> None:
         """Leave out what comes next, as far as it is the beginning of `text`."""

@@ -3,8 +3,8 @@
 In: ids. Out: after every push, the longest common prefix of the final text over everything that
 could still come. Held: what the decoder rules of the vocabulary hold (chain.py), and nothing else.
 
-Most tokens come in the default state, that of a text that has begun and of which nothing is held, and
-don't change it. Then a push is one look into a table, which fills itself. For other tokens it is a
+Most tokens don't change the state, which is the default one of a text that has begun and of which
+nothing is held. Then a push is one look into a table, which fills itself. For other tokens it is a
 step from one small state to another, which is remembered too. The chain of rules runs only for
 what is new.
 
@@ -14,7 +14,8 @@ Detokenizer with a clean-up of spaces, or with replacements behind the join, tak
 a second to be made.
 """
 
-from typing import Any, Iterable, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Iterable, NamedTuple
 
 from ..errors import DetokError, VocabularyError
 from .chain import Apart, Chain
@@ -22,16 +23,45 @@ from .rules import Rules, read_rules
 from .spans import Trace
 from .stage import RAW, Item, State, tuples
 from .utf8 import check_errors, decode_utf8, ended
-from .vocabulary import Vocabulary, as_id, id_list
+from .vocabulary import Vocabulary, as_id, as_ids
 
 Mark = NamedTuple("Mark", [("state", object), ("shown", int), ("ended", bool), ("trace", object)])
 
+# What a Detokenizer is made with, besides its vocabulary. Tables are kept by it.
+Settings = NamedTuple(
+    "Settings",
+    [
+        ("skip_special_tokens", bool),
+        ("byte_fallback", str),
+        ("errors", str),
+        ("unknown", str),
+        ("spans", bool),
+        ("clean_up_tokenization_spaces", bool),
+        ("spaces_between_special_tokens", bool),
+    ],
+)
+
 MAX_ROWS = 4096  # states whose steps are remembered
-MAX_STEPS = 512  # steps remembered from each
+MAX_STEPS = 512  # tokens whose steps from a state other than the default one are remembered
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from .stage import Future
+    from .utf8 import Errors
+
+    ByteFallback = Literal["utf8", "hf"]
+    Unknown = Literal["error", "skip"]
+    # The known steps from a state, by id: the text that a token makes certain if it leaves the
+    # state as it is, else None; and for these the text, the next state and its row.
+    Row = tuple[dict[int, str | None], dict[int, Any]]
+
+NO_ROW: "Row" = ({}, {})  # of a state that is too large to have one; nothing is noted in it
 
 
 class Tables:
-    """What Detokenizers that are made alike share. The tables fill themselves, and can be forgotten.
+    """What Detokenizers that are made alike share. The tables fill themselves, and can be
+    forgotten.
 
     `rules` are the decoder rules; `start` is the state of a text that has not begun, and `default`
     that of one that has, with nothing held.
@@ -43,26 +73,36 @@ class Tables:
         self.default = default
         self.items: dict[int, Item | None] = {}  # id → what the chain takes, None if skipped
         self.bytes_of: dict[int, bytes] = {}  # the same where the chain only joins bytes
-        # id → text, for tokens that come in the default state and don't change it
-        self.texts: dict[int, str] = {}
-        # state → id → the text made certain, the next state, its row, whether it is the default one
-        self.rows: dict[State, dict[int, tuple[str, State, Any, bool]]] = {}
+        self.rows: dict[State, Row] = {}
+        self.default_row: Row = ({}, {})
+
+    def row(self, state: State) -> "Row":
+        """Return the row of a state."""
+        if state == self.default:
+            return self.default_row
+        row = self.rows.get(state)
+        if row is None:
+            if len(self.rows) >= MAX_ROWS:
+                self.rows.clear()
+            row = self.rows[state] = ({}, {})
+        return row
 
 
 class Detokenizer:
     """Token ids to text: `push` one id, `feed` many, `flush` at the end.
 
-    `vocabulary` has the table and the decoder rules. `prompt_ids` go through the same rules first, so
-    a prompt may end inside a character, or decide a leading space. The text that comes, joined, is
-    that of the prompt and all further ids without the text of the prompt alone. Where that is not
-    its beginning (the prompt alone ends in U+FFFD, say, for half a character that is completed
-    later), what the two texts begin with in common is left out.
-    `skip_special_tokens` leaves special tokens out, and halves of a character join across them. `byte_fallback` is "utf8" (a run of byte tokens is a UTF-8 stream) or "hf" (as
-    Hugging Face decodes it: one bad byte turns the whole run into U+FFFD, so the run is held until
-    it ends). `errors` is a policy of `StreamingDetokenizer`. `unknown` is "error" (VocabularyError
-    before any state changes; the stream goes on after it) or "skip". `spans=True` records which
-    characters each token took part in. `clean_up_tokenization_spaces` overrides what the vocabulary
-    says; `clean_up` is what holds. `spaces_between_special_tokens=True` (`apart`) is for special tokens that are shown: what stands
+    `vocabulary` has the table and the decoder rules. `prompt_ids` go through the same rules first,
+    so a prompt may end inside a character, or decide a leading space. The text that comes, joined,
+    is that of the prompt and all further ids without the text of the prompt alone. Where that is
+    not its beginning (the prompt alone ends in U+FFFD, say, for half a character that is completed
+    later), what the two texts begin with in common is left out. `skip_special_tokens` leaves
+    special tokens out, and halves of a character join across them. `byte_fallback` is "utf8" (a run
+    of byte tokens is a UTF-8 stream) or "hf" (as Hugging Face decodes it: one bad byte turns the
+    whole run into U+FFFD, so the run is held until it ends). `errors` is a policy of
+    `StreamingDetokenizer`. `unknown` is "error" (VocabularyError before any state changes; the
+    stream goes on after it) or "skip". `spans=True` records which characters each token took part
+    in. `clean_up_tokenization_spaces` overrides what the vocabulary says; `clean_up` is what holds.
+    `spaces_between_special_tokens=True` (`apart`) is for special tokens that are shown: what stands
     between them is decoded by itself, and one space joins the parts, as slow tokenizers do and vLLM
     asks of them. A part without text counts too.
 
@@ -78,9 +118,9 @@ class Detokenizer:
         prompt_ids: Iterable[int] = (),
         *,
         skip_special_tokens: bool = True,
-        byte_fallback: str = "utf8",
-        errors: str = "replace",
-        unknown: str = "error",
+        byte_fallback: "ByteFallback" = "utf8",
+        errors: "Errors" = "replace",
+        unknown: "Unknown" = "error",
         spans: bool = False,
         clean_up_tokenization_spaces: bool | None = None,
         spaces_between_special_tokens: bool = False,
@@ -95,14 +135,16 @@ class Detokenizer:
         if clean_up is None:
             clean_up = vocabulary.clean_up
         self.vocabulary = vocabulary
-        self.skip_special_tokens = skip_special_tokens
-        self.byte_fallback = byte_fallback
-        self.errors = check_errors(errors)
-        self.unknown = unknown
-        self.clean_up = bool(clean_up)
-        self.apart = bool(spaces_between_special_tokens)
-        key = (bool(skip_special_tokens), byte_fallback, errors, self.clean_up, self.apart)
-        tables: Tables | None = vocabulary._memo.get(key)
+        self.settings = settings = Settings(
+            bool(skip_special_tokens),
+            byte_fallback,
+            check_errors(errors),
+            unknown,
+            bool(spans),
+            bool(clean_up),
+            bool(spaces_between_special_tokens),
+        )
+        tables: Tables | None = vocabulary._memo.get(settings)
         if tables is None:
             rules = read_rules(vocabulary.rules, self.clean_up and not self.apart)
         else:
@@ -111,15 +153,32 @@ class Detokenizer:
         self._chain = Apart(chain, self.clean_up) if self.apart else chain
         if tables is None:
             tables = Tables(rules, self._chain.state, self._chain.default_state())
-            vocabulary._memo[key] = tables
+            vocabulary._memo[settings] = tables
         self._tables = tables
         self._items = tables.items
         self._bytes_of = tables.bytes_of
-        self._texts = tables.texts
         self._trace = Trace(self._chain) if spans else None
         self._state: State = None
+        self._row: Row | None = None
+        self._counted: Row | None = None  # in the place of `_row` while characters are counted
+        self._texts, self._steps = NO_ROW
         self._counts = spans  # whether the number of characters shown is asked for
         self.reset(prompt_ids)
+
+    @property
+    def skip_special_tokens(self) -> bool:
+        """Whether special tokens are left out."""
+        return self.settings.skip_special_tokens
+
+    @property
+    def clean_up(self) -> bool:
+        """Whether transformers' clean-up of spaces is done."""
+        return self.settings.clean_up_tokenization_spaces
+
+    @property
+    def apart(self) -> bool:
+        """Whether special tokens stand between spaces, as `spaces_between_special_tokens` says."""
+        return self.settings.spaces_between_special_tokens
 
     def reset(self, prompt_ids: Iterable[int] = ()) -> None:
         """Forget everything and begin a new text, after `prompt_ids`."""
@@ -129,7 +188,7 @@ class Detokenizer:
         if self._trace is not None:
             self._trace = Trace(self._chain)
         self._find_row()
-        ids = id_list(prompt_ids, "prompt_ids")
+        ids = as_ids(prompt_ids, "prompt_ids")
         if ids:
             self._omit_prompt(self.feed(ids))
             self._shown = 0
@@ -159,26 +218,19 @@ class Detokenizer:
         have one.
         """
         chain = self._chain
-        # Whether the chain is in the stream's state, as it always is while `_row` is None. It lags
-        # behind while steps come out of the table, and `_state` has the state.
+        # Whether the chain is in the stream's state, as it always is without a row. It lags behind
+        # while steps come out of the table, and `_state` has the state.
         self._in_chain = True
-        if self._counts or self._ended or not chain.is_small:
+        if self._trace is not None or self._ended or not chain.is_small:
             self._state = None
-            self._row: dict[int, tuple[str, State, Any, bool]] | None = None
-            self._is_default = False
-            return
-        state = chain.state
-        if state == self._state:
-            return  # so are the row, and whether it is the default one
-        self._state = state
-        rows = self._tables.rows
-        row = rows.get(state)
-        if row is None:
-            if len(rows) >= MAX_ROWS:
-                rows.clear()
-            row = rows[state] = {}
-        self._row = row
-        self._is_default = state == self._tables.default
+            row = None
+        else:
+            row = self._row or self._counted
+            if row is None or chain.state != self._state:
+                self._state = chain.state
+                row = self._tables.row(self._state)
+        self._row, self._counted = (None, row) if self._counts else (row, None)
+        self._texts, self._steps = self._row or NO_ROW
 
     def _current_chain(self) -> Chain | Apart:
         """Return the chain, in the state that the stream is in."""
@@ -186,6 +238,22 @@ class Detokenizer:
             self._chain.state = self._state
             self._in_chain = True
         return self._chain
+
+    def _futures(self, letters: str) -> "list[Future] | None":
+        """Return what can come out next: texts, each with whether the text ends behind it; None if
+        anything can. `letters` are the characters that make a difference to the caller.
+        """
+        return self._current_chain().futures(letters)
+
+    @property
+    def _key(self) -> State:
+        """The state, None where it is too large to be one of a table."""
+        return self._state if self._row is not None else None
+
+    @_key.setter
+    def _key(self, key: State) -> None:
+        self._chain.state = key
+        self._find_row()
 
     @property
     def exact(self) -> bool:
@@ -235,14 +303,14 @@ class Detokenizer:
         try:
             stored = vocabulary.stored_bytes(token_id)
         except VocabularyError:
-            if self.unknown == "skip":
+            if self.settings.unknown == "skip":
                 return None
             raise
         if not 0 <= token_id < len(vocabulary):
             return None  # silent ids are as many as there are integers: not for the table
         is_special = token_id in vocabulary.special_ids
         item = None
-        if not (is_special and self.skip_special_tokens):
+        if not (is_special and self.settings.skip_special_tokens):
             literal = token_id in vocabulary.literal_ids or (self.apart and is_special)
             item = self._chain.entry(stored, literal)
         self._items[token_id] = item
@@ -250,7 +318,6 @@ class Detokenizer:
 
     def _bytes(self, token_id: int) -> bytes:
         """Return the bytes of an id, for a chain that only joins bytes."""
-        token_id = as_id(token_id)
         item = self._item(token_id)
         data = item.data if item is not None else b""
         if token_id in self._items:
@@ -259,36 +326,41 @@ class Detokenizer:
 
     def push(self, token_id: int) -> str:
         """Take one id; return the text that it makes certain, "" where nothing is yet."""
+        if token_id.__class__ is not int:  # 1.0 would be found in the table
+            return self.push(as_id(token_id))
         try:
-            if self._is_default:
-                text = self._texts.get(token_id)
-                if text is not None:
-                    return text
-            if self._row is not None:
-                step = self._row.get(token_id)
-                if step is not None:
-                    self._state, self._row, self._is_default = step[1], step[2], step[3]
-                    self._in_chain = False
-                    return step[0]
-        except TypeError:  # not hashable: `as_id` converts it, or says what a token id is
+            text = self._texts[token_id]
+            if text is None:
+                text, self._state, self._row = self._steps[token_id]
+                self._texts, self._steps = self._row
+                self._in_chain = False
+            return text
+        except KeyError:  # the first time
             pass
         return self._push(token_id)
 
     def _push(self, token_id: int) -> str:
-        """Push through the chain, and note the step in the table for the next time."""
-        if token_id.__class__ is not int:
-            return self.push(as_id(token_id))
+        """Push through the chain, and note the step in the table for the next time; or count the
+        characters of a step from the table.
+        """
+        if self._counted is not None and token_id in self._counted[0]:
+            text = self._counted[0][token_id]
+            if text is None:
+                text, self._state, self._counted = self._counted[1][token_id]
+                self._in_chain = False
+            self._shown += len(text)
+            return text
         item = self._item(token_id)
         if self._ended:
             ended("pushing to it")
         if item is None:
             if self._trace is not None:
                 self._trace.push(item)
-            elif self._is_default and token_id in self._items:
-                self._texts[token_id] = ""
+            elif token_id in self._items:
+                self._note(token_id, "", self._row or self._counted)
             return ""
         chain = self._current_chain()
-        if self.errors == "strict":
+        if self.settings.errors == "strict":
             before = chain.state
             try:
                 text = chain.push(item)
@@ -301,28 +373,38 @@ class Detokenizer:
             self._shown += len(text)
         if self._trace is not None:
             self._trace.push(item)
-        row, was_default = self._row, self._is_default
+        row = self._row or self._counted
         self._find_row()
-        if self._row is not None and row is not None:
-            if was_default and self._is_default:
-                self._texts[token_id] = text
-            elif len(row) < MAX_STEPS:
-                row[token_id] = (text, self._state, self._row, self._is_default)
+        self._note(token_id, text, row)
         return text
+
+    def _note(self, token_id: int, text: str, row: "Row | None") -> None:
+        """Note in the row of the state before that a token gave this text, and led to
+        this state.
+        """
+        now = self._row or self._counted
+        if row is None or now is None:
+            return
+        if row is not self._tables.default_row and len(row[0]) >= MAX_STEPS:
+            return
+        if row is not now:
+            row[1][token_id] = text, self._state, now
+        row[0][token_id] = text if row is now else None
 
     def feed(self, ids: Iterable[int]) -> str:
         """Take many ids; return the text that they make certain. An id that is refused refuses them
         all: the state is as before.
         """
-        if ids.__class__ is not list:
-            ids = list(ids)
+        ids = as_ids(ids)
         if self._chain.joins_bytes and not self._counts and not self._ended:
             try:
-                data = b"".join(map(self._bytes_of.__getitem__, ids))
-            except (KeyError, TypeError):  # an id that is new to the table, or no integer
+                # The quickest way through a table; of one id it doesn't return a tuple.
+                many = itemgetter(*ids)(self._bytes_of) if len(ids) > 1 else None
+                data = b"".join(many or [self._bytes_of[i] for i in ids])
+            except KeyError:  # an id that is new to the table
                 data = b"".join([self._bytes(i) for i in ids])
-            if self._is_default:
-                text, held = decode_utf8(data, self.errors)
+            if self._row is self._tables.default_row:
+                text, held = decode_utf8(data, self.settings.errors)
                 if not held:
                     return text
                 self._current_chain().join.run = held
@@ -330,37 +412,30 @@ class Detokenizer:
                 text = self._current_chain().join.feed(Item(RAW, "", data))
             self._find_row()
             return text
-        before = self._state, self._row, self._is_default
-        saved = None
-        if self._row is None or self._counts:
-            saved = self.save()
+        before = self._state, self._row
+        saved = self.save() if self._row is None else None
         out = []
         try:
             for i in ids:
                 # `push`, written out: a call less for each token.
-                if self._is_default:
-                    known = self._texts.get(i)
-                    if known is not None:
-                        out.append(known)
-                        continue
-                row = self._row
-                if row is not None:
-                    step = row.get(i)
-                    if step is not None:
-                        known, self._state, self._row, self._is_default = step
+                known = self._texts.get(i)
+                if known is None:
+                    step = self._steps.get(i)
+                    if step is None:
+                        known = self._push(i)
+                    else:
+                        known, self._state, self._row = step
+                        self._texts, self._steps = self._row
                         self._in_chain = False
-                        out.append(known)
-                        continue
-                out.append(self._push(i))
-        except (DetokError, UnicodeError, TypeError):
+                out.append(known)
+        except (DetokError, UnicodeError):
             if saved is not None:
                 self.load(saved)
             else:
-                self._state, self._row, self._is_default = before
+                self._state, self._row = before
+                self._texts, self._steps = self._row or NO_ROW
                 self._in_chain = False
-            if {int}.issuperset([i.__class__ for i in ids]):
-                raise
-            return self.feed([as_id(i) for i in ids])
+            raise
         return "".join(out)
 
     def flush(self) -> str:
@@ -414,7 +489,9 @@ class Detokenizer:
         )
 
     def load(self, state: tuple[object, int, bool, bool, object]) -> None:
-        """Take a state that `save` of a Detokenizer made alike returned, or what JSON made of it."""
+        """Take a state that `save` of a Detokenizer made alike returned, or what JSON
+        made of it.
+        """
         self._chain.state = tuples(state[0])
         self._shown, self._ended, self._counts = state[1], state[2], state[3]
         if self._trace is not None:
@@ -423,18 +500,11 @@ class Detokenizer:
 
     def copy(self) -> "Detokenizer":
         """Return an independent Detokenizer in the same state: for n > 1, and for beams."""
-        other = Detokenizer(
-            self.vocabulary,
-            skip_special_tokens=self.skip_special_tokens,
-            byte_fallback=self.byte_fallback,
-            errors=self.errors,
-            unknown=self.unknown,
-            spans=self._trace is not None,
-            clean_up_tokenization_spaces=self.clean_up,
-            spaces_between_special_tokens=self.apart,
-        )
-        other.load(self.save())
-        return other
+        return _restored(self.vocabulary, self.settings, self.save())
+
+    def showing_special_tokens(self) -> "Detokenizer":
+        """Return an independent Detokenizer in the same state that shows special tokens."""
+        return _restored(self.vocabulary, (False,) + tuple(self.settings[1:]), self.save())
 
     __copy__ = copy
 
@@ -442,17 +512,7 @@ class Detokenizer:
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        spans = self._trace is not None
-        settings = (
-            self.skip_special_tokens,
-            self.byte_fallback,
-            self.errors,
-            self.unknown,
-            spans,
-            self.clean_up,
-            self.apart,
-        )
-        return _restored, (self.vocabulary, settings, self.save())
+        return _restored, (self.vocabulary, tuple(self.settings), self.save())
 
 
 def _restored(vocabulary: Vocabulary, settings: tuple[Any, ...], state: Any) -> Detokenizer:

@@ -1,7 +1,8 @@
 """The rules that see tokens: items in, items out, in front of the join.
 
-A rule that looks at one token alone is a function of an item (`item_map`): the chain applies it once
-a token, when it makes its table. A rule that depends on what came before is a stage (`item_stage`).
+A rule that looks at one token alone is a function of an item (`item_map`): the chain applies it
+once a token, when it makes its table. A rule that depends on what came before is a stage
+(`item_stage`).
 """
 
 from typing import Callable, Sequence
@@ -122,32 +123,80 @@ class FirstAndLater:
 
 
 class Suffixes:
-    """BPEDecoder: the suffix is a space, but nothing in the last token."""
+    """BPEDecoder, and the Metaspaces behind it: the suffix is a space, but nothing in the last
+    token.
+
+    A Metaspace changes the first token otherwise than the later ones, so it must see whole tokens.
+    What this stage returns are parts of them, so the Metaspaces are applied in here.
+    """
 
     held_bytes = b""
 
-    def __init__(self, suffix: str) -> None:
+    def __init__(self, suffix: str, behind: Sequence[FirstAndLater] = ()) -> None:
         self.suffix = suffix
-        self.state = "", ""  # the rest of the token before: if it was the last, if it was not
+        self.behind = behind
+        # The rest of the token before: if it was the last, if it was not; 1 once there was a token.
+        self.state = "", "", 0
 
     @property
     def held_text(self) -> str:
         return self.state[0]
 
+    def replaced(self, piece: str, put: str) -> str:
+        """Return a token with `put` for its suffix, as the rules behind leave it."""
+        piece = piece.replace(self.suffix, put)
+        for stage in self.behind:
+            piece = (stage.later if self.state[2] else stage.first)(piece)
+        return piece
+
     def feed(self, item: Item) -> list[Item]:
         rest = self.state[1]
         last = more = item.text
         if item.kind == PIECE:
-            last, more = last.replace(self.suffix, ""), more.replace(self.suffix, " ")
+            last, more = self.replaced(last, ""), self.replaced(more, " ")
         same = common(last, more)
-        self.state = last[same:], more[same:]
+        self.state = last[same:], more[same:], 1
         shown = Item(item.kind, last[:same], b"")
         return [Item(PIECE, rest, b""), shown] if rest else [shown]
 
     def flush(self) -> list[Item]:
         rest = self.state[0]
-        self.state = "", ""
+        self.state = "", "", self.state[2]
         return [Item(PIECE, rest, b"")] if rest else []
+
+
+class SentencePieces:
+    """SentencePiece: `▁` is a space, `<0xE4>` a byte, and what `strip` says is left out at the
+    beginning.
+
+    As `SentencePieceProcessor::Decode` of sentencepiece_processor.cc: a leading `▁` is left out of
+    the first piece ("one"), or of each piece until there is text ("all", where the model removes
+    spaces from what it encodes).
+    """
+
+    held_text, held_bytes = "", b""
+
+    def __init__(self, strip: str) -> None:
+        self.strip = strip
+        self.state = 0  # 1 once the text has begun
+
+    def feed(self, item: Item) -> list[Item]:
+        if item.kind == PIECE:
+            text, byte = item.text, byte_of(item.text)
+            if not self.state and self.strip != "none" and text[:1] == "▁":
+                text = text[1:]
+                self.state = 1 if self.strip == "one" else 0
+            item = (
+                Item(PIECE, text.replace("▁", " "), b"")
+                if byte < 0
+                else Item(RAW, "", bytes([byte]))
+            )
+        if item.text or item.data:
+            self.state = 1
+        return [item]
+
+    def flush(self) -> list[Item]:
+        return []
 
 
 class Ctc:
@@ -214,17 +263,22 @@ class ByteRuns:
             return [Item(PIECE, bad_byte(byte, self.errors), b"") for byte in run]
 
 
+def _metaspace(rule: Rule) -> FirstAndLater:
+    return FirstAndLater(
+        lambda piece: piece.replace(rule.find, rule.put),
+        lambda piece: piece.replace(rule.find, " "),
+    )
+
+
 def item_stage(rule: Rule, byte_fallback: str, errors: str) -> ItemStage:
     """Return the stage of a rule that depends on more than one item."""
     find, put, pairs = rule.find, rule.put, WORDPIECE_CLEAN_UP if rule.clean_up else ()
     if rule.kind == "Spaces":
         return FirstAndLater(lambda piece: piece, lambda piece: " " + piece)
     if rule.kind == "Metaspace":
-        return FirstAndLater(
-            lambda piece: piece.replace(find, put), lambda piece: piece.replace(find, " ")
-        )
-    if rule.kind == "BPEDecoder":
-        return Suffixes(find)
+        return _metaspace(rule)
+    if rule.kind == "SentencePiece":
+        return SentencePieces(put)
     if rule.kind == "ByteFallback":
         return ByteRuns(byte_fallback, errors)
     if rule.kind == "CTC":
@@ -245,6 +299,9 @@ def token_stages(
     maps: list[ItemMap] = []
     stages: list[ItemStage] = []
     for at, rule in enumerate(rules):
+        if rule.kind == "BPEDecoder":
+            stages.append(Suffixes(rule.find, [_metaspace(one) for one in rules[at + 1 :]]))
+            break
         function = item_map(rule, at == len(rules) - 1)
         if function is None:
             stages.append(item_stage(rule, byte_fallback, errors))

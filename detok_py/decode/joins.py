@@ -4,10 +4,13 @@ Bytes that follow each other are one UTF-8 stream, which ends where an item of t
 unfinished character, or the byte run that `WholeRuns` can't be sure of.
 """
 
-from typing import Callable
+from typing import TYPE_CHECKING, Callable
 
-from .stage import RAW, Item, JoinedText, State, common
-from .utf8 import bad_byte, decode_end, decode_utf8
+from .stage import RAW, Item, JoinedText, State, common, futures_of
+from .utf8 import bad_byte, decode_end, decode_utf8, texts_behind
+
+if TYPE_CHECKING:
+    from .stage import Future
 
 
 class Join:
@@ -46,7 +49,19 @@ class Join:
             )
         else:
             text = self.end_run() + item.text if self.run else item.text
-        return self.text.feed(text)
+        text = self.text.feed(text)
+        if self.run and self.text.held:
+            texts = texts_behind(self.run, self.errors, self.text.letters)
+            text += self.text.expect(texts) if texts else ""
+        return text
+
+    def futures(self, letters: str) -> "list[Future] | None":
+        """Return what can come out next, None if anything can."""
+        letters += self.text.letters
+        texts = texts_behind(self.run, self.errors, letters)
+        if texts is None and (self.run or not self.text.held):
+            return None
+        return futures_of(self.text, texts, letters)
 
     def end_run(self) -> str:
         run, self.run = self.run, b""
@@ -55,6 +70,28 @@ class Join:
     def flush(self) -> str:
         text = self.end_run()
         return self.text.feed(text) + self.text.flush()
+
+
+class SingleBytes(Join):
+    """Items → text as SentencePiece decodes byte tokens: an invalid byte becomes one U+FFFD, also
+    where several bytes begin a character that is not completed.
+    """
+
+    def feed(self, item: Item) -> str:
+        if item.kind != RAW:
+            return Join.feed(self, item)
+        out, run = "", self.run + item.data  # one byte, behind an unfinished character
+        while True:
+            try:
+                text, self.run = decode_utf8(run, "strict")
+                return self.text.feed(out + text)
+            except UnicodeError:
+                out += bad_byte(run[0], self.errors)
+                run = run[1:]
+
+    def end_run(self) -> str:
+        run, self.run = self.run, b""
+        return "".join([bad_byte(byte, self.errors) for byte in run])
 
 
 class WholeRuns:
@@ -139,8 +176,26 @@ class WholeRuns:
         self.run += item.data
         if text:
             self.good_out.append(self.good.feed(text))
+        if self.tail and self.good.held:
+            texts = texts_behind(self.tail, "strict", self.good.letters)
+            self.good_out.append(self.good.expect(texts or [""]))
         self.bad_out.append(self.bad.feed(spelled))
         return "" if self.differ else self.take_shared()
+
+    def futures(self, letters: str) -> "list[Future] | None":
+        """Return what can come out next, None if anything can."""
+        if not self.run:
+            if not self.good.held:
+                return None
+            return futures_of(self.good, None, letters + self.good.letters)
+        good, bad = "".join(self.good_out), "".join(self.bad_out)
+        if not bad:
+            return None
+        if good or not self.tail:
+            return [(good, False), (bad, False)] if good else None
+        letters += self.good.letters
+        futures = futures_of(self.good, texts_behind(self.tail, "strict", letters), letters)
+        return None if futures is None else futures + [(bad, False)]
 
     def take_shared(self) -> str:
         """Take from the beginnings of both futures what they have in common."""

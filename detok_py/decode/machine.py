@@ -1,4 +1,5 @@
-"""Text stages in a row, compiled to one finite machine that puts out text as early as it is certain.
+"""Text stages in a row, compiled to one finite machine that puts out text as early as it is
+certain.
 
 In: stages whose states are finitely many (literal replacements, strips). Out: `Machine`, a
 subsequential transducer: it reads a character, puts out text and goes to another state; each state
@@ -14,8 +15,8 @@ from typing import Any, Sequence
 
 from .stage import TextStage, common
 
-# Steps that are looked at to make a machine, at most: a tenth of a second. transformers' clean-up of
-# spaces takes 10,000.
+# Steps that are looked at to make a machine, at most: a tenth of a second. transformers' clean-up
+# of spaces takes 10,000.
 MAX_WORK = 1 << 17
 
 

@@ -4,9 +4,10 @@ In: the JSON of "decoder" (Hugging Face, `tokenizers/src/decoders/*.rs`), or Non
 one: its tokens are joined by spaces. Out: `Rules`: those that see tokens, and those that see text.
 
 The rules run in order. One of them joins the tokens into one text: Bytes (ours, for vocabularies of
-bytes), ByteLevel, Fuse, or a ByteFallback that a Fuse or nothing follows. The rules before it see
-tokens, the rules behind it see characters, wherever tokens begin. Orders that no tokenizer ships and
-that could not be streamed exactly raise TokenizerFormatError:
+bytes), SentencePiece (ours, for its own files), ByteLevel, Fuse, or a ByteFallback that a Fuse or
+nothing follows. The rules before it see tokens, the rules behind it see characters, wherever tokens
+begin. Orders that no tokenizer ships and that could not be streamed exactly raise
+TokenizerFormatError:
 
     before the join  Replace, Strip, Metaspace, WordPiece, CTC, ByteFallback in any order;
                      BPEDecoder with nothing behind it but Metaspace
@@ -22,8 +23,8 @@ from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 from ..errors import TokenizerFormatError
 
-# No tokenizer is known that has more than 5 rules, a text of more than 10 characters, a Strip of more
-# than one, or a replacement that is longer than what it replaces.
+# No tokenizer is known that has more than 5 rules, a text of more than 10 characters, a Strip of
+# more than one, or a replacement that is longer than what it replaces.
 MAX_RULES = 32
 MAX_SIZE = 64
 MAX_GROWTH = 256
@@ -41,6 +42,10 @@ WORDPIECE_CLEAN_UP = (
     TRANSFORMERS_CLEAN_UP[:7] + ((" do not", " don't"),) + TRANSFORMERS_CLEAN_UP[7:]
 )
 
+# What SentencePiece takes off the beginning of a text: one leading `▁`, or as many as the pieces
+# begin with.
+STRIPS = ("none", "one", "all")
+
 # One rule. `find` is what it looks for (pattern, mark, prefix, suffix, pad token), `put` what it
 # puts there; `start` and `stop` are Strip's counts; `replace` is a Replace by regular expression.
 Rule = NamedTuple(
@@ -50,8 +55,8 @@ Rule = NamedTuple(
         ("replace", Callable[[str], str] | None),
     ],
 )  # fmt: skip
-# `tokens` see tokens, the rule that joins them last (but for Fuse, which is left out); `text` see the
-# joined text.
+# `tokens` see tokens, the rule that joins them last (but for Fuse, which is left out); `text` see
+# the joined text.
 Rules = NamedTuple("Rules", [("tokens", Sequence[Rule]), ("text", Sequence[Rule])])
 
 _BEFORE = (
@@ -65,7 +70,8 @@ _BEFORE = (
     "WordPiece",
 )
 _BEHIND = ("Replace", "Strip", "Metaspace", "ByteLevel", "Fuse")
-_KNOWN = tuple(sorted(_BEFORE + ("Bytes", "ByteLevel", "Fuse")))
+_FIRST = ("Bytes", "SentencePiece")
+_KNOWN = tuple(sorted(_BEFORE + _FIRST + ("ByteLevel", "Fuse")))
 
 # The compiler of regular expressions: from a pattern to a function that finds its matches as
 # (first, one past last). decode/ has none, so the package gives it one (`detok_py/__init__.py`).
@@ -95,7 +101,9 @@ def read_rules(decoder: dict[str, Any] | None, clean_up: bool = False) -> Rules:
     A rule that is not known, a wrong field, or an order that is not supported raises
     TokenizerFormatError.
 
-    >>> rules = read_rules({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]})
+    >>> rules = read_rules(
+    ...     {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
+    ... )
     >>> [rule.kind for rule in rules.tokens], rules.text
     (['ByteFallback'], [])
     """
@@ -107,7 +115,7 @@ def read_rules(decoder: dict[str, Any] | None, clean_up: bool = False) -> Rules:
     growth = 1
     for at, rule in enumerate(found):
         kind = kinds[at]
-        if kind not in _KNOWN or (kind == "Bytes" and at):
+        if kind not in _KNOWN or (kind in _FIRST and at):
             raise TokenizerFormatError(
                 f"decoder {kind[:60]!r} is not supported; known are {', '.join(_KNOWN)} and Sequence"
             )
@@ -198,13 +206,15 @@ def _rule(
 CLEAN_UP = _rule("clean-up")
 
 
-# The fields of the rules: their place in `Rule`, name, type, and default (of Hugging Face's reader).
+# The fields of the rules: their place in `Rule`, name, type, and default (of Hugging Face's
+# reader).
 _FIELDS: dict[str, tuple[tuple[str, str, type, Any], ...]] = {
     "Replace": (("put", "content", str, None),),
     "Strip": (("find", "content", str, None), ("start", "start", int, 0), ("stop", "stop", int, 0)),
     "Metaspace": (("find", "replacement", str, "▁"), ("put", "prepend_scheme", str, "always")),
     "WordPiece": (("find", "prefix", str, "##"), ("clean_up", "cleanup", bool, True)),
     "BPEDecoder": (("find", "suffix", str, "</w>"),),
+    "SentencePiece": (("put", "strip", str, "one"),),
     "CTC": (
         ("find", "pad_token", str, "<pad>"),
         ("put", "word_delimiter_token", str, "|"),
@@ -228,6 +238,8 @@ def _read(rule: dict[str, Any]) -> Rule:
             )
         if kind in ("Strip", "Metaspace") and place == "find" and len(value) != 1:
             raise _wrong(kind, name, "one character", value)
+    if kind == "SentencePiece" and fields["put"] not in STRIPS:
+        raise _wrong(kind, "strip", ", ".join(STRIPS[:2]) + " or " + STRIPS[2], fields["put"])
     if kind == "Metaspace":
         scheme = fields["put"]
         if scheme not in ("first", "never", "always"):

@@ -3,11 +3,11 @@
 In: the items that a Detokenizer takes. Out: for each token the characters (first, one past last) of
 the text. Held: the owners of what the stages hold.
 
-A `Trace` runs stages of its own, made from the rules of the chain, a character at a time. Beside each
-stage stands a queue of what was fed to it, each unit with the first and last token that it came
-from. What a stage puts out belongs to what it has used up: its queue less what it holds. Where a rule
-makes few characters of many (`<n>` becomes a newline), the new ones belong to all tokens of the old
-ones.
+A `Trace` runs stages of its own, made from the rules of the chain, a character at a time. Beside
+each stage stands a queue of what was fed to it, each unit with the first and last token that it
+came from. What a stage puts out belongs to what it has used up: its queue less what it holds. Where
+a rule makes few characters of many (`<n>` becomes a newline), the new ones belong to all tokens of
+the old ones.
 """
 
 from typing import NamedTuple
@@ -98,14 +98,21 @@ class Trace:
             self._feed_text([Owned(c, owner, owner) for c in item.text])
 
     def _settle_run(self) -> None:
-        """Give what the join has put out to the tokens of the bytes that it doesn't hold any more."""
+        """Give what the join has put out to the tokens of the bytes that it doesn't hold
+        any more.
+        """
         used = self.run[: len(self.run) - len(self.join.run)]
         if not used:
             return
         errors = self.chain.errors
-        parts = subparts(bytes([byte for byte, _ in used]), errors)
-        if "".join([text for _, text in parts]) != self.out:  # a run in "hf" mode that is bad
-            parts = [(1, bad_byte(byte, errors)) for byte, _ in used]
+        data = bytes([byte for byte, _ in used])
+        parts = subparts(data, errors)
+        if (
+            "".join([text for _, text in parts]) != self.out
+        ):  # "hf" mode: each invalid byte by itself
+            parts = subparts(data, errors, single=True)
+        if "".join([text for _, text in parts]) != self.out:  # or each byte of a run that is bad
+            parts = [(1, bad_byte(byte, errors)) for byte in data]
         chars: list[Owned] = []
         at = 0
         for size, text in parts:

@@ -5,12 +5,11 @@ could still change, and nothing else.
 
 A stage obeys four rules: any chunking gives the same joined output; output is never taken back; an
 empty input changes nothing; after `flush()` nothing is held. Its whole state is in the attribute
-`state`, made of plain values (int, str, None and tuples of them), so that it goes through pickle and
-JSON and can be assigned to another stage made alike.
+`state`, made of plain values (int, str, None and tuples of them), so that it goes through pickle
+and JSON and can be assigned to another stage made alike.
 """
 
-from typing import Any, NamedTuple, Protocol
-from warnings import warn
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 # The kinds of items.
 PIECE = 0  # `text` is a token string that the rules apply to
@@ -70,13 +69,17 @@ class JoinedText(TextStage, Protocol):
     def rest(self) -> str:
         """What is still to be left out."""
 
+    @property
+    def letters(self) -> str:
+        """The characters that make a difference to the stages."""
+
     def omit(self, text: str) -> None:
         """Leave out what comes next, as far as it is the beginning of `text`."""
 
-
-def renamed(old: str, new: str) -> None:
-    """Warn that a public name is another one now."""
-    warn(f"{old} is now {new}; the old name ends with this version", DeprecationWarning, 3)
+    def expect(self, texts: list[str]) -> str:
+        """Return what is certain since the next text begins with one of `texts`, and leave it out
+        when it comes.
+        """
 
 
 def tuples(state: State) -> State:
@@ -97,3 +100,59 @@ def common(a: str, b: str) -> int:
     while a[at] == b[at]:
         at += 1
     return at
+
+
+if TYPE_CHECKING:
+    # What can come out of a stage next: a text, and whether the stream ends behind it. Otherwise
+    # any text can follow.
+    Future = tuple[str, bool]
+MAX_FUTURES = 64  # states that are looked at to find the futures of a stage
+
+
+def futures_of(stage: TextStage, texts: list[str] | None, letters: str) -> "list[Future] | None":
+    """Return what can come out of `stage` next, None if anything can.
+
+    `texts` are what can come in next; None means any text, or the end. `letters` are the characters
+    that make a difference to the stage or behind it.
+    """
+    start = stage.state
+    futures: list[Future] = []
+    todo = [start]
+    for state in todo:
+        if texts is None:
+            stage.state = state
+            futures.append((stage.flush(), True))
+        for text in list(letters) + [_other_than(letters)] if texts is None else texts:
+            stage.state = state
+            out = stage.feed(text)
+            if out:
+                futures.append((out, False))
+            elif stage.state not in todo:
+                todo.append(stage.state)
+        texts = None
+        if len(todo) > MAX_FUTURES:
+            break
+    stage.state = start
+    if len(todo) > MAX_FUTURES or ("", True) in futures:
+        return None
+    return futures
+
+
+def _other_than(letters: str) -> str:
+    """Return a character that is none of `letters`."""
+    code = 0x21
+    while chr(code) in letters:
+        code += 1
+    return chr(code)
+
+
+def shared_start(texts: list[str]) -> str:
+    """Return the longest common prefix of some texts.
+
+    >>> shared_start(["don't", "do it"])
+    'do'
+    """
+    start = texts[0]
+    for text in texts[1:]:
+        start = start[: common(start, text)]
+    return start

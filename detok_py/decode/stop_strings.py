@@ -6,18 +6,24 @@ still become a stop, nothing else.
 
 from typing import Any, Iterable
 
-from .stage import renamed
 from .utf8 import ended
 from .word_search import KEPT, STOP, WordSearch
+
+
+def words_of(words: Any) -> tuple[Any, ...]:
+    """Return words as a tuple: a string means one. Those of a set are sorted, so that every process
+    has them in the same order.
+    """
+    if isinstance(words, (str, bytes, bytearray)):
+        return (words,)
+    return tuple(sorted(words) if isinstance(words, (set, frozenset)) else words)
 
 
 def stop_words(stops: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return stop strings as a tuple: `None` means none, a string means one. An empty string raises
     ValueError.
     """
-    if isinstance(stops, (bytes, bytearray)):
-        stops = [stops]
-    words = () if stops is None else (stops,) if isinstance(stops, str) else tuple(stops)
+    words = () if stops is None else words_of(stops)
     for word in words:
         if not isinstance(word, str):
             raise TypeError("A stop string must be a str, not " + repr(word)[:40] + ".")
@@ -44,10 +50,11 @@ class StopStrings:
     stop is held: at most the longest stop less a character.
 
     The stop that is complete first wins; of stops complete at the same character, the one that
-    began first. With `include_stop` (or `include`) the stop is shown too, and nothing is ever held. A stop that ends
-    within the first `min_chars` characters is text. After a stop, further text is dropped;
-    `stopped` is the stop that was found, or None, and `held_text` the text that is not shown yet; `held_bytes` is always empty. `stops` are the strings, of
-    which an empty one raises ValueError.
+    began first. With `include_stop` (or `include`) the stop is shown too, and nothing is ever held.
+    A stop that ends within the first `min_chars` characters is text. After a stop, further text is
+    dropped; `stopped` is the stop that was found, or None, and `held_text` the text that is not
+    shown yet; `held_bytes` is always empty. `stops` are the strings, of which an empty one raises
+    ValueError.
 
     >>> st = StopStrings(["STOP"])
     >>> [st.feed(chunk) for chunk in ("go, S", "T", "!", " ST", "OP, no more")], st.stopped
@@ -64,8 +71,8 @@ class StopStrings:
         *,
         include: bool = False,
     ) -> None:
-        self.stops = stop_words(stops)
-        self.include_stop = include_stop or include
+        self.stops: tuple[str, ...] = stop_words(stops)
+        self.include_stop: bool = include_stop or include
         self.min_chars = min_chars
         kind = KEPT if self.include_stop else STOP
         self._search = WordSearch.shared(tuple([(word, kind) for word in self.stops]))
@@ -73,17 +80,11 @@ class StopStrings:
 
     def reset(self) -> None:
         """Forget everything and begin a new text."""
-        self.held_text = ""
+        self.held_text: str = ""
         self.stopped: str | None = None
         self._state = 0
         self._no_stop = self.min_chars  # no stop can end within so many further characters
         self._ended = False
-
-    @property
-    def held(self) -> str:
-        """An old name of `held_text`."""
-        renamed("StopStrings.held", "held_text")
-        return self.held_text
 
     def __repr__(self) -> str:
         return f"<StopStrings {self.stops!r}, held {self.held_text!r}, stopped by {self.stopped!r}>"

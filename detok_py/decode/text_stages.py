@@ -1,8 +1,8 @@
 """The rules that see text: characters in, characters out, behind the join.
 
 `text_row` makes one stage of them all. It obeys the law, and `late_because` says why if it doesn't:
-a replacement by regular expression, or a ByteLevel behind a join, needs the whole text; and rules with
-too many states between them are not made one machine.
+a replacement by regular expression, or a ByteLevel behind a join, needs the whole text; and rules
+with too many states between them are not made one machine.
 """
 
 from typing import Any, Callable, Sequence
@@ -10,7 +10,7 @@ from typing import Any, Callable, Sequence
 from .byte_level import byte_level
 from .machine import Machine, make_machine
 from .rules import TRANSFORMERS_CLEAN_UP, Rule, replacement
-from .stage import JoinedText, State, TextStage, common
+from .stage import JoinedText, State, TextStage, common, shared_start
 from .utf8 import decode_end
 
 MAX_MACHINES = 64  # machines that are kept for the next stream with the same rules
@@ -122,7 +122,7 @@ class WholeText:
 class AfterPrompt:
     """Leave out what the text has in common with what the prompt ended in, if anything."""
 
-    held = ""
+    held = letters = ""
 
     def __init__(self) -> None:
         self.state = ""  # the text to leave out, as far as it has not come yet
@@ -137,9 +137,11 @@ class AfterPrompt:
     def feed(self, text: str) -> str:
         if not self.state or not text:
             return text
-        n = common(text, self.state)
-        self.state = self.state[n:] if n == len(text) else ""
-        return text[n:]
+        text, self.state = _left_out(text, self.state)
+        return text
+
+    def expect(self, texts: list[str]) -> str:
+        return ""
 
     def flush(self) -> str:
         return ""
@@ -154,6 +156,8 @@ class Row:
     >>> row.feed("ab"), row.feed("a"), row.feed("b"), row.flush()
     ('', '', 'd', '')
     """
+
+    letters = ""
 
     def __init__(self, stages: Sequence[TextStage]) -> None:
         self.last = AfterPrompt()
@@ -185,6 +189,9 @@ class Row:
             text = stage.feed(text)
         return self.last.feed(text) if self.last.state else text
 
+    def expect(self, texts: list[str]) -> str:
+        return ""
+
     def flush(self) -> str:
         out = ""
         for stage in self.stages:
@@ -195,10 +202,10 @@ class Row:
 class Exact:
     """Text stages in a row as one machine, which obeys the law.
 
-    Each stage alone is as early as it can be, but a row of them need not be. Two futures that differ
-    behind the first stage may be the same behind the second. And a literal whose replacement begins
-    as the literal does is certain before it is complete. The machine (machine.py) puts out what all
-    futures share. A character costs one look into a table.
+    Each stage alone is as early as it can be, but a row of them need not be. Two futures that
+    differ behind the first stage may be the same behind the second. And a literal whose replacement
+    begins as the literal does is certain before it is complete. The machine (machine.py) puts out
+    what all futures share. A character costs one look into a table.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -209,8 +216,13 @@ class Exact:
 
     @property
     def held(self) -> str:
-        at: int = self.state[0]
-        return self.machine.breaks[at]
+        at, _, ahead = self.state
+        held: str = self.machine.breaks[at][len(ahead) :]
+        return held
+
+    @property
+    def letters(self) -> str:
+        return "".join(self.machine.steps[0])
 
     @property
     def rest(self) -> str:
@@ -242,6 +254,18 @@ class Exact:
                 out, ahead = _left_out(out, ahead)
         self.state = state, rest, ahead
         return out
+
+    def expect(self, texts: list[str]) -> str:
+        state, rest, ahead = self.state
+        if rest:
+            return ""
+        outs = []
+        for text in texts:
+            outs.append(self.feed(text))
+            self.state = state, rest, ahead
+        certain = shared_start(outs)
+        self.state = state, rest, ahead + certain
+        return certain
 
     def flush(self) -> str:
         state, rest, ahead = self.state
@@ -295,7 +319,7 @@ def text_row(rules: Sequence[Rule], errors: str) -> tuple[Callable[[], JoinedTex
             return row, needs_all(rule)
     if not rules:
         return AfterPrompt, ""
-    if [rule.kind for rule in rules] == ["Strip"]:
+    if [(rule.kind, rule.stop) for rule in rules] == [("Strip", 0)]:
         return row, ""
     machine = machine_of(rules, errors)
     if machine is None:

@@ -13,20 +13,26 @@ doesn't.
 """
 
 from codecs import utf_8_decode
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import StreamEndedError
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Errors = Literal["replace", "strict", "ignore", "backslashreplace"]
 
 ERROR_POLICIES = ("replace", "strict", "ignore", "backslashreplace")
 
 
-def check_errors(errors: str) -> str:
+def check_errors(errors: Any) -> "Errors":
     """Return `errors` if it is one of the four policies, else raise ValueError."""
     if errors not in ERROR_POLICIES:
         raise ValueError(
             "errors must be one of " + ", ".join(ERROR_POLICIES) + ", not " + repr(errors)
         )
-    return errors
+    known: Errors = errors
+    return known
 
 
 def utf8_expected_len(lead: int) -> int:
@@ -68,7 +74,11 @@ def last_complete_utf8_end(data: bytes) -> int:
     Bytes that can't become a character any more are safe: they are certain to be U+FFFD. 0 for
     `b""`.
 
-    >>> last_complete_utf8_end("né".encode()), last_complete_utf8_end("né".encode()[:-1]), last_complete_utf8_end(b"a\\xff")
+    >>> (
+    ...     last_complete_utf8_end("né".encode()),
+    ...     last_complete_utf8_end("né".encode()[:-1]),
+    ...     last_complete_utf8_end(b"a\\xff"),
+    ... )
     (3, 1, 2)
     """
     if isinstance(data, str):
@@ -106,6 +116,36 @@ def decode_utf8(data: bytes, errors: str) -> tuple[str, bytes]:
     return text, rest
 
 
+def texts_behind(held: bytes, errors: str, letters: str) -> list[str] | None:
+    """Return what the text that comes next can begin with, after the unfinished character `held`;
+    None if it can begin with anything.
+
+    What comes is a character that `held` begins, or what the policy makes of `held` alone.
+    `letters` are the characters that make a difference to the caller: two stand for all others, as
+    one alone would look certain.
+
+    >>> texts_behind(b"\\xe4\\xb8", "strict", "a中")
+    ['中', '一', '丁']
+    >>> texts_behind(b"\\xe4\\xb8", "ignore", "") is None
+    True
+    """
+    if not held or errors == "ignore":
+        return None
+    size = utf8_expected_len(held[0])
+    low, high = second_byte_range(held[0]) if len(held) == 1 else (0x80, 0xBF)
+    missing = size - len(held) - 1
+    first = ord(decode_end(held + bytes([low]) + b"\x80" * missing, "strict"))
+    last = ord(decode_end(held + bytes([high]) + b"\xbf" * missing, "strict"))
+    texts = [] if errors == "strict" else [decode_end(held, errors)]
+    texts += [letter for letter in letters if first <= ord(letter) <= last]
+    others = 2
+    for code in range(first, min(last, first + len(letters) + 1) + 1):
+        if others and chr(code) not in letters:
+            texts.append(chr(code))
+            others -= 1
+    return texts
+
+
 def decode_end(data: bytes, errors: str) -> str:
     """Return the text of `data`, whose end is the end of the stream.
 
@@ -129,9 +169,11 @@ def bad_byte(byte: int, errors: str) -> str:
     return decode_end(bytes([byte]), errors)  # "strict" raises
 
 
-def subparts(data: bytes, errors: str = "replace") -> list[tuple[int, str]]:
+def subparts(
+    data: bytes, errors: str = "replace", *, single: bool = False
+) -> list[tuple[int, str]]:
     """Return what each stretch of `data` becomes: (number of bytes, text), one pair a character or
-    maximal subpart.
+    maximal subpart; with `single`, one pair a character or invalid byte.
 
     The end of `data` is the end of the stream. This is a slow form of `decode_utf8` that says which
     byte became which character.
@@ -149,6 +191,8 @@ def subparts(data: bytes, errors: str = "replace") -> list[tuple[int, str]]:
             if not low <= data[at + size] <= high:
                 break
             size += 1
+        if single and size < want:
+            size = 1
         pairs.append((size, decode_end(data[at : at + size], errors)))
         at += size
     return pairs
@@ -179,13 +223,13 @@ class StreamingDetokenizer:
     __slots__ = ("_ended", "_shown", "errors", "held")
     held_text = ""  # this stream holds bytes only
 
-    def __init__(self, errors: str = "replace") -> None:
-        self.errors = check_errors(errors)
+    def __init__(self, errors: "Errors" = "replace") -> None:
+        self.errors: Errors = check_errors(errors)
         self.reset()
 
     def reset(self) -> None:
         """Forget everything and begin a new stream."""
-        self.held = b""
+        self.held: bytes = b""
         self._shown = 0
         self._ended = False
 

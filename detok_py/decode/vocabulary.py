@@ -10,9 +10,10 @@ The packed file, all integers little-endian:
     5 bytes   b"detok"
     1 byte    version, 2
     4 bytes   length of the header
-    …         header: JSON, UTF-8, keys sorted: size, special, eos, holes, literal (id ranges [first, last]), rules, long
+    …         header: JSON, UTF-8, keys sorted: size, special, eos, holes, literal (id ranges
+              [first, last]), rules, long
     4·⌈n/64⌉  for every 64th id, where its bytes begin in the blob
-    n         the length of each id's bytes, 255 standing for "at least 255: see `long` in the header"
+    n         the length of each id's bytes, 255 for "255 or more: see `long` in the header"
     …         the blob: the bytes of all ids, one after another
     4 bytes   CRC-32 (RFC 1952, section 8) of all that stands before it
 
@@ -69,31 +70,46 @@ def _within(ranges: Any, size: int, what: str) -> frozenset[int]:
 
 def as_id(token_id: int) -> int:
     """Return an id as an int, be it a numpy integer or a tensor without dimensions (what has
-    `__index__`), or 1.0, which a table takes for 1. Anything else raises VocabularyError.
+    `__index__`). Anything else raises VocabularyError.
 
     Tensors of equal value have different hashes, so a table is only ever asked for an int.
     """
     if token_id.__class__ is int:
         return token_id
     try:
-        if hasattr(token_id, "__index__"):
-            return token_id.__index__()
-        number = int(token_id)
-        if number == token_id:
-            return number
-    except (TypeError, ValueError, OverflowError):
+        return int(token_id.__index__())
+    except (AttributeError, TypeError, ValueError):  # a tensor of several numbers, or of a fraction
         pass
     raise VocabularyError(f"a token id is an integer, not {repr(token_id)[:40]}")
 
 
 def id_list(ids: Iterable[Any], what: str) -> list[Any]:
-    """Return the items of an argument that has ids; `what` is its name. A single id, or None, raises
-    TypeError.
+    """Return the items of an argument that has ids; `what` is its name. A single id, None and bytes
+    raise TypeError.
     """
+    if isinstance(ids, (bytes, bytearray, memoryview)):
+        raise TypeError(
+            f"{what} is a list of token ids, not {ids.__class__.__name__}; StreamingDetokenizer takes bytes"
+        )
     try:
         return list(ids)
     except TypeError:
         raise TypeError(f"{what} is a list of token ids, not {repr(ids)[:40]}") from None
+
+
+def as_ids(ids: Iterable[int], what: str = "ids") -> list[int]:
+    """Return a list of ids as ints, as `as_id` takes each; `what` is the name of the argument.
+
+    Their sum is the quickest look at all of them: it is no int if one is a float, a numpy integer
+    or a tensor.
+    """
+    out = ids if ids.__class__ is list else id_list(ids, what)
+    try:
+        if sum(out).__class__ is int:
+            return out
+    except TypeError:
+        pass
+    return [as_id(i) for i in out]
 
 
 def id_set(ids: Iterable[int], what: str) -> frozenset[int]:
@@ -112,12 +128,14 @@ class Vocabulary:
     `token_bytes`), `i in v`, and iteration over its ids; `len` counts holes too. Vocabularies are
     equal if their packed files are.
 
-    `special_ids` are those of special tokens, `eos_ids` those that end a text, and `literal_ids` those
-    whose piece is text as it stands, whatever the decoder's `rules` say. With `clean_up` spaces are
-    removed as transformers does. A vocabulary that is `silent` has no text for unknown ids, instead of
-    an error.
+    `special_ids` are those of special tokens, `eos_ids` those that end a text, and `literal_ids`
+    those whose piece is text as it stands, whatever the decoder's `rules` say. With `clean_up`
+    spaces are removed as transformers does. A vocabulary that is `silent` has no text for unknown
+    ids, instead of an error.
 
-    >>> v = Vocabulary.from_bytes([b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3], eos_ids=[3])
+    >>> v = Vocabulary.from_bytes(
+    ...     [b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3], eos_ids=[3]
+    ... )
     >>> len(v), v.token_bytes(1), sorted(v.eos_ids)
     (4, b'\\xc3', [3])
     >>> Vocabulary.unpack(v.pack()).token_bytes(2)
@@ -145,6 +163,7 @@ class Vocabulary:
         size: int,
         source: Callable[[int], bytes | None],
         rules: dict[str, Any] | None,
+        *,
         special_ids: Iterable[int] = (),
         eos_ids: Iterable[int] = (),
         literal_ids: Iterable[int] = (),
@@ -153,12 +172,12 @@ class Vocabulary:
     ) -> None:
         self._size = size
         self._source = source  # the stored bytes of an id in 0..size-1, None for a hole
-        self.rules = rules
-        self.special_ids = id_set(special_ids, "special_ids")
-        self.eos_ids = id_set(eos_ids, "eos_ids")
-        self.literal_ids = id_set(literal_ids, "literal_ids")
-        self.clean_up = clean_up
-        self.silent = silent
+        self.rules: dict[str, Any] | None = rules
+        self.special_ids: frozenset[int] = id_set(special_ids, "special_ids")
+        self.eos_ids: frozenset[int] = id_set(eos_ids, "eos_ids")
+        self.literal_ids: frozenset[int] = id_set(literal_ids, "literal_ids")
+        self.clean_up: bool = clean_up
+        self.silent: bool = silent
         self._known: dict[int, bytes] = {}
         self._memo: dict[Any, Any] = {}  # tables that Detokenizers with the same settings share
         self._packed: bytes | None = None
@@ -185,11 +204,11 @@ class Vocabulary:
             self._size,
             self._source,
             self.rules,
-            self.special_ids,
-            eos_ids,
-            self.literal_ids,
-            self.clean_up,
-            self.silent,
+            special_ids=self.special_ids,
+            eos_ids=eos_ids,
+            literal_ids=self.literal_ids,
+            clean_up=self.clean_up,
+            silent=self.silent,
         )
         other._known, other._memo = self._known, self._memo
         return other
@@ -203,14 +222,21 @@ class Vocabulary:
         *,
         clean_up: bool = False,
     ) -> "Vocabulary":
-        """Return the vocabulary whose id i is the bytes `tokens[i]`, or a hole where that is None."""
+        """Return a vocabulary whose id i has the bytes `tokens[i]`; None is a hole."""
         table = list(tokens)
         for i, token in enumerate(table):
             if token is not None and not isinstance(token, (bytes, bytearray)):
                 raise VocabularyError(
                     f"token {i} is {repr(token)[:40]}; from_bytes takes bytes, from_pieces takes str"
                 )
-        made = cls(len(table), lambda i: table[i], BYTES, special_ids, eos_ids, (), clean_up)
+        made = cls(
+            len(table),
+            lambda i: table[i],
+            BYTES,
+            special_ids=special_ids,
+            eos_ids=eos_ids,
+            clean_up=clean_up,
+        )
         made._refuse_beyond("end-of-text", made.eos_ids)
         return made
 
@@ -220,8 +246,8 @@ class Vocabulary:
         pieces: Sequence[str | None],
         decoder: dict[str, Any] | None,
         special_ids: Iterable[int] = (),
-        eos_ids: Iterable[int] = (),
         *,
+        eos_ids: Iterable[int] = (),
         literal_ids: Iterable[int] = (),
         clean_up: bool = False,
     ) -> "Vocabulary":
@@ -256,7 +282,15 @@ class Vocabulary:
 
         rules, kept = (decoder, literal) if bytes_rules is None else (bytes_rules, frozenset())
         # By bytes_rules every id is bytes: no id needs to be known as literal.
-        made = cls(len(pieces), stored, rules, special_ids, eos_ids, kept, clean_up)
+        made = cls(
+            len(pieces),
+            stored,
+            rules,
+            special_ids=special_ids,
+            eos_ids=eos_ids,
+            literal_ids=kept,
+            clean_up=clean_up,
+        )
         made._refuse_beyond("end-of-text", made.eos_ids)
         return made
 
@@ -488,11 +522,11 @@ class Vocabulary:
             size,
             stored,
             rules,
-            ids["special"],
-            ids["eos"],
-            ids["literal"],
-            bool(header.get("clean_up")),
-            bool(header.get("silent")),
+            special_ids=ids["special"],
+            eos_ids=ids["eos"],
+            literal_ids=ids["literal"],
+            clean_up=bool(header.get("clean_up")),
+            silent=bool(header.get("silent")),
         )
         vocabulary._packed = data
         return vocabulary

@@ -97,7 +97,9 @@ class WordSearch:
         self._rows: list[dict[Any, int] | None] = [{}] + [None] * (len(self._goto) - 1)
         # The words that have begun in a state, by kind, made when they are first needed.
         self._begun: dict[int, list[tuple[str, list[Any]]]] = {}
-        self._inner = {word: self._last_inner_match(word) for word, _ in words}
+        # Where the last match inside a word ends, and the match at its end: with stops, without.
+        self._inner = {word: _last_match(self, word, self._output) for word, _ in words}
+        self._tag_inner = {word: _last_match(self, word, self._tag_output) for word, _ in words}
         self.first = frozenset(self._goto[0])
         self._pattern: Any = None
         self._held_lengths: dict[int, dict[int, int]] = {0: {}, -1: {}}
@@ -142,17 +144,6 @@ class WordSearch:
                     other = self._failure[other]
                 self._failure[child] = self._goto[other].get(symbol, 0)
                 queue.append(child)
-
-    def _last_inner_match(self, word: Any) -> tuple[int, Match | None]:
-        """Return where the last match inside `word` ends (0: there is none), and the match at the
-        end of `word`.
-        """
-        state = last = 0
-        for at, symbol in enumerate(word):
-            if self._output[state] is not None:
-                last = at
-            state = self._goto[state][symbol]
-        return last, self._output[state]
 
     def _row(self, state: int) -> dict[Any, int]:
         """Return the next state for each symbol; one that is missing leads where the root leads.
@@ -248,16 +239,21 @@ class WordSearch:
         `words` stops there: of a long list many words begin alike.
         """
         while state:
-            depth = self._depth[state]
-            if state not in self._begun:
-                kinds: dict[str, list[Any]] = {}
-                for word, kind in self._prefix_of[state]:
-                    if depth < len(word) or kind in PASSIVE:
-                        kinds.setdefault(kind, []).append(word)
-                self._begun[state] = list(kinds.items())
-            for kind, words in self._begun[state]:
-                yield depth, kind, words
+            for kind, words in self._begun_in(state):
+                yield self._depth[state], kind, words
             state = self._failure[state]
+
+    def _begun_in(self, state: int) -> list[tuple[str, list[Any]]]:
+        """Return the words that begin with all that a state stands for, by kind."""
+        found = self._begun.get(state)
+        if found is None:
+            depth = self._depth[state]
+            kinds: dict[str, list[Any]] = {}
+            for word, kind in self._prefix_of[state]:
+                if depth < len(word) or kind in PASSIVE:
+                    kinds.setdefault(kind, []).append(word)
+            found = self._begun[state] = list(kinds.items())
+        return found
 
     def match_kind(self, state: int, depth: int, word: Any, kind: str, no_stop: int = 0) -> str:
         """Return the kind that `word` would match as, or "" if another word matches first.
@@ -266,31 +262,24 @@ class WordSearch:
         symbols; a negative number means any number of symbols that lets `word` match. A passive
         word that is complete at the same symbol as a stop that is shown becomes part of that stop.
         """
-        passive = kind in PASSIVE
-        if no_stop < 0:
-            no_stop = len(word) - depth - (1 if kind in STOPS else 0)
-        elif not no_stop and self._depth[state] == depth:
-            # The state stands for a prefix of `word` and nothing longer: `_inner` has the answer.
-            last, match = self._inner[word]
+        if no_stop <= 0 and self._depth[state] == depth:
+            # The state stands for a prefix of `word` and nothing longer: the tables have the
+            # answer.
+            last, match = (self._tag_inner if no_stop else self._inner)[word]
+            if no_stop and kind in STOPS:  # the stop itself may end
+                match = self._inner[word][1]
             if last > depth:
                 return ""
-            if match is None or depth == len(word):
-                return kind
-            return KEPT if passive and match.kind == KEPT else kind if match == (kind, word) else ""
+            return kind if depth == len(word) else _kind_at_end(match, word, kind)
+        if no_stop < 0:
+            no_stop = len(word) - depth - (1 if kind in STOPS else 0)
+        match = None
         for at in range(depth, len(word)):
+            if match is not None:
+                return ""
             state = self._next(state, word[at])
             match = self._output[state] if at - depth >= no_stop else self._tag_output[state]
-            if match is not None:
-                if at + 1 < len(word):
-                    return ""
-                return (
-                    KEPT
-                    if passive and match.kind == KEPT
-                    else kind
-                    if match == (kind, word)
-                    else ""
-                )
-        return kind if passive else ""
+        return _kind_at_end(match, word, kind)
 
     def held_length(self, state: int, no_stop: int = 0) -> int:
         """Return how many of the last symbols may still become a stop that is hidden, or a tag.
@@ -309,3 +298,27 @@ class WordSearch:
                     known[state] = depth
                     break
         return known[state]
+
+
+def _kind_at_end(match: Match | None, word: Any, kind: str) -> str:
+    """Return the kind that `word` matches as where `match` is found at its end."""
+    passive = kind in PASSIVE
+    if match is None:
+        return kind if passive else ""
+    if passive and match.kind == KEPT:
+        return KEPT
+    return kind if match == (kind, word) else ""
+
+
+def _last_match(
+    search: WordSearch, word: Any, output: list[Match | None]
+) -> tuple[int, Match | None]:
+    """Return where the last match inside `word` ends (0: there is none), and the match at the end
+    of `word`.
+    """
+    state = last = 0
+    for at, symbol in enumerate(word):
+        if output[state] is not None:
+            last = at
+        state = search._goto[state][symbol]
+    return last, output[state]

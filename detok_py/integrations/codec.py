@@ -17,6 +17,8 @@ from ..decode.utf8 import StreamingDetokenizer, check_errors, decode_end, decode
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+    from ..decode.utf8 import Errors
+
 NAME = "detok"
 """The name of the codec."""
 
@@ -31,7 +33,7 @@ class IncrementalDecoder(codecs.IncrementalDecoder):
 
     def __init__(self, errors: str = "strict") -> None:
         super().__init__(errors)
-        self._stream = StreamingDetokenizer(errors)
+        self._stream = StreamingDetokenizer(check_errors(errors))
 
     def decode(self, input: "ReadableBuffer", final: bool = False) -> str:
         """Take bytes; return the text that they make certain, with `final` all of it."""
@@ -95,7 +97,7 @@ def search(name: str) -> codecs.CodecInfo | None:
 codecs.register(search)
 
 
-def open(binary: BinaryIO, errors: str = "replace", newline: str | None = "") -> TextIO:
+def open(binary: BinaryIO, errors: "Errors" = "replace", newline: str | None = "") -> TextIO:
     """Return a text file over a binary one: a pipe, a socket's file, a response.
 
     It closes `binary` when it is closed. Line ends are left as they are; `newline` is that of

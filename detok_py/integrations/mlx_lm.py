@@ -36,7 +36,7 @@ class StreamingDetokenizer:
         self._stream = IncrementalDetokenizer(self._tokenizer)
         self._parts: list[str] = []
         self.tokens: list[int] = []
-        self.offset = 0
+        self.offset: int = 0
 
     def add_token(self, token: int) -> None:
         """Take an id."""

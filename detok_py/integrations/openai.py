@@ -1,8 +1,8 @@
 """The stream of a chat completion (openai-python, or its JSON) as deltas of a ChatStream.
 
 In: chunks of `client.chat.completions.create(stream=True)`, sync or async: objects or dicts. Out:
-`Delta`s, with stops, reasoning tags, tool-call tags and artifacts found in any chunking. `TextStage`
-is what lets a ChatStream take text. openai is not needed to import it.
+`Delta`s, with stops, reasoning tags, tool-call tags and artifacts found in any chunking.
+`TextStage` is what lets a ChatStream take text. openai is not needed to import it.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..decode.channels import REASONING, Delta
 from ..decode.chat import ChatStream
-from ..decode.stage import renamed
 from ..decode.utf8 import ended
+from ..errors import DetokError
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
@@ -38,7 +38,12 @@ class TextStage:
     certain at once.
 
     >>> chat = ChatStream(TextStage(), stop=["STOP"])
-    >>> [tuple(delta) for delta in chat.feed("<think>hm</thi") + chat.feed("nk>so \\ud83d") + chat.feed("\\ude00ST")]
+    >>> [
+    ...     tuple(delta)
+    ...     for delta in chat.feed("<think>hm</thi")
+    ...     + chat.feed("nk>so \\ud83d")
+    ...     + chat.feed("\\ude00ST")
+    ... ]
     [('reasoning', 'hm'), ('content', 'so '), ('content', '😀')]
     """
 
@@ -48,18 +53,12 @@ class TextStage:
     def __init__(self) -> None:
         self.reset()
 
-    @property
-    def held(self) -> str:
-        """An old name of `held_text`."""
-        renamed("TextStage.held", "held_text")
-        return self.held_text
-
     def __repr__(self) -> str:
         return f"<TextStage, held {self.held_text!r}>"
 
     def reset(self) -> None:
         """Forget everything and begin a new text."""
-        self.held_text = ""
+        self.held_text: str = ""
         self._ended = False
 
     def feed(self, text: str) -> str:
@@ -106,6 +105,15 @@ def joined(text: str) -> str:
     return text
 
 
+class ServerError(DetokError):
+    """The server sent an error in place of the rest of an answer; `error` is what it sent."""
+
+    def __init__(self, error: object) -> None:
+        message = _get(error, "message") or error
+        super().__init__(f"the server ended the answer with an error: {message}")
+        self.error: object = error
+
+
 class ChatDeltas:
     """The deltas of one answer of a chat completion: loop over it with `for` or `async for`.
 
@@ -113,7 +121,9 @@ class ChatDeltas:
     the server has in a field of its own (`reasoning_content`, `reasoning`) is a delta of that
     channel; what it sends there is not searched for tags or stops. Tool calls that the server has
     parsed (`delta.tool_calls`) are not read: take them from the chunks. `chat` is the ChatStream;
-    `finish_reason` is its own, or else the server's.
+    `finish_reason` is its own, or else the server's. A chunk with an `error` raises ServerError,
+    after the deltas of all that came before it; what is no chunk, text for example, raises
+    TypeError.
     """
 
     def __init__(
@@ -123,11 +133,12 @@ class ChatDeltas:
         index: int = 0,
         **options: "Unpack[Options]",
     ) -> None:
-        self.chat = ChatStream(TextStage(), **options)
+        self.chat: ChatStream = ChatStream(TextStage(), **options)
         self._chunks: Any = chunks
         self._thoughts = TextStage()
         self._index = index
         self._reason: str | None = None
+        self._error: ServerError | None = None
 
     @property
     def finish_reason(self) -> str | None:
@@ -136,6 +147,12 @@ class ChatDeltas:
 
     def _feed(self, chunk: object) -> list[Delta]:
         out: list[Delta] = []
+        if not isinstance(chunk, dict) and not (
+            hasattr(chunk, "choices") or hasattr(chunk, "error")
+        ):
+            raise TypeError(
+                f"ChatDeltas reads chunks of a chat completion, not {repr(chunk)[:40]}; ChatStream(TextStage()) reads text"
+            )
         for choice in _get(chunk, "choices") or ():
             if _get(choice, "index", 0) != self._index:
                 continue
@@ -145,6 +162,10 @@ class ChatDeltas:
             if thought and self.chat.finish_reason is None:
                 out += _reasoning(self._thoughts.feed(thought))
             out += self.chat.feed(_get(delta, "content") or "")
+        error = chunk if _get(chunk, "object") == "error" else _get(chunk, "error")
+        if error is not None:
+            self._error = ServerError(error)
+            out += self._flush()
         return out
 
     def _flush(self) -> list[Delta]:
@@ -153,12 +174,16 @@ class ChatDeltas:
     def __iter__(self) -> Iterator[Delta]:
         for chunk in self._chunks:
             yield from self._feed(chunk)
+            if self._error is not None:
+                raise self._error
         yield from self._flush()
 
     async def __aiter__(self) -> AsyncIterator[Delta]:
         async for chunk in self._chunks:
             for delta in self._feed(chunk):
                 yield delta
+            if self._error is not None:
+                raise self._error
         for delta in self._flush():
             yield delta
 

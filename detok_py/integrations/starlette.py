@@ -33,6 +33,7 @@ class StreamingResponse(TextResponse):
         tokenizer: Tokenizer,
         chunks: Iterable[Chunk] | AsyncIterable[Chunk],
         status_code: int = 200,
+        *,
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
         background: BackgroundTask | None = None,

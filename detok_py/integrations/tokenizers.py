@@ -1,50 +1,97 @@
 """In the place of `tokenizers.decoders.DecodeStream`.
 
 In: a tokenizer (Hugging Face `tokenizers`, or any with `decode(ids)`) and ids, step by step. Out:
-text or None. Held: what the decoder rules hold; `flush` returns it at the end, which DecodeStream
-has no method for.
+text or None. Held: what DecodeStream holds too, the end of a text that is U+FFFD as yet; `flush`
+returns it at the end, which DecodeStream has no method for.
 """
 
 from collections.abc import Iterable
 
+from ..decode.stage import common
+from ..decode.vocabulary import as_id, as_ids
+from ..errors import VocabularyError
 from ..tokenizers.tokenizer import Decodes
-from ..tokenizers.window import IncrementalDetokenizer
+from ..tokenizers.window import REPLACEMENT, IncrementalDetokenizer
 
 
 class DecodeStream:
     """`step` as DecodeStream's, and `flush`.
 
-    `ids` are those of a prompt, which are not shown; they are `prompt_ids` then. With
-    `skip_special_tokens` special tokens give no text. A stream belongs to the tokenizer of its first
-    step. Unlike DecodeStream it shows characters before a bad byte at once, and loses no text at the
-    end; its joined text is that of the tokenizer's `decode`.
+    `ids` are those of a prompt, which are not shown. With `skip_special_tokens` special tokens give
+    no text. A stream belongs to the tokenizer of its first step; `copy.copy` gives an independent
+    one. A step gives all text that DecodeStream would give, and characters before a bad byte at
+    once. So a run of byte tokens is shown before it ends: if a bad byte follows, which turns the
+    whole run into U+FFFD, what is shown stays, and its bytes get no U+FFFD. All other joined text
+    is that of the tokenizer's `decode`.
 
     >>> class Letters:
     ...     def decode(self, ids, skip_special_tokens=True):
     ...         return bytes(ids).decode("utf-8", "replace")
     >>> stream, letters = DecodeStream(), Letters()
-    >>> stream.step(letters, 0xC3), stream.step(letters, 0xA9), stream.step(letters, 0xF0), stream.flush()
+    >>> (
+    ...     stream.step(letters, 0xC3),
+    ...     stream.step(letters, 0xA9),
+    ...     stream.step(letters, 0xF0),
+    ...     stream.flush(),
+    ... )
     (None, 'é', None, '\\ufffd')
     """
 
     def __init__(self, ids: Iterable[int] | None = None, skip_special_tokens: bool = False) -> None:
-        self.prompt_ids = list(ids or ())
-        self.skip_special_tokens = skip_special_tokens
+        self._prompt_ids = as_ids(() if ids is None else ids)
+        self._skips = skip_special_tokens
         self._tokenizer: Decodes | None = None
         self._stream: IncrementalDetokenizer | None = None
+        self._ahead = ""  # what is shown of the text that the stream holds
 
-    def step(self, tokenizer: Decodes, id: int | list[int]) -> str | None:
-        """Take an id, or a list of them; return the text that it makes certain, None if none."""
+    def step(self, tokenizer: Decodes, id: int | Iterable[int]) -> str | None:
+        """Take an id, or several; return the text that there is now, None if there is none."""
         if self._stream is None:
             self._tokenizer = tokenizer
             self._stream = IncrementalDetokenizer(
-                tokenizer, self.prompt_ids, skip_special_tokens=self.skip_special_tokens
+                tokenizer, self._prompt_ids, skip_special_tokens=self._skips
             )
         elif tokenizer is not self._tokenizer:
             raise ValueError("a stream belongs to one tokenizer; make a new one for another")
-        stream = self._stream
-        return (stream.feed(id) if isinstance(id, list) else stream.push(id)) or None
+        text = self._behind_ahead(self._stream.feed(_ids(id)))
+        if self._stream.held:
+            held = self._stream.copy().flush()
+            if held.startswith(self._ahead) and not held.endswith(REPLACEMENT):
+                text += held[len(self._ahead) :]
+                self._ahead = held
+        return text or None
 
     def flush(self) -> str | None:
-        """End the stream; return what was held, None if nothing was."""
-        return (self._stream.flush() if self._stream is not None else "") or None
+        """End the text; return what was held, None if nothing was."""
+        if self._stream is None:
+            return None
+        return self._behind_ahead(self._stream.flush()) or None
+
+    def _behind_ahead(self, text: str) -> str:
+        """Return what comes next in the stream, `text`, without what is shown of it."""
+        same = common(self._ahead, text)
+        gone, text = self._ahead[same:], text[same:]
+        self._ahead = gone
+        if gone and text:
+            # The run of byte tokens turned bad: U+FFFD for each byte, also of what is shown.
+            self._ahead = ""
+            bad = len(text) - len(text.lstrip(REPLACEMENT))
+            text = text[min(len(gone.encode()), bad) :]
+        return text
+
+    def __copy__(self) -> "DecodeStream":
+        other = DecodeStream(self._prompt_ids, self._skips)
+        other._tokenizer = self._tokenizer
+        other._stream = None if self._stream is None else self._stream.copy()
+        other._ahead = self._ahead
+        return other
+
+    def __deepcopy__(self, memo: object) -> "DecodeStream":
+        return self.__copy__()
+
+
+def _ids(ids: int | Iterable[int]) -> Iterable[int]:
+    try:
+        return [as_id(ids)]  # type: ignore[arg-type]
+    except VocabularyError:  # several, or what `feed` refuses
+        return ids  # type: ignore[return-value]

@@ -35,13 +35,11 @@ class TextStreamer:
         self._stream: IncrementalDetokenizer | None = None
 
     def _begin(self, prompt_ids: list[int]) -> IncrementalDetokenizer:
-        options: dict[str, Any] = dict(self.decode_kwargs)
-        skip = options.pop("skip_special_tokens", None)
-        if not options:
-            return IncrementalDetokenizer(self.tokenizer, prompt_ids, skip_special_tokens=skip)
+        given: dict[str, Any] = self.decode_kwargs
+        if set(given) <= {"skip_special_tokens", "clean_up_tokenization_spaces"}:
+            return IncrementalDetokenizer(self.tokenizer, prompt_ids, **given)
         # Options that only the tokenizer itself knows: it is asked with them.
         tokenizer: Any = self.tokenizer
-        given = self.decode_kwargs
         asked = SimpleNamespace(decode=lambda ids: str(tokenizer.decode(ids, **given)))
         return IncrementalDetokenizer(asked, prompt_ids)
 
@@ -91,7 +89,7 @@ class TextIteratorStreamer(TextStreamer):
     ) -> None:
         super().__init__(tokenizer, skip_prompt, **decode_kwargs)
         self.text_queue: Queue[str | None] = Queue()
-        self.stop_signal = None
+        self.stop_signal: None = None
         self.timeout = timeout
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
@@ -127,9 +125,9 @@ class AsyncTextIteratorStreamer(TextStreamer):
     ) -> None:
         super().__init__(tokenizer, skip_prompt, **decode_kwargs)
         self.text_queue: asyncio.Queue[str | None] = asyncio.Queue()
-        self.stop_signal = None
+        self.stop_signal: None = None
         self.timeout = timeout
-        self.loop = asyncio.get_running_loop()
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
         """Put the text into the queue, and None at the end."""

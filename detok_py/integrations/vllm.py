@@ -52,17 +52,20 @@ class Request(Protocol):
 
 
 class IncrementalDetokenizer:
-    """`from_new_request`, `update`, `get_next_output_text`, `output_token_ids`, `num_output_tokens`,
-    `output_text` and `token_ids` of vLLM's.
+    """`from_new_request`, `update`, `get_next_output_text`, `output_token_ids`,
+    `num_output_tokens`, `output_text` and `token_ids` of vLLM's.
 
-    Only the end that can still become a stop is held, not as many characters as the longest stop
-    has. `spaces_between_special_tokens` is not read: the text is that of the tokenizer's `decode`.
+    Of stop strings that end at the same character, the first of the list counts. Only the end that
+    can still become a stop is held, not as many characters as the longest stop has.
+    `spaces_between_special_tokens` is not read: the text is that of the tokenizer's `decode`.
 
     >>> from types import SimpleNamespace
     >>> class Letters:
     ...     def decode(self, ids, skip_special_tokens=True):
     ...         return bytes(ids).decode("utf-8", "replace")
-    >>> params = SimpleNamespace(stop=["STOP"], include_stop_str_in_output=False, min_tokens=0, skip_special_tokens=True)
+    >>> params = SimpleNamespace(
+    ...     stop=["STOP"], include_stop_str_in_output=False, min_tokens=0, skip_special_tokens=True
+    ... )
     >>> request = SimpleNamespace(prompt_token_ids=[0x41], sampling_params=params)
     >>> d = IncrementalDetokenizer.from_new_request(Letters(), request)
     >>> d.update([0xC3], False), d.update([0xA9, 0x53], False), d.get_next_output_text(False, True)
@@ -73,7 +76,7 @@ class IncrementalDetokenizer:
 
     def __init__(self, tokenizer: Decodes | None = None, request: Request | None = None) -> None:
         self.token_ids: list[int] = []
-        self.output_text = ""
+        self.output_text: str = ""
         self._sent = 0  # characters of the text that were returned as a delta
         self._chat: ChatStream | None = None
         params = request.sampling_params if request is not None else None
@@ -84,10 +87,12 @@ class IncrementalDetokenizer:
             request.prompt_token_ids or (),
             skip_special_tokens=params.skip_special_tokens,
         )
-        self._keeps_stop_id = params.include_stop_str_in_output
+        self._keeps_stop = params.include_stop_str_in_output
+        stop = params.stop or ()
+        self._stops = [stop] if isinstance(stop, str) else list(stop)
         self._chat = ChatStream(
             stream,
-            params.stop,
+            self._stops,
             reasoning=None,
             tools=None,
             trim_artifacts=False,
@@ -114,29 +119,41 @@ class IncrementalDetokenizer:
     def update(self, new_token_ids: Sequence[int], stop_terminated: bool) -> str | None:
         """Take the ids of a step; return the stop string that was found, None if none was.
 
-        With `stop_terminated` the last id is one that ended the text. It is shown only if stops are.
+        With `stop_terminated` the last id is one that ended the text. It is shown only if stops
+        are.
         """
         chat = self._chat
         if chat is None:
             self.token_ids += new_token_ids
             return None
-        shown = len(new_token_ids) - (stop_terminated and not self._keeps_stop_id)
+        shown = len(new_token_ids) - (stop_terminated and not self._keeps_stop)
         for i in new_token_ids[:shown]:
             self.token_ids.append(i)
             self._show(chat.push(i))
             if chat.stopped is not None:
-                return str(chat.stopped)
+                return self._first_listed(str(chat.stopped))
         self.token_ids += new_token_ids[max(shown, 0) :]
         return None
 
     def get_next_output_text(self, finished: bool, delta: bool) -> str:
-        """Return the text so far, or with `delta` what is new of it. With `finished` it is complete."""
+        """Return the text so far, or with `delta` what is new of it. With `finished` it is
+        complete.
+        """
         if finished and self._chat is not None:
             self._show(self._chat.flush())
         text = self.output_text[self._sent :] if delta else self.output_text
         if delta:
             self._sent = len(self.output_text)
         return text
+
+    def _first_listed(self, stop: str) -> str:
+        """Return the first of the stop strings that end where `stop` does, and show what of `stop`
+        lies before it. `stop` begins earliest, so it ends with all of them.
+        """
+        first = next(each for each in self._stops if each and stop.endswith(each))
+        if not self._keeps_stop:
+            self.output_text += stop[: len(stop) - len(first)]
+        return first
 
     def _show(self, deltas: list[Delta]) -> None:
         for delta in deltas:

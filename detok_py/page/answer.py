@@ -3,7 +3,7 @@
 In: batches of frames (inbox.py), and the fact that a socket opened or was lost. Out: one JSON text
 a call. Held: the session's position, the decoder, events that wait for a vocabulary.
 
-Every method that web/src/socket.js calls returns the same object as JSON, with what there is to do:
+Every method that web/src/socket.js calls returns one JSON object with these keys, where needed:
 
     send    frames for the socket, in order
     close   [code, reason] when the socket is to be closed
@@ -20,11 +20,12 @@ Every method that web/src/socket.js calls returns the same object as JSON, with 
     {"type": "pong"}
 
 A delta is `[channel, text]`. `held` counts the bytes of an unfinished character, `waiting` is the
-text that may become a stop string or a tag. The deltas of `finished` and `failed` are what was held
-and is text now that nothing more comes. An answer with details has `rows` instead of `deltas`, one
-for each token:
+text that may become a stop string or a tag. The deltas of `finished` and `failed` are text that was
+held and became certain at the end. An answer with details has `rows` instead of `deltas`, one for
+each token:
 
-    [id or null, bytes in hex, deltas, held bytes in hex, waiting text, name of a skipped special token]
+    [id or null, bytes in hex, deltas, held bytes in hex, waiting text, name of a skipped special
+    token]
 
 and `spent`, the microseconds that decoding them took.
 """
@@ -49,10 +50,10 @@ CLOSED = {
     1006: "The connection to the bridge was lost. Check that it is running, then try again.",
     1008: "The bridge refused the connection. Open this page from the address that the bridge printed.",
     1009: "The request is too large for the bridge. Shorten the text.",
-    1011: "The bridge failed. What it printed where it was started says why.",
+    1011: "The bridge failed. Its output in the terminal says why.",
     1012: "The bridge is restarting. Try again in a moment.",
     4400: "The bridge did not understand this page. Reload the page, so that both are of one version.",
-    4401: "The bridge wants a token. Open the address that it printed, which has the token in it.",
+    4401: "The bridge needs a token. Give the one that it printed, or that of its DETOK_TOKEN.",
     4403: "The bridge refuses pages of this origin. Start it with --allow-origin and this origin.",
     4404: "The bridge has no such engine. Choose one that it has.",
     4406: "The bridge speaks another protocol than this page. Reload the page, so that both are of one version.",
@@ -76,8 +77,8 @@ kept_vocabularies: dict[str, Vocabulary] = {}
 def unpack_vocabulary(data: bytes, sha256: str = "") -> Vocabulary:
     """Unpack a vocabulary and keep it for every stream that names it.
 
-    Raises VocabularyError if it is damaged, or if its SHA-256 is not `sha256`, where that is given:
-    ids decoded with the wrong table are fluent nonsense.
+    Raises VocabularyError if it is damaged, or if `sha256` is given and its SHA-256 differs: ids
+    that are decoded with the wrong table are fluent nonsense.
     """
     vocabulary = Vocabulary.unpack(data)
     if sha256 and vocabulary.sha256 != sha256:
@@ -116,20 +117,17 @@ def open_chat(
     tags: bool = False,
 ) -> ChatStream:
     """Return a ChatStream with the text options that JavaScript gives (`TextOptions` of
-    web/src/detok-stream.js). `tags` says whether tags and markers are looked for unless the options
-    say otherwise.
+    web/src/detok-stream.js). `tags` is the default for finding tags and markers.
     """
     reasoning, tools = options.get("reasoning", tags), options.get("tools", tags)
     return ChatStream(
         detokenizer,
         stop=[stop for stop in options.get("stop") or () if stop],
-        # With details the end of the answer is the engine's decision, and an end token is a row.
+        # With details the engine decides where the answer ends, and an end token has a row.
         eos_ids=None if options.get("details") else (),
         reasoning=("<think>", "</think>") if reasoning is True else reasoning or None,
         tools=("<tool_call>", "</tool_call>") if tools is True else tools or None,
-        start="reasoning"
-        if options.get("startWithReasoning")
-        else options.get("start") or "content",
+        start="reasoning" if options.get("startWithReasoning") else "content",
         trim_artifacts=bool(options.get("trimArtifacts", tags)),
         include_stop=bool(options.get("includeStop")),
     )
@@ -148,8 +146,8 @@ class Answer:
     instead of deltas) and "singleBytes" (each raw byte is a row of its own). "resume" is the id of
     a run that an earlier page began; it comes again from its beginning.
 
-    Text is decoded from ids while every id is known. If the engine loses ids (a Gap), decoding goes
-    on from bytes, and takes over what is held.
+    Text is decoded from ids while every id is known. After a Gap, whose ids are unknown, it is
+    decoded from bytes, and the held bytes are kept.
     """
 
     def __init__(self, request: str, max_attempts: int = 5) -> None:
@@ -175,7 +173,7 @@ class Answer:
         if asked.get("vocabulary"):
             self._use(named_vocabulary(asked["vocabulary"]))
 
-    # ---------------------------------------------------------------- what JavaScript tells
+    # ---------------------------------------------------------------- calls of JavaScript
 
     def opened(self) -> str:
         """A socket is open."""
@@ -219,12 +217,12 @@ class Answer:
         return self._outcome(self.session.give_up(code, sentence))
 
     def cancel(self) -> str:
-        """Ask the engine to stop; what it has sent already still comes."""
+        """Ask the engine to stop. What it has already sent still arrives."""
         self.session.cancel()
         return self._outcome([])
 
     def give_up(self) -> str:
-        """End the answer now, and wait for nothing more."""
+        """End the answer now. Later frames are ignored."""
         return self._abandon(4499, CLOSED[4499])
 
     def pause(self, paused: bool) -> str:
@@ -235,7 +233,7 @@ class Answer:
         return self._outcome([])
 
     def ping(self) -> str:
-        """Ask the bridge for a sign of life."""
+        """Send a ping to the bridge."""
         self.session.ping()
         return self._outcome([])
 
@@ -253,7 +251,7 @@ class Answer:
     def row(self, token_id: "int | None", data: "bytes | None") -> list[Any]:
         """Decode one token and return its row; `data` are its bytes, if the engine gave them.
 
-        Raises VocabularyError for an unknown id, and the stream is as it was before.
+        Raises VocabularyError for an unknown id. The stream is unchanged then.
         """
         name = None
         vocabulary = self._by_ids
@@ -286,13 +284,14 @@ class Answer:
         return deltas + crossed(self._chat.feed(data))
 
     def _go_on_by_bytes(self) -> list[list[str]]:
-        """Decode from bytes instead of ids from here on; what is held goes on with them."""
+        """Decode from bytes instead of ids from here on, beginning with the held bytes."""
         assert self._chat is not None
-        _, channels, own, counts = self._chat.save()
-        held = self._chat.detokenizer.held
+        (_, channels, own), counts = self._chat.save()
+        ids: Any = self._chat.detokenizer
         self.begin(None)
-        self._chat.load((self._chat.detokenizer.save(), channels, own, counts))
-        return crossed(self._chat.feed(held))
+        begun: Any = self._chat.detokenizer
+        self._chat.load(((begun.save(), channels, own), counts))
+        return crossed(self._chat.feed(ids.held))
 
     def _held(self) -> tuple[bytes, str]:
         """Return the bytes and the text that are held."""
@@ -305,12 +304,12 @@ class Answer:
 
     def _use(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        # From here on a bridge with another vocabulary is refused, also after a reconnect.
+        # From here on the session refuses a bridge with another vocabulary, also after a reconnect.
         self.session.vocabulary_sha256 = vocabulary.sha256
         self._wanted = None
 
     def _refuse(self, sentence: str) -> str:
-        """End the answer because its vocabulary cannot be had."""
+        """End the answer because its vocabulary is not available."""
         self.session.cancel()
         self.session.closing = (VOCABULARY_MISMATCH, "vocabulary mismatch")
         return self._abandon(VOCABULARY_MISMATCH, sentence)
@@ -318,7 +317,8 @@ class Answer:
     def _abandon(self, code: int, sentence: str) -> str:
         """End the answer, and drop the events that wait for a vocabulary.
 
-        The failure is told even if the session has ended: its end may be among those events.
+        The failure is reported even if the session has ended, because the end may be among those
+        events.
         """
         self._waiting = []
         self._wanted = None
@@ -367,7 +367,7 @@ class Answer:
             out.append({"type": "pong"})
 
     def _hello(self, event: Any) -> None:
-        """Take up the bridge's vocabulary, or ask for it if it is not kept here."""
+        """Use the bridge's vocabulary, or request it if it is not kept here."""
         wanted = event.vocabulary
         if self._vocabulary is not None or not isinstance(wanted, dict) or not wanted.get("sha256"):
             return
@@ -378,7 +378,7 @@ class Answer:
             self._wanted = wanted
 
     def _data(self, event: Any, out: list[Any]) -> None:
-        """Decode what one data frame brought."""
+        """Decode the tokens or bytes of a data frame."""
         chat = self._chat
         if self._over or chat is None:
             return
@@ -426,7 +426,8 @@ class Answer:
             deltas = self._decode(None, event.data)
             return deltas, len(event.data) if isinstance(event, s.Bytes) else event.count, None
         except DetokError:
-            # A chunk is decoded whole or not at all; what comes before the unknown id is text.
+            # `feed` takes a whole chunk or nothing, so decode the ids before the unknown one
+            # singly.
             for ids, data, size in self._tokens(event):
                 try:
                     deltas += self._decode(ids, data)
@@ -436,7 +437,7 @@ class Answer:
         return deltas, count, None
 
     def _tokens(self, event: Any) -> list[tuple["list[int] | None", "bytes | None", int]]:
-        """Return what a data frame brought, as (ids, bytes, positions) for each row."""
+        """Return (ids, bytes, positions) for each row of a data frame."""
         if isinstance(event, s.Tokens):
             pieces = event.pieces or [None] * len(event.ids)
             return [([i], pieces[n], 1) for n, i in enumerate(event.ids)]
@@ -462,8 +463,8 @@ class Answer:
         )
 
     def _end(self, out: list[Any], event: dict[str, Any]) -> None:
-        """Tell the end, once, with what was held. A cancelled stream's own end comes later and says
-        nothing new.
+        """Report the end once, with the held text. The end that a cancelled stream sends later is
+        ignored.
         """
         if self._over:
             return

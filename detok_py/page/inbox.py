@@ -1,10 +1,11 @@
-"""The bytes that JavaScript gives to Python: a buffer that it writes into, and the frames of a batch.
+"""The bytes that JavaScript gives to Python: a buffer that it writes into, and the frames of a
+batch.
 
 In: what JavaScript has written. Out: bytes, or the WebSocket frames in them. Held: the buffer.
 
-In Pyodide JavaScript writes into the memory of `inbox()`. MicroPython's memory has no view for
-JavaScript, so there it writes a file, whose path `read_from_file` has told. A few bytes come as a
-hex string instead, as an argument of the call that they are for.
+In Pyodide, JavaScript writes into the memory of `inbox()`. In MicroPython, whose memory JavaScript
+cannot view, it writes a file; `read_from_file` sets the path. A few bytes are passed as a hex
+string instead, as an argument of the call.
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ _file: Any = None
 def inbox(size: int = 0) -> bytearray:
     """Return the buffer that JavaScript writes into, of at least `size` bytes.
 
-    It grows by being replaced, and never shrinks.
+    A larger buffer replaces it when needed. It never shrinks.
     """
     global _buffer
     if size > len(_buffer):
@@ -28,7 +29,7 @@ def inbox(size: int = 0) -> bytearray:
 
 
 def read_from_file(path: str) -> None:
-    """From now on JavaScript writes the file at `path` instead of the buffer."""
+    """Read from the file at `path` from now on, instead of the buffer."""
     global _file
     # Kept open: opening it for each batch takes longer than reading it.
     _file = open(path, "rb")  # noqa: SIM115

@@ -1,7 +1,7 @@
 """What the worker in a page calls: answers by number, the steps of text streams, JSON out.
 
 In: numbers, JSON texts, and bytes (inbox.py). Out: JSON texts. Held: one decoder for each answer
-that is open, until `release`. JavaScript keeps no Python object but these functions.
+that is open, until `release`. These functions are the only Python objects that JavaScript keeps.
 """
 
 import json
@@ -46,8 +46,8 @@ def keep_vocabulary(given: "int | str") -> str:
 def extend(given: "int | str") -> str:
     """Add the functions of modules that a page loads only when it needs them.
 
-    What is given is a line of JSON, `[[name, size], …]`, and the files one after another; the last
-    one has the functions (tools/build_on_demand.py).
+    The data is a line of JSON, `[[name, size], …]`, then the files one after another. The last one
+    has the functions (tools/build_on_demand.py).
     """
     head, _, rest = given_bytes(given).partition(b"\n")
     package: Any = detok_py.__path__
@@ -72,7 +72,9 @@ def extend(given: "int | str") -> str:
 
 
 def pack_tokenizer(path: str) -> bytes:
-    """Return the packed vocabulary of a tokenizer file (Pyodide only). Raises TokenizerFormatError."""
+    """Return the packed vocabulary of a tokenizer file (Pyodide only). Raises
+    TokenizerFormatError.
+    """
     packed: bytes = detok_py.load_tokenizer(path).vocabulary.pack()
     return packed
 
@@ -84,7 +86,7 @@ def open_answer(stream: int, request: str) -> str:
 
 
 def ask_answer(stream: int, method: str, *args: Any) -> str:
-    """Call a method of an answer; return what there is to do."""
+    """Call a method of an answer; return its JSON (answer.py)."""
     return str(getattr(_answers[stream], method)(*args))
 
 

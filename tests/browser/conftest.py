@@ -5,6 +5,7 @@ Run as `pytest tests/browser --browser chromium` (or firefox), in a process of i
 Playwright's sync API has run in a process, `asyncio.run` no longer works there.
 """
 
+import re
 import runpy
 import socket
 import threading
@@ -65,7 +66,9 @@ RECORDER = (Path(__file__).parent / "recorder.js").read_text("utf-8")
 
 @pytest.fixture(scope="session")
 def bridge() -> Any:
-    """The bridge that most tests share: the reciting model in llama.cpp, and the scripted engine."""
+    """The bridge that most tests share: the reciting model in llama.cpp, and the scripted
+    engine.
+    """
     bridge = Bridge("--engine", "recite")
     yield bridge
     bridge.stop()
@@ -105,8 +108,8 @@ class DemoPage:
         self.wait_for(state)
 
     def wait_for(self, *states: str, timeout: float = 60_000) -> str:
-        selector = ", ".join(f"html[data-state={state}]" for state in states)
-        self.page.wait_for_selector(selector, state="attached", timeout=timeout)
+        wanted = re.compile(f"^({'|'.join(states)})$")
+        expect(self.page.locator("html")).to_have_attribute("data-state", wanted, timeout=timeout)
         return self.state
 
     @property
@@ -159,7 +162,8 @@ class DemoPage:
 
     def save(self) -> str:
         """Return the capture that Save makes."""
-        # Playwright reports no downloads of Firefox over BiDi, so the file is taken before the download.
+        # Playwright reports no downloads of Firefox over BiDi, so the file is taken before the
+        # download.
         text = self.page.evaluate(
             """async () => {
               const plain = URL.createObjectURL;
@@ -368,9 +372,9 @@ def _complaints_of_its_own(request: pytest.FixtureRequest) -> None:
             request.getfixturevalue(name).complaints.clear()
 
 
-# Firefox runs what is marked `engine` in `make test`, the rest in `make test-all`, and what is marked
-# `one_browser` in `make soak`. Pages of modules are tested in Chromium, those of classic scripts in
-# Firefox, and the other way round in `make soak`.
+# Firefox runs what is marked `engine` in `make test`, the rest in `make test-all`, and what is
+# marked `one_browser` in `make soak`. Pages of modules are tested in Chromium, those of classic
+# scripts in Firefox, and the other way round in `make soak`.
 DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
 
 

@@ -21,9 +21,9 @@ from detok_py.bridge.engines.scripted import ScriptedEngine
 from detok_py.bridge.find import find_vocabulary
 from detok_py.bridge.gate import Gate
 from detok_py.bridge.server import Server, application, bind, names_of
+from detok_py.bridge.store import MemoryStore
 from detok_py.bridge.stream import Bridge
 from detok_py.protocol import wire
-from detok_py.protocol.server import RunStore
 
 PAGES = Path(__file__).parent / "pages"
 
@@ -97,7 +97,7 @@ class LibraryServer:
         else:
             # A small window: what a socket gets before it is cut is a few tokens, however far the
             # engine is.
-            store = RunStore(window={"tokens": 3, "bytes": 12})
+            store = MemoryStore(window={"tokens": 3, "bytes": 12})
             attached = AttachedEngine("engine", engine, find_vocabulary=find_vocabulary)
             self.bridge = Bridge([attached], store=store, max_clients=100)
         sock = bind("127.0.0.1", 0)

@@ -1,4 +1,5 @@
-// A component with the hook and nothing else, for test_examples.py to drive: `await mount(options)`.
+// A component with the hook and nothing else, for test_examples.py to drive:
+// `await mount(options)`.
 
 import { createElement as h, StrictMode, useEffect } from "react";
 import { createRoot } from "react-dom/client";

@@ -1,5 +1,6 @@
-// Records every state that the three panes are ever in, painted or not: after each mutation, and again in each frame.
-// `recorder.begin()` forgets; `recorder.seen(pane)` tells what there was since.
+// Records every state that the three panes are ever in, painted or not: after each mutation, and
+// again in each frame. `recorder.begin()` forgets; `recorder.seen(pane)` tells what there was
+// since.
 (() => {
   const lone = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
   const panes = new Map();

@@ -1,4 +1,6 @@
-"""Where the library's Python cannot start, the page is told at once which file or which policy it is."""
+"""Where the library's Python cannot start, the page is told at once which file or which policy it
+is.
+"""
 
 import contextlib
 import http.server
@@ -7,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"/src/": ROOT / "web" / "src", "/runtime/": ROOT / ".build" / "runtime"}
@@ -153,7 +156,7 @@ def site():
 def told(page, site, end, fault, runtime=""):
     site.fault = (end, fault)
     page.goto(f"http://127.0.0.1:{site.server_port}/{runtime and '#' + runtime}")
-    page.wait_for_selector("output:not(:empty)", timeout=60_000)
+    expect(page.locator("output")).not_to_be_empty(timeout=60_000)
     return json.loads(page.locator("output").text_content())
 
 

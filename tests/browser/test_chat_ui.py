@@ -3,6 +3,7 @@ no broken glyph at any time.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,12 @@ class ChatPage:
 
     def wait(self) -> None:
         """Wait until the answer is over."""
-        self.page.wait_for_function("() => document.getElementById('stop').hidden", timeout=60_000)
+        expect(self.page.locator("#stop")).to_be_hidden(timeout=60_000)
 
     def wait_for_text(self, least: int = 30) -> None:
         """Wait until an answer has begun to come."""
-        script = "(least) => (document.querySelector('.assistant:last-of-type > .text')?.textContent.length ?? 0) >= least"
-        self.page.wait_for_function(script, arg=least, timeout=60_000)
+        text = self.page.locator(".assistant:last-of-type > .text")
+        expect(text).to_have_text(re.compile(rf"^.{{{least},}}$", re.DOTALL), timeout=60_000)
 
     def ask(self, text: str) -> str:
         self.send(text)
@@ -117,8 +118,8 @@ def test_a_connection_cut_after_any_frame_changes_nothing(
     chat, proxy = proxied
     chat.open()
     assert chat.ask("flags") == TEXTS["flags"]
-    # The number of frames varies between runs. A run with fewer frames is not cut, and must be whole
-    # as well.
+    # The number of frames varies between runs. A run with fewer frames is not cut, and must be
+    # whole as well.
     frames = proxy.frames[-1]
     cut = set()
     for number in [*range(1, min(4, frames)), *range(4, frames, every)]:

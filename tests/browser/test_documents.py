@@ -1,4 +1,6 @@
-"""The code blocks of the documents, each run in a browser as a reader runs it, before a real bridge."""
+"""The code blocks of the documents, each run in a browser as a reader runs it, before a real
+bridge.
+"""
 
 import json
 import re
@@ -145,7 +147,7 @@ def reader(page: Any, bridge: Any, tmp_path: Any) -> Any:
         serve("/documents/", "text/html; charset=utf-8", text)
         page.goto(bridge.url + "/documents/")
         for _, file in block.marked("choose"):
-            page.wait_for_selector("html[data-state=run]", state="attached", timeout=60_000)
+            expect(page.locator("html")).to_have_attribute("data-state", "run", timeout=60_000)
             folder = tmp_path if (tmp_path / file).exists() else ROOT / "tests/fixtures/streams"
             page.locator("#fileInput").set_input_files(folder / file)
         for _, button in block.marked("click"):

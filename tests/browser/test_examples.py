@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import http.server
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.one_browser
 
@@ -83,18 +85,12 @@ class Example:
         return self.page
 
     def shows(self, selector: str, text: str) -> None:
-        self.page.wait_for_function(
-            "([selector, text]) => document.querySelector(selector)?.textContent === text",
-            arg=[selector, text],
-            timeout=60_000,
-        )
+        # Every white space counts, which `to_have_text` would join.
+        exact = re.compile(f"^{re.escape(text)}$")
+        expect(self.page.locator(selector).first).to_have_text(exact, timeout=60_000)
 
     def says(self, words: str) -> None:
-        self.page.wait_for_function(
-            "(words) => document.querySelector('[role=status]')?.textContent.includes(words)",
-            arg=words,
-            timeout=60_000,
-        )
+        expect(self.page.get_by_role("status").first).to_contain_text(words, timeout=60_000)
 
 
 @pytest.fixture
@@ -186,11 +182,7 @@ def test_the_ai_sdk(example: Any) -> None:
     page.get_by_role("button", name="Send").click()
     # White space alone makes no part; white space at the beginning of a part stays.
     shown = f"({REASONING}){ANSWER}"
-    page.wait_for_function(
-        "(text) => document.querySelector('main').textContent.includes(text)",
-        arg=shown,
-        timeout=60_000,
-    )
+    expect(page.locator("main")).to_have_text(re.compile(re.escape(shown)), timeout=60_000)
 
 
 @pytest.mark.full
@@ -259,8 +251,8 @@ def serving(handler: Any) -> Any:
 
 
 class Front(http.server.BaseHTTPRequestHandler):
-    """The bridge's pages and an engine's HTTP address as one origin. Each byte of the engine goes out
-    as a chunk of its own.
+    """The bridge's pages and an engine's HTTP address as one origin. Each byte of the engine goes
+    out as a chunk of its own.
     """
 
     protocol_version = "HTTP/1.1"
@@ -391,7 +383,7 @@ def test_the_hook_survives_double_effects_and_a_lost_connection(
     }""")
     type_in(page, "hello: ")
     page.get_by_role("button", name="Send").click()
-    page.wait_for_function("() => document.querySelector('[role=log]').textContent", timeout=60_000)
+    expect(page.get_by_role("log")).not_to_be_empty(timeout=60_000)
     proxy.cut()
     example.shows("[role=log]", TEXTS["hello"])
     example.says("ready")
@@ -419,9 +411,7 @@ def test_the_hook_reports_a_stopped_bridge(page: Any, start_bridge: Any) -> None
     bridge.kill()
     page.get_by_role("button", name="Send").click()
     example.says("reconnecting")
-    page.wait_for_function(
-        "() => document.querySelector('[role=status]').textContent.endsWith('.')", timeout=60_000
-    )
+    expect(page.get_by_role("status")).to_have_text(re.compile(r"\.$"), timeout=60_000)
     assert page.get_by_role("button", name="Send").is_visible()
 
 

@@ -1,5 +1,5 @@
-"""detok-web in the frameworks and bundlers that people have: each from an empty folder, with what npm
-installs there, built for production and served as plain files.
+"""detok-web in the frameworks and bundlers that people have: each from an empty folder, with what
+npm installs there, built for production and served as plain files.
 """
 
 import contextlib
@@ -112,7 +112,7 @@ def test_a_production_build_decodes_bytes_and_ids(page, installed, serve, build)
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(serve(folder / "out"))
-    page.wait_for_selector("html[data-state=finished]", state="attached", timeout=60_000)
+    expect(page.locator("html")).to_have_attribute("data-state", "finished", timeout=60_000)
     expect(page.locator("output")).to_have_text(TEXT + TEXT)
     assert complaints == []
 

@@ -140,7 +140,7 @@ def visit(page, site):
     def go(path, text=None):
         page.goto(site + path)
         if text is None:
-            page.wait_for_selector("html[data-state=finished]", state="attached", timeout=60_000)
+            expect(page.locator("html")).to_have_attribute("data-state", "finished", timeout=60_000)
         else:
             expect(page.locator("body")).to_have_text(text, timeout=60_000)
         assert strangers == []

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from bridge_rig import VOCABULARY
 from library_rig import LibraryServer
+from waiting import eventually_sync
 
 import detok_py as d
 from detok_py.bridge.engines.recite import texts
@@ -47,14 +48,6 @@ def ask(page, path="/stream", **request):
 
 def scripted(text=TEXT, **params):
     return {"params": {"engine": "scripted", "text": text, "cut": "byte", "pace": 0, **params}}
-
-
-def eventually(condition, seconds=60.0):
-    """Whether something becomes true."""
-    until = time.monotonic() + seconds
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.02)
-    return condition()
 
 
 def details(answer, kind):
@@ -121,7 +114,7 @@ def test_the_text_and_the_deltas_are_streams_too(either_page):
 
 
 def test_graphemes_come_whole(library):
-    answer = ask(library, unit="grapheme", **scripted("e\u0301👩‍🚀🇩🇪x"))
+    answer = ask(library, granularity="grapheme", **scripted("e\u0301👩‍🚀🇩🇪x"))
     shown = [delta["text"] for delta in details(answer, "delta")]
     assert "".join(shown) == "e\u0301👩‍🚀🇩🇪x"
     clusters = ["e\u0301", "👩‍🚀", "🇩🇪", "x"]
@@ -247,7 +240,7 @@ def test_every_frame_that_is_a_breach_ends_the_answer_with_4400(library, served)
         ), frame
         assert len(details(answer, "finish")) == 1
         assert answer["open"] == 0
-    assert eventually(lambda: closed == [4400] * len(frames))
+    eventually_sync(lambda: closed == [4400] * len(frames))
 
 
 # ---------------------------------------------------------------- whoever gives up, and when
@@ -294,7 +287,7 @@ def test_giving_up_at_any_delta_ends_once_and_stops_the_engine(either_page, serv
         assert text.startswith(end["got"]), end
         assert bool(end["got"]) == (end["at"] > 0), end
         assert end["failed"] == ("AbortError" if end["how"] == "signal" else None), end
-    assert eventually(lambda: served.running == 0)
+    eventually_sync(lambda: served.running == 0)
     # Whoever gave up before anything was asked for has no engine to stop.
     assert served.cancelled - before >= len(ways) * (len(places) - 1)
 
@@ -322,7 +315,7 @@ def test_a_stop_ends_the_answer_and_the_engine(either_page, served):
         "stop",
         "done",
     )
-    assert eventually(lambda: served.running == 0)
+    eventually_sync(lambda: served.running == 0)
     assert served.cancelled == before + 1
     shown = ask(either_page, stop=["STOP"], includeStop=True, **scripted("one STOP two", pace=400))
     assert shown["got"] == {"content": "one STOP"}
@@ -445,7 +438,7 @@ def test_a_real_engine_cut_after_every_frame_or_every_few_gives_its_text(llama):
         assert cut["open"] == 0
         # A busy bridge sends several tokens in a frame: there may not be five frames to cut after.
         assert server.count("detok_resumes_total") > resumes or frames > 1
-    assert eventually(lambda: server.running == 0)
+    eventually_sync(lambda: server.running == 0)
 
 
 @pytest.mark.full
@@ -549,7 +542,7 @@ def test_a_vocabulary_that_is_not_what_the_bridge_said_decodes_nothing(library, 
     assert (answer["got"], answer["reason"], answer["code"]) == ({}, "error", 4409)
     assert len(details(answer, "finish")) == 1
     assert answer["open"] == 0
-    assert eventually(lambda: closed == [4409])
+    eventually_sync(lambda: closed == [4409])
 
 
 def test_a_size_that_is_said_wrongly_changes_nothing_because_the_sum_decides(library, served):
@@ -595,7 +588,7 @@ def test_ids_beyond_the_vocabulary_keep_what_came_before_and_stop_the_engine(lib
     served.script = play
     answer = ask(library, "/script")
     assert (answer["got"], answer["reason"], answer["code"]) == ({"content": "hi"}, "error", 4409)
-    assert eventually(lambda: "cancel" in heard)
+    eventually_sync(lambda: "cancel" in heard)
     assert answer["open"] == 0
 
 
@@ -633,12 +626,12 @@ def test_giving_up_while_the_vocabulary_is_fetched_lets_go_and_disturbs_nobody(l
           window.waiting = lib.connect("/script", { runtime: "micropython", prompt: "", signal: stop.signal });
         }"""
     )
-    assert eventually(lambda: len(served.asked) > asked)
+    eventually_sync(lambda: len(served.asked) > asked)
     ended = library.evaluate(
         "async () => { stop.abort(); return [(await waiting.finished).reason, await openStreams()]; }"
     )
     assert ended == ["cancelled", 0]
-    assert eventually(lambda: closed == [1000])
+    eventually_sync(lambda: closed == [1000])
     gate.set()
     del served.gates["slow.detok"]
     assert ask(library, **scripted())["got"] == {"content": TEXT}

@@ -120,7 +120,7 @@ def test_reports_as_people_have_them_are_read_in_both_runtimes(library, runtime)
     assert [row[3] for row in log["rows"]] == [3, 4, 7]
     assert log["problems"] == [1, 2, 9]
     messages = read("anthropic-messages.sse")
-    assert [row[2] for row in messages["rows"]] == ["reasoning", "content", "content", "tool_call", "tool_call"]  # fmt: skip
+    assert [row[2] for row in messages["rows"]] == ["reasoning", "content", "content", *["tool_call"] * 3]  # fmt: skip
     assert (messages["server"], messages["file"], messages["end"]["reason"]) == (
         "Anthropic, messages",
         "anthropic-messages.sse",

@@ -54,7 +54,8 @@ def test_random_ids_of_real_vocabularies_give_with_each_push_what_the_core_gives
 
 
 MANY = 10_000_000
-# The ids of a linear congruential generator, each pushed by itself; what each push gave, as one SHA-256.
+# The ids of a linear congruential generator, each pushed by itself; what each push gave, as one
+# SHA-256.
 MANY_PUSHED = """async ([options, url, ids, count]) => {
   options.vocabulary = await lib.loadVocabulary(url, { ...options, cache: false });
   const decoder = await lib.createDecoder(options);
@@ -168,7 +169,7 @@ def test_bytes_alone_start_no_worker(open_library):
         """async () => {
           const decoder = await lib.createDecoder();
           const text = decoder.feed(fromHex("c3")) + decoder.feed(fromHex("a9e2")) + decoder.flush();
-          const parts = await partsOf(sourceOf(bytesOf("né")).pipeThrough(new lib.DetokStream({ unit: "grapheme" })));
+          const parts = await partsOf(sourceOf(bytesOf("né")).pipeThrough(new lib.DetokStream({ granularity: "grapheme" })));
           return [text, parts.join(""), workers.length];
         }"""
     )
@@ -207,18 +208,37 @@ def test_what_is_held_can_be_asked_for(library):
         """async (url) => {
           const vocabulary = await lib.loadVocabulary(url);
           const ids = await lib.createDecoder({ runtime: "micropython", vocabulary, stop: ["STOP"] });
-          ids.feed([83, 84, 0xe4, 0xbd]);
+          ids.feed([83, 84]);
           await ids.ready();
+          const half = ids.held;
+          ids.feed([0xe4, 0xbd]);
+          const certain = await ids.ready();
           const bytes = await lib.createDecoder();
           bytes.feed(fromHex("61f09f98"));
           const before = bytes.held;
           bytes.feed(fromHex("80"));
-          return [ids.held, before, bytes.held];
+          return [half, certain, ids.held, before, bytes.held];
         }""",
         URL,
     )
     none = {"bytes": 0, "text": ""}
-    assert seen == [{"bytes": 2, "text": "ST"}, {"bytes": 3, "text": ""}, none]
+    held = [{"bytes": 0, "text": "ST"}, "ST", {"bytes": 2, "text": ""}, {"bytes": 3, "text": ""}]
+    assert seen == [*held, none]
+
+
+def test_text_that_waits_is_shown_with_half_a_character_that_refutes_it(library):
+    seen = library.evaluate(
+        """async () => {
+          const out = [];
+          const given = { runtime: "micropython", stop: ["\\nUser:", "é!"] };
+          const decoder = await lib.createDecoder(given);
+          for (const chunk of ["48690a", "f09f", "9982", "c3", "a9", "21"]) {
+            out.push(decoder.feed(fromHex(chunk)) + (await decoder.ready()));
+          }
+          return [out, decoder.finishReason];
+        }"""
+    )
+    assert seen == [["Hi", "\n", "🙂", "", "", ""], "stop"]
 
 
 def test_an_id_that_is_refused_is_an_error_and_the_stream_goes_on(library):
@@ -228,15 +248,16 @@ def test_an_id_that_is_refused_is_an_error_and_the_stream_goes_on(library):
           const decoder = await lib.createDecoder({ runtime: "micropython", vocabulary });
           const first = decoder.push(104);
           const late = await outcome(decoder.ready());
-          decoder.push(99999);
-          const unknown = await outcome(decoder.ready());
+          const unknown = await outcome((async () => decoder.push(99999) + (await decoder.ready()))());
+          const known = decoder.push(105) + (await decoder.ready()); // the page knows both steps now
           const again = await outcome((async () => decoder.feed([105, 99999]))());
           const after = decoder.push(105) + (await decoder.ready()) + decoder.flush() + (await decoder.ready());
-          return [first + late, unknown.split(":")[0], again.split(":")[0], after];
+          const errors = [unknown, again].map((error) => error.split(":")[0]);
+          return [first + late, known, ...errors, after];
         }""",
         URL,
     )
-    assert seen == ["h", "DetokError", "DetokError", "i"]
+    assert seen == ["h", "i", "DetokError", "DetokError", "i"]
 
 
 def test_a_table_that_is_full_begins_anew_in_the_middle_of_streams(open_library):

@@ -4,6 +4,7 @@ import time
 
 import pytest
 from bridge_rig import VOCABULARY
+from waiting import eventually_sync
 
 TEXT = "naïve 你好 👩‍🚀 é\ufeff\ufffd"
 RUNTIMES = ["micropython", "pyodide"]
@@ -110,11 +111,7 @@ def test_the_engine_can_be_stopped(library, served, how):
     assert answer["error"] is None
     assert text_of(answer) != "x" * 4000
     assert answer["finish"]["tokens"] == len(answer["rows"])
-    for _ in range(200):
-        if served.cancelled == before + 1:
-            break
-        time.sleep(0.05)
-    assert served.cancelled == before + 1
+    eventually_sync(lambda: served.cancelled == before + 1)
 
 
 def test_stopping_before_anything_was_asked_ends_at_once(library):

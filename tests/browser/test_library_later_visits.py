@@ -68,9 +68,9 @@ def test_a_later_visit_begins_with_the_memory_of_the_first_one(page):
     )
     assert first["steps"] == later["steps"] == third["steps"] == STEPS
     assert first["seed"] == later["seed"] == third["seed"]
-    # Modules that nobody had imported by then are there as well.
+    # Modules that were not imported by then can be imported as well.
     assert first["lazy"] and later["lazy"]
-    # What has to differ from visit to visit does: a run's id is the key to its text.
+    # Random values differ from visit to visit: a run's id is the key to its text.
     assert len({visit["run"] for visit in (first, later, third)}) == 3
     ((url, size),) = found
     assert url.endswith("/runtime/memory")
@@ -92,7 +92,8 @@ def test_a_detok_py_that_micropip_installed_is_kept_as_well(page):
     assert first["lazy"] and later["lazy"]
     assert url.endswith("/runtime/full/memory")
     assert 4 << 20 < size < 24 << 20
-    # What is in the memory is not read again; the standard library is, once a module is missing.
+    # The modules in the memory are not read again. The standard library is, once a module is
+    # missing.
     assert not {"memory.bin", "detok_bytecode.bin", "python_stdlib.zip"} & set(asked)
     found = "() => interpreter.runPython('import colorsys; colorsys.rgb_to_hls(1, 1, 1)[1]')"
     assert page.evaluate(found) == 1
@@ -121,8 +122,8 @@ def test_the_bytecode_beside_the_wheel_is_of_its_modules():
     assert names == set(sources)
 
 
-# Sent in place of the memory that a runtime may have of a Pyodide that has started: nothing, what is
-# no memory, and a memory of nothing, whose sum is right.
+# Sent in place of the memory that a runtime may have of a Pyodide that has started: nothing, what
+# is no memory, and a memory of nothing, whose sum is right.
 NO_MEMORIES = {
     "none": None,
     "a page": b"<!doctype html>",

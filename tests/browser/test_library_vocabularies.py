@@ -224,7 +224,7 @@ def test_what_cannot_be_fetched_is_said_with_its_address(library, served):
     # This page's policy forbids another host, so nothing leaves the machine, and the browser says
     # no more than that it failed.
     failed = library.evaluate(
-        "() => lib.loadVocabulary('http://localhost:9/x.detok').catch(({ name, retry }) => [name, retry])"
+        "() => lib.loadVocabulary('http://localhost:9/x.detok').catch(({ name, isRetryable }) => [name, isRetryable])"
     )
     assert failed == ["DetokError", True]
 

@@ -4,6 +4,7 @@ every one of them.
 
 import pytest
 from bridge_rig import VOCABULARY
+from waiting import eventually_sync
 
 pytestmark = pytest.mark.one_browser
 
@@ -181,9 +182,9 @@ def test_a_python_that_is_broken_ends_its_streams_and_is_replaced(open_library):
 def test_a_runtime_that_is_not_there_is_said_and_can_be_had_later(page):
     failed = page.evaluate(
         """async () => {
-          const { message, retry } = await lib.warmUp({ runtime: "micropython", runtimeUrl: "/nothing/here" }).catch((error) => error);
+          const { message, isRetryable } = await lib.warmUp({ runtime: "micropython", runtimeUrl: "/nothing/here" }).catch((error) => error);
           const stream = new lib.DetokStream({ runtime: "micropython", runtimeUrl: "/nothing/here", stop: ["x"] });
-          return [message, retry, await outcome(stream.readable.getReader().read()), (await stream.finished).reason];
+          return [message, isRetryable, await outcome(stream.readable.getReader().read()), (await stream.finished).reason];
         }"""
     )
     assert failed[0].startswith("Python could not be loaded: ")
@@ -312,11 +313,7 @@ def test_what_nobody_holds_any_more_is_let_go_of(open_library, served, browser_n
         if page.evaluate("() => count()") == 0:
             break
     assert page.evaluate("() => count()") == 0
-    for _ in range(1200):
-        if served.cancelled - before >= 4:
-            break
-        page.wait_for_timeout(50)
-    assert served.cancelled - before == 4
+    eventually_sync(lambda: served.cancelled - before == 4)
 
 
 def test_what_somebody_waits_for_is_never_forgotten(open_library, browser_name):

@@ -125,5 +125,5 @@ def test_the_work_of_a_step_does_not_grow_with_the_stream(booted: Any) -> None:
     (small, few), (large, many) = work[1], work[20]
     # A step back over the beginning of a block also removes that block.
     assert large <= small + 20
-    # What is out of view is one text node for each block, so that elements are for what is in view.
+    # A block out of view is one text node. Only blocks in view have elements.
     assert many < 3 * few

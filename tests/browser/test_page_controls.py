@@ -1,5 +1,5 @@
-"""What the page shows at first, and how a reader gets around in a stream: transport, list of tokens,
-faults, links between tokens and characters, tabs, the address.
+"""What the page shows at first, and how a reader gets around in a stream: transport, list of
+tokens, faults, links between tokens and characters, tabs, the address.
 """
 
 import json
@@ -50,7 +50,8 @@ def test_a_first_visit_plays_by_itself_and_can_be_paused(browser: Any, bridge: A
 @pytest.mark.full
 def test_with_reduced_motion_nothing_plays_by_itself(demo: Any) -> None:
     demo.open("?runtime=micropython")
-    demo.page.wait_for_timeout(500)
+    # Without it, the page begins to play in the task in which it becomes ready.
+    demo.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
     assert (demo.state, demo.text("held")) == ("ready", "")
 
 

@@ -49,7 +49,7 @@ def test_an_engine_that_is_chosen_answers_with_its_own_vocabulary(
 
     picker.select_option("own")
     assert query_of(page)["engine"] == ["own"]
-    # What is shown is still the other engine's answer.
+    # The page still shows the other engine's answer.
     expect(page.locator("#engine-name")).to_have_text("llama.cpp · recite.gguf")
     page.locator("#prompt-choice").select_option(label="Your own prompt, without a chat template…")
     page.locator("#prompt").fill("日本語 and é")

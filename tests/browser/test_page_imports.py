@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
-from small_tokenizers import gguf, gpt2_values, rank_file, tekken
+from small_tokenizers import bpe_model, gguf, gpt2_values, rank_file, rwkv_file, tekken
 from stream_samples import FILES, PASTE, STREAMS
 
 DROP = """([name, bytes]) => {
@@ -64,8 +64,10 @@ def test_a_dropped_tokenizer_takes_the_place_of_the_bridges(demo: Any) -> None:
         ("small.gguf", gguf(gpt2_values())),
         ("cl100k_base.tiktoken", rank_file()),
         ("tekken.json", json.dumps(tekken()).encode()),
+        ("tokenizer.model", bpe_model()),
+        ("rwkv_vocab_v1.txt", rwkv_file()),
     ],
-    ids=["gguf", "tiktoken", "tekken"],
+    ids=["gguf", "tiktoken", "tekken", "model", "rwkv"],
 )
 def test_a_tokenizer_file_of_each_kind_cuts_the_text(demo: Any, name: str, data: bytes) -> None:
     demo.open()

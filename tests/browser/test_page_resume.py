@@ -32,8 +32,8 @@ def counted(url: str, name: str) -> float:
 
 
 def in_mid_answer(page: Any, act: str) -> None:
-    """Let the page act once, by itself, when it has shown 31 characters of an answer: the answer may
-    be over before a test has looked at it. `shown()` says what it had shown.
+    """Let the page act once, by itself, when it has shown 31 characters of an answer: the answer
+    may be over before a test has looked at it. `shown()` says what it had shown.
     """
     page.add_init_script(
         """if (!sessionStorage.getItem("shown")) document.addEventListener("DOMContentLoaded", () => {

@@ -1,5 +1,5 @@
-"""The page streams every recited text, by byte, by token and from the engine, and never shows a broken
-character in the hold-back pane.
+"""The page streams every recited text, by byte, by token and from the engine, and never shows a
+broken character in the hold-back pane.
 
 One booted page streams them all. The recorder sees each state of each pane, after every mutation
 and in every frame.
@@ -28,7 +28,9 @@ def typed(text: str) -> str:
 
 
 def check_whole(demo: Any, text: str) -> None:
-    """Check that the hold-back pane showed the text, nothing else, and never took a character back."""
+    """Check that the hold-back pane showed the text, nothing else, and never took a
+    character back.
+    """
     held = demo.seen("held")
     assert held["last"] == text
     assert demo.text("held") == text

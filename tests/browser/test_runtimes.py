@@ -29,7 +29,9 @@ EVERY = {"micropython": 1 if os.environ.get("DETOK_PROFILE") == "soak" else 15, 
 
 
 def parts(path, every):
-    """Yield the recording in parts of about a megabyte, cut between tests; of the tests every n-th."""
+    """Yield the recording in parts of about a megabyte, cut between tests; of the tests
+    every n-th.
+    """
     part, count = [], -1
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         first = line.startswith('["')

@@ -69,7 +69,7 @@ def cdn(tmp_path_factory):
 
 @pytest.fixture
 def visit(page, cdn, tmp_path):
-    """Open a page under a policy; return its text, and the URLs that were asked for."""
+    """Open a page under a policy; return its text, and the URLs that it requested."""
     stack = contextlib.ExitStack()
 
     def serve(folder, policy=""):

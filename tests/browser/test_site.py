@@ -1,4 +1,6 @@
-"""The static site, as any static server serves it in a sub-path: no bridge, and nothing asked of it."""
+"""The static site, as any static server serves it in a sub-path: no bridge, and nothing asked of
+it.
+"""
 
 import contextlib
 import http.server
@@ -58,7 +60,7 @@ def visit(page: Any, site: str) -> Any:
 
     def open_site(query: str = "") -> Any:
         page.goto(site + query)
-        page.wait_for_selector("html[data-state=ready]", state="attached")
+        expect(page.locator("html")).to_have_attribute("data-state", "ready", timeout=30_000)
         return page
 
     yield open_site
@@ -71,7 +73,7 @@ def stream(page: Any, text: str, cut: str) -> str:
     page.locator("#cut").select_option(cut)
     page.locator("#pace").select_option("0")
     page.locator("#start").click()
-    page.wait_for_selector("html[data-state=finished]", state="attached")
+    expect(page.locator("html")).to_have_attribute("data-state", "finished", timeout=30_000)
     return str(page.locator("#pane-held").text_content())
 
 
@@ -159,7 +161,7 @@ def test_the_sites_own_tokenizer_that_comes_late_does_not_take_the_place_of_a_dr
     drop(page, "mine.json", SMALL)
     expect(page.locator("#alert")).to_contain_text("mine.json (6 tokens) now cuts", timeout=60_000)
     late.pop().continue_()
-    page.wait_for_selector("html[data-state=finished]", state="attached", timeout=60_000)
+    expect(page.locator("html")).to_have_attribute("data-state", "finished", timeout=60_000)
     expect(page.locator("#pane-held")).to_have_text("ab ab ab")
     expect(page.locator("#position")).to_have_text("4 / 4")  # three tokens, and the end
     assert stream(page, "ab ab", "token") == "ab ab"
@@ -186,7 +188,7 @@ def test_faults_are_made_without_a_bridge(visit: Any, fault: str) -> None:
     page.locator("#cut").select_option("byte")
     page.locator("#start").click()
     if fault == "stall":
-        page.wait_for_selector("html[data-state=streaming]", state="attached")
+        expect(page.locator("html")).to_have_attribute("data-state", "streaming", timeout=30_000)
         page.locator("#stop").click()
         expect(page.locator("#status")).to_have_text("Stopped.")
     elif fault == "crash":
@@ -243,5 +245,5 @@ def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
     page.locator("#tsd-search-results a").first.click()
     expect(page).to_have_url(re.compile("readAnswer.html|read-answer.html"))
     page.get_by_role("navigation", name="detok").get_by_role("link", name="Demo").click()
-    page.wait_for_selector("html[data-state=ready]", state="attached")
+    expect(page.locator("html")).to_have_attribute("data-state", "ready", timeout=30_000)
     assert wrong == []

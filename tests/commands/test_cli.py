@@ -209,7 +209,7 @@ def test_ctrl_c_in_a_cold_start_is_quiet_in_the_command_only(tmp_path, program, 
 
 @pytest.mark.native
 def test_ctrl_c_is_a_keyboard_interrupt_again_while_a_command_runs(tmp_path):
-    """`detok decode` writes what it holds before it ends."""
+    """`detok decode` writes its held text before it ends."""
     with subprocess.Popen(
         [sys.executable, "-m", "detok_py", "decode"],
         stdin=subprocess.PIPE,

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from small_tokenizers import LETTERS, byte_level, rank_file, write
+from small_tokenizers import LETTERS, bpe_model, byte_level, rank_file, rank_tokens, write
 
 from detok_py import Vocabulary
 from detok_py.cli import main
@@ -49,6 +49,31 @@ def test_every_command_takes_the_file_by_place_or_by_name(file, tmp_path, capsys
     for command in ("encode", "tokens", "pack"):
         assert main([command]) == 2
         assert "pass its FILE" in capsys.readouterr().err
+
+
+def test_every_command_takes_a_model_file(tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "Llama-2"
+    folder.mkdir()
+    file = folder / "tokenizer.model"
+    file.write_bytes(bpe_model())
+    ids = out_of(capsys, "encode", file, "the cat")
+    assert ids == "261 260\n"
+    assert "▁the" not in out_of(capsys, "tokens", file, "the cat")
+    (tmp_path / "ids.txt").write_text(ids)
+    assert main(["decode", str(file), str(tmp_path / "ids.txt")]) == 0
+    monkeypatch.chdir(tmp_path)
+    out_of(capsys, "pack", file)
+    assert Vocabulary.unpack((tmp_path / "Llama-2.detok").read_bytes()).token_bytes(261) == b" the"
+
+
+def test_a_pattern_and_special_tokens_are_given_for_a_tiktoken_file(tmp_path, capsys):
+    file = tmp_path / "mine.tiktoken"
+    file.write_bytes(rank_file())
+    size = len(rank_tokens())
+    words = ["encode", file, "a<x=1>", "--pattern", ".", "--special-token", f"<x=1>={size}"]
+    assert out_of(capsys, *words) == f"97 {size}\n"
+    assert main(["encode", str(file), "a", "--pattern", ".", "--special-token", "<x>"]) == 2
+    assert "takes NAME=ID" in capsys.readouterr().err
 
 
 def test_encode_reads_all_of_stdin_unchanged(file, capsys, monkeypatch):

@@ -1,4 +1,4 @@
-"""Rules as one chain: what is shown, what is held, and why some of it is late."""
+"""Rules as one chain: the shown text, the held text, and why some text is late."""
 
 import json
 
@@ -21,7 +21,9 @@ def chain_of(decoder, **settings):
 
 
 def pushed(chain, *pieces):
-    """Push pieces, the state going through JSON each time; return what came out and what is held."""
+    """Push pieces, with the state converted to JSON and back each time; return the output and the
+    held text.
+    """
     out = []
     for piece in pieces:
         out.append(chain.push(chain.entry(piece.encode())))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from detok_py.decode.artifacts import ArtifactSearch
 from detok_py.decode.channels import Delta
 from detok_py.decode.chat import ChatStream, strip_thinking
 from detok_py.decode.detokenizer import Detokenizer
@@ -455,3 +456,154 @@ def test_strip_thinking_can_begin_within_reasoning_and_strip_every_block() -> No
     assert strip_thinking(text, start="reasoning") == "Four<think>.</think>!"
     assert strip_thinking(text, start="reasoning", every=True) == "Four!"
     assert strip_thinking("<think>" + text, start="reasoning", every=True) == "Four!"
+
+
+def test_a_stop_string_inside_a_begun_sequence_ends_the_answer_with_its_token() -> None:
+    c = chat(stop=["STOP"], stop_ids=[[OP, WORLD]])
+    assert pushed(c, HELLO, ST, OP) == [[("content", "Hello")], [], [], []]
+    assert (c.stopped, c.tokens) == ("STOP", 3)
+    c = chat(stop=["!"], stop_ids=[[LINE, BANG]])
+    assert (c.feed([LINE, BANG]), c.stopped) == ([], (LINE, BANG))  # both end with one token
+
+
+def test_what_half_a_character_refutes_is_shown_with_it() -> None:
+    c = chat(stop=["\nUser:"])
+    assert pushed(c, HELLO, LINE, HALF, REST) == [
+        [("content", "Hello")],
+        [],
+        [("content", "\n")],
+        [("content", "😀")],
+        [],
+    ]
+    c = chat(stop=["\n😀!", "\n\ufffd"])
+    assert pushed(c, LINE, HALF, REST, HELLO)[:4] == [[], [], [], [("content", "\n😀Hello")]]
+    c = chat(reasoning=("\n🙂", "\n🙂"))
+    assert pushed(c, LINE, HALF)[1] == []  # 🙂 can still come
+    c = ChatStream(StreamingDetokenizer(errors="ignore"), stop=["\nU"])
+    assert (c.feed(b"\n"), c.feed(b"\xf0\x9f"), c.feed(b"U")) == ([], [], [])
+
+
+def test_what_is_shown_ahead_is_no_longer_held_and_comes_once() -> None:
+    c = chat(stop=["\nUser:"], tools=("!", None))
+    c.feed([BANG, LINE, HALF])
+    assert (c.held_text, c.held_bytes, c.open_call) == ("", b"\xf0\x9f", "\n")
+    again = chat(stop=["\nUser:"], tools=("!", None))
+    again.load(json.loads(json.dumps(c.save())))
+    for each in (c, c.copy(), again):
+        assert each.push(REST) == [("tool_call", "😀")]
+        assert each.open_call == "\n😀"
+
+
+@pytest.mark.parametrize(
+    "stop", [iter(["STOP"]), {"STOP"}, frozenset(["STOP"]), (word for word in ["STOP"]), "STOP"]
+)
+def test_stops_are_kept_whatever_they_come_in(stop: Any) -> None:
+    c = chat(stop=stop)
+    for each in (c.copy(), c):
+        assert characters(each.feed([HELLO, ST, OP, WORLD])) == characters(
+            [Delta("content", "Hello")]
+        )
+        assert (each.stopped, each.tokens) == ("STOP", 3)
+
+
+def test_a_list_that_its_owner_changes_later_changes_nothing() -> None:
+    stop, tags = ["STOP"], [["<think>", "</think>"]]
+    stop_ids = [[LINE, WORLD]]
+    c = chat(stop=stop, reasoning=tags, stop_ids=stop_ids)
+    stop.clear()
+    tags[0][0] = "!"
+    stop_ids[0].append(BANG)
+    for each in (c.copy(), c):
+        assert characters(each.feed([THINK, BANG])) == [("reasoning", "!")]
+        assert (each.feed([UNTHINK, ST, OP]), each.stopped) == ([], "STOP")
+
+
+@pytest.mark.native  # the wheel for browsers shortens private names
+def test_the_words_of_a_set_are_in_one_order_in_every_process() -> None:
+    words = {f"stop {n}" for n in range(50)}
+    assert chat(stop=words)._parts.channels.options["stop"] == tuple(sorted(words))
+    ids = {(n, n + 1) for n in range(20)}
+    assert chat(stop_ids=ids, eos_ids=None)._parts.rules.sequences == tuple(sorted(ids))
+
+
+def test_a_string_is_one_marker() -> None:
+    c = ChatStream(StreamingDetokenizer(), trim_artifacts="<s>")
+    assert c.feed(b"<s>so s<s") + c.flush() == [("content", "so s"), ("content", "<s")]
+    for wrong in ([""], [b"<s>"]):
+        with pytest.raises(ValueError, match="non-empty str"):
+            chat(trim_artifacts=wrong)
+
+
+def test_a_stop_that_overlaps_itself_two_thousand_times_costs_no_more_than_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    look = ArtifactSearch.artifacts
+
+    def counted(*args: Any, **kwargs: Any) -> int:
+        nonlocal looks
+        looks += 1
+        return look(*args, **kwargs)
+
+    monkeypatch.setattr(ArtifactSearch, "artifacts", counted)
+    c = ChatStream(StreamingDetokenizer(), stop=["a" * 2000 + "b"])
+    for _ in range(1500):
+        c.feed(b"a")
+    assert looks < 1500 * 8
+    assert len(c.held_text) == 1500
+    looks = 0
+    c = chat(stop=["a" * 1000 + "b"], min_tokens=1 << 20)
+    assert characters(c.feed([LINE, HELLO])) == characters([Delta("content", "\nHello")])
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"max_tokens": 1.5}, TypeError),
+        ({"min_tokens": "2"}, TypeError),
+        ({"max_tokens": True}, TypeError),
+        ({"max_tokens": -1}, ValueError),
+    ],
+)
+def test_a_number_of_tokens_is_an_int(options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error, match=next(iter(options))):
+        chat(**options)
+
+
+def test_a_stream_of_ids_takes_no_bytes_and_one_of_bytes_no_ids() -> None:
+    c = chat()
+    for chunk in (b"Hello", bytearray(b"H"), memoryview(b"Hi")):
+        with pytest.raises(TypeError, match="A chunk is a list of token ids, not"):
+            c.feed(chunk)  # type: ignore[arg-type]
+    with pytest.raises(VocabularyError, match="a token id is an integer, not 'H'"):
+        c.feed("Hello")
+    assert c.feed([HELLO]) == [("content", "Hello")]
+    with pytest.raises(TypeError, match="takes bytes: use `feed`"):
+        ChatStream(StreamingDetokenizer()).push(1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stop": ["STOP"], "min_tokens": 50},
+        {"stop_ids": [[LINE, WORLD, BANG]], "max_tokens": 60},
+        {"tools": [["!", None]], "trim_artifacts": ["Hello"]},
+    ],
+)
+def test_what_comes_out_of_the_table_is_what_the_parts_give(options: dict[str, Any]) -> None:
+    rng = random.Random(8)
+    ids = rng.choices([HELLO, LINE, WORLD, HALF, REST, ST, OP, BANG, SLASH], k=80)
+    first, marked = chat(**options), chat(**options)
+    marked.mark()
+    expected = [first.push(i) for i in ids]
+    assert [marked.push(i) for i in ids] == expected
+    assert [chat(**options).feed([*ids[:n]])[-1:] for n in range(1, 3)]
+    second = chat(**options)
+    assert [second.push(i) for i in ids] == expected
+    for one in (second, marked):
+        assert (one.tokens, one.calls, one.open_call, one.save()[0]) == (
+            first.tokens,
+            first.calls,
+            first.open_call,
+            first.save()[0],
+        )

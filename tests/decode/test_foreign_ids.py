@@ -1,5 +1,5 @@
-"""Ids that are integers by `__index__`: numpy's, and tensors without dimensions, whose hashes differ
-although their values are equal.
+"""Ids that are integers by `__index__`: numpy's, and tensors without dimensions, whose hashes
+differ although their values are equal.
 """
 
 import pytest
@@ -86,11 +86,11 @@ def test_the_shared_tables_do_not_grow_by_a_repeated_id():
         t.push(Scalar(0))
         t.feed([Scalar(1), Scalar(2)])
     (tables,) = vocabulary._memo.values()
-    assert set(tables.items) | set(tables.bytes_of) | set(tables.texts) == {0, 1, 2}
+    assert set(tables.items) | set(tables.bytes_of) | set(tables.default_row[0]) == {0, 1, 2}
     assert set(vocabulary._known) == {0, 1, 2}
 
 
-@pytest.mark.parametrize("wrong", [[0], "0", None, 2.5, float("inf"), float("nan"), b"0", {}])
+@pytest.mark.parametrize("wrong", [[0], "0", None, 2.5, 2.0, float("inf"), b"0", {}, 3 + 0j])
 def test_what_is_no_integer_is_refused_and_changes_nothing(wrong):
     t = stream_of(BYTES)
     t.push(1)
@@ -104,9 +104,29 @@ def test_what_is_no_integer_is_refused_and_changes_nothing(wrong):
             Vocabulary.from_bytes(TOKENS, **{setting: [wrong]})
 
 
-def test_a_float_that_is_an_integer_is_that_id_known_or_not():
-    t = stream_of(Vocabulary.from_bytes(TOKENS, special_ids=[4]))
-    assert [t.push(0.0), t.push(0), t.push(0.0), t.push(4.0)] == ["caf", "caf", "caf", ""]
+@pytest.mark.parametrize("vocabulary", [BYTES, PIECES])
+def test_a_float_is_no_id_even_if_a_table_would_find_it(vocabulary):
+    t = stream_of(vocabulary)
+    for _ in range(2):  # the second time the ids are in the tables
+        for wrong in (lambda: t.push(0.0), lambda: t.feed([0, 0.0]), lambda: t.feed([0, 4.0])):
+            with pytest.raises(VocabularyError, match="an integer, not [04].0"):
+                wrong()
+        assert [t.push(0).strip(), t.feed([0, 4]).strip()] == ["caf", "caf"]
+    assert 0 in vocabulary
+    with pytest.raises(VocabularyError, match="not 0.0"):
+        0.0 in vocabulary  # noqa: B015
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_bytes_are_no_list_of_ids(kind):
+    t = stream_of(BYTES)
+    t.push(1)
+    data = kind(bytes([2, 3]))
+    for refused in (t.feed, t.reset, lambda ids: stream_of(BYTES, prompt_ids=ids)):
+        with pytest.raises(TypeError, match="list of token ids, not " + kind.__name__):
+            refused(data)
+    with pytest.raises(TypeError, match="eos_ids is a list of token ids"):
+        Vocabulary.from_bytes(TOKENS, eos_ids=data)
 
 
 def test_true_is_no_id_in_a_setting():

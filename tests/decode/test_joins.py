@@ -14,7 +14,9 @@ def raw(data):
 
 
 def join(kind, *items, errors="replace"):
-    """Return what comes out item by item, the state going through JSON each time, and at the end."""
+    """Return the output item by item, with the state converted to JSON and back each time, and at
+    the end.
+    """
 
     def make():
         return kind(errors, lambda: Row([StripText(" ", 1, 0)]))

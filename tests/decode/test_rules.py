@@ -1,4 +1,4 @@
-"""Decoder rules of tokenizer.json: what is read, what is refused, and in which words."""
+"""Decoder rules of tokenizer.json: which are read, which are refused, and the error messages."""
 
 import pytest
 

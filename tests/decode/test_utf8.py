@@ -1,4 +1,4 @@
-"""Bytes to text: what comes out at which byte, under every error policy, however the bytes are cut."""
+"""Bytes to text: the output at each byte, under every error policy, in any chunking."""
 
 import codecs
 import json

@@ -122,7 +122,9 @@ def test_a_packed_vocabulary_decodes_alike(name, load, golden):
 
 
 def without(known, text):
-    """Return `text` without `known`, or, where it doesn't begin so, without what both begin with."""
+    """Return `text` without `known`, or, where it doesn't begin so, without what both
+    begin with.
+    """
     return text[len(common(known, text)) :]
 
 

@@ -15,16 +15,13 @@ from hypothesis import strategies as st
 from small_tokenizers import FAMILIES
 
 from detok_py import load_tokenizer
+from detok_py.decode.rules import TRANSFORMERS_CLEAN_UP, clean_up
 from detok_py.decode.stage import common
-from detok_py.integrations import mlx_lm, openai, transformers, vllm
-from detok_py.integrations.tokenizers import DecodeStream
+from detok_py.integrations import mlx_lm, transformers, vllm
 
 pytestmark = pytest.mark.native
 
 IDS = st.lists(st.integers(0, 18) | st.integers(0, 275), max_size=10)
-TEXTS = st.lists(
-    st.sampled_from(["the", " cat", "and ", "é", "你", "😀", " ", "'s", "a.", "\n"]), max_size=6
-).map("".join)
 
 
 @functools.cache
@@ -51,54 +48,6 @@ class Tensor:
 
     def tolist(self):
         return self.value
-
-
-# tokenizers
-# --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_decode_stream_gives_the_text_of_decode(family):
-    tokenizer = rust(family)
-
-    @given(IDS, IDS, st.booleans())
-    def check(prompt, ids, skip):
-        prompt, ids = known(tokenizer, prompt), known(tokenizer, ids)
-        stream = DecodeStream([], skip)
-        texts = [stream.step(tokenizer, i) for i in ids] + [stream.flush()]
-        assert "" not in texts
-        expected = tokenizer.decode(ids, skip_special_tokens=skip)
-        assert "".join(text or "" for text in texts) == expected
-        whole = DecodeStream(skip_special_tokens=skip)
-        assert (whole.step(tokenizer, ids) or "") + (whole.flush() or "") == expected
-
-    check()
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_decode_stream_gives_the_text_of_the_real_one_where_that_is_sound(family):
-    tokenizer = rust(family)
-    from tokenizers.decoders import DecodeStream as Real
-
-    @given(TEXTS)
-    def check(text):
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-        real, ours = Real(skip_special_tokens=True), DecodeStream(skip_special_tokens=True)
-        theirs = "".join(real.step(tokenizer, i) or "" for i in ids)
-        mine = "".join(ours.step(tokenizer, i) or "" for i in ids) + (ours.flush() or "")
-        if theirs == tokenizer.decode(ids):
-            assert mine == theirs
-
-    check()
-
-
-def test_a_decode_stream_belongs_to_one_tokenizer():
-    one, other = load_tokenizer(FAMILIES["byte_bpe"]()), load_tokenizer(FAMILIES["unigram"]())
-    stream = DecodeStream()
-    assert stream.flush() is None
-    stream.step(one, 5)
-    with pytest.raises(ValueError, match="one tokenizer"):
-        stream.step(other, 5)
 
 
 # transformers
@@ -138,6 +87,54 @@ def test_a_prompt_that_is_skipped_is_still_known():
         streamer.put(Tensor([i]))
     streamer.end()
     assert "".join(streamer.texts) == " cat"
+
+
+@given(st.sampled_from(sorted(FAMILIES)), IDS, st.booleans(), st.sampled_from([None, False, True]))
+def test_a_text_streamer_cleans_up_as_decode_does(family, ids, skip, clean):
+    tokenizer = load_tokenizer(FAMILIES[family]())
+    ids = known(tokenizer, ids)
+    options = {"skip_special_tokens": skip, "clean_up_tokenization_spaces": clean}
+    streamer = Collected(tokenizer, **options)
+    for i in ids:
+        streamer.put([i])
+        assert streamer._stream.exact
+    streamer.end()
+    assert "".join(streamer.texts) == tokenizer.decode(ids, **options)
+
+
+class Outer:
+    """As a fast tokenizer of transformers 5: it shows special tokens and may clean up spaces."""
+
+    clean_up_tokenization_spaces = True
+
+    def __init__(self, backend):
+        self.backend_tokenizer = backend
+
+    def decode(self, ids, skip_special_tokens=False, clean_up_tokenization_spaces=None):
+        text = self.backend_tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
+        wanted = clean_up_tokenization_spaces
+        if wanted is None:
+            wanted = self.clean_up_tokenization_spaces
+        return clean_up(text, TRANSFORMERS_CLEAN_UP) if wanted else text
+
+
+@pytest.mark.parametrize("clean", [None, False, True])
+@pytest.mark.parametrize("family", ["wordpiece", "unigram", "sentencepiece"])
+def test_cleaned_text_of_a_fast_tokenizer_is_that_of_its_decode(family, clean):
+    tokenizer = Outer(rust(family))
+    size = rust(family).get_vocab_size()
+    options = {} if clean is None else {"clean_up_tokenization_spaces": clean}
+
+    @given(st.lists(st.integers(0, size - 1), max_size=12))
+    def check(ids):
+        streamer = Collected(tokenizer, **options)
+        for i in ids:
+            streamer.put([i])
+            assert streamer._stream.exact
+        streamer.end()
+        assert "".join(streamer.texts) == tokenizer.decode(ids, **options)
+
+    check()
 
 
 def test_options_of_decode_reach_the_tokenizer():
@@ -316,6 +313,51 @@ def test_a_stop_string_ends_the_text_of_vllm_and_its_ids():
     assert late.get_next_output_text(True, False) == "the cat and the"
 
 
+@pytest.mark.parametrize("include", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 40])
+@pytest.mark.parametrize(
+    ("stop", "found", "text"),
+    [
+        (["at", " cat"], "at", "the c"),
+        ([" cat", "at"], " cat", "the"),
+        (["x", "at", "t", "cat"], "t", ""),
+        (["x", "cat", "at", " cat"], "cat", "the "),
+        (["and", "he", "the"], "he", "t"),
+        ([" cat and", "cat"], "cat", "the "),
+    ],
+)
+def test_of_stops_that_end_together_vllm_takes_the_first_of_the_list(
+    stop, found, text, size, include
+):
+    class Letters:
+        def decode(self, ids, skip_special_tokens=True):
+            return bytes(ids).decode("utf-8", "replace")
+
+    request = request_of(stop=stop, include_stop_str_in_output=include)
+    d = vllm.IncrementalDetokenizer.from_new_request(Letters(), request)
+    ids, shown, stopped = list(b"the cat and the dog"), "", None
+    for at in range(0, len(ids), size):
+        stopped = d.update(ids[at : at + size], False)
+        shown += d.get_next_output_text(bool(stopped), True)
+        if stopped:
+            break
+    assert (stopped, shown) == (found, text + found * include)
+    assert d.get_next_output_text(True, False) == shown
+
+
+def test_the_stops_of_vllm_are_those_of_the_request_when_it_came():
+    tokenizer = rust("byte_bpe")
+    ids = tokenizer.encode("the cat and the cat").ids
+    stops = [" and", "the"]
+    for stop in (stops, iter([" and"]), {" and"}):
+        d = vllm.IncrementalDetokenizer.from_new_request(tokenizer, request_of([], stop=stop))
+        if stop is stops:
+            stops[:] = []
+            assert d.update(ids, False) == "the"
+        else:
+            assert d.update(ids, False) == " and"
+
+
 def test_an_id_that_ends_the_text_of_vllm_is_shown_only_if_stops_are():
     tokenizer = rust("byte_bpe")
     ids = tokenizer.encode("the cat").ids
@@ -396,89 +438,3 @@ def test_a_streaming_response_sends_whole_characters(asynchronous):
     texts = [body["body"].decode() for body in bodies]
     assert "".join(texts) == "the cat 😀 é"
     assert len(texts) > 4
-
-
-# OpenAI
-# --------------------------------------------------------------------------------------------------
-
-
-@given(st.text(st.sampled_from("aST<>\ud83d\ude00\udc00é😀"), max_size=12), st.data())
-def test_text_in_any_chunks_is_the_text_with_its_pairs_joined(text, data):
-    # As JSON has it: halves of pairs are characters of their own.
-    whole = text.encode("utf-16-le", "surrogatepass")
-    units = [whole[i : i + 2].decode("utf-16-le", "surrogatepass") for i in range(0, len(whole), 2)]
-    expected = whole.decode("utf-16-le", "replace")
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(units)), max_size=4)))
-    chunks = ["".join(units[a:b]) for a, b in zip([0, *cuts], [*cuts, len(units)])]
-    stage, out = openai.TextStage(), ""
-    for chunk in chunks:
-        stage, other = stage.copy(), stage
-        out += stage.feed(chunk)
-        assert other.held_text == "" or other.held_text in "\ud83d\ude00\udc00"
-        assert expected.startswith(out)
-        out.encode()
-    assert out + stage.flush() == expected
-    stage.reset()
-    assert stage.feed("x") == "x"
-
-
-def chunk(content=None, finish=None, index=0, **fields):
-    delta = {"content": content, **fields}
-    return {"choices": [{"index": index, "delta": delta, "finish_reason": finish}]}
-
-
-CHUNKS = [
-    chunk(role="assistant"),
-    chunk(reasoning_content="hm \ud83e"),
-    chunk(reasoning_content="\udd14"),
-    chunk("<th"),
-    chunk("ink>more</think>"),
-    chunk("not this one", index=1),
-    chunk("yes \ud83d"),
-    chunk("\ude00 ST"),
-    chunk("OP and more"),
-    chunk(finish="stop"),
-    {"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9}},
-]
-DELTAS = [
-    ("reasoning", "hm "),
-    ("reasoning", "🤔"),
-    ("reasoning", "more"),
-    ("content", "yes "),
-    ("content", "😀 "),
-]
-
-
-def as_object(value):
-    if isinstance(value, dict):
-        return SimpleNamespace(**{key: as_object(one) for key, one in value.items()})
-    return [as_object(one) for one in value] if isinstance(value, list) else value
-
-
-@pytest.mark.parametrize("make", [lambda value: value, as_object], ids=["dicts", "objects"])
-def test_the_chunks_of_a_completion_are_deltas_of_a_chat(make):
-    chunks = [make(value) for value in CHUNKS]
-    answer = openai.ChatDeltas(chunks, stop=["STOP"])
-    assert [tuple(delta) for delta in answer] == DELTAS
-    assert (answer.finish_reason, answer.chat.stopped) == ("stop", "STOP")
-
-    async def main():
-        answer = openai.ChatDeltas(arriving(chunks), stop=["STOP"])
-        return [tuple(delta) async for delta in answer]
-
-    assert asyncio.run(main()) == DELTAS
-
-
-def test_the_reason_is_the_servers_where_the_chat_has_none():
-    answer = openai.ChatDeltas([chunk("a"), chunk(finish="length")])
-    assert [tuple(delta) for delta in answer] == [("content", "a")]
-    assert answer.finish_reason == "length"
-    with pytest.raises(TypeError, match="takes str, not bytes"):
-        openai.TextStage().feed(b"x")
-
-
-def test_chunks_of_openai_python_are_read():
-    real = pytest.importorskip("openai.types.chat", reason="openai is not installed")
-    fields = {"id": "x", "created": 1, "model": "m", "object": "chat.completion.chunk"}
-    chunks = [real.ChatCompletionChunk.model_validate({**fields, **one}) for one in CHUNKS]
-    assert [tuple(d) for d in openai.ChatDeltas(chunks, stop=["STOP"])] == DELTAS

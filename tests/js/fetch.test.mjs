@@ -1,4 +1,5 @@
-// The body of a fetch as deltas: every cut of an event stream gives the same text. Without Python, in Node.
+// The body of a fetch as deltas: every cut of an event stream gives the same text. Without Python,
+// in Node.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,5 @@
-// Every module for pages can be imported where there is no page: a server that renders, a test runner.
+// Every module for pages can be imported where there is no page: a server that renders, a test
+// runner.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

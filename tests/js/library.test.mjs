@@ -1,4 +1,7 @@
-/** The parts of the client library that need no browser: messages, batches, graphemes, and an import that does nothing. */
+/**
+ * The parts of the client library that need no browser: messages, batches, graphemes, and an import
+ * that does nothing.
+ */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

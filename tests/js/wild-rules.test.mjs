@@ -1,4 +1,5 @@
-// Each rule that was found in a program does what it is named for, and its losses, doubles and late characters are counted.
+// Each rule that was found in a program does what it is named for, and its losses, doubles and late
+// characters are counted.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -6,7 +7,11 @@ import { difference, endsInside, WILD_RULES, WildStream } from "../../web/demo/w
 
 const encoder = new TextEncoder();
 
-/** What a rule shows for tokens, step by step, and its counts. @param {string} id @param {(string | number[])[]} tokens */
+/**
+ * What a rule shows for tokens, step by step, and its counts.
+ * @param {string} id
+ * @param {(string | number[])[]} tokens
+ */
 function play(id, tokens) {
   const rule = WILD_RULES.find((one) => one.id === id);
   assert.ok(rule, id);

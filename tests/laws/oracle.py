@@ -20,7 +20,7 @@ def common(a: Any, b: Any) -> Any:
 
 
 class Certain:
-    """What is certain after an input: the common prefix of `final` over every continuation of at
+    """The certain text after an input: the common prefix of `final` over every continuation of at
     most `depth` units of `alphabet`.
 
     `depth` must reach as far as anything can be open: the longest stop, tag, run of markers or

@@ -34,6 +34,28 @@ def byte_token(piece: str) -> int | None:
     return None
 
 
+def sentence_pieces(pieces: list[str], way: str, byte_fallback: str) -> str:
+    out = ""
+    run = b""
+    begun = False  # whether a leading ▁ was left out, if only one is
+    for piece in [*pieces, ""]:
+        byte = byte_token(piece)
+        if byte is not None:
+            run += bytes([byte])
+            continue
+        while run:
+            try:
+                out, run = out + run.decode(), b""
+            except UnicodeDecodeError as error:
+                size = 1 if byte_fallback == "hf" else error.end - error.start
+                out += run[: error.start].decode() + "\ufffd"
+                run = run[error.start + size :]
+        if way != "none" and not out and not begun and piece.startswith("▁"):
+            piece, begun = piece[1:], way == "one"
+        out += piece.replace("▁", " ")
+    return out
+
+
 def strip(piece: str, content: str, start: int, stop: int) -> str:
     while start and piece.startswith(content):
         piece, start = piece[1:], start - 1
@@ -78,6 +100,8 @@ def apply(rule: dict[str, Any] | None, pieces: list[str], byte_fallback: str) ->
             for p in pieces
         )
         return [data.decode("utf-8", "replace")]
+    if kind == "SentencePiece":
+        return [sentence_pieces(pieces, rule["strip"], byte_fallback)]
     if kind == "ByteFallback":
         return runs(pieces, byte_fallback)
     if kind == "Fuse":

@@ -1,5 +1,5 @@
-"""The law for stops, tags and artifacts, by brute force: all texts over a small alphabet, every cut,
-every end, every state through JSON.
+"""The law for stops, tags and artifacts, by brute force: all texts over a small alphabet, every
+cut, every end, every state through JSON.
 """
 
 import itertools

@@ -1,4 +1,5 @@
-// Read files in MicroPython as it is shipped, in Node: its runtime, and the modules that a page loads to open files.
+// Read files in MicroPython as it is shipped, in Node: its runtime, and the modules that a page
+// loads to open files.
 //
 // node tests/micropython/captures.mjs FILE…
 // Out: one line of JSON, for each file what `capture_rows` returns, or the message of its error.

@@ -41,7 +41,7 @@ def same_random(size):
 
 
 def begin_call(count):
-    """Make what is random in a call a matter of how many calls went before it in its test."""
+    """Derive the random values of a call from the number of calls before it in its test."""
     _random[0] = 1000 * count
 
 
@@ -62,7 +62,9 @@ class Objects:
         self.by_number.append(value)
 
     def tell(self, value):
-        """Return a value as JSON has it; objects that are new get the next number. Raises Untold."""
+        """Return a value as JSON has it; objects that are new get the next number. Raises
+        Untold.
+        """
         if value is None or value is True or value is False or value.__class__ in (int, float):
             return value
         if isinstance(value, str):
@@ -86,7 +88,7 @@ class Objects:
         raise Untold(str(value.__class__))
 
     def value(self, told):
-        """Return what `tell` has told."""
+        """Return the value that `tell` has written."""
         if isinstance(told, list):
             return [self.value(item) for item in told]
         if not isinstance(told, dict):
@@ -121,8 +123,8 @@ def error_told(error):
 
 
 def alike(got, want):
-    """Say whether two told values are the same. Texts of JSON are compared line by line as values,
-    as MicroPython's dicts have no order.
+    """Return whether two written values are equal. Texts of JSON are compared line by line as
+    values, as MicroPython's dicts have no order.
     """
     if got == want:
         return True
@@ -239,7 +241,7 @@ def play(path, modules):
                 objects = None
                 continue
             wrong.append([test, line, json.dumps(outcome)])
-            objects = None  # what comes after it in the same test would only repeat it
+            objects = None  # later calls of the same test would only repeat the difference
             continue
         for key in look:
             shown = objects.tell(

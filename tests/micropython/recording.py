@@ -85,7 +85,9 @@ def record(path: Path, tier: str, every: int) -> None:
 
 
 def said(script: str) -> str:
-    """Return the line of a recording for one of the scripts: its name, and what it says in CPython."""
+    """Return the line of a recording for one of the scripts: its name, and what it says
+    in CPython.
+    """
     code = f"import json, player; print(json.dumps([{script!r}, player.script_lines({script!r})]))"
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(HERE)]))
     return subprocess.run(

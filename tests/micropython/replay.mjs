@@ -1,4 +1,5 @@
-// Play a recording in MicroPython as it is shipped, in Node: the runtime of .build/runtime/, started by the code that starts it in a page.
+// Play a recording in MicroPython as it is shipped, in Node: the runtime of .build/runtime/,
+// started by the code that starts it in a page.
 //
 // node tests/micropython/replay.mjs RECORDING MODULES
 // Out: one line of JSON, what player.py returns.

@@ -116,8 +116,8 @@ for name, vocabulary in VOCABULARIES:
         copied = t.copy()
         say(first, then, back, copied.feed(ids[5:]) == then, t.flush())
 
-# What looks like UTF-8 and is none: surrogates, overlong forms, beyond U+10FFFF. MicroPython's own
-# decoder takes some of them.
+# Invalid sequences that look like UTF-8: surrogates, overlong forms, beyond U+10FFFF. MicroPython's
+# own decoder takes some of them.
 no_utf8 = Vocabulary.from_pieces(
     [f"<0x{byte:02X}>" for byte in range(256)], {"type": "ByteFallback"}
 )

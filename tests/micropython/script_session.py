@@ -7,7 +7,8 @@ from say import Numbers, say
 from detok_py.errors import RemoteProtocolError
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
-from detok_py.protocol.server import RunStore, ServerSession
+from detok_py.protocol.runs import Runs
+from detok_py.protocol.server import ServerSession
 
 numbers = Numbers(5)
 for n in (0, 1, 127, 128, 300, 16383, 16384, 2**21, 2**31 - 1):
@@ -58,7 +59,7 @@ for text in (
 HELLO = {"engine": {"name": "test"}, "vocabulary": None}
 for data in ("bytes", "ids", "both"):
     for _ in range(8):
-        store = RunStore(window={"bytes": 64, "tokens": 16})
+        store = Runs(window={"bytes": 64, "tokens": 16})
         client = ClientSession(ack_every=5, max_attempts=1000)
         client.generate(prompt="go", want=data, run_id="run-0000000000000000")
         log = []
@@ -78,17 +79,17 @@ for data in ("bytes", "ids", "both"):
                     for word, its in server.receive(frame):
                         if word == "generate":
                             run = its
-                            run.start(data)
-                while run is not None and left and run.has_credit and numbers.below(3):
+                            run.log.start(data)
+                while run is not None and left and run.reader.has_credit and numbers.below(3):
                     left -= 1
                     if data == "bytes":
-                        run.add_bytes(bytes([left, 200]))
+                        run.log.add_bytes(bytes([left, 200]))
                     elif data == "ids":
-                        run.add_ids([left, 1000 + left])
+                        run.log.add_ids([left, 1000 + left])
                     else:
-                        run.add_tokens([(left, bytes([left]))])
+                        run.log.add_tokens([(left, bytes([left]))])
                     if not left:
-                        run.finish("eos")
+                        run.log.finish("eos")
             if client.state in ("finished", "failed"):
                 break
             server.lost(1006, 0.0)

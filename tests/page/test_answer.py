@@ -110,7 +110,7 @@ def test_data_waits_until_the_vocabulary_is_there():
     line = Line()
     line.batch()
     line.batch()
-    run = line.server.run
+    run = line.server.run.log
     run.start("both")
     run.add_tokens([(NI, TOKENS[NI])])
     run.finish("eos")
@@ -166,7 +166,7 @@ def test_a_vocabulary_that_cannot_be_fetched_ends_the_stream_and_says_why():
 def test_an_answer_that_ended_before_its_vocabulary_came_still_ends_once(way):
     line = Line()
     line.batch()
-    run = line.server.run
+    run = line.server.run.log
     run.start("both")
     run.add_tokens([(NI, TOKENS[NI])])
     run.finish("eos")
@@ -224,7 +224,8 @@ def test_a_reloaded_page_takes_up_its_answer_from_the_beginning():
     line.server.lost(1001, 0.0)
     run.add_tokens([(0xA0, b"\xa0"), (HAO, TOKENS[HAO])])
     run.finish("eos")
-    line.page, line.events = answer.Answer(json.dumps({"resume": run.id, "details": True})), []
+    [run_id] = line.store.by_id
+    line.page, line.events = answer.Answer(json.dumps({"resume": run_id, "details": True})), []
     line.connect()
     line.batch()
     line.batch()

@@ -28,7 +28,7 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"stop": ["STOP", "aa"]},
     {"reasoning": True, "tools": True, "trimArtifacts": True},
-    {"stop": ["S"], "includeStop": True, "reasoning": ["<", ">"], "start": "reasoning"},
+    {"stop": ["S"], "includeStop": True, "reasoning": ["<", ">"], "startWithReasoning": True},
     {"reasoning": "all"},
     {
         "reasoning": [["<", ">", "all"], ["<think>", "</think>"]],
@@ -138,6 +138,7 @@ def test_half_a_character_that_ends_a_fatal_stream_is_refused():
     assert "UTF-8" in end or "utf-8" in end
 
 
+@pytest.mark.native  # the wheel for browsers shortens private names
 def test_the_future_of_a_stream_forgets_what_it_has_shown():
     def stream() -> d.ChatStream:
         return d.ChatStream(d.Detokenizer(VOCABULARY))
@@ -146,9 +147,9 @@ def test_the_future_of_a_stream_forgets_what_it_has_shown():
     one.feed([*b"Hello <tool_call>x</tool_call>", 0xE4])
     other.feed([*b"Bye", 0xE4])
     assert one.calls == ["x"]
-    assert one.future() == other.future() != stream().future()
+    assert one._future == other._future != stream()._future
     third = stream()
-    third.load(json.loads(json.dumps(one.future())))
+    third._future = json.loads(json.dumps(one._future))
     assert third.push(0xBD) + third.push(0xA0) == [("content", "你")]
 
 

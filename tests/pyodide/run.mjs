@@ -1,13 +1,15 @@
-// Run the unit tests inside Pyodide, in Node: the same files, the same assertions, the Python that a browser runs.
+// Run the unit tests inside Pyodide, in Node: the same files, the same assertions, the Python that
+// a browser runs.
 //
-// In: .build/runtime/ (Pyodide, the compiled standard library, the browser's wheel), .build/pyodide-site/ (pytest), tests/, and pytest's own
-// arguments after the file name; `--part=1/2` runs every second test function, for two processes side by side. detok_py comes from the wheel,
-// not from the source tree, so a module that the wheel forgets is noticed. Out: pytest's output and its exit code. Test files that need what
-// Pyodide lacks are named by tests/conftest.py.
+// In: .build/runtime/ (Pyodide, the compiled standard library, the browser's wheel),
+// .build/pyodide-site/ (pytest), tests/, and pytest's own arguments after the file name;
+// `--part=1/2` runs every second test function, for two processes side by side. detok_py comes from
+// the wheel, not from the source tree, so a module that the wheel forgets is noticed. Out: pytest's
+// output and its exit code. Test files that need what Pyodide lacks are named by tests/conftest.py.
 
 import { existsSync, writeSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -65,7 +67,13 @@ python.unpackArchive(new Uint8Array(await readFile(join(runtime, wheel))), "whee
   extractDir: where,
 });
 
-const given = process.argv.slice(2);
+// In the file system of Pyodide, the folder of the file that gets the counts has another name.
+const given = process.argv.slice(2).map((word) => {
+  const file = /^--counts=(.+)$/.exec(word)?.[1];
+  if (!file) return word;
+  mount(dirname(file), "/counts");
+  return `--counts=/counts/${basename(file)}`;
+});
 const [, part = "1", parts = "1"] =
   given.map((word) => /^--part=(\d+)\/(\d+)$/.exec(word)).find(Boolean) ?? [];
 python.globals.set("words", python.toPy(given.filter((word) => !word.startsWith("--part="))));

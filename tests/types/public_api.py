@@ -52,7 +52,7 @@ def states(tokenizer: d.Tokenizer) -> None:
     t.load(json.loads(json.dumps(t.save())))
     chat = d.ChatStream(t.copy())
     assert_type(chat.rollback(chat.mark()), dict[str, int])
-    chat.load(chat.future())
+    chat.load(chat.save())
     stream = d.IncrementalDetokenizer(tokenizer)
     assert_type(stream.rollback(stream.mark()), int)
     for stage in (t, chat, stream, d.StopStrings("STOP"), d.StreamingDetokenizer()):
@@ -80,6 +80,11 @@ def wrong(tokenizer: d.Tokenizer) -> None:
     d.IncrementalDetokenizer(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     d.StopStrings(b"x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     ChatDeltas([], tags=())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    d.StreamingDetokenizer("bogus")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    tokenizer.detokenizer(errors="bogus")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    tokenizer.decode([1], unknown="drop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    d.IncrementalDetokenizer(tokenizer, byte_fallback="llama")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     t = tokenizer.detokenizer()
+    t.push(1.0)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     t.rollback(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     t.push("a")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,6 @@
-/** Ask for an answer: from the bridge, or, of the reader's own text, from this page if it cuts texts itself. */
+/**
+ * Ask for an answer: from the bridge, or from this page, if it cuts the reader's own text itself.
+ */
 
 import { connect } from "../src/index.js";
 import { DEFAULT_TEXT } from "./default-text.js";
@@ -17,8 +19,8 @@ export function ask(request) {
 }
 
 /**
- * What is told apart from the answer: what the form asks for. Of the default text it is the reasoning block; a text of the
- * reader's own stays as it is.
+ * Which channels are separated: as the form says. The default text has a reasoning block; the
+ * reader's own text stays whole.
  * @param {Pick<AnswerOptions, "params" | "reasoning" | "tools">} request
  * @returns {{reasoning?: true, tools?: true}}
  */

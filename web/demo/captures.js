@@ -1,6 +1,6 @@
 /**
- * Captures: a stream saved to a file, and a file opened as a stream. The library reads and writes the formats; here are
- * the buttons, the drop and the download.
+ * Captures: a stream saved to a file, and a file opened as a stream. The library reads and writes
+ * the formats. This file has the buttons, the drop target and the download.
  */
 
 import { readCapture, writeCapture } from "../src/capture.js";
@@ -11,13 +11,15 @@ import { runtimeOptions } from "./runtime.js";
 import { unitOf } from "./source.js";
 import { droppedVocabulary } from "./tokenizer.js";
 
-/** How far apart the tokens of a file without times are played. */
+/** The interval between the tokens of a file without times. */
 const UNTIMED_MS = 1000 / 30;
 
 /**
  * @typedef {object} Described  What is known of a stream besides its steps.
- * @property {Record<string, any>} header  The first line of its capture: `engine`, `vocabulary`, `stop`…
- * @property {Record<string, any>} [end]   How it ended: `{type: "finished", reason}`, or `{type: "error", code, message}`.
+ * @property {Record<string, any>} header  The first line of its capture: `engine`, `vocabulary`,
+ *   `stop`…
+ * @property {Record<string, any>} [end]   How it ended: `{type: "finished", reason}`, or
+ *   `{type: "error", code, message}`.
  */
 
 const openButton = button("import");
@@ -72,7 +74,7 @@ export async function openCapture(file) {
   recording.stop = stopsOf(header);
   let added = performance.now();
   for (const [n, row] of rows.entries()) {
-    // A body has no times: it is played at a pace at which it can be read.
+    // A body has no times, so it is played at reading speed.
     recording.add(row, timed ? row.seconds * 1000 : n * UNTIMED_MS);
     if (n % 256 === 0 && performance.now() - added > 40) {
       // A long capture must not freeze the page.
@@ -93,7 +95,7 @@ function stopsOf({ stop }) {
   return Array.isArray(stop) ? stop.filter((one) => typeof one === "string") : [];
 }
 
-/** How exact the data of a capture is that does not say so. @param {{id: number | null}[]} rows */
+/** The fidelity of a capture that does not say it. @param {{id: number | null}[]} rows */
 const fidelityOf = (rows) => (rows.some(({ id }) => id !== null) ? "ids" : "bytes");
 
 /**

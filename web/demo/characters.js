@@ -1,9 +1,14 @@
-/** Characters that cannot be seen, made visible: by a sign where there is a common one, else by their name in Unicode. */
+/**
+ * Make invisible characters visible: by a common sign if there is one, else by their Unicode name.
+ */
 
 /** @type {Record<string, string>} */
 const SIGNS = { " ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍" };
 
-/** Names as in the Unicode Character Database, of the characters that text of models has. @type {Record<number, string>} */
+/**
+ * Names as in the Unicode Character Database, of the characters that text of models has.
+ * @type {Record<number, string>}
+ */
 const NAMES = {
   0x0000: "NULL",
   0x0007: "BELL",
@@ -63,7 +68,9 @@ const NAMES = {
   0xe0001: "LANGUAGE TAG",
   0xe007f: "CANCEL TAG",
 };
-/** Letters and marks that look like nothing, beside those that Unicode has properties for: joiners, fillers, Braille's blank. */
+/**
+ * Invisible letters and marks that no Unicode property covers: joiners, fillers, Braille's blank.
+ */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Z}\p{Variation_Selector}\u034f\u115f\u1160\u2800\u3164\uffa0]/gu;
 
 /** Text with its invisible characters made visible. @param {string} text */
@@ -71,7 +78,10 @@ export function visible(text) {
   return text.replace(UNSEEN, (one) => SIGNS[one] ?? codePoint(one));
 }
 
-/** The names of the invisible characters in a text, and of U+FFFD, each once. @param {string} text */
+/**
+ * The names of the invisible characters in a text, and of U+FFFD, each once.
+ * @param {string} text
+ */
 export function namesOf(text) {
   const found = [...new Set(text)].filter((one) => one.match(UNSEEN) ?? one === "\ufffd");
   return found.filter((one) => !SIGNS[one]).map((one) => nameOf(one));

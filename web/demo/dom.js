@@ -1,4 +1,7 @@
-/** Finds elements of index.html by id and type. A wrong id is an error when the page starts, not later. */
+/**
+ * Finds elements of index.html by id and type. A wrong id is an error when the page starts, not
+ * later.
+ */
 
 /**
  * @template {HTMLElement} T

@@ -1,6 +1,6 @@
 /**
- * The engine picker: the engines of the bridge, and which of them answers. In: `/info`, and the address (`?engine=NAME`).
- * Out: where to connect to. With one engine there is nothing to choose, and no picker.
+ * The engine picker: the engines of the bridge, and which of them answers. In: `/info`, and the
+ * address (`?engine=NAME`). Out: the address to connect to. With one engine there is no picker.
  */
 
 import { address, element } from "./dom.js";
@@ -11,12 +11,18 @@ import { isSite } from "./site.js";
 const field = element("engine-field", HTMLElement);
 const picker = element("engine", HTMLSelectElement);
 
-/** Engines by their names, the first one first. @type {Map<string, Engine & {down?: string | null}>} */
+/**
+ * Engines by their names, the first one first.
+ * @type {Map<string, Engine & {down?: string | null}>}
+ */
 let engines = new Map();
 /** "": the first. */
 let chosen = address.get("engine") ?? "";
 
-/** The engine that is chosen, as the bridge describes it; undefined if the bridge has no such engine, or is away. */
+/**
+ * The chosen engine, as the bridge describes it; undefined if the bridge has no such engine or is
+ * not reachable.
+ */
 export const attached = () => engines.get(chosen || picker.value);
 
 /** Where an answer is asked for. */
@@ -63,7 +69,7 @@ export function nameEngine(query) {
   if (!field.hidden) query.set("engine", picker.value);
 }
 
-/** An answer stays with its engine. @param {boolean} streaming */
+/** The picker is disabled while an answer streams. @param {boolean} streaming */
 export function holdEngine(streaming) {
   picker.disabled = streaming;
 }

@@ -1,6 +1,6 @@
 /**
- * The faults of a stream: the list with the cause and the bytes of each, the marks on the scrubber, and the button that
- * goes from one to the next.
+ * The faults of a stream: the list with the cause and the bytes of each, the marks on the scrubber,
+ * and the button that goes from one to the next.
  */
 
 import { button, element } from "./dom.js";
@@ -34,7 +34,12 @@ export function describeFault(recording, { step, kind }) {
   }[kind];
 }
 
-/** What a mark in the text says. @param {Recording} recording @param {number} step  With which it arrived. @param {string} mark  "damage" or "written". */
+/**
+ * What a mark in the text says.
+ * @param {Recording} recording
+ * @param {number} step  With which it arrived.
+ * @param {string} mark  "damage" or "written".
+ */
 export function nameDamage(recording, step, mark) {
   const listed = recording.faults[recording.nextFault(step)]?.kind === "marked";
   const kind = mark === "written" ? mark : listed ? "marked" : "invalid";
@@ -54,7 +59,10 @@ export function onFaultChosen(seek) {
   });
 }
 
-/** Show the faults that have come, on the scrubber and in the list. @param {Recording | undefined} recording */
+/**
+ * Show the faults that have come, on the scrubber and in the list.
+ * @param {Recording | undefined} recording
+ */
 export function showFaults(recording) {
   const count = recording?.faults.length ?? 0;
   const name = count ? `Faults (${count})` : "Faults";
@@ -79,7 +87,7 @@ export function showFaults(recording) {
   }
 }
 
-/** Say which fault the reader is at. @param {string} sentence */
+/** Announce the fault at which the reader is. @param {string} sentence */
 export function sayFault(sentence) {
   place.textContent = sentence;
 }
@@ -97,12 +105,14 @@ function row(recording, fault) {
   return item;
 }
 
-/** The size of the canvas; to ask the element for it would force a layout. */
+/** The size of the canvas. Reading it from the element would force a layout. */
 let width = 0;
 let height = 0;
 /** @type {Recording | undefined} */
 let marked;
-/** While a stream grows all marks move a little; they are drawn again after so many milliseconds. */
+/**
+ * While a stream grows, all marks move a little. They are drawn again after this many milliseconds.
+ */
 const MARKS_MS = 1000;
 let drawnAt = 0;
 new ResizeObserver(() => {

@@ -1,6 +1,7 @@
 /**
- * The form: what to stream. In: what the reader chooses, and the address (`?text=…&cut=byte&pace=40`). Out: the request
- * for the bridge, and the address that asks for the same.
+ * The form, which says what to stream. In: the reader's choices, and the address
+ * (`?text=…&cut=byte&pace=40`). Out: the request for the bridge, and an address for the same
+ * request.
  */
 
 import { DEFAULT_STOP, DEFAULT_TEXT } from "./default-text.js";
@@ -31,7 +32,9 @@ const stopStrings = element("stop-strings", HTMLTextAreaElement);
 
 const OWN_PROMPT = "\u0000prompt";
 const OWN_MESSAGE = "\u0000message";
-/** What any model can be asked, in its chat template; the answers have characters of more than a byte. */
+/**
+ * Questions for any model, in its chat template. Their answers have characters of several bytes.
+ */
 const QUESTIONS = [
   {
     title: "Emoji and four languages",
@@ -78,7 +81,7 @@ export function onSubmit(start) {
 }
 
 /**
- * Fill the list of prompts: with the texts that the embedded engine recites, if it is the one that is attached, else with
+ * Fill the list of prompts: with the texts of the embedded engine, if that is attached, else with
  * questions for any model.
  * @param {boolean} recites
  */
@@ -91,7 +94,7 @@ export async function loadPrompts(recites) {
       const response = await fetch("/texts.json");
       if (response.ok) texts = await response.json();
     } catch {
-      // The bridge is away. The runtime's loading reports that.
+      // The bridge is not reachable. Loading the runtime reports that.
     }
   }
   if (mine !== loads) return; // another engine has been chosen
@@ -108,7 +111,7 @@ export async function loadPrompts(recites) {
     ),
   );
   if ([...promptChoice.options].some(({ value }) => value === before)) promptChoice.value = before;
-  // What the address asks for stands until the reader chooses.
+  // The choices in the address apply until the reader makes others.
   if (promptChosen) return showFields();
   for (const [name, own] of /** @type {const} */ ([
     ["prompt", OWN_PROMPT],
@@ -127,7 +130,7 @@ export async function loadPrompts(recites) {
   showFields();
 }
 
-/** Why the form cannot be sent, in a sentence with the way out; "" if it can. */
+/** Why the form cannot be sent, in a sentence that says what to do; "" if it can. */
 export function refusal() {
   if (source() !== "text") return "";
   const given = textToStream();
@@ -140,7 +143,7 @@ export function refusal() {
   return "";
 }
 
-/** What the form asks for. @returns {Question} */
+/** The request of the form. @returns {Question} */
 export function readForm() {
   const question = readQuestion();
   return channels.checked
@@ -190,7 +193,7 @@ export function ownText(given, { cut, pace, fault = "", stop }) {
   };
 }
 
-/** Write what the form asks for into the address, so that it can be shared. */
+/** Write the request of the form into the address, so that it can be shared. */
 export function writeAddress() {
   const url = new URL(location.href);
   const { searchParams: query } = url;
@@ -235,14 +238,17 @@ function writeStops(stop) {
     .join("\n");
 }
 
-/** A text area turns every line end into \n. Text from the address keeps its own until the reader changes it. */
+/**
+ * A text area turns every line end into \n. Text from the address keeps its own until the reader
+ * changes it.
+ */
 function textToStream() {
   return text.value === addressText.replace(/\r\n?/g, "\n") ? addressText : text.value;
 }
 
 /**
- * The scripted engine's parameter for a fault. Positions are in bytes; the end and the crash fall inside a character if
- * the text has one of more than a byte.
+ * The scripted engine's parameter for a fault. Positions are in bytes; the end and the crash fall
+ * inside a character if the text has one of more than a byte.
  * @param {string} kind
  * @param {string} text
  */
@@ -259,7 +265,7 @@ function faultsFor(kind, text) {
   return {};
 }
 
-/** The stop string of the default text goes with that text. */
+/** The stop string of the default text is removed with that text. */
 function dropDefaultStop() {
   const other = source() === "text" && text.value !== DEFAULT_TEXT;
   if (other && stopStrings.value === DEFAULT_STOP && !stopChosen) stopStrings.value = "";
@@ -285,7 +291,11 @@ function showFields() {
   }
 }
 
-/** Choose a value in a list, also one that the list does not have. @param {HTMLSelectElement} list @param {string | null} value */
+/**
+ * Choose a value in a list, also one that the list does not have.
+ * @param {HTMLSelectElement} list
+ * @param {string | null} value
+ */
 function choose(list, value) {
   if (value === null) return;
   if (![...list.options].some((option) => option.value === value))

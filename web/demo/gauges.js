@@ -1,9 +1,9 @@
 /**
- * The numbers of the page: what is counted, and how it is written.
+ * The numbers of the page: count them, and format them.
  *
- * Arrival to painted is the time of the whole page: from the arrival of a frame in the worker until its text has been
- * painted. Decoding is what the decoder itself took. Waiting for bytes that have not come is in neither, because no decoder
- * can know them.
+ * Arrival to painted is the time of the whole page: from the arrival of a frame in the worker until
+ * its text has been painted. Decoding is the time in the decoder itself. Neither includes the wait
+ * for missing bytes, which no decoder can avoid.
  */
 
 import { element } from "./dom.js";
@@ -25,9 +25,12 @@ export class Gauges {
     painted: "Arrival to painted, ms (p50 · p99)",
     decoding: "Decoding, µs a token",
   });
-  /** Milliseconds from arrival to paint, one for each token that made text certain. @type {number[]} */
+  /**
+   * Milliseconds from arrival to paint, one for each token that made text certain.
+   * @type {number[]}
+   */
   #painted = [];
-  /** What the decoder took, and for how many tokens. */
+  /** The time in the decoder, and for how many tokens. */
   #decoded = { microseconds: 0, tokens: 0 };
 
   /** Begin with another stream. */
@@ -102,7 +105,11 @@ class NumberList {
     if (term.textContent !== name) term.textContent = name;
   }
 
-  /** @param {string} key @param {string} text @param {boolean} [bad]  Whether the number is one to worry about. */
+  /**
+   * @param {string} key
+   * @param {string} text
+   * @param {boolean} [bad]  Whether the number is one to worry about.
+   */
   set(key, text, bad = false) {
     const { value } = this.#row(key);
     if (value.textContent === text) return;

@@ -1,4 +1,7 @@
-/** What waits, under the first pane: the bytes of an open character with room for those that it still needs, and text that may be a stop string. */
+/**
+ * The held data under the first pane: the bytes of an unfinished character, with room for the
+ * missing ones, and text that may be a stop string.
+ */
 
 import { element } from "./dom.js";
 import { hexOf, toHex } from "./recording.js";
@@ -28,7 +31,11 @@ export function showHold(bytes, text, stop) {
   sentence.textContent = parts.join("; ") || "nothing waits";
 }
 
-/** How many more bytes the open character needs: its first byte begins with as many 1 bits as it has bytes (RFC 3629, 3). @param {Uint8Array} held */
+/**
+ * How many more bytes the open character needs: its first byte begins with as many 1 bits as it has
+ * bytes (RFC 3629, 3).
+ * @param {Uint8Array} held
+ */
 function missingBytes(held) {
   const [first] = held;
   return first === undefined ? 0 : Math.max(0, Math.clz32(~(first << 24)) - held.length);

@@ -1,6 +1,7 @@
 /**
- * What the reader drops, pastes or chooses: a stream in any form, or a tokenizer. In: files, and text from the clipboard.
- * Out: `open` is called with a stream's file; a tokenizer is used from then on. Also the samples of a static site.
+ * Files that the reader drops, pastes or chooses: a stream in any form, or a tokenizer. In: files,
+ * and text from the clipboard. Out: `open` is called with a stream's file; a tokenizer is used from
+ * then on. Also the samples of a static site.
  */
 
 import { element } from "./dom.js";
@@ -10,7 +11,7 @@ import { isTokenizerFile, useTokenizer } from "./tokenizer.js";
 
 /** @typedef {{line: number, reason: string}} Problem */
 
-/** How many lines are named in a sentence. */
+/** How many line numbers a sentence lists. */
 const MOST_NAMED = 5;
 
 /**
@@ -46,7 +47,7 @@ export function onPaste(take) {
 }
 
 /**
- * What could not be read in a file, and what arrived broken, in sentences; "" if there is nothing to say.
+ * The unreadable and damaged parts of a file, in sentences; "" if there are none.
  * @param {import("../src/capture.js").Capture} capture
  */
 export function describeImport({ header, rows, problems, leftOut }) {

@@ -1,6 +1,7 @@
 /**
- * The reader's own text, cut and streamed in this page instead of by a bridge: with a tokenizer that was dropped, or on a
- * static site. Its events are those of the library's Answer; the cutting is Python's (detok_py/captures/cut.py).
+ * The reader's own text, cut and streamed in this page instead of by a bridge: with a tokenizer
+ * that was dropped, or on a static site. Its events are those of the library's Answer; the cutting
+ * is Python's (detok_py/captures/cut.py).
  */
 
 import { DetokError, asDetokError, decoderWorker } from "../src/decoder.js";
@@ -9,12 +10,12 @@ import { rowOf } from "../src/rows.js";
 import { runtimeOptions } from "./runtime.js";
 import { tokenizerInUse } from "./tokenizer.js";
 
-/** So many rows go to the page in one task. */
+/** How many rows go to the page in one task. */
 const MOST_ROWS = 256;
 
 const now = () => performance.timeOrigin + performance.now();
 
-/** A text while it comes. */
+/** A text that is being streamed. */
 export class LocalAnswer extends EventTarget {
   /** @param {any} request  What the bridge's scripted engine would be asked for. */
   constructor(request) {
@@ -29,7 +30,7 @@ export class LocalAnswer extends EventTarget {
   /** @type {(() => void) | undefined} */
   #wake;
 
-  /** What has been cut is dropped: the answer ends now. */
+  /** Drop the rest: the answer ends now. */
   stop() {
     this.#end("cancelled");
   }
@@ -51,7 +52,11 @@ export class LocalAnswer extends EventTarget {
     ]);
     const { sha256, size } = tokenizer?.vocabulary ?? {};
     const asked = JSON.stringify({ ...params, stop, reasoning, singleBytes, ids, sha256 });
-    /** @type {{rows: [number, import("../src/rows.js").CrossedRow][], more: number, deltas: [string, string][], end: any}} */
+    /**
+     * @type
+     *   {{rows: [number, import("../src/rows.js").CrossedRow][], more: number,
+     *   deltas: [string, string][], end: any}}
+     */
     const { rows, deltas, end, ...first } = await worker.ask("cut_rows", asked);
     for (let more = first.more; more;) {
       const part = await worker.ask("more_rows", more);

@@ -1,6 +1,6 @@
 /**
- * What the page says in sentences: the alert, which can have one button as the way out, and the status line, which is
- * for screen readers only.
+ * The messages of the page: the alert, which can have one button, and the status line, which is for
+ * screen readers only.
  */
 
 import { element } from "./dom.js";
@@ -26,7 +26,7 @@ export function hideAlert() {
   alert.textContent = "";
 }
 
-/** Whether an element is the alert's way out. @param {Element | null} element */
+/** Whether an element is the alert's button. @param {Element | null} element */
 export const alertHas = (element) => alert.contains(element);
 
 /** @param {string} sentence */

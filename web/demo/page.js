@@ -1,9 +1,9 @@
 /**
- * The page: starts Python, asks for an answer, and records what comes.
+ * The page: starts Python, asks for an answer, and records its events.
  *
- * `<html data-state>` says where it is: loading → ready → streaming → finished or error, from which Start leads to
- * streaming again. Everything that is shown has a file of its own: form.js, engines.js, runtime.js, source.js, notices.js,
- * playback.js, captures.js, report.js.
+ * `<html data-state>` says where it is: loading → ready → streaming → finished or error, from which
+ * Start leads to streaming again. Everything that is shown has a file of its own: form.js,
+ * engines.js, runtime.js, source.js, notices.js, playback.js, captures.js, report.js.
  */
 
 import { ask, toldApart } from "./ask.js";
@@ -34,11 +34,13 @@ import { forgetUnfinished, keepUnfinished, recallUnfinished } from "./unfinished
 /** @typedef {import("./form.js").Question} Question */
 /** @typedef {import("../src/index.js").Answer} Answer */
 
-/** How long `ready` stays before the address starts a stream, so that it can be seen. */
+/** How long `ready` is visible before the address starts a stream. */
 const READY_MS = 1000;
 /** How long a bridge has to answer Stop. */
 const STOP_MS = 1500;
-/** How long a bridge keeps a run whose page was lost: sooner, only a new bridge does not know it. */
+/**
+ * How long a bridge keeps a run without its page. Before that, only a new bridge does not have it.
+ */
 const KEEP_MS = 55_000;
 
 /** The pace of a first visit, in tokens a second. */
@@ -49,7 +51,10 @@ const stopButton = button("stop");
 
 /** @type {State} */
 let state = "loading";
-/** Identifies the worker of the latest boot; undefined when it has ended. @type {symbol | undefined} */
+/**
+ * Identifies the worker of the latest boot; undefined when it has ended.
+ * @type {symbol | undefined}
+ */
 let worker;
 /** @type {Answer | undefined} */
 let answer;
@@ -109,7 +114,10 @@ async function boot() {
   } else if (!touched && !matchMedia("(prefers-reduced-motion: reduce)").matches) introduce();
 }
 
-/** Show the engine, unless a stream is shown, and its prompts: the reciting model has a list of its own; others are asked in their chat template. */
+/**
+ * Show the engine, unless a stream is shown, and its prompts: the reciting model has a list of its
+ * own; others are asked in their chat template.
+ */
 async function showTheirs() {
   const engine = attached();
   if (!playback.shownRecording()) showEngine(engine);
@@ -126,7 +134,9 @@ for (const type of ["pointerdown", "keydown", "dragenter"])
 /** Whether the introduction is what is shown. */
 let introducing = false;
 
-/** Play a short text by itself, once, for a reader who has done nothing yet. The page stays ready. */
+/**
+ * Play a short text by itself, once, for a reader who has done nothing yet. The page stays ready.
+ */
 function introduce() {
   const cut = attached() || isSite ? "token" : "byte";
   const question = ownText(DEFAULT_TEXT, { cut, pace: 0, stop: [DEFAULT_STOP] });
@@ -135,7 +145,7 @@ function introduce() {
   introducing = true;
 }
 
-/** What the reader asks for comes at its own pace. */
+/** A stream that the reader starts has its own pace. */
 function endIntroduction() {
   if (!introducing) return;
   introducing = false;
@@ -160,7 +170,7 @@ function start() {
 }
 
 /**
- * Stream an answer: one that is asked for now, or one that is coming already.
+ * Stream an answer: a new one, or one that already runs.
  * @param {Question} question
  * @param {{intro?: boolean}} [options]
  */
@@ -251,7 +261,10 @@ function stop() {
   setTimeout(() => stopped.cancel(), STOP_MS);
 }
 
-/** The answer is over and its last step is on the page. @param {{state: "finished" | "error", sentence: string}} ending */
+/**
+ * The answer has ended, and its last step is on the page.
+ * @param {{state: "finished" | "error", sentence: string}} ending
+ */
 function conclude({ state: next, sentence }) {
   if (introducing && state !== "ready") return; // Python starts again
   if (introducing && next === "finished") return setState("ready");

@@ -1,30 +1,34 @@
 /**
  * One pane of text. Text goes in as text nodes only; the shown text is the element's `textContent`.
  *
- * A browser lays out again what it cannot tell apart from a change, so a long text is split twice. Blocks, at line ends
- * where there are any: only the last one changes when text is appended, and only those in view are laid out. Runs within a
- * block, with a `<wbr>` between two of them: only the last one is shaped when text is appended.
+ * Appending to a long text node makes the browser lay out all of it, so a text is split twice. It
+ * has blocks, which end at line ends if possible: only the last one changes, and only those in view
+ * are laid out. A block has runs, with a `<wbr>` between them: only the last one is shaped again.
  *
- * Broken characters, damage that arrived, reasoning and tool calls are elements, in the blocks in view; another block is
- * one text node. The CSS Custom Highlight API would need no elements, but browsers go through all highlighted ranges in
- * each frame, and not all of them paint all styles. It marks the characters of a chosen token, where a browser has it.
+ * Broken characters, damage that arrived, reasoning and tool calls are elements, in the blocks in
+ * view; another block is one text node. The CSS Custom Highlight API would need no elements, but
+ * browsers go through all highlighted ranges in each frame, and not all of them paint all styles.
+ * It marks the characters of a chosen token, where a browser has it.
  */
 
-/** A block of so many UTF-16 units ends at the next line end, of so many at the next space, or at the next character. */
+/**
+ * After this many UTF-16 units a block ends at the next line end; after these at the next space;
+ * after these at the next character.
+ */
 const LINES = 1000;
 const WORDS = 3000;
 const MOST = 6000;
-/** A run of so many UTF-16 units ends at the next place of `APART`. */
+/** After this many UTF-16 units a run ends at the next place of `APART`. */
 const RUN = 160;
 /**
- * Where a line can break (Unicode Standard Annex 14) and two characters do not join: after a space between words, and
- * between two ideographs or Korean syllables.
+ * Where a line can break (Unicode Standard Annex 14) and two characters do not join: after a space
+ * between words, and between two ideographs or Korean syllables.
  */
 const APART =
   /[\p{L}\p{N},.;:!?]\x20(?=[\p{L}\p{N}])|[\p{Script=Han}\uac00-\ud7a3](?=[\p{Script=Han}\uac00-\ud7a3])/gu;
 /** Broken characters, or none. */
 const SAME = /\ufffd+|[^\ufffd]+/g;
-/** A character that can stand beside another block: it joins no neighbour. */
+/** A character that joins no neighbour, so a block may begin or end there. */
 const PLAIN =
   "[\\x20-\\x7e\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Hangul}]";
 const PLAIN_END = new RegExp(`${PLAIN}$`, "u");
@@ -37,7 +41,8 @@ const canLink = "highlights" in CSS;
  * @property {number} from  Where it begins in the pane's text.
  * @property {number} to
  * @property {string} kind  "reasoning", "tool_call", "damage" or "written".
- * @property {string} [name]  What assistive technology says instead of the text, and what the pointer shows.
+ * @property {string} [name]  What assistive technology says instead of the text, and what the
+ *   pointer shows.
  *
  * @typedef {object} Run
  * @property {Text} node
@@ -136,7 +141,10 @@ export class TextPane {
     this.#jumped ||= opened > 1;
   }
 
-  /** Scroll to the end if the text has changed and the reader was there. This forces a layout, so it comes last in a frame. */
+  /**
+   * Scroll to the end if the text has changed and the reader was there. This forces a layout, so it
+   * comes last in a frame.
+   */
   keepEnd() {
     if (!this.#changed) return;
     this.#changed = false;
@@ -206,7 +214,11 @@ export class TextPane {
     return run ? run.start + found.offset : -1;
   }
 
-  /** The text between two places, as ranges in its nodes. @param {number} from @param {number} to */
+  /**
+   * The text between two places, as ranges in its nodes.
+   * @param {number} from
+   * @param {number} to
+   */
   #ranges(from, to) {
     const ranges = [];
     if (from < to)
@@ -242,7 +254,12 @@ export class TextPane {
     return block;
   }
 
-  /** Add text at the end of a block. @param {Block} block @param {string} text @param {Part[]} parts */
+  /**
+   * Add text at the end of a block.
+   * @param {Block} block
+   * @param {string} text
+   * @param {Part[]} parts
+   */
   #extend(block, text, parts) {
     const from = this.length;
     const here = parts.filter((part) => part.to > from && part.from < from + text.length);
@@ -273,7 +290,13 @@ export class TextPane {
     else this.#writeRun(block, start, text, "");
   }
 
-  /** Add text with its parts and broken characters. @param {Block} block @param {number} start @param {string} text @param {Part[]} parts */
+  /**
+   * Add text with its parts and broken characters.
+   * @param {Block} block
+   * @param {number} start
+   * @param {string} text
+   * @param {Part[]} parts
+   */
   #write(block, start, text, parts) {
     let next = 0;
     for (let at = 0; at < text.length;) {
@@ -292,7 +315,13 @@ export class TextPane {
     }
   }
 
-  /** Add text of one kind, with a `<wbr>` where a run is long enough. @param {Block} block @param {number} start @param {string} text @param {string} kind */
+  /**
+   * Add text of one kind, with a `<wbr>` where a run is long enough.
+   * @param {Block} block
+   * @param {number} start
+   * @param {string} text
+   * @param {string} kind
+   */
   #writeApart(block, start, text, kind) {
     for (let at = 0; at < text.length;) {
       const rest = text.slice(at);
@@ -307,7 +336,13 @@ export class TextPane {
     }
   }
 
-  /** @param {Block} block @param {number} start @param {string} text @param {string} kind @param {string} [name] */
+  /**
+   * @param {Block} block
+   * @param {number} start
+   * @param {string} text
+   * @param {string} kind
+   * @param {string} [name]
+   */
   #writeRun(block, start, text, kind, name) {
     const { element, runs } = block;
     const last = runs.at(-1);
@@ -324,7 +359,11 @@ export class TextPane {
   }
 }
 
-/** Remove the end of a block. @param {Block} block @param {number} length  How long the pane's text is then. */
+/**
+ * Remove the end of a block.
+ * @param {Block} block
+ * @param {number} length  How long the pane's text is then.
+ */
 function shorten(block, length) {
   if (block.start + block.length <= length) return;
   const { element, runs } = block;
@@ -338,13 +377,20 @@ function shorten(block, length) {
   block.since = node.length;
 }
 
-/** Whether the reader has chosen text in an element, which would be lost with its nodes. @param {Element} element */
+/**
+ * Whether the reader has chosen text in an element, which would be lost with its nodes.
+ * @param {Element} element
+ */
 function isSelected(element) {
   const selection = getSelection();
   return selection !== null && !selection.isCollapsed && selection.containsNode(element, true);
 }
 
-/** The last of some places that begins at or before `offset`, or 0. @param {{start: number}[]} places @param {number} offset */
+/**
+ * The last of some places that begins at or before `offset`, or 0.
+ * @param {{start: number}[]} places
+ * @param {number} offset
+ */
 function indexAt(places, offset) {
   let low = 0;
   let high = places.length - 1;
@@ -366,7 +412,11 @@ function isFull({ length, runs }, next) {
   return length >= MOST && PLAIN_END.test(end) && PLAIN_START.test(next);
 }
 
-/** How many UTF-16 units of `text` belong to a block that has `length` already. @param {number} length @param {string} text */
+/**
+ * How many UTF-16 units of `text` belong to a block that has `length` already.
+ * @param {number} length
+ * @param {string} text
+ */
 function sizeFor(length, text) {
   if (length + text.length <= LINES) return text.length;
   const first = text.slice(0, Math.max(0, MOST - length));

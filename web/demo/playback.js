@@ -1,8 +1,9 @@
 /**
- * Playback: the recording on the page, where in it the reader is, and all that shows that place: panes, waiting bytes,
- * counters, list of tokens and transport.
+ * Playback: the recording, the reader's position in it, and the elements that show that position:
+ * panes, held bytes, counters, list of tokens and transport.
  *
- * In: recordings, finished or still growing. The reader moves by buttons and keys; player.js decides what that means.
+ * In: recordings, finished or still growing. The reader moves by buttons and keys; player.js
+ * decides what that means.
  */
 
 import { namesOf } from "./characters.js";
@@ -22,7 +23,10 @@ import { keepWildEnd, paintWild } from "./wild-pane.js";
 /** @typedef {import("./recording.js").Pane} Pane */
 /** @typedef {import("./recording.js").Recording} Recording */
 
-/** While text moves, the counters change at most this often; the transport and the fourth pane in every second frame. */
+/**
+ * While text moves, the counters change at most this often; the transport and the fourth pane in
+ * every second frame.
+ */
 const GAUGES_MS = 290;
 const TRANSPORT_MS = 190;
 
@@ -56,8 +60,9 @@ function makePane(name) {
  * Show another recording from its first step.
  * @param {Recording} recording
  * @param {"live" | "playing"} mode  Follow it as it grows, or play it.
- * @param {{lang?: string, onEnd?: () => void}} [options]  The language of the text. `onEnd` is called once, when the
- *   recording has ended and its last step is on the page, or the reader is at another place of it.
+ * @param {{lang?: string, onEnd?: () => void}} [options]  The language of the text. `onEnd` is
+ *   called once, when the recording has ended and its last step is on the page, or the reader is at
+ *   another place of it.
  */
 export function show(recording, mode, options = {}) {
   gauges.clear();
@@ -75,7 +80,11 @@ export function wake() {
   player.wake();
 }
 
-/** What the decoder took for tokens that came. @param {number} microseconds @param {number} tokens */
+/**
+ * The time in the decoder for new tokens.
+ * @param {number} microseconds
+ * @param {number} tokens
+ */
 export function addDecoding(microseconds, tokens) {
   gauges.addDecoding(microseconds, tokens);
 }
@@ -90,7 +99,10 @@ export function showPlayback(shown) {
   transport.hidden = !shown;
 }
 
-/** How many words the recording has, in words: "1 word". A slow speed may not have shown all of them yet. */
+/**
+ * How many words the recording has, in words: "1 word". A slow speed may not have shown all of them
+ * yet.
+ */
 export function countedWords() {
   const { recording } = player;
   const count = recording?.tracks.held.text(0, recording.length).match(/\S+/g)?.length ?? 0;
@@ -124,7 +136,7 @@ function onPaint({ from, to }) {
     showTransport();
     paintWild(recording, to);
   } else {
-    // If nothing more comes, a last frame shows what this one left out.
+    // If nothing more comes, one more frame draws the parts that this one skipped.
     left ??= setTimeout(() => {
       left = undefined;
       player.wake();
@@ -139,7 +151,10 @@ function onPaint({ from, to }) {
   ended?.();
 }
 
-/** What frames have painted, and a message whose task comes after the frame's rendering. @type {{recording: Recording, from: number, to: number}[]} */
+/**
+ * The steps that frames have painted, and a message whose task runs after the frame's rendering.
+ * @type {{recording: Recording, from: number, to: number}[]}
+ */
 const frames = [];
 const afterFrame = new MessageChannel();
 afterFrame.port1.onmessage = () => {
@@ -158,13 +173,18 @@ afterFrame.port1.onmessage = () => {
       gauges.addPaint(now - recording.timeOf(n));
 };
 
-/** Note when the steps of this frame were painted. @param {Recording} recording @param {number} from @param {number} to */
+/**
+ * Note when the steps of this frame were painted.
+ * @param {Recording} recording
+ * @param {number} from
+ * @param {number} to
+ */
 function measurePaint(recording, from, to) {
   frames.push({ recording, from, to });
   afterFrame.port2.postMessage(null);
 }
 
-/** Whether text comes by itself: live, or played. */
+/** Whether text is moving: live, or played. */
 function isMoving() {
   return player.mode === "playing" || (player.mode === "live" && isGrowing());
 }
@@ -193,7 +213,10 @@ function write(where, text) {
 
 // ---------------------------------------------------------------- token ↔ characters
 
-/** Tell about a step, and mark its characters in every pane. @param {number} step  -1: about none. */
+/**
+ * Describe a step, and mark its characters in every pane.
+ * @param {number} step  -1: about none.
+ */
 function showDetails(step) {
   const { recording } = player;
   const known = recording !== undefined && step >= 0 && step < recording.length;
@@ -296,7 +319,9 @@ const keys = {
   End: toEnd,
   f: seekFault,
 };
-/** What has a use for a key keeps it: fields all, a button the space bar, what has a choice the arrows. */
+/**
+ * An element keeps the keys that it uses: a field all, a button the space bar, a list the arrows.
+ */
 const OWN_KEYS = [
   { keys: Object.keys(keys), selector: "input[type=text], select, textarea" },
   { keys: [" "], selector: "button, summary, input, a" },

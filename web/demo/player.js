@@ -1,8 +1,9 @@
 /**
- * The playhead: how many steps of a recording are on the page, and how it moves. Paints at most once a frame.
+ * The playhead: how many steps of a recording are on the page, and how it moves. Paints at most
+ * once a frame.
  *
- * Live, the playhead is always at the end. Paused, it stays. Playing, it follows the recorded times, or goes at a number of
- * tokens a second, and waits at the end for what is still to come.
+ * Live, the playhead is always at the end. Paused, it stays. Playing, it follows the recorded times
+ * or a number of tokens a second, and waits at the end for more steps.
  */
 
 import { PANES } from "./recording.js";
@@ -17,9 +18,9 @@ import { PANES } from "./recording.js";
 const READABLE = 30;
 const TIMELINE_MS = 320;
 /**
- * Nobody reads 60 states a second, and what a stream costs is its frames. So many milliseconds pass at least between two
- * frames that come by themselves: live, where each has one step, or more of them; and at most, where the next step is due
- * later.
+ * Nobody reads 60 states a second, and frames are the cost of a stream. These are the least
+ * milliseconds between two automatic frames: live with one step each, and live with several; then
+ * the most, if the next step is due later.
  */
 const ONE_MS = 48;
 const MORE_MS = 100;
@@ -32,8 +33,10 @@ export class Player {
    * @param {import("./timeline.js").Timeline} timeline
    * @param {object} tell
    * @param {(recording: Recording, step: number, kind: string) => string} tell.nameDamage
-   * @param {(painted: {from: number, to: number}) => void} tell.onPaint  Called in the frame that painted steps `from` up to `to`.
-   * @param {() => void} tell.onWritten  Called when all is written: only then may a layout be forced.
+   * @param {(painted: {from: number, to: number}) => void} tell.onPaint  Called in the frame that
+   *   painted steps `from` up to `to`.
+   * @param {() => void} tell.onWritten  Called when all is written: only then may a layout be
+   *   forced.
    */
   constructor(panes, timeline, tell) {
     this.panes = panes;
@@ -46,15 +49,21 @@ export class Player {
     this.mode = "live";
     /** Tokens a second; 0: at the recorded times. */
     this.speed = 0;
-    /** Where playing began: a time and a step of the recording, and the frame time at which it was there. */
+    /**
+     * Where playing began: a time and a step of the recording, and the frame time at which it was
+     * there.
+     */
     this.begun = { at: 0, step: 0, now: -1 };
     this.scheduled = false;
-    /** What schedules the frame, if that is not to come at once. @type {ReturnType<typeof setTimeout> | undefined} */
+    /**
+     * The timer of the next frame, if it is not requested yet.
+     * @type {ReturnType<typeof setTimeout> | undefined}
+     */
     this.timer = undefined;
     /** How many steps the last frame painted. */
     this.painted = 0;
     this.framed = 0;
-    /** When the timeline was drawn last, and what draws it when it is due again. */
+    /** When the timeline was drawn last, and the timer for the next time. */
     this.drawn = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.later = undefined;
@@ -82,12 +91,15 @@ export class Player {
     return this.position >= this.length;
   }
 
-  /** How many steps have come that are not on the page. */
+  /** How many steps are not on the page yet. */
   get behind() {
     return this.length - this.position;
   }
 
-  /** Paint in the next frame, or later if nobody could read what comes, or nothing is due before. @param {boolean} [now]  The reader waits for it. */
+  /**
+   * Paint in the next frame, or later if that is soon enough.
+   * @param {boolean} [now]  The reader waits for it.
+   */
   wake(now = false) {
     if (now && this.timer !== undefined) {
       clearTimeout(this.timer);
@@ -136,7 +148,7 @@ export class Player {
     this.wake(true);
   }
 
-  /** Stay at the end, also while the stream grows. */
+  /** Follow the end while the stream grows. */
   follow() {
     this.mode = "live";
     this.wake(true);
@@ -183,14 +195,20 @@ export class Player {
     this.position = to;
     this.#showTimeline(recording, now, sought);
     this.tell.onPaint({ from, to });
-    // Last, because it forces a layout of all that was written above.
+    // This comes last, because it forces a layout of the changes above.
     for (const name of PANES) this.panes[name].keepEnd();
     this.timeline.keepInView();
     this.tell.onWritten();
     if (this.mode === "playing") this.wake();
   }
 
-  /** @param {Recording} recording @param {Pane} name @param {number} from @param {number} to @returns {Part[]} */
+  /**
+   * @param {Recording} recording
+   * @param {Pane} name
+   * @param {number} from
+   * @param {number} to
+   * @returns {Part[]}
+   */
   #parts(recording, name, from, to) {
     const track = recording.tracks[name];
     return recording
@@ -202,7 +220,7 @@ export class Player {
       );
   }
 
-  /** How far playing has come. @param {Recording} recording @param {number} now */
+  /** The position of playing. @param {Recording} recording @param {number} now */
   #played(recording, now) {
     const { begun, speed } = this;
     if (begun.now < 0) begun.now = now;
@@ -217,7 +235,8 @@ export class Player {
     }
     if (to === recording.length) {
       if (recording.ended) this.mode = "paused";
-      // At the end of a growing recording the clock waits, so that playing does not rush after a pause of the stream.
+      // At the end of a growing recording the clock waits, so that playing does not rush after a
+      // pause of the stream.
       else if (!speed || passed * speed > 1000)
         this.begun = { at: recording.timeOf(to - 1), step: to, now };
     }

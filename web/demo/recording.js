@@ -1,10 +1,11 @@
 /**
- * A stream as a list of steps that the page can walk in both directions: what came, when, and what each decoder made of
- * it. Nothing here paints.
+ * A stream as a list of steps, in which the page can go forwards and backwards: its data, times,
+ * and the text of each decoder. Nothing here paints.
  *
- * In: the library's rows, one for each token, chunk or byte. Out: a track of text for each pane, the state of each byte,
- * the faults. The text of the first pane and the waiting bytes are the library's; the other panes are `TextDecoder`. The
- * last step of a finished stream is its end: it has no bytes, but the text that was still held.
+ * In: the library's rows, one for each token, chunk or byte. Out: a track of text for each pane,
+ * the state of each byte, the faults. The text of the first pane and the waiting bytes are the
+ * library's; the other panes are `TextDecoder`. The last step of a finished stream is its end: it
+ * has no bytes, but the text that was still held.
  *
  * Steps are kept as columns: a stream of 200,000 tokens is a few arrays, not a million objects.
  */
@@ -14,29 +15,34 @@ import { Utf8Reader } from "./utf8.js";
 /** @typedef {import("../src/index.js").TokenRow} TokenRow */
 /** @typedef {"held" | "naive" | "stream"} Pane */
 /** @typedef {"complete" | "held" | "replaced"} ByteState */
-/** @typedef {"token" | "chunk" | "byte"} Unit  What one step is: a chunk is text of unknown tokens. */
+/**
+ * @typedef {"token" | "chunk" | "byte"} Unit  What one step is: a chunk is text of unknown tokens.
+ */
 
 /**
  * @typedef {object} Step
  * @property {number} at  Milliseconds since the stream began.
  * @property {number | null} id  Null if the engine gave no id.
  * @property {Uint8Array} bytes
- * @property {Uint8Array} heldBytes  What waits after this step: the bytes of an unfinished character.
+ * @property {Uint8Array} heldBytes  What waits after this step: the bytes of an unfinished
+ *   character.
  * @property {string} heldText  What may be a stop string or a tag, after this step.
  * @property {string | null} special  The token's name if it is special and skipped.
  * @property {boolean} end
  * @property {number} [line]  The line of the file that it came from.
  * @property {number} event  Which event of the stream brought it, from 1.
  *
- * @typedef {"split" | "invalid" | "marked" | "written" | "cut"} FaultKind
- *   split: the step ends inside a character, so a decoder of single chunks breaks it. invalid: bytes that are not UTF-8
- *   arrived. marked: the text that arrived has U+FFFD in it already. written: the bytes of U+FFFD arrived. cut: the stream
- *   ended inside a character.
+ * @typedef {"split" | "invalid" | "marked" | "written" | "cut"} FaultKind split: the step ends
+ *   inside a character, so a decoder of single chunks breaks it. invalid: bytes that are not UTF-8
+ *   arrived. marked: the text that arrived has U+FFFD in it already. written: the bytes of U+FFFD
+ *   arrived. cut: the stream ended inside a character.
  * @typedef {{step: number, kind: FaultKind}} Fault
  *
- * @typedef {{from: number, to: number, step: number, kind: "damage" | "written"}} Damage  A U+FFFD that no decoder made:
- *   text that arrived broken, or the bytes EF BF BD, which may be text; where it is, and with which step.
- * @typedef {{step: number, kind: "damage" | "written"} | undefined} Sign  What a U+FFFD is; undefined: a decoder made it.
+ * @typedef {{from: number, to: number, step: number, kind: "damage" | "written"}} Damage  A U+FFFD
+ *   that no decoder made: text that arrived broken, or the bytes EF BF BD, which may be text; where
+ *   it is, and with which step.
+ * @typedef {{step: number, kind: "damage" | "written"} | undefined} Sign  What a U+FFFD is;
+ *   undefined: a decoder made it.
  */
 
 /** @type {Pane[]} */
@@ -44,18 +50,23 @@ export const PANES = ["held", "naive", "stream"];
 
 const NO_BYTES = new Uint8Array(0);
 
-/** So many steps of a track are joined once, so that a jump need not join them one by one. */
+/**
+ * This many steps of a track are joined in advance, so that a jump does not join them one by one.
+ */
 const PAGE = 512;
 
 /** The text of one pane, step by step. */
 export class Track {
   /** @type {string[]} */
   pieces = [];
-  /** The text of each `PAGE` steps that somebody asked for. @type {string[]} */
+  /** The text of each `PAGE` steps that was requested. @type {string[]} */
   #pages = [];
   /** The length of the text after each step, in UTF-16 units. @type {number[]} */
   ends = [];
-  /** How many U+FFFD the text has after each step, without those that were written. @type {number[]} */
+  /**
+   * How many U+FFFD the text has after each step, without those that were written.
+   * @type {number[]}
+   */
   broken = [];
 
   /** In the order of the text. @type {Damage[]} */
@@ -112,7 +123,12 @@ export class Track {
     return firstIndex(this.ends.length, (n) => (this.ends[n] ?? 0) > offset);
   }
 
-  /** Returns how many were written. @param {string} text @param {number} begin @param {Sign[]} arrived */
+  /**
+   * Returns how many were written.
+   * @param {string} text
+   * @param {number} begin
+   * @param {Sign[]} arrived
+   */
   #addDamage(text, begin, arrived) {
     let written = 0;
     let at = -1;
@@ -131,7 +147,12 @@ export class Track {
   }
 }
 
-/** The first of `length` places at which `holds`, which then holds at all later ones; `length` if there is none. @param {number} length @param {(n: number) => boolean} holds */
+/**
+ * The first of `length` places at which `holds`, which then holds at all later ones; `length` if
+ * there is none.
+ * @param {number} length
+ * @param {(n: number) => boolean} holds
+ */
 function firstIndex(length, holds) {
   let low = 0;
   let high = length;
@@ -153,7 +174,8 @@ export function countBroken(text) {
 /** A stream, step by step. */
 export class Recording {
   /**
-   * @param {number} [begun]  When the stream began, in milliseconds since 1970; without it, when its first token came.
+   * @param {number} [begun]  When the stream began, in milliseconds since 1970; without it, when
+   *   its first token came.
    * @param {Unit} [unit]
    */
   constructor(begun, unit = "token") {
@@ -200,7 +222,10 @@ export class Recording {
   #decoding = [];
   /** How what came with a step was damaged before. @type {Map<number, string>} */
   #broken = new Map();
-  /** Parts of the first pane's text that are not content: reasoning and tool calls. @type {{from: number, to: number, channel: string}[]} */
+  /**
+   * Parts of the first pane's text that are not content: reasoning and tool calls.
+   * @type {{from: number, to: number, channel: string}[]}
+   */
   channels = [];
   /** Steps that are in `faults`. */
   #faulty = new Set();
@@ -211,7 +236,10 @@ export class Recording {
     return this.#ats.length;
   }
 
-  /** Milliseconds since the stream began, of step `n`, or of the last one before it. @param {number} n */
+  /**
+   * Milliseconds since the stream began, of step `n`, or of the last one before it.
+   * @param {number} n
+   */
   timeOf(n) {
     return this.#ats[Math.min(n, this.length - 1)] ?? 0;
   }
@@ -249,7 +277,11 @@ export class Recording {
     return this.#data.subarray(this.#ends[n - 1] ?? 0, this.#ends[n] ?? 0);
   }
 
-  /** The bytes of an unfinished character after `position` steps. @param {number} position @returns {Uint8Array} */
+  /**
+   * The bytes of an unfinished character after `position` steps.
+   * @param {number} position
+   * @returns {Uint8Array}
+   */
   heldBytes(position) {
     const other = this.#otherHeld.get(position - 1);
     if (other) return other;
@@ -262,7 +294,10 @@ export class Recording {
     return this.#heldText.get(position - 1) ?? "";
   }
 
-  /** How what came with step `n` was damaged before it came here, "" if it was not. @param {number} n */
+  /**
+   * How what came with step `n` was damaged before it came here, "" if it was not.
+   * @param {number} n
+   */
   damageOf(n) {
     return this.#broken.get(n) ?? "";
   }
@@ -286,7 +321,8 @@ export class Recording {
   }
 
   /**
-   * Add a token. @param {TokenRow & {line?: number, event?: number, channel?: string, broken?: string}} row
+   * Add a token.
+   * @param {TokenRow & {line?: number, event?: number, channel?: string, broken?: string}} row
    * @param {number} at  When it came, in milliseconds since 1970.
    * @param {number} [decoding]  Milliseconds that decoding it took.
    */
@@ -327,7 +363,11 @@ export class Recording {
     if (naive !== stream && countBroken(naive) > countBroken(stream)) this.#addFault(n, "split");
   }
 
-  /** The stream is over. @param {string} text  What was still held and is text now. @param {number} at */
+  /**
+   * The stream is over.
+   * @param {string} text  What was still held and is text now.
+   * @param {number} at
+   */
   end(text, at) {
     if (this.ended) return;
     const n = this.length;
@@ -345,7 +385,8 @@ export class Recording {
   }
 
   /**
-   * The state of byte `i` of step `n`. A byte that waited for a later token stays "held" when that token has come.
+   * The state of byte `i` of step `n`. A byte that waited for a later token stays "held" when that
+   * token has come.
    * @param {number} n
    * @param {number} i
    * @returns {ByteState}
@@ -394,9 +435,11 @@ export class Recording {
   }
 
   /**
-   * The parts of a pane's text between two places that are not plain content, in their order: reasoning and tool calls in
-   * the first pane, and what arrived broken in all of them.
-   * @param {Pane} pane @param {number} from @param {number} to
+   * The parts of a pane's text between two places that are not plain content, in their order:
+   * reasoning and tool calls in the first pane, and what arrived broken in all of them.
+   * @param {Pane} pane
+   * @param {number} from
+   * @param {number} to
    * @returns {{from: number, to: number, kind: string, step?: number}[]}
    */
   partsIn(pane, from, to) {
@@ -430,8 +473,8 @@ export class Recording {
   }
 
   /**
-   * What the next `count` U+FFFD of the first pane are. Its decoder can make more of them than there
-   * are signs, one for each byte; the further ones arrived with the last.
+   * What the next `count` U+FFFD of the first pane are. Its decoder can make more of them than
+   * there are signs, one for each byte; the further ones arrived with the last.
    * @param {number} count
    * @param {{heldBytes: Uint8Array, heldText: string}} row
    */

@@ -1,6 +1,7 @@
 /**
- * Copy report: a stream as Markdown for a bug tracker, with versions, the text of each pane around the first fault, the
- * bytes of the faulty tokens, and for a small capture a link that opens it. In: a recording. Out: text in the clipboard.
+ * Copy report: a stream as Markdown for a bug tracker, with versions, the text of each pane around
+ * the first fault, the bytes of the faulty tokens, and for a small capture a link that opens it.
+ * In: a recording. Out: text in the clipboard.
  */
 
 import { captureText } from "./captures.js";
@@ -64,7 +65,11 @@ export async function reportText(recording, described) {
   return `${lines.join("\n")}\n`;
 }
 
-/** The characters around a place; half of one would be a � that is in no pane. @param {string} text @param {number} middle */
+/**
+ * The characters around a place; half of one would be a � that is in no pane.
+ * @param {string} text
+ * @param {number} middle
+ */
 function around(text, middle) {
   let from = Math.max(0, middle - AROUND);
   let to = Math.min(text.length, middle + AROUND);
@@ -73,10 +78,17 @@ function around(text, middle) {
   return text.slice(from, to);
 }
 
-/** Whether a place is between the two halves of a surrogate pair. @param {string} text @param {number} at */
+/**
+ * Whether a place is between the two halves of a surrogate pair.
+ * @param {string} text
+ * @param {number} at
+ */
 const isInside = (text, at) => at > 0 && (text.codePointAt(at - 1) ?? 0) > 0xffff;
 
-/** A link to this page with a capture in its fragment, "" if it would be too long. @param {string} capture */
+/**
+ * A link to this page with a capture in its fragment, "" if it would be too long.
+ * @param {string} capture
+ */
 async function linkOf(capture) {
   const packed = new Blob([capture]).stream().pipeThrough(new CompressionStream("deflate-raw"));
   const bytes = new Uint8Array(await new Response(packed).arrayBuffer());

@@ -1,8 +1,8 @@
 /**
  * Which Python decodes: the picker, the progress while it loads, and what it cost on this visit.
  *
- * The choice stands in the address (`?runtime=micropython`), so that it survives a reload and can be linked. Out:
- * `runtimeOptions()`, which every call of the library takes, and `loadRuntime()`.
+ * The choice stands in the address (`?runtime=micropython`), so that it survives a reload and can
+ * be linked. Out: `runtimeOptions()`, which every call of the library takes, and `loadRuntime()`.
  */
 
 import { shutDown, warmUp } from "../src/index.js";
@@ -60,7 +60,10 @@ export async function loadRuntime(onGone) {
   running = `${info.detok} in ${info.python} (${runtime})`;
 }
 
-/** Say at once, and by its cause, that this browser runs no WebAssembly: the worker would report only that it did not start. */
+/**
+ * Say at once, and by its cause, that this browser runs no WebAssembly: the worker would report
+ * only that it did not start.
+ */
 function checkWebAssembly() {
   try {
     // The eight bytes of an empty module.

@@ -1,13 +1,17 @@
 /**
- * The source line in the head of the page: where the stream that is shown comes from, and how exact its data is. An engine
- * is named only for what it said itself; a capture and the reader's own text have a line of their own.
+ * The source line in the head of the page: where the stream that is shown comes from, and how exact
+ * its data is. An engine is named only for what it said itself; a capture and the reader's own text
+ * have a line of their own.
  */
 
 import { element } from "./dom.js";
 import { isSite } from "./site.js";
 
 /** @typedef {"ids" | "bytes" | "text"} Fidelity */
-/** @typedef {{name?: string, model?: string | null, device?: string | null, fidelity?: string}} Engine */
+/**
+ * @typedef {{name?: string, model?: string | null, device?: string | null, fidelity?: string}}
+ *   Engine
+ */
 /**
  * @typedef {object} Source
  * @property {"engine" | "text" | "capture"} kind
@@ -46,7 +50,10 @@ export function ownTextEngine(data, engine) {
   };
 }
 
-/** Name what the page is connected to, before the first answer. @param {Engine | undefined} engine */
+/**
+ * Name what the page is connected to, before the first answer.
+ * @param {Engine | undefined} engine
+ */
 export function showEngine(engine) {
   if (isSite) {
     const none = { name: "none: this is a static page", device: "this browser" };
@@ -66,7 +73,12 @@ export function showSource({ kind, file, engine, fidelity: given }) {
   fidelity.textContent = FIDELITIES[given ?? engine?.fidelity ?? ""] ?? "unknown";
 }
 
-/** What the steps of a stream are called. @param {string | undefined} fidelity @param {boolean} singleBytes @returns {import("./recording.js").Unit} */
+/**
+ * What the steps of a stream are called.
+ * @param {string | undefined} fidelity
+ * @param {boolean} singleBytes
+ * @returns {import("./recording.js").Unit}
+ */
 export function unitOf(fidelity, singleBytes = false) {
   if (fidelity === "text") return "chunk";
   return singleBytes ? "byte" : "token";

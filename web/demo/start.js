@@ -1,5 +1,6 @@
 /**
- * Starts Python while the rest of the page is still on its way: the page's first module, which needs no element of it.
+ * Starts Python while the rest of the page is still on its way: the page's first module, which
+ * needs no element of it.
  *
  * Out: what was started, and `optionsFor`, what the library is told of a runtime.
  */
@@ -11,8 +12,8 @@ import { isSite } from "./site.js";
 /** @typedef {"pyodide" | "micropython"} Runtime */
 
 /**
- * Pyodide installs detok_py from its wheel, as anybody's page does; on a static site it comes with it, which is a third
- * of the bytes.
+ * Pyodide installs detok_py from its wheel, as anybody's page does; on a static site it comes with
+ * it, which is a third of the bytes.
  * @param {Runtime} runtime
  */
 export function optionsFor(runtime) {

@@ -1,6 +1,7 @@
 /**
- * Tabs: those of the details below the panes, and on a narrow window one for each pane. The pattern is that of the ARIA
- * Authoring Practices: one tab is in the tab order, the arrow keys choose another.
+ * Tabs: those of the details below the panes, and on a narrow window one for each pane. The pattern
+ * is that of the ARIA Authoring Practices: one tab is in the tab order, the arrow keys choose
+ * another.
  */
 
 const details = [...document.querySelectorAll(".details [role=tab]")].filter(

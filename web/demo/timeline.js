@@ -1,8 +1,9 @@
 /**
  * The list of tokens: a chip for each, with its bytes and the text that it made certain.
  *
- * Only the tokens around the playhead are in the document, so that a long stream costs as much as a short one. Those after
- * the playhead are dimmed. A click goes to a token; with the focus in the list, the keys of the page do.
+ * Only the tokens around the playhead are in the document, so that a long stream costs as much as a
+ * short one. Those after the playhead are dimmed. A click goes to a token; with the focus in the
+ * list, the keys of the page do.
  */
 
 import { visible } from "./characters.js";
@@ -20,15 +21,19 @@ const MOST_BYTES = 16;
 /** A longer label is cut by us: to let CSS cut it would make a layer of each chip. */
 const MOST_LABEL = 14;
 
-/** A byte's state, three times: by colour, by shape, by letter. @type {Record<ByteState, string>} */
+/**
+ * A byte's state, three times: by colour, by shape, by letter.
+ * @type {Record<ByteState, string>}
+ */
 const SIGNS = { complete: "■c", held: "◧h", replaced: "✕r" };
 
 /** Draws the tokens around the playhead. */
 export class Timeline {
   /**
    * @param {HTMLElement} element
-   * @param {{seek: (position: number) => void, point: (step: number) => void}} tell  `seek` is called with the step that
-   *   was clicked, plus one; `point` with the step under the pointer, or -1.
+   * @param {{seek: (position: number) => void, point: (step: number) => void}} tell  `seek` is
+   *   called with the step that was clicked, plus one; `point` with the step under the pointer, or
+   *   -1.
    */
   constructor(element, { seek, point }) {
     this.element = element;
@@ -140,7 +145,12 @@ export class Timeline {
     return chip instanceof HTMLElement ? chip : undefined;
   }
 
-  /** Write the bytes of a step, with the state of each. @param {Recording} recording @param {number} n @param {number} [waiting] */
+  /**
+   * Write the bytes of a step, with the state of each.
+   * @param {Recording} recording
+   * @param {number} n
+   * @param {number} [waiting]
+   */
   #fill(recording, n, waiting = 0) {
     const chip = this.#chip(n);
     const cells = chip?.firstElementChild;

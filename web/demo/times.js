@@ -1,6 +1,7 @@
 /**
- * The lanes of time, drawn when the reader asks for them: for each token how long after the one before it came, how long
- * detok decoded it, how long its text waited for later tokens, and how long the page took to paint it.
+ * The lanes of time, drawn when the reader asks for them: for each token how long after the one
+ * before it came, how long detok decoded it, how long its text waited for later tokens, and how
+ * long the page took to paint it.
  *
  * uPlot draws them. It is loaded from this bridge when the tab is opened for the first time.
  */
@@ -28,7 +29,10 @@ const LANES = [
   { label: "arrival to painted", colour: "--wrong" },
 ];
 
-/** @param {Recording | undefined} recording @param {Float64Array} painted  As `paintTimes()` gives them. */
+/**
+ * @param {Recording | undefined} recording
+ * @param {Float64Array} painted  As `paintTimes()` gives them.
+ */
 export async function drawTimes(recording, painted) {
   const lanes = recording && lanesOf(recording, painted);
   if (!recording || !lanes || lanes.count < 2)

@@ -1,9 +1,11 @@
 /**
- * The reader's own tokenizer: a tokenizer.json, GGUF, tiktoken or Tekken file that was dropped on the page. It cuts "Your
- * text", and reads the ids of captures that name no vocabulary.
+ * The reader's own tokenizer: a tokenizer.json, SentencePiece, GGUF, tiktoken, Tekken, vocab.txt or
+ * RWKV file that was dropped on the page. It cuts "Your text", and reads the ids of captures that
+ * name no vocabulary.
  *
- * A Pyodide of its own has the file open and encodes with it; the packed vocabulary goes to the worker that decodes. A
- * static site has the tokenizer of the reciting model until another one is dropped.
+ * A Pyodide of its own has the file open and encodes with it; the packed vocabulary goes to the
+ * worker that decodes. A static site has the tokenizer of the reciting model until another one is
+ * dropped.
  */
 
 import { DecoderWorker, DetokError } from "../src/decoder.js";
@@ -20,7 +22,10 @@ import { isSite } from "./site.js";
  * @property {() => void} close  End its worker when that has encoded what it was given.
  */
 
-/** The tokenizer in use, and those that were chosen since and are being read. @type {Promise<Tokenizer>[]} */
+/**
+ * The tokenizer in use, and those that were chosen since and are being read.
+ * @type {Promise<Tokenizer>[]}
+ */
 let chosen = [];
 /** @type {Tokenizer | undefined} */
 let used;
@@ -29,7 +34,8 @@ let used;
 export async function isTokenizerFile(file) {
   const head = new TextDecoder("latin1").decode(await file.slice(0, 8192).arrayBuffer());
   if (head.startsWith("GGUF")) return true;
-  if (/\.(gguf|tiktoken)$/i.test(file.name)) return true;
+  if (/\.(gguf|tiktoken|model)$/i.test(file.name) || file.name === "vocab.txt") return true;
+  if (/^\d+ b?['"].*['"] \d+\r?$/m.test(head.slice(0, 200))) return true; // RWKV's
   if (!/^\s*\{/.test(head) || /^\s*\{[^\n]*"detok"/.test(head)) return false;
   return (
     /^(tokenizer|tekken)\.json$/i.test(file.name) ||
@@ -38,8 +44,8 @@ export async function isTokenizerFile(file) {
 }
 
 /**
- * Use the tokenizer in a file from now on. Rejects with a DetokError, and the one before stays; resolves to the one that
- * was chosen meanwhile, if there is one.
+ * Use the tokenizer in a file from now on. Rejects with a DetokError, and the one before stays;
+ * resolves to the one that was chosen meanwhile, if there is one.
  * @param {File | Promise<File>} file
  */
 export function useTokenizer(file) {
@@ -68,7 +74,10 @@ export function useTokenizer(file) {
   }
 }
 
-/** The tokenizer that is in use: the reader's, or that of a static site; undefined where the bridge has it. */
+/**
+ * The tokenizer that is in use: the reader's, or that of a static site; undefined where the bridge
+ * has it.
+ */
 export function tokenizerInUse() {
   if (!chosen.length && isSite) {
     return useTokenizer(

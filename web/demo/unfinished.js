@@ -1,9 +1,10 @@
 /**
- * The answer that is still coming, kept in this tab for its address. A page that is loaded again, or gets a new worker,
- * resumes it from its beginning.
+ * The answer that is still coming, kept in this tab for its address. A page that is loaded again,
+ * or gets a new worker, resumes it from its beginning.
  *
- * Until the bridge has confirmed the run, the page does not know whether its request arrived. It then sends the request
- * again with the same id; the bridge makes one run of the two. If the browser refuses storage, the page asks anew.
+ * Until the bridge has confirmed the run, the page does not know whether its request arrived. It
+ * then sends the request again with the same id; the bridge makes one run of the two. If the
+ * browser refuses storage, the page asks anew.
  */
 
 /** @typedef {import("./form.js").Question} Question */

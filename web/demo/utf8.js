@@ -1,6 +1,7 @@
 /**
- * Which bytes of a stream belong to no character, by the rules of the browser's own decoder (Encoding Standard, UTF-8
- * decoder), and where a whole U+FFFD came. In: bytes, one after another. Out: positions in the stream.
+ * Which bytes of a stream belong to no character, by the rules of the browser's own decoder
+ * (Encoding Standard, UTF-8 decoder), and where a whole U+FFFD came. In: bytes, one after another.
+ * Out: positions in the stream.
  */
 
 /**
@@ -14,7 +15,10 @@ export class Utf8Reader {
   /** Positions of bytes that U+FFFD stands for. @type {Set<number>} */
   replaced = new Set();
   length = 0;
-  /** Bytes of the open character that have come, and how many it has in all; 0 and 0 between characters. */
+  /**
+   * Bytes of the open character that have come, and how many it has in all; 0 and 0 between
+   * characters.
+   */
   seen = 0;
   needed = 0;
   #lower = 0x80;
@@ -23,8 +27,8 @@ export class Utf8Reader {
 
   /**
    * @param {Uint8Array} bytes
-   * @returns {{replaced: number[], signs: Sign[]}}  The positions that are known to be replaced now, and each U+FFFD that
-   *   the decoder's text has now.
+   * @returns {{replaced: number[], signs: Sign[]}}  The positions that are known to be replaced
+   *   now, and each U+FFFD that the decoder's text has now.
    */
   feed(bytes) {
     /** @type {number[]} */
@@ -50,7 +54,10 @@ export class Utf8Reader {
     return { replaced, signs };
   }
 
-  /** The stream is over: an open character is replaced. @returns {{replaced: number[], signs: Sign[]}} */
+  /**
+   * The stream is over: an open character is replaced.
+   * @returns {{replaced: number[], signs: Sign[]}}
+   */
   flush() {
     /** @type {number[]} */
     const replaced = [];

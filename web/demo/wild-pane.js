@@ -1,9 +1,10 @@
 /**
- * The fourth pane: the same stream by a rule that was found in a program, which the reader chooses, and what that rule
- * lost, doubled, broke or showed late.
+ * The fourth pane: the same stream by a rule that was found in a program, which the reader chooses,
+ * and what that rule lost, doubled, broke or showed late.
  *
- * In: the recording on the page, and how many of its steps are shown. A long recording is worked through in parts of a few
- * milliseconds, so that the page stays responsive, and shown when a part of a second has passed or all is done.
+ * In: the recording on the page, and how many of its steps are shown. A long recording is worked
+ * through in parts of a few milliseconds, so that the page stays responsive, and shown when a part
+ * of a second has passed or all is done.
  */
 
 import { address, element } from "./dom.js";
@@ -13,7 +14,9 @@ import { WILD_RULES, WildStream } from "./wild-rules.js";
 /** @typedef {import("./recording.js").Recording} Recording */
 /** @typedef {import("./wild-rules.js").Counts} Counts */
 
-/** So many milliseconds are spent in one task, and so many between two paints of a long recording. */
+/**
+ * So many milliseconds are spent in one task, and so many between two paints of a long recording.
+ */
 const TASK_MS = 8;
 const PAINT_MS = 250;
 /** How many steps pass between two looks at the clock. */

@@ -1,10 +1,11 @@
 /**
- * Rules by which programs turn the tokens of a stream into text as they come, each as it was found in one of them, and
- * how far each is from the exact text.
+ * Rules by which programs turn the tokens of a stream into text as they come, each as it was found
+ * in one of them, and how far each is from the exact text.
  *
- * In: the bytes of one token after another. Out: the text that a program with that rule shows, and counts: characters
- * that were lost, doubled, replaced by U+FFFD, or shown later than they could have been. `decode` in the descriptions is
- * that of a tokenizer with byte tokens: UTF-8 with U+FFFD for what is not complete.
+ * In: the bytes of one token after another. Out: the text that a program with that rule shows, and
+ * counts: characters that were lost, doubled, replaced by U+FFFD, or shown later than they could
+ * have been. `decode` in the descriptions is that of a tokenizer with byte tokens: UTF-8 with
+ * U+FFFD for what is not complete.
  */
 
 /**
@@ -17,8 +18,8 @@
  * @property {() => RuleState} start
  *
  * @typedef {object} RuleState
- * @property {(bytes: Uint8Array, exact: string) => string} push  The text that a token adds; `exact` is what the exact
- *   decoder adds.
+ * @property {(bytes: Uint8Array, exact: string) => string} push  The text that a token adds;
+ *   `exact` is what the exact decoder adds.
  * @property {() => string} flush  The text that the end adds.
  * @property {() => number} waiting  How many whole characters wait.
  *
@@ -67,7 +68,10 @@ class Pending {
   }
 }
 
-/** Whether bytes end with the beginning of a character (Unicode 3.9, table 3-7). @param {Uint8Array} bytes */
+/**
+ * Whether bytes end with the beginning of a character (Unicode 3.9, table 3-7).
+ * @param {Uint8Array} bytes
+ */
 export function endsInside(bytes) {
   for (let back = 1; back <= 3 && back <= bytes.length; back++) {
     const lead = bytes[bytes.length - back] ?? 0;
@@ -328,9 +332,10 @@ export class WildStream {
 }
 
 /**
- * How a shown text differs from the expected one, in characters: by the longest common subsequence, or, of long parts
- * that differ, by how often each character occurs.
- * @param {string} expected @param {string} shown
+ * How a shown text differs from the expected one, in characters: by the longest common subsequence,
+ * or, of long parts that differ, by how often each character occurs.
+ * @param {string} expected
+ * @param {string} shown
  */
 export function difference(expected, shown) {
   if (expected === shown) return { lost: 0, doubled: 0, broken: 0 };
@@ -374,7 +379,11 @@ function common(a, b) {
   return same;
 }
 
-/** The characters that both have, as often as both have them. @param {string[]} a @param {string[]} b */
+/**
+ * The characters that both have, as often as both have them.
+ * @param {string[]} a
+ * @param {string[]} b
+ */
 function commonCharacters(a, b) {
   /** @type {Map<string, number>} */
   const left = new Map();

@@ -1,8 +1,15 @@
-/** What pages have and servers have otherwise; the server's build puts these in the place of the globals. */
+/**
+ * What pages have and servers have otherwise; the server's build puts these in the place of the
+ * globals.
+ */
 
 import { readFile } from "node:fs/promises";
 
-/** fetch, for files as well: Node's own takes no `file:` address. @param {string | URL} address @param {RequestInit} [options] */
+/**
+ * fetch, for files as well: Node's own takes no `file:` address.
+ * @param {string | URL} address
+ * @param {RequestInit} [options]
+ */
 async function fetchFile(address, options) {
   const url = new URL(address);
   if (url.protocol !== "file:") return globalThis.fetch(url, options);
@@ -10,9 +17,10 @@ async function fetchFile(address, options) {
 }
 
 /**
- * A WebSocket whose `onclose` is called, with 1006, also where a connection could not be made: Node 20
- * tells only of an error then, and Deno of the code 0.
- * @param {string} url @param {string[]} protocols
+ * A WebSocket whose `onclose` is called, with 1006, also where a connection could not be made: Node
+ * 20 tells only of an error then, and Deno of the code 0.
+ * @param {string} url
+ * @param {string[]} protocols
  */
 function ClosingSocket(url, protocols) {
   const socket = new globalThis.WebSocket(url, protocols);

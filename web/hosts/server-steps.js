@@ -1,12 +1,12 @@
 /**
- * step-table.js for Node, Deno and Bun: Python is in the process, so a step that is not known yet is
- * asked for at once, and no text is late.
+ * step-table.js for Node, Deno and Bun: Python is in the process, so a step that is not known yet
+ * is asked for at once, and no text is late.
  */
 
 import { decoderWorker } from "../src/decoder.js";
 import { StepTable, find as findKnown } from "../src/step-table.js";
 
-export { State, StepTable, contentOf, plain, stepTable } from "../src/step-table.js";
+export { State, StepTable, contentOf, halfSymbol, plain, stepTable } from "../src/step-table.js";
 
 /** The table of each state. @type {WeakMap<import("../src/step-table.js").State, StepTable>} */
 const tables = new WeakMap();
@@ -23,7 +23,9 @@ StepTable.prototype.warm = async () => {};
 
 /**
  * The step from a state by a symbol; undefined while Python boots, or boots again.
- * @param {import("../src/step-table.js").State} state @param {import("../src/step-table.js").Sym} symbol
+ * @param {import("../src/step-table.js").State} state
+ * @param {import("../src/step-table.js").Sym}
+ *   symbol
  */
 export function find(state, symbol) {
   const step = findKnown(state, symbol);

@@ -29,8 +29,10 @@ const ownFiles = () => ({
  * Boot Python in this process.
  * @param {import("../src/decoder.js").DecoderWorker} decoder  It is told how Python fares.
  * @param {import("../src/decoder.js").RuntimeOptions} options
- * @returns {[worker: {terminate(): void, ask: (name: string, ...args: any[]) => any},
- *   calls: import("../src/messages.js").Calls, ready: Promise<import("../src/decoder.js").RuntimeInfo>]}
+ * @returns
+ *   {[worker: {terminate(): void, ask: (name: string, ...args: any[]) => any},
+ *   calls: import("../src/messages.js").Calls,
+ *   ready: Promise<import("../src/decoder.js").RuntimeInfo>]}
  */
 export function start(decoder, { runtime = "micropython", install, runtimeUrl }) {
   if (install === "micropip")
@@ -126,7 +128,8 @@ function checkConnect(url) {
 }
 
 /**
- * @param {URL} folder @param {import("../src/boot-micropython.js").OnProgress} onProgress
+ * @param {URL} folder
+ * @param {import("../src/boot-micropython.js").OnProgress} onProgress
  * @returns {Promise<Python>}
  */
 async function bootPyodide(folder, onProgress) {

@@ -1,4 +1,6 @@
-/** What micropython.mjs gets in the place of `fetch`: its WebAssembly, which the worker has already. */
+/**
+ * What micropython.mjs gets in the place of `fetch`: its WebAssembly, which the worker has already.
+ */
 
 /** @type {{bytes?: Uint8Array<ArrayBuffer>}} */
 export const wasm = {};

@@ -1,6 +1,6 @@
 /**
- * host.js for the single file: the worker is a blob, which has MicroPython inside, so nothing is loaded,
- * and the file may come from another origin than the page.
+ * host.js for the single file: the worker is a blob, which has MicroPython inside, so nothing is
+ * loaded, and the file may come from another origin than the page.
  */
 
 import { script } from "detok:worker";
@@ -35,7 +35,11 @@ export function start(decoder, { runtime = "micropython", runtimeUrl, timeout = 
   const note = (/** @type {SecurityPolicyViolationEvent} */ { effectiveDirective }) =>
     (refused = effectiveDirective);
   document?.addEventListener("securitypolicyviolation", note);
-  /** @param {string} sentence @param {unknown} [cause] @param {import("../src/errors.js").ErrorKind} [kind] */
+  /**
+   * @param {string} sentence
+   * @param {unknown} [cause]
+   * @param {import("../src/errors.js").ErrorKind} [kind]
+   */
   const fail = (sentence, cause, kind = "runtime") =>
     decoder.die(new DetokError(sentence, { kind, retry: kind === "runtime", cause }));
   url ??= URL.createObjectURL(new Blob([script], { type: "text/javascript" }));

@@ -1,9 +1,9 @@
 /**
  * A chat transport for Vercel's AI SDK: `useChat({ transport: new DetokTransport("/stream") })`.
  *
- * In: the messages of a chat. Out: the SDK's message chunks: text, reasoning and tool calls as parts,
- * a finish with its reason, an error with a sentence. After a reload `resume: true` resumes the answer
- * that was coming. Only the types of the package `ai` are used.
+ * In: the messages of a chat. Out: the SDK's message chunks: text, reasoning and tool calls as
+ * parts, a finish with its reason, an error with a sentence. With `resume: true`, an answer
+ * continues after a reload. Only the types of the package `ai` are used.
  */
 
 import { Answer } from "./connect.js";
@@ -14,11 +14,13 @@ import { readToolCalls, writeToolCall } from "./tool-calls.js";
  * @typedef {import("ai").UIMessageChunk} Chunk  A part of a message, as the SDK takes it.
  *
  * @typedef {object} StorageOption  Where a page remembers its answer across a reload.
- * @property {Pick<Storage, "getItem" | "setItem" | "removeItem">} [storage]  Which answer a chat waits
- *   for is kept here. Default: sessionStorage.
+ * @property {Pick<Storage, "getItem" | "setItem" | "removeItem">} [storage]  Which answer a chat
+ *   waits for is kept here. Default: sessionStorage.
  *
- * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "signal"> &
- *   StorageOption} TransportOptions  What `connect` takes, and where to remember.
+ * @typedef
+ *   {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "signal"> &
+ *   StorageOption}
+ *   TransportOptions  What `connect` takes, and where to remember.
  */
 
 /**
@@ -106,7 +108,7 @@ export class DetokTransport {
   }
 }
 
-/** The name of a run, which nobody can guess. */
+/** A run id that nobody can guess. */
 const newId = () =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
     byte.toString(16).padStart(2, "0"),
@@ -118,7 +120,8 @@ function runKey(chatId) {
 }
 
 /**
- * A message as the engine's template takes it: text, and calls between the first tags, no reasoning.
+ * A message as the engine's template takes it: text, and calls between the first tags, no
+ * reasoning.
  * @param {import("ai").UIMessage} message
  * @param {import("./detok-stream.js").TextOptions["tools"]} tools
  * @returns {{role: string, content: string}[]}
@@ -170,7 +173,10 @@ async function* chunks(answer) {
   yield { type: "start-step" };
   let parts = 0;
   let calls = 0;
-  /** The open part; `text` is not given yet. @type {{channel: string, id: string, text: string, begun: boolean} | undefined} */
+  /**
+   * The open part; `text` is not given yet.
+   * @type {{channel: string, id: string, text: string, begun: boolean} | undefined}
+   */
   let open;
   /** @returns {Generator<Chunk>} */
   function* close() {

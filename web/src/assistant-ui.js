@@ -1,8 +1,8 @@
 /**
  * A model for assistant-ui: `useLocalRuntime(detokModel("/stream"))`.
  *
- * In: the messages of a thread. Out: after each delta the message so far: text, reasoning and tool calls
- * as parts; then how it ended. Nothing of @assistant-ui/react is imported.
+ * In: the messages of a thread. Out: after each delta the message so far: text, reasoning and tool
+ * calls as parts; then how it ended. Nothing of @assistant-ui/react is imported.
  */
 
 import { Answer } from "./connect.js";
@@ -10,7 +10,10 @@ import { DetokError } from "./decoder.js";
 import { readToolCalls, writeToolCall } from "./tool-calls.js";
 
 /**
- * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "id" | "signal">} ModelOptions  Those of `connect`; the thread gives the rest.
+ * @typedef
+ *   {Omit<import("./connect.js").AnswerOptions,
+ *   "prompt" | "messages" | "resume" | "id" | "signal">}
+ *   ModelOptions  Those of `connect`; the thread gives the rest.
  *
  * @typedef {object} MessagePart  What is used of a part of a message.
  * @property {string} type  "text" and "tool-call" are sent, others are not.
@@ -62,7 +65,8 @@ import { readToolCalls, writeToolCall } from "./tool-calls.js";
  * @property {Status} [status]  Of the last one.
  *
  * @typedef {object} Model  What is used of assistant-ui's ChatModelAdapter.
- * @property {(options: RunOptions) => AsyncGenerator<Result, void>} run  Asks for an answer to a thread.
+ * @property {(options: RunOptions) => AsyncGenerator<Result, void>} run  Asks for an answer to a
+ *   thread.
  */
 
 /**
@@ -94,7 +98,11 @@ export function detokModel(url, options = {}) {
   };
 }
 
-/** @param {import("./connect.js").Finish["reason"]} reason @param {Result["content"]} parts @returns {Status} */
+/**
+ * @param {import("./connect.js").Finish["reason"]} reason
+ * @param {Result["content"]} parts
+ * @returns {Status}
+ */
 function statusOf(reason, parts) {
   if (reason === "length" || reason === "cancelled") return { type: "incomplete", reason };
   return parts.some(({ type }) => type === "tool-call")
@@ -102,13 +110,22 @@ function statusOf(reason, parts) {
     : { type: "complete", reason: "stop" };
 }
 
-/** @param {import("./detok-stream.js").Delta} block @param {string} id @param {boolean} over @returns {Result["content"]} */
+/**
+ * @param {import("./detok-stream.js").Delta} block
+ * @param {string} id
+ * @param {boolean} over
+ * @returns {Result["content"]}
+ */
 function partsOf({ channel, text }, id, over) {
   if (channel !== "tool_call")
     return text.trim() ? [{ type: channel === "reasoning" ? "reasoning" : "text", text }] : [];
-  /** @param {import("./tool-calls.js").ToolCall} call @param {number} n @returns {Result["content"]} */
+  /**
+   * @param {import("./tool-calls.js").ToolCall} call
+   * @param {number} n
+   * @returns {Result["content"]}
+   */
   const partOf = ({ name: toolName, arguments: args, text: written }, n) => {
-    // Half a call is no call yet; what never becomes one is shown.
+    // An unfinished call is not shown yet. At the end, its text is.
     if (toolName === undefined) return over ? [{ type: "text", text: written }] : [];
     const argsText = JSON.stringify(args);
     return [{ type: "tool-call", toolCallId: `${id}-${n}`, toolName, args, argsText }];
@@ -118,7 +135,8 @@ function partsOf({ channel, text }, id, over) {
 
 /**
  * A message as the engine's template takes it: text, calls and their results, no reasoning.
- * @param {Message} message @param {ModelOptions["tools"]} tools
+ * @param {Message} message
+ * @param {ModelOptions["tools"]} tools
  * @returns {{role: string, content: string}[]}
  */
 function plainMessages({ role, content: parts, attachments }, tools) {

@@ -9,9 +9,10 @@
  *
  * @typedef {object} Python
  * @property {any} streams  The functions of detok_py/page/streams.py.
- * @property {(bytes: Uint8Array) => number | string} fill  Put bytes where Python reads them;
- *   returns the argument that stands for them (detok_py/page/inbox.py).
- * @property {(name: string, file: Blob) => Uint8Array | Promise<Uint8Array>} [pack]  Pack a tokenizer file's vocabulary.
+ * @property {(bytes: Uint8Array) => number | string} fill  Puts bytes where Python reads them.
+ *   Returns the argument for Python's function (detok_py/page/inbox.py).
+ * @property {(name: string, file: Blob) => Uint8Array | Promise<Uint8Array>} [pack]  Pack a
+ *   tokenizer file's vocabulary.
  * @property {any} interpreter  MicroPython or Pyodide itself: `FS`, `runPython`, `pyimport`.
  * @property {boolean} kept  Whether it began with the memory of an earlier visit.
  */
@@ -41,7 +42,7 @@ export async function bootPython(runtimeUrl, onProgress, { files = {} } = {}) {
     read(url("detok_micropython.bin")).then((answer) => answer.arrayBuffer()),
   ]);
   onProgress({ step: "starting MicroPython", loaded: 0, total: 0 });
-  // A module that a bundler has made a script exports nothing; the file sets this global too.
+  // If a bundler has turned the module into a script, it exports nothing, but sets this global.
   const load = loadMicroPython ?? /** @type {any} */ (globalThis).loadMicroPython;
   return startPython(load, url("micropython.wasm"), new Uint8Array(bundle));
 }
@@ -72,7 +73,7 @@ export async function startPython(loadMicroPython, wasm, bundle) {
   );
   const streams = python.pyimport("detok_py.page.streams");
   streams.read_from_file("/inbox");
-  /** Each look at a Python module costs a call, so each function is looked up once. @type {any} */
+  /** Looking up a function of a Python module is a call, so do it once for each. @type {any} */
   const known = {};
   return {
     interpreter: python,
@@ -90,7 +91,7 @@ export async function startPython(loadMicroPython, wasm, bundle) {
 }
 
 /**
- * Take a bundle apart: a line of JSON, `[[name, size], …]`, and the files one after another.
+ * Split a bundle: a line of JSON, `[[name, size], …]`, then the files one after another.
  * @param {Uint8Array} bundle
  * @param {(name: string, bytes: Uint8Array) => void} each
  */

@@ -3,9 +3,10 @@
  *
  * In: the runtime's folder, with Pyodide's own files and python_core.zip: detok_py and a standard
  * library cut down to what it imports (tools/build_core.mjs). Or a module that installs detok_py in
- * another way (micropip.js). Out: a Python, as from boot-micropython.js. A first visit keeps Python's
- * memory once it has started, and later visits begin with it (memory-snapshot.js). An installer may
- * bring the memory of a Python that has just started, and then a first visit begins with that.
+ * another way (micropip.js). Out: a Python, as from boot-micropython.js. A first visit keeps
+ * Python's memory once it has started, and later visits begin with it (memory-snapshot.js). An
+ * installer may bring the memory of a Python that has just started, and then a first visit begins
+ * with that.
  */
 
 import { read } from "./boot-micropython.js";
@@ -15,9 +16,9 @@ import { FOLDER } from "./pyodide-package.js";
 /**
  * @param {string} runtimeUrl  Absolute, ending in "/".
  * @param {import("./boot-micropython.js").OnProgress} onProgress
- * @param {{cache?: string | false, installer?: string, files?: object}} [options]  `cache` names the
- *   cache in Cache Storage where Python's memory is kept; `installer` is the URL of a module like
- *   micropip.js; with `files` the folder is MicroPython's own, which the page did not name.
+ * @param {{cache?: string | false, installer?: string, files?: object}} [options]  `cache` names
+ *   the cache in Cache Storage where Python's memory is kept; `installer` is the URL of a module
+ *   like micropip.js; with `files` the folder is MicroPython's own, which the page did not name.
  * @returns {Promise<import("./boot-micropython.js").Python>}
  */
 export async function bootPython(runtimeUrl, onProgress, options = {}) {
@@ -49,10 +50,11 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
   const snapshot = await MemorySnapshot.of(cache, url(installer ? "full/" : "")).catch(() => {});
   const found = await snapshot?.recall().catch(() => {});
   /**
-   * Start Python, from a memory if there is one: WebAssembly is compiled while that is being read.
+   * Start Python, from a memory if there is one. WebAssembly is compiled while the memory is being
+   * read.
    * @param {Promise<ArrayBuffer>} [memory]
-   * @param {boolean} [whole]  Whether that memory is all that Python needs: then the library is not
-   *   read before Python asks for a module of it, and what comes of this Python is not kept again.
+   * @param {boolean} [whole]  Whether the memory is all that Python needs. Then the library is read
+   *   only when Python imports a module of it, and the memory is not kept again.
    * @returns {Promise<any>}
    */
   const start = async (memory, whole = false) => {
@@ -62,7 +64,7 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
     let api;
     return loadPyodide({
       indexURL: runtimeUrl,
-      // Pyodide wants a file here; this one has been read already.
+      // Pyodide expects a file here. This one is already read.
       stdLibURL: url(whole ? "python_core.json" : (await parts).library),
       lockFileContents: lock,
       packageBaseUrl: runtimeUrl,
@@ -91,7 +93,7 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
   let python;
   let began = false;
   if (found) {
-    // WebAssembly is compiled while it is seen whether that memory is of this version.
+    // WebAssembly is compiled while the version of the memory is checked.
     try {
       const files = parts.then(({ other }) => other?.files());
       files.catch(() => {}); // awaited below
@@ -111,12 +113,12 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
     python = (memory && (await start(memory).catch(() => undefined))) ?? (await start());
     await other?.install(python, await tool);
     python.runPython("import detok_py.page.streams");
-    /** Whether the library that came is of this version: a site may just be changing. */
+    /** Whether the library is of this version: the site may be changing at this moment. */
     const isSame = async () =>
       version.startsWith(await sumOf(python.FS.readFile(libraryFile(python.FS))));
     const remember = async () => {
-      // Made before JavaScript holds any Python object, which a later visit would not have. An
-      // installer's requests are over: what Python still holds of them is dropped.
+      // Made before JavaScript holds a Python object, which a later visit would not have. The
+      // installer's requests have ended, so Python's objects of them are dropped.
       const memory = snapshot && python.makeMemorySnapshot({ serializer: other && (() => null) });
       await new Promise((resolve) => setTimeout(resolve, 500)); // the first characters come first
       if (memory && (await isSame())) await snapshot.remember(memory, version);
@@ -144,7 +146,8 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
 }
 
 /**
- * Rejects when the next WebAssembly cannot be read or compiled: Pyodide only warns of that, and waits.
+ * Rejects if the next WebAssembly cannot be read or compiled. Pyodide only warns, and waits
+ * forever.
  * @returns {Promise<never>}
  */
 function wasmFailure() {
@@ -160,8 +163,9 @@ function wasmFailure() {
 }
 
 /**
- * What puts bytes where Python reads them, and says how many there are.
- * @param {any} streams  detok_py.page.streams @returns {(bytes: Uint8Array) => number}
+ * A function that puts bytes where Python reads them, and returns their number.
+ * @param {any} streams  detok_py.page.streams
+ * @returns {(bytes: Uint8Array) => number}
  */
 export function filler(streams) {
   /** @type {{proxy: any, buffer: any} | undefined} */
@@ -184,9 +188,11 @@ const libraryFile = (FS) =>
   `/lib/${FS.readdir("/lib").find((/** @type {string} */ name) => name.endsWith(".zip"))}`;
 
 /**
- * Put the standard library in its place, to be read from its URL when Python first reads the file.
- * Python waits then, so the request is synchronous.
- * @param {any} FS @param {string} url @param {number} size
+ * Put the standard library in its place. Its URL is requested when Python first reads the file.
+ * Python waits for that, so the request is synchronous.
+ * @param {any} FS
+ * @param {string} url
+ * @param {number} size
  */
 function readWhenAsked(FS, url, size) {
   const { node } = FS.lookupPath(libraryFile(FS));
@@ -195,7 +201,7 @@ function readWhenAsked(FS, url, size) {
   const read = () => {
     const request = new XMLHttpRequest();
     request.open("GET", url, false);
-    // Also where a synchronous request may not give bytes: outside of workers.
+    // This form also works outside workers, where a synchronous request may not give bytes.
     request.overrideMimeType("text/plain; charset=x-user-defined");
     request.send();
     const text = request.status === 200 ? request.responseText : "";

@@ -17,7 +17,7 @@ import { loadVocabulary } from "./load-vocabulary.js";
  * @property {"content" | "reasoning" | "tool_call"} channel  What the text is a part of.
  * @property {number} line   In the file; in a HAR file, in the body of the response.
  * @property {number} event  Which event of the stream, from 1.
- * @property {string} broken  How the text was damaged before it came here; "" if it was not.
+ * @property {string} broken  How the text was damaged before it was recorded; "" if it was not.
  *
  * @typedef {import("./rows.js").TokenRow & Place} RecordedRow  A token, and where it comes from.
  *
@@ -39,7 +39,8 @@ import { loadVocabulary } from "./load-vocabulary.js";
  * @property {number} leftOut  How many more problems there are.
  *
  * @typedef {object} ReadOptions  Where the vocabulary of a file's ids is.
- * @property {string | URL} [vocabularies]  The folder of a bridge's vocabularies. Default "/vocabulary/".
+ * @property {string | URL} [vocabularies]  The folder of a bridge's vocabularies. Default
+ *   "/vocabulary/".
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  For ids of a file that names none.
  */
 
@@ -58,14 +59,14 @@ export async function readCapture(source, options = {}) {
   const sha256 = await worker.ask("capture_vocabulary", bytes, name);
   if (sha256) {
     const url = new URL(`${encodeURIComponent(sha256)}.detok`, new URL(vocabularies, base()));
-    // Without it the tokens' own bytes will do, where the capture has them.
+    // Without it, the capture may have the bytes of its tokens.
     await loadVocabulary(url, { ...runtime, sha256, cache: false }).catch(() => {});
   }
   const first = await worker.ask("capture_rows", bytes, name, vocabulary?.sha256 ?? "");
   const { header, seconds, deltas, timed, end, problems, leftOut } = first;
   /** @type {RecordedRow[]} */
   const rows = [];
-  // A long capture comes in parts, each a task of its own, so that it does not freeze the page.
+  // A long capture comes in parts, each in its own task, so that the page stays responsive.
   for (let part = first; ; part = await worker.ask("more_rows", part.more)) {
     for (const row of part.rows) rows.push(placedRow(row));
     if (!part.more) break;
@@ -90,7 +91,8 @@ async function bytesOf(source) {
 }
 
 /**
- * @param {[number, import("./rows.js").CrossedRow, Place["channel"], number, number, string]} crossed
+ * @param {[number, import("./rows.js").CrossedRow, Place["channel"], number, number, string]}
+ *   crossed
  * @returns {RecordedRow}
  */
 const placedRow = ([seconds, row, channel, line, event, broken]) => ({

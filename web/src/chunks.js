@@ -1,4 +1,4 @@
-/** What a caller may give as a chunk: token ids or bytes, in whatever holds them. */
+/** Read the chunks of a caller: token ids or bytes, in any container. */
 
 /** @param {unknown} chunk @returns {number[]} */
 export function asIds(chunk) {

@@ -7,7 +7,7 @@
 
 import { DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
 import { iterable } from "./detok-stream.js";
-import { granularityOf, shaper } from "./graphemes.js";
+import { shaper } from "./graphemes.js";
 import { checked } from "./options.js";
 import { rowOf } from "./rows.js";
 
@@ -17,16 +17,16 @@ import { rowOf } from "./rows.js";
  * @typedef {object} AnswerRequest  What to ask, and how the answer comes.
  * @property {string} [prompt]  A text to go on with.
  * @property {Message[]} [messages]  A chat, for the model's template.
- * @property {string} [resume]  Instead of both: the `id` of an earlier answer's `start`. That answer
- *   comes again from its beginning, and goes on.
+ * @property {string} [resume]  Instead of both: the `id` of an earlier answer's `start`. That
+ *   answer comes again from its beginning, and goes on.
  * @property {string} [id]  The name of this run: 16 to 64 characters, never used before.
  * @property {Record<string, unknown>} [params]  `max_tokens`, `temperature`, `seed`, `top_p`…
  * @property {"ids" | "bytes" | "both"} [want]  What the bridge sends. Default "both".
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Insist on this one. Without it the
  *   bridge's own is fetched.
- * @property {boolean} [details]  `token` events have a row for each token. The text is content only,
- *   unless `reasoning`, `tools` or `trimArtifacts` are given; no token id ends it, as the engine
- *   decides when the answer is over.
+ * @property {boolean} [details]  `token` events have a row for each token. The text is content
+ *   only, unless `reasoning`, `tools` or `trimArtifacts` are given; no token id ends it, as the
+ *   engine decides when the answer is over.
  * @property {boolean} [singleBytes]  Each raw byte is a row of its own.
  * @property {string} [token]  Of the bridge, if it wants one (`--allow-origin` and `--host`).
  * @property {AbortSignal} [signal]  Cancels the answer, and ends the loop with its reason.
@@ -42,8 +42,8 @@ import { rowOf } from "./rows.js";
  *   Required<Pick<AnswerRequest, "resume">>} Question  One of these must be asked.
  *
  * @typedef {object} Finish  How an answer ended.
- * @property {"eos" | "stop" | "length" | "cancelled" | "error"} reason  Why: the model ended it, a stop
- *   string, `max_tokens`, the reader, or a fault.
+ * @property {"eos" | "stop" | "length" | "cancelled" | "error"} reason  Why: the model ended it, a
+ *   stop string, `max_tokens`, the reader, or a fault.
  * @property {number} tokens   Tokens that came (bytes, if the engine knows only those).
  * @property {string} text     What was held, and became text when nothing more came.
  * @property {string | null} [note]  What the engine itself lost, in one sentence.
@@ -96,7 +96,10 @@ import { rowOf } from "./rows.js";
 /** Characters that may wait for a slow reader before the engine is made to wait. */
 const MOST_WAITING = 1 << 16;
 
-/** Answers that are waited for; without this they could be garbage-collected. @type {Set<Answer>} */
+/**
+ * Answers that are waited for; without this they could be garbage-collected.
+ * @type {Set<Answer>}
+ */
 const awaited = new Set();
 
 /** An answer while it comes. Its events are those of {@link AnswerEvents}. */
@@ -104,7 +107,7 @@ export class Answer extends EventTarget {
   /** @param {string | URL} url @param {AnswerOptions} request */
   constructor(url, request) {
     super();
-    this.#shape = shaper(granularityOf(request));
+    this.#shape = shaper(request.granularity);
     this.#open(url, request).catch((error) =>
       this.#end({ reason: "error", error: asDetokError(error) }),
     );
@@ -137,7 +140,10 @@ export class Answer extends EventTarget {
   /** @type {Finish | undefined} */
   #finish;
   #abort = () => this.#end({ reason: "cancelled", error: this.#signal?.reason });
-  /** The worker holds this weakly, and nothing else here. @type {import("./decoder.js").Listener} */
+  /**
+   * The worker holds this weakly, and nothing else here.
+   * @type {import("./decoder.js").Listener}
+   */
   #listener = {
     take: (batch) => this.#take(batch),
     fail: (error) => this.#end({ reason: "error", error }),
@@ -164,7 +170,12 @@ export class Answer extends EventTarget {
    * @param {boolean | AddEventListenerOptions} [options]
    * @returns {void}
    */
-  /** @override @param {string} type @param {any} listener @param {boolean | AddEventListenerOptions} [options] */
+  /**
+   * @override
+   * @param {string} type
+   * @param {any} listener
+   * @param {boolean | AddEventListenerOptions} [options]
+   */
   addEventListener(type, listener, options) {
     this.#watch();
     super.addEventListener(type, listener, options);
@@ -179,11 +190,6 @@ export class Answer extends EventTarget {
   /** Whether it is over. */
   get done() {
     return this.#finish !== undefined;
-  }
-
-  /** @deprecated Use `done`. */
-  get over() {
-    return this.done;
   }
 
   /** End now: the engine is cancelled, and the iteration ends without an error. */
@@ -262,7 +268,10 @@ export class Answer extends EventTarget {
     );
   }
 
-  /** The text of the content, without reasoning and tool calls. @returns {ReadableStream<string>} */
+  /**
+   * The text of the content, without reasoning and tool calls.
+   * @returns {ReadableStream<string>}
+   */
   get text() {
     return iterable(
       this.deltas.pipeThrough(
@@ -378,7 +387,8 @@ export class Answer extends EventTarget {
  *
  * Reasoning (`<think>`), tool calls and template markers are told apart unless the options say
  * otherwise.
- * @param {string | URL} url  The bridge's WebSocket: `ws://…/stream`, or `/stream` on its own pages.
+ * @param {string | URL} url  The bridge's WebSocket: `ws://…/stream`, or `/stream` on its own
+ *   pages.
  * @param {AnswerOptions & Question} request
  * @returns {Answer}
  */

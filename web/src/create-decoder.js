@@ -5,9 +5,9 @@
 
 import { asBytes, asIds } from "./chunks.js";
 import { DetokError } from "./decoder.js";
-import { granularityOf, shaper } from "./graphemes.js";
+import { shaper } from "./graphemes.js";
 import { checked } from "./options.js";
-import { State, contentOf, find, plain, stepTable } from "./step-table.js";
+import { State, contentOf, find, halfSymbol, plain, stepTable } from "./step-table.js";
 
 /**
  * @typedef {import("./step-table.js").Options} Options
@@ -23,8 +23,8 @@ const PIECE = 1 << 16;
 const SYMBOLS_A_CALL = 1 << 12;
 
 /**
- * Make a decoder. With a vocabulary, stops, tags or markers it waits for the runtime, and rejects with
- * a DetokError where that cannot be had; bytes alone need none.
+ * Make a decoder. With a vocabulary, stops, tags or markers it waits for the runtime, and rejects
+ * with a DetokError where that cannot be had; bytes alone need none.
  * @param {Options} [options]
  * @example
  * const decoder = await createDecoder({ vocabulary, stop: ["</s>"] });
@@ -38,11 +38,11 @@ export async function createDecoder(options) {
 }
 
 /**
- * A stream without streams. A call returns what has become certain and was not returned yet: a string,
- * or deltas with `output: "deltas"`. What a step does is learned once, from Python: where this page
- * has not met it before, its text comes with a later call, or with `ready`; never wrong, never out of
- * order. Bytes become text by the browser's TextDecoder, which gives with each feed what the core
- * gives, so without stops, tags and a vocabulary nothing is asked for.
+ * A stream without streams. A call returns what has become certain and was not returned yet: a
+ * string, or deltas with `output: "deltas"`. What a step does is learned once, from Python: where
+ * this page has not met it before, its text comes with a later call, or with `ready`; never wrong,
+ * never out of order. Bytes become text by the browser's TextDecoder, which gives with each feed
+ * what the core gives, so without stops, tags and a vocabulary nothing is asked for.
  */
 export class Decoder {
   #shape;
@@ -66,8 +66,7 @@ export class Decoder {
   /** @param {Options} [given] */
   constructor(given = {}) {
     const options = checked(given);
-    const { output, vocabulary, fatal = false } = options;
-    const granularity = granularityOf(options);
+    const { output, vocabulary, granularity, fatal = false } = options;
     this.#shape = shaper(granularity);
     this.#deltas = output === "deltas";
     this.#direct = granularity !== "grapheme" && !this.#deltas;
@@ -76,7 +75,10 @@ export class Decoder {
     this.#state = this.#table
       ? (this.#table.start ?? new State(["", null, 0, "", "content"]))
       : plain;
-    /** Why the text has ended: null, then "end", "stop" or "eos". @type {import("./step-table.js").Reason} */
+    /**
+     * Why the text has ended: null, then "end", "stop" or "eos".
+     * @type {import("./step-table.js").Reason}
+     */
     this.finishReason = null;
     /** Resolves when the decoder can begin. */
     this.begun = this.#begin();
@@ -92,16 +94,31 @@ export class Decoder {
     return this.#queue.length;
   }
 
-  /** What is held: bytes of an unfinished character, and text that may become a stop, a tag or a marker. @returns {Held} */
+  /**
+   * What is held: bytes of an unfinished character, and text that may become a stop, a tag or a
+   * marker.
+   * @returns {Held}
+   */
   get held() {
-    let { bytes } = this.#state.held;
-    for (let n = 1; n < 4 && !bytes; n++) {
+    const { bytes, text } = this.#state.held;
+    return { bytes: bytes || this.#half().length, text };
+  }
+
+  /** The bytes of an unfinished character. */
+  #half() {
+    for (let n = 1; n < 4; n++) {
       const end = this.#tail.slice(-n);
+      const lead = Number(end[0]);
+      const size = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
       // The first byte of a character, and nothing that ends it.
-      if (Number(end[0]) > 0xc1 && !new TextDecoder().decode(new Uint8Array(end), { stream: true }))
-        bytes = n;
+      if (
+        lead > 0xc1 &&
+        n < size &&
+        !new TextDecoder().decode(new Uint8Array(end), { stream: true })
+      )
+        return end;
     }
-    return { bytes, text: this.#state.held.text };
+    return [];
   }
 
   /** Take one id: the quickest way. @param {number} id @returns {any} */
@@ -124,7 +141,8 @@ export class Decoder {
    * Take ids (a number, an array, a typed array), or bytes where there is no vocabulary. An id that
    * is refused is a DetokError: at once, and nothing of the chunk is taken; or, if it was not known
    * yet, from a later call, and it alone is left out.
-   * @param {unknown} chunk @returns {any}
+   * @param {unknown} chunk
+   * @returns {any}
    */
   feed(chunk) {
     if (!this.#utf8) return this.#take(asIds(chunk));
@@ -133,7 +151,11 @@ export class Decoder {
     for (let at = 0; at < bytes.length; at += PIECE)
       texts.push(this.#text(bytes.subarray(at, at + PIECE)));
     this.#tail = [...this.#tail, ...bytes.subarray(-3)].slice(-3);
-    return this.#take(texts.filter(Boolean));
+    /** @type {Sym[]} */
+    const symbols = texts.filter(Boolean);
+    const half = this.#table ? this.#half() : [];
+    if (half.length) symbols.push(halfSymbol(half));
+    return this.#take(symbols);
   }
 
   /** End the text; return what was held. What is fed later is dropped. @returns {any} */

@@ -1,6 +1,6 @@
 /**
- * The library's worker: boots Python, answers the calls of decoder.js (stream-calls.js), and posts the
- * notes `progress` and `batch`.
+ * The library's worker: boots Python, answers the calls of decoder.js (stream-calls.js), and posts
+ * the notes `progress` and `batch`.
  */
 
 import { bootPython } from "./boot-micropython.js";
@@ -18,7 +18,11 @@ answerCalls(scope, {
     (batch) => postNote(scope, "batch", batch),
     reportError, // the page gets this worker's `error` event, and replaces the worker
   ),
-  /** @param {{runtime: string, booter?: string, runtimeUrl: string, lock: string, [option: string]: any}} options */
+  /**
+   * @param
+   *   {{runtime: string, booter?: string, runtimeUrl: string, lock: string, [option: string]: any}}
+   *   options
+   */
   async boot({ runtime, booter, runtimeUrl, lock, ...options }) {
     const began = performance.now();
     const boot = booter ? import(/* webpackIgnore: true */ /* @vite-ignore */ booter) : undefined;

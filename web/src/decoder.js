@@ -1,9 +1,9 @@
 /**
- * The page's side of the library's worker: boots it (host.js) when it is first needed, replaces it when
- * it has died, and forgets answers that are no longer referenced.
+ * The page's side of the library's worker: boots it (host.js) when it is first needed, replaces it
+ * when it has died, and forgets answers that are no longer referenced.
  *
- * One worker serves any number of streams. When it dies, everything that waits for it rejects, every
- * answer of it ends with an error, and whoever needs Python next gets a new worker.
+ * One worker serves any number of streams. When it dies, its calls reject, its answers end with an
+ * error, and the next call of Python gets a new worker.
  */
 
 import { DetokError, asDetokError } from "./errors.js";
@@ -15,10 +15,11 @@ export { base } from "./host.js";
 
 /**
  * @typedef {object} RuntimeOptions  Which Python decodes, and where its files are.
- * @property {"micropython" | "pyodide"} [runtime]  Which Python decodes. Default "micropython", which
- *   is 0.3 MB; Pyodide is 4 MB, in the package detok-web-pyodide. They decode alike.
+ * @property {"micropython" | "pyodide"} [runtime]  Which Python decodes. Default "micropython",
+ *   which is 0.3 MB; Pyodide is 4 MB, in the package detok-web-pyodide. They decode alike.
  * @property {"core" | "micropip"} [install]  How Pyodide gets detok_py. Default "core": a standard
- *   library cut down to it. "micropip" installs the wheel in the runtime's folder, as a bridge has it.
+ *   library cut down to it. "micropip" installs the wheel in the runtime's folder, as a bridge has
+ *   it.
  * @property {string | URL} [runtimeUrl]  The folder of the runtime's files. Default: `../runtime/`
  *   beside this module; for Pyodide, the folder of detok-web-pyodide beside that of detok-web.
  * @property {string | false} [cache]  The cache in Cache Storage where Pyodide's memory is kept for
@@ -28,7 +29,7 @@ export { base } from "./host.js";
  *
  * @typedef {import("./messages.js").Progress} Progress
  *
- * @typedef {object} RuntimeInfo  What booting gave, and what it cost.
+ * @typedef {object} RuntimeInfo  The Python that was started, and what that cost.
  * @property {string} runtime  "micropython" or "pyodide".
  * @property {string} python   Its name and version.
  * @property {string} detok    The version of detok_py.
@@ -37,7 +38,7 @@ export { base } from "./host.js";
  * @property {number} bytes    What it read for that, compressed, the browser's cache included.
  * @property {number} transferred  The part of it that came over the network, with its headers.
  *
- * @typedef {object} Listener  What a worker tells a stream.
+ * @typedef {object} Listener  The calls of a worker to a stream.
  * @property {(batch: import("./socket.js").Batch) => void} take
  * @property {(error: DetokError) => void} fail
  */
@@ -91,7 +92,10 @@ export class DecoderWorker {
     await kept;
   }
 
-  /** Give a stream its number. It is forgotten when `listener` is garbage. @param {Listener} listener */
+  /**
+   * Give a stream its number. The stream is forgotten when `listener` is garbage-collected.
+   * @param {Listener} listener
+   */
   add(listener) {
     if (this.dead) throw this.dead;
     const stream = ++lastStream;
@@ -133,7 +137,10 @@ const dropped = new FinalizationRegistry(({ worker, stream }) => worker.forget(s
 /** The workers that streams share, by runtime. @type {Map<string, DecoderWorker>} */
 const shared = new Map();
 
-/** The worker that streams with these options share, new if the last one died. @param {RuntimeOptions} [options] */
+/**
+ * The worker that streams with these options share, new if the last one died.
+ * @param {RuntimeOptions} [options]
+ */
 export function decoderWorker(options = {}) {
   const { runtime = "micropython", install = "core", runtimeUrl = "" } = options;
   const key = `${runtime} ${runtime === "pyodide" && install} ${runtimeUrl}`;

@@ -1,15 +1,16 @@
 /**
  * A handler for deep-chat: `chat.connect = { stream: true, handler: detokHandler("/stream") }`.
  *
- * In: the messages that deep-chat sends, the last one unless `requestBodyLimits` says otherwise. Out:
- * the content as it comes, or the sentence of an error. The stop button cancels the engine.
+ * In: the messages that deep-chat sends, the last one unless `requestBodyLimits` says otherwise.
+ * Out: the content as it comes, or the sentence of an error. The stop button cancels the engine.
  */
 
 import { Answer } from "./connect.js";
 import { asDetokError, DetokError } from "./decoder.js";
 
 /**
- * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "id">} HandlerOptions  Those of `connect`; deep-chat gives the messages.
+ * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "id">}
+ *   HandlerOptions  Those of `connect`; deep-chat gives the messages.
  *
  * @typedef {object} ChatResponse  What deep-chat shows.
  * @property {string} [text]   More of the answer.

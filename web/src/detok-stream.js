@@ -8,32 +8,32 @@
 import { Decoder } from "./create-decoder.js";
 
 /**
- * @typedef {[open: string, close: string] | [open: string, close: string, every: "all"]} ReasoningTags
- *   A pair of tags; with "all", every block between them.
+ * @typedef {[open: string, close: string] | [open: string, close: string, every: "all"]}
+ *   ReasoningTags A pair of tags; with "all", every block between them.
  * @typedef {[open: string, close: string | null]} ToolTags  A pair of tags.
  *
  * @typedef {object} TextOptions  What becomes of the text.
  * @property {string | string[]} [stop]  The text ends before the first of these.
  * @property {boolean} [includeStop]  Show the stop string that ended the text.
  * @property {ReasoningTags | ReasoningTags[] | true | "all"} [reasoning]  The text between is
- *   reasoning: the first block; with "all" behind a pair, every block. `true`: `<think>`, `</think>`;
- *   "all": every block of these.
+ *   reasoning: the first block; with "all" behind a pair, every block. `true`: `<think>`,
+ *   `</think>`; "all": every block of these.
  * @property {ToolTags | ToolTags[] | true} [tools]  The text between is a tool call. `true`:
  *   `<tool_call>`, `</tool_call>`. Without a close tag it ends where the next one opens.
  * @property {boolean} [startWithReasoning]  For templates that open the block in the prompt.
  * @property {boolean} [trimArtifacts]  Drop the markers of chat templates at both ends.
- * @property {"character" | "grapheme"} [granularity]  Chunks end between code points, or between what
- *   a reader sees as characters.
- * @property {"content" | "reasoning"} [start]  Deprecated: the name of `startWithReasoning` until 0.2.
- * @property {"character" | "grapheme"} [unit]  Deprecated: the name of `granularity` until 0.2.
+ * @property {"character" | "grapheme"} [granularity]  Chunks end between code points, or between
+ *   what a reader sees as characters.
  *
  * @typedef {object} StreamOptions  What goes in, and in which form it comes out.
- * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Chunks are token ids of this vocabulary.
+ * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Chunks are token ids of this
+ *   vocabulary.
  * @property {number[]} [promptIds]  They decide a leading space, and complete a character.
  * @property {boolean} [skipSpecialTokens]  Default true.
  * @property {"error" | "skip"} [unknown]  What an unknown id does. Default "error".
  * @property {boolean} [fatal]  Invalid bytes are an error instead of U+FFFD.
- * @property {"text" | "deltas"} [output]  Strings of the content, or {@link Delta}s of all channels.
+ * @property {"text" | "deltas"} [output]  Strings of the content, or {@link Delta}s of all
+ *   channels.
  * @property {AbortSignal} [signal]  Cancels the stream.
  *
  * @typedef {object} Delta  Text that has become certain.
@@ -51,7 +51,9 @@ const MOST_WAITING = 1 << 10;
 
 /**
  * The stream with async iteration, which Safari's streams do not have.
- * @template T @param {ReadableStream<T>} stream @returns {ReadableStream<T>}
+ * @template T
+ * @param {ReadableStream<T>} stream
+ * @returns {ReadableStream<T>}
  */
 export function iterable(stream) {
   if (Symbol.asyncIterator in stream) return stream;
@@ -83,7 +85,11 @@ export function iterable(stream) {
  * @template {StreamOptions["output"]} [Output="text"]
  */
 export class DetokStream {
-  /** @param {TextOptions & StreamOptions & import("./decoder.js").RuntimeOptions & {output?: Output}} [options] */
+  /**
+   * @param
+   *   {TextOptions & StreamOptions & import("./decoder.js").RuntimeOptions & {output?: Output}}
+   *   [options]
+   */
   constructor(options = {}) {
     const { signal } = options;
     const decoder = new Decoder(options);

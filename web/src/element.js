@@ -2,9 +2,9 @@
  * `<detok-text src="/stream" prompt="…">`: an answer as it comes, in an element.
  *
  * In: the attributes `src` (a bridge's WebSocket) and `prompt`; or the property `request`, as for
- * `connect`; or the property `stream`, an async iterable or ReadableStream of strings or deltas. Out:
- * a text node in the element, without a shadow root; the events `delta`, `held`, `finish`, `error`;
- * the attribute `data-state`: idle, streaming, finished, error.
+ * `connect`; or the property `stream`, an async iterable or ReadableStream of strings or deltas.
+ * Out: a text node in the element, without a shadow root; the events `delta`, `held`, `finish`,
+ * `error`; the attribute `data-state`: idle, streaming, finished, error.
  */
 
 import { Answer } from "./connect.js";
@@ -21,7 +21,7 @@ export class DetokText
   static observedAttributes = ["src", "prompt"];
 
   #text = /** @type {Text | undefined} */ (undefined);
-  /** What is being read. @type {{cancel(): void} | undefined} */
+  /** The stream that is being shown. @type {{cancel(): void} | undefined} */
   #source;
   /** @type {AnswerOptions | undefined} */
   #request;
@@ -44,7 +44,7 @@ export class DetokText
 
   /** Called by the browser when the element has left its page: stops. */
   disconnectedCallback() {
-    // An element that was only moved is connected again then.
+    // An element that was only moved is connected again by then.
     queueMicrotask(() => {
       if (!this.isConnected) this.stop();
     });
@@ -66,7 +66,10 @@ export class DetokText
     if (this.isConnected) this.#startSoon();
   }
 
-  /** Show this instead of asking a bridge. @param {ReadableStream<string | Delta> | AsyncIterable<string | Delta>} stream */
+  /**
+   * Show this instead of asking a bridge.
+   * @param {ReadableStream<string | Delta> | AsyncIterable<string | Delta>} stream
+   */
   set stream(stream) {
     const from = "getReader" in stream ? readerOf(stream) : stream[Symbol.asyncIterator]();
     let cancelled = false;
@@ -114,7 +117,7 @@ export class DetokText
     on("finish", (finish) => this.#finish(finish));
   }
 
-  /** Stop; what came stays. */
+  /** Stop, and keep the text. */
   stop() {
     this.#source?.cancel();
   }
@@ -159,18 +162,20 @@ export class DetokText
 }
 
 /**
- * Make `<detok-text>` an element of this page. Does nothing on a server, or where the name is taken already.
+ * Make `<detok-text>` an element of this page. Does nothing on a server, or if the name is already
+ * defined.
  * @param {string} [name]
  */
 export function define(name = "detok-text") {
-  // A class can be defined under one name only.
+  // A class can have only one name, so define a subclass.
   if (globalThis.customElements && !customElements.get(name))
     customElements.define(name, class extends DetokText {});
 }
 
 /**
  * A stream as an iterator, which Safari's streams are not.
- * @param {ReadableStream<string | Delta>} stream @returns {AsyncIterator<string | Delta>}
+ * @param {ReadableStream<string | Delta>} stream
+ * @returns {AsyncIterator<string | Delta>}
  */
 function readerOf(stream) {
   const reader = stream.getReader();

@@ -1,14 +1,20 @@
 /** What a caller gets when something fails: one class, for all parts of the library. */
 
 /**
- * @typedef {"option" | "data" | "network" | "policy" | "runtime" | "bridge" | "server"} ErrorKind  An
- *   option is wrong; what is decoded is; a file or server cannot be reached; the page or a server forbids
- *   it; Python could not start, or is gone; the bridge says so; an HTTP server does.
+ * @typedef {"option" | "data" | "network" | "policy" | "runtime" | "bridge" | "server"} ErrorKind
+ *   An option is wrong; what is decoded is; a file or server cannot be reached; the page or a
+ *   server forbids it; Python could not start, or is gone; the bridge says so; an HTTP server does.
  */
 
-/** What went wrong: one sentence, its kind, and a close code of detok.v1 or an HTTP status if there is one. */
+/**
+ * What went wrong: one sentence, its kind, and a close code of detok.v1 or an HTTP status if there
+ * is one.
+ */
 export class DetokError extends Error {
-  /** @param {string} message @param {{code?: number, kind?: ErrorKind, retry?: boolean, cause?: unknown}} [options] */
+  /**
+   * @param {string} message
+   * @param {{code?: number, kind?: ErrorKind, retry?: boolean, cause?: unknown}} [options]
+   */
   constructor(message, { code, kind, retry = false, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     /** A close code of detok.v1, or an HTTP status. */
@@ -23,11 +29,6 @@ export class DetokError extends Error {
   /** "DetokError". @override */
   get name() {
     return "DetokError";
-  }
-
-  /** @deprecated Use `isRetryable`. */
-  get retry() {
-    return this.isRetryable;
   }
 }
 

@@ -1,15 +1,14 @@
 /**
- * The body of a fetch as deltas: server-sent events, lines of JSON or one JSON text of the common chat
- * APIs (read-events.js), or raw bytes.
+ * The body of a fetch as deltas: server-sent events, lines of JSON or one JSON text of the common
+ * chat APIs (read-events.js), or raw bytes.
  *
  * In: a Response, cut anywhere. Out: `{channel, text}`, never half a character, of UTF-8 or of a
- * surrogate pair that an engine wrote into two events. Held: an unfinished line, an unfinished pair,
- * and what DetokStream holds. Lines are those of the HTML Standard, 9.2.6.
+ * surrogate pair that an engine wrote into two events. Held: an unfinished line, an unfinished
+ * pair, and what DetokStream holds. Lines are those of the HTML Standard, 9.2.6.
  */
 
 import { DetokError, asDetokError } from "./decoder.js";
 import { DetokStream } from "./detok-stream.js";
-import { granularityOf } from "./graphemes.js";
 import { checked } from "./options.js";
 import { deltasOf } from "./read-events.js";
 
@@ -23,8 +22,10 @@ import { deltasOf } from "./read-events.js";
  * @typedef {object} FormatOption  Which form the body has.
  * @property {"events" | "json" | "bytes"} [format]  Overrules the body's content type.
  *
- * @typedef {import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions & FormatOption} ReadOptions
- *   All that `readAnswer` takes.
+ * @typedef
+ *   {import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions &
+ *   FormatOption}
+ *   ReadOptions All that `readAnswer` takes.
  */
 
 /** Characters that one line of an event stream may have. */
@@ -36,9 +37,10 @@ const encoder = new TextEncoder();
  * Read an answer. Leaving the loop ends the request. Throws a DetokError if the server refuses,
  * reports an error or ends too early; what came before has been given. Python is loaded for raw
  * bytes, and for events if text options are given. Returns the engine's `finish_reason`.
- * @example
- * for await (const { channel, text } of readAnswer(fetch("/v1/completions", { method: "POST", body }))) …
- * @param {Response | Promise<Response>} response @param {ReadOptions} [given]
+ * @example for await (const { channel, text } of readAnswer(fetch("/v1/completions",
+ *   { method: "POST", body }))) …
+ * @param {Response | Promise<Response>} response
+ * @param {ReadOptions} [given]
  * @returns {AsyncGenerator<Delta, string | undefined, void>}
  */
 export async function* readAnswer(response, given = {}) {
@@ -51,7 +53,12 @@ export async function* readAnswer(response, given = {}) {
     });
   /** @type {{reason?: string, error?: DetokError}} */
   const end = {};
-  const [bytes, found] = await formatOf(body, headers.get("content-type") ?? "", format);
+  const [bytes, found] = await formatOf(
+    body,
+    headers.get("content-type") ?? "",
+    // AI SDK 4 sends its data stream as plain text.
+    format ?? (headers.has("x-vercel-ai-data-stream") ? "json" : undefined),
+  );
   /** @type {ReadableStream<Delta>} */
   let deltas;
   if (found === "bytes")
@@ -91,7 +98,10 @@ export class ServerSentEvents {
     let data;
     let event = "";
     let id = "";
-    /** @param {string} text @param {TransformStreamDefaultController<ServerSentEvent>} controller */
+    /**
+     * @param {string} text
+     * @param {TransformStreamDefaultController<ServerSentEvent>} controller
+     */
     const take = (text, controller) => {
       if (!text) return;
       const [first = "", ...lines] = (afterReturn && text[0] === "\n" ? text.slice(1) : text).split(
@@ -132,7 +142,10 @@ export class ServerSentEvents {
 
 /**
  * Which format a body has. Without a content type its beginning decides.
- * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body @param {string} type @param {ReadOptions["format"]} given
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
+ * @param {string} type
+ * @param
+ *   {ReadOptions["format"]} given
  * @returns {Promise<[ReadableStream<Uint8Array<ArrayBuffer>>, NonNullable<ReadOptions["format"]>]>}
  */
 async function formatOf(body, type, given) {
@@ -176,12 +189,18 @@ async function formatOf(body, type, given) {
 function jsonLines() {
   const decoder = new TextDecoder();
   let held = "";
-  /** @param {string} text @param {boolean} over @param {TransformStreamDefaultController<ServerSentEvent>} controller */
+  /**
+   * @param {string} text
+   * @param {boolean} over
+   * @param {TransformStreamDefaultController<ServerSentEvent>} controller
+   */
   const take = (text, over, controller) => {
     const lines = text.split("\n");
     for (const [n, line] of lines.entries()) {
       held += line;
       if (n === lines.length - 1 && !over) break;
+      // A line of AI SDK 4's data stream: 0:"text"
+      held = held.replace(/^([\da-k]):(["{[][^]*)$/, '{"type":"$1:","value":$2}');
       if (held.trim() && (over || isJson(held))) {
         controller.enqueue({ event: "message", data: held, id: "" });
         held = "";
@@ -212,21 +231,21 @@ function isJson(text) {
 }
 
 /** @param {ReadOptions} options */
-function asksPython({ stop, reasoning, tools, start, startWithReasoning, trimArtifacts, ...rest }) {
+function asksPython({ stop, reasoning, tools, startWithReasoning, trimArtifacts, granularity }) {
   return Boolean(
     stop?.length ||
     reasoning ||
     tools ||
-    start ||
     startWithReasoning ||
     trimArtifacts ||
-    granularityOf(rest) === "grapheme",
+    granularity === "grapheme",
   );
 }
 
 /**
  * Content through DetokStream; reasoning and tool calls that the engine separated pass by it.
- * @param {ReadOptions} options @returns {TransformStream<Delta, Delta>}
+ * @param {ReadOptions} options
+ * @returns {TransformStream<Delta, Delta>}
  */
 function staged(options) {
   const stage = new DetokStream({ ...options, output: "deltas" });

@@ -29,9 +29,6 @@ export function graphemes() {
   };
 }
 
-/** Also by its name of earlier versions. @param {import("./detok-stream.js").TextOptions} options */
-export const granularityOf = ({ granularity, unit }) => granularity ?? unit;
-
 /**
  * Deltas as they are shown, of whole graphemes if wanted. A change of channel ends a grapheme.
  * @param {import("./detok-stream.js").TextOptions["granularity"]} granularity

@@ -1,8 +1,9 @@
 /**
- * What a page gives the decoder: the base of its addresses, and a worker with Python in it.
+ * What the decoder needs from its host: the base of addresses, and a worker with Python.
  *
- * The package has two more forms of this file: web/hosts/server.js for Node and Deno, where Python runs
- * in the process, and web/hosts/single.js for the single file, which has the worker and Python inside.
+ * The package has two more forms of this file: web/hosts/server.js for Node and Deno, where Python
+ * runs in the process, and web/hosts/single.js for the single file, which has the worker and Python
+ * inside.
  */
 
 import { DetokError, asDetokError } from "./errors.js";
@@ -52,14 +53,18 @@ export function start(decoder, options) {
   let step = "starting the worker";
   /** @type {ReturnType<typeof setTimeout>} */
   let timer;
-  /** End the worker; one that has not booted yet once it is known why. @param {string} sentence @param {unknown} [cause] */
+  /**
+   * End the worker. If it has not booted, first find out why.
+   * @param {string} sentence
+   * @param {unknown} [cause]
+   */
   const fail = async (sentence, cause) => {
     /** @type {DetokError | undefined} */
     let found;
     if (!decoder.booted && !decoder.dead) {
       found = await import("./why.js").then(
         ({ why }) => why(sentence, noted, script, folder, files, booter, installer),
-        // That file cannot be reached either.
+        // why.js is not reachable either.
         ({ message }) =>
           new DetokError(`${sentence} ${message}`, { kind: "network", retry: true, cause }),
       );

@@ -1,4 +1,7 @@
-/** The public names of detok in a page. Importing it does nothing; the first stream starts the worker. */
+/**
+ * The public names of detok in a page. Importing it does nothing; the first stream starts the
+ * worker.
+ */
 
 export { Answer, connect } from "./connect.js";
 export { createDecoder, Decoder } from "./create-decoder.js";

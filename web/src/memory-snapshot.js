@@ -1,12 +1,12 @@
 /**
- * Keeps Pyodide's memory as it is when Python has started, so that a later visit begins with it.
+ * Keeps the memory of a Pyodide that has started, so that a later visit can begin with it.
  *
- * One snapshot for each kind of runtime is kept in Cache Storage, with the hashes of what is in it as
- * its version; another version replaces it. Without Cache Storage or room in it nothing is kept.
+ * One snapshot for each kind of runtime is kept in Cache Storage, with the hashes of what is in it
+ * as its version; another version replaces it. Without Cache Storage or room in it nothing is kept.
  *
  * The format: the SHA-256 of all that follows, then 32-bit numbers: the count of the pages that are
- * not all zero, and their numbers; then those pages, 64 KiB each. Page 0 is what Pyodide writes before
- * the heap, and page 1 the first one of the heap.
+ * not all zero, and their numbers; then those pages, 64 KiB each. Page 0 is what Pyodide writes
+ * before the heap, and page 1 the first one of the heap.
  */
 
 export const PAGE = 65536;
@@ -29,20 +29,25 @@ export class MemorySnapshot {
 
   /**
    * The place of a runtime; undefined if this page keeps nothing. Rejects if the browser refuses.
-   * @param {string | false} cache @param {string} folder  Ends in "/".
+   * @param {string | false} cache
+   * @param {string} folder  Ends in "/".
    */
   static async of(cache, folder) {
     if (!cache || !globalThis.caches || !globalThis.crypto?.subtle) return undefined;
     return new MemorySnapshot(await caches.open(cache), `${folder}memory`);
   }
 
-  /** What is kept here, while it is being read. `memory` rejects if it is damaged. */
+  /** A kept memory that is being read. `memory` rejects if it is damaged. */
   async recall() {
     const kept = await this.store.match(this.url);
     return kept && { version: kept.headers.get("version"), memory: readMemory(kept) };
   }
 
-  /** Keep a memory here, in place of other versions. @param {Uint8Array<ArrayBuffer>} memory @param {string} version */
+  /**
+   * Keep a memory here, in place of other versions.
+   * @param {Uint8Array<ArrayBuffer>} memory
+   * @param {string} version
+   */
   async remember(memory, version) {
     const packed = new Response(await packMemory(memory), { headers: { version } });
     // Earlier releases had the version in the address.
@@ -51,7 +56,10 @@ export class MemorySnapshot {
   }
 }
 
-/** A memory that was packed, read from an answer; rejects if it is damaged. @param {Response} answer */
+/**
+ * A memory that was packed, read from an answer; rejects if it is damaged.
+ * @param {Response} answer
+ */
 export function readMemory(answer) {
   const packed = answer.arrayBuffer().then(check);
   packed.catch(() => {}); // avoids an unhandled rejection
@@ -78,7 +86,7 @@ export async function packMemory(memory) {
   const pages = [head];
   const numbers = [0];
   for (let at = 0; at < heap.length; at += PAGE) {
-    // Packing takes long; the worker answers calls in between.
+    // Packing takes long, so the worker answers calls in between.
     if (at % (64 * PAGE) === 0) await new Promise((resolve) => setTimeout(resolve));
     if (words.subarray(at >> 2, (at + PAGE) >> 2).some(Boolean)) {
       pages.push(heap.subarray(at, at + PAGE));

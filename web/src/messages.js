@@ -19,12 +19,17 @@
  * @property {number} total   Bytes; 0 while not known.
  *
  * @typedef {object} Calls
- * @property {(name: string, ...args: unknown[]) => Promise<any>} call  Rejects with the other side's
- *   error.
- * @property {(error: Error) => void} end  The other side is gone: reject all calls, open and later.
+ * @property {(name: string, ...args: unknown[]) => Promise<any>} call  Rejects with the other
+ *   side's error.
+ * @property {(error: Error) => void} end  The other side has ended: reject all open and later
+ *   calls.
  */
 
-/** Serve `methods` over `port`. @param {Port} port @param {Record<string, (...args: any[]) => any>} methods */
+/**
+ * Serve `methods` over `port`.
+ * @param {Port} port
+ * @param {Record<string, (...args: any[]) => any>} methods
+ */
 export function answerCalls(port, methods) {
   port.addEventListener("message", async ({ data }) => {
     if (typeof data?.call !== "string") return;
@@ -46,7 +51,9 @@ export function answerCalls(port, methods) {
 
 /**
  * Call the methods that the other side of `port` serves; `onNote` gets the notes that it posts.
- * @param {Port} port @param {(name: string, value: any) => void} [onNote] @returns {Calls}
+ * @param {Port} port
+ * @param {(name: string, value: any) => void} [onNote]
+ * @returns {Calls}
  */
 export function makeCalls(port, onNote = () => {}) {
   /** @type {Map<number, {resolve: (value: any) => void, reject: (error: Error) => void}>} */
@@ -80,14 +87,15 @@ export function makeCalls(port, onNote = () => {}) {
   };
 }
 
-/** Tell the other side something. @param {Port} port @param {string} name @param {unknown} value */
+/** Post a note. @param {Port} port @param {string} name @param {unknown} value */
 export function postNote(port, name, value) {
   port.postMessage({ note: name, value });
 }
 
 /**
- * Hold a lock for as long as this worker lives, so that the page notices its end; resolves once it is
- * held. A page that is neither on https nor on localhost has no locks. @param {string} lock
+ * Hold a lock while this worker lives, so that the page notices its end. Resolves once it is held.
+ * Only pages on https or localhost have locks.
+ * @param {string} lock
  */
 export async function holdWhileAlive(lock) {
   if (navigator.locks)
@@ -96,7 +104,11 @@ export async function holdWhileAlive(lock) {
     );
 }
 
-/** Call `tell` when the worker that holds this lock is gone. @param {string} lock @param {() => void} tell */
+/**
+ * Call `tell` when the worker that holds this lock has ended.
+ * @param {string} lock
+ * @param {() => void} tell
+ */
 export function whenGone(lock, tell) {
   globalThis.navigator.locks?.request(lock, tell).catch(() => {});
 }

@@ -2,20 +2,18 @@
  * detok_py by micropip, into Pyodide with its whole standard library: `install: "micropip"`.
  *
  * In: a runtime's folder with `manifest.json` (`{file: {bytes, sha256}}`, of uncompressed files),
- * micropip's wheel and detok_py's, as a bridge has it. It may have `memory.bin` too, what Pyodide's
- * memory is when it has started and imported micropip, before anything is installed; and
- * `detok_bytecode.bin`, which Python uses in place of compiling the wheel's modules that it is of.
- * boot-pyodide.js imports this in the worker, where it is asked for; it is no part of the worker's own
- * file.
+ * micropip's wheel and detok_py's, as a bridge has it. It may also have `memory.bin`, the memory of
+ * a Pyodide that has imported micropip, before anything is installed; and `detok_bytecode.bin`, the
+ * compiled modules of the wheel. boot-pyodide.js imports this module in the worker only on demand.
  */
 
 import { unpack } from "./boot-micropython.js";
 import { readMemory } from "./memory-snapshot.js";
 
-/** What the runtime may have beside the wheel: bytecode of its modules. */
+/** Optional file beside the wheel: the bytecode of its modules. */
 const BYTECODE = "detok_bytecode.bin";
 
-/** Where the wheels are that are imported from as they are. */
+/** The folder of the wheels, from which modules are imported directly. */
 const MICROPIP = "/lib/micropip.whl";
 const WHEEL = "/lib/detok_py.whl";
 
@@ -23,13 +21,13 @@ const IMPORT_MICROPIP = `import sys
 if "${MICROPIP}" not in sys.path: sys.path.append("${MICROPIP}")
 import micropip`;
 
-/** What micropip leaves behind would not be there on a later visit, and must not be kept. */
+/** Drop what micropip leaves behind: it would not be valid on a later visit. */
 const FORGET_MICROPIP = `import gc, sys
 sys.path.remove("${MICROPIP}")
 for name in [name for name in sys.modules if name.startswith("micropip")]: del sys.modules[name]
 gc.collect()`;
 
-/** Memory has no files: modules that are imported later are read from the wheel. */
+/** A memory has no files, so modules that are imported later are read from the wheel. */
 const IMPORT_FROM_WHEEL = `import sys
 for name, module in sys.modules.items():
     if name.split(".")[0] == "detok_py" and hasattr(module, "__path__"):

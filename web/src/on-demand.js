@@ -1,6 +1,6 @@
 /**
- * Modules of detok_py that a worker loads only when they are needed: they read, write and make
- * recorded streams (detok_py/captures).
+ * Load the modules of detok_py that read, write and make recorded streams (detok_py/captures), when
+ * they are first needed.
  */
 
 import { DetokError, base } from "./decoder.js";
@@ -12,7 +12,9 @@ const loaded = new WeakMap();
 
 /**
  * Give a worker the functions of detok_py/captures/page.py. Rejects if the file cannot be read.
- * @param {DecoderWorker} worker @param {string | URL} [runtimeUrl]  The folder of the runtime's files.
+ * @param {DecoderWorker} worker
+ * @param {string | URL} [runtimeUrl]  The folder of the runtime's
+ *   files.
  */
 export function loadCaptures(worker, runtimeUrl) {
   let loading = loaded.get(worker);

@@ -1,7 +1,7 @@
 /**
  * The options of the whole library, checked before anything is done with them.
  *
- * In: what a caller gives. Out: the same, by today's names; or a DetokError that names what is wrong.
+ * In: what a caller gives. Out: the same; or a DetokError that names what is wrong.
  * All functions share one table, so that one object of options can be given to several of them.
  */
 
@@ -12,7 +12,6 @@ const TEXT = "a string";
 const URL_ = "a string or a URL";
 const OBJECT = "an object";
 const FUNCTION = "a function";
-const GRAIN = '"character" or "grapheme"';
 const TAGS = "true or false or a pair of tags or a list of pairs";
 
 /** What each option takes; a word in quotes is the option's value itself. */
@@ -22,10 +21,8 @@ const OPTIONS = {
   reasoning: `${TAGS} or "all"`,
   tools: TAGS,
   startWithReasoning: FLAG,
-  start: '"content" or "reasoning"',
   trimArtifacts: FLAG,
-  granularity: GRAIN,
-  unit: GRAIN,
+  granularity: '"character" or "grapheme"',
   vocabulary: "what loadVocabulary gives",
   promptIds: "a list of ids",
   skipSpecialTokens: FLAG,
@@ -59,7 +56,10 @@ const isText = (value) => typeof value === "string";
 const isPair = (value) =>
   value.every && isText(value[0]) && (isText(value[1]) || value[1] === null);
 
-/** Whether a value is what a word of the table says. @type {Record<string, (value: any) => unknown>} */
+/**
+ * Whether a value is what a word of the table says.
+ * @type {Record<string, (value: any) => unknown>}
+ */
 const MEANINGS = {
   [TEXT]: isText,
   "a list of strings": (value) => value.every?.(isText),

@@ -1,6 +1,6 @@
 /**
- * Where Pyodide's files are, seen from the folder of MicroPython's: in that folder too, as a bridge and
- * a clone have them. In the npm package it is another package (tools/package_web.mjs).
+ * The folder of Pyodide's files, relative to that of MicroPython's. A bridge and a clone have both
+ * in one folder. The npm package has another form of this file (tools/package_web.mjs).
  */
 
 export const FOLDER = "./";

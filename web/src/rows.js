@@ -1,4 +1,4 @@
-/** A token as Python tells it (detok_py/page/answer.py), as an object. */
+/** A token of Python (detok_py/page/answer.py) as an object. */
 
 /**
  * @typedef {object} TokenRow  A token, and what it did.
@@ -7,7 +7,8 @@
  * @property {string} text       The text that this token made certain.
  * @property {string} [channel]  Of that text: "content", "reasoning" or "tool_call".
  * @property {Uint8Array} heldBytes  Bytes of an unfinished character, held after this token.
- * @property {string} heldText   Text held after this token, as it may become a stop string or a tag.
+ * @property {string} heldText   Text held after this token, as it may become a stop string or a
+ *   tag.
  * @property {string | null} special  The name of a special token that is skipped.
  *
  * @typedef {[number | null, string, [string, string][], string, string, string | null]} CrossedRow

@@ -1,9 +1,10 @@
 /**
- * One answer's socket: opens it, opens it again when Python says so, and passes frames both ways.
+ * The socket of one answer: opens it, opens another when Python says so, and passes frames both
+ * ways.
  *
- * Frames that arrive within one task of the browser go to Python in one call. What Python answers
- * (detok_py/page/answer.py) is done in order. Every batch of events is handed on with the time at
- * which its first frame arrived.
+ * Frames that arrive within one task of the browser go to Python in one call. The outcome
+ * (detok_py/page/answer.py) is applied in order. Every batch of events has the time at which its
+ * first frame arrived.
  */
 
 /**
@@ -22,7 +23,9 @@
  */
 
 const SUBPROTOCOL = "detok.v1";
-/** After so long without a frame the bridge is asked for one; after twice as long the socket is dead. */
+/**
+ * Milliseconds without a frame after which a ping is sent. After twice as many the socket is dead.
+ */
 const QUIET_MS = 20_000;
 
 const encoder = new TextEncoder();
@@ -30,7 +33,7 @@ const encoder = new TextEncoder();
 /** Milliseconds since 1970, with the same zero in a page and its workers. */
 export const epochNow = () => performance.timeOrigin + performance.now();
 
-/** A stream's way to the bridge. */
+/** The connection of a stream to the bridge. */
 export class EngineSocket {
   /** @type {(string | ArrayBuffer)[]} */
   frames = [];
@@ -47,8 +50,8 @@ export class EngineSocket {
    * @param {(method: string, ...args: unknown[]) => string} ask  Calls a method of Python's Answer.
    * @param {(bytes: Uint8Array) => number | string} fill
    * @param {(batch: Batch, over: boolean) => void} onBatch
-   * @param {string} [token]  Of the bridge. A page can't set headers of a WebSocket, so it goes as a
-   *   subprotocol.
+   * @param {string} [token]  Of the bridge. A page can't set headers of a WebSocket, so it goes as
+   *   a subprotocol.
    */
   constructor(url, ask, fill, onBatch, token) {
     this.url = url;
@@ -56,7 +59,7 @@ export class EngineSocket {
     this.fill = fill;
     this.onBatch = onBatch;
     this.token = token;
-    // A message to oneself is a task after the frames that wait already, and sooner than a timer.
+    // A message to itself runs after the frames that already wait, and sooner than a timer.
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => this.#drain();
     this.port = port2;
@@ -104,15 +107,21 @@ export class EngineSocket {
   }
 
   /**
-   * Call a method of Python's Answer, unless it is over. `cancel` asks the engine to stop, on the
-   * next socket if there is none now: what was sent already still arrives.
-   * @param {string} method @param {unknown[]} args
+   * Call a method of Python's Answer, unless it has ended. `cancel` asks the engine to stop, on the
+   * next socket if there is none now. What was already sent still arrives.
+   * @param {string} method
+   * @param {unknown[]} args
    */
   tell(method, ...args) {
     if (!this.over) this.#obey(this.ask(method, ...args), epochNow());
   }
 
-  /** Do what Python says. @param {string} json @param {number} at @param {number} [code] of the close */
+  /**
+   * Apply an outcome of Python.
+   * @param {string} json
+   * @param {number} at
+   * @param {number} [code] of the close
+   */
   #obey(json, at, code = 1006) {
     /** @type {Outcome} */
     const { events, send = [], close, fetch: vocabulary, retry } = JSON.parse(json);
@@ -151,7 +160,7 @@ export class EngineSocket {
     this.#obey(this.ask("lost", code, reason, Math.random()), epochNow(), code);
   }
 
-  /** Notice a socket that has gone silent. */
+  /** Detect a socket that has stopped receiving. */
   #watch() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
@@ -178,8 +187,8 @@ export class EngineSocket {
 }
 
 /**
- * The frames of a batch in one buffer: for each one byte (0 text, 1 binary), its length as 4 bytes,
- * lowest first, and itself.
+ * Put the frames of a batch into one buffer: for each frame one byte (0 text, 1 binary), its length
+ * as 4 bytes, lowest first, and the frame.
  * @param {(string | ArrayBuffer)[]} frames
  */
 export function packBatch(frames) {

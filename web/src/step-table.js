@@ -1,10 +1,10 @@
 /**
  * The steps of a stream in the page's own thread: (state, symbol) → deltas and the next state.
  *
- * A symbol is a token id, a piece of text, or null for the end. Python alone knows what a step does:
- * it is asked once for each, in the worker, and what it says is kept here for every stream with the
- * same options. A state goes with the question, so the worker holds nothing of a stream, and a new
- * worker can answer for one that has died (detok_py/page/steps.py).
+ * A symbol is a token id, a piece of text, half a character, or null for the end. Python alone
+ * knows what a step does: it is asked once for each, in the worker, and what it says is kept here
+ * for every stream with the same options. A state goes with the question, so the worker holds
+ * nothing of a stream, and a new worker can answer for one that has died (detok_py/page/steps.py).
  */
 
 import { asIds } from "./chunks.js";
@@ -15,7 +15,8 @@ import { decoderWorker } from "./decoder.js";
  *   import("./decoder.js").RuntimeOptions} Options  All that a decoder takes.
  * @typedef {number | string | null} Sym  A symbol.
  * @typedef {[channel: string, text: string]} Said
- * @typedef {[json: string, triggers: string | null, bytes: number, text: string, channel: string]} CrossedState
+ * @typedef {[json: string, triggers: string | null, bytes: number, text: string, channel: string]}
+ *   CrossedState
  * @typedef {string | [deltas: Said[], reason: Reason, next: CrossedState | null]} CrossedStep
  * @typedef {"end" | "stop" | "eos" | null} Reason  Why a text has ended; null before.
  *
@@ -55,7 +56,13 @@ const TRIES = 4;
 export const contentOf = (deltas) =>
   deltas.map(([channel, text]) => (channel === "content" ? text : "")).join("");
 
-/** @param {Said[]} deltas @param {Reason} reason @param {State} next @param {string} [error] @returns {Step} */
+/**
+ * @param {Said[]} deltas
+ * @param {Reason} reason
+ * @param {State} next
+ * @param {string} [error]
+ * @returns {Step}
+ */
 const makeStep = (deltas, reason, next, error = "") => ({
   deltas,
   text: contentOf(deltas),
@@ -64,12 +71,19 @@ const makeStep = (deltas, reason, next, error = "") => ({
   error,
 });
 
+/**
+ * The symbol of the bytes that a TextDecoder holds, a number below 0: they say what text can come
+ * next, so text that waits may be certain with them.
+ * @param {number[]} bytes
+ */
+export const halfSymbol = (bytes) => -bytes.reduce((number, byte) => number * 256 + byte, 0);
+
 /** The step from a state by a symbol, if it is known. @param {State} state @param {Sym} symbol */
 export function find(state, symbol) {
   const step = state.steps.get(symbol);
-  if (step || typeof symbol !== "string" || !state.triggers || state.triggers.test(symbol))
-    return step;
-  return makeStep([[state.channel, symbol]], null, state);
+  if (step || !state.triggers || symbol === null) return step;
+  if (typeof symbol === "number") return makeStep([], null, state); // nothing waits for the bytes
+  return state.triggers.test(symbol) ? undefined : makeStep([[state.channel, symbol]], null, state);
 }
 
 /** The state of a stream in which nothing is searched for: all text passes it. */
@@ -100,8 +114,11 @@ export class StepTable {
   start;
 
   /**
-   * Ask Python. A worker that dies meanwhile is replaced, as a question needs nothing of what it knew.
-   * @param {string} name @param {unknown[]} args @returns {Promise<any>}
+   * Ask Python. A worker that dies meanwhile is replaced, as a question needs nothing of what it
+   * knew.
+   * @param {string} name
+   * @param {unknown[]} args
+   * @returns {Promise<any>}
    */
   async ask(name, ...args) {
     for (let left = TRIES; ; left--) {
@@ -142,7 +159,9 @@ export class StepTable {
 
   /**
    * The steps from a state by symbols, one after another, up to the end of the text.
-   * @param {State} state @param {Sym[]} symbols @returns {Promise<Step[]>}
+   * @param {State} state
+   * @param {Sym[]} symbols
+   * @returns {Promise<Step[]>}
    */
   async walk(state, symbols) {
     const { bytes, text } = state.held;
@@ -182,7 +201,7 @@ const MOST_TABLES = 32;
 export function stepTable(options) {
   const { vocabulary, promptIds, stop, reasoning, tools, trimArtifacts } = options;
   if (!vocabulary && !stop?.length && !reasoning && !tools && !trimArtifacts) return undefined;
-  const own = { signal: 0, unit: 0, granularity: 0, output: 0, onProgress: 0 }; // nothing to Python
+  const own = { signal: 0, granularity: 0, output: 0, onProgress: 0 }; // nothing to Python
   const ids = { vocabulary: vocabulary?.sha256, promptIds: promptIds && asIds(promptIds) };
   const told = JSON.stringify({ ...options, ...own, ...ids });
   let table = tables.get(told);

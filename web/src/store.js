@@ -1,8 +1,9 @@
 /**
- * An answer as the state of a user interface, for any framework: what react.js, vue.js and svelte.js share.
+ * An answer as the state of a user interface, for any framework: what react.js, vue.js and
+ * svelte.js share.
  *
- * In: a prompt or messages, by `send`. Out: text, reasoning and tool calls so far; listeners are called
- * at most once a frame. Held: one answer.
+ * In: a prompt or messages, by `send`. Out: text, reasoning and tool calls so far; listeners are
+ * called at most once a frame. Held: one answer.
  */
 
 import { Answer } from "./connect.js";
@@ -12,10 +13,11 @@ import { readToolCalls } from "./tool-calls.js";
  * @typedef {object} AnswerState  An answer as a page shows it.
  * @property {string} text       The content so far.
  * @property {string} reasoning  The reasoning so far.
- * @property {import("./tool-calls.js").ToolCall[]} toolCalls  The tool calls so far; the last may be unfinished.
+ * @property {import("./tool-calls.js").ToolCall[]} toolCalls  The tool calls so far; the last may
+ *   be unfinished.
  * @property {import("./create-decoder.js").Held} held  What waits for later tokens.
- * @property {"ready" | "submitted" | "streaming" | "reconnecting" | "error"} status  "ready" to ask,
- *   also after an answer.
+ * @property {"ready" | "submitted" | "streaming" | "reconnecting" | "error"} status  "ready" to
+ *   ask, also after an answer.
  * @property {Error | undefined} error  Why the last answer failed.
  * @property {import("./connect.js").Finish | undefined} finish  How the last answer ended.
  *
@@ -23,7 +25,7 @@ import { readToolCalls } from "./tool-calls.js";
  * @typedef {import("./tool-calls.js").ToolCall} ToolCall
  *
  * @typedef {object} Asking  What asks and stops.
- * @property {AnswerStore["send"]} send  Asks; takes a prompt, or what `connect` takes.
+ * @property {AnswerStore["send"]} send  Asks with a prompt, or what `connect` takes.
  * @property {() => void} stop  Stops the answer that is coming; what came of it stays.
  */
 
@@ -38,9 +40,12 @@ const NOTHING = Object.freeze({
   finish: undefined,
 });
 
-/** One component's answer; its state is passed on once a frame. */
+/** The answer of one component. Listeners are called at most once a frame. */
 export class AnswerStore {
-  /** @param {string | URL} [url]  The bridge's WebSocket. @param {AnswerOptions} [options]  Those of `send` overrule them. */
+  /**
+   * @param {string | URL} [url]  The bridge's WebSocket.
+   * @param {AnswerOptions} [options]  Those of `send` overrule them.
+   */
   constructor(url = "", options = {}) {
     /** The bridge's WebSocket, of the next answer. */
     this.url = url;
@@ -58,17 +63,20 @@ export class AnswerStore {
   /** @type {Set<() => void>} */
   #listeners = new Set();
 
-  /** Call a listener when the state has changed; returns what ends that. @param {() => void} listener */
+  /**
+   * Call a listener when the state has changed. Returns a function that ends this.
+   * @param {() => void} listener
+   */
   subscribe = (listener) => {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   };
 
-  /** The state; the same object until it changes. */
+  /** The state: the same object until something changes. */
   read = () => this.#shown;
 
   /**
-   * Ask; an answer that is still coming is cancelled. Resolves with how it ended; never rejects.
+   * Ask. Cancels an unfinished answer. Resolves with how the new one ended; never rejects.
    * @param {string | AnswerOptions} request  A prompt, or what `connect` takes.
    */
   send = (request) => {

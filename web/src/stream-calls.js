@@ -1,7 +1,7 @@
 /**
- * What a page calls of its Python, which has many streams, and of their sockets.
+ * The calls of a page to its Python, which has many streams, and to their sockets.
  *
- * What frames and options mean is decided in Python (detok_py/page/streams.py).
+ * Python interprets frames and options (detok_py/page/streams.py).
  */
 
 import { EngineSocket } from "./socket.js";
@@ -9,14 +9,16 @@ import { EngineSocket } from "./socket.js";
 /**
  * @param {() => import("./boot-micropython.js").Python} python  Once it has booted.
  * @param {(batch: import("./socket.js").Batch & {stream: number}) => void} onBatch
- * @param {(error: unknown) => void} onBroken  Python is at its end: it has no memory, or a trap.
+ * @param {(error: unknown) => void} onBroken  Python cannot continue: out of memory, or a trap.
  */
 export function streamCalls(python, onBatch, onBroken) {
   /** @type {Map<number, EngineSocket>} */
   const sockets = new Map();
   /**
-   * Call a function of detok_py/page/streams.py. A Python exception concerns one stream; anything
-   * else is the end of Python. @param {string} name @param {unknown[]} args
+   * Call a function of detok_py/page/streams.py. A Python exception concerns one stream; after
+   * anything else Python cannot continue.
+   * @param {string} name
+   * @param {unknown[]} args
    */
   const ask = (name, ...args) => {
     try {
@@ -35,7 +37,12 @@ export function streamCalls(python, onBatch, onBroken) {
     /** @param {string} name @param {Blob} file */
     packTokenizer: (name, file) => python().pack?.(name.replace(/[^\w.-]/g, "_"), file),
 
-    /** @param {number} stream @param {string} url @param {string} request  JSON. @param {string} [token] */
+    /**
+     * @param {number} stream
+     * @param {string} url
+     * @param {string} request  JSON.
+     * @param {string} [token]
+     */
     connect(stream, url, request, token) {
       ask("open_answer", stream, request);
       const socket = new EngineSocket(
@@ -66,7 +73,7 @@ export function streamCalls(python, onBatch, onBroken) {
     },
     /** @param {number} stream @param {string} method @param {unknown[]} args */
     tell: (stream, method, ...args) => sockets.get(stream)?.tell(method, ...args),
-    /** Forget a stream; its engine is stopped. @param {number} stream */
+    /** Forget a stream, and stop its engine. @param {number} stream */
     release(stream) {
       sockets.get(stream)?.giveUp();
       if (python()) ask("release", stream);

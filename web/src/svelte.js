@@ -1,8 +1,9 @@
 /**
  * An answer as a Svelte store: `const answer = answerStore("/stream")`, then `$answer.text`.
  *
- * In: a prompt or messages, by `send`. Out: the state, at most once a frame, by the contract of Svelte's
- * stores; nothing of Svelte is imported. Held: one answer; it is cancelled when nobody subscribes any more.
+ * In: a prompt or messages, by `send`. Out: a Svelte store, whose state changes at most once a
+ * frame. Nothing of Svelte is imported. Held: one answer, which is cancelled when the last
+ * subscriber leaves.
  */
 
 import { AnswerStore } from "./store.js";
@@ -13,8 +14,8 @@ import { AnswerStore } from "./store.js";
  * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
  *
  * @typedef {object} Readable  A store as Svelte reads it.
- * @property {(run: (state: AnswerState) => void) => () => void} subscribe  Calls `run` with the state, at
- *   once and when it changes; returns what ends that.
+ * @property {(run: (state: AnswerState) => void) => () => void} subscribe  Calls `run` with the
+ *   state, at once and when it changes; returns what ends that.
  */
 
 /**

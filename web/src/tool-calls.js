@@ -1,8 +1,8 @@
 /**
  * The calls in the text of the channel "tool_call", and calls as text.
  *
- * In: what models write between their tags: JSON objects `{"name", "arguments"}`, one or several, or
- * an array of them. Out: a ToolCall each. Other text is a ToolCall without a name.
+ * In: what models write between their tags: JSON objects `{"name", "arguments"}`, one or several,
+ * or an array of them. Out: a ToolCall each. Other text is a ToolCall without a name.
  */
 
 /**
@@ -33,7 +33,10 @@ export function readToolCalls(text) {
 
 /**
  * A call as models write it, between the first tags that `tools` names.
- * @param {unknown} name @param {unknown} input @param {import("./detok-stream.js").TextOptions["tools"]} tools
+ * @param {unknown} name
+ * @param {unknown} input
+ * @param
+ *   {import("./detok-stream.js").TextOptions["tools"]} tools
  */
 export function writeToolCall(name, input, tools) {
   const [open, close] = Array.isArray(tools) ? tools.flat() : ["<tool_call>", "</tool_call>"];

@@ -1,10 +1,11 @@
 /**
- * Vocabularies: fetched once, kept in Cache Storage, checked before anything is decoded with them.
+ * Load vocabularies: fetch once, keep in Cache Storage, check before use.
  *
- * In: the URL of a packed vocabulary (`/vocabulary/<sha256>.detok`) or of a tokenizer file, or such a
- * file as a Blob. Out: a Vocabulary, which DetokStream and connect take. A vocabulary whose SHA-256
- * is known is taken from the cache without a request; for others the server is asked whether the file
- * is still the same. Tokenizer files are packed by a Pyodide that is loaded for that.
+ * In: the URL of a packed vocabulary (`/vocabulary/<sha256>.detok`) or of a tokenizer file, or such
+ * a file as a Blob. Out: a Vocabulary, which DetokStream and connect take. A vocabulary whose
+ * SHA-256 is known is taken from the cache without a request; for others the server is asked
+ * whether the file is still the same. Tokenizer files are packed by a Pyodide that is loaded for
+ * that.
  */
 
 import { DecoderWorker, DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
@@ -17,20 +18,24 @@ import { checked } from "./options.js";
  * @property {Uint8Array} bytes  The packed file.
  *
  * @typedef {object} LoadOptions  How a vocabulary is loaded.
- * @property {string} [sha256]  Of the packed vocabulary; a URL with `<sha256>.detok` says it itself.
+ * @property {string} [sha256]  Of the packed vocabulary; a URL with `<sha256>.detok` says it
+ *   itself.
  * @property {string | false} [cache]  A cache in Cache Storage, or false. Default "detok".
  * @property {(progress: {loaded: number, total: number}) => void} [onProgress]  Bytes; a total of 0
  *   is not known.
  * @property {AbortSignal} [signal]  Ends loading.
  *
- * @typedef {LoadOptions & import("./decoder.js").RuntimeOptions} Options  All that `loadVocabulary` takes.
+ * @typedef {LoadOptions & import("./decoder.js").RuntimeOptions} Options  All that `loadVocabulary`
+ *   takes.
  */
 
 const MAGIC = "detok"; // a version follows
 
 /**
  * Load a vocabulary. Rejects with a DetokError if it is damaged, missing, or not the wanted one.
- * @param {string | URL | Blob} source @param {Options} [options] @returns {Promise<Vocabulary>}
+ * @param {string | URL | Blob} source
+ * @param {Options} [options]
+ * @returns {Promise<Vocabulary>}
  */
 export async function loadVocabulary(source, options = {}) {
   const { cache = "detok", onProgress = () => {}, signal } = checked(options);
@@ -65,7 +70,11 @@ export async function loadVocabulary(source, options = {}) {
   return vocabulary;
 }
 
-/** What tells two versions of a file apart. @param {Response} answer @returns {[string, string][]} */
+/**
+ * What tells two versions of a file apart.
+ * @param {Response} answer
+ * @returns {[string, string][]}
+ */
 const versionOf = ({ headers }) =>
   ["etag", "last-modified"].flatMap((name) =>
     headers.has(name) ? [[name, String(headers.get(name))]] : [],
@@ -73,7 +82,9 @@ const versionOf = ({ headers }) =>
 
 /**
  * Whether the server still has the kept file; true if it cannot be reached.
- * @param {URL} url @param {Response} kept @param {AbortSignal | undefined} signal
+ * @param {URL} url
+ * @param {Response} kept
+ * @param {AbortSignal | undefined} signal
  */
 async function isCurrent(url, kept, signal) {
   try {
@@ -102,9 +113,14 @@ async function check(bytes, wanted, options) {
   return Object.freeze({ sha256, size, bytes });
 }
 
-/** @param {Blob} file @param {string} name @param {Options} options @returns {Promise<Uint8Array>} */
+/**
+ * @param {Blob} file
+ * @param {string} name
+ * @param {Options} options
+ * @returns {Promise<Uint8Array>}
+ */
 async function packed(file, name, options) {
-  // A file that is named as packed is never taken for a tokenizer file.
+  // A file that is named .detok is never read as a tokenizer file.
   if (name.endsWith(".detok") || (await file.slice(0, 5).text()) === MAGIC)
     return new Uint8Array(await file.arrayBuffer());
   const worker = new DecoderWorker({ ...options, runtime: "pyodide" });
@@ -116,7 +132,8 @@ async function packed(file, name, options) {
 }
 
 /**
- * @param {URL} url @param {AbortSignal | undefined} signal
+ * @param {URL} url
+ * @param {AbortSignal | undefined} signal
  * @param {NonNullable<LoadOptions["onProgress"]>} onProgress
  * @returns {Promise<[file: Blob, version: [string, string][]]>}
  */

@@ -1,8 +1,8 @@
 /**
  * An answer as Vue state: `const { state, send, stop } = useAnswer("/stream")`.
  *
- * In: a prompt or messages, by `send`. Out: `state`, a ref that changes at most once a frame. Held: one
- * answer; it is cancelled when the component, or the effect scope, ends.
+ * In: a prompt or messages, by `send`. Out: `state`, a ref that changes at most once a frame. Held:
+ * one answer; it is cancelled when the component, or the effect scope, ends.
  */
 
 import { getCurrentScope, onScopeDispose, shallowReadonly, shallowRef, toValue } from "vue";
@@ -20,7 +20,8 @@ import { AnswerStore } from "./store.js";
 /**
  * An answer of a bridge.
  * @param {import("vue").MaybeRefOrGetter<string | URL>} url  The bridge's WebSocket.
- * @param {import("vue").MaybeRefOrGetter<AnswerOptions>} [options]  As for `connect`; those of `send` overrule them.
+ * @param {import("vue").MaybeRefOrGetter<AnswerOptions>} [options]  As for `connect`; those of
+ *   `send` overrule them.
  * @returns {State & Asking}
  */
 export function useAnswer(url, options = {}) {

@@ -1,8 +1,9 @@
 /**
- * Why the worker or its Python could not be loaded: the URL or the policy that failed, in a sentence.
+ * Why the worker or its Python could not be loaded: the URL or the policy that failed, in a
+ * sentence.
  *
- * Loaded only when it has failed. The files are asked for once more, one after another; a policy is
- * known by the event that the browser fires, or by the header of the worker's file.
+ * Loaded only after a failure. Requests the files again, one after another. A policy is recognised
+ * by the event that the browser fires, or by the header of the worker's file.
  */
 
 import { DetokError } from "./errors.js";
@@ -15,12 +16,13 @@ const PYODIDE = ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_c
 
 /**
  * @param {string} sentence  What is known already.
- * @param {boolean} ran      Whether the worker has told anything: its file is there then.
+ * @param {boolean} ran      Whether the worker has sent a message, so its file exists.
  * @param {string} script    The URL of the worker.
  * @param {URL} folder       The runtime's.
  * @param {Record<string, string>} [own]  MicroPython's files, if the page named no folder.
  * @param {string} [booter]  The URL of what starts Pyodide, if that is wanted.
- * @param {string} [installer]  The URL of what installs the wheel into it; else its library is cut down.
+ * @param {string} [installer]  The URL of what installs the wheel into it; else its library is cut
+ *   down.
  * @returns {Promise<DetokError | undefined>}  Undefined if nothing is wrong with them.
  */
 export async function why(sentence, ran, script, folder, own, booter, installer) {

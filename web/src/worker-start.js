@@ -1,4 +1,4 @@
-/** Start a worker where the page lets one start. */
+/** Start a worker, if the page allows it. */
 
 import { DetokError, asDetokError } from "./errors.js";
 

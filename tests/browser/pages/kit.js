@@ -1,4 +1,7 @@
-/** What the pages that test the client library share. Loaded before the library, so that it can count and end the library's workers. */
+/**
+ * What the pages that test the client library share. Loaded before the library, so that it can
+ * count and end the library's workers.
+ */
 
 const workers = [];
 const policy = window.trustedTypes?.createPolicy("test", { createScriptURL: (url) => url });
@@ -17,7 +20,10 @@ Object.assign(window, {
   workers,
   /** End the newest worker as a browser does that has no memory left: nobody is told. */
   killWorker: () => workers.at(-1).terminate(),
-  /** Bytes of WebAssembly memory; of a page that said `otherWorker = "/pages/measured-worker.js"` before it began. */
+  /**
+   * Bytes of WebAssembly memory; of a page that said `otherWorker = "/pages/measured-worker.js"`
+   * before it began.
+   */
   memoryOfPython: () =>
     new Promise((resolve) => {
       workers
@@ -26,7 +32,9 @@ Object.assign(window, {
       workers.at(-1).postMessage({ measure: true });
     }),
 
-  /** A source that gives these chunks, one whenever it is asked, and says whether it was cancelled. */
+  /**
+   * A source that gives these chunks, one whenever it is asked, and says whether it was cancelled.
+   */
   sourceOf(chunks) {
     const left = [...chunks];
     const source = new ReadableStream(

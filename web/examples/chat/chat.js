@@ -1,9 +1,9 @@
 /**
- * A complete chat UI as an example: history, one answer at a time, reasoning and tool calls, lost connections, errors with a
- * way out.
+ * A complete chat UI as an example: history, one answer at a time, reasoning and tool calls, lost
+ * connections, errors with a way out.
  *
- * The library (`connect`) decodes, reconnects and resumes. history.js keeps the chats, message.js paints messages; this file
- * connects them, at most once a frame, and reports in one status line.
+ * The library (`connect`) decodes, reconnects and resumes. history.js keeps the chats, message.js
+ * paints messages; this file connects them, at most once a frame, and reports in one status line.
  */
 
 import { connect, warmUp } from "/src/index.js";
@@ -55,9 +55,17 @@ const SENTENCES = new Map([
 let chat = newChat();
 /** The views of the messages that are on the page. @type {Map<Message, MessageView>} */
 let views = new Map();
-/** The answer that is coming. @type {{chat: Chat, message: Message, answer: import("/src/index.js").Answer, saved: number, known: number} | undefined} */
+/**
+ * The answer that is coming.
+ * @type
+ *   {{chat: Chat, message: Message, answer: import("/src/index.js").Answer, saved: number,
+ *   known: number} | undefined}
+ */
 let current;
-/** Suggestions, where the engine is the one that recites. @type {{prompt: string, title: string, dir: string}[]} */
+/**
+ * Suggestions, where the engine is the one that recites.
+ * @type {{prompt: string, title: string, dir: string}[]}
+ */
 let suggestions = [];
 let pinned = true;
 
@@ -216,7 +224,8 @@ function showButtons() {
 // ---------------------------------------------------------------- asking
 
 /**
- * The messages that the engine gets: every turn that is not empty, with tool calls between their tags. Reasoning is left out.
+ * The messages that the engine gets: every turn that is not empty, with tool calls between their
+ * tags. Reasoning is left out.
  * @param {Message[]} messages
  */
 function turns(messages) {
@@ -375,7 +384,11 @@ function begin(request) {
   });
 }
 
-/** Save a chat. `instead` is saved in place of its last message. @param {Chat} its @param {Message} [instead] */
+/**
+ * Save a chat. `instead` is saved in place of its last message.
+ * @param {Chat} its
+ * @param {Message} [instead]
+ */
 function keep(its, instead) {
   const kept = keepChat(
     instead ? { ...its, messages: [...its.messages.slice(0, -1), instead] } : its,
@@ -404,7 +417,9 @@ function listChats() {
 
 /**
  * Make a button ask for confirmation in its own label before it acts.
- * @param {HTMLElement} button @param {string} question @param {() => void} action
+ * @param {HTMLElement} button
+ * @param {string} question
+ * @param {() => void} action
  */
 function confirming(button, question, action) {
   const words = button.textContent ?? "";

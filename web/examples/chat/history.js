@@ -1,14 +1,18 @@
 /**
- * The chats of this browser, in localStorage: one entry for each chat, so that two tabs do not overwrite each other's.
+ * The chats of this browser, in localStorage: one entry for each chat, so that two tabs do not
+ * overwrite each other's.
  *
- * At most 50 chats of 200 messages are kept; the oldest are deleted first, also when the storage is full. If the browser
- * stores nothing (a private window may refuse), chats live as long as the page.
+ * At most 50 chats of 200 messages are kept; the oldest are deleted first, also when the storage is
+ * full. If the browser stores nothing (a private window may refuse), chats live as long as the
+ * page.
  */
 
 /**
  * @typedef {{channel: "content" | "reasoning" | "tool_call", text: string}} Part
- * @typedef {{reason: string, sentence?: string}} End  `sentence` says what went wrong, or what the engine lost.
- * @typedef {{role: "user" | "assistant", parts: Part[], end?: End}} Message  An answer without `end` is not complete.
+ * @typedef {{reason: string, sentence?: string}} End  `sentence` says what went wrong, or what the
+ *   engine lost.
+ * @typedef {{role: "user" | "assistant", parts: Part[], end?: End}} Message  An answer without
+ *   `end` is not complete.
  * @typedef {{id: string, title: string, at: number, messages: Message[]}} Chat
  */
 

@@ -8,7 +8,10 @@ import { readToolCalls } from "/src/tool-calls.js";
 
 /** @typedef {import("./history.js").Message} Message */
 
-/** Long text is split over several nodes, so that the browser lays out only the last one when text is appended. */
+/**
+ * Long text is split over several nodes, so that the browser lays out only the last one when text
+ * is appended.
+ */
 const NODE_LENGTH = 4096;
 
 /**

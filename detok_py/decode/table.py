@@ -1,0 +1,71 @@
+"""What a stream remembers: in which state, which symbol gives what and leads where.
+
+In: a state and a symbol. Out: the step, if it was taken before. A state is the key of its row, and
+all that decides what is still to come is in the state. So a step means the same in every stream
+that shares the table, whatever came before it there; what streams are made with decides which table
+they share.
+"""
+
+from typing import Any
+
+from .word_search import HAS_REGULAR_EXPRESSIONS
+
+# Steps that a table keeps, some 250 bytes each; MicroPython has less memory.
+MAX_STEPS = 1 << 15 if HAS_REGULAR_EXPRESSIONS else 1 << 11
+MAX_TABLES = 32  # tables that a vocabulary keeps for the next stream with the same settings
+
+
+class Row:
+    """A state, and the steps from it: by symbol, what comes out and the row of the state after it.
+
+    The row after a step is None where the step leaves the state as it is.
+    """
+
+    __slots__ = ("key", "steps")
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+        self.steps: dict[Any, Any] = {}
+
+
+class Table:
+    """The rows of streams that are made alike, which fill themselves and can be forgotten.
+
+    >>> table = Table()
+    >>> row = table.row(("content", ""))
+    >>> table.note(row, 5, ("Hi", None))
+    >>> table.row(("content", "")).steps[5]
+    ('Hi', None)
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, Row] = {}
+        self._count = 0
+
+    @staticmethod
+    def kept_in(memo: dict[Any, Any], key: tuple[Any, ...]) -> "Table":
+        """Return the table that `memo` keeps for a key."""
+        tables: dict[Any, Table] = memo.setdefault("tables", {})
+        table = tables.get(key)
+        if table is None:
+            if len(tables) >= MAX_TABLES:
+                tables.clear()
+            table = tables[key] = Table()
+        return table
+
+    def row(self, key: Any) -> Row:
+        """Return the row of a state."""
+        row = self.rows.get(key)
+        if row is None:
+            row = self.rows[key] = Row(key)
+        return row
+
+    def note(self, row: Row, symbol: Any, step: Any) -> None:
+        """Remember a step. A table that is full begins anew."""
+        self._count += 1
+        if self._count > MAX_STEPS:
+            for each in self.rows.values():
+                each.steps.clear()
+            self.rows.clear()
+            self._count = 1
+        row.steps[symbol] = step
