@@ -42,6 +42,9 @@ def f(x: int, *rest: str, key: str = "a") -> str:
     """
     def inner() -> None:
         """Nothing."""
+    match rest:
+        case (Pair(number), _) | ("a" as number, _):
+            return number
     return text + key  # joined
 '''
 BARE = """from typing import NamedTuple
@@ -52,11 +55,19 @@ def f(x, *rest, key='a'):
  a = '\\n        kept spaces\\n    '
  def inner():
   pass
+ match rest:
+  case [Pair(b), _] | ['a' as b, _]:
+   return b
  return a + key"""
 
 
 def test_a_packed_module_has_no_docstrings_comments_or_annotations_of_functions():
     assert packer.bare(SOURCE) == BARE
+
+
+def test_a_packed_module_keeps_the_names_of_the_methods_of_named_tuples():
+    modules = {"a.py": "def _replace():\n pass", "b.py": "pair._replace(first=1)"}
+    assert packer.with_short_privates(modules) == modules
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +78,23 @@ def wheel():
 
 def test_the_browser_wheel_is_small(wheel):
     assert wheel.fp.getbuffer().nbytes <= packer.MOST_BYTES
+
+
+def test_the_packed_modules_load_a_rank_file_with_a_pattern_and_special_tokens(wheel, tmp_path):
+    wheel.extractall(tmp_path)
+    program = r"""
+import base64, sys
+sys.path.insert(0, sys.argv[1])
+import detok_py as d
+ranks = b"".join(base64.b64encode(bytes([i])) + b" %d\n" % i for i in range(256))
+tokenizer = d.load_tokenizer(ranks, "r50k_base", pattern=r"(?=a)\w|.", special_tokens=["<eos>"])
+assert d.__file__.startswith(sys.argv[1])
+print(tokenizer.encode("ab<eos>"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[97, 98, 256]\n"
 
 
 def test_the_same_files_give_the_same_archive():

@@ -27,6 +27,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import layout
 
@@ -86,8 +87,8 @@ class Short(ast.NodeTransformer):
                 isinstance(node, ast.ExceptHandler) and node.name
             ):
                 self.known.add(node.name)
-            elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.MatchMapping):
-                raise SystemExit("Short doesn't know how to rename what a match binds.")
+            elif isinstance(node, ast.MatchStar | ast.MatchMapping):
+                raise SystemExit("Short doesn't know how to rename what these patterns bind.")
         self.names: dict[str, str] = {}
 
     def visit(self, node: ast.AST) -> ast.AST:
@@ -95,9 +96,10 @@ class Short(ast.NodeTransformer):
             nodes = list(ast.walk(node))
             parameters = {each.arg for each in nodes if isinstance(each, ast.arg)}
             bound = [
-                each.id
+                each.id if isinstance(each, ast.Name) else each.name
                 for each in nodes
-                if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
+                if (isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load))
+                or (isinstance(each, ast.MatchAs) and each.name)
             ]
             taken = self.known | parameters | names_in(nodes)
             free = (name for name in SHORT_NAMES if name not in taken)
@@ -109,6 +111,8 @@ class Short(ast.NodeTransformer):
             return node
         if isinstance(node, ast.Name):
             node.id = self.names.get(node.id, node.id)
+        elif isinstance(node, ast.MatchAs) and node.name:
+            node.name = self.names.get(node.name, node.name)
         self.generic_visit(node)
         return node
 
@@ -130,6 +134,8 @@ def bare(source: str) -> str:
     ...     'def f(a: int = 1) -> int:\\n    "Say\\\\n hi"\\n    two = a  # one\\n    return two\\n'
     ... )
     'def f(a=1):\\n b = a\\n return b'
+    >>> bare("def f(a):\\n    match a:\\n        case int(number):\\n            return number")
+    'def f(a):\\n match a:\\n  case int(b):\\n   return b'
     """
     tree = Bare().visit(ast.parse(source))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -162,15 +168,16 @@ def with_short_privates(modules: dict[str, str]) -> dict[str, str]:
     """Return modules, by path, with short names for what begins with one underscore: functions,
     classes, attributes and variables that the modules define.
 
-    The same name becomes the same everywhere. A name that is short, is a parameter, or stands
-    in a string too (in `__slots__`, say) is left as it is.
+    The same name becomes the same everywhere. A name that is short, is a parameter, stands in a
+    string too (in `__slots__`, say), or is a method of named tuples is left as it is.
 
     >>> with_short_privates({"a.py": "_vowels = 'aeiou'", "b.py": "from .a import _vowels"})
     {'a.py': "_a = 'aeiou'", 'b.py': 'from .a import _a'}
     """
     trees = {path: ast.parse(text) for path, text in modules.items()}
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
-    keep = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    keep = set(dir(NamedTuple("Pair", [])))
+    keep |= {node.value for node in nodes if isinstance(node, ast.Constant)}
     keep |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     defined = {node.name for node in nodes if isinstance(node, FUNCTIONS | ast.ClassDef)}
     counts: Counter[str] = Counter()
