@@ -219,6 +219,10 @@ def test_case_is_ignored_as_unicode_folds_it():
     assert compile_pattern(r"(?i:'s|k)").findall("'S 'ſ \u212a K") == ["'S", "'ſ", "\u212a", "K"]
 
 
+def test_case_is_ignored_in_an_empty_set():
+    assert compile_pattern("(?i)[a&&b]|c").findall("abC") == ["C"]
+
+
 def test_characters_above_ffff_are_classified():
     pattern = compile_pattern(r"\p{Lu}+|\p{N}|[^\p{L}\p{N}]+")
     assert pattern.findall("𐐀𝐀A𝟙😀!") == ["𐐀𝐀A", "𝟙", "😀!"]
