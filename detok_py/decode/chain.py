@@ -135,7 +135,8 @@ class Chain:
         """Return what can come out next, None if anything can. `letters` are the characters that
         make a difference to the caller.
         """
-        # Rules that are late may hold the whole text: looking at what becomes of it costs its length.
+        # Rules that are late may hold the whole text; to look at what becomes of it costs its
+        # length.
         if self.late_because or any(stage.held_bytes for stage in self.items):
             return None
         if not any(stage.held_text for stage in self.items):

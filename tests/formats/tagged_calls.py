@@ -29,16 +29,20 @@ class Tags(NamedTuple):
     attribute: bool = False  # the second group of `key` says whether the value is a string
 
 
+INSIDE = r"[^\s<>]*( [^<>\n]*)?"  # of a tag, behind its name
+
+
 def opening(text: str, i: int, pattern: str) -> re.Match[str] | None:
     """Return the match of an opening tag at `i`; Undecided if it is cut. `>` ends every
     such tag.
     """
     found = re.compile(pattern).match(text, i)
-    if found:
-        return found
     literal = pattern.split("(")[0].replace("\\", "")
+    if found:
+        inside = found[0][len(literal) : -1]
+        return found if re.fullmatch(INSIDE, inside) else None
     if literal.startswith(text[i : i + len(literal)]) and ">" not in text[i:]:
-        if re.fullmatch(r"[^\s<>]*( [^<>\n]*)?", text[i + len(literal) :]):
+        if re.fullmatch(INSIDE, text[i + len(literal) :]):
             raise Undecided
     return None
 

@@ -1,0 +1,149 @@
+"""A format for one vocabulary: its markers as symbols, and which of them are markup where.
+
+A marker that the vocabulary has as one token is one symbol; spelled as text it is only text. One
+that the vocabulary does not have is its letters.
+"""
+
+from typing import Any, Callable, NamedTuple
+
+from .table import FORMATS, INNER, Tags
+from .values import FIRST_MARK, has_mark, is_mark
+
+CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
+
+# The markers that are markup in one state of the text: what each does, by its symbols; all their
+# beginnings, with up to two newlines before them; and their first symbols.
+Markers = NamedTuple(
+    "Markers",
+    [
+        ("does", "dict[str, tuple[str, int]]"),
+        ("begun", "frozenset[str]"),
+        ("first", "frozenset[str]"),
+    ],
+)
+
+
+class Form:
+    """The format `name`; `is_token` says of a spelling whether it is one token, None: as the table
+    has it.
+
+    >>> form = Form("qwen3_hermes")
+    >>> form.spelled(form.symbols("a⟦<think>⟧"))
+    'a<think>'
+    """
+
+    def __init__(self, name: str, is_token: Callable[[str], bool] | None = None) -> None:
+        self.name = name
+        self.spec = spec = FORMATS[name]
+        self.is_token = is_token
+        self.spellings: list[str] = []
+        marker = self.marker
+        self.calls = [
+            each._replace(
+                opener=each.opener if each.bare and "⟦" not in each.opener else marker(each.opener),
+                close=marker(each.close),
+                tags=self._tags(each.tags),
+            )
+            for each in spec.calls
+        ]
+        self.thinks = [(marker(a), marker(b)) for a, b in spec.thinks]
+        self.wraps = [(marker(a), marker(b)) for a, b in spec.wraps]
+        self.blocks = [(marker(a), marker(b)) for a, b in spec.blocks]
+        self.silent = [marker(each) for each in spec.silent]
+        self.inner: dict[str, str] = {}
+        for each in spec.calls:
+            for spelling in INNER.get(each.body, ()):
+                self.inner[spelling] = self.mark(spelling)
+        self._markers: dict[Any, Markers] = {}
+
+    def _tags(self, tags: Tags | None) -> Tags | None:
+        if tags is None:
+            return None
+        texts = [self.symbols(each) for each in tags[:5]]
+        again = tuple([self.symbols(each) for each in tags.again])
+        return Tags(
+            texts[0], texts[1], texts[2], texts[3], texts[4], again, tags.newline, tags.python
+        )
+
+    def symbols(self, notation: str) -> str:
+        """Return text as symbols, in which `⟦x⟧` is the marker x."""
+        out = ""
+        for n, part in enumerate(notation.replace("⟧", "⟦").split("⟦")):
+            out += part if n % 2 == 0 else self.mark(part)
+        return out
+
+    def marker(self, notation: str) -> str:
+        """Return a marker as symbols; one that the table has as text may be a token here."""
+        if "⟦" not in notation and self.is_token is not None and self.is_token(notation):
+            return self.mark(notation)
+        return self.symbols(notation)
+
+    def mark(self, spelling: str) -> str:
+        """Return the symbol of a marker, or its letters if it is not one token."""
+        if self.is_token is not None and not self.is_token(spelling):
+            return spelling
+        if spelling not in self.spellings:
+            self.spellings.append(spelling)
+        return chr(FIRST_MARK + self.spellings.index(spelling))
+
+    def spelled(self, text: str) -> str:
+        """Return symbols as text."""
+        if not has_mark(text):
+            return text
+        return "".join([self.spellings[ord(c) - FIRST_MARK] if is_mark(c) else c for c in text])
+
+    def without_marks(self, text: str) -> str:
+        """Return text without the markers that mean nothing where they stand."""
+        return "".join([c for c in text if not is_mark(c)]) if has_mark(text) else text
+
+    def markers(self, reader: Any) -> Markers:
+        """Return the markers that are markup in the state that a reader is in.
+
+        Spelled as text, what opens must stand at the beginning, and what closes must have been
+        opened.
+        """
+        in_reasoning = reader.section == REASONING
+        blank = reader.run < 2
+        nothing = not (reader.content or reader.reasoning or reader.calls)
+        at_start = blank and nothing
+        wraps = not in_reasoning and blank and reader.content < 2
+        again = in_reasoning and blank and reader.reasoning < 2
+        reasoned = reader.after_reasoning and blank
+        key = (in_reasoning, at_start, wraps, again, reasoned, reader.wrapped)
+        if key not in self._markers:
+            found: dict[str, tuple[str, int]] = {}
+
+            def add(allowed: bool, marker: str, does: str, at: int = 0) -> None:
+                if marker and (allowed or (has_mark(marker) and does in SECTIONS)):
+                    found.setdefault(marker, (does, at))
+
+            for opener, close in self.thinks:
+                add(at_start or again, opener, "think")
+                add(in_reasoning, close, "thought")
+            for opener, close in self.wraps:
+                add(wraps, opener, "wrap")
+                add(reader.wrapped, close, "unwrap")
+            for opener, close in self.blocks:
+                add(True, opener, "block")
+                add(True, close, "unblock")
+            for each in self.silent:
+                add(True, each, "silent")
+            for at, call in enumerate(self.calls):
+                here = {
+                    "anywhere": True,
+                    "start": at_start and not in_reasoning,
+                    "reasoned": reasoned,
+                }
+                add(here[call.where], call.opener, "call", at)
+            begun = [
+                "\n" * n + word[:end]
+                for word in found
+                for n in (0, 1, 2)
+                for end in range(len(word))
+            ]
+            first = frozenset([word[0] for word in found] + ["\n"])
+            self._markers[key] = Markers(found, frozenset(begun), first)
+        return self._markers[key]
+
+
+SECTIONS = ("think", "thought", "wrap", "unwrap")

@@ -1,0 +1,311 @@
+"""The state of the reader of a format, as plain values, and what its steps have in common."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .form import CONTENT, REASONING, TOOL_CALL, Form
+from .values import BAD, DONE, SPACE, STRING, has_mark, quoted
+
+if TYPE_CHECKING:
+    from .values import Types
+
+# All of the state but the calls: plain values, which can be a key, or become JSON.
+TEXT_STATE: "tuple[str, ...]" = (
+    "at",
+    "section",
+    "run",
+    "shown",
+    "content",
+    "reasoning",
+    "wrapped",
+    "after_call",
+)
+TEXT_STATE += ("after_reasoning", "held", "skip", "buf", "ended")
+CALL_STATE: "tuple[str, ...]" = (
+    "raw",
+    "opener",
+    "began",
+    "on_fail",
+    "name",
+    "id",
+    "certain",
+    "pending",
+    "comma",
+)
+CALL_STATE += (
+    "has_arguments",
+    "whole",
+    "key",
+    "value_types",
+    "nest",
+    "how",
+    "pos",
+    "depth",
+    "quote",
+)
+MOST_NEWLINES = 2  # at each side of a marker, which are markup
+
+# What came out: text of a channel; of a call its number and, on its first, its name.
+Said = NamedTuple(
+    "Said", [("channel", str), ("text", str), ("call", "int | None"), ("name", "str | None")]
+)
+
+
+class ToolCall:
+    """A call: `id` and `name` as far as the markup has them, `arguments` as JSON text, and whether
+    it is `complete`.
+    """
+
+    def __init__(self, id: str | None, name: str) -> None:
+        self.id, self.name = id, name
+        self.arguments = ""
+        self.complete = False
+
+    def __repr__(self) -> str:
+        return f"ToolCall({self.id!r}, {self.name!r}, {self.arguments!r}, {self.complete})"
+
+
+class State:
+    """What has been read of an answer in one format, and what steps do with it."""
+
+    def __init__(
+        self, form: Form, start: str = CONTENT, types: "dict[tuple[str, str], Any] | None" = None
+    ) -> None:
+        self.form = form
+        self.start = start
+        self.limits = ""  # symbols that end a value wherever they stand in it
+        self.types = types or {}
+        self.calls: list[ToolCall] = []
+        self.out: list[Said] = []
+        self.ended = False
+        # -- the text
+        self.section = REASONING if start == REASONING else CONTENT
+        # How much has come of the run behind the last marker, shown or not, and of each section
+        # before it: 0 nothing, 1 newlines, 2 other text.
+        self.run = self.shown = self.content = self.reasoning = 0
+        self.wrapped = self.after_call = self.after_reasoning = False
+        self.held = ""  # the end of the run, which may become markup
+        self.skip = MOST_NEWLINES if start == REASONING or form.spec.leading else 0
+        # -- what is read
+        self.at = form.spec.tree or ("edge" if self.skip else "text")
+        self.stack: list[str] = []  # the steps behind this one
+        self.buf = ""  # symbols that no step has read
+        self.raw = ""  # all symbols of a call, while it is not certain that it is one
+        self.opener = 0  # which of the calls of the format is read
+        self.began = 0  # how many calls there were before it
+        self.on_fail = ""
+        self.begin()
+
+    def begin(self, raw: str = "", on_fail: str = "") -> None:
+        """Forget the last call; `raw` are the symbols that wait until the next one is certain."""
+        self.raw, self.on_fail = raw, on_fail
+        self.name: str | None = None
+        self.id: str | None = None
+        self.certain = False  # whether the name has been said
+        self.pending = ""  # arguments that came before the name
+        self.has_arguments = self.whole = self.comma = False
+        self.key = ""
+        self.value_types: Any = None
+        self.nest = (
+            ""  # the containers that are open: `{`, `[`, or `}`, `]` behind their first item
+        )
+        self.how = DONE
+        self.forget_scan()
+
+    def forget_scan(self) -> None:
+        self.pos, self.depth, self.quote = 0, -2, ""
+
+    # ------------------------------------------------------------ the state
+
+    @property
+    def state(self) -> Any:
+        """The state as plain values, without the calls: `load` takes it."""
+        text = tuple([getattr(self, name) for name in TEXT_STATE])
+        call = tuple([getattr(self, name) for name in CALL_STATE])
+        return text, call, tuple(self.stack), len(self.calls)
+
+    def load(self, state: Any, calls: "list[ToolCall] | None" = None) -> None:
+        """Take a state, or what JSON made of it, and the calls so far. Without them there are as
+        many, of which nothing is known.
+        """
+        text, call, stack, count = state
+        for names, values in ((TEXT_STATE, text), (CALL_STATE, call)):
+            for name, value in zip(names, values):
+                setattr(self, name, value)
+        if self.value_types is not None:
+            self.value_types = tuple(self.value_types)
+        self.stack = list(stack)
+        self.calls = [ToolCall(None, "") for _ in range(count)] if calls is None else calls
+
+    # ------------------------------------------------------------ what steps do
+
+    def peek(self, also: str = "") -> str:
+        """Drop space; return the next symbol, "" if none has come."""
+        if self.buf and (self.buf[0] in SPACE or self.buf[0] in also):
+            self.buf = self.buf.lstrip(SPACE + also)
+        return self.buf[:1]
+
+    def look(self, also: str = "", at: int = 0) -> int:
+        """Return where the next symbol is that is no space, -1 if none has come."""
+        while at < len(self.buf) and (self.buf[at] in SPACE or self.buf[at] in also):
+            at += 1
+        return at if at < len(self.buf) else -1
+
+    def take(self, count: int) -> str:
+        """Take symbols out of those that wait."""
+        text, self.buf = self.buf[:count], self.buf[count:]
+        return text
+
+    def go(self, at: str) -> bool:
+        self.at = at
+        return True
+
+    def back(self, how: str = DONE) -> bool:
+        """Go on with the step that waits for this one."""
+        self.how = how
+        self.at = self.stack.pop()
+        return True
+
+    def scan(self) -> str:
+        """Follow the JSON value that begins the symbols, up to `pos`; return how it ended.
+
+        Only brackets and quotes are looked at. A marker ends what is no string.
+        """
+        buf, i = self.buf, self.pos
+        how = ""
+        while i < len(buf) and not how:
+            c = buf[i]
+            if c in self.limits:
+                how = BAD
+                break
+            if self.quote:
+                if self.quote == "\\":
+                    self.quote = '"'
+                elif c == "\\":
+                    self.quote = "\\"
+                elif c == '"':
+                    self.quote = ""
+                    how = DONE if self.depth == 0 else ""
+            elif self.depth < 0:
+                if self.depth == -2 and c in '{["':
+                    self.quote, self.depth = ('"', 0) if c == '"' else ("", 1)
+                elif c in " \t\r\n,:]}" or has_mark(c):
+                    how = BAD if self.depth == -2 else DONE
+                    break
+                else:
+                    self.depth = -1
+            elif c == '"':
+                self.quote = '"'
+            elif c in "{[":
+                self.depth += 1
+            elif c in "}]":
+                self.depth -= 1
+                how = "" if self.depth else DONE
+            elif has_mark(c):
+                how = BAD
+                break
+            i += 1
+        self.pos = i
+        return how
+
+    def taken(self) -> str:
+        """Take the symbols that were followed."""
+        text = self.take(self.pos)
+        self.forget_scan()
+        return text
+
+    # ------------------------------------------------------------ text
+
+    def show(self, text: str) -> None:
+        """Give text of the section."""
+        if not text:
+            return
+        if self.run < 2:
+            self.run = 2 if text.strip("\n") else 1
+        text = self.form.without_marks(text)
+        if text:
+            if self.shown < 2:
+                self.shown = 2 if text.strip("\n") else 1
+            self.say(self.section, text)
+
+    def say(self, channel: str, text: str) -> None:
+        last = self.out[-1] if self.out else None
+        if last is not None and last.channel == channel and channel != TOOL_CALL:
+            text = self.out.pop().text + text
+        self.out.append(Said(channel, text, None, None))
+
+    def end_run(self) -> None:
+        """End the run of text: a marker has come."""
+        if self.section == REASONING:
+            self.reasoning = max(self.reasoning, self.shown)
+        else:
+            self.content = max(self.content, self.shown)
+        self.run = self.shown = 0
+        self.held = ""
+
+    # ------------------------------------------------------------ calls
+
+    def refute(self) -> bool:
+        """What looked like a call is text, from its first symbol on."""
+        raw, self.raw = self.raw, ""
+        self.show(self.held + raw[0])
+        self.held = ""
+        self.buf = raw[1:]
+        self.stack = []
+        return self.go("text")
+
+    def fail(self) -> bool:
+        """What has been read is no call."""
+        if not self.on_fail:
+            return self.refute()
+        self.buf, self.raw = self.raw, ""
+        self.forget_scan()
+        return self.go(self.on_fail)
+
+    def say_call(self, name: str) -> None:
+        """A call is certain, and has this name."""
+        self.enclose()
+        self.raw, self.certain = "", True
+        self.calls.append(ToolCall(self.id, name))
+        self.out.append(Said(TOOL_CALL, "", len(self.calls) - 1, name))
+        self.arguments(self.pending)
+        self.pending = ""
+
+    def enclose(self) -> None:
+        """The text before the call is a section that has ended."""
+        self.end_run()
+        self.after_call, self.after_reasoning, self.raw = True, False, ""
+
+    def arguments(self, text: str) -> None:
+        """Give JSON text of the arguments."""
+        if not text:
+            return
+        if not self.certain:
+            self.pending += text
+            return
+        at = len(self.calls) - 1
+        self.calls[at].arguments += text
+        last = self.out[-1] if self.out else None
+        if last is not None and last.call == at and last.name is None:
+            text = self.out.pop().text + text
+        self.out.append(Said(TOOL_CALL, text, at, None))
+
+    def type_of(self, key: str) -> "Types":
+        """Return the types that the schema of the call's tool gives to a parameter."""
+        return self.types.get((self.name or "", self.form.spelled(key)))
+
+    def give_key(self) -> None:
+        """Give the key of a parameter, and the quote that a string begins with."""
+        self.arguments((", " if self.comma else "") + quoted(self.form.spelled(self.key)) + ": ")
+        self.comma = True
+        if self.value_types == STRING:
+            self.arguments('"')
+
+    def complete(self) -> None:
+        self.calls[-1].complete = True
+
+    def leave(self) -> bool:
+        """Go back to text; what waits is text."""
+        if self.raw:
+            self.enclose()
+        self.stack = []
+        return self.go("text")

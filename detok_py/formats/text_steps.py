@@ -1,0 +1,111 @@
+"""The steps of text between markers, and of what stands behind a call."""
+
+from typing import TYPE_CHECKING, Any, Callable
+
+from .form import CONTENT, REASONING
+
+if TYPE_CHECKING:
+    from .state import State
+
+
+def text(r: "State") -> bool:
+    """Show text, up to a marker that is markup here."""
+    buf, held, i = r.buf, r.held, 0
+    markers = r.form.markers(r)
+    while i < len(buf):
+        if not held:
+            end = i
+            while end < len(buf) and buf[end] not in markers.first:
+                end += 1
+            if end > i:
+                r.show(buf[i:end])
+                i = end
+                markers = r.form.markers(r)
+                continue
+        held += buf[i]
+        i += 1
+        while held:
+            marker = held.lstrip("\n")
+            if marker in markers.does and len(held) - len(marker) <= 2:
+                r.held, r.buf = held[: len(held) - len(marker)], buf[i:]
+                return turn(r, marker, markers.does[marker])
+            if held in markers.begun:
+                break
+            r.show(held[0])
+            held = held[1:]
+            markers = r.form.markers(r)
+    r.buf, r.held = "", held
+    return False
+
+
+def turn(r: "State", marker: str, found: "tuple[str, int]") -> bool:
+    """Do what a marker does. Where it ends a section, the newlines before it are an edge."""
+    does, at = found
+    if does == "silent":
+        return True
+    if does == "call":
+        call = r.form.calls[at]
+        r.opener, r.began = at, len(r.calls)
+        r.begin(marker + r.buf)
+        if call.bare:
+            r.buf = marker + r.buf
+        return r.go(call.body)
+    if (does == "thought" and r.section != REASONING) or (does == "unwrap" and not r.wrapped):
+        r.show(r.held)
+    r.end_run()
+    r.after_call = does in ("block", "unblock")
+    if does == "think":
+        r.section, r.after_reasoning = REASONING, False
+    elif does == "thought":
+        r.section, r.after_reasoning = CONTENT, True
+    elif does == "wrap":
+        r.section, r.wrapped = CONTENT, True
+    elif does == "unwrap":
+        r.wrapped = False
+    if does == "unblock":
+        return r.go("text")
+    r.skip = 2
+    return r.go("thought" if does == "think" and r.form.spec.thought else "edge")
+
+
+def thought(r: "State") -> bool:
+    """Drop the name that stands behind what opens reasoning."""
+    name = r.form.spec.thought
+    if len(r.buf) < len(name) and name.startswith(r.buf) and not r.ended:
+        return False
+    if r.buf.startswith(name):
+        r.take(len(name))
+    elif r.ended and name.startswith(r.buf):
+        r.buf = ""
+    return r.go("edge")
+
+
+def edge(r: "State") -> bool:
+    """Drop the newlines behind a marker."""
+    while r.buf and r.skip and r.buf[0] == "\n":
+        r.take(1)
+        r.skip -= 1
+    if r.buf or not r.skip:
+        return r.go("text")
+    return False
+
+
+def after(r: "State") -> bool:
+    """Drop space and what closes the call; other text is text, with its space."""
+    call = r.form.calls[r.opener]
+    at = r.look("`" if call.body == "deepseek_r1" else "")
+    if at < 0:
+        return False
+    close = call.close
+    if close and r.buf.startswith(close, at):
+        if r.whole and r.calls:
+            r.complete()
+        r.take(at + len(close))
+    elif close and close.startswith(r.buf[at:]) and not r.ended:
+        return False
+    return r.leave()
+
+
+STEPS: "dict[str, Callable[[Any], bool]]" = {
+    "after": after, "edge": edge, "text": text, "thought": thought,
+}  # fmt: skip

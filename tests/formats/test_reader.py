@@ -1,0 +1,171 @@
+"""The reader of formats says at every cut what the plain judge says, and the same in any chunks."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detok_py.formats.form import Form
+from detok_py.formats.reader import Reader
+from detok_py.formats.state import Said
+from detok_py.formats.table import FORMATS
+from detok_py.formats.values import parameter_types
+from formats.test_whole_text import answer_to, cases, units
+from formats.whole_text import NAMES, Answer, Piece, Token, pieces_of
+
+pytestmark = pytest.mark.native  # beside a judge that is written for CPython
+
+
+class Reading:
+    """What a reader has said so far of the pieces of an answer."""
+
+    def __init__(self, name: str, start: str = "content", schemas: Any = None) -> None:
+        self.form = Form(name)
+        self.reader = Reader(self.form, start, parameter_types(schemas))
+        self.said: dict[str, str] = {"content": "", "reasoning": ""}
+        self.names: list[str] = []
+        self.arguments: list[str] = []
+        self.over = False
+
+    def symbols(self, pieces: list[Piece]) -> str:
+        """Return pieces as symbols, up to the end of the turn."""
+        out = ""
+        for piece in pieces:
+            self.over = self.over or (isinstance(piece, Token) and piece in self.ends)
+            if self.over:
+                break
+            known = not isinstance(piece, Token) or piece in self.form.spellings
+            out += (self.form.mark(piece) if isinstance(piece, Token) else piece) if known else ""
+        return out
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        return FORMATS[self.form.name].ends
+
+    def take(self, said: list[Said]) -> None:
+        for each in said:
+            if each.call is None:
+                self.said[each.channel] += each.text
+                continue
+            if each.name is not None:
+                assert each.call == len(self.names)
+                self.names.append(each.name)
+                self.arguments.append("")
+            self.arguments[each.call] += each.text
+
+    def feed(self, pieces: list[Piece]) -> "Reading":
+        self.take(self.reader.feed(self.symbols(pieces)))
+        return self
+
+    def flush(self) -> "Reading":
+        self.take(self.reader.flush())
+        return self
+
+    def so_far(self) -> Any:
+        return self.said, list(zip(self.names, self.arguments))
+
+    def whole(self) -> Any:
+        calls = self.reader.calls
+        assert [(call.name, call.arguments) for call in calls] == self.so_far()[1]
+        return self.said, [(each.id, each.name, each.arguments, each.complete) for each in calls]
+
+
+def parts(answer: Answer) -> dict[str, str]:
+    return {"content": answer.content, "reasoning": answer.reasoning}
+
+
+def reading(case: Any) -> Reading:
+    return Reading(case["format"], case.get("start", "content"), case.get("schemas"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_after_every_piece_it_says_what_every_way_on_has_in_common(name: str) -> None:
+    for case in cases(name):
+        pieces, read = units(pieces_of(case["pieces"])), reading(case)
+        for n, piece in enumerate(pieces):
+            if read.feed([piece]).over:
+                break
+            cut = answer_to(case, pieces[: n + 1], cut=True)
+            calls = [(call.name, call.arguments) for call in cut.calls]
+            assert read.so_far() == (parts(cut), calls), (case["name"], pieces[: n + 1])
+        if not case.get("cut"):
+            whole = answer_to(case)
+            expected = parts(whole), [tuple(call) for call in whole.calls]
+            assert read.flush().whole() == expected, case["name"]
+            assert read.reader.finish_reason == whole.finish, case["name"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_chunks_and_any_interruption_give_the_same(name: str) -> None:
+    for case in cases(name):
+        pieces = units(pieces_of(case["pieces"]))
+        whole = reading(case).feed(pieces).flush().whole()
+        for size in (3, 7):
+            read = reading(case)
+            for at in range(0, len(pieces), size):
+                read.feed(pieces[at : at + size])
+                # A reader of its own goes on from what was saved.
+                state = json.loads(json.dumps(read.reader.state))
+                again = reading(case)
+                again.reader.load(state, read.reader.calls)
+                assert again.reader.state == read.reader.state
+                read.reader = again.reader
+            assert read.flush().whole() == whole, (case["name"], size)
+
+
+SPLICES = [
+    "\n",
+    "\n\n",
+    " ",
+    "x",
+    "{",
+    "}",
+    "[",
+    "]",
+    '"',
+    "\\",
+    "<",
+    ",",
+    ":",
+    "(",
+    "=",
+    "'",
+    "12",
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_what_was_never_meant_is_read_the_same_in_any_chunks(name: str, data: Any) -> None:
+    """Pieces of two answers, and what splits markup."""
+    known = cases(name)
+    case, other = data.draw(st.sampled_from(known)), data.draw(st.sampled_from(known))
+    pieces, more = units(pieces_of(case["pieces"])), units(pieces_of(other["pieces"]))
+    at = data.draw(st.integers(0, len(pieces)))
+    begin = data.draw(st.integers(0, len(more)))
+    cut = data.draw(st.integers(0, 12))
+    pieces[at : at + cut] = [data.draw(st.sampled_from(SPLICES)), *more[begin : begin + 40]]
+    one = reading(case)
+    for piece in pieces:
+        one.feed([piece])
+    assert one.flush().whole() == reading(case).feed(pieces).flush().whole()
+
+
+@pytest.mark.parametrize("name", ["granite4", "hermes2_text", "olmo3"])
+def test_a_marker_is_text_where_the_vocabulary_has_it_as_a_token(name: str) -> None:
+    form = Form(name, is_token=lambda spelling: spelling == "<think>")
+    assert Reader(form).feed("<think>a</think>b") == [
+        Said("content", "<think>a</think>b", None, None)
+    ]
+
+
+def test_the_state_inside_a_call_stays_small_however_long_the_call_is() -> None:
+    form = Form("qwen3_hermes")
+    reader = Reader(form)
+    reader.feed(form.symbols('⟦<tool_call>⟧{"name": "f", "arguments": {"a": "'))
+    for _ in range(1000):
+        reader.feed("a long text, ")
+    assert len(json.dumps(reader.state)) < 1000
