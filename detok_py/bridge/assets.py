@@ -98,10 +98,10 @@ class Assets:
     """
 
     def __init__(self, web: Path | None = None, runtime: Path | None = None) -> None:
-        self.web = (web or folders().web).resolve()
-        self.runtime = (runtime or folders().runtime).resolve()
-        self.page = self.runtime.with_name("page")
-        self.built = self.runtime.with_name("examples")
+        self.web: Path = (web or folders().web).resolve()
+        self.runtime: Path = (runtime or folders().runtime).resolve()
+        self.page: Path = self.runtime.with_name("page")
+        self.built: Path = self.runtime.with_name("examples")
         self._cache: dict[tuple[Path, bool], tuple[tuple[int, int], File]] = {}
 
     def find(self, path: str, accept_encoding: str = "") -> File | None:

@@ -21,7 +21,7 @@ from .jobs import Work, carries, fault_of, run_job
 from .metrics import Metrics
 from .recover import Recovery
 
-log = logging.getLogger("detok.bridge")
+log: logging.Logger = logging.getLogger("detok.bridge")
 
 
 def report(event: str, **fields: Any) -> None:
@@ -53,8 +53,8 @@ class AttachedEngine:
         self.name = name
         self.engine = engine
         self.vocabulary = vocabulary
-        self.scripted = ScriptedEngine(lambda: self.vocabulary, encode)
-        self.opened = False
+        self.scripted: ScriptedEngine = ScriptedEngine(lambda: self.vocabulary, encode)
+        self.opened: bool = False
         self.down: str | None = None
         self.refused: str | None = None
         self.jobs: dict[Run, asyncio.Task[None]] = {}

@@ -52,7 +52,7 @@ HEADERS = (
 TOKEN_PREFIX = "detok.token."
 # The refused origins that are logged: any page can have any number of them.
 MOST_ORIGINS = 32
-log = logging.getLogger("detok.bridge")
+log: logging.Logger = logging.getLogger("detok.bridge")
 
 
 def new_token() -> str:
@@ -82,8 +82,8 @@ class Gate:
     ) -> None:
         self.app = app
         own = frozenset(names)
-        self.allowed = frozenset(allowed)
-        self.names = own | {origin.partition("//")[2] for origin in self.allowed}
+        self.allowed: frozenset[str] = frozenset(allowed)
+        self.names: frozenset[str] = own | {origin.partition("//")[2] for origin in self.allowed}
         self._token = token
         self._require_origin = require_origin
         self._metrics = metrics

@@ -36,9 +36,9 @@ class Answered:
     def __init__(
         self, ids: list[int] | None = None, *, end_ids: frozenset[int] = frozenset()
     ) -> None:
-        self.ids = list(ids or ())
-        self.known = True
-        self.ended = False
+        self.ids: list[int] = list(ids or ())
+        self.known: bool = True
+        self.ended: bool = False
         self._end_ids = end_ids
 
     def add(self, chunk: Chunk) -> None:

@@ -33,7 +33,7 @@ from .go_on import Answered, going_on
 from .metrics import Metrics, Stopwatch
 from .recover import LONG, Known, Recovery, Unknown
 
-logger = logging.getLogger("detok.bridge")
+logger: logging.Logger = logging.getLogger("detok.bridge")
 
 PARAMS = (
     "max_tokens",

@@ -38,9 +38,9 @@ class Lease:
     def __init__(self, claim: str, digest: str) -> None:
         self.claim = claim
         self.digest = digest
-        self.number = 0
+        self.number: int = 0
         self.batch: Batch | None = None
-        self.unstored = False
+        self.unstored: bool = False
         self.orphan = False
 
     def next_batch(self, run: Run) -> Batch | None:
@@ -107,9 +107,9 @@ class SharedRun:
         self.claiming = claiming
         self.cancelled = False
         self.turn = 0
-        self.rival = 0
+        self.rival: int = 0
         self.taking = False
-        self.log_id = f"{run.log.position}-0"
+        self.log_id: str = f"{run.log.position}-0"
         self.asks_id = "0-0"
         self.lost_at: float | None = None
 

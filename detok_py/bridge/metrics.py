@@ -20,31 +20,31 @@ class Metrics:
     """The metrics of one bridge. Each bridge of a process has its own registry."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.first = Times(
+        self.registry: CollectorRegistry = CollectorRegistry()
+        self.first: Times = Times(
             "detok_time_to_first_token_seconds",
             "Time from the request to the engine's first chunk.",
             _FIRST,
         )
-        self.between = Times(
+        self.between: Times = Times(
             "detok_inter_token_latency_seconds", "Time between two chunks of an engine.", _BETWEEN
         )
         self.tokens = 0
         self.registry.register(self)
-        self.requests = Counter(
+        self.requests: Counter = Counter(
             "detok_requests",
             "Finished generations, by reason.",
             ["finished_reason"],
             registry=self.registry,
         )
-        self.running = Gauge(
+        self.running: Gauge = Gauge(
             "detok_requests_running", "Generations in progress.", registry=self.registry
         )
-        self.clients = Gauge("detok_clients", "Open WebSockets.", registry=self.registry)
-        self.resumes = Counter(
+        self.clients: Gauge = Gauge("detok_clients", "Open WebSockets.", registry=self.registry)
+        self.resumes: Counter = Counter(
             "detok_resumes", "Runs resumed by a new WebSocket.", registry=self.registry
         )
-        self.refused = Counter(
+        self.refused: Counter = Counter(
             "detok_refused",
             "Refused requests and WebSockets, by status.",
             ["status"],

@@ -43,7 +43,7 @@ class StrictConnection(h11.Connection):
     `status` is the status code for the refusal.
     """
 
-    status = 400
+    status: int = 400
 
     def next_event(self) -> Any:
         if self.their_state is h11.IDLE:
@@ -111,7 +111,7 @@ class StrictHTTP(Impatient, H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.conn = StrictConnection(h11.SERVER, MAX_HEAD)
+        self.conn: StrictConnection = StrictConnection(h11.SERVER, MAX_HEAD)
         self._timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..errors import DetokError
 from . import redis_scripts as scripts
 
-log = logging.getLogger("detok.bridge")
+log: logging.Logger = logging.getLogger("detok.bridge")
 
 # How long commands may fail before runs go on without Redis.
 PATIENCE_SECONDS = 0.5
@@ -65,7 +65,7 @@ class Link:
             raise StoreError(
                 f"--store is not the address of a Redis: {error}; expected a form like redis://127.0.0.1:6379/0."
             ) from None
-        self.away = True
+        self.away: bool = True
         self.on_change: Callable[[], None] = lambda: None
         self._shas = {text: hashlib.sha1(text.encode()).hexdigest() for text in scripts.ALL}
         self._calls = asyncio.Semaphore(8)

@@ -32,7 +32,7 @@ from .redis_follower import Follower
 from .redis_link import Call, Link, Times, text
 from .redis_writer import Writer
 
-log = logging.getLogger("detok.bridge")
+log: logging.Logger = logging.getLogger("detok.bridge")
 
 LEASE_SECONDS = 3.0
 POLL_SECONDS = 0.5
@@ -64,11 +64,11 @@ class RedisStore:
         poll: float = POLL_SECONDS,
         **bounds: Any,
     ) -> None:
-        self.runs = Runs(**bounds)
+        self.runs: Runs = Runs(**bounds)
         # Producers get time for a failed command, a look and a busy machine.
         grace = lease + 2 if grace is None else grace
         times = Times(lease, grace, poll, int(self.runs.keep_seconds) + SPARE_SECONDS)
-        self.link = Link(url, times)
+        self.link: Link = Link(url, times)
         self.shared: dict[str, SharedRun] = {}
         self._follower = Follower(self.link, self.runs, self.shared)
         self._writer = Writer(self._follower)

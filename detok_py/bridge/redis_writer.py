@@ -15,7 +15,7 @@ from ..protocol.runs import Run
 from . import redis_scripts as scripts
 from .lease import Batch, Lease, SharedRun
 from .redis_follower import Follower
-from .redis_link import BATCH_SECONDS, Call, text
+from .redis_link import BATCH_SECONDS, Call, Link, text
 
 
 class Writer:
@@ -24,7 +24,7 @@ class Writer:
     """
 
     def __init__(self, follower: Follower) -> None:
-        self.link = follower.link
+        self.link: Link = follower.link
         self.expired: list[Run] = []
         self._follower = follower
         self._written: set[SharedRun] = set()  # those whose logs have something new

@@ -53,10 +53,10 @@ class MemoryStore:
     """Runs in the memory of one bridge, which writes all of them. `bounds` are those of `Runs`."""
 
     def __init__(self, **bounds: Any) -> None:
-        self.runs = Runs(**bounds)
+        self.runs: Runs = Runs(**bounds)
         self.away: str | None = None
-        self.forget = self.runs.drop
-        self.expire = self.runs.expire
+        self.forget: Callable[[Run], None] = self.runs.drop
+        self.expire: Callable[[float], list[Run]] = self.runs.expire
 
     async def open(self, stop: Callable[[Run], None]) -> None:
         """Do nothing: the store is always open."""

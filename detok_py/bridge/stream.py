@@ -55,7 +55,7 @@ class Bridge:
         metrics: Metrics | None = None,
     ) -> None:
         self.engines: list[AttachedEngine] = []
-        self.metrics = metrics or Metrics()
+        self.metrics: Metrics = metrics or Metrics()
         self.store: Store = store or MemoryStore()
         self.max_clients = max_clients
         self.continue_seconds = continue_seconds

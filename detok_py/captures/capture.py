@@ -26,15 +26,14 @@ Record(seconds=0.5, kind='b', value=b'\\x98\\x80')
 
 import json
 from binascii import a2b_base64, b2a_base64
-from collections import namedtuple
-from typing import Any, Iterable
+from typing import Any, Iterable, NamedTuple
 
 from ..errors import CaptureError
 from ..protocol import wire
 from .parse import parse_json
 
-Capture = namedtuple("Capture", ["header", "records"])
-Record = namedtuple("Record", ["seconds", "kind", "value"])
+Capture = NamedTuple("Capture", [("header", "dict[str, Any]"), ("records", "list[Any]")])
+Record = NamedTuple("Record", [("seconds", float), ("kind", str), ("value", Any)])
 
 BYTES, IDS, TOKENS, GAP, TEXT, EVENT = "b", "i", "t", "g", "x", "j"
 MAX_SIZE = 64 << 20

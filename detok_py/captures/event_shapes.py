@@ -30,8 +30,7 @@ text and ids so far. `over` ends an answer that gives no reason. A path has step
 """
 
 import json
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..protocol.wire import MAX_ID
 
@@ -40,25 +39,28 @@ from ..protocol.wire import MAX_ID
 # tokens, or None · finish: why the answer ended, in the server's word, or None · over: whether it
 # has ended · error: the server's sentence, or None · total: how many tokens there are so far, or
 # None · so_far: all the text so far of a server that repeats it, or None
-Said = namedtuple(
+Said = NamedTuple(
     "Said",
     [
-        "api",
-        "text",
-        "reasoning",
-        "calls",
-        "tokens",
-        "ids",
-        "data",
-        "finish",
-        "over",
-        "error",
-        "total",
-        "so_far",
+        ("api", str),
+        ("text", str),
+        ("reasoning", str),
+        ("calls", "list[Call]"),
+        ("tokens", "list[Any]"),
+        ("ids", "list[int] | None"),
+        ("data", "bytes | None"),
+        ("finish", "str | None"),
+        ("over", bool),
+        ("error", "str | None"),
+        ("total", "int | None"),
+        ("so_far", "str | None"),
     ],
 )
 # A piece of a tool call; `text` is a part of its arguments.
-Call = namedtuple("Call", ["index", "id", "name", "text", "whole"])
+Call = NamedTuple(
+    "Call",
+    [("index", "int | str | None"), ("id", str), ("name", str), ("text", str), ("whole", bool)],
+)
 
 
 def _read_table() -> Any:

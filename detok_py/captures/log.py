@@ -10,16 +10,15 @@ protocol/sse.py reads event streams; this module finds their lines among others:
 """
 
 import json
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import CaptureError
 from ..protocol.sse import EventReader, LineReader, is_data_part
 from .parse import mark_halves, parse_json
 
 # `raw` says whether the lines of the event had bytes that are not UTF-8.
-LoggedEvent = namedtuple("LoggedEvent", ["value", "line", "raw"])
-Problem = namedtuple("Problem", ["line", "reason"])
+LoggedEvent = NamedTuple("LoggedEvent", [("value", Any), ("line", int), ("raw", bool)])
+Problem = NamedTuple("Problem", [("line", int), ("reason", str)])
 
 MAX_PROBLEMS = 50
 MAX_WRAPPED = 400  # lines that one event may have been broken into

@@ -82,7 +82,7 @@ class Halves:
     """
 
     def __init__(self) -> None:
-        self.held = 0
+        self.held: int = 0
 
     def feed(self, text: str) -> tuple[bytes, bool]:
         """Return the bytes of a string, and whether it had half a surrogate pair without

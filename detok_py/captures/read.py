@@ -7,8 +7,7 @@ from them (servers.py).
 
 import json
 from binascii import a2b_base64
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import CaptureError
 from ..protocol import wire
@@ -19,11 +18,32 @@ from .servers import CONTENT, Server
 
 # header: as that of a capture, with "source" · chunks · seconds: how long it took, None if the file
 # has no times · end: the event that ended it, or None · problems: by line · left_out: how many more
-Import = namedtuple("Import", ["header", "chunks", "seconds", "end", "problems", "left_out"])
+Import = NamedTuple(
+    "Import",
+    [
+        ("header", "dict[str, Any]"),
+        ("chunks", "list[Chunk]"),
+        ("seconds", "float | None"),
+        ("end", "dict[str, str] | None"),
+        ("problems", "list[Problem]"),
+        ("left_out", int),
+    ],
+)
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
 # the text was damaged before it came here, or ""
-Chunk = namedtuple("Chunk", ["seconds", "channel", "tokens", "data", "line", "event", "broken"])
+Chunk = NamedTuple(
+    "Chunk",
+    [
+        ("seconds", float),
+        ("channel", str),
+        ("tokens", "list[Any]"),
+        ("data", "bytes | None"),
+        ("line", int),
+        ("event", int),
+        ("broken", str),
+    ],
+)
 
 REPLACED = "the text arrived with U+FFFD in it"
 INVALID = "the bytes that arrived are not UTF-8"

@@ -7,14 +7,13 @@ What events say is read by the table that the bridge's engines and the library i
 (event_shapes.py); here are the order of parts and the servers' names.
 """
 
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 from .event_shapes import Calls, find, read_event
 
 # channel: "content", "reasoning" or "tool_call" · text: what the event says, with marked halves ·
 # tokens: (id or None, bytes or None) each, [] if the event does not say them
-Part = namedtuple("Part", ["channel", "text", "tokens"])
+Part = NamedTuple("Part", [("channel", str), ("text", str), ("tokens", "list[Any]")])
 
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 
@@ -30,7 +29,7 @@ class Server:
     """
 
     def __init__(self) -> None:
-        self.name = ""
+        self.name: str = ""
         self.model: str | None = None
         self.finish: str | None = None
         self.error: str | None = None

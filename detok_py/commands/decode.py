@@ -27,7 +27,7 @@ from .encode import add_tokenizer, open_tokenizer, settle
 
 CHUNK = 1 << 16
 LONGEST_ID = 20
-SHOWN = {
+SHOWN: dict[str, tuple[str, ...]] = {
     "strip": ("content", "tool_call"),
     "only": ("reasoning",),
     "show": ("content", "reasoning", "tool_call"),

@@ -37,8 +37,8 @@ class ArtifactSearch(WordSearch):
 
     def __init__(self, words: Sequence[tuple[Any, str]]) -> None:
         super().__init__(words)
-        self.edges = [word for word, kind in words if kind == EDGE]
-        self.leads = [word for word, kind in words if kind == LEAD]
+        self.edges: list[Any] = [word for word, kind in words if kind == EDGE]
+        self.leads: list[Any] = [word for word, kind in words if kind == LEAD]
         self._last = frozenset([word[-1] for word in self.edges])
         self._chains: dict[int, list[tuple[int, int]]] = {0: []}
         self._memo: dict[Any, Any] = {}

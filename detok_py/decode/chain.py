@@ -20,7 +20,9 @@ from .text_stages import text_row
 from .utf8 import decode_end
 
 if TYPE_CHECKING:
-    from .stage import Future
+    from .item_stages import ItemMap
+    from .rules import Rule
+    from .stage import Future, ItemStage, JoinedText
 
 # A private-use character that no rule names. What it leaves behind is the state of a text that has
 # begun.
@@ -65,13 +67,16 @@ class Chain:
         self.byte_fallback = byte_fallback
         self.errors = errors
         kinds = [rule.kind for rule in rules.tokens]
-        self.takes_bytes = kinds == ["Bytes"]
-        self.joins_bytes = self.takes_bytes and not rules.text
+        self.takes_bytes: bool = kinds == ["Bytes"]
+        self.joins_bytes: bool = self.takes_bytes and not rules.text
+        self.late_because: str
         make_text, self.late_because = text_row(rules.text, errors)
         if "ByteFallback" in kinds[:-1]:
             self.late_because = (
                 "ByteFallback comes before " + kinds[kinds.index("ByteFallback") + 1]
             )
+        self.maps: list[ItemMap]
+        self.items: list[ItemStage]
         self.maps, self.items = token_stages(rules.tokens, byte_fallback, errors)
         # "hf" stands for what the library of the rules does. Under "strict" a bad byte raises, so
         # all ways are the same.
@@ -200,17 +205,17 @@ class Apart:
 
     def __init__(self, chain: Chain, clean_up: bool = False) -> None:
         self.chain = chain
-        self.rules = [CLEAN_UP] if clean_up else []
+        self.rules: list[Rule] = [CLEAN_UP] if clean_up else []
         make_text, _ = text_row(self.rules, chain.errors)
-        self.text = make_text()
-        self.late_because = chain.late_because
+        self.text: JoinedText = make_text()
+        self.late_because: str = chain.late_because
         if clean_up and (chain.rules.text or chain.join_class is WholeRuns):
             self.late_because = (
                 chain.late_because
                 or "the clean-up of spaces comes behind rules that hold text back themselves"
             )
-        self.begin = chain.state
-        self.place = 0  # 1 in a run of ordinary tokens, 2 behind a special token
+        self.begin: State = chain.state
+        self.place: int = 0  # 1 in a run of ordinary tokens, 2 behind a special token
 
     def default_state(self) -> State:
         """Return the state of a run of ordinary tokens that has begun, with nothing held."""

@@ -88,7 +88,8 @@ def item_map(rule: Rule, joins: bool) -> ItemMap | None:
 class EachItem:
     """A function of one item, behind a stage."""
 
-    held_text, held_bytes = "", b""
+    held_text: str = ""
+    held_bytes: bytes = b""
     state: State = ""
 
     def __init__(self, function: ItemMap) -> None:
@@ -106,12 +107,13 @@ class FirstAndLater:
     later ones.
     """
 
-    held_text, held_bytes = "", b""
+    held_text: str = ""
+    held_bytes: bytes = b""
 
     def __init__(self, first: Callable[[str], str], later: Callable[[str], str]) -> None:
         self.first = first
         self.later = later
-        self.state = 0  # 1 once there was an item
+        self.state: int = 0  # 1 once there was an item
 
     def feed(self, item: Item) -> list[Item]:
         change = self.later if self.state else self.first
@@ -136,7 +138,7 @@ class Suffixes:
         self.suffix = suffix
         self.behind = behind
         # The rest of the token before: if it was the last, if it was not; 1 once there was a token.
-        self.state = "", "", 0
+        self.state: tuple[str, str, int] = "", "", 0
 
     @property
     def held_text(self) -> str:
@@ -174,11 +176,12 @@ class SentencePieces:
     spaces from what it encodes).
     """
 
-    held_text, held_bytes = "", b""
+    held_text: str = ""
+    held_bytes: bytes = b""
 
     def __init__(self, strip: str) -> None:
         self.strip = strip
-        self.state = 0  # 1 once the text has begun
+        self.state: int = 0  # 1 once the text has begun
 
     def feed(self, item: Item) -> list[Item]:
         if item.kind == PIECE:
@@ -202,7 +205,8 @@ class SentencePieces:
 class Ctc:
     """CTC: a token that repeats the one before it is dropped, and so is one without text."""
 
-    held_text, held_bytes = "", b""
+    held_text: str = ""
+    held_bytes: bytes = b""
 
     def __init__(self, piece: Callable[[str], str]) -> None:
         self.piece = piece
@@ -230,7 +234,7 @@ class ByteRuns:
     def __init__(self, byte_fallback: str, errors: str) -> None:
         self.byte_fallback = byte_fallback
         self.errors = errors
-        self.run = bytearray()
+        self.run: bytearray = bytearray()
 
     @property
     def held_bytes(self) -> bytes:

@@ -18,8 +18,8 @@ class Join:
 
     def __init__(self, errors: str, make_text: Callable[[], JoinedText]) -> None:
         self.errors = errors
-        self.text = make_text()
-        self.run = b""  # an unfinished character
+        self.text: JoinedText = make_text()
+        self.run: bytes = b""  # an unfinished character
 
     @property
     def held_text(self) -> str:
@@ -77,6 +77,8 @@ class SingleBytes(Join):
     where several bytes begin a character that is not completed.
     """
 
+    run: bytes
+
     def feed(self, item: Item) -> str:
         if item.kind != RAW:
             return Join.feed(self, item)
@@ -106,20 +108,21 @@ class WholeRuns:
 
     def __init__(self, errors: str, make_text: Callable[[], JoinedText]) -> None:
         self.errors = errors
-        self.good = make_text()
-        self.bad = make_text()
+        self.good: JoinedText = make_text()
+        self.bad: JoinedText = make_text()
         self.begin_run()
 
     def begin_run(self) -> None:
-        self.run = bytearray()  # the bytes of a run that is good so far
-        self.tail = b""  # its last bytes, an unfinished character
-        self.is_bad = 0  # 1 in a run that is known to be bad, of which nothing is held
-        self.differ = 0  # 1 once the futures differ in the first character that was not shown
+        self.run: bytearray = bytearray()  # the bytes of a run that is good so far
+        self.tail: bytes = b""  # its last bytes, an unfinished character
+        self.is_bad: int = 0  # 1 in a run that is known to be bad, of which nothing is held
+        self.differ: int = 0  # 1 once the futures differ in the first character that was not shown
         # What the run has put out in each future, without what was shown. One future can be far
         # ahead of the other; the parts before `good_at` and `bad_at` are empty.
         self.good_out: list[str] = []
         self.bad_out: list[str] = []
-        self.good_at = self.bad_at = 0
+        self.good_at: int = 0
+        self.bad_at: int = 0
 
     @property
     def held_text(self) -> str:

@@ -118,19 +118,19 @@ class Pipeline:
         self.source = source
         self.channels = channels
         self.rules = rules
-        self.takes_ids = hasattr(source, "push")
+        self.takes_ids: bool = hasattr(source, "push")
         self.begin()
 
     def begin(self) -> None:
         """Forget everything but what the detokenizer and the channels know."""
         self.finish_reason: str | None = None
         self.stopped: str | tuple[int, ...] | None = None
-        self.tokens = 0
-        self.state = 0  # of the search for sequences
+        self.tokens: int = 0
+        self.state: int = 0  # of the search for sequences
         self.waiting: list[int] = []  # the last ids, as long as they may become a stop sequence
-        self.ended = False
+        self.ended: bool = False
         # Text that was shown already, because whatever comes next begins with it.
-        self.ahead = ""
+        self.ahead: str = ""
 
     @property
     def goes_on(self) -> bool:

@@ -10,13 +10,17 @@ a rule makes few characters of many (`<n>` becomes a newline), the new ones belo
 the old ones.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .chain import Apart, Chain
 from .item_stages import token_stages
 from .stage import APART, Item, State, tuples
 from .text_stages import AfterPrompt, WholeText, text_stages
 from .utf8 import bad_byte, subparts
+
+if TYPE_CHECKING:
+    from .joins import Join, WholeRuns
+    from .stage import ItemStage, TextStage
 
 # A character, or a byte, with the first and the last token that it comes from.
 Owned = NamedTuple("Owned", [("text", str), ("first", int), ("last", int)])
@@ -29,24 +33,27 @@ class Trace:
     def __init__(self, whole: Chain | Apart) -> None:
         self.chain: Chain = whole.chain if isinstance(whole, Apart) else whole
         joined = whole.rules if isinstance(whole, Apart) else []
-        self.text = text_stages(list(self.chain.rules.text) + joined, self.chain.errors)
+        self.text: list[TextStage] = text_stages(
+            list(self.chain.rules.text) + joined, self.chain.errors
+        )
         self.queues: list[list[Owned]] = [[] for _ in self.text]
-        self.of_run = len(self.text) - len(text_stages(joined, self.chain.errors))
+        self.of_run: int = len(self.text) - len(text_stages(joined, self.chain.errors))
         self.begin_run()
-        self.place = 0  # that of `Apart`
-        self.previous = 0  # the token before
-        self.token = 0  # tokens that were pushed since the prompt
-        self.length = 0  # characters of the text so far
-        self.rest = ""  # text to leave out behind a prompt, as far as it has not come yet
+        self.place: int = 0  # that of `Apart`
+        self.previous: int = 0  # the token before
+        self.token: int = 0  # tokens that were pushed since the prompt
+        self.length: int = 0  # characters of the text so far
+        self.rest: str = ""  # text to leave out behind a prompt, as far as it has not come yet
         self.spans: list[list[int]] = []  # [first, last, anchor]; first is -1 without characters
 
     def begin_run(self) -> None:
         """Begin the rules anew."""
         chain = self.chain
+        self.items: list[ItemStage]
         _, self.items = token_stages(chain.rules.tokens, chain.byte_fallback, chain.errors)
-        self.join = chain.join_class(chain.errors, AfterPrompt)
+        self.join: Join | WholeRuns = chain.join_class(chain.errors, AfterPrompt)
         self.run: list[OwnedByte] = []  # bytes that were fed to the join, and are not settled
-        self.out = ""  # what the join has put out of them
+        self.out: str = ""  # what the join has put out of them
         self.text[: self.of_run] = text_stages(chain.rules.text, chain.errors)
 
     def begin(self, prompt: str) -> None:

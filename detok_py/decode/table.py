@@ -24,7 +24,7 @@ class Row:
     __slots__ = ("key", "steps")
 
     def __init__(self, key: Any) -> None:
-        self.key = key
+        self.key: Any = key
         self.steps: dict[Any, Any] = {}
 
 

@@ -27,7 +27,7 @@ class ReplaceText:
     def __init__(self, find: str, put: str) -> None:
         self.find = find
         self.put = put
-        self.state = ""  # what is held
+        self.state: str = ""  # what is held
 
     @property
     def held(self) -> str:
@@ -60,7 +60,10 @@ class StripText:
     def __init__(self, content: str, start: int, stop: int) -> None:
         self.content = content
         self.stop = stop
-        self.state = start, 0  # how many more may be stripped at the start, how many are held
+        self.state: tuple[int, int] = (
+            start,
+            0,
+        )  # how many more may be stripped at the start, how many are held
 
     @property
     def held(self) -> str:
@@ -125,7 +128,7 @@ class AfterPrompt:
     held = letters = ""
 
     def __init__(self) -> None:
-        self.state = ""  # the text to leave out, as far as it has not come yet
+        self.state: str = ""  # the text to leave out, as far as it has not come yet
 
     @property
     def rest(self) -> str:
@@ -160,7 +163,7 @@ class Row:
     letters = ""
 
     def __init__(self, stages: Sequence[TextStage]) -> None:
-        self.last = AfterPrompt()
+        self.last: AfterPrompt = AfterPrompt()
         self.stages = stages
 
     @property

@@ -100,7 +100,7 @@ class WordSearch:
         # Where the last match inside a word ends, and the match at its end: with stops, without.
         self._inner = {word: _last_match(self, word, self._output) for word, _ in words}
         self._tag_inner = {word: _last_match(self, word, self._tag_output) for word, _ in words}
-        self.first = frozenset(self._goto[0])
+        self.first: frozenset[Any] = frozenset(self._goto[0])
         self._pattern: Any = None
         self._held_lengths: dict[int, dict[int, int]] = {0: {}, -1: {}}
 

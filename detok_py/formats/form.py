@@ -6,7 +6,7 @@ that the vocabulary does not have is its letters.
 
 from typing import Any, Callable, NamedTuple
 
-from .table import FORMATS, INNER, Tags
+from .table import FORMATS, INNER, Call, Format, Tags
 from .values import FIRST_MARK, has_mark, is_mark
 
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
@@ -34,11 +34,12 @@ class Form:
 
     def __init__(self, name: str, is_token: Callable[[str], bool] | None = None) -> None:
         self.name = name
-        self.spec = spec = FORMATS[name]
+        self.spec: Format = FORMATS[name]
+        spec = self.spec
         self.is_token = is_token
         self.spellings: list[str] = []
         marker = self.marker
-        self.calls = [
+        self.calls: list[Call] = [
             each._replace(
                 opener=each.opener if each.bare and "⟦" not in each.opener else marker(each.opener),
                 close=marker(each.close),
@@ -46,10 +47,10 @@ class Form:
             )
             for each in spec.calls
         ]
-        self.thinks = [(marker(a), marker(b)) for a, b in spec.thinks]
-        self.wraps = [(marker(a), marker(b)) for a, b in spec.wraps]
-        self.blocks = [(marker(a), marker(b)) for a, b in spec.blocks]
-        self.silent = [marker(each) for each in spec.silent]
+        self.thinks: list[tuple[str, str]] = [(marker(a), marker(b)) for a, b in spec.thinks]
+        self.wraps: list[tuple[str, str]] = [(marker(a), marker(b)) for a, b in spec.wraps]
+        self.blocks: list[tuple[str, str]] = [(marker(a), marker(b)) for a, b in spec.blocks]
+        self.silent: list[str] = [marker(each) for each in spec.silent]
         self.inner: dict[str, str] = {}
         for each in spec.calls:
             for spelling in INNER.get(each.body, ()):

@@ -16,8 +16,8 @@ from .state import Said, State
 from .values import SPACE, has_mark
 
 STEPS: "dict[str, Callable[[Any], bool]]" = {}
-for steps in (text_steps, json_steps, header_steps, tag_steps, literal_steps, code_steps, trees):
-    STEPS.update(steps.STEPS)
+for _steps in (text_steps, json_steps, header_steps, tag_steps, literal_steps, code_steps, trees):
+    STEPS.update(_steps.STEPS)
 PIECE = 4096  # symbols that are read at once
 
 
@@ -35,6 +35,10 @@ class Reader(State):
     ('tool_call', '', 0, 'f')
     ('tool_call', '{"a": 1}', 0, None)
     """
+
+    raw: str
+    buf: str
+    out: list[Said]
 
     def feed(self, symbols: str) -> list[Said]:
         """Take symbols; return what is certain."""

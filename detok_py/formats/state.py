@@ -56,7 +56,8 @@ class ToolCall:
     """
 
     def __init__(self, id: str | None, name: str) -> None:
-        self.id, self.name = id, name
+        self.id: str | None = id
+        self.name: str = name
         self.arguments = ""
         self.complete = False
 
@@ -73,7 +74,7 @@ class State:
         self.form = form
         self.start = start
         self.limits = ""  # symbols that end a value wherever they stand in it
-        self.types = types or {}
+        self.types: dict[tuple[str, str], Any] = types or {}
         self.calls: list[ToolCall] = []
         self.out: list[Said] = []
         self.ended = False
@@ -81,18 +82,23 @@ class State:
         self.section = REASONING if start == REASONING else CONTENT
         # How much has come of the run behind the last marker, shown or not, and of each section
         # before it: 0 nothing, 1 newlines, 2 other text.
-        self.run = self.shown = self.content = self.reasoning = 0
-        self.wrapped = self.after_call = self.after_reasoning = False
-        self.held = ""  # the end of the run, which may become markup
+        self.run: int = 0
+        self.shown: int = 0
+        self.content: int = 0
+        self.reasoning: int = 0
+        self.wrapped = False
+        self.after_call: bool = False
+        self.after_reasoning: bool = False
+        self.held: str = ""  # the end of the run, which may become markup
         self.skip = MOST_NEWLINES if start == REASONING or form.spec.leading else 0
         # -- what is read
-        self.at = form.spec.tree or ("edge" if self.skip else "text")
+        self.at: str = form.spec.tree or ("edge" if self.skip else "text")
         self.stack: list[str] = []  # the steps behind this one
-        self.buf = ""  # symbols that no step has read
-        self.raw = ""  # all symbols of a call, while it is not certain that it is one
+        self.buf: str = ""  # symbols that no step has read
+        self.raw: str = ""  # all symbols of a call, while it is not certain that it is one
         self.opener = 0  # which of the calls of the format is read
         self.began = 0  # how many calls there were before it
-        self.on_fail = ""
+        self.on_fail: str = ""
         self.begin()
 
     def begin(self, raw: str = "", on_fail: str = "") -> None:
@@ -100,19 +106,22 @@ class State:
         self.raw, self.on_fail = raw, on_fail
         self.name: str | None = None
         self.id: str | None = None
-        self.certain = False  # whether the name has been said
-        self.pending = ""  # arguments that came before the name
-        self.has_arguments = self.whole = self.comma = False
+        self.certain: bool = False  # whether the name has been said
+        self.pending: str = ""  # arguments that came before the name
+        self.has_arguments = self.whole = False
+        self.comma: bool = False
         self.key = ""
         self.value_types: Any = None
         self.nest = (
             ""  # the containers that are open: `{`, `[`, or `}`, `]` behind their first item
         )
-        self.how = DONE
+        self.how: str = DONE
         self.forget_scan()
 
     def forget_scan(self) -> None:
-        self.pos, self.depth, self.quote = 0, -2, ""
+        self.pos: int = 0
+        self.depth: int = -2
+        self.quote: str = ""
 
     # ------------------------------------------------------------ the state
 

@@ -318,7 +318,7 @@ FORMATS = {
     "step3.5": _xml(),
 }
 # Tokens that only come inside calls.
-INNER = {
+INNER: "dict[str, tuple[str, ...]]" = {
     "deepseek": ("<｜tool▁sep｜>",),
     "deepseek_r1": ("<｜tool▁sep｜>",),
     "function_gemma": ("<escape>",),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .traffic import Traffic
 
 # The variable that names the program of a browser, and its names on the PATH.
-PROGRAMS = {
+PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "chromium": (
         "DETOK_CHROMIUM",
         ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"),

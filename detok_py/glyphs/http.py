@@ -53,10 +53,10 @@ class Side:
         writer: asyncio.StreamWriter,
         begun: bytes = b"",
     ) -> None:
-        self.http = h11.Connection(role, max_incomplete_event_size=MAX_HEAD)
+        self.http: h11.Connection = h11.Connection(role, max_incomplete_event_size=MAX_HEAD)
         self.reader = reader
         self.writer = writer
-        self.heard = False  # anything of the current exchange
+        self.heard: bool = False  # anything of the current exchange
         if begun:
             self.http.receive_data(begun)
 
@@ -102,9 +102,9 @@ class Connection:
     ) -> None:
         self.traffic = traffic
         self.upstream = upstream
-        self.client = Side(h11.SERVER, reader, writer)
+        self.client: Side = Side(h11.SERVER, reader, writer)
         self.server: Side | None = None
-        self.server_origin = ""
+        self.server_origin: str = ""
 
     async def run(self) -> None:
         try:

@@ -40,7 +40,7 @@ class Messages:
 
     def __init__(self, traffic: Traffic, answer: Answer) -> None:
         self.answer = answer
-        self.splits = traffic.websocket == "messages"
+        self.splits: bool = traffic.websocket == "messages"
         self._kind, self._message, self._held = TEXT, b"", b""
 
     def receive(self, data: bytes) -> Iterator[tuple[bytes, bool]]:

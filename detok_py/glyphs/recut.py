@@ -29,6 +29,7 @@ class Recut:
     """
 
     def __init__(self, split: str = "every-byte") -> None:
+        self.split: str
         self.split, _, seed = split.partition(":")
         if self.split not in ("every-byte", "token", "random", "none") or (
             seed and self.split != "random"
@@ -37,7 +38,7 @@ class Recut:
                 f"There is no split {split!r}; use every-byte, token, random:SEED or none."
             )
         try:
-            self.random = random.Random(int(seed or 0))
+            self.random: random.Random = random.Random(int(seed or 0))
         except ValueError:
             raise ProxyError(
                 f"The seed of {split!r} is not a whole number; write random:7, for example."

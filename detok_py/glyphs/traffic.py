@@ -70,7 +70,7 @@ class SentText:
             decoder = codecs.getincrementaldecoder("utf-8")
         self._decoder = decoder("replace")
         self.arrived: list[tuple[float, str]] = []
-        self.halves = 0
+        self.halves: int = 0
         self._heard = self._understood = False
 
     def feed(self, data: bytes) -> None:
@@ -191,9 +191,10 @@ class Answer:
     ) -> None:
         self.url = url
         self.content_type = content_type
-        self.recut = Recut(split)
-        self.bytes = self.pieces = 0
-        self.sent = SentText(content_type)
+        self.recut: Recut = Recut(split)
+        self.bytes: int = 0
+        self.pieces: int = 0
+        self.sent: SentText = SentText(content_type)
         self.finished = False
         self._among = among
         self._is_file = False
@@ -241,7 +242,7 @@ class Traffic:
                 f"A WebSocket is cut into fragments or into messages, not into {websocket!r}."
             )
         try:
-            self.only = re.compile(only) if only else None
+            self.only: re.Pattern[str] | None = re.compile(only) if only else None
         except re.error as error:
             raise ProxyError(
                 f"{only!r} is not a regular expression: {error}; write --only '/v1/', for example."

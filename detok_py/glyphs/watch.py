@@ -59,12 +59,12 @@ class GlyphWatch:
     """
 
     def __init__(self, page_or_context: Any, *, mode: str = "error") -> None:
-        self.context = (
+        self.context: Any = (
             page_or_context.context if hasattr(page_or_context, "goto") else page_or_context
         )
-        self.is_async = type(self.context).__module__.startswith("playwright.async_api")
+        self.is_async: bool = type(self.context).__module__.startswith("playwright.async_api")
         self.mode = mode
-        self.asked = False
+        self.asked: bool = False
         self._gone: dict[str, dict[str, Any]] = {}
         self._debuggers: list[tuple[Any, Any]] = []
         self._tails: list[tuple[float, str]] = []

@@ -153,7 +153,7 @@ class Answer:
     def __init__(self, request: str, max_attempts: int = 5) -> None:
         self._options: dict[str, Any] = json.loads(request)
         asked = self._options
-        self.session = ClientSession(max_attempts=max_attempts)
+        self.session: ClientSession = ClientSession(max_attempts=max_attempts)
         if asked.get("resume"):
             self.session.attach(asked["resume"])
         else:
@@ -439,8 +439,8 @@ class Answer:
     def _tokens(self, event: Any) -> list[tuple["list[int] | None", "bytes | None", int]]:
         """Return (ids, bytes, positions) for each row of a data frame."""
         if isinstance(event, s.Tokens):
-            pieces = event.pieces or [None] * len(event.ids)
-            return [([i], pieces[n], 1) for n, i in enumerate(event.ids)]
+            pieces = event.pieces
+            return [([i], pieces[n] if pieces else None, 1) for n, i in enumerate(event.ids)]
         if isinstance(event, s.Gap):
             return [(None, event.data, event.count)]
         if self._options.get("singleBytes"):

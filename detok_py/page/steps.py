@@ -37,7 +37,7 @@ class Text:
 
     def __init__(self, errors: str = "replace") -> None:
         self.errors = errors
-        self.held = b""
+        self.held: bytes = b""
 
     def feed(self, text: "str | bytes") -> str:
         """Take text, or the bytes that are held from now on."""

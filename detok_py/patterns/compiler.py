@@ -55,12 +55,12 @@ class Pattern:
         self.source = source
         try:
             tree, start = make_possessive(parse(source, flavour), END)
-            self.guarded = quadratic_runs(tree)
+            self.guarded: Ranges = quadratic_runs(tree)
         except Unsafe as why:
             raise TokenizerFormatError(
                 f"the pattern {source!r:.200} is not supported: {why}"
             ) from None
-        self.nullable = start.may_be_empty
+        self.nullable: bool = start.may_be_empty
         self._tree = tree
         self._ascii = self._compile(_ASCII)
         self._bmp: re.Pattern[str] | None = None

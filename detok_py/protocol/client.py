@@ -85,11 +85,11 @@ class ClientSession:
         self.vocabulary_sha256 = vocabulary_sha256
         self.ack_every = ack_every
         self.max_attempts = max_attempts
-        self.paused = False
-        self.state = IDLE
-        self.run_id = ""
-        self.data = ""
-        self.position = 0
+        self.paused: bool = False
+        self.state: str = IDLE
+        self.run_id: str = ""
+        self.data: str = ""
+        self.position: int = 0
         self.closing: tuple[int, str] | None = None
         self._request: dict[str, Any] | None = None  # None if the run was attached to
         self._hash: Any = None  # None if the start of the stream is not known

@@ -16,19 +16,29 @@ A position is a count: of bytes if `data` is "bytes", of tokens otherwise.
 """
 
 import os
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 from ..errors import ProtocolError
 
-Hello = namedtuple("Hello", ["engine", "vocabulary", "window", "raw"])
-Started = namedtuple("Started", ["id", "data", "position"])
-Bytes = namedtuple("Bytes", ["position", "data"])
-Tokens = namedtuple("Tokens", ["position", "ids", "pieces"])
-Gap = namedtuple("Gap", ["position", "count", "data"])
-Finished = namedtuple("Finished", ["reason", "position", "note"])
-Failed = namedtuple("Failed", ["code", "message", "retry", "position"])
-Notice = namedtuple("Notice", ["code", "message"])
-Pong = namedtuple("Pong", [])
+Hello = NamedTuple(
+    "Hello",
+    [
+        ("engine", "dict[str, Any]"),
+        ("vocabulary", "dict[str, Any] | None"),
+        ("window", "dict[str, int]"),
+        ("raw", "dict[str, Any]"),
+    ],
+)
+Started = NamedTuple("Started", [("id", str), ("data", str), ("position", int)])
+Bytes = NamedTuple("Bytes", [("position", int), ("data", bytes)])
+Tokens = NamedTuple(
+    "Tokens", [("position", int), ("ids", "list[int]"), ("pieces", "list[bytes] | None")]
+)
+Gap = NamedTuple("Gap", [("position", int), ("count", int), ("data", bytes)])
+Finished = NamedTuple("Finished", [("reason", str), ("position", int), ("note", "str | None")])
+Failed = NamedTuple("Failed", [("code", int), ("message", str), ("retry", bool), ("position", int)])
+Notice = NamedTuple("Notice", [("code", int), ("message", str)])
+Pong = NamedTuple("Pong", [])
 
 WANTS = ("ids", "bytes", "both")
 WINDOW = {"tokens": 1024, "bytes": 8192}  # positions that may be sent without an ack

@@ -33,12 +33,12 @@ class Log:
     """
 
     def __init__(self, *, max_size: int = MAX_LOG, base: int = 0) -> None:
-        self.data = ""
-        self.position = base
-        self.shown = base
-        self.acked = base
+        self.data: str = ""
+        self.position: int = base
+        self.shown: int = base
+        self.acked: int = base
         self.end: dict[str, Any] | None = None
-        self.ended = False
+        self.ended: bool = False
         self.hold: Callable[[], None] | None = None
         self.changed: Callable[[], None] = do_nothing
         self.max_size = max_size

@@ -22,7 +22,7 @@ class Reader:
     def __init__(self, log: Log, window: dict[str, int]) -> None:
         self.session: Any = None
         self.detached_at: float | None = None
-        self.done = False
+        self.done: bool = False
         self.model: str | None = None
         self.wake: Callable[[], None] = do_nothing
         self.moved: Callable[[bool], None] | None = None

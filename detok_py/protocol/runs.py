@@ -35,10 +35,10 @@ class Run:
     ) -> None:
         self.id = run_id
         self.request = request
-        self.digest = request_digest(run_id, request)
+        self.digest: str = request_digest(run_id, request)
         self.weight = 0
-        self.log = Log(max_size=max_log, base=base)
-        self.reader = Reader(self.log, window or WINDOW)
+        self.log: Log = Log(max_size=max_log, base=base)
+        self.reader: Reader = Reader(self.log, window or WINDOW)
 
 
 class Runs:
@@ -64,7 +64,7 @@ class Runs:
         self.max_runs = max_runs
         self.max_log = max_log
         self.max_pending = max_pending
-        self.window = dict(window or WINDOW)
+        self.window: dict[str, int] = dict(window or WINDOW)
         self.by_id: dict[str, Run] = {}
 
     @property

@@ -23,9 +23,9 @@ class Segments:
     """Pieces from `base` to `end`. `size` is the bytes that they take, bookkeeping included."""
 
     def __init__(self) -> None:
-        self.base = 0
-        self.end = 0
-        self.size = 0
+        self.base: int = 0
+        self.end: int = 0
+        self.size: int = 0
         # A segment is (position, count, op, payload, sizes); those before `_first` have been
         # dropped. `sizes` has the sizes of the pieces that raw bytes came in, if they are small.
         self._segments: list[tuple[int, int, int, bytes, bytes]] = []

@@ -74,7 +74,7 @@ class Allowance:
     """
 
     def __init__(self, most: float, each_second: float) -> None:
-        self.left = most
+        self.left: float = most
         self._most = most
         self._each_second = each_second
         self._at = 0.0
@@ -117,7 +117,7 @@ class ServerSession:
         self.run: Run | None = None
         self.closing: tuple[int, str] | None = None
         self.max_prompt = max_prompt
-        self.has_place = True
+        self.has_place: bool = True
         self.full: str | None = None
         self.wake: Callable[[], None] = do_nothing
         self._state = IDLE

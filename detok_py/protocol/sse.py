@@ -17,9 +17,10 @@ an event that no empty line has ended.
 """
 
 from codecs import utf_8_decode
-from collections import namedtuple
+from typing import NamedTuple
 
-Event = namedtuple("Event", ["data", "line"])  # its text, and the number of its first line
+# An event's text, and the number of its first line.
+Event = NamedTuple("Event", [("data", str), ("line", int)])
 
 
 class LineReader:
@@ -31,7 +32,7 @@ class LineReader:
     """
 
     def __init__(self) -> None:
-        self.held = bytearray()
+        self.held: bytearray = bytearray()
         self._after_cr = False
 
     def feed(self, chunk: bytes) -> list[bytes]:

@@ -35,7 +35,11 @@ BYTES = 0
 IDS = 1
 TOKENS = 2
 GAP = 3
-OPS = {"bytes": (BYTES,), "ids": (IDS,), "both": (TOKENS, GAP)}  # by what a stream carries
+OPS: dict[str, tuple[int, ...]] = {
+    "bytes": (BYTES,),
+    "ids": (IDS,),
+    "both": (TOKENS, GAP),
+}  # by what a stream carries
 
 _LONE_SURROGATE = "A string in a message has a lone surrogate."
 _NOT_JSON = "A text frame must be JSON."

@@ -55,8 +55,8 @@ class Strings:
     __slots__ = ("blob", "starts")
 
     def __init__(self, blob: bytes, starts: "array[int]") -> None:
-        self.blob = blob
-        self.starts = starts
+        self.blob: bytes = blob
+        self.starts: array[int] = starts
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -27,7 +27,7 @@ class SpaceSeams:
     __slots__ = ("_cut", "space")
 
     def __init__(self, space: str, joined: Iterable[str]) -> None:
-        self.space = space
+        self.space: str = space
         inside = "".join(map(re.escape, sorted(joined)))
         self._cut = re.compile(
             f"(?<![{inside}])(?={space})(?!^)" if inside else f"(?={space})(?!^)"

@@ -15,7 +15,10 @@ class Lemonade(LlamaServer):
 
     def __init__(self, address: Address, *, allow_remote: bool = False) -> None:
         super().__init__(address, name="Lemonade (llama.cpp)")
-        self.front = EngineClient(address, name="Lemonade", hint="start it: lemonade-server serve")
+        self.client: EngineClient
+        self.front: EngineClient = EngineClient(
+            address, name="Lemonade", hint="start it: lemonade-server serve"
+        )
         self._allow_remote = allow_remote
         self._url: str | None = None
         self._earlier: list[EngineClient] = []

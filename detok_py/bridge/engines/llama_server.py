@@ -68,7 +68,7 @@ class LlamaServer:
         device: str | None = None,
         key: str | None = None,
     ) -> None:
-        self.client = EngineClient(address, name="llama-server", hint=HINT, key=key)
+        self.client: EngineClient = EngineClient(address, name="llama-server", hint=HINT, key=key)
         self._name = name
         self._device = device
         self._model: str | None = None

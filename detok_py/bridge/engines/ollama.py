@@ -20,7 +20,9 @@ class Ollama:
     """An engine with Ollama's own routes."""
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
-        self.client = EngineClient(address, name="Ollama", hint="start it: ollama serve")
+        self.client: EngineClient = EngineClient(
+            address, name="Ollama", hint="start it: ollama serve"
+        )
         self._model = model
 
     async def open(self) -> None:

@@ -156,7 +156,7 @@ class OpenAIServer:
     """An engine with OpenAI's routes."""
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
-        self.client = EngineClient(
+        self.client: EngineClient = EngineClient(
             address,
             name="OpenAI-compatible server",
             hint="start it, or give another URL with --engine",

@@ -26,7 +26,7 @@ class SGLang:
     goes_on = True
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
-        self.client = EngineClient(
+        self.client: EngineClient = EngineClient(
             address,
             name="SGLang",
             hint="start it: python -m sglang.launch_server --model-path MODEL",

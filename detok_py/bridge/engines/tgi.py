@@ -20,7 +20,7 @@ class TGI:
     """An engine with TGI's native API."""
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
-        self.client = EngineClient(
+        self.client: EngineClient = EngineClient(
             address, name="TGI", hint="start it: text-generation-launcher --model-id MODEL"
         )
         self._named = model is not None

@@ -31,7 +31,9 @@ class VLLM:
     def __init__(
         self, address: Address, *, model: str | None = None, tokens_only: bool = False
     ) -> None:
-        self.client = EngineClient(address, name="vLLM", hint="start it: vllm serve MODEL")
+        self.client: EngineClient = EngineClient(
+            address, name="vLLM", hint="start it: vllm serve MODEL"
+        )
         self._named = model is not None
         self._model = model
         self._root = ""
