@@ -37,11 +37,22 @@ def name(path):
     return path.relative_to(PACKAGE).as_posix()
 
 
-def imports(path):
-    """Return the modules that a file imports, wherever it does, as absolute dotted names."""
+class WithoutTypes(ast.NodeTransformer):
+    """Takes out what only a type checker reads."""
+
+    def visit_If(self, node):
+        self.generic_visit(node)
+        return node.orelse if ast.unparse(node.test) == "TYPE_CHECKING" else node
+
+
+def imports(path, types=True):
+    """Return the modules that a file imports, wherever it does, as absolute dotted names; without
+    `types` not those that only a type checker does.
+    """
     found = set()
     package = path.relative_to(PACKAGE.parent).parent.parts
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree if types else WithoutTypes().visit(tree)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -66,8 +77,8 @@ def own(path):
 
 
 def foreign(path):
-    """Return the top-level names that a file imports from elsewhere."""
-    return {dotted.split(".")[0] for dotted in imports(path)} - {"detok_py"}
+    """Return the top-level names that a file imports from elsewhere, when it runs."""
+    return {dotted.split(".")[0] for dotted in imports(path, types=False)} - {"detok_py"}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import json
+import os
 import pkgutil
 import re
 import shutil
@@ -47,12 +48,28 @@ def test_mypy_knows_the_public_names(files):
     assert (done.stdout, done.returncode) == ("", 0), done.stderr
 
 
+def pyright(*options):
+    """Return how pyright ends, and what it prints. By PATH it finds what detok_py imports."""
+    node = shutil.which("node") or "node"
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return subprocess.run(
+        [node, str(PYRIGHT), "--pythonpath", sys.executable, *options],
+        cwd=ROOT,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
 @pytest.mark.full
 @pytest.mark.skipif(not PYRIGHT.exists(), reason="pyright is not installed by npm")
-def test_pyright_knows_the_public_names(files):
-    node = shutil.which("node") or "node"
-    command = [node, str(PYRIGHT), "--pythonpath", sys.executable, *files]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+def test_pyright_knows_the_public_names(files, tmp_path):
+    # It would take mypy's comments for its own, and not report its own as needless.
+    own = re.sub(r"# type: ignore\[[\w-]+\]  ", "", Path(files[0]).read_text(encoding="utf-8"))
+    copy = tmp_path / Path(files[0]).name
+    copy.write_text(own, encoding="utf-8")
+    done = pyright(str(copy), *files[1:])
     assert done.returncode == 0, done.stdout
 
 
@@ -89,28 +106,17 @@ def test_at_most_three_parameters_are_given_by_position():
 
 @pytest.mark.full
 @pytest.mark.skipif(not PYRIGHT.exists(), reason="pyright is not installed by npm")
-def test_every_public_name_has_a_type_that_all_checkers_agree_on():
-    node = shutil.which("node") or "node"
-    command = [node, str(PYRIGHT), "--pythonpath", sys.executable, "--ignoreexternal"]
-    done = subprocess.run(
-        [*command, "--outputjson", "--verifytypes", "detok_py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    public = {
-        f"{found.__module__}.{found.__qualname__}"
-        for name, found in public_objects()
-        if not name.startswith("starlette.")  # its base class is of a package that is not read
+def test_every_name_of_every_module_has_a_type_that_all_checkers_agree_on():
+    done = pyright("--ignoreexternal", "--outputjson", "--verifytypes", "detok_py")
+    found = json.loads(done.stdout)["typeCompleteness"]
+    unknown = {
+        symbol["name"]: [each["message"] for each in symbol["diagnostics"]]
+        for symbol in found["symbols"]
+        if symbol["isTypeAmbiguous"] or not symbol["isTypeKnown"]
     }
-    unknown = {}
-    for symbol in json.loads(done.stdout)["typeCompleteness"]["symbols"]:
-        name = symbol["name"]
-        if name in public or name.rpartition(".")[0] in public:
-            if symbol["isTypeAmbiguous"] or not symbol["isTypeKnown"]:
-                unknown[name] = [each["message"] for each in symbol["diagnostics"]]
     assert unknown == {}
+    assert found["completenessScore"] == 1
+    assert found["exportedSymbolCounts"]["withKnownType"] > 2000
 
 
 def test_no_public_signature_says_any():

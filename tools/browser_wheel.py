@@ -41,13 +41,13 @@ class Bare(ast.NodeTransformer):
 
     in_class = False
 
-    def visit(self, node: ast.AST) -> ast.AST | None:
+    def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt] | None:
         outer = self.in_class
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
             self.in_class = False
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            return None
+            return self.generic_visit(ast.Module(node.orelse, [])).body
         elif isinstance(node, ast.ClassDef):
             # The types in a class body may be fields (NamedTuple).
             self.in_class = True

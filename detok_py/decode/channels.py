@@ -50,6 +50,10 @@ from .word_search import EDGE, KEPT, LEAD, STOP, STOPS, shared
 Delta = NamedTuple("Delta", [("channel", str), ("text", str)])
 
 if TYPE_CHECKING:
+    from typing import Literal
+
+    Start = Literal["content", "reasoning", "tool_call"]
+    StopScope = Literal["content", "everywhere"]
     # The state's text, flags, stop, call and calls.
     Saved = tuple[
         tuple[str, int, str, int], tuple[bool, bool, bool], str | None, str, tuple[str, ...]
@@ -135,7 +139,7 @@ class Place:
         self.channel = channel
         self.words = words
         self.tags: dict[str, str] = tags
-        self.closes = CLOSE_CALL in [kind for _, kind in words]
+        self.closes: bool = CLOSE_CALL in [kind for _, kind in words]
         self.letters = ""  # all characters of the words of all places
         self._search: ArtifactSearch | None = None
 
@@ -222,10 +226,10 @@ class Channels:
         stop: Any = (),
         *,
         include_stop: bool = False,
-        stop_scope: str = "content",
+        stop_scope: "StopScope" = "content",
         reasoning: str | Sequence[Any] | None = ("<think>", "</think>"),
         tools: Sequence[Any] | None = ("<tool_call>", "</tool_call>"),
-        start: str = "content",
+        start: "Start" = "content",
         trim_artifacts: bool | Sequence[str] = True,
     ) -> None:
         if stop_scope not in ("content", "everywhere"):
@@ -262,7 +266,7 @@ class Channels:
         edges = tuple([(word, EDGE) for word in markers])
         stops = tuple([(word, KEPT if include_stop else STOP) for word in words])
         everywhere = stops if stop_scope == "everywhere" else ()
-        self.tags = [tag for pair in thoughts + calls for tag in pair[:2] if tag]
+        self.tags: list[str] = [tag for pair in thoughts + calls for tag in pair[:2] if tag]
         key = ("places", stops, everywhere, edges, thoughts, calls)
         self._places: dict[str, Place] = shared(key, _places_of)
         self.reset()
@@ -272,7 +276,7 @@ class Channels:
         start = self.options["start"]
         self.forget()
         self._node = 0  # the state of the search
-        self.held = ""
+        self.held: str = ""
         self._new_call = False  # whether the next delta begins another call
         self._shown = 0  # characters shown while the artifacts at the start are not yet known
         self._enter(PROMPTED if start == REASONING else start)
@@ -284,7 +288,7 @@ class Channels:
         """Forget that the text has ended, and its calls."""
         self.stopped: str | None = None
         self.calls: list[str] = []
-        self.call = ""  # the text of the open call
+        self.call: str = ""  # the text of the open call
         self._ended = False
 
     @property

@@ -7,7 +7,7 @@ What a step does is remembered in a table (table.py) that streams made alike sha
 come in the same state before is one look into the table; the parts run only for what is new.
 """
 
-from typing import TYPE_CHECKING, Any, Iterable, Never, Protocol, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Iterable, Protocol, Sequence
 
 from .channels import EVERY, Channels, Delta
 from .detokenizer import Detokenizer
@@ -18,26 +18,36 @@ from .vocabulary import as_id, as_ids
 from .word_search import shared
 
 if TYPE_CHECKING:
+    # For type checkers only: before Python 3.13 no TypeVar of `typing` has a default.
+    from typing_extensions import TypeVar
+
+    from .channels import Start, StopScope
     from .pipeline import Saved as SavedParts
 
     # The state of the parts; the characters shown in each channel.
     Saved = tuple[SavedParts, dict[str, int] | None]
+    # What a stream takes: ids, bytes or text.
+    Chunk = TypeVar("Chunk", contravariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Chunk = TypeVar("Chunk", contravariant=True)
 
 _LONGEST = 32  # characters: longer pieces of text hardly come again
 _NOWHERE = Row(None)  # the row of a stream whose steps are not remembered
 
 
-class TextSource(Protocol):
+class TextSource(Protocol, Generic[Chunk]):
     """What a ChatStream reads from: a stage that makes text of chunks of ids, bytes or text."""
 
-    def feed(self, __chunk: Never) -> str:
+    def feed(self, __chunk: Chunk) -> str:
         """Take a chunk; return the text that it makes certain."""
 
     def flush(self) -> str:
         """End the stream; return what was held."""
 
 
-class ChatStream:
+class ChatStream(Generic[Chunk]):
     """An answer, from a detokenizer's input to deltas of content, reasoning and tool calls.
 
     `detokenizer` is a `Detokenizer` (chunks are ids), a `StreamingDetokenizer` (chunks are bytes),
@@ -81,17 +91,17 @@ class ChatStream:
 
     def __init__(
         self,
-        detokenizer: TextSource,
+        detokenizer: TextSource[Chunk],
         stop: str | Iterable[str] | None = (),
         *,
         eos_ids: Iterable[int] | None = (),
         reasoning: str | Sequence[str | Sequence[str]] | None = ("<think>", "</think>"),
         tools: Sequence[str | Sequence[str | None] | None] | None = ("<tool_call>", "</tool_call>"),
-        start: str = "content",
+        start: "Start" = "content",
         trim_artifacts: bool | str | Sequence[str] = True,
         stop_ids: Iterable[int | Iterable[int]] = (),
         include_stop: bool = False,
-        stop_scope: str = "content",
+        stop_scope: "StopScope" = "content",
         min_tokens: int = 0,
         max_tokens: int | None = None,
     ) -> None:
@@ -158,9 +168,9 @@ class ChatStream:
     # ------------------------------------------------------------ what it is, what it holds
 
     @property
-    def detokenizer(self) -> TextSource:
+    def detokenizer(self) -> TextSource[Chunk]:
         """The detokenizer, in the state that the stream is in."""
-        source: TextSource = self._catch_up().source
+        source: TextSource[Chunk] = self._catch_up().source
         return source
 
     @property
@@ -278,7 +288,7 @@ class ChatStream:
         self._count(out)
         return out
 
-    def feed(self, chunk: Iterable[int] | str) -> list[Delta]:
+    def feed(self, chunk: Chunk) -> list[Delta]:
         """Take ids, or bytes if the detokenizer takes bytes; return the deltas that are certain.
 
         An unknown id raises VocabularyError, and the stream is as it was before the chunk.
@@ -301,7 +311,8 @@ class ChatStream:
             if call:
                 self._parts.channels.call += call
             return list(deltas)
-        ids: Any = chunk if chunk.__class__ is list else as_ids(chunk, "A chunk")  # type: ignore[arg-type]
+        given: Any = chunk
+        ids = given if given.__class__ is list else as_ids(given, "A chunk")
         if len(ids) == 1:
             return self.push(ids[0])
         ids = as_ids(ids)
@@ -447,11 +458,11 @@ class ChatStream:
         self._parts.future = future
         self._begin()
 
-    def copy(self) -> "ChatStream":
+    def copy(self) -> "ChatStream[Chunk]":
         """Return an independent ChatStream in the same state: for n > 1, and for beams."""
         parts = self._catch_up()
         rules = parts.rules
-        other = ChatStream(
+        other: ChatStream[Chunk] = ChatStream(
             parts.source.copy(),
             eos_ids=rules.eos or None,
             stop_ids=[each for each in rules.sequences if each[0] not in rules.eos],
@@ -464,7 +475,7 @@ class ChatStream:
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: object) -> "ChatStream":
+    def __deepcopy__(self, memo: object) -> "ChatStream[Chunk]":
         return self.copy()
 
 
@@ -484,7 +495,7 @@ def strip_thinking(
     open: str = "<think>",
     close: str = "</think>",
     *,
-    start: str = "content",
+    start: "Start" = "content",
     every: bool = False,
 ) -> str:
     """Return a whole text without its reasoning: the content that a ChatStream with these tags

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from .stage import Future
     from .utf8 import Errors
+    from .vocabulary import Ids
 
     ByteFallback = Literal["utf8", "hf"]
     Unknown = Literal["error", "skip"]
@@ -135,7 +136,7 @@ class Detokenizer:
         if clean_up is None:
             clean_up = vocabulary.clean_up
         self.vocabulary = vocabulary
-        self.settings = settings = Settings(
+        self.settings: Settings = Settings(
             bool(skip_special_tokens),
             byte_fallback,
             check_errors(errors),
@@ -144,7 +145,7 @@ class Detokenizer:
             bool(clean_up),
             bool(spaces_between_special_tokens),
         )
-        tables: Tables | None = vocabulary._memo.get(settings)
+        tables: Tables | None = vocabulary._memo.get(self.settings)
         if tables is None:
             rules = read_rules(vocabulary.rules, self.clean_up and not self.apart)
         else:
@@ -153,7 +154,7 @@ class Detokenizer:
         self._chain = Apart(chain, self.clean_up) if self.apart else chain
         if tables is None:
             tables = Tables(rules, self._chain.state, self._chain.default_state())
-            vocabulary._memo[settings] = tables
+            vocabulary._memo[self.settings] = tables
         self._tables = tables
         self._items = tables.items
         self._bytes_of = tables.bytes_of
@@ -391,7 +392,7 @@ class Detokenizer:
             row[1][token_id] = text, self._state, now
         row[0][token_id] = text if row is now else None
 
-    def feed(self, ids: Iterable[int]) -> str:
+    def feed(self, ids: "Ids") -> str:
         """Take many ids; return the text that they make certain. An id that is refused refuses them
         all: the state is as before.
         """

@@ -20,6 +20,7 @@ from ..errors import StreamEndedError
 if TYPE_CHECKING:
     from typing import Literal
 
+    Data = bytes | bytearray | memoryview
     Errors = Literal["replace", "strict", "ignore", "backslashreplace"]
 
 ERROR_POLICIES = ("replace", "strict", "ignore", "backslashreplace")
@@ -98,7 +99,7 @@ def last_complete_utf8_end(data: bytes) -> int:
     return end
 
 
-def decode_utf8(data: bytes, errors: str) -> tuple[str, bytes]:
+def decode_utf8(data: "Data", errors: str) -> tuple[str, bytes]:
     """Return the text that `data` makes certain, and the bytes at its end (at most 3) that wait for
     more.
 
@@ -241,7 +242,7 @@ class StreamingDetokenizer:
     def __repr__(self) -> str:
         return f"<StreamingDetokenizer {self.errors}, held {self.held!r}>"
 
-    def feed(self, data: bytes) -> str:
+    def feed(self, data: "Data") -> str:
         """Take bytes (any buffer); return the text that they make certain."""
         if self._ended and len(data):
             ended("feeding it")

@@ -22,13 +22,24 @@ Version 1 has no checksum, and is read as well.
 
 import json
 from binascii import crc32
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence
 
 from ..errors import TokenizerFormatError, VocabularyError
 from .byte_level import byte_level
 from .chain import Chain
 from .rules import BYTES, byte_level_first, read_rules
 from .stage import RAW
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Searchable(Protocol):
+        """What has ids, and can be asked for any object. Bytes can only be asked for bytes."""
+
+        def __iter__(self) -> Iterator[int]: ...
+        def __contains__(self, __value: object) -> bool: ...
+
+    Ids = Searchable | Iterator[int]  # but not bytes, which an Iterable[int] can be
 
 MAGIC = b"detok\x02"
 WITHOUT_CHECKSUM = b"detok\x01"
@@ -97,7 +108,7 @@ def id_list(ids: Iterable[Any], what: str) -> list[Any]:
         raise TypeError(f"{what} is a list of token ids, not {repr(ids)[:40]}") from None
 
 
-def as_ids(ids: Iterable[int], what: str = "ids") -> list[int]:
+def as_ids(ids: "Ids | Iterable[int]", what: str = "ids") -> list[int]:
     """Return a list of ids as ints, as `as_id` takes each; `what` is the name of the argument.
 
     Their sum is the quickest look at all of them: it is no int if one is a float, a numpy integer

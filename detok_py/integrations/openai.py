@@ -16,6 +16,8 @@ from ..errors import DetokError
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
+    from ..decode.channels import Start, StopScope
+
     class Options(TypedDict, total=False):
         """The options of `ChatStream` that text can have: `stop`, `reasoning`, `tools`, `start`,
         `trim_artifacts`, `include_stop` and `stop_scope`.
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
         stop: str | Iterable[str] | None
         reasoning: str | Sequence[str | Sequence[str]] | None
         tools: Sequence[str | Sequence[str | None] | None] | None
-        start: str
+        start: Start
         trim_artifacts: bool | Sequence[str]
         include_stop: bool
-        stop_scope: str
+        stop_scope: StopScope
 
 
 class TextStage:
@@ -133,7 +135,7 @@ class ChatDeltas:
         index: int = 0,
         **options: "Unpack[Options]",
     ) -> None:
-        self.chat: ChatStream = ChatStream(TextStage(), **options)
+        self.chat: ChatStream[str] = ChatStream(TextStage(), **options)
         self._chunks: Any = chunks
         self._thoughts = TextStage()
         self._index = index

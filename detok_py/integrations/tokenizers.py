@@ -90,8 +90,8 @@ class DecodeStream:
         return self.__copy__()
 
 
-def _ids(ids: int | Iterable[int]) -> Iterable[int]:
+def _ids(ids: int | Iterable[int]) -> list[int]:
     try:
         return [as_id(ids)]  # type: ignore[arg-type]
-    except VocabularyError:  # several, or what `feed` refuses
-        return ids  # type: ignore[return-value]
+    except VocabularyError:  # several, or what is refused
+        return as_ids(ids)  # type: ignore[arg-type]

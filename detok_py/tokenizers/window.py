@@ -23,6 +23,7 @@ from .tokenizer import Decodes
 
 if TYPE_CHECKING:
     from ..decode.detokenizer import ByteFallback
+    from ..decode.vocabulary import Ids
 
 REPLACEMENT = "\ufffd"
 MAX_WINDOW = 16  # ids behind the context that are decoded again, at most
@@ -135,7 +136,7 @@ class IncrementalDetokenizer:
         self._stream.load(state)
         return self._stream.push(token_id)
 
-    def feed(self, ids: Iterable[int]) -> str:
+    def feed(self, ids: "Ids") -> str:
         """Take many ids; return the text that they add. An id that is refused refuses them all: the
         state is as before.
         """

@@ -23,10 +23,24 @@ class _Form:
         return self
 
 
-Any = Callable = ClassVar = Dict = Final = Generator = Generic = Iterable = Iterator = List = (
-    Literal
-) = Mapping = _Form()
+Any = Callable = ClassVar = Dict = Final = Generator = Iterable = Iterator = List = Literal = (
+    Mapping
+) = _Form()
 NoReturn = Optional = Self = Sequence = Set = Tuple = Type = TypeAlias = TypeVar = Union = Any
+
+
+class _Base:
+    """A base class without anything: what `Generic[T]` gives."""
+
+
+class _Generic:
+    """A class can only have a class as its base, and a class can't be subscripted."""
+
+    def __getitem__(self, parameters):
+        return _Base
+
+
+Generic = _Generic()
 
 
 class Protocol:
