@@ -1,32 +1,16 @@
-"""An immutable table: id → bytes, with the rules by which its tokens become text; and the packed
-file (.detok).
+"""An immutable table: id → bytes, with the rules by which its tokens become text.
 
 In: tokens as bytes, or as the pieces and the decoder rules of a tokenizer file. Out: the bytes of
 an id. Nothing is converted before it is asked for, so that a vocabulary of 150,000 tokens costs
 what is used of it.
-
-The packed file, all integers little-endian:
-
-    5 bytes   b"detok"
-    1 byte    version, 2
-    4 bytes   length of the header
-    …         header: JSON, UTF-8, keys sorted: size, special, eos, holes, literal (id ranges
-              [first, last]), rules, long
-    4·⌈n/64⌉  for every 64th id, where its bytes begin in the blob
-    n         the length of each id's bytes, 255 for "255 or more: see `long` in the header"
-    …         the blob: the bytes of all ids, one after another
-    4 bytes   CRC-32 (RFC 1952, section 8) of all that stands before it
-
-Version 1 has no checksum, and is read as well.
 """
 
-import json
-from binascii import crc32
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence
 
 from ..errors import TokenizerFormatError, VocabularyError
 from .byte_level import byte_level
 from .chain import Chain
+from .packed import Contents, pack, unpack
 from .rules import BYTES, byte_level_first, read_rules
 from .stage import RAW
 
@@ -40,43 +24,6 @@ if TYPE_CHECKING:
         def __contains__(self, __value: object) -> bool: ...
 
     Ids = Searchable | Iterator[int]  # but not bytes, which an Iterable[int] can be
-
-MAGIC = b"detok\x02"
-WITHOUT_CHECKSUM = b"detok\x01"
-BLOCK = 64
-LONG = 255
-MAX_TOKENS = 1 << 22
-MAX_DEPTH = 64  # brackets open in a header, those inside strings included
-
-
-def _damaged(why: str) -> VocabularyError:
-    return VocabularyError(f"damaged vocabulary file: {why}; pack it again")
-
-
-def _ranges(ids: Iterable[int]) -> list[list[int]]:
-    out: list[list[int]] = []
-    for i in sorted(ids):
-        if out and out[-1][1] == i - 1:
-            out[-1][1] = i
-        else:
-            out.append([i, i])
-    return out
-
-
-def _within(ranges: Any, size: int, what: str) -> frozenset[int]:
-    """Return the ids of a header's list of ranges."""
-    if not isinstance(ranges, list):
-        raise _damaged(what + " is not a list of ranges")
-    ids: list[int] = []
-    for pair in ranges:
-        if not (
-            isinstance(pair, list)
-            and [each.__class__ for each in pair] == [int, int]
-            and 0 <= pair[0] <= pair[1] < size
-        ):
-            raise _damaged(f"{what} names ids outside 0..{size - 1}")
-        ids.extend(range(pair[0], pair[1] + 1))
-    return frozenset(ids)
 
 
 def as_id(token_id: int) -> int:
@@ -386,49 +333,23 @@ class Vocabulary:
         return None
 
     def pack(self) -> bytes:
-        """Return the vocabulary as one file (see the head of this module).
+        """Return the vocabulary as one file (see the head of decode/packed.py).
 
         The same vocabulary gives the same bytes.
         """
         if self._packed is None:
-            lengths, starts, parts = bytearray(self._size), [], []
-            holes, long, at = [], {}, 0
-            for i in range(self._size):
-                if i % BLOCK == 0:
-                    starts.append(at.to_bytes(4, "little"))
-                token = self._source(i)
-                if token is None:
-                    holes.append(i)
-                    continue
-                lengths[i] = min(len(token), LONG)
-                if len(token) >= LONG:
-                    long[str(i)] = len(token)
-                at += len(token)
-                parts.append(token)
-            header: dict[str, Any] = {"size": self._size, "rules": self.rules}
-            ranges = (
-                ("special", self.special_ids),
-                ("eos", [i for i in self.eos_ids if i < self._size]),
-                ("holes", holes),
-                ("literal", self.literal_ids),
+            self._packed = pack(
+                Contents(
+                    self._size,
+                    self._source,
+                    self.rules,
+                    self.special_ids,
+                    self.eos_ids,
+                    self.literal_ids,
+                    self.clean_up,
+                    self.silent,
+                )
             )
-            for key, ids in ranges:
-                if ids:
-                    header[key] = _ranges(ids)
-            if long:
-                header["long"] = long
-            for key, flag in (("clean_up", self.clean_up), ("silent", self.silent)):
-                if flag:
-                    header[key] = True
-            # Keys sorted by hand: MicroPython's json has no sort_keys.
-            fields = [
-                json.dumps(key) + ":" + json.dumps(header[key], separators=(",", ":"))
-                for key in sorted(header)
-            ]
-            head = ("{" + ",".join(fields) + "}").encode()
-            size = len(head).to_bytes(4, "little")
-            body = b"".join([MAGIC, size, head] + starts + [bytes(lengths)] + parts)
-            self._packed = body + crc32(body).to_bytes(4, "little")
         return self._packed
 
     @property
@@ -446,116 +367,23 @@ class Vocabulary:
         raises VocabularyError.
         """
         data = bytes(data)
-        if data[:6] not in (MAGIC, WITHOUT_CHECKSUM) or len(data) < 10:
-            raise VocabularyError(
-                f"not a packed vocabulary: it begins with {data[:6]!r}, not {MAGIC!r}; make one with `detok pack`"
-            )
-        end = len(data)
-        if data[:6] == MAGIC:
-            end -= 4
-            if crc32(memoryview(data)[:end]) != int.from_bytes(data[end:], "little"):
-                raise VocabularyError(
-                    f"damaged vocabulary file: its {len(data)} bytes don't have the checksum that stands at their end; fetch or pack it again"
-                )
-        head_end = 10 + int.from_bytes(data[6:10], "little")
+        contents = unpack(data)
         try:
-            header = json.loads(_shallow(data[10:head_end]))
-            size = header["size"]
-            if head_end > end or not isinstance(size, int) or not 0 <= size <= MAX_TOKENS:
-                raise ValueError
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise _damaged("its header can't be read") from None
-        ids = {
-            key: _within(header.get(key, []), size, key)
-            for key in ("special", "eos", "literal", "holes")
-        }
-        holes = ids["holes"]
-        long = header.get("long", {})
-        blocks = (size + BLOCK - 1) // BLOCK
-        starts_at = head_end
-        lengths_at = starts_at + 4 * blocks
-        blob_at = lengths_at + size
-        lengths = data[lengths_at:blob_at]
-        if not isinstance(long, dict) or lengths.count(bytes([LONG])) != len(long):
-            raise _damaged("its long tokens don't add up")
-        total = sum(lengths)
-        for key, n in long.items():
-            is_long = key.isdigit() and int(key) < size and lengths[int(key)] == LONG
-            if not (is_long and isinstance(n, int) and n >= LONG):
-                raise _damaged("its long tokens don't add up")
-            total += n - LONG
-        if len(lengths) != size or end != blob_at + total:
-            raise VocabularyError(
-                f"damaged vocabulary file: it has {end} bytes and its header asks for {blob_at + total}; fetch or pack it again"
-            )
-
-        def start(block: int) -> int:
-            at = starts_at + 4 * block
-            return int.from_bytes(data[at : at + 4], "little")
-
-        def length(i: int) -> int:
-            n = lengths[i]
-            return int(long[str(i)]) if n == LONG else n
-
-        def total_length(first: int, last: int) -> int:
-            part = lengths[first:last]
-            if long and LONG in part:
-                return sum([length(i) for i in range(first, last)])
-            return sum(part)
-
-        # The numbers above come from the same file as the block starts do; one wrong start would
-        # give wrong text in silence.
-        at = 0
-        for block in range(blocks):
-            if start(block) != at:
-                raise _damaged("its offsets don't add up")
-            at += total_length(block * BLOCK, min(block * BLOCK + BLOCK, size))
-
-        def stored(i: int) -> bytes | None:
-            if i in holes:
-                return None
-            block = i // BLOCK
-            # The block's start, and the tokens of the block before this one.
-            begin = starts_at + 4 * block
-            begin = blob_at + int.from_bytes(data[begin : begin + 4], "little")
-            if long:
-                begin += total_length(block * BLOCK, i)
-                return data[begin : begin + length(i)]
-            begin += sum(lengths[block * BLOCK : i])
-            return data[begin : begin + lengths[i]]
-
-        rules = header.get("rules")
-        try:
-            read_rules(rules)
+            read_rules(contents.rules)
         except TokenizerFormatError as error:
             raise VocabularyError("this vocabulary file can't be used: " + str(error)) from None
         vocabulary = cls(
-            size,
-            stored,
-            rules,
-            special_ids=ids["special"],
-            eos_ids=ids["eos"],
-            literal_ids=ids["literal"],
-            clean_up=bool(header.get("clean_up")),
-            silent=bool(header.get("silent")),
+            contents.size,
+            contents.source,
+            contents.rules,
+            special_ids=contents.special_ids,
+            eos_ids=contents.eos_ids,
+            literal_ids=contents.literal_ids,
+            clean_up=contents.clean_up,
+            silent=contents.silent,
         )
         vocabulary._packed = data
         return vocabulary
-
-
-def _shallow(head: bytes) -> str:
-    """Return the text of a header that is not nested too deep to be parsed: in WebAssembly 3,000
-    levels end the interpreter for good.
-    """
-    depth = 0
-    for byte in head:
-        if byte == 0x5B or byte == 0x7B:
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise ValueError
-        elif byte == 0x5D or byte == 0x7D:
-            depth -= 1
-    return head.decode()
 
 
 class ByteVocabulary(Vocabulary):

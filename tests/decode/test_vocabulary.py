@@ -16,7 +16,7 @@ from detok_py import (
     Vocabulary,
     VocabularyError,
 )
-from detok_py.decode.vocabulary import MAGIC
+from detok_py.decode.packed import MAGIC
 
 LLAMA = {
     "type": "Sequence",

@@ -1,0 +1,238 @@
+"""The packed file of a vocabulary (.detok).
+
+In: the `Contents` of a vocabulary. Out: the file, and back. A file is sliced as it is used, but
+its numbers are checked at once; a damaged one raises VocabularyError. All integers are
+little-endian:
+
+    5 bytes   b"detok"
+    1 byte    version, 2
+    4 bytes   length of the header
+    …         header: JSON, UTF-8, keys sorted: size, special, eos, holes, literal (id ranges
+              [first, last]), rules, long
+    4·⌈n/64⌉  for every 64th id, where its bytes begin in the blob
+    n         the length of each id's bytes, 255 for "255 or more: see `long` in the header"
+    …         the blob: the bytes of all ids, one after another
+    4 bytes   CRC-32 (RFC 1952, section 8) of all that stands before it
+
+Version 1 has no checksum, and is read as well.
+"""
+
+import json
+from binascii import crc32
+from typing import Any, Callable, Iterable, NamedTuple
+
+from ..errors import VocabularyError
+
+MAGIC = b"detok\x02"
+WITHOUT_CHECKSUM = b"detok\x01"
+BLOCK = 64
+LONG = 255
+MAX_TOKENS = 1 << 22
+MAX_DEPTH = 64  # brackets open in a header, those inside strings included
+
+# `source` returns the stored bytes of an id in 0..size-1, and None for a hole; `rules` are not
+# checked.
+Contents = NamedTuple(
+    "Contents",
+    [
+        ("size", int), ("source", "Callable[[int], bytes | None]"), ("rules", Any),
+        ("special_ids", Iterable[int]), ("eos_ids", Iterable[int]), ("literal_ids", Iterable[int]),
+        ("clean_up", bool), ("silent", bool),
+    ],
+)  # fmt: skip
+
+
+def pack(contents: Contents) -> bytes:
+    """Return the packed file; the same contents give the same bytes."""
+    size = contents.size
+    lengths, starts, parts = bytearray(size), [], []
+    holes, long, at = [], {}, 0
+    for i in range(size):
+        if i % BLOCK == 0:
+            starts.append(at.to_bytes(4, "little"))
+        token = contents.source(i)
+        if token is None:
+            holes.append(i)
+            continue
+        lengths[i] = min(len(token), LONG)
+        if len(token) >= LONG:
+            long[str(i)] = len(token)
+        at += len(token)
+        parts.append(token)
+    header: dict[str, Any] = {"size": size, "rules": contents.rules}
+    optional = {
+        "special": _ranges(contents.special_ids),
+        "eos": _ranges([i for i in contents.eos_ids if i < size]),
+        "holes": _ranges(holes),
+        "literal": _ranges(contents.literal_ids),
+        "long": long,
+        "clean_up": contents.clean_up,
+        "silent": contents.silent,
+    }
+    for key, value in optional.items():
+        if value:
+            header[key] = value
+    # Keys sorted by hand: MicroPython's json has no sort_keys.
+    fields = [
+        json.dumps(key) + ":" + json.dumps(header[key], separators=(",", ":"))
+        for key in sorted(header)
+    ]
+    head = ("{" + ",".join(fields) + "}").encode()
+    head_size = len(head).to_bytes(4, "little")
+    body = b"".join([MAGIC, head_size, head] + starts + [bytes(lengths)] + parts)
+    return body + crc32(body).to_bytes(4, "little")
+
+
+def unpack(data: bytes) -> Contents:
+    """Return the contents of a packed file, which `source` slices."""
+    end = _checked_end(data)
+    head_end = 10 + int.from_bytes(data[6:10], "little")
+    try:
+        header = json.loads(_shallow(data[10:head_end]))
+        size = header["size"]
+        if head_end > end or not isinstance(size, int) or not 0 <= size <= MAX_TOKENS:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise _damaged("its header can't be read") from None
+    ids = {
+        key: _within(header.get(key, []), size, key)
+        for key in ("special", "eos", "literal", "holes")
+    }
+    return Contents(
+        size,
+        _source(data, head_end, end, size, ids["holes"], header.get("long", {})),
+        header.get("rules"),
+        ids["special"],
+        ids["eos"],
+        ids["literal"],
+        bool(header.get("clean_up")),
+        bool(header.get("silent")),
+    )
+
+
+def _damaged(why: str, mend: str = "pack it again") -> VocabularyError:
+    return VocabularyError(f"damaged vocabulary file: {why}; {mend}")
+
+
+def _checked_end(data: bytes) -> int:
+    """Return where the blob ends, once the checksum is found right."""
+    if data[:6] not in (MAGIC, WITHOUT_CHECKSUM) or len(data) < 10:
+        raise VocabularyError(
+            f"not a packed vocabulary: it begins with {data[:6]!r}, not {MAGIC!r}; make one with `detok pack`"
+        )
+    if data[:6] == WITHOUT_CHECKSUM:
+        return len(data)
+    end = len(data) - 4
+    if crc32(memoryview(data)[:end]) != int.from_bytes(data[end:], "little"):
+        raise _damaged(
+            f"its {len(data)} bytes don't have the checksum that stands at their end",
+            "fetch or pack it again",
+        )
+    return end
+
+
+def _source(
+    data: bytes, starts_at: int, end: int, size: int, holes: frozenset[int], long: Any
+) -> Callable[[int], bytes | None]:
+    """Return the function that slices the bytes of an id out of the file."""
+    blocks = (size + BLOCK - 1) // BLOCK
+    lengths_at = starts_at + 4 * blocks
+    blob_at = lengths_at + size
+    lengths = data[lengths_at:blob_at]
+    total = sum(lengths) + _beyond_lengths(lengths, long)
+    if len(lengths) != size or end != blob_at + total:
+        raise _damaged(
+            f"it has {end} bytes and its header asks for {blob_at + total}",
+            "fetch or pack it again",
+        )
+
+    def start(block: int) -> int:
+        at = starts_at + 4 * block
+        return int.from_bytes(data[at : at + 4], "little")
+
+    def length(i: int) -> int:
+        n = lengths[i]
+        return int(long[str(i)]) if n == LONG else n
+
+    def total_length(first: int, last: int) -> int:
+        part = lengths[first:last]
+        if long and LONG in part:
+            return sum([length(i) for i in range(first, last)])
+        return sum(part)
+
+    # The numbers above come from the same file as the block starts do; one wrong start would
+    # give wrong text in silence.
+    at = 0
+    for block in range(blocks):
+        if start(block) != at:
+            raise _damaged("its offsets don't add up")
+        at += total_length(block * BLOCK, min(block * BLOCK + BLOCK, size))
+
+    def source(i: int) -> bytes | None:
+        if i in holes:
+            return None
+        block = i // BLOCK
+        # The block's start, and the tokens of the block before this one.
+        begin = starts_at + 4 * block
+        begin = blob_at + int.from_bytes(data[begin : begin + 4], "little")
+        if long:
+            begin += total_length(block * BLOCK, i)
+            return data[begin : begin + length(i)]
+        begin += sum(lengths[block * BLOCK : i])
+        return data[begin : begin + lengths[i]]
+
+    return source
+
+
+def _beyond_lengths(lengths: bytes, long: Any) -> int:
+    """Return how many bytes the long tokens have beyond the `LONG` of each."""
+    if not isinstance(long, dict) or lengths.count(bytes([LONG])) != len(long):
+        raise _damaged("its long tokens don't add up")
+    beyond = 0
+    for key, n in long.items():
+        is_long = key.isdigit() and int(key) < len(lengths) and lengths[int(key)] == LONG
+        if not (is_long and isinstance(n, int) and n >= LONG):
+            raise _damaged("its long tokens don't add up")
+        beyond += n - LONG
+    return beyond
+
+
+def _ranges(ids: Iterable[int]) -> list[list[int]]:
+    out: list[list[int]] = []
+    for i in sorted(ids):
+        if out and out[-1][1] == i - 1:
+            out[-1][1] = i
+        else:
+            out.append([i, i])
+    return out
+
+
+def _within(ranges: Any, size: int, what: str) -> frozenset[int]:
+    """Return the ids of a header's list of ranges."""
+    if not isinstance(ranges, list):
+        raise _damaged(what + " is not a list of ranges")
+    ids: list[int] = []
+    for pair in ranges:
+        if not (
+            isinstance(pair, list)
+            and [each.__class__ for each in pair] == [int, int]
+            and 0 <= pair[0] <= pair[1] < size
+        ):
+            raise _damaged(f"{what} names ids outside 0..{size - 1}")
+        ids.extend(range(pair[0], pair[1] + 1))
+    return frozenset(ids)
+
+
+def _shallow(head: bytes) -> str:
+    """Return the text of a header that is not nested too deep to be parsed: in WebAssembly 3,000
+    levels end the interpreter for good.
+    """
+    depth = 0
+    for byte in head:
+        if byte == 0x5B or byte == 0x7B:
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ValueError
+        elif byte == 0x5D or byte == 0x7D:
+            depth -= 1
+    return head.decode()
