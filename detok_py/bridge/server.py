@@ -43,14 +43,36 @@ class ServeError(DetokError):
 
 def application(bridge: Bridge, assets: Assets) -> Starlette:
     """Return the app with all routes, without the gate."""
-    # The vocabularies in use, each packed once for each encoding.
-    packed: dict[tuple[str, bool], File] = {}
-    packing = asyncio.Lock()
+    packed = PackedVocabularies(bridge)
 
-    def tables() -> dict[str, Vocabulary]:
-        found = [one.vocabulary for one in bridge.engines]
-        return {table.sha256: table for table in found if table is not None}
+    async def vocabulary(request: Request) -> Response:
+        gzipped = accepts_gzip(request.headers.get("accept-encoding", ""))
+        found = await packed.find(request.path_params["sha256"], gzipped)
+        return _not_found() if found is None else _file_response(request, found, FOREVER)
 
+    async def file(request: Request) -> Response:
+        # The path before percent-decoding, so that %2e%2e is not "..".
+        path = request.scope.get("raw_path", b"").decode("latin-1")
+        accepted = request.headers.get("accept-encoding", "")
+        found = assets.find(path, accepted)
+        if found is None:
+            return _not_found()
+        versioned = request.query_params.get("v") == found.etag
+        return _file_response(request, found, FOREVER if versioned else "no-cache")
+
+    return Starlette(
+        routes=[
+            *_status_routes(bridge),
+            Route("/texts.json", _prompts),
+            Route("/vocabulary/{sha256:str}.detok", vocabulary),
+            WebSocketRoute("/stream", bridge),
+            Route("/stream", _no_upgrade),
+            Route("/{path:path}", file),
+        ]
+    )
+
+
+def _status_routes(bridge: Bridge) -> list[BaseRoute]:
     async def healthz(_: Request) -> Response:
         return _json_response(
             {"status": "ok" if bridge.down is None else "engine down", "engine": bridge.down}
@@ -68,71 +90,65 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
             {**bridge.info(), "max_clients": bridge.max_clients, "clients": bridge.clients}
         )
 
-    async def prompts(request: Request) -> Response:
-        body = json.dumps(texts(), ensure_ascii=False).encode()
-        return _file_response(
-            request,
-            compress(
-                body, "application/json", request.headers.get("accept-encoding", ""), _sha256(body)
-            ),
-            "no-cache",
-        )
-
-    async def vocabulary(request: Request) -> Response:
-        asked = request.path_params["sha256"]
-        if asked not in tables():
-            await bridge.open()
-        table = tables().get(asked)
-        if table is None:
-            return _not_found()
-        gzipped = accepts_gzip(request.headers.get("accept-encoding", ""))
-        name = (table.sha256, gzipped)
-        async with packing:
-            if name not in packed:
-                for earlier in [one for one in packed if one[0] not in tables()]:
-                    del packed[earlier]
-                packed[name] = await asyncio.to_thread(
-                    lambda: compress(
-                        table.pack(), "application/octet-stream", "gzip" * gzipped, table.sha256
-                    )
-                )
-        return _file_response(request, packed[name], FOREVER)
-
     async def metrics(_: Request) -> Response:
         return Response(
             bridge.metrics.expose(),
             headers={"content-type": CONTENT_TYPE, "cache-control": "no-store"},
         )
 
-    async def stream(_: Request) -> Response:
-        return Response(
-            "This is a WebSocket endpoint; connect with the subprotocol detok.v1.\n",
-            426,
-            {"upgrade": "websocket", "connection": "close"},
-        )
+    return [
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/info", info),
+        Route("/metrics", metrics),
+    ]
 
-    async def file(request: Request) -> Response:
-        # The path before percent-decoding, so that %2e%2e is not "..".
-        path = request.scope.get("raw_path", b"").decode("latin-1")
-        accepted = request.headers.get("accept-encoding", "")
-        found = assets.find(path, accepted)
-        if found is None:
-            return _not_found()
-        versioned = request.query_params.get("v") == found.etag
-        return _file_response(request, found, FOREVER if versioned else "no-cache")
 
-    return Starlette(
-        routes=[
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
-            Route("/info", info),
-            Route("/texts.json", prompts),
-            Route("/vocabulary/{sha256:str}.detok", vocabulary),
-            Route("/metrics", metrics),
-            WebSocketRoute("/stream", bridge),
-            Route("/stream", stream),
-            Route("/{path:path}", file),
-        ]
+class PackedVocabularies:
+    """The vocabularies in use, each packed once for each encoding."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self.bridge = bridge
+        self.files: dict[tuple[str, bool], File] = {}
+        self.packing = asyncio.Lock()
+
+    def _tables(self) -> dict[str, Vocabulary]:
+        found = [one.vocabulary for one in self.bridge.engines]
+        return {table.sha256: table for table in found if table is not None}
+
+    async def find(self, sha256: str, gzipped: bool) -> File | None:
+        """Return the file of a vocabulary that an engine has, or None."""
+        if sha256 not in self._tables():
+            await self.bridge.open()
+        tables = self._tables()
+        table = tables.get(sha256)
+        if table is None:
+            return None
+        name = (sha256, gzipped)
+        async with self.packing:
+            if name not in self.files:
+                self.files = {one: file for one, file in self.files.items() if one[0] in tables}
+                self.files[name] = await asyncio.to_thread(
+                    lambda: compress(
+                        table.pack(), "application/octet-stream", "gzip" * gzipped, sha256
+                    )
+                )
+            return self.files[name]
+
+
+async def _prompts(request: Request) -> Response:
+    body = json.dumps(texts(), ensure_ascii=False).encode()
+    accepted = request.headers.get("accept-encoding", "")
+    return _file_response(
+        request, compress(body, "application/json", accepted, _sha256(body)), "no-cache"
+    )
+
+
+async def _no_upgrade(_: Request) -> Response:
+    return Response(
+        "This is a WebSocket endpoint; connect with the subprotocol detok.v1.\n",
+        426,
+        {"upgrade": "websocket", "connection": "close"},
     )
 
 
