@@ -33,7 +33,7 @@ def test_names_of_others_are_still_in_a_document():
 
 
 def test_a_name_that_is_gone_is_found():
-    gone = ("HttpEngine", "no_such_name", "--no-such-option", "docs/gone.md", "Detokenizer.gone")
+    gone = ("NoSuchEngine", "no_such_name", "--no-such-option", "docs/gone.md", "Detokenizer.gone")
     assert [has_name(each) for each in (*gone, "detok_py.gone", "detok_py.errors.Gone")] == [
         False
     ] * 7

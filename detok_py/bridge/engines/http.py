@@ -1,4 +1,4 @@
-"""The HTTP client for engines.
+"""The HTTP client for engines, and what engines that are reached by it share.
 
 In: requests. Out: JSON, or the events of a stream as they come. Held: at most one event.
 
@@ -10,14 +10,15 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
+from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from ...protocol.sse import EventReader
 from ...protocol.wire import MAX_ID
-from . import ContextFull, EngineError
+from . import TEXT, ContextFull, EngineError, Info, Request
 from .address import Address
 
 MAX_EVENT = 4 << 20
@@ -27,6 +28,56 @@ SILENCE_SECONDS = 300.0
 # What an engine says about itself comes at once.
 ANSWER_SECONDS = 20.0
 _LONG_NUMBER = re.compile(r"\d{16}")
+
+
+class Refusal(NamedTuple):
+    """What an answer with one of some statuses means."""
+
+    statuses: tuple[int, ...]
+    sentence: str
+    code: int = wire.ENGINE_DOWN
+    retry: bool = True
+    model: bool = False  # only if the text is about the model
+
+
+# The first that fits.
+REFUSALS = (
+    Refusal(
+        (301, 302, 303, 307, 308),
+        "The {name} at {at} redirects elsewhere, and redirects are not followed; give its real address.",
+        retry=False,
+    ),
+    Refusal(
+        (401, 403),
+        "The {name} at {at} wants a key; {how}put it into the environment as {key}.",
+        retry=False,
+    ),
+    Refusal(
+        (503,),
+        "The {name} at {at} is not ready (503): it is loading its model, or is busy; try again in a moment.",
+    ),
+    Refusal((429,), "The {name} at {at} is busy (429); try again in a moment.", wire.BUSY),
+    Refusal(
+        (404,),
+        "The {name} at {at} has no model of the name that was given; pass --model with one that it lists, or none.",
+        wire.NO_SUCH_ENGINE,
+        retry=False,
+        model=True,
+    ),
+    Refusal(
+        (404, 405),
+        "The server at {at} is not a {name}: it has no such route ({status}); see `detok engines`.",
+        wire.NO_SUCH_ENGINE,
+        retry=False,
+    ),
+    Refusal(
+        (400, 413, 422),
+        "The {name} at {at} refused the request ({status}); check the prompt and the parameters.",
+        wire.BAD_MESSAGE,
+        retry=False,
+    ),
+)
+FAILURE = Refusal((), "The {name} at {at} failed ({status}); see its log.")
 
 
 class EngineClient:
@@ -198,7 +249,6 @@ class EngineClient:
 
         `text` is only searched, never quoted: it may repeat the prompt.
         """
-        at = self.address.shown
         if "max_model_len" in text or ("context length" in text and "max_tokens" in text):
             return ContextFull(
                 "The prompt and max_tokens are more than the engine's context has; lower max_tokens, shorten the prompt, or start the engine with more.",
@@ -216,46 +266,63 @@ class EngineClient:
                 code=wire.BAD_MESSAGE,
                 retry=False,
             )
-        if status in (301, 302, 303, 307, 308):
-            return EngineError(
-                f"The {self.name} at {at} redirects elsewhere, and redirects are not followed; give its real address.",
-                retry=False,
-            )
-        if status in (401, 403):
-            named = "" if self.address.named else "name it with --engine, and "
-            return EngineError(
-                f"The {self.name} at {at} wants a key; {named}put it into the environment as {self.address.key}.",
-                retry=False,
-            )
-        if status == 503:
-            return EngineError(
-                f"The {self.name} at {at} is not ready (503): it is loading its model, or is busy; try again in a moment."
-            )
-        if status == 429:
-            return EngineError(
-                f"The {self.name} at {at} is busy (429); try again in a moment.", code=wire.BUSY
-            )
-        if status == 404 and _is_about_the_model(text):
-            return EngineError(
-                f"The {self.name} at {at} has no model of the name that was given; pass --model with one that it lists, or none.",
-                code=wire.NO_SUCH_ENGINE,
-                retry=False,
-            )
-        if status in (404, 405):
-            return EngineError(
-                f"The server at {at} is not a {self.name}: it has no such route ({status}); see `detok engines`.",
-                code=wire.NO_SUCH_ENGINE,
-                retry=False,
-            )
-        if status in (400, 413, 422):
-            return EngineError(
-                f"The {self.name} at {at} refused the request ({status}); check the prompt and the parameters.",
-                code=wire.BAD_MESSAGE,
-                retry=False,
-            )
-        return EngineError(
-            f"The {self.name} at {at} failed ({status if isinstance(status, int) else 'error'}); see its log."
+        fitting = (
+            one
+            for one in REFUSALS
+            if status in one.statuses and (not one.model or _is_about_the_model(text))
         )
+        refusal = next(fitting, FAILURE)
+        sentence = refusal.sentence.format(
+            name=self.name,
+            at=self.address.shown,
+            status=status if isinstance(status, int) else "error",
+            key=self.address.key,
+            how="" if self.address.named else "name it with --engine, and ",
+        )
+        return EngineError(sentence, code=refusal.code, retry=refusal.retry)
+
+
+class HttpEngine:
+    """What the engines with an HTTP API share. As it stands, one gives text, and has no route that
+    shows its vocabulary. `open` finds the model, unless one was named.
+    """
+
+    fidelity: str = TEXT  # for a prompt; messages go through a route that gives text
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        name: str,
+        hint: str,
+        model: str | None = None,
+        key: str | None = None,
+    ) -> None:
+        self.client: EngineClient = EngineClient(address, name=name, hint=hint, key=key)
+        self._named = model is not None
+        self._model = model
+        self._identity: str | None = None
+        self._context: Any = None  # the size of the engine's context, as it says it
+
+    def info(self) -> Info:
+        """The fidelity for a prompt, and the model; no device, because no API reports it."""
+        return Info(self.client.name, self.fidelity, None, self._model, self._identity)
+
+    def gives(self, request: Request) -> str:
+        """The fidelity for a prompt; text for messages."""
+        return TEXT if request.messages is not None else self.fidelity
+
+    async def vocabulary(self) -> Vocabulary | None:
+        """None: there is no route for it. The model's folder may have it."""
+        return None
+
+    async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
+        """None: the vocabulary cannot be compared."""
+        return None
+
+    async def close(self) -> None:
+        """Close the connections. The server goes on running."""
+        await self.client.close()
 
 
 def _whole_number(digits: str) -> int | float:

@@ -15,7 +15,6 @@ class Lemonade(LlamaServer):
 
     def __init__(self, address: Address, *, allow_remote: bool = False) -> None:
         super().__init__(address, name="Lemonade (llama.cpp)")
-        self.client: EngineClient
         self.front: EngineClient = EngineClient(
             address, name="Lemonade", hint="start it: lemonade-server serve"
         )

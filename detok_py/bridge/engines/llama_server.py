@@ -39,7 +39,7 @@ from . import (
 )
 from .address import Address
 from .agree import SAMPLE
-from .http import SILENCE_SECONDS, EngineClient
+from .http import SILENCE_SECONDS, HttpEngine
 from .openai import SAMPLING
 
 HINT = "start it, for example: llama-server -m model.gguf --port 8080"
@@ -52,12 +52,13 @@ IDENTITY = ("model_path", "model_alias", "bos_token", "eos_token", "chat_templat
 META = ("vocab_type", "n_vocab", "n_embd", "n_params", "size")
 
 
-class LlamaServer:
+class LlamaServer(HttpEngine):
     """An engine with llama-server's HTTP API.
 
     `device` is what the launcher read in the server's log, because the API does not report it.
     """
 
+    fidelity = BYTES
     goes_on = True
 
     def __init__(
@@ -68,11 +69,9 @@ class LlamaServer:
         device: str | None = None,
         key: str | None = None,
     ) -> None:
-        self.client: EngineClient = EngineClient(address, name="llama-server", hint=HINT, key=key)
+        super().__init__(address, name="llama-server", hint=HINT, key=key)
         self._name = name
         self._device = device
-        self._model: str | None = None
-        self._identity: str | None = None
         self._size = 0
         self._props: dict[str, Any] = {}
         self._defaults: dict[str, Any] = {}
@@ -108,15 +107,11 @@ class LlamaServer:
 
     def info(self) -> Info:
         """Exact bytes; the device only if the launcher knows it."""
-        return Info(self._name, BYTES, self._device, self._model, self._identity)
+        return super().info()._replace(name=self._name, device=self._device)
 
     def gives(self, request: Request) -> str:
         """Exact ids in step mode for a request for ids only, else exact bytes."""
         return IDS if request.want == "ids" else BYTES
-
-    async def close(self) -> None:
-        """Close the connections. The server goes on running."""
-        await self.client.close()
 
     @property
     def size(self) -> int:

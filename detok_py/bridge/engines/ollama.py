@@ -9,21 +9,17 @@ from contextlib import aclosing
 from typing import Any
 
 from ...captures.event_shapes import read_event
-from ...decode.vocabulary import Vocabulary
-from . import TEXT, Chunk, End, EngineError, Info, Raw, Request, reason_of
+from . import Chunk, End, EngineError, Raw, Request, reason_of
 from .address import Address
-from .http import EngineClient
+from .http import HttpEngine
 from .text import Surrogates, Tally
 
 
-class Ollama:
+class Ollama(HttpEngine):
     """An engine with Ollama's own routes."""
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
-        self.client: EngineClient = EngineClient(
-            address, name="Ollama", hint="start it: ollama serve"
-        )
-        self._model = model
+        super().__init__(address, name="Ollama", hint="start it: ollama serve", model=model)
 
     async def open(self) -> None:
         """Choose the first model, if none was named."""
@@ -36,22 +32,6 @@ class Ollama:
                     "Ollama has no model yet; pull one, for example: ollama pull qwen3:0.6b",
                     retry=False,
                 ) from None
-
-    def info(self) -> Info:
-        """Text only."""
-        return Info("Ollama", TEXT, None, self._model)
-
-    def gives(self, request: Request) -> str:
-        """Text."""
-        return TEXT
-
-    async def vocabulary(self) -> Vocabulary | None:
-        """None: Ollama does not show ids."""
-        return None
-
-    async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
-        """None: the vocabulary cannot be compared."""
-        return None
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream text."""
@@ -88,7 +68,3 @@ class Ollama:
                 if done:
                     yield End(reason_of(said.finish), tally.note())
                     return
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self.client.close()

@@ -11,11 +11,10 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from ...captures.event_shapes import read_event
-from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
-from . import TEXT, Chunk, ContextFull, End, EngineError, Info, Raw, Request, reason_of
+from . import Chunk, ContextFull, End, EngineError, Raw, Request, reason_of
 from .address import Address
-from .http import EngineClient
+from .http import EngineClient, HttpEngine
 from .text import Surrogates, Tally
 
 # The parameters that OpenAI's routes, vLLM, llama-server and TGI name as we do.
@@ -152,18 +151,16 @@ def _count(event: Any, said: Any, tally: Tally) -> None:
     tally.add({**message, "content": text, "reasoning": said.reasoning})
 
 
-class OpenAIServer:
+class OpenAIServer(HttpEngine):
     """An engine with OpenAI's routes."""
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
-        self.client: EngineClient = EngineClient(
+        super().__init__(
             address,
             name="OpenAI-compatible server",
             hint="start it, or give another URL with --engine",
+            model=model,
         )
-        self._named = model is not None
-        self._model = model
-        self._context: Any = None
 
     async def open(self) -> None:
         """Find the model's name, unless it was given, and its context. A model that is still there
@@ -179,29 +176,9 @@ class OpenAIServer:
             self._model = entry["id"]
         self._context = entry.get("max_model_len") if entry["id"] == self._model else None
 
-    def info(self) -> Info:
-        """Text only."""
-        return Info("OpenAI-compatible server", TEXT, None, self._model)
-
-    def gives(self, request: Request) -> str:
-        """Text."""
-        return TEXT
-
-    async def vocabulary(self) -> Vocabulary | None:
-        """None: these routes do not show ids."""
-        return None
-
-    async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
-        """None: the vocabulary cannot be compared."""
-        return None
-
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream text."""
         request = await with_room(request, self._context)
         async with aclosing(stream_text(self.client, request, self._model)) as chunks:
             async for chunk in chunks:
                 yield chunk
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self.client.close()

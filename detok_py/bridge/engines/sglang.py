@@ -13,29 +13,27 @@ from typing import Any
 
 from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
-from . import IDS, TEXT, Chunk, End, EngineError, Ids, Info, Request, reason_of
+from . import IDS, Chunk, End, EngineError, Ids, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement
-from .http import EngineClient
+from .http import HttpEngine
 from .openai import model_entry, stream_text, with_room
 
 
-class SGLang:
+class SGLang(HttpEngine):
     """An engine with SGLang's native API."""
 
+    fidelity = IDS
     goes_on = True
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
-        self.client: EngineClient = EngineClient(
+        super().__init__(
             address,
             name="SGLang",
             hint="start it: python -m sglang.launch_server --model-path MODEL",
+            model=model,
         )
-        self._named = model is not None
-        self._model = model
         self._path: str | None = None
-        self._identity: str | None = None
-        self._context: Any = None
 
     async def open(self) -> None:
         """Find the model's path."""
@@ -52,22 +50,10 @@ class SGLang:
         with suppress(EngineError):
             self._context = (await model_entry(self.client, None)).get("max_model_len")
 
-    def info(self) -> Info:
-        """Exact ids."""
-        return Info("SGLang", IDS, None, self._model, self._identity)
-
-    def gives(self, request: Request) -> str:
-        """Exact ids for a prompt; text for messages."""
-        return TEXT if request.messages is not None else IDS
-
     @property
     def model_path(self) -> Path | None:
         """The tokenizer's folder, if this machine has it too."""
         return Path(self._path) if self._path and Path(self._path).is_dir() else None
-
-    async def vocabulary(self) -> Vocabulary | None:
-        """None: SGLang has no route for it, but the model's folder has it."""
-        return None
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare with the ids that /tokenize gives for a sample, if the server has that route."""
@@ -142,10 +128,6 @@ class SGLang:
                 if said.finish:
                     yield End(reason_of(said.finish))
                     return
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self.client.close()
 
 
 def _ends_with(event: dict[str, Any], token_id: int) -> bool:

@@ -9,24 +9,25 @@ from typing import Any
 
 from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
-from . import IDS, TEXT, Chunk, End, EngineError, Ids, Info, Request, reason_of
+from . import IDS, Chunk, End, EngineError, Ids, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement
-from .http import EngineClient
+from .http import HttpEngine
 from .openai import SAMPLING, stream_text, with_room
 
 
-class TGI:
+class TGI(HttpEngine):
     """An engine with TGI's native API."""
 
+    fidelity = IDS
+
     def __init__(self, address: Address, *, model: str | None = None) -> None:
-        self.client: EngineClient = EngineClient(
-            address, name="TGI", hint="start it: text-generation-launcher --model-id MODEL"
+        super().__init__(
+            address,
+            name="TGI",
+            hint="start it: text-generation-launcher --model-id MODEL",
+            model=model,
         )
-        self._named = model is not None
-        self._model = model
-        self._identity: str | None = None
-        self._context: Any = None
 
     async def open(self) -> None:
         """Find the model's name, unless it was given."""
@@ -40,18 +41,6 @@ class TGI:
             self._model = str(info["model_id"])
         self._context = info.get("max_total_tokens")
         self._identity = repr([info["model_id"], info.get("model_sha")])
-
-    def info(self) -> Info:
-        """Exact ids."""
-        return Info("TGI", IDS, None, self._model, self._identity)
-
-    def gives(self, request: Request) -> str:
-        """Exact ids for a prompt; text for messages."""
-        return TEXT if request.messages is not None else IDS
-
-    async def vocabulary(self) -> Vocabulary | None:
-        """None: TGI has no route for it."""
-        return None
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare with the ids that /tokenize gives for a sample."""
@@ -102,7 +91,3 @@ class TGI:
                 if said.finish:
                     yield End(reason_of(said.finish))
                     return
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self.client.close()

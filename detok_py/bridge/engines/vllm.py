@@ -14,32 +14,27 @@ from typing import Any
 from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
-from . import IDS, Chunk, End, EngineError, Ids, Info, Request, reason_of
+from . import IDS, Chunk, End, EngineError, Ids, Request, reason_of
 from .address import Address
 from .agree import SAMPLE, disagreement
-from .http import EngineClient
+from .http import HttpEngine
 from .openai import SAMPLING, completion_body, model_entry, route_of, with_room
 
 
-class VLLM:
+class VLLM(HttpEngine):
     """An engine with vLLM's HTTP API. `tokens_only` selects the route that takes and gives token
     ids.
     """
 
+    fidelity = IDS
     goes_on = True
 
     def __init__(
         self, address: Address, *, model: str | None = None, tokens_only: bool = False
     ) -> None:
-        self.client: EngineClient = EngineClient(
-            address, name="vLLM", hint="start it: vllm serve MODEL"
-        )
-        self._named = model is not None
-        self._model = model
+        super().__init__(address, name="vLLM", hint="start it: vllm serve MODEL", model=model)
         self._root = ""
-        self._identity: str | None = None
         self._tokens_only = tokens_only
-        self._context: Any = None
 
     async def open(self) -> None:
         """Find the model's name, unless it was given, and its folder."""
@@ -56,10 +51,6 @@ class VLLM:
         self._root = str(entry.get("root") or "")
         self._identity = repr([entry.get(name) for name in ("id", "root", "max_model_len")])
 
-    def info(self) -> Info:
-        """Exact ids."""
-        return Info("vLLM", IDS, None, self._model, self._identity)
-
     def gives(self, request: Request) -> str:
         """Exact ids."""
         return IDS
@@ -68,10 +59,6 @@ class VLLM:
     def model_path(self) -> Path | None:
         """The model's folder, if this machine has it too."""
         return Path(self._root) if self._root and Path(self._root).is_dir() else None
-
-    async def vocabulary(self) -> Vocabulary | None:
-        """None: vLLM has no route for it, but the model's folder has it."""
-        return None
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare with the ids that /tokenize gives for a sample."""
@@ -114,10 +101,6 @@ class VLLM:
         if finish is None:
             raise self.client.ended_early()
         yield End(reason_of(finish))
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self.client.close()
 
     async def _prompt_ids(self, request: Request) -> list[int]:
         given = "prompt" if request.messages is None else "messages"
