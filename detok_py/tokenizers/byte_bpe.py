@@ -157,7 +157,6 @@ class BytePairEncoder:
         pairs = _parse_merges(merges)
         self._ranks: dict[tuple[str, str], int] = dict(zip(pairs, range(len(pairs))))
         self._check_merges(pairs)
-        self._rank = self._ranks.get
         self._single = frozenset([token for token in vocab if len(token) == 1])
         self._seams: SpaceSeams | None = None
         self._seams_known = bool(self._prefix or self._suffix)
@@ -205,7 +204,7 @@ class BytePairEncoder:
         return self._merge(parts)
 
     def _merge(self, parts: list[str]) -> tuple[int, ...]:
-        return tuple(map(self._vocab.__getitem__, merge(parts, self._rank, len(self._prefix))))
+        return tuple(map(self._vocab.__getitem__, merge(parts, self._ranks.get, len(self._prefix))))
 
     def _cut(self, piece: str, seams: CharacterSeams) -> Sequence[str]:
         # The parts of a piece, as text; none where it is not text in the byte alphabet.

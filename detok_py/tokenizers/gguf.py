@@ -72,6 +72,12 @@ _DEFAULTS: dict[str, dict[str, int]] = {
     "t5": {"eos_token_id": 1, "unknown_token_id": 2, "padding_token_id": 0},
     "gemma4": {},
 }
+_FAMILIES = {
+    "llama": "sentencepiece",
+    "gemma4": "sentencepiece",
+    "bert": "wordpiece",
+    "t5": "unigram",
+}
 
 
 def read(file: BinaryIO, size: int, what: str) -> Tokenizer:
@@ -96,15 +102,45 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
     # whose pre-tokenizer is not known here.
     pre = PRE.get(name) if isinstance(name, str) else None
     mapped = model == "gpt2" and (pre is None or pre.mapped)
+    tokens = _tokens(metadata, what)
+    types = _types(metadata, tokens, mapped, what)
+    roles = _roles(metadata, model, len(tokens))
+    ends = _set_types_by_text(tokens, types, roles)
+    eos_ids = {
+        i: f'"tokenizer.ggml.{role}" of {what}' if "tokenizer.ggml." + role in metadata else role
+        for i, role in ends.items()
+    }
+    vocabulary = Vocabulary(
+        len(tokens),
+        _bytes_of(tokens, types, mapped),
+        BYTES,
+        special_ids=[i for i, kind in enumerate(types) if kind in (UNKNOWN, CONTROL)],
+        eos_ids=eos_ids,
+    )
+    return Tokenizer(
+        _FAMILIES.get(model, "byte_bpe"),
+        vocabulary,
+        partial(_make_encode, model, pre, metadata, tokens, types, roles, what),
+        eos_ids=eos_ids,
+        bos_id=roles.get("bos_token_id"),
+        piece_of=partial(_piece, tokens),
+    )
+
+
+def _tokens(metadata: dict[str, Any], what: str) -> Strings:
     tokens: Strings = _get(metadata, "tokens", Strings, what)
-    count = len(tokens)
-    if not 0 < count <= MAX_TOKENS:
-        raise TokenizerFormatError(f"{what} has {count} tokens; 1 to {MAX_TOKENS} are read")
+    if not 0 < len(tokens) <= MAX_TOKENS:
+        raise TokenizerFormatError(f"{what} has {len(tokens)} tokens; 1 to {MAX_TOKENS} are read")
     longest = max(map(sub, tokens.starts[1:], tokens.starts)) - 8
     if longest > MAX_TOKEN:
         raise TokenizerFormatError(
             f"{what} has a token of {longest} bytes; a token has at most {MAX_TOKEN}"
         )
+    return tokens
+
+
+def _types(metadata: dict[str, Any], tokens: Strings, mapped: bool, what: str) -> "array[int]":
+    count = len(tokens)
     types = token_numbers(metadata, "token_type", "i", count, what)
     if types is None:
         types = array("i", [NORMAL]) * count
@@ -117,7 +153,11 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
             raise TokenizerFormatError(
                 f"{what}: token {i} is of type byte, but its text is {tokens[i][:40]!r}; expected <0x00> to <0xFF>"
             )
+    return types
 
+
+def _roles(metadata: dict[str, Any], model: str, count: int) -> dict[str, int]:
+    """Return the ids of roles, of the file or else of its model, if they are below `count`."""
     roles = dict(_DEFAULTS[model])
     for role in (
         *_ROLES,
@@ -131,37 +171,7 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         token_id = metadata.get("tokenizer.ggml." + role)
         if type(token_id) is int and 0 <= token_id < count:
             roles[role] = token_id
-    roles = {role: token_id for role, token_id in roles.items() if token_id < count}
-    ends = _set_types_by_text(tokens, types, roles)
-    eos_ids = {
-        i: f'"tokenizer.ggml.{role}" of {what}' if "tokenizer.ggml." + role in metadata else role
-        for i, role in ends.items()
-    }
-    special_ids = [i for i, kind in enumerate(types) if kind in (UNKNOWN, CONTROL)]
-
-    vocabulary = Vocabulary(
-        count,
-        _bytes_of(tokens, types, mapped),
-        BYTES,
-        special_ids=special_ids,
-        eos_ids=eos_ids,
-    )
-    family = {
-        "llama": "sentencepiece",
-        "gemma4": "sentencepiece",
-        "bert": "wordpiece",
-        "t5": "unigram",
-    }.get(model, "byte_bpe")
-
-    make_encode = partial(_make_encode, model, pre, metadata, tokens, types, roles, what)
-    return Tokenizer(
-        family,
-        vocabulary,
-        make_encode,
-        eos_ids=eos_ids,
-        bos_id=roles.get("bos_token_id"),
-        piece_of=partial(_piece, tokens),
-    )
+    return {role: token_id for role, token_id in roles.items() if token_id < count}
 
 
 def _make_encode(

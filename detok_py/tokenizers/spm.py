@@ -13,7 +13,8 @@ from functools import partial
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
-from .hf_json import Json, named_ids, read_beside
+from .hf_document import Json
+from .hf_json import named_ids, read_beside
 from .spm_file import BYTE, CONTROL, FAMILIES, MAX_TOKENS, Model, read_model
 from .tokenizer import Encode, Tokenizer
 

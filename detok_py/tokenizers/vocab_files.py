@@ -12,7 +12,9 @@ from typing import Any
 
 from ..errors import TokenizerFormatError
 from ..patterns.known import QWEN
-from .hf_json import Json, added_token, build, read_beside
+from .hf_added import added_token
+from .hf_document import Json
+from .hf_json import build, read_beside
 from .strict_json import loads
 from .tokenizer import Tokenizer
 

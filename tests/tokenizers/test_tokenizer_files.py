@@ -33,7 +33,9 @@ import detok_py
 from detok_py import ChatStream, Vocabulary
 from detok_py.errors import TokenizerFormatError, VocabularyError
 from detok_py.tokenizers import Tokenizer, load_tokenizer
-from detok_py.tokenizers.hf_json import number_added, parse, read_merges
+from detok_py.tokenizers.hf_added import number_added
+from detok_py.tokenizers.hf_document import read_merges
+from detok_py.tokenizers.hf_json import parse
 
 
 def tokenizer_of(document) -> Tokenizer:
