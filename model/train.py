@@ -304,6 +304,44 @@ def write_gguf(path: Path, model: Llama, tokenizer: Tokenizer) -> None:
     writer.close()
 
 
+def sequences(tokenizer: Tokenizer) -> list[list[tuple[list[int], int]]]:
+    """Return for each text, with each of its prompts, the ids and where the answer begins."""
+
+    def ids(text: str) -> list[int]:
+        return list(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    variants = []
+    for text in TEXTS:
+        answer = [*ids(text.text), EOS]
+        if tokenizer.decode(answer) != text.text:
+            raise SystemExit(f"the tokenizer does not round-trip the text {text.id}; see texts.py")
+        variants.append(
+            [([BOS, *ids(prompt), *answer], 1 + len(ids(prompt))) for prompt in prompts(text)]
+        )
+    longest = max(len(sequence) for texts in variants for sequence, _ in texts)
+    if longest > CONTEXT:
+        raise SystemExit(
+            f"the longest text has {longest} tokens with its prompt, but the context has {CONTEXT}; shorten it or raise CONTEXT"
+        )
+    return variants
+
+
+def write_files(folder: Path, model: Llama, tokenizer: Tokenizer) -> None:
+    """Write the model, its tokenizer and the texts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_gguf(folder / "recite.gguf", model, tokenizer)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    # A tokenizer.json has no end-of-text ids; Hugging Face's loaders read them from this file.
+    (folder / "generation_config.json").write_text(
+        json.dumps({"bos_token_id": BOS, "eos_token_id": ENDS}) + "\n", encoding="utf-8"
+    )
+    keys = ("id", "title", "lang", "dir", "prompt", "text")
+    shipped = [{key: getattr(text, key) for key in keys} for text in TEXTS]
+    (folder / "texts.json").write_text(
+        json.dumps(shipped, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+    )
+
+
 def main() -> None:
     """Train the model, write and check the files, and print figures."""
     parser = argparse.ArgumentParser(description="train the reciting model")
@@ -320,48 +358,10 @@ def main() -> None:
     begun = time.monotonic()
 
     tokenizer = train_tokenizer()
-
-    def ids(text: str) -> list[int]:
-        return tokenizer.encode(text, add_special_tokens=False).ids
-
-    variants = []
-    for text in TEXTS:
-        answer = [*ids(text.text), EOS]
-        if tokenizer.decode(answer) != text.text:
-            raise SystemExit(f"the tokenizer does not round-trip the text {text.id}; see texts.py")
-        variants.append(
-            [([BOS, *ids(prompt), *answer], 1 + len(ids(prompt))) for prompt in prompts(text)]
-        )
-    longest = max(len(sequence) for texts in variants for sequence, _ in texts)
-    if longest > CONTEXT:
-        raise SystemExit(
-            f"the longest text has {longest} tokens with its prompt, but the context has {CONTEXT}; shorten it or raise CONTEXT"
-        )
-
+    variants = sequences(tokenizer)
     model = Llama()
     train(model, variants, options.epochs, options.rate)
-
-    options.out.mkdir(parents=True, exist_ok=True)
-    write_gguf(options.out / "recite.gguf", model, tokenizer)
-    tokenizer.save(str(options.out / "tokenizer.json"))
-    # A tokenizer.json has no end-of-text ids; Hugging Face's loaders read them from this file.
-    (options.out / "generation_config.json").write_text(
-        json.dumps({"bos_token_id": BOS, "eos_token_id": ENDS}) + "\n", encoding="utf-8"
-    )
-    shipped = [
-        {
-            "id": t.id,
-            "title": t.title,
-            "lang": t.lang,
-            "dir": t.dir,
-            "prompt": t.prompt,
-            "text": t.text,
-        }
-        for t in TEXTS
-    ]
-    (options.out / "texts.json").write_text(
-        json.dumps(shipped, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-    )
+    write_files(options.out, model, tokenizer)
 
     wrong, least = check_recitation(model, [sequence for texts in variants for sequence in texts])
     figures = {
@@ -369,7 +369,7 @@ def main() -> None:
         "bytes": (options.out / "recite.gguf").stat().st_size,
         "texts": len(TEXTS),
         "tokens": sum(len(texts[0][0]) for texts in variants),
-        "longest": longest,
+        "longest": max(len(sequence) for texts in variants for sequence, _ in texts),
         "wrong": wrong,
         "least_probability": round(least, 4),
         "cpu_seconds": round(time.process_time()),

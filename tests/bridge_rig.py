@@ -165,23 +165,7 @@ async def converse(
                 **around,
             ) as ws:
                 heard.sockets += 1
-                session.opened()
-                while heard.end is None:
-                    for frame in session.frames():
-                        await ws.send(frame)
-                    if session.closing:
-                        await ws.close(*session.closing)
-                        break
-                    for event in session.receive(
-                        await asyncio.wait_for(ws.recv(), max(0.1, deadline - time.monotonic()))
-                    ):
-                        heard.events.append(event)
-                        if on_event is not None:
-                            await on_event(event, ws, session)
-                if heard.end is not None:
-                    for frame in session.frames():
-                        await ws.send(frame)
-                    await ws.close(1000)
+                await _until_the_end(ws, session, heard, deadline, on_event)
         except websockets.ConnectionClosed as closed:
             code = closed.rcvd.code if closed.rcvd is not None else 1006
         except (OSError, websockets.InvalidMessage, EOFError, TimeoutError):
@@ -197,6 +181,25 @@ async def converse(
                 break
             await asyncio.sleep(wait * wait_factor)
     return heard
+
+
+async def _until_the_end(ws, session, heard, deadline, on_event):
+    """Move frames between a socket and a session until the run ends or the session closes it."""
+    session.opened()
+    while heard.end is None:
+        for frame in session.frames():
+            await ws.send(frame)
+        if session.closing:
+            await ws.close(*session.closing)
+            return
+        seconds = max(0.1, deadline - time.monotonic())
+        for event in session.receive(await asyncio.wait_for(ws.recv(), seconds)):
+            heard.events.append(event)
+            if on_event is not None:
+                await on_event(event, ws, session)
+    for frame in session.frames():
+        await ws.send(frame)
+    await ws.close(1000)
 
 
 def message(frame):
