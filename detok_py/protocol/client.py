@@ -66,6 +66,45 @@ def backoff(attempt: int, random: float) -> float:
     return min(10.0, 0.25 * (1 << min(attempt, 6))) * (0.5 + 0.5 * random)
 
 
+class Retries:
+    """The attempts to reconnect since the run last began or went on.
+
+    There are at least `max_attempts`, and as many as fit into `keep_seconds`: how long the server
+    keeps a run without a client.
+
+    >>> retries = Retries(1)
+    >>> retries.next_seconds(1.0), retries.next_seconds(1.0)
+    (0.25, None)
+    """
+
+    def __init__(self, max_attempts: int) -> None:
+        self.max_attempts = max_attempts
+        self.keep_seconds = 0.0
+        self.reset()
+
+    def reset(self) -> None:
+        """Count from here."""
+        self.attempts = 0
+        self.waited = 0.0
+
+    def next_seconds(self, random: float) -> float | None:
+        """Count an attempt; return the seconds to wait before it, or None if there is none."""
+        if self.attempts >= self.max_attempts and self.waited >= self.keep_seconds:
+            return None
+        seconds = backoff(self.attempts, random)
+        self.attempts += 1
+        self.waited += seconds
+        return seconds
+
+
+class Socket:
+    """One socket: whether it has had its hello, and the frames to send."""
+
+    def __init__(self) -> None:
+        self.greeted = False
+        self.outbox: list[str | bytes] = []
+
+
 class ClientSession:
     """One run at a time, over as many sockets as it takes.
 
@@ -84,7 +123,6 @@ class ClientSession:
     ) -> None:
         self.vocabulary_sha256 = vocabulary_sha256
         self.ack_every = ack_every
-        self.max_attempts = max_attempts
         self.paused: bool = False
         self.state: str = IDLE
         self.run_id: str = ""
@@ -95,12 +133,9 @@ class ClientSession:
         self._hash: Any = None  # None if the start of the stream is not known
         self._window = dict(events.WINDOW)
         self._acked = 0
-        self._attempts = 0  # to reconnect, since the run last began or went on
-        self._waited = 0.0  # seconds between these attempts
-        self._keep_seconds = 0.0  # how long the server keeps a run without a client
         self._cancelled = False
-        self._greeted = False  # whether this socket has had its hello
-        self._outbox: list[str | bytes] = []
+        self._retries = Retries(max_attempts)
+        self._socket = Socket()
 
     def generate(
         self,
@@ -150,8 +185,8 @@ class ClientSession:
         self.position = self._acked = position
         self._hash = None if position else hashlib.sha256()
         self._cancelled = False
-        self._made_progress()
-        if self._greeted:
+        self._retries.reset()
+        if self._socket.greeted:
             self._ask()
 
     def cancel(self) -> None:
@@ -162,13 +197,13 @@ class ClientSession:
         """
         self.paused = False
         self._cancelled = self.state in ACTIVE
-        if self._cancelled and self._greeted:
+        if self._cancelled and self._socket.greeted:
             self.acknowledge()
-            self._outbox.append(wire.message("cancel", id=self.run_id))
+            self._socket.outbox.append(wire.message("cancel", id=self.run_id))
 
     def ping(self) -> None:
         """Send a ping; a Pong event follows. Browsers cannot send the WebSocket's own pings."""
-        self._outbox.append(wire.message("ping"))
+        self._socket.outbox.append(wire.message("ping"))
 
     def acknowledge(self) -> None:
         """Send an ack for the current position. Unless `paused`, the session does this every
@@ -176,12 +211,11 @@ class ClientSession:
         """
         if self.state == STREAMING and self.position > self._acked:
             self._acked = self.position
-            self._outbox.append(wire.message("ack", n=self.position))
+            self._socket.outbox.append(wire.message("ack", n=self.position))
 
     def opened(self) -> None:
         """Begin a socket. Nothing is sent before the server's hello."""
-        self._greeted = False
-        self._outbox = []
+        self._socket = Socket()
         self.closing = None
 
     def lost(self, code: int = 1006, random: float = 1.0) -> float | None:
@@ -189,23 +223,10 @@ class ClientSession:
         active run, the close code is not retryable, or the run is no longer kept: `max_attempts` in
         a row have failed, and waited as long as the server keeps runs.
         """
-        self._greeted = False
-        self._outbox = []
+        self._socket = Socket()
         if self.state not in ACTIVE or code not in wire.RETRY_CODES:
             return None
-        if self._attempts >= self.max_attempts and self._waited >= self._keep_seconds:
-            return None
-        seconds = backoff(self._attempts, random)
-        self._attempts += 1
-        self._waited += seconds
-        return seconds
-
-    def _made_progress(self) -> None:
-        """Count the attempts to reconnect from here. A hello does not count: the next message may
-        say that the server is full.
-        """
-        self._attempts = 0
-        self._waited = 0.0
+        return self._retries.next_seconds(random)
 
     def give_up(self, code: int, message: str) -> list[Any]:
         """End the run on this side, for example after `lost` has returned None."""
@@ -216,7 +237,7 @@ class ClientSession:
 
     def frames(self) -> list[str | bytes]:
         """Return the frames to send now, and forget them."""
-        out, self._outbox = self._outbox, []
+        out, self._socket.outbox = self._socket.outbox, []
         return out
 
     def receive(self, frame: str | bytes) -> list[Any]:
@@ -240,16 +261,16 @@ class ClientSession:
         and its id makes sure that it runs once.
         """
         if self.state == WAITING and self._request is not None:
-            self._outbox.append(wire.message("generate", **self._request))
+            self._socket.outbox.append(wire.message("generate", **self._request))
         else:
             self._acked = self.position
-            self._outbox.append(wire.message("resume", id=self.run_id, after=self.position))
+            self._socket.outbox.append(wire.message("resume", id=self.run_id, after=self.position))
         if self._cancelled:
-            self._outbox.append(wire.message("cancel", id=self.run_id))
+            self._socket.outbox.append(wire.message("cancel", id=self.run_id))
 
     def _refuse(self, code: int, sentence: str) -> list[Any]:
         self.closing = (code, sentence[:100])
-        self._outbox = []
+        self._socket.outbox = []
         return self.give_up(code, sentence)
 
     def _receive_message(self, event: dict[str, Any]) -> list[Any]:
@@ -262,7 +283,7 @@ class ClientSession:
         if kind == "error" and "id" not in event:
             # It may come before `hello`, from a server that closes the socket after it.
             return [events.Notice(code, text)]
-        if not self._greeted:
+        if not self._socket.greeted:
             raise RemoteProtocolError(f"`{kind[:40]}` came before `hello`.")
         if kind == "pong":
             return [events.Pong()]
@@ -274,14 +295,15 @@ class ClientSession:
         out: list[Any]
         if kind == "started":
             self._check_start(event)
-            self._made_progress()
+            # Not at the hello: the next message may say that the server is full.
+            self._retries.reset()
             self.data = event["data"]
             out = [events.Started(self.run_id, self.data, self.position)]
         elif kind == "finished":
             self._check_sum(event)
             self._acked = self.position
             # The server may now forget this run first.
-            self._outbox.append(wire.message("ack", n=self.position, end=True))
+            self._socket.outbox.append(wire.message("ack", n=self.position, end=True))
             out = [events.Finished(str(event.get("reason")), self.position, event.get("note"))]
         else:
             if self.state == STREAMING and "sha256" in event:
@@ -304,7 +326,7 @@ class ClientSession:
                     self._window[unit] = window[unit]
         keep = event.get("keep_seconds")
         if isinstance(keep, (int, float)) and not isinstance(keep, bool):
-            self._keep_seconds = min(MAX_KEEP_SECONDS, keep)
+            self._retries.keep_seconds = min(MAX_KEEP_SECONDS, keep)
         out: list[Any] = [events.Hello(event.get("engine") or {}, vocabulary, self._window, event)]
         served = vocabulary.get("sha256") if isinstance(vocabulary, dict) else None
         if self.vocabulary_sha256 and served and served != self.vocabulary_sha256:
@@ -313,7 +335,7 @@ class ClientSession:
                 f"The engine's vocabulary is {served[:12]}…, but this page decodes with {self.vocabulary_sha256[:12]}…. "
                 "Reload the vocabulary from the bridge.",
             )
-        self._greeted = True
+        self._socket.greeted = True
         if self.state in ACTIVE:
             self._ask()
         return out
@@ -360,7 +382,7 @@ class ClientSession:
             raise RemoteProtocolError(f"The data exceeds the credit of {window} {unit}.")
         if self._hash is not None:
             self._hash.update(frame[1:])
-        self._made_progress()
+        self._retries.reset()
         self.position = at + count
         # A server whose window is smaller than `ack_every` would wait for an ack forever.
         step = min(self.ack_every * (8 if op == wire.BYTES else 1), max(1, window // 2))

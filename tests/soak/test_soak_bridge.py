@@ -105,7 +105,6 @@ async def test_ten_thousand_reconnects_leak_no_socket_task_or_memory():
             ws.transport.abort()
             await ws.wait_closed()
             session.lost(1006)
-            session._attempts = 0
             if n == RECONNECTS // 10:
                 await eventually(lambda: bridge.bridge.clients == 0)
                 files, tasks, memory = open_files(), len(asyncio.all_tasks()), resident()
