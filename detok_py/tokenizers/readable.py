@@ -94,22 +94,23 @@ def _read_tiktoken(tokenizer: Any, options: dict[str, bool]) -> Any:
 
 def _read_hugging_face(tokenizer: Any, options: dict[str, bool]) -> Any:
     rust = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    piece_of = getattr(rust, "id_to_token", None)
     added_of = getattr(rust, "get_added_tokens_decoder", None)
-    if piece_of is None or added_of is None or not hasattr(rust, "decoder"):
+    if not hasattr(rust, "id_to_token") or added_of is None or not hasattr(rust, "decoder"):
         return None
     added = added_of()
     special = [i for i, token in added.items() if token.special]
     size = max([rust.get_vocab_size(True) - 1, *added]) + 1
+    many = len(added) > MAX_LISTED
+    plain = {i for i, token in added.items() if not token.special} if many else set()
+    pieces: Any = _Pieces(rust, size, plain, options)
 
     def look() -> object:
         """Return what changes with the object, without a list of thousands of tokens: of many added
-        ones only whether those that were shown are shown still.
+        ones only whether those that streams have asked for are shown still.
         """
         shown: object
-        if len(added) > MAX_LISTED:
-            plain = [i for i, token in added.items() if not token.special]
-            shown = rust.decode(plain, skip_special_tokens=True)
+        if many:
+            shown = pieces.are_shown()
         else:
             shown = [(i, token.special) for i, token in added_of().items()]
         clean_up = getattr(tokenizer, "clean_up_tokenization_spaces", None)
@@ -127,7 +128,6 @@ def _read_hugging_face(tokenizer: Any, options: dict[str, bool]) -> Any:
         # told otherwise.
         skips = options.get("skip_special_tokens", not outer)
         settings = {"skip_special_tokens": skips, "byte_fallback": "hf", "unknown": "skip"}
-        pieces: Any = _Pieces(piece_of, size)
         # transformers 5.7 and later clean up for some models only, whatever the setting says:
         # `_agrees` finds out which.
         own = outer and getattr(tokenizer, "clean_up_tokenization_spaces", False)
@@ -145,17 +145,43 @@ def _read_hugging_face(tokenizer: Any, options: dict[str, bool]) -> Any:
 
 
 class _Pieces:
-    """The pieces of a tokenizer, asked for one by one."""
+    """The pieces of a tokenizer, asked for one by one.
 
-    def __init__(self, piece_of: Callable[[int], str | None], size: int) -> None:
-        self.piece_of = piece_of
+    `plain` are ids of added tokens that were not special. One that is special when it is first
+    asked for has no piece, where special tokens are skipped: so it is noticed, and read again.
+    """
+
+    def __init__(self, rust: Any, size: int, plain: set[int], options: dict[str, bool]) -> None:
+        self.rust = rust
         self.size = size
+        self.plain = plain
+        self.skips = options.get("skip_special_tokens", True)
+        self.asked: list[int] = []  # of `plain`
+        self.text: tuple[int, str] = (0, "")  # of how many of them, shown as special tokens are
+
+    def are_shown(self) -> bool:
+        """Return whether none of the plain tokens that were asked for is special by now."""
+        ids = list(self.asked)
+        if self.text[0] != len(ids):
+            self.text = len(ids), self.rust.decode(ids, skip_special_tokens=False)
+        return bool(self.rust.decode(ids, skip_special_tokens=True) == self.text[1])
+
+    def _is_special(self, token_id: int) -> bool:
+        decode = self.rust.decode
+        shown = decode([token_id], skip_special_tokens=False)
+        return bool(shown != decode([token_id], skip_special_tokens=True))
 
     def __len__(self) -> int:
         return self.size
 
     def __getitem__(self, token_id: int) -> str | None:
-        return self.piece_of(token_id)
+        if token_id in self.plain:
+            self.asked.append(token_id)
+            if self.skips and self._is_special(token_id):
+                return None
+            self.plain.discard(token_id)
+        piece: str | None = self.rust.id_to_token(token_id)
+        return piece
 
 
 PROBE = "Hello, world! It isn't 'so' ; café 世界 🌶️ n't 's . ? <0x0A>\n  x\n y"

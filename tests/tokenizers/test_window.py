@@ -308,6 +308,47 @@ def test_what_becomes_special_later_is_special_for_the_next_stream(count):
 
 
 @pytest.mark.native
+def test_of_many_tokens_one_that_was_not_asked_for_is_special_at_once():
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(json.dumps(small_tokenizers.byte_level()))
+    tokenizer.add_tokens([f"<{i}>" for i in range(2000)])
+    one, two = tokenizer.token_to_id("<1001>"), tokenizer.token_to_id("<1003>")
+    t = IncrementalDetokenizer(tokenizer)
+    shown = IncrementalDetokenizer(tokenizer, skip_special_tokens=False)
+    assert t.push(two) == shown.push(two) == "<1003>"
+    tokenizer.add_special_tokens(["<1001>"])
+    assert [t.push(i) for i in (one, 72, one)] == ["", "H", ""]
+    assert shown.push(one) == "<1001>"
+    assert pushed(tokenizer, [one, two]) == ["", "<1003>", ""]
+
+
+@pytest.mark.native
+def test_a_stream_does_not_decode_thousands_of_added_tokens_again():
+    """Gemma 3 has 6,165, which take 2 ms."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(json.dumps(small_tokenizers.byte_level()))
+    tokenizer.add_tokens([f"<{i}>" for i in range(6000)])
+
+    class Counting:
+        decoded = 0
+
+        def __getattr__(self, name):
+            return getattr(tokenizer, name)
+
+        def decode(self, ids, **options):
+            self.decoded += len(ids)
+            return tokenizer.decode(ids, **options)
+
+    counting = Counting()
+    assert pushed(counting, [72]) == ["H", ""]
+    counting.decoded = 0
+    assert pushed(counting, [72]) == ["H", ""]
+    assert counting.decoded < 1000
+
+
+@pytest.mark.native
 def test_a_stream_does_not_list_thousands_of_added_tokens_again():
     from tokenizers import Tokenizer
 
@@ -354,6 +395,47 @@ def test_threads_share_more_objects_than_are_remembered():
         sys.setswitchinterval(switch)
     assert failures == []
     assert texts == ["né"] * 1200
+
+
+class Sized(ByteLevel):
+    """Bytes as ids; `meanwhile` is run by another thread where the vocabulary's size is compared
+    with what it was, which is between finding what is remembered and using it.
+    """
+
+    meanwhile = None
+
+    @property
+    def n_vocab(self):
+        """Another object each time, so that it is compared."""
+        size = Size(256)
+        size.of = self
+        return size
+
+    def decode_single_token_bytes(self, token_id):
+        return bytes([token_id])
+
+
+class Size(int):
+    def __eq__(self, other):
+        work, self.of.meanwhile = self.of.meanwhile, None
+        if work is not None:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        return int(self) == int(other)
+
+    __hash__ = int.__hash__
+
+    def __ne__(self, other):
+        return not self == other
+
+
+def test_what_another_thread_forgets_meanwhile_is_read_again():
+    tokenizer, others = Sized(), [Exact() for _ in range(MAX_KNOWN)]
+    assert pushed(tokenizer, [97]) == ["a", ""]
+    tokenizer.meanwhile = lambda: [pushed(other, [97]) for other in others]
+    assert pushed(tokenizer, [97]) == ["a", ""]
+    assert tokenizer.meanwhile is None
 
 
 @pytest.mark.parametrize("tokenizer", [ByteLevel(), Exact()], ids=["window", "exact"])
