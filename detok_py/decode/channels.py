@@ -152,10 +152,13 @@ class Place:
 
 
 def _places_of(
-    stops: Any, everywhere: Any, edges: Any, thoughts: Any, calls: Any
+    words: Any, kind: str, stop_scope: str, markers: Any, thoughts: Any, calls: Any
 ) -> "dict[str, Place]":
     """Return the places that a text can be in, by name."""
     places = {}
+    edges = tuple([(word, EDGE) for word in markers])
+    stops = tuple([(word, kind) for word in words])
+    everywhere = stops if stop_scope == "everywhere" else ()
 
     def add(name: str, channel: str, active: Any, tags: list[tuple[str, str, str]]) -> None:
         words = active + tuple([(word, kind) for word, kind, _ in tags]) + edges
@@ -180,9 +183,10 @@ def _places_of(
         add(_numbered(REASONING, at), REASONING, everywhere, [end])
     leads = [(pair[0], LEAD, "") for pair in thoughts]
     add(PROMPTED, REASONING, everywhere, leads + closes)
-    words = "".join([word for place in places.values() for word, _ in place.words])
+    spelled = "".join([word for place in places.values() for word, _ in place.words])
+    letters = "".join(sorted(set(spelled)))
     for place in places.values():
-        place.letters = "".join(sorted(set(words)))
+        place.letters = letters
     return places
 
 
@@ -263,11 +267,9 @@ class Channels:
             "start": start,
             "trim_artifacts": markers,
         }
-        edges = tuple([(word, EDGE) for word in markers])
-        stops = tuple([(word, KEPT if include_stop else STOP) for word in words])
-        everywhere = stops if stop_scope == "everywhere" else ()
         self.tags: list[str] = [tag for pair in thoughts + calls for tag in pair[:2] if tag]
-        key = ("places", stops, everywhere, edges, thoughts, calls)
+        kind = KEPT if include_stop else STOP
+        key = ("places", words, kind, stop_scope, markers, thoughts, calls)
         self._places: dict[str, Place] = shared(key, _places_of)
         self.reset()
 
@@ -367,7 +369,11 @@ class Channels:
                 return
             self._turn(kind, word)
             begin = at
-        self._emit_certain(out, whole, -1 if no_stop_after else 0)
+        if self._node or self._at_start:
+            self._emit_certain(out, whole, -1 if no_stop_after else 0)
+        else:  # no word has begun
+            self.held = ""
+            self._emit(out, whole)
 
     def _emit_certain(self, out: list[Delta], whole: str, no_stop: int) -> None:
         """Emit what is certain of `whole`, the text that waited and the new text; hold the rest."""

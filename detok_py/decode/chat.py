@@ -281,7 +281,8 @@ class ChatStream(Generic[Chunk]):
         after = row if row is not _NOWHERE and parts.is_at(row.key) else _NOWHERE
         self._take_row(after)
         if row is not _NOWHERE and calls == len(channels.calls):
-            after = self._find_row()
+            if after is _NOWHERE:
+                after = self._find_row()
             if after is not _NOWHERE and parts.count_class(tokens) == parts.count_class(tokens + 1):
                 then = None if after is row else after
                 self._table.note(row, token_id, (tuple(out), then, channels.call[len(call) :]))
@@ -303,8 +304,8 @@ class ChatStream(Generic[Chunk]):
                 return self._feed_text(text)
             deltas, row, call = step
             if row is not None:
-                # What the state holds depends on bytes that wait, too.
-                if bytes_held(source):
+                # What is shown of text that is held depends on bytes that wait, too.
+                if row.key[1][2] and bytes_held(source):
                     return self._feed_text(text)
                 self._row = row
                 self._lags = True
@@ -356,13 +357,14 @@ class ChatStream(Generic[Chunk]):
 
     def _feed_text(self, text: str) -> list[Delta]:
         """Take text that does not just pass, and note its step. Where the detokenizer holds bytes,
-        what is certain depends on them too, so the step is not noted.
+        what is certain of text that is held depends on them too, so the step is not noted.
         """
         parts, channels = self._parts, self._parts.channels
-        pending = bytes_held(parts.source)
         row = self._find_row() if self._row is _NOWHERE else self._row
-        step = None if pending else row.steps.get(text)
-        if step is not None:
+        step = row.steps.get(text)
+        if step is not None and not (
+            step[1] is not None and step[1].key[1][2] and bytes_held(parts.source)
+        ):
             self._row, self._lags = step[1] or row, True
             channels.call += step[2]
             self._count(step[0])
@@ -372,7 +374,9 @@ class ChatStream(Generic[Chunk]):
         out: list[Delta] = []
         parts.take_text(out, text, 0)
         self._take_row(_NOWHERE)
-        noted = row is not _NOWHERE and not pending and len(text) <= _LONGEST
+        noted = row is not _NOWHERE and len(text) <= _LONGEST
+        if noted and channels.held and bytes_held(parts.source):
+            noted = False
         if noted and calls == len(channels.calls):
             after = self._find_row()
             if after is not _NOWHERE:

@@ -22,6 +22,7 @@ from .chain import Apart, Chain
 from .rules import Rules, read_rules
 from .spans import Trace
 from .stage import RAW, Item, State, tuples
+from .table import Row, Table
 from .utf8 import check_errors, decode_utf8, ended
 from .vocabulary import Vocabulary, as_id, as_ids
 
@@ -41,9 +42,6 @@ Settings = NamedTuple(
     ],
 )
 
-MAX_ROWS = 4096  # states whose steps are remembered
-MAX_STEPS = 512  # tokens whose steps from a state other than the default one are remembered
-
 if TYPE_CHECKING:
     from typing import Literal
 
@@ -53,40 +51,38 @@ if TYPE_CHECKING:
 
     ByteFallback = Literal["utf8", "hf"]
     Unknown = Literal["error", "skip"]
-    # The known steps from a state, by id: the text that a token makes certain if it leaves the
-    # state as it is, else None; and for these the text, the next state and its row.
-    Row = tuple[dict[int, str | None], dict[int, Any]]
 
-NO_ROW: "Row" = ({}, {})  # of a state that is too large to have one; nothing is noted in it
+NO_TEXTS: "dict[int, str | None]" = {}  # of a state that is too large to have a row
 
 
-class Tables:
+class Tables(Table):
     """What Detokenizers that are made alike share. The tables fill themselves, and can be
     forgotten.
 
-    `rules` are the decoder rules; `start` is the state of a text that has not begun, and `default`
-    that of one that has, with nothing held.
+    `settings` are what they are made with, and `rules` the decoder rules; `start` is the state of a
+    text that has not begun, and `default` that of one that has, with nothing held.
     """
 
-    def __init__(self, rules: Rules, start: State, default: State) -> None:
+    def __init__(self, settings: Settings, rules: Rules, start: State, default: State) -> None:
+        Table.__init__(self)
+        self.settings = settings
         self.rules = rules
         self.start = start
-        self.default = default
         self.items: dict[int, Item | None] = {}  # id → what the chain takes, None if skipped
         self.bytes_of: dict[int, bytes] = {}  # the same where the chain only joins bytes
-        self.rows: dict[State, Row] = {}
-        self.default_row: Row = ({}, {})
+        # It has as many steps as there are tokens, and is not forgotten.
+        self.default_row: Row = Row(default)
 
-    def row(self, state: State) -> "Row":
-        """Return the row of a state."""
-        if state == self.default:
-            return self.default_row
-        row = self.rows.get(state)
-        if row is None:
-            if len(self.rows) >= MAX_ROWS:
-                self.rows.clear()
-            row = self.rows[state] = ({}, {})
-        return row
+    def row(self, key: State) -> Row:
+        return self.default_row if key == self.default_row.key else Table.row(self, key)
+
+    def note_text(self, row: Row, token_id: int, text: str, after: Row) -> None:
+        """Remember the text that a token gave, and the row of the state that it led to."""
+        if row is not self.default_row:
+            self._grow()
+        if after is not row:
+            row.steps[token_id] = text, after
+        row.texts[token_id] = text if after is row else None
 
 
 class Detokenizer:
@@ -136,33 +132,35 @@ class Detokenizer:
         if clean_up is None:
             clean_up = vocabulary.clean_up
         self.vocabulary = vocabulary
-        self.settings: Settings = Settings(
+        apart = bool(spaces_between_special_tokens)
+        key = (
             bool(skip_special_tokens),
             byte_fallback,
             check_errors(errors),
             unknown,
             bool(spans),
             bool(clean_up),
-            bool(spaces_between_special_tokens),
+            apart,
         )
-        tables: Tables | None = vocabulary._memo.get(self.settings)
+        tables: Tables | None = vocabulary._memo.get(key)
         if tables is None:
-            rules = read_rules(vocabulary.rules, self.clean_up and not self.apart)
+            rules = read_rules(vocabulary.rules, bool(clean_up) and not apart)
         else:
             rules = tables.rules
         chain = Chain(rules, byte_fallback, errors)
-        self._chain = Apart(chain, self.clean_up) if self.apart else chain
+        self._chain = Apart(chain, bool(clean_up)) if apart else chain
         if tables is None:
-            tables = Tables(rules, self._chain.state, self._chain.default_state())
-            vocabulary._memo[self.settings] = tables
+            settings = Settings(*key)
+            tables = Tables(settings, rules, self._chain.state, self._chain.default_state())
+            vocabulary._memo[settings] = tables
+        self.settings: Settings = tables.settings
         self._tables = tables
         self._items = tables.items
         self._bytes_of = tables.bytes_of
         self._trace = Trace(self._chain) if spans else None
-        self._state: State = None
         self._row: Row | None = None
         self._counted: Row | None = None  # in the place of `_row` while characters are counted
-        self._texts, self._steps = NO_ROW
+        self._texts = NO_TEXTS  # those of `_row`
         self._counts = spans  # whether the number of characters shown is asked for
         self.reset(prompt_ids)
 
@@ -189,6 +187,8 @@ class Detokenizer:
         if self._trace is not None:
             self._trace = Trace(self._chain)
         self._find_row()
+        if prompt_ids.__class__ is tuple and not prompt_ids:
+            return
         ids = as_ids(prompt_ids, "prompt_ids")
         if ids:
             self._omit_prompt(self.feed(ids))
@@ -220,23 +220,26 @@ class Detokenizer:
         """
         chain = self._chain
         # Whether the chain is in the stream's state, as it always is without a row. It lags behind
-        # while steps come out of the table, and `_state` has the state.
+        # while steps come out of the table, and the row has the state.
         self._in_chain = True
         if self._trace is not None or self._ended or not chain.is_small:
-            self._state = None
-            row = None
+            self._row = self._counted = None
+            self._texts = NO_TEXTS
+            return
+        state = chain.state
+        row = self._row or self._counted
+        if row is None or state != row.key:
+            row = self._tables.row(state)
+        if self._counts:
+            self._row, self._counted, self._texts = None, row, NO_TEXTS
         else:
-            row = self._row or self._counted
-            if row is None or chain.state != self._state:
-                self._state = chain.state
-                row = self._tables.row(self._state)
-        self._row, self._counted = (None, row) if self._counts else (row, None)
-        self._texts, self._steps = self._row or NO_ROW
+            self._row, self._counted, self._texts = row, None, row.texts
 
     def _current_chain(self) -> Chain | Apart:
         """Return the chain, in the state that the stream is in."""
         if not self._in_chain:
-            self._chain.state = self._state
+            row: Any = self._row or self._counted
+            self._chain.state = row.key
             self._in_chain = True
         return self._chain
 
@@ -249,7 +252,7 @@ class Detokenizer:
     @property
     def _key(self) -> State:
         """The state, None where it is too large to be one of a table."""
-        return self._state if self._row is not None else None
+        return None if self._row is None else self._row.key
 
     @_key.setter
     def _key(self, key: State) -> None:
@@ -332,9 +335,9 @@ class Detokenizer:
         try:
             text = self._texts[token_id]
             if text is None:
-                text, self._state, self._row = self._steps[token_id]
-                self._texts, self._steps = self._row
-                self._in_chain = False
+                row: Any = self._row
+                text, row = row.steps[token_id]
+                self._row, self._texts, self._in_chain = row, row.texts, False
             return text
         except KeyError:  # the first time
             pass
@@ -344,21 +347,29 @@ class Detokenizer:
         """Push through the chain, and note the step in the table for the next time; or count the
         characters of a step from the table.
         """
-        if self._counted is not None and token_id in self._counted[0]:
-            text = self._counted[0][token_id]
-            if text is None:
-                text, self._state, self._counted = self._counted[1][token_id]
-                self._in_chain = False
-            self._shown += len(text)
-            return text
-        item = self._item(token_id)
+        row = self._row or self._counted
+        counted: Any = self._counted
+        if counted is not None:
+            try:
+                text = counted.texts[token_id]
+                if text is None:
+                    text, self._counted = counted.steps[token_id]
+                    self._in_chain = False
+                self._shown += len(text)
+                return str(text)
+            except KeyError:  # the first time
+                pass
+        item = self._items.get(token_id)
+        if item is None:
+            item = self._item(token_id)
         if self._ended:
             ended("pushing to it")
         if item is None:
             if self._trace is not None:
                 self._trace.push(item)
             elif token_id in self._items:
-                self._note(token_id, "", self._row or self._counted)
+                if row is not None:
+                    self._tables.note_text(row, token_id, "", row)
             return ""
         chain = self._current_chain()
         if self.settings.errors == "strict":
@@ -374,23 +385,11 @@ class Detokenizer:
             self._shown += len(text)
         if self._trace is not None:
             self._trace.push(item)
-        row = self._row or self._counted
         self._find_row()
-        self._note(token_id, text, row)
+        after = self._row or self._counted
+        if row is not None and after is not None:
+            self._tables.note_text(row, token_id, text, after)
         return text
-
-    def _note(self, token_id: int, text: str, row: "Row | None") -> None:
-        """Note in the row of the state before that a token gave this text, and led to
-        this state.
-        """
-        now = self._row or self._counted
-        if row is None or now is None:
-            return
-        if row is not self._tables.default_row and len(row[0]) >= MAX_STEPS:
-            return
-        if row is not now:
-            row[1][token_id] = text, self._state, now
-        row[0][token_id] = text if row is now else None
 
     def feed(self, ids: "Ids") -> str:
         """Take many ids; return the text that they make certain. An id that is refused refuses them
@@ -413,28 +412,19 @@ class Detokenizer:
                 text = self._current_chain().join.feed(Item(RAW, "", data))
             self._find_row()
             return text
-        before = self._state, self._row
+        before = self._row
         saved = self.save() if self._row is None else None
         out = []
         try:
             for i in ids:
-                # `push`, written out: a call less for each token.
+                # A call of `push` less for most tokens.
                 known = self._texts.get(i)
-                if known is None:
-                    step = self._steps.get(i)
-                    if step is None:
-                        known = self._push(i)
-                    else:
-                        known, self._state, self._row = step
-                        self._texts, self._steps = self._row
-                        self._in_chain = False
-                out.append(known)
+                out.append(self.push(i) if known is None else known)
         except (DetokError, UnicodeError):
             if saved is not None:
                 self.load(saved)
-            else:
-                self._state, self._row = before
-                self._texts, self._steps = self._row or NO_ROW
+            elif before is not None:
+                self._row, self._texts = before, before.texts
                 self._in_chain = False
             raise
         return "".join(out)

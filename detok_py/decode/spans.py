@@ -113,13 +113,16 @@ class Trace:
             return
         errors = self.chain.errors
         data = bytes([byte for byte, _ in used])
-        parts = subparts(data, errors)
-        if (
-            "".join([text for _, text in parts]) != self.out
-        ):  # "hf" mode: each invalid byte by itself
-            parts = subparts(data, errors, single=True)
-        if "".join([text for _, text in parts]) != self.out:  # or each byte of a run that is bad
-            parts = [(1, bad_byte(byte, errors)) for byte in data]
+        if len(self.out) == len(data) and errors != "backslashreplace":
+            parts = [(1, char) for char in self.out]  # no byte has more than one
+        else:
+            parts = subparts(data, errors)
+            if (
+                "".join([text for _, text in parts]) != self.out
+            ):  # "hf": each invalid byte by itself
+                parts = subparts(data, errors, single=True)
+            if "".join([text for _, text in parts]) != self.out:  # or each byte of a bad run
+                parts = [(1, bad_byte(byte, errors)) for byte in data]
         chars: list[Owned] = []
         at = 0
         for size, text in parts:

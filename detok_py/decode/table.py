@@ -10,7 +10,7 @@ from typing import Any
 
 from .word_search import HAS_REGULAR_EXPRESSIONS
 
-# Steps that a table keeps, some 250 bytes each; MicroPython has less memory.
+# Rows and steps that a table keeps, some 250 bytes each; MicroPython has less memory.
 MAX_STEPS = 1 << 15 if HAS_REGULAR_EXPRESSIONS else 1 << 11
 MAX_TABLES = 32  # tables that a vocabulary keeps for the next stream with the same settings
 
@@ -18,14 +18,16 @@ MAX_TABLES = 32  # tables that a vocabulary keeps for the next stream with the s
 class Row:
     """A state, and the steps from it: by symbol, what comes out and the row of the state after it.
 
-    The row after a step is None where the step leaves the state as it is.
+    The row after a step is None where the step leaves the state as it is. A step that gives a plain
+    text is in `texts`: the text, or None if it leads to another state, and is in `steps` too.
     """
 
-    __slots__ = ("key", "steps")
+    __slots__ = ("key", "steps", "texts")
 
     def __init__(self, key: Any) -> None:
         self.key: Any = key
         self.steps: dict[Any, Any] = {}
+        self.texts: dict[Any, str | None] = {}
 
 
 class Table:
@@ -57,15 +59,21 @@ class Table:
         """Return the row of a state."""
         row = self.rows.get(key)
         if row is None:
+            self._grow()
             row = self.rows[key] = Row(key)
         return row
 
     def note(self, row: Row, symbol: Any, step: Any) -> None:
-        """Remember a step. A table that is full begins anew."""
+        """Remember a step."""
+        self._grow()
+        row.steps[symbol] = step
+
+    def _grow(self) -> None:
+        """Count a row or a step. A table that is full begins anew."""
         self._count += 1
         if self._count > MAX_STEPS:
             for each in self.rows.values():
+                each.texts.clear()
                 each.steps.clear()
             self.rows.clear()
             self._count = 1
-        row.steps[symbol] = step

@@ -98,8 +98,10 @@ class WordSearch:
         # The words that have begun in a state, by kind, made when they are first needed.
         self._begun: dict[int, list[tuple[str, list[Any]]]] = {}
         # Where the last match inside a word ends, and the match at its end: with stops, without.
-        self._inner = {word: _last_match(self, word, self._output) for word, _ in words}
-        self._tag_inner = {word: _last_match(self, word, self._tag_output) for word, _ in words}
+        self._inner: dict[Any, tuple[int, Match | None]] = {}
+        self._tag_inner: dict[Any, tuple[int, Match | None]] = {}
+        for word, _ in words:
+            self._find_inner(word)
         self.first: frozenset[Any] = frozenset(self._goto[0])
         self._pattern: Any = None
         self._held_lengths: dict[int, dict[int, int]] = {0: {}, -1: {}}
@@ -112,17 +114,19 @@ class WordSearch:
 
     def _add(self, word: Any, kind: str) -> None:
         state = 0
-        for symbol in word:
-            child = self._goto[state].get(symbol)
+        goto, prefix_of, begun = self._goto, self._prefix_of, (word, kind)
+        for depth, symbol in enumerate(word, 1):
+            child = goto[state].get(symbol)
             if child is None:
-                child = self._goto[state][symbol] = len(self._goto)
-                self._goto.append({})
-                self._depth.append(self._depth[state] + 1)
-                self._prefix_of.append([])
+                child = goto[state][symbol] = len(goto)
+                goto.append({})
+                self._depth.append(depth)
+                prefix_of.append([begun])
                 self._output.append(None)
                 self._tag_output.append(None)
+            else:
+                prefix_of[child].append(begun)
             state = child
-            self._prefix_of[state].append((word, kind))
         if kind in PASSIVE:
             return
         match = self._output[state]
@@ -144,6 +148,21 @@ class WordSearch:
                     other = self._failure[other]
                 self._failure[child] = self._goto[other].get(symbol, 0)
                 queue.append(child)
+
+    def _find_inner(self, word: Any) -> None:
+        """Note where the last match inside `word` ends (0: there is none), and the match at the
+        end of `word`.
+        """
+        goto, outputs, tag_outputs = self._goto, self._output, self._tag_output
+        state = last = tag_last = 0
+        for at, symbol in enumerate(word):
+            if outputs[state] is not None:
+                last = at
+                if tag_outputs[state] is not None:
+                    tag_last = at
+            state = goto[state][symbol]
+        self._inner[word] = last, outputs[state]
+        self._tag_inner[word] = tag_last, tag_outputs[state]
 
     def _row(self, state: int) -> dict[Any, int]:
         """Return the next state for each symbol; one that is missing leads where the root leads.
@@ -308,17 +327,3 @@ def _kind_at_end(match: Match | None, word: Any, kind: str) -> str:
     if passive and match.kind == KEPT:
         return KEPT
     return kind if match == (kind, word) else ""
-
-
-def _last_match(
-    search: WordSearch, word: Any, output: list[Match | None]
-) -> tuple[int, Match | None]:
-    """Return where the last match inside `word` ends (0: there is none), and the match at the end
-    of `word`.
-    """
-    state = last = 0
-    for at, symbol in enumerate(word):
-        if output[state] is not None:
-            last = at
-        state = search._goto[state][symbol]
-    return last, output[state]

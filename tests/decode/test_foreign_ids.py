@@ -86,7 +86,7 @@ def test_the_shared_tables_do_not_grow_by_a_repeated_id():
         t.push(Scalar(0))
         t.feed([Scalar(1), Scalar(2)])
     (tables,) = vocabulary._memo.values()
-    assert set(tables.items) | set(tables.bytes_of) | set(tables.default_row[0]) == {0, 1, 2}
+    assert set(tables.items) | set(tables.bytes_of) | set(tables.default_row.texts) == {0, 1, 2}
     assert set(vocabulary._known) == {0, 1, 2}
 
 
