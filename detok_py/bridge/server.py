@@ -110,7 +110,7 @@ class PackedVocabularies:
     def __init__(self, bridge: Bridge) -> None:
         self.bridge = bridge
         self.files: dict[tuple[str, bool], File] = {}
-        self.packing = asyncio.Lock()
+        self.packing: asyncio.Lock = asyncio.Lock()
 
     def _tables(self) -> dict[str, Vocabulary]:
         found = [one.vocabulary for one in self.bridge.engines]

@@ -13,6 +13,8 @@ from .llama_server import LlamaServer
 class Lemonade(LlamaServer):
     """Finds Lemonade's llama-server and talks to that."""
 
+    client: EngineClient
+
     def __init__(self, address: Address, *, allow_remote: bool = False) -> None:
         super().__init__(address, name="Lemonade (llama.cpp)")
         self.front: EngineClient = EngineClient(
