@@ -79,13 +79,13 @@ class Retries:
 
     def __init__(self, max_attempts: int) -> None:
         self.max_attempts = max_attempts
-        self.keep_seconds = 0.0
+        self.keep_seconds: float = 0.0
         self.reset()
 
     def reset(self) -> None:
         """Count from here."""
-        self.attempts = 0
-        self.waited = 0.0
+        self.attempts: int = 0
+        self.waited: float = 0.0
 
     def next_seconds(self, random: float) -> float | None:
         """Count an attempt; return the seconds to wait before it, or None if there is none."""
