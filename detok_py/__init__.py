@@ -17,10 +17,10 @@ except ImportError:
 
 from typing import TYPE_CHECKING, Any
 
-from .decode.channels import Delta
 from .decode.chat import ChatStream, strip_thinking
 from .decode.detokenizer import Detokenizer
 from .decode.rules import use_regex_compiler
+from .decode.stage import Delta
 from .decode.stop_strings import StopStrings
 from .decode.utf8 import StreamingDetokenizer, last_complete_utf8_end, utf8_expected_len
 from .decode.vocabulary import ByteVocabulary, Vocabulary
@@ -31,6 +31,7 @@ from .errors import (
     TokenizerFormatError,
     VocabularyError,
 )
+from .formats.tool_call import ToolCall
 
 if TYPE_CHECKING:
     from .integrations.codec import open as open
@@ -52,6 +53,7 @@ __all__ = [
     "StreamingDetokenizer",
     "Tokenizer",
     "TokenizerFormatError",
+    "ToolCall",
     "Vocabulary",
     "VocabularyError",
     "last_complete_utf8_end",

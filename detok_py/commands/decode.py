@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..decode.channels import Delta
 from ..decode.chat import ChatStream
 from ..decode.detokenizer import Detokenizer
+from ..decode.stage import Delta
 from ..decode.utf8 import ERROR_POLICIES, StreamingDetokenizer
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError

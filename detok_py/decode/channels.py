@@ -40,14 +40,13 @@ tags of reasoning lead on only where every block is reasoning ("all"). A call wh
 tag ends where the next call opens, or with the text.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from .artifacts import ARTIFACTS, ArtifactSearch
+from .stage import Delta
 from .stop_strings import check_text, stop_words, words_of
 from .utf8 import ended
 from .word_search import EDGE, KEPT, LEAD, STOP, STOPS, shared
-
-Delta = NamedTuple("Delta", [("channel", str), ("text", str)])
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -273,6 +272,11 @@ class Channels:
         self._places: dict[str, Place] = shared(key, _places_of)
         self.reset()
 
+    # Ids that are markers, and ids that end a turn besides those of the vocabulary.
+    marker_ids: dict[int, str] = {}
+    end_ids: tuple[int, ...] = ()
+    ends_with_call = False  # whether a complete call of a format ends the answer
+
     def reset(self) -> None:
         """Forget everything and begin a new text."""
         start = self.options["start"]
@@ -341,6 +345,27 @@ class Channels:
         out: list[Delta] = []
         self.feed_into(out, text)
         return out
+
+    def mark_call(self) -> "tuple[int, int]":
+        """Return how far the calls have come, for `call_since`."""
+        return len(self.calls), len(self.call)
+
+    def call_since(self, mark: "tuple[int, int]") -> str | None:
+        """Return what was added to the open call; None if a call has ended."""
+        return self.call[mark[1] :] if len(self.calls) == mark[0] else None
+
+    def extend_call(self, text: str) -> None:
+        """Add to the open call what came out of a table."""
+        self.call += text
+
+    def symbols(self, text: str, tag: str) -> str:
+        """Return the text that a token ends, which is a tag: tags are looked for in text."""
+        return text
+
+    def end_segment(self, out: list[Delta]) -> None:
+        """End a segment of the text: append what is held to `out`."""
+        self._end_segment(out, self.held, False)
+        self._node = 0
 
     def feed_into(
         self, out: list[Delta], text: str, no_stop: bool = False, no_stop_after: bool = False

@@ -9,9 +9,10 @@ come in the same state before is one look into the table; the parts run only for
 
 from typing import TYPE_CHECKING, Any, Generic, Iterable, Protocol, Sequence
 
-from .channels import EVERY, Channels, Delta
+from .channels import EVERY, Channels
 from .detokenizer import Detokenizer
 from .pipeline import NO_LIMIT, Pipeline, bytes_held, id_rules
+from .stage import Delta
 from .table import Row, Table
 from .utf8 import ended
 from .vocabulary import as_id, as_ids
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     # For type checkers only: before Python 3.13 no TypeVar of `typing` has a default.
     from typing_extensions import TypeVar
 
+    from ..formats.tool_call import ToolCall
     from .channels import Start, StopScope
     from .pipeline import Saved as SavedParts
 
@@ -33,6 +35,9 @@ else:
 
     Chunk = TypeVar("Chunk", contravariant=True)
 
+# The pairs of tags where nothing else is given.
+_REASONING = ("<think>", "</think>")
+_TOOLS = ("<tool_call>", "</tool_call>")
 _LONGEST = 32  # characters: longer pieces of text hardly come again
 _NOWHERE = Row(None)  # the row of a stream whose steps are not remembered
 
@@ -59,9 +64,13 @@ class ChatStream(Generic[Chunk]):
     answer, with the token that completes it; of a string and a sequence that end with one token,
     the sequence does. Within the first `min_tokens` ids nothing ends the answer, neither an id nor
     a stop string in their text; after `max_tokens` ids the answer is over. `reasoning`, `tools`,
-    `start` and `trim_artifacts` are those of `Channels`. A tag that is a special token of the
-    vocabulary is recognised by its id, even if special tokens are skipped. Elsewhere it is an
-    ordinary token.
+    `start` and `trim_artifacts` are those of `Channels`. `format` is the name of a format that
+    models speak ("harmony", "qwen3_hermes"; docs/formats.md): its markup takes the place of the
+    tags, a delta of a call has the call's number and name, and `calls` has arguments as JSON.
+    `tool_schemas` is then OpenAI's list of tools, which types arguments where the markup does not.
+    With "auto" the pairs of tags are looked for, with None nothing is. A tag that is a special
+    token of the vocabulary is recognised by its id, even if special tokens are skipped. Elsewhere
+    it is an ordinary token.
 
     `finish_reason` is None, then "stop", "eos" or "length"; later input is dropped, and `tokens`
     does not count it. What ends the answer makes all text certain: the call that takes it returns
@@ -95,8 +104,8 @@ class ChatStream(Generic[Chunk]):
         stop: str | Iterable[str] | None = (),
         *,
         eos_ids: Iterable[int] | None = (),
-        reasoning: str | Sequence[str | Sequence[str]] | None = ("<think>", "</think>"),
-        tools: Sequence[str | Sequence[str | None] | None] | None = ("<tool_call>", "</tool_call>"),
+        reasoning: str | Sequence[str | Sequence[str]] | None = _REASONING,
+        tools: Sequence[str | Sequence[str | None] | None] | None = _TOOLS,
         start: "Start" = "content",
         trim_artifacts: bool | str | Sequence[str] = True,
         stop_ids: Iterable[int | Iterable[int]] = (),
@@ -104,21 +113,34 @@ class ChatStream(Generic[Chunk]):
         stop_scope: "StopScope" = "content",
         min_tokens: int = 0,
         max_tokens: int | None = None,
+        format: str | None = "auto",
+        tool_schemas: "Iterable[dict[str, Any]] | str | None" = None,
     ) -> None:
         if not hasattr(detokenizer, "feed"):
             raise TypeError(
                 f"ChatStream reads from a detokenizer, not {detokenizer.__class__.__name__}; a Tokenizer makes one: tokenizer.detokenizer()"
             )
-        channels = Channels(
-            stop,
-            include_stop=include_stop,
-            stop_scope=stop_scope,
-            reasoning=reasoning,
-            tools=tools,
-            start=start,
-            trim_artifacts=trim_artifacts,
-        )
-        rules = id_rules(detokenizer, eos_ids, stop_ids, channels.tags, min_tokens, max_tokens)
+        options: dict[str, Any] = {
+            "include_stop": include_stop,
+            "stop_scope": stop_scope,
+            "start": start,
+            "trim_artifacts": trim_artifacts,
+        }
+        channels: Any = None
+        if format is None or format == "auto":
+            if format is None:
+                reasoning = tools = None
+            channels = Channels(stop, reasoning=reasoning, tools=tools, **options)
+        else:
+            from .format_channels import format_channels
+
+            if reasoning is not _REASONING or tools is not _TOOLS:
+                raise ValueError(
+                    f"reasoning and tools are pairs of tags of one's own; the format {format} has its own: leave them out."
+                )
+            vocabulary = getattr(detokenizer, "vocabulary", None)
+            channels = format_channels(format, vocabulary, stop, tool_schemas, options)
+        rules = id_rules(detokenizer, eos_ids, stop_ids, channels, min_tokens, max_tokens)
         self._parts = Pipeline(detokenizer, channels, rules)
         limited = rules.least or rules.most != NO_LIMIT
         if not self._parts.takes_ids and (rules.sequences or limited):
@@ -202,12 +224,15 @@ class ChatStream(Generic[Chunk]):
     @property
     def channel(self) -> str:
         """The channel of the next character, as far as is known."""
-        return self._catch_up().channels.channel
+        return str(self._catch_up().channels.channel)
 
     @property
-    def calls(self) -> list[str]:
-        """The text of every tool call that its close tag has ended."""
-        return self._parts.channels.calls
+    def calls(self) -> "list[str] | list[ToolCall]":
+        """The text of every tool call that its close tag has ended; in a format, each call so far
+        as a `ToolCall`, with its id, name and arguments, and whether it is complete.
+        """
+        calls: list[str] | list[ToolCall] = self._catch_up().channels.calls
+        return calls
 
     @property
     def open_call(self) -> str | None:
@@ -257,7 +282,7 @@ class ChatStream(Generic[Chunk]):
                     self._row = row
                     self._lags = True
                 if call:
-                    self._parts.channels.call += call
+                    self._parts.channels.extend_call(call)
                 if self._counts is not None:
                     self._count(deltas)
                 return list(deltas)
@@ -272,7 +297,7 @@ class ChatStream(Generic[Chunk]):
         if not self._left and not self._goes_on():
             return []
         row, tokens, channels = self._find_row(), self.tokens, parts.channels
-        calls, call = len(channels.calls), channels.call
+        mark = channels.mark_call()
         out: list[Delta] = []
         if token_id in rules.watched or parts.pending or tokens + 1 >= rules.most:
             parts.take_ids(out, (token_id,))
@@ -280,12 +305,13 @@ class ChatStream(Generic[Chunk]):
             parts.take_text(out, parts.source.push(token_id), tokens + 1)
         after = row if row is not _NOWHERE and parts.is_at(row.key) else _NOWHERE
         self._take_row(after)
-        if row is not _NOWHERE and calls == len(channels.calls):
+        call = channels.call_since(mark)
+        if row is not _NOWHERE and call is not None:
             if after is _NOWHERE:
                 after = self._find_row()
             if after is not _NOWHERE and parts.count_class(tokens) == parts.count_class(tokens + 1):
                 then = None if after is row else after
-                self._table.note(row, token_id, (tuple(out), then, channels.call[len(call) :]))
+                self._table.note(row, token_id, (tuple(out), then, call))
         self._count(out)
         return out
 
@@ -366,22 +392,23 @@ class ChatStream(Generic[Chunk]):
             step[1] is not None and step[1].key[1][2] and bytes_held(parts.source)
         ):
             self._row, self._lags = step[1] or row, True
-            channels.call += step[2]
+            channels.extend_call(step[2])
             self._count(step[0])
             return list(step[0])
         self._catch_up()
-        calls, call, at_rest = len(channels.calls), channels.call, channels.at_rest
+        mark, at_rest = channels.mark_call(), channels.at_rest
         out: list[Delta] = []
         parts.take_text(out, text, 0)
         self._take_row(_NOWHERE)
         noted = row is not _NOWHERE and len(text) <= _LONGEST
         if noted and channels.held and bytes_held(parts.source):
             noted = False
-        if noted and calls == len(channels.calls):
+        call = channels.call_since(mark)
+        if noted and call is not None:
             after = self._find_row()
             if after is not _NOWHERE:
                 then = None if after is row and at_rest else after
-                self._table.note(row, text, (tuple(out), then, channels.call[len(call) :]))
+                self._table.note(row, text, (tuple(out), then, call))
         self._count(out)
         return out
 

@@ -11,11 +11,11 @@ characters, ids that wait are text or the end. So what a later part holds is sho
 nothing that can come completes what it waits for.
 """
 
-from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
-from .channels import CONTENT, Channels, Delta
+from .channels import CONTENT
 from .detokenizer import Detokenizer
-from .stage import shared_start, tuples
+from .stage import Delta, shared_start, tuples
 from .utf8 import texts_behind
 from .vocabulary import as_id, id_list, id_set
 from .word_search import STOP, WordSearch
@@ -55,21 +55,23 @@ AT_REST = (0, (), "", 0)  # a key's part of ids that wait, text ahead and ids to
 
 
 def id_rules(
-    source: Any, eos_ids: Any, stop_ids: Any, tags: Iterable[str], least: Any, most: Any
+    source: Any, eos_ids: Any, stop_ids: Any, channels: Any, least: Any, most: Any
 ) -> IdRules:
-    """Return what is done with the ids of `source`; `tags` are those of the channels."""
+    """Return what is done with the ids of `source`; for these `channels`."""
     eos = id_set(() if eos_ids is None else eos_ids, "eos_ids")
     sequences = [_sequence(each) for each in id_list(stop_ids, "stop_ids")]
     if isinstance(stop_ids, (set, frozenset)):
         sequences.sort()
     vocabulary = getattr(source, "vocabulary", None)
     if vocabulary is not None and eos_ids is not None:
-        eos = eos | vocabulary.eos_ids
+        eos = eos.union(vocabulary.eos_ids, channels.end_ids)
     eos = eos.difference([each[0] for each in sequences if len(each) == 1])
     sequences += [(i,) for i in sorted(eos)]
-    hidden = {}
-    if vocabulary is not None and getattr(source, "skip_special_tokens", False):
-        for tag in tags:
+    hidden = dict(channels.marker_ids)
+    if "format" in channels.options:
+        pass  # markers are found by their ids, whether special tokens are skipped or not
+    elif vocabulary is not None and getattr(source, "skip_special_tokens", False):
+        for tag in channels.tags:
             i = vocabulary.find(tag.encode())
             if i is not None:
                 hidden[i] = tag
@@ -114,7 +116,7 @@ class Pipeline:
     `finish_reason` and `stopped` are those of `ChatStream`; `tokens` is how many ids were taken.
     """
 
-    def __init__(self, source: Any, channels: Channels, rules: IdRules) -> None:
+    def __init__(self, source: Any, channels: Any, rules: IdRules) -> None:
         self.source = source
         self.channels = channels
         self.rules = rules
@@ -218,7 +220,7 @@ class Pipeline:
     def _may_stop(self) -> bool:
         """Say whether a stop sequence may begin now."""
         everywhere = self.channels.options["stop_scope"] == "everywhere"
-        return everywhere or self.channels.channel == CONTENT
+        return everywhere or bool(self.channels.channel == CONTENT)
 
     def _finish_if_full(self) -> None:
         if self.tokens >= self.rules.most and self.finish_reason is None:
@@ -257,7 +259,7 @@ class Pipeline:
         showing = self.source.showing_special_tokens()
         text = showing.push(token_id)
         self.source.load(showing.save())
-        return str(text)
+        return str(self.channels.symbols(text, tag))
 
     def _feed_channels(
         self, out: list[Delta], text: str, no_stop: bool = False, no_stop_after: bool = False
@@ -285,6 +287,8 @@ class Pipeline:
             except UnicodeError:
                 pass
         self.channels.flush_into(out, not shows_stop)
+        if self.finish_reason == "eos" and self.channels.ends_with_call:
+            self.finish_reason = "tool_calls"
 
     # ------------------------------------------------------------ what the next text begins with
 

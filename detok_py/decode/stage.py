@@ -20,6 +20,21 @@ APART = 3  # `text` is a special token that stands by itself (see `Apart`)
 # One token on its way through the rules. `text` is "" for RAW, `data` is b"" for the others.
 Item = NamedTuple("Item", [("kind", int), ("text", str), ("data", bytes)])
 
+
+_Pair = NamedTuple("_Pair", [("channel", str), ("text", str)])
+
+
+class Delta(_Pair):
+    """Text that is certain, and its channel; it unpacks as that pair.
+
+    A delta of a call in a format has the call's number, `call`, and the first one of a call its
+    `name`. Elsewhere both are None.
+    """
+
+    call: int | None = None
+    name: str | None = None
+
+
 State = Any  # int, str, None, or a tuple of states
 
 

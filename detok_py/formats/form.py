@@ -23,6 +23,30 @@ Markers = NamedTuple(
 )
 
 
+def marker_spellings() -> set[str]:
+    """Return the spellings of the markers of all formats that may be one token.
+
+    >>> sorted(marker_spellings())[:2]
+    ['</TOOLCALL>', '</answer>']
+    """
+    words: list[str] = []
+    for spec in FORMATS.values():
+        words += [text for pair in spec.thinks + spec.wraps + spec.blocks for text in pair]
+        words += list(spec.silent) + ["⟦" + text + "⟧" for text in spec.ends]
+        for each in spec.calls:
+            words += [each.opener, each.close] if not each.bare else [each.close]
+            words += ["⟦" + text + "⟧" for text in INNER.get(each.body, ())]
+            words += list(each.tags[:5]) if each.tags else []
+    spellings = set()
+    for word in words:
+        parts = word.replace("⟧", "⟦").split("⟦")
+        if len(parts) > 1:
+            spellings.update(parts[1::2])
+        elif len(word) > 2 and word[0] in "<[":
+            spellings.add(word)
+    return spellings
+
+
 class Form:
     """The format `name`; `is_token` says of a spelling whether it is one token, None: as the table
     has it.
@@ -75,7 +99,8 @@ class Form:
 
     def marker(self, notation: str) -> str:
         """Return a marker as symbols; one that the table has as text may be a token here."""
-        if "⟦" not in notation and self.is_token is not None and self.is_token(notation):
+        tag = notation[:1] in ("<", "[") and len(notation) > 2
+        if tag and "⟦" not in notation and self.is_token is not None and self.is_token(notation):
             return self.mark(notation)
         return self.symbols(notation)
 
@@ -92,6 +117,16 @@ class Form:
         if not has_mark(text):
             return text
         return "".join([self.spellings[ord(c) - FIRST_MARK] if is_mark(c) else c for c in text])
+
+    @property
+    def letters(self) -> str:
+        """All characters of the words that are searched for."""
+        words = [word for pair in self.thinks + self.wraps + self.blocks for word in pair]
+        for each in self.calls:
+            words += [each.opener, each.close] + [
+                word for word in each.tags or () if str(word) == word
+            ]
+        return "".join(sorted(set(self.without_marks("".join(words)))))
 
     def without_marks(self, text: str) -> str:
         """Return text without the markers that mean nothing where they stand."""

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .form import CONTENT, REASONING, TOOL_CALL, Form
-from .values import BAD, DONE, SPACE, STRING, has_mark, quoted
+from .tool_call import ToolCall
+from .values import BAD, DONE, SPACE, STRING, has_mark, is_mark, quoted
 
 if TYPE_CHECKING:
     from .values import Types
@@ -42,27 +43,23 @@ CALL_STATE += (
     "depth",
     "quote",
 )
+# The steps in which text of a section is read.
+PLACES_OF_TEXT: "tuple[str, ...]" = (
+    "text",
+    "edge",
+    "thought",
+    "harmony",
+    "harmony_start",
+    "harmony_header",
+)
+PLACES_OF_TEXT += ("harmony_body", "harmony_over", "kimi_k3", "k3_text")
 MOST_NEWLINES = 2  # at each side of a marker, which are markup
 
-# What came out: text of a channel; of a call its number and, on its first, its name.
+# What came out: text of a channel; of a call its number and, on its first, its name. No channel: a
+# marker that ends a run of text.
 Said = NamedTuple(
     "Said", [("channel", str), ("text", str), ("call", "int | None"), ("name", "str | None")]
 )
-
-
-class ToolCall:
-    """A call: `id` and `name` as far as the markup has them, `arguments` as JSON text, and whether
-    it is `complete`.
-    """
-
-    def __init__(self, id: str | None, name: str) -> None:
-        self.id: str | None = id
-        self.name: str = name
-        self.arguments = ""
-        self.complete = False
-
-    def __repr__(self) -> str:
-        return f"ToolCall({self.id!r}, {self.name!r}, {self.arguments!r}, {self.complete})"
 
 
 class State:
@@ -132,9 +129,9 @@ class State:
         call = tuple([getattr(self, name) for name in CALL_STATE])
         return text, call, tuple(self.stack), len(self.calls)
 
-    def load(self, state: Any, calls: "list[ToolCall] | None" = None) -> None:
-        """Take a state, or what JSON made of it, and the calls so far. Without them there are as
-        many, of which nothing is known.
+    def load(self, state: Any, calls: Any = None) -> None:
+        """Take a state, or what JSON made of it, and the calls so far, as (id, name, arguments,
+        complete). Without them they stay, if they are as many; else nothing is known of them.
         """
         text, call, stack, count = state
         for names, values in ((TEXT_STATE, text), (CALL_STATE, call)):
@@ -143,7 +140,42 @@ class State:
         if self.value_types is not None:
             self.value_types = tuple(self.value_types)
         self.stack = list(stack)
-        self.calls = [ToolCall(None, "") for _ in range(count)] if calls is None else calls
+        if calls is not None:
+            self.calls = [
+                ToolCall(each[0], each[1], arguments=each[2], complete=each[3]) for each in calls
+            ]
+        elif len(self.calls) != count:
+            self.calls = [ToolCall(None, "") for _ in range(count)]
+
+    @property
+    def calls_mark(self) -> "tuple[int, str | None, bool, int]":
+        """How far the calls have come: their number, and of the last one its id, whether it is
+        complete, and how many parts its arguments have.
+        """
+        if not self.calls:
+            return 0, None, False, 0
+        last = self.calls[-1]
+        return len(self.calls), last.id, last.complete, len(last.parts)
+
+    # ------------------------------------------------------------ what waits
+
+    @property
+    def in_call(self) -> bool:
+        """Whether what comes next belongs to a call."""
+        return self.at not in PLACES_OF_TEXT and not self.raw
+
+    @property
+    def waiting(self) -> str:
+        """The text that waits, with markers spelled out."""
+        symbols = self.held + self.raw if self.raw else self.held + self.buf
+        return self.form.spelled(symbols)
+
+    @property
+    def triggers(self) -> str | None:
+        """The characters that can begin a marker; None where other text does not just pass."""
+        if self.at != "text" or self.held or self.run < 2 or self.shown < 2:
+            return None
+        return "".join([c for c in self.form.markers(self).first if not is_mark(c)])
 
     # ------------------------------------------------------------ what steps do
 
@@ -244,6 +276,7 @@ class State:
 
     def end_run(self) -> None:
         """End the run of text: a marker has come."""
+        self.out.append(Said("", "", None, None))
         if self.section == REASONING:
             self.reasoning = max(self.reasoning, self.shown)
         else:
@@ -292,7 +325,7 @@ class State:
             self.pending += text
             return
         at = len(self.calls) - 1
-        self.calls[at].arguments += text
+        self.calls[at].parts.append(text)
         last = self.out[-1] if self.out else None
         if last is not None and last.call == at and last.name is None:
             text = self.out.pop().text + text

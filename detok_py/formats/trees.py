@@ -124,7 +124,8 @@ def harmony_body(r: "State") -> bool:
     mark = r.buf[0]
     if mark in (back, call):
         return r.go("harmony_over")
-    r.section, r.wrapped, r.held = CONTENT, False, ""
+    r.end_run()
+    r.section, r.wrapped = CONTENT, False
     r.take(mark != channel)
     return r.go("harmony_header") if mark in (start, channel) else True
 
@@ -244,8 +245,9 @@ def k3_text(r: "State") -> bool:
         return False
     opens, name, attributes, length = tag
     r.take(length)
+    r.end_run()
     r.section = SECTIONS.get(name, "") if opens else ""
-    r.wrapped, r.held = bool(r.section), ""
+    r.wrapped = bool(r.section)
     r.section = r.section or CONTENT
     if opens and name == "call":
         r.begin()

@@ -8,8 +8,9 @@ In: chunks of `client.chat.completions.create(stream=True)`, sync or async: obje
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..decode.channels import REASONING, Delta
+from ..decode.channels import REASONING
 from ..decode.chat import ChatStream
+from ..decode.stage import Delta
 from ..decode.utf8 import ended
 from ..errors import DetokError
 

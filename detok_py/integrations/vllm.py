@@ -13,8 +13,8 @@ engine is made.
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..decode.channels import Delta
 from ..decode.chat import ChatStream
+from ..decode.stage import Delta
 from ..tokenizers import window
 from ..tokenizers.tokenizer import Decodes
 

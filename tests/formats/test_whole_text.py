@@ -79,7 +79,7 @@ def assert_grows(
         earlier = later
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_a_cut_answer_says_the_beginning_of_the_whole(name: str) -> None:
     for case in cases(name):
@@ -114,7 +114,7 @@ def spoken(names: list[str], arguments: list[Any], name: str) -> list[Spoken]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 def test_reads_back_what_the_grammar_writes(name: str, data: Any) -> None:

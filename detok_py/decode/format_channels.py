@@ -1,0 +1,372 @@
+"""The channels of an answer in one of the formats that models speak (detok_py.formats).
+
+In: text, in which each marker that is one token is a symbol. Out: deltas, as soon as they are
+certain. Held: what the reader of the format holds, and in front of it the end of the text that may
+become a stop or an artifact. Where the reader holds what is text or the end of a section, what the
+stops hold is shown ahead, as far as it is certain either way.
+
+A pipeline (pipeline.py) uses it in the place of `Channels`.
+"""
+
+import json
+from typing import TYPE_CHECKING, Any, Callable
+
+from ..formats.form import Form, marker_spellings
+from ..formats.reader import Reader
+from ..formats.table import FORMATS
+from ..formats.values import parameter_types
+from .channels import CONTENT, TOOL_CALL, Channels
+from .stage import Delta, common
+from .utf8 import ended
+
+if TYPE_CHECKING:
+    from ..formats.state import Said
+    from ..formats.tool_call import ToolCall
+
+MOST_AHEAD = 512  # characters of what the reader holds that are looked at
+
+
+def marker_tokens(vocabulary: Any) -> dict[bytes, int]:
+    """Return the ids of all tokens that may be markers, by their bytes: those of the markers of any
+    format. Of two with the same bytes the lower id counts.
+    """
+    memo: dict[str, dict[bytes, int]] = vocabulary._memo
+    if "markers" not in memo:
+        found = memo["markers"] = {}
+        wanted = {spelling.encode() for spelling in marker_spellings()}
+        stored = vocabulary._source
+        for token_id in range(len(vocabulary)):
+            data = stored(token_id)
+            if data in wanted:
+                found.setdefault(bytes(data), token_id)
+    return memo["markers"]
+
+
+def form_for(name: str, vocabulary: Any) -> Form:
+    """Return a format for a vocabulary, with the markers that are tokens in it; without one all
+    markers are text.
+    """
+
+    def is_token(spelling: str) -> bool:
+        return vocabulary is not None and spelling.encode() in marker_tokens(vocabulary)
+
+    if vocabulary is None:
+        return Form(name, is_token)
+    forms: dict[Any, Form] = vocabulary._memo.setdefault("forms", {})
+    if name not in forms:
+        forms[name] = Form(name, is_token)
+    return forms[name]
+
+
+def format_channels(
+    name: str, vocabulary: Any, stop: Any, tool_schemas: Any, options: dict[str, Any]
+) -> "FormatChannels":
+    """Return the channels of a format; ValueError for a name that is none."""
+    if name not in FORMATS:
+        raise ValueError(
+            f"format must be None, 'auto' or one of {', '.join(sorted(FORMATS))}, not {name!r}."
+        )
+    return FormatChannels(
+        form_for(name, vocabulary),
+        stop,
+        vocabulary=vocabulary,
+        tool_schemas=tool_schemas,
+        **options,
+    )
+
+
+class FormatChannels:
+    """Text to deltas, in the format `form`.
+
+    `stop`, `include_stop`, `stop_scope` and `trim_artifacts` are those of `Channels`; stops are
+    looked for in content, or in reasoning too, and never in the arguments of a call. `start` is
+    "content", "reasoning" or "header". `tool_schemas` is OpenAI's list of tools, or its JSON text:
+    it types arguments where the markup does not. `vocabulary` has the markers that are tokens.
+
+    >>> channels = FormatChannels(form_for("qwen3_hermes", None))
+    >>> for chunk in ("Hi<tool_", 'call>{"name": "f", "argu', 'ments": {"a": 1}}</tool_call>'):
+    ...     print([(*delta, delta.call, delta.name) for delta in channels.feed(chunk)])
+    [('content', 'Hi', None, None)]
+    [('tool_call', '', 0, 'f')]
+    [('tool_call', '{"a": 1}', 0, None)]
+    >>> channels.calls
+    [ToolCall(None, 'f', '{"a": 1}', True)]
+    """
+
+    def __init__(
+        self,
+        form: Form,
+        stop: Any = (),
+        *,
+        include_stop: bool = False,
+        stop_scope: Any = "content",
+        start: str = "content",
+        trim_artifacts: Any = True,
+        tool_schemas: Any = None,
+        vocabulary: Any = None,
+    ) -> None:
+        starts = (CONTENT, "reasoning") + (("header",) if form.spec.tree == "harmony" else ())
+        if start not in starts:
+            raise ValueError(
+                f"start must be {' or '.join([repr(each) for each in starts])} in the format {form.name}, not {start!r}."
+            )
+        self.form = form
+        # Stops and artifacts in the text of a section.
+        self._edges = Channels(
+            stop,
+            include_stop=include_stop,
+            stop_scope=stop_scope,
+            reasoning=None,
+            tools=None,
+            trim_artifacts=trim_artifacts,
+        )
+        given = self._edges.options
+        if not isinstance(tool_schemas, str):
+            tool_schemas = json.dumps(list(tool_schemas)) if tool_schemas else ""
+        self.options: dict[str, Any] = {
+            "stop": given["stop"],
+            "include_stop": given["include_stop"],
+            "stop_scope": given["stop_scope"],
+            "start": start,
+            "trim_artifacts": given["trim_artifacts"],
+            "format": form.name,
+            "tool_schemas": tool_schemas,
+        }
+        self._types = parameter_types(json.loads(tool_schemas) if tool_schemas else ())
+        added = marker_tokens(vocabulary) if vocabulary is not None else {}
+        # The ids of markers, and of tokens that end a turn.
+        self.marker_ids = {
+            added[each.encode()]: each for each in form.spellings if each.encode() in added
+        }
+        self.end_ids = [added[each.encode()] for each in form.spec.ends if each.encode() in added]
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything and begin a new text."""
+        self.reader = Reader(self.form, self.options["start"], self._types)
+        self._edges.reset()
+        self._at = self._place  # the channel of the text that the stops are looked for in
+        self._ahead = ""  # what was shown of the text that the stops hold
+        self._ended = False
+
+    def forget(self) -> None:
+        """Forget that the text has ended, and its calls."""
+        self._edges.forget()
+        self.reader.calls = []
+        self._ended = False
+
+    # ------------------------------------------------------------ what it is, what it holds
+
+    @property
+    def _place(self) -> str:
+        """The channel of the next character, but for stops."""
+        return TOOL_CALL if self.reader.in_call else self.reader.section
+
+    @property
+    def channel(self) -> str:
+        """The channel of the next character, as far as is known."""
+        return self._place
+
+    @property
+    def stopped(self) -> str | None:
+        """The stop that has ended the text."""
+        return self._edges.stopped
+
+    @property
+    def held(self) -> str:
+        """The text that waits."""
+        return self._edges.held[len(self._ahead) :] + self.reader.waiting
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether text without the characters of `triggers` passes unchanged."""
+        return self.triggers is not None
+
+    @property
+    def triggers(self) -> str | None:
+        """The first characters of all that is searched for; None where text without them does not
+        just pass, or changes what is markup.
+        """
+        stops = self._edges.triggers if not self._ended else None
+        first = self.reader.triggers
+        return None if stops is None or first is None else "".join(sorted(set(stops + first)))
+
+    @property
+    def letters(self) -> str:
+        """The characters of all words that are searched for."""
+        return self._edges.letters + self.form.letters
+
+    @property
+    def begins_call(self) -> bool:
+        """Whether the next delta begins another call; a call is begun by its name."""
+        return False
+
+    @property
+    def calls(self) -> "list[ToolCall]":
+        """The calls so far."""
+        return self.reader.calls
+
+    @property
+    def open_call(self) -> str | None:
+        """The arguments, so far, of a call that is not complete; None outside of one."""
+        calls = self.reader.calls
+        return calls[-1].arguments if calls and self.reader.in_call else None
+
+    def mark_call(self) -> Any:
+        """Return how far the calls have come, for `call_since`."""
+        return self.reader.calls_mark
+
+    def call_since(self, mark: Any) -> str | None:
+        """Return what was added to the arguments of the last call; None if more has changed."""
+        if self.reader.calls_mark[:-1] != mark[:-1]:
+            return None
+        return "".join(self.calls[-1].parts[mark[-1] :]) if self.calls else ""
+
+    def extend_call(self, text: str) -> None:
+        """Add to the arguments of the last call what came out of a table."""
+        self.reader.calls[-1].parts.append(text)
+
+    @property
+    def ends_with_call(self) -> bool:
+        """Whether the last call is complete: then the answer asks for what it returns."""
+        return bool(self.calls) and self.calls[-1].complete
+
+    def expects(self, tag: str) -> bool:
+        """Say whether a token is a marker."""
+        return True
+
+    def symbols(self, text: str, tag: str) -> str:
+        """Return the text that a token ends, which is a marker, with its symbol."""
+        return text[: -len(tag)] + self.form.mark(tag) if text.endswith(tag) else text
+
+    # ------------------------------------------------------------ text
+
+    def feed(self, text: str) -> list[Delta]:
+        """Take text; return the deltas that are certain."""
+        out: list[Delta] = []
+        self.feed_into(out, text)
+        return out
+
+    def feed_into(
+        self, out: list[Delta], text: str, no_stop: bool = False, no_stop_after: bool = False
+    ) -> None:
+        """Take text; append the deltas that are certain to `out`. The two flags are those of
+        `Channels`.
+        """
+        if self.stopped is not None or not text:
+            return
+        if self._ended:
+            ended("feeding it")
+        for said in self.reader.feed(text):
+            self._take(out, said, no_stop, no_stop_after)
+        if self._at != self._place:
+            self._turn(out)
+        if self._edges.held and self.stopped is None:
+            self._look_ahead(out)
+
+    def _take(self, out: list[Delta], said: "Said", no_stop: bool, no_stop_after: bool) -> None:
+        if self.stopped is not None:
+            return
+        if said.call is not None:
+            self._turn(out)
+            delta = Delta(TOOL_CALL, said.text)
+            delta.call, delta.name = said.call, said.name
+            out.append(delta)
+            return
+        if said.channel != self._at:
+            self._turn(out)
+            self._at = said.channel or self._place
+        if not said.channel:
+            return
+        if self._at == CONTENT or self.options["stop_scope"] == "everywhere":
+            found: list[Delta] = []
+            self._edges.feed_into(found, said.text, no_stop, no_stop_after)
+            self._show(out, found)
+        else:
+            self._emit(out, said.text)
+
+    def _turn(self, out: list[Delta]) -> None:
+        """A section has ended: what the stops hold of it is certain."""
+        found: list[Delta] = []
+        self._edges.end_segment(found)
+        self._show(out, found)
+        self._ahead = ""
+        self._at = self._place
+
+    def _show(self, out: list[Delta], found: list[Delta]) -> None:
+        """Give text that the stops have let go, without what was shown ahead of it."""
+        text = "".join([each.text for each in found])
+        n = min(len(text), len(self._ahead))
+        self._ahead = self._ahead[n:]
+        self._emit(out, text[n:])
+
+    def _emit(self, out: list[Delta], text: str) -> None:
+        if text:
+            if out and out[-1].channel == self._at and self._at != TOOL_CALL:
+                text = out.pop().text + text
+            out.append(Delta(self._at, text))
+
+    def _look_ahead(self, out: list[Delta]) -> None:
+        """Show what the stops hold as far as it is certain: what the reader holds is text that
+        follows, or the section ends, or the answer.
+        """
+        edges, follows = self._edges, self.reader.waiting[:MOST_AHEAD]
+        if not follows or self.reader.in_call:
+            return
+        state = edges.save()
+        trials: list[Callable[[list[Delta]], None]] = [
+            lambda found: edges.feed_into(found, follows),
+            lambda found: edges.feed_into(found, follows, True, True),
+            edges.flush_into,
+        ]
+        certain = edges.held
+        for trial in trials:
+            found: list[Delta] = []
+            trial(found)
+            certain = certain[: common(certain, "".join([each.text for each in found]))]
+            edges.load(state)
+        self._emit(out, certain[len(self._ahead) :])
+        self._ahead = certain if len(certain) > len(self._ahead) else self._ahead
+
+    def flush_into(self, out: list[Delta], trim_end: bool = True) -> None:
+        """End the text; append what was held to `out`, without the artifacts at its end."""
+        if self.stopped is None and not self._ended:
+            for said in self.reader.flush():
+                self._take(out, said, False, False)
+        found: list[Delta] = []
+        self._edges.flush_into(found, trim_end)
+        self._show(out, found)
+        self._ended = True
+
+    def flush(self) -> list[Delta]:
+        """End the text; return what was held. Until `reset`, a further `feed` raises
+        StreamEndedError.
+        """
+        out: list[Delta] = []
+        self.flush_into(out)
+        return out
+
+    # ------------------------------------------------------------ the state
+
+    def save(self) -> Any:
+        """Return the state as plain values."""
+        calls = [(each.id, each.name, each.arguments, each.complete) for each in self.calls]
+        return self.reader.state, self._edges.save(), self._at, self._ahead, self._ended, calls
+
+    def load(self, state: Any) -> None:
+        """Take a state that `save` of FormatChannels made alike returned, or what JSON made of
+        it.
+        """
+        reader, edges, self._at, self._ahead, self._ended, calls = state
+        self.reader.load(reader, calls)
+        self._edges.load(edges)
+
+    @property
+    def key(self) -> Any:
+        """All of the state that decides what is still to come, of a text that has not ended."""
+        return self.reader.state, self._edges.key, self._at, self._ahead
+
+    @key.setter
+    def key(self, key: Any) -> None:
+        reader, self._edges.key, self._at, self._ahead = key
+        self.reader.load(reader)

@@ -1,0 +1,28 @@
+"""A call that an answer makes: what a ChatStream says of it."""
+
+
+class ToolCall:
+    """A call: `id` and `name` as far as the markup has them, `arguments` as JSON text, and whether
+    it is `complete`.
+    """
+
+    def __init__(
+        self, id: str | None, name: str, *, arguments: str = "", complete: bool = False
+    ) -> None:
+        self.id: str | None = id
+        self.name: str = name
+        self.complete: bool = complete
+        self.parts: list[str] = [arguments] if arguments else []  # of the arguments
+
+    @property
+    def arguments(self) -> str:
+        """The arguments so far, as JSON text."""
+        return "".join(self.parts)
+
+    def __repr__(self) -> str:
+        return f"ToolCall({self.id!r}, {self.name!r}, {self.arguments!r}, {self.complete})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolCall) and repr(self) == repr(other)
+
+    __hash__ = None  # type: ignore[assignment]

@@ -1,0 +1,200 @@
+"""A ChatStream in a format: ids in, the deltas that are certain out, with stops and the rest."""
+
+import json
+from typing import Any
+
+import pytest
+from laws.oracle import Certain, characters
+
+from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
+from detok_py.formats.form import Form
+from detok_py.formats.table import FORMATS
+from formats.test_whole_text import answer_to, cases, units
+from formats.whole_text import NAMES, Piece, Token, pieces_of
+
+pytestmark = pytest.mark.native  # beside a judge that is written for CPython
+
+
+def vocabulary_of(name: str, pieces: list[Piece]) -> tuple[Vocabulary, list[int]]:
+    """Return a vocabulary of these pieces and the markers of a format, which are special tokens,
+    and the ids of the pieces.
+    """
+    marks = {(True, spelling) for spelling in Form(name).spellings}
+    known = sorted({(isinstance(piece, Token), str(piece)) for piece in pieces} | marks)
+    special = [at for at, (is_token, _) in enumerate(known) if is_token]
+    vocabulary = Vocabulary.from_bytes([text.encode() for _, text in known], special)
+    return vocabulary, [known.index((isinstance(piece, Token), str(piece))) for piece in pieces]
+
+
+def chat_of(case: Any, vocabulary: Vocabulary, **options: Any) -> ChatStream[Any]:
+    return ChatStream(
+        Detokenizer(vocabulary),
+        format=case["format"],
+        start=case.get("start", "content"),
+        tool_schemas=case.get("schemas"),
+        trim_artifacts=False,
+        **options,
+    )
+
+
+class Shown:
+    """What a stream has shown."""
+
+    def __init__(self) -> None:
+        self.texts = {"content": "", "reasoning": ""}
+        self.calls: list[list[str]] = []
+
+    def take(self, deltas: Any) -> None:
+        for delta in deltas:
+            if delta.channel != "tool_call":
+                assert (delta.call, delta.name) == (None, None)
+                self.texts[delta.channel] += delta.text
+                continue
+            if delta.name is not None:
+                self.calls.append([delta.name, ""])
+            self.calls[delta.call][1] += delta.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_after_every_id_what_is_shown_is_what_every_way_on_has_in_common(name: str) -> None:
+    for case in cases(name):
+        pieces = units(pieces_of(case["pieces"]))
+        vocabulary, ids = vocabulary_of(name, pieces)
+        # The second stream comes out of the table that the first one has filled.
+        for _ in range(2):
+            chat, shown = chat_of(case, vocabulary), Shown()
+            for n, i in enumerate(ids):
+                shown.take(chat.push(i))
+                cut = answer_to(case, pieces[: n + 1], cut=True)
+                where = (case["name"], pieces[: n + 1])
+                if chat.finish_reason is not None:
+                    break
+                assert shown.texts == {"content": cut.content, "reasoning": cut.reasoning}, where
+                assert shown.calls == [[call.name, call.arguments] for call in cut.calls], where
+                assert len(chat.calls) == len(cut.calls), where
+            if case.get("cut"):
+                continue
+            shown.take(chat.flush())
+            whole = answer_to(case)
+            assert shown.texts == {"content": whole.content, "reasoning": whole.reasoning}
+            calls = [(call.id, call.name, call.arguments, call.complete) for call in chat.calls]
+            assert calls == [tuple(call) for call in whole.calls], case["name"]
+            if chat.finish_reason == "eos" or whole.finish == "tool_calls":
+                assert chat.finish_reason in (None, "tool_calls", "eos")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
+def test_chunks_copies_and_saved_states_give_the_same(name: str) -> None:
+    for case in cases(name)[::3]:
+        vocabulary, ids = vocabulary_of(name, units(pieces_of(case["pieces"])))
+        whole, chat = Shown(), chat_of(case, vocabulary)
+        whole.take(chat.feed(ids) + chat.flush())
+        for size in (1, 4):
+            shown, stream = Shown(), chat_of(case, vocabulary)
+            for at in range(0, len(ids), size):
+                state = json.loads(json.dumps(stream.save()))
+                mark = stream.mark()
+                stream.feed(ids[at : at + size])
+                stream.rollback(mark)
+                again = chat_of(case, vocabulary)
+                again.load(state)
+                stream = again.copy() if at % 2 else again
+                shown.take(stream.feed(ids[at : at + size]))
+            shown.take(stream.flush())
+            assert (shown.texts, shown.calls) == (whole.texts, whole.calls), case["name"]
+            assert stream.calls == chat.calls
+
+
+# Units whose edges, stops and markers can meet in every way.
+UNITS = ["a", "\n", Token("<think>"), Token("</think>"), "b"]
+STOPS = [("\n",), ("a\n",), ("\nb", "ab"), ("\n\n",), ("b\nb",)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", STOPS, ids=repr)
+@pytest.mark.parametrize("scope", ["content", "everywhere"])
+def test_stops_between_markers_show_what_is_certain(stop: tuple[str, ...], scope: str) -> None:
+    vocabulary, ids = vocabulary_of("qwen3_hermes", list(UNITS))
+
+    def stream(**options: Any) -> ChatStream[Any]:
+        case = {"format": "qwen3_hermes"}
+        return chat_of(case, vocabulary, stop_scope=scope, **options)
+
+    def final(given: tuple[int, ...]) -> Any:
+        """Return the answer without stops, cut at the first stop in a run of one channel."""
+        plain = stream()
+        runs: list[list[str]] = []
+        section = ""
+        for i in [*given, None]:
+            for channel, text in plain.flush() if i is None else plain.push(ids[i]):
+                if not runs or runs[-1][0] != channel or section != channel:
+                    runs.append([channel, ""])
+                runs[-1][1] += text
+                section = channel
+            if i is not None and isinstance(UNITS[i], Token):
+                section = ""  # a stop does not go across a marker
+        shown: list[tuple[str, str]] = []
+        for channel, text in runs:
+            found = [text.find(each) + len(each) for each in stop if each in text]
+            if found and (scope == "everywhere" or channel == "content"):
+                end = min(found)
+                starts = [end - len(each) for each in stop if text[:end].endswith(each)]
+                return tuple(shown) + characters([(channel, text[: min(starts)])])
+            shown += characters([(channel, text)])
+        return tuple(shown)
+
+    certain = Certain(final, [(i,) for i in range(len(UNITS))], 3)
+    pending: list[tuple[int, ...]] = [()]
+    for given in pending:
+        chat = stream(stop=stop)
+        shown: tuple[Any, ...] = ()
+        for i in given:
+            shown += characters(chat.push(ids[i]))
+        assert shown == certain(given), [UNITS[i] for i in given]
+        assert shown + characters(chat.flush()) == certain.whole(given), [UNITS[i] for i in given]
+        if len(given) < 3:
+            pending += [(*given, i) for i in range(len(UNITS))]
+
+
+def test_text_that_is_no_token_is_markup_in_a_stream_of_bytes() -> None:
+    chat = ChatStream(StreamingDetokenizer(), format="qwen3_hermes")
+    said = chat.feed(b'<think>\nHm</think>Hi <tool_call>{"name": "f", "arguments": {}}</tool_call>')
+    assert [tuple(delta) for delta in said] == [
+        ("reasoning", "Hm"),
+        ("content", "Hi "),
+        ("tool_call", ""),
+        ("tool_call", "{}"),
+    ]
+    assert [(call.name, call.arguments, call.complete) for call in chat.calls] == [
+        ("f", "{}", True)
+    ]
+
+
+def test_the_end_of_a_turn_behind_a_call_says_so() -> None:
+    pieces = units(
+        pieces_of('⟦<tool_call>⟧{"name": "f", "arguments": {}}⟦</tool_call>⟧⟦<|im_end|>⟧')
+    )
+    vocabulary, ids = vocabulary_of("qwen3_hermes", pieces)
+    chat = chat_of({"format": "qwen3_hermes"}, vocabulary)
+    chat.feed(ids)
+    assert chat.finish_reason == "tool_calls"
+    assert chat.copy().finish_reason == "tool_calls"
+
+
+def test_only_text_where_no_format_is_wanted() -> None:
+    chat = ChatStream(StreamingDetokenizer(), format=None)
+    assert chat.feed(b"<think>a</think>") == [("content", "<think>a</think>")]
+
+
+def test_what_is_not_possible_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="format must be None, 'auto' or one of apertus"):
+        ChatStream(StreamingDetokenizer(), format="qwen")
+    with pytest.raises(ValueError, match="the format harmony has its own"):
+        ChatStream(StreamingDetokenizer(), format="harmony", tools=None)
+    with pytest.raises(ValueError, match="start must be 'content' or 'reasoning'"):
+        ChatStream(StreamingDetokenizer(), format="glm4.5", start="tool_call")
+
+
+def test_the_table_has_the_formats_of_the_judge() -> None:
+    assert sorted(FORMATS) == sorted(NAMES)
