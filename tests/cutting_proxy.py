@@ -5,10 +5,12 @@ import contextlib
 import socket
 import struct
 
+from tcp_server import TCPServer
+
 UP, DOWN = "up", "down"
 
 
-class CuttingProxy:
+class CuttingProxy(TCPServer):
     """Forwards connections to `port`.
 
     Each connection uses the next of `cuts`: (direction, bytes to forward, "close" or "reset"), or
@@ -19,25 +21,8 @@ class CuttingProxy:
         self.target = port
         self.cuts = list(cuts)
         self.lengths = []
-        self.port = 0
-        self._server = None
-        self._tasks = set()
 
-    async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_):
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
-
-    async def _serve(self, reader, writer):
-        task = asyncio.current_task()
-        self._tasks.add(task)
+    async def serve(self, reader, writer):
         cut = self.cuts.pop(0) if self.cuts else None
         passed = {UP: 0, DOWN: 0}
         self.lengths.append(passed)
@@ -56,8 +41,6 @@ class CuttingProxy:
                 # One side closed the connection: forward what the other still sends, such as the
                 # echo of a close frame.
                 await asyncio.wait(ways, timeout=0.2)
-        except asyncio.CancelledError:
-            pass  # the test is over; asyncio would report a handler that was cancelled
         finally:
             for way in ways:
                 way.cancel()
@@ -76,7 +59,6 @@ class CuttingProxy:
             for end in (writer, far_writer):
                 with contextlib.suppress(OSError, asyncio.CancelledError):
                     await end.wait_closed()
-            self._tasks.discard(task)
 
     async def _forward(self, reader, writer, way, passed, cut):
         limit = cut[1] if cut and cut[0] == way else None

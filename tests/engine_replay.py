@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 
+from tcp_server import TCPServer
+
 
 class Answer:
     """A response: a status and a body, or a stream of events.
@@ -42,7 +44,7 @@ def ndjson(*values, cut=0, then="end"):
     )
 
 
-class Replay:
+class Replay(TCPServer):
     """Serves `answers`: {(method, path): Answer, or a list of them used in turn}. A function
     instead of an Answer is called with the JSON of the request.
 
@@ -56,33 +58,20 @@ class Replay:
         }
         self.requests = []
         self.closed_early = 0
-        self._tasks = set()
 
-    async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        return self
-
-    async def __aexit__(self, *_):
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
 
     def bodies(self, path):
         return [json.loads(body) for _, asked, _, body in self.requests if asked == path and body]
 
-    async def _serve(self, reader, writer):
-        task = asyncio.current_task()
-        self._tasks.add(task)
+    async def serve(self, reader, writer):
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 while await self._answer_request(reader, writer):
                     pass
         finally:
-            self._tasks.discard(task)
             writer.close()
             with contextlib.suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()

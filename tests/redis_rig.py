@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from bridge_rig import running
+from tcp_server import TCPServer
 from test_bridge_resume import CountingEngine
 from toolchain import SetupFailed, apt_install
 from waiting import eventually_sync
@@ -91,7 +92,7 @@ def redis_server(**settings):
         server.close()
 
 
-class Balancer:
+class Balancer(TCPServer):
     """Forwards each connection to the next of `ports`: no stickiness, no look at what is
     forwarded.
     """
@@ -99,24 +100,8 @@ class Balancer:
     def __init__(self, ports=()):
         self.ports = list(ports)
         self.next = 0
-        self.port = 0
-        self._server = None
-        self._tasks = set()
 
-    async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_):
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader, writer):
-        task = asyncio.current_task()
-        self._tasks.add(task)
+    async def serve(self, reader, writer):
         far = None
         try:
             for _ in range(len(self.ports)):  # a replica that refuses is passed over
@@ -138,13 +123,10 @@ class Balancer:
                 for way in ways:
                     way.cancel()
                 await asyncio.gather(*ways, return_exceptions=True)
-        except asyncio.CancelledError:
-            pass  # the test is over; asyncio would report a handler that was cancelled
         finally:
             writer.transport.abort()
             if far is not None:
                 far.transport.abort()
-            self._tasks.discard(task)
 
 
 async def forward(reader, writer):

@@ -58,10 +58,10 @@ async def through(port, cuts=(), *, want="both", seconds=20.0, on_event=None, **
 
 
 @contextlib.asynccontextmanager
-async def socket(bridge, session):
+async def socket(bridge, session, stream=STREAM):
     """Connect a session to one replica; at the end the connection is lost, and not closed."""
     async with connect(
-        STREAM,
+        stream,
         host="127.0.0.1",
         port=bridge.port,
         origin=ORIGIN,

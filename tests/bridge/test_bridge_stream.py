@@ -76,16 +76,16 @@ class FakeEngine:
         pass
 
 
+async def scripted(bridge, text, *, want="both", **params):
+    """Let the scripted engine say a text, as fast as it can unless a pace is given."""
+    params = {"engine": "scripted", "text": text, "pace": 0, **params}
+    return await converse(bridge.stream, bridge.url, prompt="", params=params, want=want)
+
+
 @pytest.mark.parametrize("want", ["ids", "bytes", "both"])
 async def test_a_text_cut_by_token_arrives_complete(want):
     async with running() as bridge:
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
-            prompt="",
-            params={"engine": "scripted", "text": TEXT, "pace": 0},
-            want=want,
-        )
+        heard = await scripted(bridge, TEXT, want=want)
     assert heard.data == TEXT.encode()
     assert heard.of(Started)[0].data == want
     assert heard.end.reason == "eos"
@@ -94,12 +94,7 @@ async def test_a_text_cut_by_token_arrives_complete(want):
 
 async def test_a_text_cut_by_byte_arrives_byte_by_byte():
     async with running() as bridge:
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
-            prompt="",
-            params={"engine": "scripted", "text": TEXT, "cut": "byte", "pace": 0},
-        )
+        heard = await scripted(bridge, TEXT, cut="byte")
     assert [event.data for event in heard.of(Bytes)] == [bytes([b]) for b in TEXT.encode()]
 
 
@@ -116,20 +111,11 @@ async def test_hello_names_the_engine_and_a_vocabulary_that_can_be_fetched():
 
 
 async def test_injected_invalid_bytes_arrive_unchanged_and_depend_on_the_seed():
-    params = {
-        "engine": "scripted",
-        "text": TEXT,
-        "cut": "byte",
-        "pace": 0,
-        "seed": 7,
-        "faults": {"invalid": 0.3},
-    }
+    faulty = {"seed": 7, "faults": {"invalid": 0.3}}
     async with running() as bridge:
-        first = await converse(bridge.stream, bridge.url, prompt="", params=params)
-        again = await converse(bridge.stream, bridge.url, prompt="", params=params)
-        by_token = await converse(
-            bridge.stream, bridge.url, prompt="", params={**params, "cut": "token"}
-        )
+        first = await scripted(bridge, TEXT, cut="byte", **faulty)
+        again = await scripted(bridge, TEXT, cut="byte", **faulty)
+        by_token = await scripted(bridge, TEXT, cut="token", **faulty)
     assert first.data == again.data == by_token.data
     assert len(first.data) > len(TEXT.encode())
     with pytest.raises(UnicodeDecodeError):
@@ -138,36 +124,14 @@ async def test_injected_invalid_bytes_arrive_unchanged_and_depend_on_the_seed():
 
 async def test_a_stop_inside_a_character_stops():
     async with running() as bridge:
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
-            prompt="",
-            params={
-                "engine": "scripted",
-                "text": "café",
-                "cut": "byte",
-                "pace": 0,
-                "faults": {"end": 4},
-            },
-        )
+        heard = await scripted(bridge, "café", cut="byte", faults={"end": 4})
     assert heard.data == b"caf\xc3"
     assert heard.end.reason == "stop"
 
 
 async def test_an_engine_crash_is_an_error_and_keeps_the_text_so_far():
     async with running() as bridge:
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
-            prompt="",
-            params={
-                "engine": "scripted",
-                "text": TEXT,
-                "cut": "byte",
-                "pace": 0,
-                "faults": {"crash": 9},
-            },
-        )
+        heard = await scripted(bridge, TEXT, cut="byte", faults={"crash": 9})
     assert heard.data == TEXT.encode()[:9]
     assert isinstance(heard.end, Failed)
     assert heard.end.code == 4503
@@ -177,18 +141,7 @@ async def test_an_engine_crash_is_an_error_and_keeps_the_text_so_far():
 async def test_a_stalled_stream_continues():
     async with running() as bridge:
         begin = time.monotonic()
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
-            prompt="",
-            params={
-                "engine": "scripted",
-                "text": "abc",
-                "cut": "byte",
-                "pace": 0,
-                "faults": {"stall": [2, 0.3]},
-            },
-        )
+        heard = await scripted(bridge, "abc", cut="byte", faults={"stall": [2, 0.3]})
     assert heard.data == b"abc"
     assert time.monotonic() - begin >= 0.3
 
@@ -196,12 +149,7 @@ async def test_a_stalled_stream_continues():
 async def test_the_stream_keeps_its_pace():
     async with running() as bridge:
         begin = time.monotonic()
-        await converse(
-            bridge.stream,
-            bridge.url,
-            prompt="",
-            params={"engine": "scripted", "text": "a" * 50, "cut": "byte", "pace": 100},
-        )
+        await scripted(bridge, "a" * 50, cut="byte", pace=100)
     assert time.monotonic() - begin >= 0.45
 
 
@@ -412,12 +360,7 @@ async def test_a_slow_reader_pauses_only_its_own_engine():
         assert engine.given <= 1026
         run = next(iter(bridge.bridge.store.runs.by_id.values()))
         assert run.log.size < 256 << 10
-        quick = await converse(
-            bridge.stream,
-            bridge.url,
-            prompt="",
-            params={"engine": "scripted", "text": TEXT, "pace": 0},
-        )
+        quick = await scripted(bridge, TEXT)
         assert quick.data == TEXT.encode()
         # when the slow client reads on, it gets everything
         got = 0

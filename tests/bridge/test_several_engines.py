@@ -7,15 +7,14 @@ import json
 
 import httpx
 import pytest
-from bridge_rig import TEXT, VOCABULARY, converse, message, running, socket_to
+from bridge_rig import TEXT, VOCABULARY, Conversation, converse, message, running, socket_to
 from cutting_proxy import DOWN, CuttingProxy
 from engine_replay import Replay
 from redis_rig import ORIGIN, STREAM, redis_server
 from test_bridge_models import PIECES, model
 from test_bridge_resume import EXPECTED, CountingEngine
-from test_bridge_store import exchange
+from test_bridge_store import exchange, socket
 from test_bridge_stream import FakeEngine
-from websockets.asyncio.client import connect
 
 from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.command import add_arguments
@@ -28,7 +27,7 @@ from detok_py.bridge.store import MemoryStore
 from detok_py.cli import main
 from detok_py.decode.vocabulary import Vocabulary
 from detok_py.protocol.client import ClientSession
-from detok_py.protocol.events import Failed, Finished, Hello, Notice, Tokens
+from detok_py.protocol.events import Finished, Hello, Notice
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
@@ -148,41 +147,24 @@ async def test_another_replica_resumes_a_run_of_the_second_engine():
             return running(first, vocabulary=OTHER, others=[attached], store=store, gate=gate)
 
         async with replica() as one, replica() as two:
-            session = ClientSession(ack_every=4)
-            heard = []
+            session, heard = ClientSession(ack_every=4), Conversation()
             session.generate(prompt="hi", want="ids", run_id=RUN)
             for bridge, positions in ((one, 8), (two, 1 << 30)):
-                async with connect(
-                    STREAM + "?engine=other",
-                    host="127.0.0.1",
-                    port=bridge.port,
-                    origin=ORIGIN,
-                    subprotocols=["detok.v1"],
-                    compression=None,
-                    proxy=None,
-                ) as ws:
-                    session.opened()
-                    conversation = type("Heard", (), {"events": heard})
+                async with socket(bridge, session, STREAM + "?engine=other") as ws:
                     await exchange(
                         ws,
                         session,
-                        conversation,
-                        lambda most=positions: (
-                            session.position >= most
-                            or (heard and isinstance(heard[-1], (Finished, Failed)))
-                        ),
+                        heard,
+                        lambda most=positions: session.position >= most or heard.end is not None,
                     )
-                    ws.transport.abort()
             # The same request of the first engine is another request.
             wrong = await converse(
                 STREAM, ORIGIN, via=two.port, prompt="hi", want="ids", run_id=RUN
             )
-    ids = [i for event in heard if isinstance(event, Tokens) for i in event.ids]
-    assert b"".join(map(VOCABULARY.token_bytes, ids)) == EXPECTED
-    assert heard[-1].reason == "eos"
-    assert [event.vocabulary["sha256"] for event in heard if isinstance(event, Hello)] == [
-        VOCABULARY.sha256
-    ] * 2
+    assert b"".join(map(VOCABULARY.token_bytes, heard.ids)) == EXPECTED
+    assert heard.end.reason == "eos"
+    served = [event.vocabulary["sha256"] for event in heard.of(Hello)]
+    assert served == [VOCABULARY.sha256] * 2
     assert engine.generations == 1
     assert wrong.end.code == 4400
 

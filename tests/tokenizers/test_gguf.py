@@ -200,6 +200,11 @@ def test_a_sparse_file_of_20_gigabytes_loads(tmp_path: Path):
     assert len(load_tokenizer(file).vocabulary) == len(spm_vocab()) + 3
 
 
+def one_key(key, value):
+    """Return a file of one key, whose type and value are as given."""
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_string(key) + value
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
@@ -210,59 +215,17 @@ def test_a_sparse_file_of_20_gigabytes_loads(tmp_path: Path):
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 5000), "5000 keys"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**63), "keys"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 2**40), "a key has"),
+        (one_key("tokenizer.ggml.x", struct.pack("<I", 13)), "type 13"),
+        (one_key("tokenizer.ggml.x", struct.pack("<IQ", STRING, 2**21)), "2097152 bytes"),
+        (one_key("tokenizer.ggml.x", struct.pack("<IIQ", ARRAY, STRING, 2**61)), "strings"),
+        (one_key("tokenizer.ggml.x", struct.pack("<IIQ", ARRAY, STRING, 1000)), "1000 strings"),
+        (one_key("tokenizer.ggml.x", struct.pack("<IIQ", ARRAY, U64, 2**61)), "is it complete"),
+        (one_key("other.x", struct.pack("<IIQ", ARRAY, U64, 2**61)), "is it complete"),
         (
-            b"GGUF"
-            + struct.pack("<IQQ", 3, 0, 1)
-            + gguf_string("tokenizer.ggml.x")
-            + struct.pack("<I", 13),
-            "type 13",
-        ),
-        (
-            b"GGUF"
-            + struct.pack("<IQQ", 3, 0, 1)
-            + gguf_string("tokenizer.ggml.x")
-            + struct.pack("<IQ", STRING, 2**21),
-            "2097152 bytes",
-        ),
-        (
-            b"GGUF"
-            + struct.pack("<IQQ", 3, 0, 1)
-            + gguf_string("tokenizer.ggml.x")
-            + struct.pack("<IIQ", ARRAY, STRING, 2**61),
-            "strings",
-        ),
-        (
-            b"GGUF"
-            + struct.pack("<IQQ", 3, 0, 1)
-            + gguf_string("tokenizer.ggml.x")
-            + struct.pack("<IIQ", ARRAY, STRING, 1000),
-            "1000 strings",
-        ),
-        (
-            b"GGUF"
-            + struct.pack("<IQQ", 3, 0, 1)
-            + gguf_string("tokenizer.ggml.x")
-            + struct.pack("<IIQ", ARRAY, U64, 2**61),
-            "is it complete",
-        ),
-        (
-            b"GGUF"
-            + struct.pack("<IQQ", 3, 0, 1)
-            + gguf_string("other.x")
-            + struct.pack("<IIQ", ARRAY, U64, 2**61),
-            "is it complete",
-        ),
-        (
-            b"GGUF"
-            + struct.pack("<IQQ", 3, 0, 1)
-            + gguf_string("tokenizer.ggml.x")
-            + struct.pack("<IIQ", ARRAY, ARRAY, 1),
+            one_key("tokenizer.ggml.x", struct.pack("<IIQ", ARRAY, ARRAY, 1)),
             "nested arrays are not",
         ),
-        (
-            b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_string(b"\xff") + struct.pack("<I", 4),
-            "not UTF-8",
-        ),
+        (one_key(b"\xff", struct.pack("<I", 4)), "not UTF-8"),
         (
             b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + 2 * (gguf_string("a.b") + gguf_value(U32, 1)),
             "twice",
