@@ -46,18 +46,14 @@ def make(steps: Steps) -> Any:
     >>> make(steps())
     3
     """
-    answer: Any = None
-    failure: Exception | None = None
-    while True:
-        try:
-            call = steps.throw(failure) if failure else steps.send(answer)
-        except StopIteration as end:
-            return end.value
-        answer, failure = None, None
-        try:
-            answer = call()
-        except Exception as error:
-            failure = error
+    calls = make_async(steps)
+    try:
+        # What the synchronous API returns is not awaitable, so this runs to the end.
+        calls.send(None)
+    except StopIteration as end:
+        return end.value
+    calls.close()
+    raise TypeError("a call returned an awaitable: `make_async` takes these")
 
 
 async def make_async(steps: Steps) -> Any:
