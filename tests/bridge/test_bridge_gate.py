@@ -389,15 +389,38 @@ async def test_every_route_is_behind_the_gate():
             assert await upgraded(bridge, "Origin: http://evil.test", path=path) == 4403, path
 
 
-def test_the_listening_sockets_of_the_process_are_on_loopback_only():
+@contextlib.contextmanager
+def serving(*options):
+    """Run `detok serve` with the scripted engine; yield its process and its URL. At the end the
+    process has `said`: the rest of its output, and its errors.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", "detok_py", "serve", "--port", "0", "--engine", "scripted"],
+        [
+            sys.executable,
+            "-m",
+            "detok_py",
+            "serve",
+            "--port",
+            "0",
+            "--engine",
+            "scripted",
+            *options,
+        ],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
     )
     try:
-        assert process.stdout.readline().startswith("detok serves")
+        line = process.stdout.readline()
+        assert line.startswith("detok serves")
+        yield process, line.split()[-1]
+    finally:
+        process.terminate()
+        process.said = process.communicate(timeout=60)
+
+
+def test_the_listening_sockets_of_the_process_are_on_loopback_only():
+    with serving() as (process, _):
         inodes = set()
         for name in os.listdir(f"/proc/{process.pid}/fd"):
             with contextlib.suppress(OSError):
@@ -413,9 +436,6 @@ def test_the_listening_sockets_of_the_process_are_on_loopback_only():
                         if words[3] == "0A" and words[9] in inodes:
                             listening.append(words[1].split(":")[0])
         assert listening == ["0100007F"]
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
@@ -424,25 +444,7 @@ def test_other_addresses_are_not_loopback(host):
 
 
 def test_a_bridge_beyond_loopback_prints_its_token_once_and_requires_it():
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "detok_py",
-            "serve",
-            "--port",
-            "0",
-            "--host",
-            "0.0.0.0",
-            "--engine",
-            "scripted",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        url = process.stdout.readline().split()[-1]
+    with serving("--host", "0.0.0.0") as (process, url):
         token = process.stdout.readline().split()[-1]
         assert httpx.get(url + "healthz", trust_env=False).status_code == 401
         assert (
@@ -451,10 +453,7 @@ def test_a_bridge_beyond_loopback_prints_its_token_once_and_requires_it():
             ).status_code
             == 200
         )
-    finally:
-        process.terminate()
-        out, errors = process.communicate(timeout=60)
-    assert token not in out + errors
+    assert token not in "".join(process.said)
 
 
 async def test_cors_headers_never_have_a_star_or_reflect_an_unknown_origin():
@@ -615,20 +614,9 @@ def test_a_public_name_that_is_none_is_refused(name):
 
 @pytest.mark.parametrize("host", ["127.0.0.2", "::1"])
 def test_the_address_that_is_printed_answers(host):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "detok_py", "serve", "--port", "0", "--engine", "scripted"]
-        + ["--host", host],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        url = process.stdout.readline().split()[-1]
+    with serving("--host", host) as (_, url):
         with urllib.request.urlopen(url + "healthz", timeout=60) as answer:
             assert answer.status == 200
-    finally:
-        process.terminate()
-        process.communicate(timeout=20)
 
 
 HEADERS_OF_A_HANDSHAKE = ["Origin", "Connection", "Upgrade", "Sec-WebSocket-Protocol"]
@@ -1036,25 +1024,7 @@ async def test_no_log_at_any_level_contains_prompt_or_text(caplog, capfd):
 
 
 def test_the_debug_log_has_events_and_no_content():
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "detok_py",
-            "serve",
-            "--port",
-            "0",
-            "--engine",
-            "scripted",
-            "--log-level",
-            "debug",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        url = process.stdout.readline().split()[-1]
+    with serving("--log-level", "debug") as (process, url):
         asyncio.run(
             converse(
                 url.replace("http", "ws") + "stream",
@@ -1065,9 +1035,7 @@ def test_the_debug_log_has_events_and_no_content():
         )
         httpx.get(url + "?text=canary", trust_env=False)
         httpx.get(url + "canary", trust_env=False)
-    finally:
-        process.terminate()
-        out, errors = process.communicate(timeout=60)
+    out, errors = process.said
     events = [json.loads(line)["event"] for line in errors.splitlines()]
     assert "client_connected" in events
     assert "run_ended" in events

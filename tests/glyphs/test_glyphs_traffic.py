@@ -50,6 +50,14 @@ def test_an_event_without_text_is_none(value):
     assert text_of(value) is None
 
 
+def whole(kind, data):
+    """Return what was sent by a body that has ended."""
+    sent = SentText(kind)
+    sent.feed(data)
+    sent.flush()
+    return sent
+
+
 def test_the_text_of_a_stream_does_not_depend_on_its_cuts():
     for data, kind in (
         (sse(TEXT), "text/event-stream"),
@@ -64,24 +72,20 @@ def test_the_text_of_a_stream_does_not_depend_on_its_cuts():
 
 
 def test_halves_of_a_pair_in_two_events_are_one_character():
-    sent = SentText("text/event-stream")
-    sent.feed(b'data: {"content": "a\\ud83e"}\n\ndata: {"content": "\\udd8ab"}\n\n')
-    sent.flush()
+    sent = whole(
+        "text/event-stream", b'data: {"content": "a\\ud83e"}\n\ndata: {"content": "\\udd8ab"}\n\n'
+    )
     assert sent.text == "a🦊b"
 
 
 def test_a_stream_of_unknown_events_has_no_known_text():
-    sent = SentText("text/event-stream")
-    sent.feed(b'data: {"msg": "process_generating", "output": {}}\n\n')
-    sent.flush()
+    sent = whole("text/event-stream", b'data: {"msg": "process_generating", "output": {}}\n\n')
     assert sent.text is None
 
 
 @pytest.mark.parametrize("word", ["ALIVE", "ping", "keep-alive", "heartbeat"])
 def test_a_keep_alive_is_not_text(word):
-    sent = SentText("text/event-stream")
-    sent.feed(f"data: {word}\n\n".encode() * 3)
-    sent.flush()
+    sent = whole("text/event-stream", f"data: {word}\n\n".encode() * 3)
     assert not sent.text
     sent.feed(b"data: a keep-alive of 15 s\n\n")
     assert sent.text == "a keep-alive of 15 s"
@@ -98,16 +102,15 @@ def test_an_unknown_binary_message_has_no_known_text():
 
 
 def test_the_last_line_counts_without_a_line_end():
-    sent = SentText("application/x-ndjson")
-    sent.feed(b'{"response": "a"}\n{"response": "b"}')
-    sent.flush()
+    sent = whole("application/x-ndjson", b'{"response": "a"}\n{"response": "b"}')
     assert sent.text == "ab"
 
 
 def test_halves_of_a_pair_in_two_events_are_counted():
-    sent = SentText("text/event-stream")
-    sent.feed(b'data: {"content": "a\\ud83e"}\n\ndata: {"content": "\\udd8a b \\ud83e\\udd8a"}\n\n')
-    sent.flush()
+    sent = whole(
+        "text/event-stream",
+        b'data: {"content": "a\\ud83e"}\n\ndata: {"content": "\\udd8a b \\ud83e\\udd8a"}\n\n',
+    )
     assert sent.halves == 2
 
 
@@ -131,9 +134,7 @@ def test_of_json_an_answer_is_read_and_other_data_is_no_answer(document, text):
 
 
 def test_lines_of_json_are_read_whatever_their_type():
-    sent = SentText("application/json; charset=utf-8")
-    sent.feed(b'{"response": "a"}\n{"response": "b"}\n')
-    sent.flush()
+    sent = whole("application/json; charset=utf-8", b'{"response": "a"}\n{"response": "b"}\n')
     assert sent.text == "ab"
 
 

@@ -1,9 +1,7 @@
 """The drop-ins, beside the classes whose place they take where their packages are installed."""
 
 import asyncio
-import functools
 import io
-import json
 import queue
 import threading
 from contextlib import redirect_stdout
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_tokenizers import FAMILIES
+from test_decode_stream import IDS, known, rust
 
 from detok_py import load_tokenizer
 from detok_py.decode.rules import TRANSFORMERS_CLEAN_UP, clean_up
@@ -20,18 +19,6 @@ from detok_py.decode.stage import common
 from detok_py.integrations import mlx_lm, transformers, vllm
 
 pytestmark = pytest.mark.native
-
-IDS = st.lists(st.integers(0, 18) | st.integers(0, 275), max_size=10)
-
-
-@functools.cache
-def rust(family):
-    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-    return tokenizers.Tokenizer.from_str(json.dumps(FAMILIES[family]()))
-
-
-def known(tokenizer, ids):
-    return [i for i in ids if tokenizer.id_to_token(i) is not None]
 
 
 class Tensor:
