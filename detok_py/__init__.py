@@ -1,8 +1,9 @@
 """detok: decode a stream of token ids or bytes to text, exactly and as early as possible.
 
-This module holds the public names. `load_tokenizer`, `Tokenizer`, `IncrementalDetokenizer` and
-`open` are imported on first use, so that `import detok_py` stays small in a browser. `open` is left
-out of `__all__`, so that `from detok_py import *` does not hide Python's own.
+This module holds the public names. `load_tokenizer`, `Tokenizer`, `IncrementalDetokenizer`,
+`ChatFormat` and `open` are imported on first use, so that `import detok_py` stays small in a
+browser. `open` is left out of `__all__`, so that `from detok_py import *` does not hide Python's
+own.
 
 >>> import detok_py as d
 >>> s = d.StreamingDetokenizer()
@@ -34,6 +35,7 @@ from .errors import (
 from .formats.tool_call import ToolCall
 
 if TYPE_CHECKING:
+    from .formats.chat_format import ChatFormat
     from .integrations.codec import open as open
     from .tokenizers import Tokenizer, load_tokenizer
     from .tokenizers.window import IncrementalDetokenizer
@@ -42,6 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ByteVocabulary",
+    "ChatFormat",
     "ChatStream",
     "Delta",
     "DetokError",
@@ -83,6 +86,8 @@ use_regex_compiler(_compile_regex)
 def __getattr__(name: str) -> Any:
     if name in ("Tokenizer", "load_tokenizer"):
         from . import tokenizers as module
+    elif name == "ChatFormat":
+        from .formats import chat_format as module  # type: ignore[no-redef]
     elif name == "IncrementalDetokenizer":
         from .tokenizers import window as module  # type: ignore[no-redef]
     elif name == "open":

@@ -7,7 +7,7 @@ import pytest
 import detok_py
 
 NAMES = {
-    "ByteVocabulary", "ChatStream", "Delta", "DetokError", "Detokenizer", "IncrementalDetokenizer", "ProtocolError", "StopStrings",
+    "ByteVocabulary", "ChatFormat", "ChatStream", "Delta", "DetokError", "Detokenizer", "IncrementalDetokenizer", "ProtocolError", "StopStrings",
     "StreamEndedError", "StreamingDetokenizer", "Tokenizer", "TokenizerFormatError", "Vocabulary", "VocabularyError", "last_complete_utf8_end",
     "load_tokenizer", "strip_thinking", "utf8_expected_len",
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Load tokenizer files of every supported format.
 
 Runs in: CPython, Pyodide.
-Imports: errors, decode, patterns.
+Imports: errors, decode, formats, patterns.
 """
 
 import re
@@ -146,13 +146,25 @@ def _of_folder(file: File, ranks: RankOptions) -> Tokenizer:
 
 
 def _read(file: File, ranks: RankOptions) -> Tokenizer:
-    """Return the tokenizer of an open file."""
+    """Return the tokenizer of an open file, with the chat template of its folder."""
     head = file.opened.read(4096)
     size = file.opened.seek(0, 2)
     file.opened.seek(0)
     kind = _kind(head, file.name, ranks)
     if kind != "ranks" and (ranks.pattern is not None or ranks.special_tokens is not None):
         raise ValueError(f"pattern= and special_tokens= are for *.tiktoken files, not {file.name}")
+    tokenizer = _parsed(file, kind, size, ranks)
+    # A GGUF file has its own, and a rank file may be of another model than the files beside it.
+    if kind not in ("gguf", "ranks", "rwkv"):
+        from . import chat_templates
+
+        found = chat_templates.read(file.content)
+        tokenizer.chat_template, tokenizer.response_template = found
+    return tokenizer
+
+
+def _parsed(file: File, kind: str, size: int, ranks: RankOptions) -> Tokenizer:
+    """Return the tokenizer of an open file of `size` bytes."""
     if kind == "gguf":
         from . import gguf
 

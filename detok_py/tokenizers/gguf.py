@@ -16,9 +16,11 @@ from ..decode.byte_level import byte_level
 from ..decode.rules import BYTES
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
+from ..formats.find import strings_in
 from .gguf_encode import encoder
 from .gguf_file import (
     BYTE,
+    CHAT_TEMPLATE,
     CONTROL,
     NORMAL,
     UNKNOWN,
@@ -117,7 +119,7 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         special_ids=[i for i, kind in enumerate(types) if kind in (UNKNOWN, CONTROL)],
         eos_ids=eos_ids,
     )
-    return Tokenizer(
+    tokenizer = Tokenizer(
         _FAMILIES.get(model, "byte_bpe"),
         vocabulary,
         partial(_make_encode, model, pre, metadata, tokens, types, roles, what),
@@ -125,6 +127,9 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         bos_id=roles.get("bos_token_id"),
         piece_of=partial(_piece, tokens),
     )
+    templates = [metadata[key] for key in sorted(metadata) if key.startswith(CHAT_TEMPLATE)]
+    tokenizer.chat_template = "\n".join(strings_in(templates)) or None
+    return tokenizer
 
 
 def _tokens(metadata: dict[str, Any], what: str) -> Strings:

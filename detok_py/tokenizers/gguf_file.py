@@ -41,6 +41,9 @@ _LETTER = {
 }
 _SIZE = {kind: struct.calcsize("<" + letter) for kind, letter in _LETTER.items()}
 
+# A file that has several templates has their names behind this key.
+CHAT_TEMPLATE = "tokenizer.chat_template"
+
 # Token types, `llama_token_type` in llama.h.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
@@ -66,8 +69,8 @@ class Strings:
 
 
 def read_metadata(file: BinaryIO, size: int, what: str = "the file") -> dict[str, Any]:
-    """Return the keys of a GGUF file that begin with "tokenizer.ggml.", and "general.architecture"
-    and "general.name". All other keys are skipped.
+    """Return the keys of a GGUF file that begin with "tokenizer.ggml.", its chat templates,
+    "general.architecture" and "general.name". All other keys are skipped.
 
     A value is a number, a bool, a str, an `array` of numbers or a `Strings`. `size` is the file's
     size in bytes. `what` names the file in error messages. Raises TokenizerFormatError.
@@ -124,7 +127,8 @@ class _Reader:
             if key in seen:
                 raise TokenizerFormatError(f"{self.what} has the key {key[:80]!r} twice")
             seen.add(key)
-            wanted = key.startswith("tokenizer.ggml.") or key in (
+            wanted = key.startswith(("tokenizer.ggml.", CHAT_TEMPLATE + ".")) or key in (
+                CHAT_TEMPLATE,
                 "general.architecture",
                 "general.name",
             )

@@ -6,12 +6,14 @@ Unicode classes.
 """
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..decode.detokenizer import Detokenizer
 from ..decode.rules import TRANSFORMERS_CLEAN_UP, clean_up
 from ..decode.vocabulary import Vocabulary, as_id, id_set
 from ..errors import VocabularyError
+from ..formats.chat_format import ChatFormat
+from ..formats.find import find_format
 from .text_stream import Chunk, TextStream
 
 if TYPE_CHECKING:
@@ -112,7 +114,9 @@ class Tokenizer:
 
     `family` names the encoding algorithm: "byte_bpe", "sentencepiece", "unigram", "wordpiece" or
     "tiktoken". `vocabulary` has the ids, the decoder rules and the end-of-text ids; `add_eos_id`
-    replaces it. `bos_id` is the id that begins a text, None if the files name none.
+    replaces it. `bos_id` is the id that begins a text, None if the files name none. `chat_template`
+    is the chat template of the files, several of them joined by newlines, None if they have none;
+    `response_template` is what tokenizer_config.json has by that name.
 
     >>> import json, tempfile, pathlib
     >>> from detok_py.tokenizers import load_tokenizer
@@ -137,7 +141,9 @@ class Tokenizer:
         "_piece_of",
         "_whole_runs",
         "bos_id",
+        "chat_template",
         "family",
+        "response_template",
         "vocabulary",
     )
 
@@ -159,6 +165,8 @@ class Tokenizer:
         self._make_encode = make_encode
         self._encode: Encode | None = None
         self.bos_id: int | None = bos_id
+        self.chat_template: str | None = None
+        self.response_template: Any = None
         self._piece_of = piece_of
         self._ids: dict[str, int] | None = None
         # Hugging Face decodes a run of byte tokens as a unit; llama.cpp and tiktoken emit bytes.
@@ -280,6 +288,23 @@ class Tokenizer:
         """
         prompt = list(prompt_ids)
         return TextStream(chunks, lambda: self.detokenizer(prompt, **options))
+
+    @property
+    def chat_format(self) -> ChatFormat | None:
+        """The format that the model writes calls and reasoning in, found in the chat template, else
+        by special tokens; None if neither decides.
+
+        >>> from detok_py.tokenizers import load_tokenizer
+        >>> model = {"type": "WordLevel", "vocab": {"<seed:tool_call>": 0}, "unk_token": ""}
+        >>> load_tokenizer({"model": model}).chat_format
+        <ChatFormat seed_oss, found by special tokens: <seed:tool_call>>
+        """
+        found = find_format(
+            self.chat_template,
+            lambda spelling: self.token_to_id(spelling) is not None,
+            self.response_template,
+        )
+        return None if found is None else ChatFormat(found.name, found.found_by)
 
     @property
     def eos_ids(self) -> frozenset[int]:
