@@ -8,7 +8,7 @@ import detok_py
 
 NAMES = {
     "ByteVocabulary", "ChatFormat", "ChatStream", "Delta", "DetokError", "Detokenizer", "IncrementalDetokenizer", "ProtocolError", "StopStrings",
-    "StreamEndedError", "StreamingDetokenizer", "Tokenizer", "TokenizerFormatError", "Vocabulary", "VocabularyError", "last_complete_utf8_end",
+    "StreamEndedError", "StreamingDetokenizer", "Tokenizer", "ToolCall", "TokenizerFormatError", "Vocabulary", "VocabularyError", "last_complete_utf8_end",
     "load_tokenizer", "strip_thinking", "utf8_expected_len",
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Answers in the formats of models, by ids: each marker is a token, each other character one too."""
+"""Answers in the formats of models, by ids: a token is a marker, or one other character."""
 
 from say import say
 
