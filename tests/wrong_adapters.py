@@ -231,7 +231,6 @@ def final_of(case):
     return lambda ids: text([*prompt, *ids])[len(text(prompt)) :]
 
 
-NOTHING = {"bytes": b"", "ids": [], "text": ""}
 PLAIN = {"skip_special_tokens", "byte_fallback", "clean_up_tokenization_spaces"}
 
 

@@ -212,7 +212,6 @@ def ollama(cut=0, **_):
 
 TEXT = "日本é🌦".encode()
 RAW = [Raw(b" \xf0\x9f\x8c\xa6", 3, 7), Raw(b"\xc6il", 1, 8), End("length")]
-THREE = [Ids([10, 11]), Ids([12]), End("length")]
 # engine, its answers, request, what comes out (joined, see `joined`)
 CASES = {
     "llama-server": (LlamaServer, llama, PROMPT, ([], b" \xf0\x9f\x8c\xa6\xc6il", "length")),

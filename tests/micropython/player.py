@@ -187,6 +187,16 @@ def script_lines(name):
     return list(say.SAID)
 
 
+def first_difference(name, lines, want):
+    """Return [[name, line, what came out]] for the first line of a script that differs, or []."""
+    for n in range(max(len(lines), len(want))):
+        got = lines[n] if n < len(lines) else "nothing"
+        expected = want[n] if n < len(want) else "nothing"
+        if n >= len(want) or not alike(got, expected):
+            return [[name, "line " + str(n) + ": " + str(expected), str(got)]]
+    return []
+
+
 def play(path, modules):
     """Play a recording; return {"calls", "tests", "scripts", "wrong": [[test, call, what came out],
     …]} as JSON.
@@ -215,18 +225,7 @@ def play(path, modules):
         if len(entry) == 2:
             name, want = entry
             counts["scripts"] += 1
-            lines = script_lines(name)
-            for n in range(max(len(lines), len(want))):
-                got = lines[n] if n < len(lines) else "nothing"
-                if n >= len(want) or not alike(got, want[n]):
-                    wrong.append(
-                        [
-                            name,
-                            "line " + str(n) + ": " + str(want[n] if n < len(want) else "nothing"),
-                            str(got),
-                        ]
-                    )
-                    break
+            wrong += first_difference(name, script_lines(name), want)
             continue
         if objects is None:
             continue
