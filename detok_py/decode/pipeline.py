@@ -64,7 +64,7 @@ def id_rules(
         sequences.sort()
     vocabulary = getattr(source, "vocabulary", None)
     if vocabulary is not None and eos_ids is not None:
-        eos = eos.union(vocabulary.eos_ids, channels.end_ids)
+        eos = eos | vocabulary.eos_ids | frozenset(channels.end_ids)
     eos = eos.difference([each[0] for each in sequences if len(each) == 1])
     sequences += [(i,) for i in sorted(eos)]
     hidden = dict(channels.marker_ids)

@@ -56,7 +56,7 @@ def llama_tag(r: "State") -> bool:
     while i < len(r.buf) and (r.buf[i] == "_" or r.buf[i].isalpha() or (i and r.buf[i].isdigit())):
         i += 1
     rest = r.buf[i:]
-    if not i or not c.isascii() or not (rest.startswith(".call(") or ".call(".startswith(rest)):
+    if not i or ord(c) > 127 or not (rest.startswith(".call(") or ".call(".startswith(rest)):
         return r.fail()
     if len(rest) < 6:
         return False

@@ -64,10 +64,15 @@ class Form:
         self.spellings: list[str] = []
         marker = self.marker
         self.calls: list[Call] = [
-            each._replace(
-                opener=each.opener if each.bare and "⟦" not in each.opener else marker(each.opener),
-                close=marker(each.close),
-                tags=self._tags(each.tags),
+            Call(
+                each.opener if each.bare and "⟦" not in each.opener else marker(each.opener),
+                each.body,
+                marker(each.close),
+                each.item,
+                each.least,
+                self._tags(each.tags),
+                each.bare,
+                each.where,
             )
             for each in spec.calls
         ]

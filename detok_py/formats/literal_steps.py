@@ -84,7 +84,7 @@ def python_name(r: "State") -> bool:
     while i < len(buf) and (buf[i].isalpha() or buf[i] == "_" or (i and is_name(buf[i]))):
         i += 1
     at = r.look("\x0b\x0c", i)
-    if (not i or not buf[0].isascii()) and buf:
+    if (not i or ord(buf[0]) > 127) and buf:
         return r.fail()
     if at < 0:
         return False

@@ -104,8 +104,15 @@ QWEN_TAGS = Tags(
     True,
     False,
 )
-SEED_TAGS = QWEN_TAGS._replace(
-    again=("⟦<seed:tool_call>⟧", "<function="), newline=False, python=True
+SEED_TAGS = Tags(
+    "<function=",
+    ">",
+    "</function>",
+    "<parameter=",
+    "</parameter>",
+    ("⟦<seed:tool_call>⟧", "<function="),
+    False,
+    True,
 )
 INVOKE_TAGS = Tags(
     '<invoke name="',

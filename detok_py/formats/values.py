@@ -13,6 +13,7 @@ DONE, BAD, CUT = "done", "bad", "cut"  # how a value ended; CUT: it has not
 SPACE = " \t\r\n"
 FIRST_MARK = 0xDC00
 MOST_MARKS = 64
+_FIRST = chr(FIRST_MARK)
 
 
 def is_mark(c: str) -> bool:
@@ -26,7 +27,7 @@ def is_mark(c: str) -> bool:
 
 def has_mark(text: str) -> bool:
     """Say whether any character of a text stands for a marker."""
-    return not text.isascii() and any(is_mark(c) for c in text)
+    return bool(text) and max(text) >= _FIRST and any(is_mark(c) for c in text)
 
 
 _LONG_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
@@ -176,8 +177,12 @@ def parameter_types(tool_schemas: Iterable[Any] | None) -> dict[tuple[str, str],
     return found
 
 
-def _constant(name: str) -> Any:
-    raise ValueError(name)
+def _has_constant(value: Any) -> bool:
+    """Say whether a value has a number that JSON does not: NaN or Infinity."""
+    if isinstance(value, float):
+        return value != value or value - value != 0
+    inner = value.values() if isinstance(value, dict) else value
+    return isinstance(value, (dict, list)) and any(_has_constant(each) for each in inner)
 
 
 def json_kind(text: str) -> str:
@@ -185,9 +190,12 @@ def json_kind(text: str) -> str:
     if text[:1] not in ("{", "[", '"', "-", "t", "f", "n") and not text[:1].isdigit():
         return ""
     try:
-        return kind_of(json.loads(text, parse_constant=_constant))
-    except (ValueError, RecursionError):
+        value = json.loads(text)
+    except (ValueError, RuntimeError):  # RuntimeError: nested too deep
         return ""
+    if ("NaN" in text or "Infinity" in text) and _has_constant(value):
+        return ""
+    return kind_of(value)
 
 
 WORDS = {"True": "true", "False": "false", "None": "null"}
