@@ -30,7 +30,8 @@ class Reader(State):
     >>> said = reader.feed(form.symbols('Hi⟦<tool_call>⟧{"name": "f", "arguments": {"a": 1}}'))
     >>> said += reader.flush()
     >>> for each in said:
-    ...     print(tuple(each))
+    ...     if each.channel:
+    ...         print(tuple(each))
     ('content', 'Hi', None, None)
     ('tool_call', '', 0, 'f')
     ('tool_call', '{"a": 1}', 0, None)
