@@ -74,6 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the input begins inside reasoning, because the prompt contains the open tag",
     )
     parser.add_argument(
+        "--format",
+        metavar="NAME",
+        help="read the markup of this format (qwen3_hermes, harmony, …): a call is written as a line of its name and arguments",
+    )
+    parser.add_argument(
         "--errors",
         choices=ERROR_POLICIES,
         default="replace",
@@ -138,7 +143,7 @@ def stream_of(args: argparse.Namespace) -> ChatStream:
         raise DetokError(
             "--show-special is for token ids; add the tokenizer's FILE, or drop it to decode bytes"
         )
-    if args.thinking and args.think == "show":
+    if args.thinking and args.think == "show" and not args.format:
         raise DetokError(
             "--thinking has an effect only with --think strip or --think only; add one of them"
         )
@@ -150,13 +155,15 @@ def stream_of(args: argparse.Namespace) -> ChatStream:
         detokenizer = Detokenizer(
             vocabulary, errors=args.errors, skip_special_tokens=not args.show_special
         )
+    markup: dict[str, Any] = {"reasoning": tags, "tools": None}
+    if args.format:
+        markup = {"format": args.format}
     try:
         return ChatStream(
             detokenizer,
             args.stop,
             eos_ids=eos_ids,
-            reasoning=tags,
-            tools=None,
+            **markup,
             start="reasoning" if args.thinking else "content",
             trim_artifacts=False,
             include_stop=args.include_stop,
@@ -216,7 +223,11 @@ def id_of(word: bytes) -> int:
 
 def write_text(deltas: Iterable[Delta], shown: tuple[str, ...]) -> None:
     """Write the text of the shown channels to stdout and flush it."""
-    text = "".join(delta.text for delta in deltas if delta.channel in shown)
+    text = "".join(
+        (f"\n{delta.name} " if delta.name else "") + delta.text
+        for delta in deltas
+        if delta.channel in shown
+    )
     if text:
         # A damaged vocabulary may produce half a surrogate pair; the rest is still written.
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
@@ -225,9 +236,15 @@ def write_text(deltas: Iterable[Delta], shown: tuple[str, ...]) -> None:
 
 def write_json(deltas: Iterable[Delta], shown: tuple[str, ...]) -> None:
     """Write each piece of the shown channels as a line of JSON, and flush them."""
-    for channel, text in deltas:
-        if text and channel in shown:
-            print(json.dumps({"channel": channel, "text": text}), flush=True)
+    for delta in deltas:
+        if delta.channel not in shown or not (delta.text or delta.name):
+            continue
+        line: dict[str, object] = {"channel": delta.channel, "text": delta.text}
+        if delta.call is not None:
+            line["call"] = delta.call
+        if delta.name is not None:
+            line["name"] = delta.name
+        print(json.dumps(line), flush=True)
 
 
 def held_text(stream: ChatStream) -> list[Delta]:

@@ -71,6 +71,30 @@ def test_thinking_starts_inside_reasoning() -> None:
     assert decode(b"2+2</think>Four.", "--think", "strip", "--thinking") == (0, "Four.", "")
 
 
+ANSWER = b'<think>\nHm\n</think>\n\nHi\n<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
+
+
+def test_a_format_gives_calls_as_names_and_arguments() -> None:
+    text = decode(ANSWER, "--format", "qwen3_hermes", "--think", "strip")
+    assert text == (0, 'Hi\nf {"a": 1}', "")
+    code, lines, _ = decode(ANSWER, "--format", "qwen3_hermes", "--json")
+    assert (code, [json.loads(line) for line in lines.splitlines()]) == (
+        0,
+        [
+            {"channel": "reasoning", "text": "Hm"},
+            {"channel": "content", "text": "Hi"},
+            {"channel": "tool_call", "text": "", "call": 0, "name": "f"},
+            {"channel": "tool_call", "text": '{"a": 1}', "call": 0},
+        ],
+    )
+
+
+def test_a_format_that_is_none_is_named() -> None:
+    code, text, error = decode(b"", "--format", "qwen")
+    assert (code, text) == (2, "")
+    assert "one of apertus" in error
+
+
 def test_decodes_ids_up_to_the_end_of_text(packed: str) -> None:
     assert decode(b"0 1\n2\t4 3 0", "--ids", "--vocabulary", packed) == (0, "Hi 😀!", "")
 
