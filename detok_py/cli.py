@@ -1,10 +1,10 @@
 """The `detok` command: run a subcommand and report expected errors in one sentence.
 
-In: the command line. Out: an exit code: 0 success, 1 `check` found a fault or `engines` no engine,
-2 an error. Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`. Only
-the requested one is imported, so `detok decode` needs no web server and no browser. A module of
-several commands reads the name from `args.command`, or in `add_arguments` from
-`parser.get_default("command")`.
+In: the command line. Out: an exit code: 0 success, 1 `check` found a fault, `engines` no engine or
+`formats explain` no format, 2 an error. Each subcommand is a module with `add_arguments(parser)`
+and `run(args) -> int`. Only the requested one is imported, so `detok decode` needs no web server
+and no browser. A module of several commands reads the name from `args.command`, or in
+`add_arguments` from `parser.get_default("command")`.
 """
 
 import argparse
@@ -52,6 +52,9 @@ COMMANDS = {
     "tokens": Command("detok_py.commands.tokens", "show the tokens of a text or of a vocabulary"),
     "pack": Command(
         "detok_py.commands.pack", "write a tokenizer's vocabulary to a small .detok file"
+    ),
+    "formats": Command(
+        "detok_py.commands.formats", "list the formats of models, or explain which one a file has"
     ),
     "conformance": Command(
         "detok_py.commands.conformance", "run a streaming detokenizer through the conformance suite"

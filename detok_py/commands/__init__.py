@@ -1,5 +1,5 @@
 """Subcommands of `detok` that need no server and no browser.
 
 Runs in: CPython.
-Imports: errors, decode, tokenizers.
+Imports: errors, decode, formats, tokenizers.
 """
