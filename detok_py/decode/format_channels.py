@@ -135,15 +135,15 @@ class FormatChannels:
         self._types = parameter_types(json.loads(tool_schemas) if tool_schemas else ())
         added = marker_tokens(vocabulary) if vocabulary is not None else {}
         # The ids of markers, and of tokens that end a turn.
-        self.marker_ids = {
+        self.marker_ids: dict[int, str] = {
             added[each.encode()]: each for each in form.spellings if each.encode() in added
         }
-        self.end_ids = [added[each.encode()] for each in form.spec.ends if each.encode() in added]
+        self.end_ids: list[int] = [added[each.encode()] for each in form.spec.ends if each.encode() in added]
         self.reset()
 
     def reset(self) -> None:
         """Forget everything and begin a new text."""
-        self.reader = Reader(self.form, self.options["start"], self._types)
+        self.reader: Reader = Reader(self.form, self.options["start"], self._types)
         self._edges.reset()
         self._at = self._place  # the channel of the text that the stops are looked for in
         self._ahead = ""  # what was shown of the text that the stops hold

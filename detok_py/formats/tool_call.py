@@ -25,4 +25,5 @@ class ToolCall:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolCall) and repr(self) == repr(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash(self.name)
