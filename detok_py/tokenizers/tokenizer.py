@@ -9,6 +9,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..decode.detokenizer import Detokenizer
+from ..decode.format_channels import marker_tokens
 from ..decode.rules import TRANSFORMERS_CLEAN_UP, clean_up
 from ..decode.vocabulary import Vocabulary, as_id, id_set
 from ..errors import VocabularyError
@@ -289,6 +290,11 @@ class Tokenizer:
         prompt = list(prompt_ids)
         return TextStream(chunks, lambda: self.detokenizer(prompt, **options))
 
+    def _is_token(self, spelling: str) -> bool:
+        """Return whether a spelling is a marker of a format, or a special token."""
+        token = spelling.encode()
+        return token in marker_tokens(self.vocabulary) or self.vocabulary.find(token) is not None
+
     @property
     def chat_format(self) -> ChatFormat | None:
         """The format that the model writes calls and reasoning in, found in the chat template, else
@@ -301,7 +307,7 @@ class Tokenizer:
         """
         found = find_format(
             self.chat_template,
-            lambda spelling: self.token_to_id(spelling) is not None,
+            self._is_token,
             self.response_template,
         )
         return None if found is None else ChatFormat(found.name, found.found_by)
