@@ -120,12 +120,14 @@ def test_every_name_of_every_module_has_a_type_that_all_checkers_agree_on():
 
 
 def test_no_public_signature_says_any():
-    """But for values of JSON, as in the decoder of a tokenizer.json."""
+    """But for values of JSON, as in the decoder of a tokenizer.json, and for the calls of an
+    answer: texts between tags, or `ToolCall`s in a format.
+    """
     anything = {}
     for name, function in public_functions():
         said = " ".join(str(kind) for kind in function.__annotations__.values())
         said = re.sub(r"\[str, (typing\.)?Any\]", "", said)
-        if "Any" in said:
+        if "Any" in said and name != "ChatStream.calls":
             anything[name] = said
     assert anything == {}
 

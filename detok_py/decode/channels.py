@@ -275,7 +275,6 @@ class Channels:
     # Ids that are markers, and ids that end a turn besides those of the vocabulary.
     marker_ids: dict[int, str] = {}
     end_ids: tuple[int, ...] = ()
-    ends_with_call = False  # whether a complete call of a format ends the answer
 
     def reset(self) -> None:
         """Forget everything and begin a new text."""
@@ -357,10 +356,6 @@ class Channels:
     def extend_call(self, text: str) -> None:
         """Add to the open call what came out of a table."""
         self.call += text
-
-    def symbols(self, text: str, tag: str) -> str:
-        """Return the text that a token ends, which is a tag: tags are looked for in text."""
-        return text
 
     def end_segment(self, out: list[Delta]) -> None:
         """End a segment of the text: append what is held to `out`."""

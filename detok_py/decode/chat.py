@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     # For type checkers only: before Python 3.13 no TypeVar of `typing` has a default.
     from typing_extensions import TypeVar
 
-    from ..formats.tool_call import ToolCall
     from .channels import Start, StopScope
     from .pipeline import Saved as SavedParts
 
@@ -227,11 +226,11 @@ class ChatStream(Generic[Chunk]):
         return str(self._catch_up().channels.channel)
 
     @property
-    def calls(self) -> "list[str] | list[ToolCall]":
+    def calls(self) -> list[Any]:
         """The text of every tool call that its close tag has ended; in a format, each call so far
         as a `ToolCall`, with its id, name and arguments, and whether it is complete.
         """
-        calls: list[str] | list[ToolCall] = self._catch_up().channels.calls
+        calls: list[Any] = self._catch_up().channels.calls
         return calls
 
     @property

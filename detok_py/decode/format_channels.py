@@ -138,7 +138,9 @@ class FormatChannels:
         self.marker_ids: dict[int, str] = {
             added[each.encode()]: each for each in form.spellings if each.encode() in added
         }
-        self.end_ids: list[int] = [added[each.encode()] for each in form.spec.ends if each.encode() in added]
+        self.end_ids: list[int] = [
+            added[each.encode()] for each in form.spec.ends if each.encode() in added
+        ]
         self.reset()
 
     def reset(self) -> None:

@@ -110,8 +110,8 @@ def unpack(data: bytes) -> Contents:
     )
 
 
-def _damaged(why: str, mend: str = "pack it again") -> VocabularyError:
-    return VocabularyError(f"damaged vocabulary file: {why}; {mend}")
+def _damaged(why: str) -> VocabularyError:
+    return VocabularyError(f"damaged vocabulary file: {why}; fetch or pack it again")
 
 
 def _checked_end(data: bytes) -> int:
@@ -126,7 +126,6 @@ def _checked_end(data: bytes) -> int:
     if crc32(memoryview(data)[:end]) != int.from_bytes(data[end:], "little"):
         raise _damaged(
             f"its {len(data)} bytes don't have the checksum that stands at their end",
-            "fetch or pack it again",
         )
     return end
 
@@ -143,7 +142,6 @@ def _source(
     if len(lengths) != size or end != blob_at + total:
         raise _damaged(
             f"it has {end} bytes and its header asks for {blob_at + total}",
-            "fetch or pack it again",
         )
 
     def start(block: int) -> int:
