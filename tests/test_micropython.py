@@ -73,7 +73,7 @@ def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_in_micropyth
     quick = request.config.getoption("--tier") in ("check", "test")
     seen = played(recording(data_folder(), *(("check", 6) if quick else ("any", 1))))
     assert seen["wrong"] == []
-    assert seen["scripts"] == len(SCRIPTS) == 4
+    assert seen["scripts"] == len(SCRIPTS) == 5
     assert seen["tests"] > (40 if quick else 350)
     assert seen["calls"] > (500 if quick else 25_000)
     assert (
