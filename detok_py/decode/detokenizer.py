@@ -101,7 +101,7 @@ class Detokenizer:
     in. `clean_up_tokenization_spaces` overrides what the vocabulary says; `clean_up` is what holds.
     `spaces_between_special_tokens=True` (`apart`) is for special tokens that are shown: what stands
     between them is decoded by itself, and one space joins the parts, as slow tokenizers do and vLLM
-    asks of them. A part without text counts too.
+    asks of them. A part without text counts too. `settings` are the options it was made with.
 
     >>> v = Vocabulary.from_bytes([b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3])
     >>> t = Detokenizer(v)

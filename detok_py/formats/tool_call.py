@@ -3,7 +3,7 @@
 
 class ToolCall:
     """A call: `id` and `name` as far as the markup has them, `arguments` as JSON text, and whether
-    it is `complete`.
+    it is `complete`. `parts` are the pieces in which the arguments came.
     """
 
     def __init__(
