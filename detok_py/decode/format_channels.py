@@ -44,7 +44,7 @@ def marker_tokens(vocabulary: Any) -> dict[bytes, int]:
 
 def form_for(name: str, vocabulary: Any) -> Form:
     """Return a format for a vocabulary, with the markers that are tokens in it; without one all
-    markers are text.
+    markers are text. Calls with markers inside are only read where these are tokens.
     """
 
     def is_token(spelling: str) -> bool:
@@ -135,6 +135,9 @@ class FormatChannels:
         self._types = parameter_types(json.loads(tool_schemas) if tool_schemas else ())
         added = marker_tokens(vocabulary) if vocabulary is not None else {}
         # The ids of markers, and of tokens that end a turn.
+        self.tags: tuple[
+            str, ...
+        ] = ()  # found by their ids, whether special tokens are skipped or not
         self.marker_ids: dict[int, str] = {
             added[each.encode()]: each for each in form.spellings if each.encode() in added
         }

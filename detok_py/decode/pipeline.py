@@ -68,9 +68,7 @@ def id_rules(
     eos = eos.difference([each[0] for each in sequences if len(each) == 1])
     sequences += [(i,) for i in sorted(eos)]
     hidden = dict(channels.marker_ids)
-    if "format" in channels.options:
-        pass  # markers are found by their ids, whether special tokens are skipped or not
-    elif vocabulary is not None and getattr(source, "skip_special_tokens", False):
+    if vocabulary is not None and getattr(source, "skip_special_tokens", False):
         for tag in channels.tags:
             i = vocabulary.find(tag.encode())
             if i is not None:

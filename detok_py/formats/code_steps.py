@@ -71,6 +71,11 @@ def leave(r: "State") -> bool:
 
 def llama_next(r: "State") -> bool:
     """Read a further object behind a semicolon."""
+    return behind_semicolon(r, "object", ["llama_next"])
+
+
+def behind_semicolon(r: "State", then: str, stack: "list[str]") -> bool:
+    """Go to a step with the object behind a semicolon; other text is text."""
     at = r.look()
     if at < 0:
         return False
@@ -83,8 +88,8 @@ def llama_next(r: "State") -> bool:
         return r.leave()
     r.begin(r.buf, "leave")
     r.take(at)
-    r.stack = ["llama_next"]
-    return r.go("object")
+    r.stack = stack
+    return r.go(then)
 
 
 def llama_code(r: "State") -> bool:
@@ -126,13 +131,7 @@ def llama_member(r: "State") -> bool:
 
 def llama_colon(r: "State") -> bool:
     """Read what stands behind a key."""
-    c = r.peek()
-    if not c:
-        return False
-    if c != ":":
-        return r.fail()
-    r.take(1)
-    return r.go("llama_value")
+    return r.expect(":", "llama_value")
 
 
 def llama_value(r: "State") -> bool:
@@ -168,9 +167,7 @@ def llama_skip(r: "State") -> bool:
 def llama_certain(r: "State") -> bool:
     """It is a call: read it again as one."""
     r.buf = r.raw
-    raw = r.raw
-    on_fail = r.on_fail
-    r.begin(raw, on_fail)
+    r.begin(r.raw, r.on_fail)
     r.peek(";")
     r.stack = ["llama_more"]
     return r.go("object")
@@ -178,21 +175,7 @@ def llama_certain(r: "State") -> bool:
 
 def llama_more(r: "State") -> bool:
     """A further call may follow a semicolon."""
-    at = r.look()
-    if not r.calls[-1].complete:
-        return r.leave()
-    if at < 0:
-        return False
-    if r.buf[at] != ";":
-        return r.leave()
-    then = r.look(";", at)
-    if then < 0:
-        return False
-    if r.buf[then] != "{":
-        return r.leave()
-    r.begin(r.buf, "leave")
-    r.take(then)
-    return r.go("llama")
+    return behind_semicolon(r, "llama", []) if r.calls[-1].complete else r.leave()
 
 
 STEPS: "dict[str, Callable[[Any], bool]]" = {

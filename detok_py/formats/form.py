@@ -84,6 +84,13 @@ class Form:
         for each in spec.calls:
             for spelling in INNER.get(each.body, ()):
                 self.inner[spelling] = self.mark(spelling)
+        # All characters of the words that are searched for.
+        self.letters: str = self._letters()
+        # Symbols that end a value wherever they stand in it: those that end a message.
+        self.limits: str = ""
+        if spec.tree == "harmony":
+            ends = ("<|start|>", "<|channel|>", "<|end|>", "<|return|>", "<|call|>")
+            self.limits = "".join([c for each in ends for c in self.mark(each) if is_mark(c)])
         self._markers: dict[Any, Markers] = {}
 
     def _tags(self, tags: Tags | None) -> Tags | None:
@@ -123,14 +130,11 @@ class Form:
             return text
         return "".join([self.spellings[ord(c) - FIRST_MARK] if is_mark(c) else c for c in text])
 
-    @property
-    def letters(self) -> str:
-        """All characters of the words that are searched for."""
+    def _letters(self) -> str:
         words = [word for pair in self.thinks + self.wraps + self.blocks for word in pair]
         for each in self.calls:
-            words += [each.opener, each.close] + [
-                word for word in each.tags or () if str(word) == word
-            ]
+            words += [each.opener, each.close]
+            words += list(each.tags[:5]) if each.tags else []
         return "".join(sorted(set(self.without_marks("".join(words)))))
 
     def without_marks(self, text: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Callable
 
-from .values import DONE, escaped, is_mark
+from .values import DONE, is_mark
 
 if TYPE_CHECKING:
     from .state import State
@@ -139,9 +139,7 @@ def json_(r: "State") -> bool:
 def words(r: "State") -> bool:
     """Give text that stands where JSON should be."""
     end = r.buf.find(closes(r))
-    said = (r.buf if end < 0 else r.buf[:end]).rstrip()
-    r.arguments(escaped(r.form.spelled(said)))
-    r.take(len(said) if end < 0 else end)
+    r.give_words(end)
     if end < 0:
         return False
     r.arguments('"')

@@ -20,7 +20,7 @@ def args(r: "State") -> bool:
     if said[:1] == "{":
         r.take(1)
         return r.go("args_decoded")
-    limited = bool(rest) and rest[0] in r.limits
+    limited = bool(rest) and rest[0] in r.form.limits
     return bool(said or ended or limited) and r.go("args_raw")
 
 
@@ -38,7 +38,7 @@ def args_raw(r: "State") -> bool:
 def args_decoded(r: "State") -> bool:
     """Give the text of a string that holds JSON."""
     end = 0
-    while end < len(r.buf) and r.buf[end] not in r.limits:
+    while end < len(r.buf) and r.buf[end] not in r.form.limits:
         end += 1
     inside = r.take(end)
     said, rest, ended = unescaped(inside, '"')
@@ -55,13 +55,7 @@ def object_call(r: "State") -> bool:
 
 def object_(r: "State") -> bool:
     """Read what opens an object."""
-    c = r.peek()
-    if not c:
-        return False
-    if c != "{":
-        return r.fail()
-    r.take(1)
-    return r.go("member")
+    return r.expect("{", "member")
 
 
 def member(r: "State") -> bool:
@@ -211,13 +205,7 @@ def skip_item(r: "State") -> bool:
 
 def keyed(r: "State") -> bool:
     """Read `{"NAME": {…}}`."""
-    c = r.peek()
-    if not c:
-        return False
-    if c != "{":
-        return r.fail()
-    r.take(1)
-    return r.go("keyed_name")
+    return r.expect("{", "keyed_name")
 
 
 def keyed_name(r: "State") -> bool:
@@ -235,12 +223,11 @@ def keyed_name(r: "State") -> bool:
 
 def keyed_colon(r: "State") -> bool:
     """Read what makes a call certain."""
-    c = r.peek()
-    if not c:
-        return False
-    if c != ":":
-        return r.fail()
-    r.take(1)
+    return r.expect(":", "keyed_certain")
+
+
+def keyed_certain(r: "State") -> bool:
+    """Say the call."""
     r.say_call(r.form.spelled(r.key))
     return r.go("keyed_value")
 
@@ -268,7 +255,7 @@ def keyed_end(r: "State") -> bool:
 STEPS: "dict[str, Callable[[Any], bool]]" = {
     "args": args, "args_decoded": args_decoded, "args_raw": args_raw, "arguments_member":
     arguments_member, "array": array, "colon": colon, "item_end": item_end, "items": items, "key":
-    key, "keyed": keyed, "keyed_colon": keyed_colon, "keyed_end": keyed_end, "keyed_name":
+    key, "keyed": keyed, "keyed_certain": keyed_certain, "keyed_colon": keyed_colon, "keyed_end": keyed_end, "keyed_name":
     keyed_name, "keyed_value": keyed_value, "member": member, "object": object_, "object_call":
     object_call, "other_value": other_value, "skip_item": skip_item, "value": value,
 }  # fmt: skip

@@ -4,55 +4,66 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .form import CONTENT, REASONING, TOOL_CALL, Form
 from .tool_call import ToolCall
-from .values import BAD, DONE, SPACE, STRING, has_mark, is_mark, quoted
+from .values import BAD, DONE, SPACE, STRING, escaped, has_mark, is_mark, quoted
 
 if TYPE_CHECKING:
     from .values import Types
 
 # All of the state but the calls: plain values, which can be a key, or become JSON.
-TEXT_STATE: "tuple[str, ...]" = (
-    "at",
-    "section",
-    "run",
-    "shown",
-    "content",
-    "reasoning",
-    "wrapped",
-    "after_call",
+TEXT_STATE: "tuple[str, ...]" = tuple(
+    [
+        "at",
+        "section",
+        "run",
+        "shown",
+        "content",
+        "reasoning",
+        "wrapped",
+        "after_call",
+        "after_reasoning",
+        "held",
+        "skip",
+        "buf",
+        "ended",
+    ]
 )
-TEXT_STATE += ("after_reasoning", "held", "skip", "buf", "ended")
-CALL_STATE: "tuple[str, ...]" = (
-    "raw",
-    "opener",
-    "began",
-    "on_fail",
-    "name",
-    "id",
-    "certain",
-    "pending",
-    "comma",
-)
-CALL_STATE += (
-    "has_arguments",
-    "whole",
-    "key",
-    "value_types",
-    "nest",
-    "how",
-    "pos",
-    "depth",
-    "quote",
+CALL_STATE: "tuple[str, ...]" = tuple(
+    [
+        "raw",
+        "opener",
+        "began",
+        "on_fail",
+        "name",
+        "id",
+        "certain",
+        "pending",
+        "comma",
+        "has_arguments",
+        "whole",
+        "key",
+        "value_types",
+        "nest",
+        "how",
+        "pos",
+        "depth",
+        "quote",
+    ]
 )
 # The steps in which text of a section is read.
-PLACES_OF_TEXT: "tuple[str, ...]" = (
-    "text",
-    "edge",
-    "thought",
-    "harmony",
-    "harmony_start",
-    "harmony_header",
+PLACES_OF_TEXT: "tuple[str, ...]" = tuple(
+    [
+        "text",
+        "edge",
+        "thought",
+        "harmony",
+        "harmony_start",
+        "harmony_header",
+        "harmony_body",
+        "harmony_over",
+        "kimi_k3",
+        "k3_text",
+    ]
 )
-PLACES_OF_TEXT += ("harmony_body", "harmony_over", "kimi_k3", "k3_text")
 MOST_NEWLINES = 2  # at each side of a marker, which are markup
 
 # What came out: text of a channel; of a call its number and, on its first, its name. No channel: a
@@ -70,7 +81,6 @@ class State:
     ) -> None:
         self.form = form
         self.start = start
-        self.limits = ""  # symbols that end a value wherever they stand in it
         self.types: dict[tuple[str, str], Any] = types or {}
         self.calls: list[ToolCall] = []
         self.out: list[Said] = []
@@ -185,6 +195,16 @@ class State:
             self.buf = self.buf.lstrip(SPACE + also)
         return self.buf[:1]
 
+    def expect(self, symbol: str, then: str) -> bool:
+        """Take a symbol behind space, and go to a step; behind another one this is no call."""
+        c = self.peek()
+        if not c:
+            return False
+        if c != symbol:
+            return self.fail()
+        self.take(1)
+        return self.go(then)
+
     def look(self, also: str = "", at: int = 0) -> int:
         """Return where the next symbol is that is no space, -1 if none has come."""
         while at < len(self.buf) and (self.buf[at] in SPACE or self.buf[at] in also):
@@ -211,11 +231,11 @@ class State:
 
         Only brackets and quotes are looked at. A marker ends what is no string.
         """
-        buf, i = self.buf, self.pos
+        buf, i, limits = self.buf, self.pos, self.form.limits
         how = ""
         while i < len(buf) and not how:
             c = buf[i]
-            if c in self.limits:
+            if c in limits:
                 how = BAD
                 break
             if self.quote:
@@ -306,7 +326,7 @@ class State:
     def say_call(self, name: str) -> None:
         """A call is certain, and has this name."""
         self.enclose()
-        self.raw, self.certain = "", True
+        self.certain = True
         self.calls.append(ToolCall(self.id, name))
         self.out.append(Said(TOOL_CALL, "", len(self.calls) - 1, name))
         self.arguments(self.pending)
@@ -330,6 +350,14 @@ class State:
         if last is not None and last.call == at and last.name is None:
             text = self.out.pop().text + text
         self.out.append(Said(TOOL_CALL, text, at, None))
+
+    def give_words(self, end: int) -> None:
+        """Give text as the inside of a JSON string: up to `end`, or all that has come if that is
+        -1. Space at its end waits, and is dropped at the end.
+        """
+        said = (self.buf if end < 0 else self.buf[:end]).rstrip()
+        self.arguments(escaped(self.form.spelled(said)))
+        self.take(len(said) if end < 0 else end)
 
     def type_of(self, key: str) -> "Types":
         """Return the types that the schema of the call's tool gives to a parameter."""

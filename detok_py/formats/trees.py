@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Callable
 
 from .form import CONTENT, REASONING
-from .values import SPACE, STRING, escaped, is_mark, typed
+from .values import DONE, SPACE, STRING, escaped, is_mark, typed
 
 if TYPE_CHECKING:
     from .state import State
@@ -39,7 +39,6 @@ def marks_of(r: "State", *names: str) -> "tuple[str, ...]":
 def harmony(r: "State") -> bool:
     """Begin: with a header, or in a message."""
     r.wrapped = True
-    r.limits = "".join(marks_of(r, "start", "channel", "end", "return", "call"))
     r.section = REASONING if r.start == REASONING else CONTENT
     if r.start == "header":
         r.at = "harmony_start"
@@ -174,7 +173,7 @@ def harmony_call(r: "State") -> bool:
 
 def harmony_json(r: "State") -> bool:
     """Go on behind JSON."""
-    if r.how == "done":
+    if r.how == DONE:
         r.complete()
     return r.go("harmony_rest")
 
@@ -189,9 +188,7 @@ def harmony_code(r: "State") -> bool:
 def harmony_words(r: "State") -> bool:
     """Give text that is no JSON."""
     end = call_end(r)
-    said = (r.buf if end < 0 else r.buf[:end]).rstrip()
-    r.arguments(escaped(r.form.spelled(said)))
-    r.take(len(said) if end < 0 else end)
+    r.give_words(end)
     return end >= 0 and end_call(r, '"')
 
 

@@ -167,6 +167,18 @@ def test_a_marker_is_text_where_the_vocabulary_has_it_as_a_token(name: str) -> N
     ]
 
 
+def test_the_end_of_a_message_ends_a_string_also_behind_a_saved_state() -> None:
+    form = Form("harmony")
+    call = '⟦<|channel|>⟧commentary to=functions.f⟦<|message|>⟧{"a": "b'
+    rest = form.symbols("⟦<|end|>⟧⟦<|start|>⟧assistant⟦<|channel|>⟧final⟦<|message|>⟧c")
+    reader, again = Reader(form), Reader(form)
+    reader.feed(form.symbols(call))
+    again.load(reader.state, [(None, "f", '{"a": "b', False)])
+    assert again.feed(rest) == reader.feed(rest)
+    assert reader.calls == again.calls
+    assert reader.calls[0].arguments == '{"a": "b'
+
+
 def test_the_state_inside_a_call_stays_small_however_long_the_call_is() -> None:
     form = Form("qwen3_hermes")
     reader = Reader(form)
