@@ -104,7 +104,8 @@ def work_of(count: int, alike: bool) -> tuple[int, int, int, int]:
     """Return the lines that run to make a stream with so many stops, for its first text, for the
     same text again, and to take up a saved state.
     """
-    choose = random.Random()  # tables are shared: other stops than those of an earlier call
+    # Tables are shared, so each call has stops of its own; they are the same in every run.
+    choose = random.Random(2 * count + alike)
     mark = f"{choose.randrange(1 << 32):08x}"
     letters = "abcdefghijklmnop"
     stops = [
