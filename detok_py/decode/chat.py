@@ -146,7 +146,8 @@ class ChatStream(Generic[Chunk]):
             raise ValueError(
                 "eos_ids, stop_ids, min_tokens and max_tokens need a detokenizer that takes ids; this one takes bytes."
             )
-        self._takes_ids = self._parts.takes_ids
+        # What makes text of a chunk, where it is not ids.
+        self._text_of: Any = None if self._parts.takes_ids else detokenizer.feed
         self._table = _table_of(self._parts)
         self._begin()
 
@@ -319,23 +320,27 @@ class ChatStream(Generic[Chunk]):
 
         An unknown id raises VocabularyError, and the stream is as it was before the chunk.
         """
-        if not self._takes_ids:
+        text_of = self._text_of
+        if text_of is not None:
             if not self._left and not self._goes_on():
                 return []
-            source = self._parts.source
-            text = source.feed(chunk)
+            text = text_of(chunk)
             step = self._row.steps.get(text)
-            if step is None or self._counts is not None:
-                return self._feed_text(text)
+            if step is None:
+                if self._row is _NOWHERE and len(text) <= _LONGEST:
+                    step = self._find_row().steps.get(text)
+                if step is None:
+                    return self._feed_text(text)
             deltas, row, call = step
             if row is not None:
                 # What is shown of text that is held depends on bytes that wait, too.
-                if row.key[1][2] and bytes_held(source):
+                if row.key[1][2] and bytes_held(self._parts.source):
                     return self._feed_text(text)
-                self._row = row
-                self._lags = True
+                self._row, self._lags = row, True
             if call:
-                self._parts.channels.call += call
+                self._parts.channels.extend_call(call)
+            if self._counts is not None:
+                self._count(deltas)
             return list(deltas)
         given: Any = chunk
         ids = given if given.__class__ is list else as_ids(given, "A chunk")
@@ -384,31 +389,23 @@ class ChatStream(Generic[Chunk]):
         """Take text that does not just pass, and note its step. Where the detokenizer holds bytes,
         what is certain of text that is held depends on them too, so the step is not noted.
         """
-        parts, channels = self._parts, self._parts.channels
-        row = self._find_row() if self._row is _NOWHERE else self._row
-        step = row.steps.get(text)
-        if step is not None and not (
-            step[1] is not None and step[1].key[1][2] and bytes_held(parts.source)
-        ):
-            self._row, self._lags = step[1] or row, True
-            channels.extend_call(step[2])
-            self._count(step[0])
-            return list(step[0])
-        self._catch_up()
-        mark, at_rest = channels.mark_call(), channels.at_rest
+        parts, row = self._catch_up(), self._row
+        channels: Any = parts.channels
         out: list[Delta] = []
-        parts.take_text(out, text, 0)
-        self._take_row(_NOWHERE)
         noted = row is not _NOWHERE and len(text) <= _LONGEST
-        if noted and channels.held and bytes_held(parts.source):
-            noted = False
-        call = channels.call_since(mark)
-        if noted and call is not None:
-            after = self._find_row()
+        if noted:
+            mark, at_rest = channels.mark_call(), channels.at_rest
+        parts.take_text(out, text, 0)
+        stays = row is not _NOWHERE and parts.is_at(row.key)
+        self._take_row(row if stays else _NOWHERE)
+        if noted and not (channels.held and bytes_held(parts.source)):
+            call = channels.call_since(mark)
+            after = _NOWHERE if call is None else self._find_row()
             if after is not _NOWHERE:
                 then = None if after is row and at_rest else after
                 self._table.note(row, text, (tuple(out), then, call))
-        self._count(out)
+        if self._counts is not None:
+            self._count(out)
         return out
 
     # ------------------------------------------------------------ the end, and going back

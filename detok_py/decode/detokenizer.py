@@ -52,7 +52,17 @@ if TYPE_CHECKING:
     ByteFallback = Literal["utf8", "hf"]
     Unknown = Literal["error", "skip"]
 
-NO_TEXTS: "dict[int, str | None]" = {}  # of a state that is too large to have a row
+
+class _NoTexts(dict):  # type: ignore[type-arg]  # MicroPython has no `dict[…]`
+    """The texts of a state that has no row: None for every id, so that a miss is no KeyError.
+    MicroPython asks no `__missing__`; there it is one.
+    """
+
+    def __missing__(self, token_id: int) -> None:
+        return None
+
+
+NO_TEXTS: "dict[int, str | None]" = _NoTexts()  # of a state that is too large to have a row
 
 
 class Tables(Table):
@@ -336,6 +346,8 @@ class Detokenizer:
             text = self._texts[token_id]
             if text is None:
                 row: Any = self._row
+                if row is None:
+                    return self._push(token_id)
                 text, row = row.steps[token_id]
                 self._row, self._texts, self._in_chain = row, row.texts, False
             return text
@@ -385,10 +397,16 @@ class Detokenizer:
             self._shown += len(text)
         if self._trace is not None:
             self._trace.push(item)
-        self._find_row()
-        after = self._row or self._counted
-        if row is not None and after is not None:
-            self._tables.note_text(row, token_id, text, after)
+        elif row is None:
+            if chain.is_small:
+                self._find_row()
+        elif chain.state == row.key:
+            self._tables.note_text(row, token_id, text, row)
+        else:
+            self._find_row()
+            after = self._row or self._counted
+            if after is not None:
+                self._tables.note_text(row, token_id, text, after)
         return text
 
     def feed(self, ids: "Ids") -> str:

@@ -162,13 +162,16 @@ class WholeRuns:
     def feed(self, item: Item) -> str:
         if item.kind != RAW:
             return self.end_run() + self.good.feed(item.text)
-        spelled = bad_byte(item.data[0], self.errors)
+        spelled = "\ufffd" if self.errors == "replace" else bad_byte(item.data[0], self.errors)
         if self.is_bad:
             return self.good.feed(spelled)
         if not self.run:
             self.bad.state = self.good.state
         try:
-            text, self.tail = decode_utf8(self.tail + item.data, "strict")
+            if self.tail or item.data[0] >= 0x80:
+                text, self.tail = decode_utf8(self.tail + item.data, "strict")
+            else:
+                text = chr(item.data[0])
         except UnicodeError:
             # The run can't end well any more: what comes is U+FFFD, byte by byte.
             out = "".join(self.bad_out) + self.bad.feed(spelled)

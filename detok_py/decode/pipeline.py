@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 from .channels import CONTENT
 from .detokenizer import Detokenizer
 from .stage import Delta, shared_start, tuples
+from .table import MAX_TABLES
 from .utf8 import texts_behind
 from .vocabulary import as_id, id_list, id_set
 from .word_search import STOP, WordSearch
@@ -58,17 +59,45 @@ def id_rules(
     source: Any, eos_ids: Any, stop_ids: Any, channels: Any, least: Any, most: Any
 ) -> IdRules:
     """Return what is done with the ids of `source`; for these `channels`."""
+    vocabulary = getattr(source, "vocabulary", None)
+    skips = vocabulary is not None and getattr(source, "skip_special_tokens", False)
+    if not (_is_default(eos_ids, ()) and _is_default(stop_ids, ()) and _is_default(least, 0)) or (
+        most is not None
+    ):
+        return _id_rules(vocabulary, skips, eos_ids, stop_ids, channels, least, most)
+    # Most streams are made like this. Vocabularies that differ in their ends of text share a memo.
+    eos = None if vocabulary is None else vocabulary.eos_ids
+    memo: dict[Any, Any] = _without_vocabulary if vocabulary is None else vocabulary._memo
+    known: dict[Any, IdRules] = memo.setdefault("id rules", {})
+    key = eos, skips, tuple(channels.tags), tuple(channels.marker_ids.items())
+    rules = known.get(key)
+    if rules is None:
+        if len(known) >= MAX_TABLES:
+            known.clear()
+        rules = known[key] = _id_rules(vocabulary, skips, (), (), channels, 0, None)
+    return rules
+
+
+_without_vocabulary: dict[Any, Any] = {}
+
+
+def _is_default(given: Any, default: Any) -> bool:
+    return given.__class__ is default.__class__ and bool(given == default)
+
+
+def _id_rules(
+    vocabulary: Any, skips: bool, eos_ids: Any, stop_ids: Any, channels: Any, least: Any, most: Any
+) -> IdRules:
     eos = id_set(() if eos_ids is None else eos_ids, "eos_ids")
     sequences = [_sequence(each) for each in id_list(stop_ids, "stop_ids")]
     if isinstance(stop_ids, (set, frozenset)):
         sequences.sort()
-    vocabulary = getattr(source, "vocabulary", None)
     if vocabulary is not None and eos_ids is not None:
         eos = eos | vocabulary.eos_ids | frozenset(channels.end_ids)
     eos = eos.difference([each[0] for each in sequences if len(each) == 1])
     sequences += [(i,) for i in sorted(eos)]
     hidden = dict(channels.marker_ids)
-    if vocabulary is not None and getattr(source, "skip_special_tokens", False):
+    if skips:
         for tag in channels.tags:
             i = vocabulary.find(tag.encode())
             if i is not None:
@@ -446,4 +475,5 @@ class Pipeline:
         """Say whether the state is still that of a key in which no ids and no text wait."""
         if key[2] != AT_REST or self.waiting or self.state or self.ahead or self.rules.least:
             return False
-        return bool(self.channels.key == key[1] and self.source._key == key[0] and self.goes_on)
+        source = self.source._key if self.takes_ids else None
+        return bool(self.channels.key == key[1] and source == key[0] and self.goes_on)

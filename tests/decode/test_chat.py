@@ -607,3 +607,12 @@ def test_what_comes_out_of_the_table_is_what_the_parts_give(options: dict[str, A
             first.open_call,
             first.save()[0],
         )
+
+
+def test_vocabularies_with_other_ends_of_text_keep_their_own_in_shared_tables():
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c"])
+    for ends, shown in (((), "abc"), ((1,), "a"), ((2,), "ab"), ((), "abc")):
+        stream = ChatStream(Detokenizer(vocabulary.with_eos_ids(ends)))
+        deltas = stream.feed([0, 1, 2]) + stream.flush()
+        assert "".join([delta.text for delta in deltas]) == shown
+        assert stream.finish_reason == ("eos" if ends else None)
