@@ -6,11 +6,13 @@ from pathlib import Path
 
 import jsonschema
 import make_conformance
+import make_format_cases
 import peers
 import pytest
 from wrong_adapters import WRONG
+from wrong_readers import WRONG_READERS
 
-from detok_py.commands.conformance import VERDICTS, cases_of, judge
+from detok_py.commands.conformance import VERDICTS, cases_of, judge, load_suite
 from detok_py.errors import DetokError
 
 pytestmark = pytest.mark.native
@@ -18,13 +20,15 @@ pytestmark = pytest.mark.native
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "conformance"
 SUITE = json.loads((FOLDER / "cases.json").read_text(encoding="utf-8"))
+FORMATS = json.loads((FOLDER / "formats.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow
-def test_the_file_is_valid():
+@pytest.mark.parametrize("suite", [SUITE, FORMATS], ids=["cases", "formats"])
+def test_the_file_is_valid(suite):
     schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.Draft202012Validator(schema).validate(SUITE)
+    jsonschema.Draft202012Validator(schema).validate(suite)
 
 
 @pytest.mark.slow
@@ -39,6 +43,31 @@ def test_brute_force_gives_what_the_file_says_of_bytes():
 def test_brute_force_gives_what_the_file_says():
     found = make_conformance.computed(SUITE)
     assert make_conformance.written(found) == (FOLDER / "cases.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_plain_readers_give_what_the_file_says_of_formats():
+    found = make_format_cases.computed(FORMATS)
+    text = (FOLDER / "formats.json").read_text(encoding="utf-8")
+    assert make_format_cases.written(found) == text
+
+
+def test_a_case_of_a_format_is_told_by_its_pieces(capsys):
+    assert make_format_cases.main(["--show", "formats/hermes2_text/half-a-marker"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        '  "Almost" → 6',
+        '  " " → 7',
+        '  "<" → 7',
+        '  {"content": "Almost <"}',
+    ]
+
+
+def test_each_format_has_ten_cases_and_an_id_is_there_once():
+    ids = [case["id"] for case in FORMATS["cases"]]
+    assert len(ids) == len(set(ids))
+    assert {case["since"] for case in FORMATS["cases"]} == {FORMATS["version"]}
+    for name in FORMATS["formats"]:
+        assert sum(i.startswith(f"formats/{name}/") for i in ids) >= 10
 
 
 def test_a_case_is_written_with_pieces_and_without_what_comes_out():
@@ -104,8 +133,11 @@ def test_the_readme_stands_alone_and_names_every_option():
     assert not re.search(r"\]\(\.\./", text)
     for name in schema["$defs"]["options"]["properties"]:
         assert f"`{name}`" in text
-    example = json.loads(re.search(r"```json\n(.+?)```", text, re.DOTALL)[1])
-    assert example == next(case for case in SUITE["cases"] if case["id"] == example["id"])
+    cases = SUITE["cases"] + FORMATS["cases"]
+    examples = [json.loads(each) for each in re.findall(r"```json\n(.+?)```", text, re.DOTALL)]
+    assert len(examples) == 2
+    for example in examples:
+        assert example == next(case for case in cases if case["id"] == example["id"])
 
 
 def test_each_case_fails_a_decoder_that_is_wrong_in_one_way():
@@ -120,26 +152,39 @@ def test_each_case_fails_a_decoder_that_is_wrong_in_one_way():
     assert not [case for case, count in failed.items() if not count]
 
 
+def test_each_case_of_a_format_fails_a_reader_that_is_wrong_in_one_way():
+    suite = load_suite()
+    failed = dict.fromkeys([case["id"] for case in FORMATS["cases"]], 0)
+    for name, adapter in WRONG_READERS.items():
+        verdicts = {c["id"]: judge(c, adapter).verdict for c in cases_of(suite) if "answer" in c}
+        wrong = [case for case, verdict in verdicts.items() if verdict in VERDICTS[1:4]]
+        assert wrong, f"{name} is right everywhere"
+        for case in wrong:
+            failed[case] += 1
+    assert not [case for case, count in failed.items() if not count]
+
+
 def test_a_version_has_the_cases_that_were_there():
-    versions = sorted({case["since"] for case in SUITE["cases"]})
-    assert versions[0] == "1.0.0" and versions[-1] == SUITE["version"]
-    assert len(list(cases_of(SUITE, "1.0.0"))) == 263
-    assert len(list(cases_of(SUITE, "1.1.0"))) == 338
+    suite = load_suite()
+    versions = sorted({case["since"] for case in suite["cases"]})
+    assert versions[0] == "1.0.0" and versions[-1] == suite["version"] == SUITE["version"]
+    assert len(list(cases_of(suite, "1.0.0"))) == 263
+    assert len(list(cases_of(suite, "1.1.0"))) == 338
     first, second = SUITE["cases"][0], SUITE["cases"][-1]
-    assert (first["since"], second["since"]) == ("1.0.0", SUITE["version"])
+    assert (first["since"], second["since"]) == ("1.0.0", "1.2.0")
     superseded = {"superseded_by": second["id"], **first}
     suite = {**SUITE, "cases": [superseded, second]}
     assert [case["id"] for case in cases_of(suite)] == [second["id"]]
     assert [case["id"] for case in cases_of(suite, "1.0.0")] == [first["id"]]
-    with pytest.raises(DetokError, match="no 2.0.0 yet"):
-        list(cases_of(SUITE, "2.0.0"))
+    with pytest.raises(DetokError, match="no 3.0.0 yet"):
+        list(cases_of(SUITE, "3.0.0"))
 
 
 def test_the_page_about_other_systems_is_of_this_suite_and_has_a_row_for_each():
     """`make peers` writes it, with the cases of the version that it names."""
     text = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
     version, count = re.search(r"version ([\d.]+) of .+, (\d+) cases", text).groups()
-    assert int(count) == len(list(cases_of(SUITE, version)))
+    assert int(count) == len(list(cases_of(load_suite(), version)))
     rows = re.findall(
         r"^\| (.+) \| (.+) \| (\d+) \|" + r" (\d+|·) \|" * 5 + "$", text, re.MULTILINE
     )

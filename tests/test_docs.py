@@ -14,6 +14,7 @@ import re
 import shlex
 import subprocess
 import tomllib
+import types
 
 import pytest
 import yaml
@@ -21,7 +22,8 @@ from documents import DOCUMENTS, IN_A_BROWSER, ROOT, blocks, name, prose, spans
 from small_tokenizers import byte_level
 
 import detok_py.errors
-from detok_py import cli
+from detok_py import ChatStream, Detokenizer, Vocabulary, cli
+from detok_py.commands.conformance import cases_of, judge, load_suite
 from detok_py.glyphs import options
 from detok_py.page.answer import CLOSED
 
@@ -40,6 +42,35 @@ def test_the_examples_give_the_shown_output(path):
     output = []
     failed = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=output.append).failed
     assert not failed, "".join(output)
+
+
+def parser_of_harmony(tokenizer, options):
+    """A parser as engines have them: a message with its calls, here all at the end."""
+    table = {i: piece for piece, i in tokenizer["model"]["vocab"].items()}
+    special = {token["id"]: token["content"] for token in tokenizer["added_tokens"]}
+    vocabulary = Vocabulary.from_pieces(
+        [*(table[i] for i in sorted(table)), *special.values()],
+        tokenizer["decoder"],
+        list(special),
+    )
+    chat = ChatStream(Detokenizer(vocabulary), trim_artifacts=False, **options)
+
+    def message(deltas, calls):
+        texts = {
+            channel: "".join([delta.text for delta in deltas if delta.channel == channel])
+            for channel in ("content", "reasoning")
+        }
+        return types.SimpleNamespace(tool_calls=calls, **texts)
+
+    def end():
+        deltas = chat.flush()
+        calls = [
+            types.SimpleNamespace(index=at, name=call.name, arguments=call.arguments)
+            for at, call in enumerate(chat.calls)
+        ]
+        return message(deltas, calls)
+
+    return types.SimpleNamespace(feed=lambda ids: message(chat.feed(ids), []), end=end)
 
 
 def anchors(path):
@@ -126,6 +157,11 @@ def test_the_python_of_the_documents_runs(block, tmp_path, monkeypatch, capsys):
     elif "adapter" in names:
         stream = names["adapter"]({"input": "bytes"})
         assert (stream.push(b"caf\xc3"), stream.push(b"\xa9"), stream.flush()) == ("caf", "é", "")
+    elif "adapter_of" in names:
+        case = next(c for c in cases_of(load_suite()) if c["id"] == "formats/harmony/two-calls")
+        adapter = names["adapter_of"]({"harmony": parser_of_harmony})
+        assert judge(case, adapter).verdict == "late"  # it reads at the end
+        assert adapter({"input": "bytes"}) is None
     else:
         assert names["app"].routes  # the next test asks it
 

@@ -33,9 +33,12 @@ class Cases(BuildHookInterface):
     """Adds the conformance suite to the wheel; does nothing for an installation in place."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        cases = Path(self.root) / "conformance" / "cases.json"
+        folder, commands = Path(self.root) / "conformance", "detok_py/commands"
         if self.target_name == "wheel" and version != "editable":
-            build_data["force_include"][str(cases)] = "detok_py/commands/conformance.json"
+            for file, name in (("cases", "conformance"), ("formats", "formats")):
+                build_data["force_include"][str(folder / f"{file}.json")] = (
+                    f"{commands}/{name}.json"
+                )
 
 
 def version_of(init: Path) -> str:

@@ -31,6 +31,7 @@ FILE = ROOT / "conformance" / "cases.json"
 PUBLISHED = {
     "1.0.0": "385ceaa0cf61e2d813673d31c63d1af1ea101af427b9655de5caea9c45d3e8b7",
     "1.1.0": "673616d8b175f2c84d87ac9345e563973510ee0068df42bed574198a4b2ba1fb",
+    "1.2.0": "a95b0b80a302fc2bc89303b0d7d824a3869903c13ccdf8ee6052f0ef3de8f815",
 }
 LATER = ("superseded_by", "links")  # what may come to a published case
 MEMBERS = (

@@ -64,6 +64,34 @@ class Chat:
         return "".join([delta.text for delta in deltas])
 
 
+class Answer:
+    """A ChatStream in a format: its deltas, and its calls."""
+
+    def __init__(self, stream, options):
+        self.chat = detok_py.ChatStream(
+            stream,
+            format=options["format"],
+            start=options.get("start", "content"),
+            tool_schemas=options.get("tool_schemas"),
+            trim_artifacts=False,
+        )
+
+    def push(self, ids):
+        return [self.out(delta) for delta in self.chat.feed(ids)]
+
+    def flush(self):
+        return [self.out(delta) for delta in self.chat.flush()]
+
+    def calls(self):
+        return [{"id": call.id, "complete": call.complete} for call in self.chat.calls]
+
+    def out(self, delta):
+        if delta.channel != "tool_call":
+            return {delta.channel: delta.text}
+        name = {} if delta.name is None else {"name": delta.name}
+        return {"call": delta.call, **name, "arguments": delta.text}
+
+
 class Plain:
     """A StreamingDetokenizer or a Detokenizer, by the names of the suite."""
 
@@ -115,5 +143,7 @@ def adapter(case):
         stream = detok_py.Detokenizer(
             vocabulary_of(case), case.get("prompt", ()), spans="spans" in case, **given
         )
+    if "format" in options:
+        return Answer(stream, options)
     filters = ("stop", "eos", "stop_ids", "max_tokens", "reasoning", "tools", "trim")
     return Chat(stream, options) if any(name in options for name in filters) else Plain(stream)

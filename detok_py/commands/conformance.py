@@ -20,12 +20,14 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from ..errors import DetokError
+from . import format_cases
 
 VERDICTS = ("right", "late", "early", "wrong", "error", "not claimed")
 # Beside this file in an installation, in a folder of its own in a clone.
+_CLONE = Path(__file__).parents[2] / "conformance"
 PLACES = (
-    Path(__file__).with_name("conformance.json"),
-    Path(__file__).parents[2] / "conformance" / "cases.json",
+    (Path(__file__).with_name("conformance.json"), Path(__file__).with_name("formats.json")),
+    (_CLONE / "cases.json", _CLONE / "formats.json"),
 )
 _ADAPTER = "An adapter is named MODULE:FUNCTION or FILE.py:FUNCTION"
 
@@ -55,8 +57,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", action="append", default=[], metavar="ID", help="only cases whose id begins so"
     )
+    parser.add_argument(
+        "--chunk",
+        type=_chunk,
+        default=1,
+        metavar="N",
+        help="how many ids of a case of formats come at once: a number, or `whole` (default: 1)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all verdicts as JSON")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write them as JUnit XML")
+
+
+def _chunk(text: str) -> int:
+    """Return how many ids a chunk has; 0 for all."""
+    if text != "whole" and (not text.isdecimal() or text == "0"):
+        raise argparse.ArgumentTypeError(f"a number of ids or `whole`, not {text!r}")
+    return 0 if text == "whole" else int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,14 +81,19 @@ def run(args: argparse.Namespace) -> int:
     adapter, about = load_adapter(args.adapter)
     outcomes = [
         judge(case, adapter)
-        for case in cases_of(suite, args.as_of)
+        for case in cases_of(suite, args.as_of, args.chunk)
         if not args.only or case["id"].startswith(tuple(args.only))
     ]
     if not outcomes:
         raise DetokError(f"no case has an id that begins with {' or '.join(args.only)}")
     print(table(outcomes))
     if args.json:
-        document = {**about, "suite": args.as_of or suite["version"], "totals": totals(outcomes)}
+        document = {
+            **about,
+            "suite": args.as_of or suite["version"],
+            "chunk": args.chunk or "whole",
+        }
+        document["totals"] = totals(outcomes)
         document["cases"] = [outcome._asdict() for outcome in outcomes]
         text = json.dumps(document, indent=1, ensure_ascii=False, default=repr)
         # Half of a surrogate pair can be written in JSON, and not in UTF-8.
@@ -85,18 +106,26 @@ def run(args: argparse.Namespace) -> int:
 
 def load_suite(path: Path | None = None) -> dict[str, Any]:
     """Return the suite: that of this version of detok, or that of a file."""
-    found = path or next((place for place in PLACES if place.exists()), PLACES[0])
-    try:
-        suite: dict[str, Any] = json.loads(found.read_text(encoding="utf-8"))
-        suite["cases"], suite["vocabularies"], suite["version"]
-    except (ValueError, KeyError, TypeError):
-        raise DetokError(f"{found} is not a conformance suite; name its cases.json") from None
+    found = (path,) if path else next((both for both in PLACES if both[0].exists()), PLACES[0])
+    suite: dict[str, Any] = {"vocabularies": {}, "formats": {}, "cases": []}
+    for file in found:
+        try:
+            document = json.loads(file.read_text(encoding="utf-8"))
+            suite["vocabularies"] |= document["vocabularies"]
+            suite["formats"] |= document.get("formats", {})
+            suite["cases"] += document["cases"]
+            suite["version"] = document["version"]
+        except (ValueError, KeyError, TypeError):
+            raise DetokError(f"{file} is not a conformance suite; name its cases.json") from None
     return suite
 
 
-def cases_of(suite: dict[str, Any], as_of: str | None = None) -> Iterable[dict[str, Any]]:
+def cases_of(
+    suite: dict[str, Any], as_of: str | None = None, chunk: int = 1
+) -> Iterable[dict[str, Any]]:
     """Yield the cases that count, each with the tokenizer.json of its vocabulary: those of this
-    version of the suite, or those that counted in an older one.
+    version of the suite, or those that counted in an older one. Cases of formats come in chunks
+    of so many ids; 0 is all of them.
     """
     limit = _numbers(as_of or suite["version"])
     if limit > _numbers(suite["version"]):
@@ -105,7 +134,10 @@ def cases_of(suite: dict[str, Any], as_of: str | None = None) -> Iterable[dict[s
     for case in suite["cases"]:
         if case["id"] in there and case.get("superseded_by") not in there:
             name = case.get("vocabulary")
-            yield {**case, "tokenizer": suite["vocabularies"][name]} if name else case
+            if "answer" in case:
+                yield format_cases.with_steps(case, suite, chunk)
+            else:
+                yield {**case, "tokenizer": suite["vocabularies"][name]} if name else case
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -200,7 +232,8 @@ def _judged(
         raise
     if stream is None:
         return "not claimed", ""
-    return _unclaimed(case, stream) or _played(case, stream, outs)
+    played = format_cases.played if "answer" in case else _played
+    return _unclaimed(case, stream) or played(case, stream, outs)
 
 
 def _played(case: dict[str, Any], stream: Any, outs: list[Any]) -> tuple[str, str]:
@@ -311,11 +344,17 @@ def _told(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), default=repr)
 
 
+def group_of(case: str) -> str:
+    """Return the group of a case: `formats/harmony`, or the first word of its id."""
+    words = case.split("/")
+    return "/".join(words[:2]) if words[0] == "formats" else words[0]
+
+
 def totals(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
     """Return for each group of cases, and for all, how many have each verdict."""
     counts: dict[str, dict[str, int]] = {}
     for outcome in outcomes:
-        for group in (outcome.case.partition("/")[0], "all"):
+        for group in (group_of(outcome.case), "all"):
             row = counts.setdefault(group, dict.fromkeys(VERDICTS, 0))
             row[outcome.verdict] += 1
     counts["all"] = counts.pop("all")
@@ -323,10 +362,19 @@ def totals(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Return the verdicts by group, and a line for each case that is not right."""
-    lines = [f"{'':12}" + "".join(f"{verdict:>13}" for verdict in VERDICTS)]
-    for group, row in totals(outcomes).items():
-        lines.append(f"{group:12}" + "".join(f"{row[verdict] or '·':>13}" for verdict in VERDICTS))
+    """Return the verdicts by group, and a line for each case that is not right. A format without
+    a case that is claimed has no line.
+    """
+    rows = {
+        group: row
+        for group, row in totals(outcomes).items()
+        if not group.startswith("formats/") or any(row[verdict] for verdict in VERDICTS[:5])
+    }
+    width = max(map(len, rows))
+    lines = [" " * width + "".join(f"{verdict:>13}" for verdict in VERDICTS)]
+    for group, row in rows.items():
+        cells = "".join(f"{row[verdict] or '·':>13}" for verdict in VERDICTS)
+        lines.append(f"{group:{width}}{cells}")
     lines += [
         f"{outcome.verdict:6}  {outcome.case}: {outcome.why}"
         for outcome in outcomes
@@ -340,7 +388,7 @@ def junit(outcomes: list[Outcome], system: str) -> bytes:
     suites = ElementTree.Element("testsuites", name=f"conformance of {system}")
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        groups.setdefault(outcome.case.partition("/")[0], []).append(outcome)
+        groups.setdefault(group_of(outcome.case), []).append(outcome)
     for group, members in groups.items():
         count = {verdict: sum(m.verdict == verdict for m in members) for verdict in VERDICTS}
         suite = ElementTree.SubElement(

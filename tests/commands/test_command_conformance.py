@@ -1,8 +1,10 @@
 """`detok conformance` and `npx detok-web conformance`: verdicts, the table, JSON, JUnit, errors."""
 
 import json
+import re
 import shutil
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from xml.etree import ElementTree
@@ -226,6 +228,125 @@ def test_each_verdict_and_what_it_says_in_both_languages(tmp_path):
     assert [case["outs"] for case in told[0]["cases"]] == [
         case["outs"] for case in told[1]["cases"]
     ]
+
+
+CALL = [
+    {"content": "Hi"},
+    {"call": "f", "arguments": '{"a": "\\u00e9"}', "id": "1", "complete": False},
+]
+# After the ids 0, 1, 2, 3: "Hi", then the name, then `{"a`, then all.
+CERTAIN = [2, 3, 6, 18]
+HI, NAME = ["content", "Hi"], {"call": 0, "name": "f"}
+BEGUN, REST = {"call": 0, "arguments": '{"a'}, {"calls": [{"call": 0, "arguments": '": "é" }'}]}
+# What a stream gives at each push and at the flush; the verdict and what it says.
+FORMAT_VERDICTS = [
+    ([HI, NAME, BEGUN, REST, None], "right", ""),
+    ([[HI], [NAME], [BEGUN], [REST], []], "right", ""),
+    ([HI, NAME, {"shown": [HI, NAME, BEGUN]}, REST, None], "right", ""),
+    ([{"content": "Hi\n\n"}, NAME, BEGUN, REST, None], "right", ""),
+    ([HI, None, {**NAME, **BEGUN}, REST, None], "late", 'step 2, push: the name of call 0: "f" is'),
+    ([None] * 4 + [[HI, {**NAME, "arguments": {"a": "é"}}]], "late", 'step 1, push: content: "Hi"'),
+    (
+        [{"content": "Ho"}, {"shown": [HI, NAME]}, BEGUN, REST, None],
+        "early",
+        'step 1, push: content: "Ho" is shown, "Hi" is certain',
+    ),
+    (
+        [[HI, NAME], None, BEGUN, REST, None],
+        "early",
+        'step 1, push: the name of call 0: "f" is not',
+    ),
+    ([HI, NAME, BEGUN, None, None], "wrong", "the arguments of call 0: "),
+    ([HI, NAME, BEGUN, REST, {"content": "!"}], "wrong", 'content: "Hi!", not "Hi"'),
+    ([HI, None, None, None, None], "wrong", "the name of call 0 is missing"),
+    (
+        [HI, NAME, BEGUN, REST, {"call": 1, "name": "g"}],
+        "wrong",
+        'there is the name of call 1: "g"',
+    ),
+]
+
+
+class Gives:
+    """A stream that gives what is written."""
+
+    def __init__(self, outs, calls=None):
+        self.outs = iter(outs)
+        if calls is not None:
+            self.calls = lambda: calls
+
+    def push(self, ids):
+        return next(self.outs)
+
+    def flush(self):
+        return next(self.outs)
+
+
+def format_case(chunk=1):
+    case = {"id": "formats/x/y", "since": "1.0.0", "options": {"format": "x"}, "answer": "…"}
+    case |= {"ids": [0, 1, 2, 3], "out": CALL, "certain": CERTAIN}
+    suite = {
+        "version": "1.0.0",
+        "cases": [case],
+        "formats": {"x": {"tokens": ["t"], "ends": ["t"]}},
+    }
+    suite["vocabularies"] = {"formats": {"model": {"vocab": {"a": 0}}}}
+    (found,) = conformance.cases_of(suite, chunk=chunk)
+    return found
+
+
+@pytest.mark.parametrize(("outs", "verdict", "why"), FORMAT_VERDICTS)
+def test_verdicts_on_a_case_of_a_format(outs, verdict, why):
+    outcome = conformance.judge(format_case(), lambda case: Gives(outs))
+    assert outcome.verdict == verdict
+    assert why in outcome.why
+
+
+@pytest.mark.parametrize(
+    ("calls", "verdict"),
+    [
+        ([{"id": "1", "complete": False}], "right"),
+        ([{}], "right"),
+        ([{"id": "2"}], "wrong"),
+        ([{"complete": True}], "wrong"),
+    ],
+)
+def test_ids_and_completeness_of_calls_count_where_a_stream_says_them(calls, verdict):
+    outs = [HI, NAME, BEGUN, REST, None]
+    assert conformance.judge(format_case(), lambda case: Gives(outs, calls)).verdict == verdict
+
+
+def test_a_case_of_a_format_comes_in_chunks_with_its_tokens():
+    case = format_case(chunk=3)
+    assert case["ends"] == [1]
+    assert [(t["id"], t["content"]) for t in case["tokenizer"]["added_tokens"]] == [(1, "t")]
+    assert [step["do"] for step in case["steps"]] == ["push", "push", "flush"]
+    assert case["steps"][0]["out"] == [
+        {"content": "Hi"},
+        {"call": 0, "name": "f", "arguments": '{"a'},
+    ]
+    assert [step.get("in") for step in format_case(chunk=0)["steps"]] == [[0, 1, 2, 3], None]
+
+
+def test_the_test_that_engines_copy_runs_their_adapter(tmp_path):
+    shutil.copy(ROOT / "conformance" / "test_conformance.py", tmp_path)
+    (tmp_path / "my_adapter.py").write_text(
+        "import sys\n"
+        f"sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'conformance')!r}]\n"
+        "from adapters.detok import adapter as ours\n\n\n"
+        "def adapter(case):\n"
+        "    return ours(case) if 'two-calls' in case['id'] else None\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    done = subprocess.run(
+        [*command, "-k", "formats/kimi_k2"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\n3 passed, \d+ skipped, \d+ deselected", done.stdout), done.stdout
 
 
 def test_a_panic_of_a_library_is_an_error():

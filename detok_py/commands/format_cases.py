@@ -1,0 +1,227 @@
+"""The cases of formats in the conformance suite: their steps, and what comes of them.
+
+In: a case of formats.json, which has an answer's ids, what it says, and how much of that is certain
+after each id; and what an adapter returns. Out: the case with steps, as other cases have them, in
+chunks of ids; a verdict. Content and reasoning are compared without the white space at their ends,
+arguments as JSON: white space outside of strings, and how a character is escaped, do not count.
+"""
+
+import json
+import re
+from typing import Any, Iterator
+
+TEXTS = ("reasoning", "content")
+# A string without its escape that is cut; or a character outside of strings.
+_JSON = re.compile(r'"((?:[^"\\]|\\u[0-9A-Fa-f]{4}|\\[^u])*)("?)|\S')
+_HIGH = "".join([chr(unit) for unit in range(0xD800, 0xDC00)])
+_TOKEN = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+
+
+def with_steps(case: dict[str, Any], suite: dict[str, Any], chunk: int = 1) -> dict[str, Any]:
+    """Return a case as adapters take it: with its tokenizer, the ids that end a turn, and a push
+    for each `chunk` ids; 0 puts all ids into one.
+    """
+    name = case["options"]["format"]
+    base = suite["vocabularies"]["formats"]
+    tokens, first = suite["formats"][name]["tokens"], len(base["model"]["vocab"])
+    added = [
+        {"id": first + n, "content": token, **_TOKEN, "special": True}
+        for n, token in enumerate(tokens)
+    ]
+    ends = [first + tokens.index(token) for token in suite["formats"][name]["ends"]]
+    ids, out = case["ids"], case["out"]
+    steps, shown, size = [], 0, chunk or len(ids)
+    for at in range(0, len(ids), size):
+        chunk_ids = ids[at : at + size]
+        certain = case["certain"][at + len(chunk_ids) - 1]
+        steps.append({"do": "push", "in": chunk_ids, "out": list(_cut(out, shown, certain))})
+        shown = certain
+    steps.append({"do": "flush", "out": list(_cut(out, shown, None))})
+    return {
+        **case,
+        "input": "ids",
+        "vocabulary": f"formats/{name}",
+        "tokenizer": {**base, "added_tokens": added},
+        "ends": ends,
+        "steps": steps,
+    }
+
+
+def _cut(out: list[Any], begin: int, end: int | None) -> Iterator[dict[str, Any]]:
+    """Yield the deltas of what an answer says, from one count of characters to another; a call's
+    name counts as one. Without an end all that is left comes.
+    """
+    at = calls = 0
+    for run in out:
+        call = "call" in run
+        text = run["arguments"] if call else next(iter(run.values()))
+        before, at = at + call, at + call + len(text)
+        last = at if end is None else min(end, at)
+        part = text[max(0, begin - before) : max(0, last - before)]
+        named = call and begin < before <= last
+        if call and (part or named):
+            yield {"call": calls, **({"name": run["call"]} if named else {}), "arguments": part}
+        elif part:
+            yield {next(iter(run)): part}
+        calls += call
+
+
+class Message:
+    """What an answer has said so far: two texts, and calls as pairs of name and arguments."""
+
+    def __init__(self) -> None:
+        self.texts = dict.fromkeys(TEXTS, "")
+        self.calls: list[list[str]] = []
+
+    def take(self, out: Any) -> "Message":
+        """Take what a step gave: None, a delta, or a list of deltas. Return the message so far.
+
+        >>> message = Message().take(["content", "Hi"])
+        >>> message = message.take([{"call": 0, "name": "f", "arguments": '{"a":'}])
+        >>> message.take({"content": "!", "calls": [{"call": 0, "arguments": " 1}"}]}).texts
+        {'reasoning': '', 'content': 'Hi!'}
+        >>> message.calls
+        [['f', '{"a": 1}']]
+        """
+        if isinstance(out, dict) and "shown" in out:
+            return Message().take(out["shown"])
+        if isinstance(out, (list, tuple)) and not (out and isinstance(out[0], str)):
+            for delta in out:
+                self._add(delta)
+        elif out:
+            self._add(out)
+        return self
+
+    def _add(self, delta: Any) -> None:
+        if not isinstance(delta, dict):
+            channel, text = delta
+            delta = {channel: text}
+        for name, value in delta.items():
+            if name in TEXTS:
+                self.texts[name] += value or ""
+        for call in delta.get("calls") or ([delta] if "call" in delta else []):
+            self._add_call(call)
+
+    def _add_call(self, call: dict[str, Any]) -> None:
+        at = call.get("call", len(self.calls))
+        self.calls += [["", ""] for _ in range(at + 1 - len(self.calls))]
+        self.calls[at][0] += call.get("name") or ""
+        given = call.get("arguments")
+        self.calls[at][1] += given if isinstance(given, str) else _written(given)
+
+    def parts(self) -> list[tuple[str, Any]]:
+        """Return what is compared, part by part, each with its name."""
+        found: list[tuple[str, Any]] = [(name, self.texts[name].strip()) for name in TEXTS]
+        for at, (name, arguments) in enumerate(self.calls):
+            found.append((f"the name of call {at}", name))
+            found.append((f"the arguments of call {at}", json_characters(arguments)))
+        return found
+
+
+def _written(arguments: Any) -> str:
+    return "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+
+
+def json_characters(text: str) -> list[str]:
+    """Return JSON, which may be cut anywhere, without what two writers do differently: white space
+    outside of strings, and escapes. A quote that is an end of a string is two quotes here.
+
+    >>> json_characters('{ "\\\\u00e9\\\\"": 1')
+    ['{', '""', 'é', '"', '""', ':', '1']
+    """
+    out: list[str] = []
+    for found in _JSON.finditer(text):
+        if found[1] is None:
+            out.append(found[0])
+            continue
+        try:
+            string = str(json.loads(f'"{found[1]}"', strict=False))
+        except ValueError:
+            string = found[1]
+        closed = bool(found[2])
+        # Half of a surrogate pair waits for the other.
+        out += ['""', *(string if closed else string.rstrip(_HIGH))] + ['""'] * closed
+        if not closed:
+            break
+    return out
+
+
+def compared(shown: Message, wanted: Message) -> tuple[str, str]:
+    """Return the verdict on what is shown so far beside what is certain, and why."""
+    verdict, why = "right", ""
+    mine, theirs = dict(shown.parts()), dict(wanted.parts())
+    for name in {**theirs, **mine}:
+        one, other = mine.get(name, ""), theirs.get(name, "")
+        if name in mine and name in theirs and one == other:
+            continue
+        if name in theirs and (name not in mine or one == other[: len(one)]):
+            rest = other[len(one) :] if name in mine else other
+            if verdict == "right":
+                verdict, why = "late", f"{name}: {_told(rest)} is certain already"
+        elif name not in theirs or one[: len(other)] == other:
+            rest = one[len(other) :] if name in theirs else one
+            return "early", f"{name}: {_told(rest)} is not certain yet"
+        else:
+            return "early", f"{name}: {_told(one)} is shown, {_told(other)} is certain"
+    return verdict, why
+
+
+def difference(shown: Message, wanted: Message) -> str:
+    """Say how two whole answers differ; "" if they say the same."""
+    mine, theirs = dict(shown.parts()), dict(wanted.parts())
+    for name in {**theirs, **mine}:
+        if name not in mine:
+            return f"{name} is missing"
+        if name not in theirs:
+            return f"there is {name}: {_told(mine[name])}"
+    for name in theirs:
+        if mine[name] != theirs[name]:
+            at = name.rpartition(" ")[2]
+            if "arguments" in name:
+                values = [_value(each.calls[int(at)][1]) for each in (shown, wanted)]
+                if values[0] is not None and values[0] == values[1]:
+                    continue
+            return f"{name}: {_told(mine[name])}, not {_told(theirs[name])}"
+    return ""
+
+
+def _value(text: str) -> str | None:
+    """Return JSON written in one way; None if it is none."""
+    try:
+        return json.dumps(json.loads(text), sort_keys=True)
+    except ValueError:
+        return None
+
+
+def _told(part: Any) -> str:
+    """Return a part as JSON in ASCII: at most 60 characters."""
+    text = part if isinstance(part, str) else "".join([each[:1] for each in part])
+    return json.dumps(text[:60]) + "..." * (len(text) > 60)
+
+
+def played(case: dict[str, Any], stream: Any, outs: list[Any]) -> tuple[str, str]:
+    """Return the verdict on what a stream gives, step by step; `outs` takes it."""
+    shown, wanted = Message(), Message()
+    first: dict[str, str] = {}
+    for number, step in enumerate(case["steps"], 1):
+        push = step["do"] == "push"
+        outs.append(stream.push(step["in"]) if push else stream.flush())
+        shown, wanted = shown.take(outs[-1]), wanted.take(step["out"])
+        verdict, why = compared(shown, wanted)
+        first.setdefault(verdict, f"step {number}, {step['do']}: {why}")
+    if differs := difference(shown, wanted) or _call_differs(case, stream):
+        return "wrong", differs
+    verdict = next((verdict for verdict in ("early", "late") if verdict in first), "right")
+    return verdict, first[verdict] if verdict != "right" else ""
+
+
+def _call_differs(case: dict[str, Any], stream: Any) -> str:
+    """Say what a stream's `calls()` has wrong, if it has that method."""
+    if getattr(stream, "calls", None) is None:
+        return ""
+    calls = [run for run in case["out"] if "call" in run]
+    for at, (given, call) in enumerate(zip(stream.calls(), calls)):
+        for name, value in (("id", call.get("id")), ("complete", call.get("complete", True))):
+            if name in given and value is not None and given[name] != value:
+                return f"call {at} has {name} {given[name]!r}, not {value!r}"
+    return ""
