@@ -1,5 +1,6 @@
 """A ChatStream in a format: ids in, the deltas that are certain out, with stops and the rest."""
 
+import functools
 import json
 from typing import Any
 
@@ -109,33 +110,37 @@ def test_chunks_copies_and_saved_states_give_the_same(name: str) -> None:
 # Units whose edges, stops and markers can meet in every way.
 UNITS = ["a", "\n", Token("<think>"), Token("</think>"), "b"]
 STOPS = [("\n",), ("a\n",), ("\nb", "ab"), ("\n\n",), ("b\nb",)]
+HERMES = {"format": "qwen3_hermes"}
+VOCABULARY, IDS = vocabulary_of("qwen3_hermes", list(UNITS))
+
+
+@functools.cache
+def runs_of(given: tuple[int, ...]) -> list[tuple[str, str]]:
+    """Return an answer without stops as runs (channel, text), cut at markers, which no stop goes
+    across.
+    """
+    plain = chat_of(HERMES, VOCABULARY)
+    runs: list[tuple[str, str]] = []
+    section = ""
+    for i in [*given, None]:
+        for channel, text in plain.flush() if i is None else plain.push(IDS[i]):
+            if section == channel:
+                text = runs.pop()[1] + text
+            runs.append((channel, text))
+            section = channel
+        if i is not None and isinstance(UNITS[i], Token):
+            section = ""
+    return runs
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", STOPS, ids=repr)
 @pytest.mark.parametrize("scope", ["content", "everywhere"])
 def test_stops_between_markers_show_what_is_certain(stop: tuple[str, ...], scope: str) -> None:
-    vocabulary, ids = vocabulary_of("qwen3_hermes", list(UNITS))
-
-    def stream(**options: Any) -> ChatStream[Any]:
-        case = {"format": "qwen3_hermes"}
-        return chat_of(case, vocabulary, stop_scope=scope, **options)
-
     def final(given: tuple[int, ...]) -> Any:
         """Return the answer without stops, cut at the first stop in a run of one channel."""
-        plain = stream()
-        runs: list[list[str]] = []
-        section = ""
-        for i in [*given, None]:
-            for channel, text in plain.flush() if i is None else plain.push(ids[i]):
-                if not runs or runs[-1][0] != channel or section != channel:
-                    runs.append([channel, ""])
-                runs[-1][1] += text
-                section = channel
-            if i is not None and isinstance(UNITS[i], Token):
-                section = ""  # a stop does not go across a marker
         shown: list[tuple[str, str]] = []
-        for channel, text in runs:
+        for channel, text in runs_of(given):
             found = [text.find(each) + len(each) for each in stop if each in text]
             if found and (scope == "everywhere" or channel == "content"):
                 end = min(found)
@@ -147,10 +152,10 @@ def test_stops_between_markers_show_what_is_certain(stop: tuple[str, ...], scope
     certain = Certain(final, [(i,) for i in range(len(UNITS))], 3)
     pending: list[tuple[int, ...]] = [()]
     for given in pending:
-        chat = stream(stop=stop)
+        chat = chat_of(HERMES, VOCABULARY, stop_scope=scope, stop=stop)
         shown: tuple[Any, ...] = ()
         for i in given:
-            shown += characters(chat.push(ids[i]))
+            shown += characters(chat.push(IDS[i]))
         assert shown == certain(given), [UNITS[i] for i in given]
         assert shown + characters(chat.flush()) == certain.whole(given), [UNITS[i] for i in given]
         if len(given) < 3:

@@ -13,6 +13,8 @@ from typing import Any
 
 def common(a: Any, b: Any) -> Any:
     """Return the longest common prefix of two sequences."""
+    if b[: len(a)] == a:
+        return a
     at = 0
     while at < len(a) and at < len(b) and a[at] == b[at]:
         at += 1

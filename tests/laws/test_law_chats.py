@@ -2,9 +2,11 @@
 sequences, tags and half characters together; and that no stream sees another one.
 """
 
+import functools
 import itertools
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
 from detok_py.decode import text_stages, word_search
-from laws.oracle import Certain, characters, final_deltas
+from laws.oracle import Certain, characters, final_deltas, final_text
 from laws.reference import decode
 
 pytestmark = pytest.mark.slow
@@ -25,34 +27,40 @@ BYTES = Vocabulary.from_bytes(PIECES)
 WORDS = ["a", "\n", "\nU", "a\n", "\n\n", "aU", "\n😀", "\ufffd", "a\ufffd", "Ua"]
 
 
-def final_of_ids(ids: tuple[int, ...], given: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return what is shown of a whole answer: up to the first stop, a string or a sequence, that is
-    complete; of both with one token the sequence.
+def answers(stop: tuple[str, ...], stop_ids: list[tuple[int, ...]]) -> Callable[..., Any]:
+    """Return the function from the ids of a whole answer to what is shown of it: up to the first
+    stop, a string or a sequence, that is complete; of both with one token the sequence.
     """
-    sequences = given.get("stop_ids", ())
-    for end in range(1, len(ids) + 1):
-        text = text_of(ids[:end], end == len(ids))
-        for sequence in sorted(sequences, key=len, reverse=True):
-            if ids[:end][-len(sequence) :] == tuple(sequence):
-                return final_deltas(text_of(ids[: end - len(sequence)], True), **channels_of(given))
-        if stopped(text, given["stop"]):
-            return final_deltas(text, **channels_of(given))
-    return final_deltas(text_of(ids, True), **channels_of(given))
+
+    @functools.cache
+    def shown(text: str) -> Any:
+        return characters([("content", final_text(text, stop))])
+
+    @functools.cache
+    def ended(ids: tuple[int, ...], whole: bool) -> Any:
+        """Return what is shown if one of these ids ends the answer, else None."""
+        before = ended(ids[:-1], False) if ids else None
+        if before is not None:
+            return before
+        for sequence in sorted(stop_ids, key=len, reverse=True):
+            if ids[-len(sequence) :] == sequence:
+                return shown(text_of(ids[: -len(sequence)], True))
+        text = text_of(ids, whole)
+        return shown(text) if any(each in text for each in stop) else None
+
+    def final(ids: tuple[int, ...]) -> Any:
+        found = ended(ids, True)
+        return shown(text_of(ids, True)) if found is None else found
+
+    return final
 
 
-def channels_of(given: dict[str, Any]) -> dict[str, Any]:
-    return {"stops": given["stop"], "edges": given["trim_artifacts"]}
-
-
+@functools.cache
 def text_of(ids: tuple[int, ...], whole: bool) -> str:
     """Return the text of ids: all of it, or what no further id can change."""
     stream = StreamingDetokenizer()
     text = stream.feed(b"".join([PIECES[i] for i in ids]))
     return text + (stream.flush() if whole else "")
-
-
-def stopped(text: str, stops: tuple[str, ...]) -> bool:
-    return any(stop in text for stop in stops)
 
 
 def obeys(make: Any, certain: Certain, units: list[Any], most: int) -> None:
@@ -90,7 +98,7 @@ def test_stops_sequences_and_half_characters_show_what_is_certain(seed: int) -> 
         return ChatStream(Detokenizer(BYTES), reasoning=None, tools=None, **options)
 
     units = [(i,) for i in range(len(PIECES))]
-    certain = Certain(lambda ids: final_of_ids(ids, options), units, 3)
+    certain = Certain(answers(options["stop"], options["stop_ids"]), units, 3)
     obeys(make, certain, list(range(len(PIECES))), 3)
 
 
