@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "micropython"
 sys.path.insert(0, str(HERE))
 
-from recording import SCRIPTS, recording  # noqa: E402
+from recording import LONG, SCRIPTS, recording  # noqa: E402
 
 pytestmark = pytest.mark.one_browser
 
@@ -29,8 +29,8 @@ EVERY = {"micropython": 1 if os.environ.get("DETOK_PROFILE") == "soak" else 15, 
 
 
 def parts(path, every):
-    """Yield the recording in parts of about a megabyte, cut between tests; of the tests
-    every n-th.
+    """Yield the recording in parts of about a megabyte, cut between tests: of the tests every n-th,
+    and all scripts, or all but the long one if n is not 1.
     """
     part, count = [], -1
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
@@ -39,7 +39,8 @@ def parts(path, every):
         if first and sum(map(len, part)) > PART:
             yield "".join(part)
             part = []
-        if count % every == 0 or line.startswith('["script_'):
+        script = line.startswith('["script_')
+        if every == 1 or (not line.startswith(f'["{LONG}"') if script else count % every == 0):
             part.append(line)
     yield "".join(part)
 
@@ -85,7 +86,7 @@ def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, b
         seen = json.loads(told)
         assert seen["wrong"] == []
         played = {name: played[name] + seen[name] for name in played}
-    assert played["scripts"] == len(SCRIPTS) == 5
+    assert played["scripts"] == len(SCRIPTS) - (EVERY[runtime] > 1)
     assert played["tests"] * EVERY[runtime] > 350
     assert played["calls"] * EVERY[runtime] > 20_000
     assert played["left out"] <= (2 if runtime == "micropython" else 0)

@@ -52,16 +52,8 @@ def pieces_of(data):
     return [stream.feed(bytes([byte])) for byte in data] + [stream.flush()]
 
 
-# All sequences of one byte and of two, byte by byte and whole; and a sample of three and four that
-# are nearly characters.
-for first in range(256):
-    row = [pieces_of([first])]
-    for second in range(256):
-        out = pieces_of([first, second])
-        stream = StreamingDetokenizer()
-        assert stream.feed(bytes([first, second])) + stream.flush() == "".join(out)
-        row.append("|".join(out))
-    say("two bytes", first, row)
+# A sample of three and four bytes that are nearly characters; script_of_all_pairs.py has all of one
+# byte and of two.
 numbers = Numbers(3)
 for size in (3, 4):
     for _ in range(40):
