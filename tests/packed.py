@@ -2,15 +2,23 @@
 that install them; and what holds of every README that is published.
 """
 
+import fcntl
+import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 from detok_py import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
+# What tools/package_web.mjs reads.
+SOURCES = (
+    *("web/**/*", "packages/**/*", "tools/*.mjs", ".build/runtime/*", ".build/kit.zip", "*.json"),
+    *("conformance/cases.json", "LICENSE", "pyproject.toml", "detok_py/__init__.py"),
+)
 
 
 def run(command: list[str], folder: Path) -> str:
@@ -32,12 +40,24 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def pack(folder: Path) -> dict:
-    """Build the packages into `folder`; return the figures of detok-web: file, bytes, unpacked,
-    javascript; and in `pyodide` those of the other.
+def pack() -> dict:
+    """Build the packages, once for all processes; return the figures of detok-web: file, bytes,
+    unpacked, javascript; and in `pyodide` those of the other.
     """
-    said = run(["node", str(ROOT / "tools" / "package_web.mjs"), str(folder)], ROOT)
-    return json.loads(said.splitlines()[-1])
+    digest = hashlib.sha256()
+    for path in sorted(path for source in SOURCES for path in ROOT.glob(source) if path.is_file()):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    folder = ROOT / ".build" / "packed" / digest.hexdigest()[:24]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    figures = folder / "figures.json"
+    with open(folder.parent / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not figures.exists():
+            for old in folder.parent.glob("*/"):
+                shutil.rmtree(old)
+            said = run(["node", str(ROOT / "tools" / "package_web.mjs"), str(folder)], ROOT)
+            figures.write_text(said.splitlines()[-1], encoding="utf-8")
+    return json.loads(figures.read_text("utf-8"))
 
 
 def install(built: dict, folder: Path, *, pyodide: bool = False) -> Path:

@@ -65,8 +65,8 @@ console.log(JSON.stringify({ names, globals }));
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    return pack(tmp_path_factory.mktemp("packed"))
+def built():
+    return pack()
 
 
 @pytest.fixture(scope="module")

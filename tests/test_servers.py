@@ -137,7 +137,7 @@ def test_a_bridge_that_is_not_there_is_tried_again_and_then_said(run, library, t
 
 @pytest.mark.full
 def test_the_installed_package_gives_servers_their_own_form(run, tmp_path):
-    package = install(pack(tmp_path), tmp_path / "app", pyodide=True)
+    package = install(pack(), tmp_path / "app", pyodide=True)
     script = package.parent.parent / "app.mjs"
     script.write_text(
         'import { DetokError, DetokStream } from "detok-web";\n'

@@ -43,8 +43,8 @@ class Files(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory):
-    return pack(tmp_path_factory.mktemp("packed"))["file"]
+def package():
+    return pack()["file"]
 
 
 def npm(folder, *words):

@@ -77,7 +77,7 @@ def site(tmp_path_factory):
     esbuild made.
     """
     app = tmp_path_factory.mktemp("site") / "app"
-    package = install(pack(tmp_path_factory.mktemp("packed")), app, pyodide=True)
+    package = install(pack(), app, pyodide=True)
     (app / "page.js").write_text(SCRIPT)
     for name, script in [
         ("plain", SCRIPT.replace('"detok-web"', '"/node_modules/detok-web/dist/index.js"')),

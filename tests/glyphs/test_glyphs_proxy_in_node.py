@@ -15,7 +15,7 @@ from test_glyphs_proxy import *  # noqa: F403  the tests, and their fixtures
 from test_glyphs_proxy import TEXT, ProxyError, engine, raw_exchange, talker  # noqa: F401
 
 del test_an_upstream_that_is_not_an_address_is_refused  # noqa: F821  which asks no proxy
-pytestmark = [pytest.mark.native, pytest.mark.full]
+pytestmark = [pytest.mark.native, pytest.mark.slow]
 GET_TEXT = b"GET /text/length HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 
 
