@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import json
 import time
+from types import SimpleNamespace
 
+import uvicorn.server
 import websockets
 from websockets.asyncio.client import connect
 
@@ -21,6 +23,10 @@ from detok_py.protocol.events import Bytes, Failed, Finished, Gap, Tokens
 # Every byte is a token, so any text can be encoded; a few longer tokens end inside a character.
 VOCABULARY = Vocabulary.from_bytes(
     [bytes([b]) for b in range(256)] + [b"caf\xc3", b" \xf0\x9f", b"the ", b"<eos>"], [259], [259]
+)
+# uvicorn looks every 0.1 s whether it is to stop, and whether its connections have ended.
+uvicorn.server.asyncio = SimpleNamespace(
+    **{**vars(asyncio), "sleep": lambda seconds: asyncio.sleep(seconds / 20)}
 )
 TEXT = "the café 日本 🌦️ the end"
 
