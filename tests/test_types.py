@@ -104,7 +104,7 @@ def test_at_most_three_parameters_are_given_by_position():
     assert {name: names for name, names in many.items() if len(names) > 3} == {}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.skipif(not PYRIGHT.exists(), reason="pyright is not installed by npm")
 def test_every_name_of_every_module_has_a_type_that_all_checkers_agree_on():
     done = pyright("--ignoreexternal", "--outputjson", "--verifytypes", "detok_py")

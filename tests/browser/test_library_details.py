@@ -166,7 +166,7 @@ def test_the_same_request_with_the_same_id_survives_a_reload_at_any_moment(open_
         "id": "0123456789abcdef-again-" + str(time.monotonic_ns()),
         "prompt": "",
         "runtime": "micropython",
-        **scripted(TEXT * 40, pace=400),
+        **scripted(TEXT * 20, pace=400),
     }
     page.evaluate(
         """async ([given, moment]) => {
@@ -182,7 +182,7 @@ def test_the_same_request_with_the_same_id_survives_a_reload_at_any_moment(open_
         "async (given) => { let all = ''; for await (const part of lib.connect('/stream', given).text) all += part; return all; }",
         given,
     )
-    assert text == TEXT * 40
+    assert text == TEXT * 20
 
 
 def test_a_page_is_told_when_its_worker_is_gone_before_its_streams_fail(open_library):

@@ -282,7 +282,7 @@ SPEAKS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_real_tokenizers_speak_what_their_models_do(data, tmp_path):
     found = {}
     for folder in sorted(path for path in (data / "tokenizers").iterdir() if path.is_dir()):
