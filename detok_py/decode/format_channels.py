@@ -44,7 +44,7 @@ def marker_tokens(vocabulary: Any) -> dict[bytes, int]:
 
 def form_for(name: str, vocabulary: Any) -> Form:
     """Return a format for a vocabulary, with the markers that are tokens in it; without one all
-    markers are text. Calls with markers inside are only read where these are tokens.
+    markers are text.
     """
 
     def is_token(spelling: str) -> bool:
@@ -355,7 +355,7 @@ class FormatChannels:
 
     def save(self) -> Any:
         """Return the state as plain values."""
-        calls = [(each.id, each.name, each.arguments, each.complete) for each in self.calls]
+        calls = [(c.id, c.name, "".join(c.parts), c.complete) for c in self.calls]
         return self.reader.state, self._edges.save(), self._at, self._ahead, self._ended, calls
 
     def load(self, state: Any) -> None:

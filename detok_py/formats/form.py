@@ -1,7 +1,7 @@
 """A format for one vocabulary: its markers as symbols, and which of them are markup where.
 
 A marker that the vocabulary has as one token is one symbol; spelled as text it is only text. One
-that the vocabulary does not have is its letters.
+that the vocabulary does not have is a symbol too, which the reader makes of its letters.
 """
 
 from typing import Any, Callable, NamedTuple
@@ -62,6 +62,7 @@ class Form:
         spec = self.spec
         self.is_token = is_token
         self.spellings: list[str] = []
+        self.texts: dict[str, str] = {}  # the symbols of markers that are text, by their spellings
         marker = self.marker
         self.calls: list[Call] = [
             Call(
@@ -117,11 +118,11 @@ class Form:
         return self.symbols(notation)
 
     def mark(self, spelling: str) -> str:
-        """Return the symbol of a marker, or its letters if it is not one token."""
-        if self.is_token is not None and not self.is_token(spelling):
-            return spelling
+        """Return the symbol of a marker."""
         if spelling not in self.spellings:
             self.spellings.append(spelling)
+            if self.is_token is not None and not self.is_token(spelling):
+                self.texts[spelling] = chr(FIRST_MARK + len(self.spellings) - 1)
         return chr(FIRST_MARK + self.spellings.index(spelling))
 
     def spelled(self, text: str) -> str:
@@ -135,11 +136,24 @@ class Form:
         for each in self.calls:
             words += [each.opener, each.close]
             words += list(each.tags[:5]) if each.tags else []
-        return "".join(sorted(set(self.without_marks("".join(words)))))
+        return "".join(sorted(set(self.without_tokens("".join(words + list(self.texts))))))
 
-    def without_marks(self, text: str) -> str:
-        """Return text without the markers that mean nothing where they stand."""
-        return "".join([c for c in text if not is_mark(c)]) if has_mark(text) else text
+    def has_token(self, text: str) -> bool:
+        """Say whether symbols have a marker that is one token."""
+        return has_mark(text) and any(is_mark(c) for c in self._spelled_texts(text))
+
+    def without_tokens(self, text: str) -> str:
+        """Return text without the tokens that mean nothing where they stand; markers that are text
+        are spelled.
+        """
+        if not has_mark(text):
+            return text
+        return "".join([c for c in self._spelled_texts(text) if not is_mark(c)])
+
+    def _spelled_texts(self, text: str) -> str:
+        for spelling, symbol in self.texts.items():
+            text = text.replace(symbol, spelling)
+        return text
 
     def markers(self, reader: Any) -> Markers:
         """Return the markers that are markup in the state that a reader is in.
@@ -159,7 +173,7 @@ class Form:
             found: dict[str, tuple[str, int]] = {}
 
             def add(allowed: bool, marker: str, does: str, at: int = 0) -> None:
-                if marker and (allowed or (has_mark(marker) and does in SECTIONS)):
+                if marker and (allowed or (does in SECTIONS and self.has_token(marker))):
                     found.setdefault(marker, (does, at))
 
             for opener, close in self.thinks:

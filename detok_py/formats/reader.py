@@ -13,12 +13,13 @@ from typing import Any, Callable
 
 from . import code_steps, header_steps, json_steps, literal_steps, tag_steps, text_steps, trees
 from .state import Said, State
-from .values import SPACE, has_mark
+from .values import SPACE, in_common
 
 STEPS: "dict[str, Callable[[Any], bool]]" = {}
 for _steps in (text_steps, json_steps, header_steps, tag_steps, literal_steps, code_steps, trees):
     STEPS.update(_steps.STEPS)
 PIECE = 4096  # symbols that are read at once
+NOTHING = Said("", "", None, None)
 
 
 class Reader(State):
@@ -39,10 +40,16 @@ class Reader(State):
 
     raw: str
     buf: str
+    half: str
     out: list[Said]
 
-    def feed(self, symbols: str) -> list[Said]:
-        """Take symbols; return what is certain."""
+    def feed(self, text: str) -> list[Said]:
+        """Take text, in which each marker that is one token is a symbol; return what is certain."""
+        if not self.form.texts:
+            return self._read(text)
+        return self._settle(self._read(self._symbols(text)))
+
+    def _read(self, symbols: str) -> list[Said]:
         for at in range(0, len(symbols), PIECE):
             piece = symbols[at : at + PIECE]
             if self.raw:
@@ -53,8 +60,68 @@ class Reader(State):
         out, self.out = self.out, []
         return out
 
+    def _symbols(self, text: str) -> str:
+        """Return text with a symbol for each marker that is text; its end may become one, and
+        waits.
+        """
+        text, self.half = self.half + text, ""
+        texts = self.form.texts
+        first = "".join([spelling[0] for spelling in texts])
+        longest = max([len(spelling) for spelling in texts])
+        parts, begin, at = [], 0, 0
+        while at < len(text):
+            if text[at] in first:
+                found = [each for each in texts if text.startswith(each, at)]
+                if found:
+                    parts += [text[begin:at], texts[found[0]]]
+                    begin = at = at + len(found[0])
+                    continue
+                rest = text[at:] if len(text) - at < longest else ""
+                if rest and any(each.startswith(rest) for each in texts):
+                    self.half = rest
+                    break
+            at += 1
+        return "".join(parts) + text[begin : len(text) - len(self.half)]
+
+    def _settle(self, out: list[Said]) -> list[Said]:
+        """Return what came out without what was said ahead of it, and with what is certain whether
+        `half` becomes a marker or stays text.
+        """
+        if self.calls:
+            self.calls[-1].ahead = ""
+        while self.ahead and out:
+            said = out.pop(0)
+            text, self.ahead = said.text[len(self.ahead) :], self.ahead[len(said.text) :]
+            if text:
+                out.insert(0, Said(said.channel, text, said.call, said.name))
+        if not self.half:
+            return out
+        texts = self.form.texts
+        ways = [self.half] + [texts[each] for each in texts if each.startswith(self.half)]
+        firsts = [self._first_of(way) for way in ways]
+        common = firsts[0]
+        if all(each[0] == common[0] and each[2] == common[2] for each in firsts):
+            certain = in_common([each.text for each in firsts])
+            if common.call is not None:
+                self.calls[common.call].ahead = certain
+            more, self.ahead = certain[len(self.ahead) :], certain
+            if more:
+                out.append(Said(common.channel, more, common.call, None))
+        return out
+
+    def _first_of(self, symbols: str) -> Said:
+        """Return the first text that symbols would give; nothing is taken."""
+        trial = self.__class__(self.form, self.start, self.types)
+        trial.load(self.state)
+        out = trial._read(symbols)
+        return out[0] if out and out[0].channel and out[0].name is None else NOTHING
+
     def flush(self) -> list[Said]:
         """End the answer; return what was held of it."""
+        half, self.half = self.half, ""
+        return self._settle(self._read(half) + self._end())
+
+    def _end(self) -> list[Said]:
         self.ended = True
         while True:
             while STEPS[self.at](self):
@@ -67,8 +134,8 @@ class Reader(State):
                     break
                 self.refute()
             elif self.at in ("after", "tagged") and self.buf.strip(SPACE):
-                begun = self.buf.strip(SPACE)
-                if has_mark(begun) and self.form.calls[self.opener].close.startswith(begun):
+                begun, call = self.buf.strip(SPACE), self.form.calls[self.opener]
+                if self.form.has_token(begun) and call.close.startswith(begun):
                     break  # half of what closes the call, with a token of it
                 self.leave()
             else:
@@ -79,7 +146,7 @@ class Reader(State):
     def end_text(self) -> None:
         """Show what is held at the end, unless it is an edge, or a marker that lacks a token."""
         is_edge = self.after_call and self.run < 2 and not self.held.strip("\n")
-        if not is_edge and not has_mark(self.held):
+        if not is_edge and not self.form.has_token(self.held):
             self.show(self.held)
         self.held = ""
 

@@ -24,6 +24,8 @@ TEXT_STATE: "tuple[str, ...]" = tuple(
         "held",
         "skip",
         "buf",
+        "half",
+        "ahead",
         "ended",
     ]
 )
@@ -102,6 +104,8 @@ class State:
         self.at: str = form.spec.tree or ("edge" if self.skip else "text")
         self.stack: list[str] = []  # the steps behind this one
         self.buf: str = ""  # symbols that no step has read
+        self.half: str = ""  # the end of the text, which may become a marker that is text
+        self.ahead: str = ""  # what was said already of what comes out next, as `half` has come
         self.raw: str = ""  # all symbols of a call, while it is not certain that it is one
         self.opener = 0  # which of the calls of the format is read
         self.began = 0  # how many calls there were before it
@@ -156,6 +160,8 @@ class State:
             ]
         elif len(self.calls) != count:
             self.calls = [ToolCall(None, "") for _ in range(count)]
+        if self.ahead and self.in_call:
+            self.calls[-1].ahead = self.ahead
 
     @property
     def calls_mark(self) -> "tuple[int, str | None, bool, int]":
@@ -178,14 +184,16 @@ class State:
     def waiting(self) -> str:
         """The text that waits, with markers spelled out."""
         symbols = self.held + self.raw if self.raw else self.held + self.buf
-        return self.form.spelled(symbols)
+        text = self.form.spelled(symbols) + self.half
+        return text if self.in_call else text[len(self.ahead) :]
 
     @property
     def triggers(self) -> str | None:
         """The characters that can begin a marker; None where other text does not just pass."""
-        if self.at != "text" or self.held or self.run < 2 or self.shown < 2:
+        if self.at != "text" or self.held or self.half or self.run < 2 or self.shown < 2:
             return None
-        return "".join([c for c in self.form.markers(self).first if not is_mark(c)])
+        first = [c for c in self.form.markers(self).first if not is_mark(c)]
+        return "".join(first + [spelling[0] for spelling in self.form.texts])
 
     # ------------------------------------------------------------ what steps do
 
@@ -282,7 +290,7 @@ class State:
             return
         if self.run < 2:
             self.run = 2 if text.strip("\n") else 1
-        text = self.form.without_marks(text)
+        text = self.form.without_tokens(text)
         if text:
             if self.shown < 2:
                 self.shown = 2 if text.strip("\n") else 1

@@ -3,7 +3,8 @@
 
 class ToolCall:
     """A call: `id` and `name` as far as the markup has them, `arguments` as JSON text, and whether
-    it is `complete`. `parts` are the pieces in which the arguments came.
+    it is `complete`. `parts` are the pieces in which the arguments came, and `ahead` is what was
+    said of the next one.
     """
 
     def __init__(
@@ -12,12 +13,13 @@ class ToolCall:
         self.id: str | None = id
         self.name: str = name
         self.complete: bool = complete
-        self.parts: list[str] = [arguments] if arguments else []  # of the arguments
+        self.parts: list[str] = [arguments] if arguments else []
+        self.ahead: str = ""
 
     @property
     def arguments(self) -> str:
         """The arguments so far, as JSON text."""
-        return "".join(self.parts)
+        return "".join(self.parts) + self.ahead
 
     def __repr__(self) -> str:
         return f"ToolCall({self.id!r}, {self.name!r}, {self.arguments!r}, {self.complete})"

@@ -18,7 +18,7 @@ def next_mark(r: "State", marks: "tuple[str, ...]", at: int = 0) -> int:
 
 def show_run(r: "State", text: str) -> None:
     """Show text of a section; outside of one, hold space until other text follows."""
-    text = r.held + r.form.without_marks(text)
+    text = r.held + r.form.without_tokens(text)
     r.held = ""
     if r.wrapped or text.strip():
         r.wrapped = r.wrapped or bool(text)

@@ -30,6 +30,19 @@ def has_mark(text: str) -> bool:
     return bool(text) and max(text) >= _FIRST and any(is_mark(c) for c in text)
 
 
+def in_common(texts: "list[str]") -> str:
+    """Return the longest common prefix of some texts.
+
+    >>> in_common(["don't", "do it"])
+    'do'
+    """
+    first, last = min(texts), max(texts)
+    n = 0
+    while n < len(first) and first[n] == last[n : n + 1]:
+        n += 1
+    return first[:n]
+
+
 _LONG_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
 
 

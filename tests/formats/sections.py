@@ -192,7 +192,8 @@ class Sections:
             self.give(edge=True)
             self.calls += calls
             self.after_call, self.after_reasoning = True, False
-            self.close = opener.close
+            closed = opener.close and self.text[:j].endswith(opener.close)
+            self.close = "" if closed else opener.close
             return j
         return None
 

@@ -10,8 +10,10 @@ from laws.oracle import Certain, characters
 from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
 from detok_py.formats.form import Form
 from detok_py.formats.table import FORMATS
+from formats.test_reader import written
 from formats.test_whole_text import answer_to, cases, units
-from formats.whole_text import NAMES, Piece, Token, pieces_of
+from formats.values import spelled
+from formats.whole_text import NAMES, Piece, Token, markers_of, pieces_of, whole_text
 
 pytestmark = pytest.mark.native  # beside a judge that is written for CPython
 
@@ -203,3 +205,34 @@ def test_what_is_not_possible_is_refused_by_name() -> None:
 
 def test_the_table_has_the_formats_of_the_judge() -> None:
     assert sorted(FORMATS) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bytes_in_any_chunks_are_read_as_the_format_they_are_in(name: str) -> None:
+    texts = [spelled(symbol) for symbol in markers_of(name)[0]]
+    for case in cases(name)[::3]:
+        start, schemas = case.get("start", "content"), case.get("schemas")
+        text = written(case, texts)
+        whole = whole_text(name, [text], start, schemas, texts=texts)
+        data = text.encode()
+        for size in (1, 3, 7, len(data) + 1):
+            options: dict[str, Any] = {"start": start, "tool_schemas": schemas, "format": name}
+            chat, shown = bytes_chat(**options), Shown()
+            for at in range(0, len(data), size):
+                if size == 7:
+                    chat, other = bytes_chat(**options), chat
+                    chat.load(json.loads(json.dumps(other.save())))
+                    mark = chat.mark()
+                    chat.feed(b"<a")
+                    chat.rollback(mark)
+                shown.take(chat.feed(data[at : at + size]))
+            shown.take(chat.flush())
+            where = (case["name"], size)
+            assert shown.texts == {"content": whole.content, "reasoning": whole.reasoning}, where
+            assert shown.calls == [[call.name, call.arguments] for call in whole.calls], where
+            calls = [(call.id, call.name, call.arguments, call.complete) for call in chat.calls]
+            assert calls == [tuple(call) for call in whole.calls], where
+
+
+def bytes_chat(**options: Any) -> ChatStream[Any]:
+    return ChatStream(StreamingDetokenizer(), trim_artifacts=False, **options)

@@ -12,8 +12,10 @@ from detok_py.formats.reader import Reader
 from detok_py.formats.state import Said
 from detok_py.formats.table import FORMATS
 from detok_py.formats.values import parameter_types
+from formats.test_cuts import in_common
 from formats.test_whole_text import answer_to, cases, units
-from formats.whole_text import NAMES, Answer, Piece, Token, pieces_of
+from formats.values import spelled
+from formats.whole_text import NAMES, Answer, Piece, Token, markers_of, pieces_of, whole_text
 
 pytestmark = pytest.mark.native  # beside a judge that is written for CPython
 
@@ -21,8 +23,10 @@ pytestmark = pytest.mark.native  # beside a judge that is written for CPython
 class Reading:
     """What a reader has said so far of the pieces of an answer."""
 
-    def __init__(self, name: str, start: str = "content", schemas: Any = None) -> None:
-        self.form = Form(name)
+    def __init__(
+        self, name: str, start: str = "content", schemas: Any = None, is_token: Any = None
+    ) -> None:
+        self.form = Form(name, is_token)
         self.reader = Reader(self.form, start, parameter_types(schemas))
         self.said: dict[str, str] = {"content": "", "reasoning": ""}
         self.names: list[str] = []
@@ -186,3 +190,73 @@ def test_the_state_inside_a_call_stays_small_however_long_the_call_is() -> None:
     for _ in range(1000):
         reader.feed("a long text, ")
     assert len(json.dumps(reader.state)) < 1000
+
+
+def written(case: Any, texts: list[str]) -> str:
+    """Return an answer as text without tokens, up to the end of its turn."""
+    out = ""
+    for piece in pieces_of(case["pieces"]):
+        if not isinstance(piece, Token) or piece in texts:
+            out += piece
+        elif piece in FORMATS[case["format"]].ends:
+            break
+    return out
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
+def test_without_tokens_it_says_after_every_character_what_every_way_on_has_in_common(
+    name: str,
+) -> None:
+    texts = [spelled(symbol) for symbol in markers_of(name)[0]]
+    for case in cases(name)[::4]:
+        text, start, schemas = (
+            written(case, texts),
+            case.get("start", "content"),
+            case.get("schemas"),
+        )
+        read = Reading(name, start, schemas, is_token=lambda spelling: False)
+        for n in range(1, len(text) + 1):
+            read.take(read.reader.feed(text[n - 1]))
+            so_far = text[:n]
+            ways = [m[k:] for m in texts for k in range(1, len(m)) if so_far.endswith(m[:k])]
+            answers = [
+                whole_text(name, [so_far + way], start, schemas, cut=True, texts=texts)
+                for way in ["", *ways]
+            ]
+            calls = [
+                (in_common(calls, "name"), in_common(calls, "arguments"))
+                for calls in zip(*[answer.calls for answer in answers], strict=False)
+            ]
+            shared = {part: in_common(answers, part) for part in ("content", "reasoning")}
+            assert read.so_far() == (shared, calls), (case["name"], so_far)
+        whole = whole_text(name, [text], start, schemas, texts=texts)
+        assert read.flush().whole() == (parts(whole), [tuple(call) for call in whole.calls])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_without_tokens_is_read_the_same_in_any_chunks(name: str) -> None:
+    texts = [spelled(symbol) for symbol in markers_of(name)[0]]
+    for case in cases(name)[::5]:
+        text, start, schemas = (
+            written(case, texts),
+            case.get("start", "content"),
+            case.get("schemas"),
+        )
+        whole = whole_text(name, [text], start, schemas, texts=texts)
+        for size in (1, 3, 7, len(text) + 1):
+            read = Reading(name, start, schemas, is_token=lambda spelling: False)
+            for at in range(0, len(text), size):
+                read.take(read.reader.feed(text[at : at + size]))
+                state = json.loads(json.dumps(read.reader.state))
+                calls = [(c.id, c.name, "".join(c.parts), c.complete) for c in read.reader.calls]
+                read.reader.load(state, calls)
+                assert json.loads(json.dumps(read.reader.state)) == state
+            assert read.flush().whole() == (parts(whole), [tuple(call) for call in whole.calls])
+
+
+def test_no_marker_begins_another_one() -> None:
+    for name in NAMES:
+        spellings = Form(name, is_token=lambda spelling: False).texts
+        for one in spellings:
+            assert not [each for each in spellings if each != one and each.startswith(one)]
