@@ -8,7 +8,7 @@ import pickle
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from laws.reference import decode, decode_apart
@@ -350,6 +350,8 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = pytest.mark.slow(Life.TestCase)
+# Each step begins a plain stream anew.
+TestLife.settings = settings(max_examples=max(10, settings.default.max_examples // 3))
 
 
 def cost(push, ids):

@@ -60,11 +60,13 @@ def in_common(answers: list[Any], part: str) -> str:
     return first[:end]
 
 
+# Each case is cut at other places: every ninth unit, and in `make soak` every third.
+@pytest.mark.parametrize("step", [9, pytest.param(3, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_cut_answer_says_what_all_ways_on_have_in_common(name: str) -> None:
+def test_a_cut_answer_says_what_all_ways_on_have_in_common(name: str, step: int) -> None:
     for k, case in enumerate(cases(name)):
         pieces = units(pieces_of(case["pieces"]))
-        for n in range(k % 3, len(pieces) + 1, 3):
+        for n in range(k % step, len(pieces) + 1, step):
             cut = answer_to(case, pieces[:n], cut=True)
             start, schemas = case.get("start", "content"), case.get("schemas")
             answers = [

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detok_py.formats.form import Form
@@ -147,6 +147,7 @@ SPLICES = [
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(data=st.data())
 def test_what_was_never_meant_is_read_the_same_in_any_chunks(name: str, data: Any) -> None:
     """Pieces of two answers, and what splits markup."""

@@ -126,6 +126,10 @@ def make_channels(given: dict[str, Any]) -> Channels:
     )
 
 
+def in_soak(first: int, last: int) -> list[Any]:
+    return [pytest.param(seed, marks=pytest.mark.soak) for seed in range(first, last)]
+
+
 def check_channels(seed: int, most: int, choose: Any = channels_of) -> None:
     given = choose(random.Random(seed))
     certain = Certain(lambda text: final_deltas(text, **given), "abc", 4)
@@ -144,7 +148,7 @@ def test_several_pairs_of_tags_at_once(seed: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(10, 60))
+@pytest.mark.parametrize("seed", [*range(10, 25), *in_soak(25, 60)])
 def test_more_pairs_of_tags_at_once(seed: int) -> None:
     check_channels(seed, 5, several_pairs_of)
 
@@ -153,7 +157,7 @@ def test_more_pairs_of_tags_at_once(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",
-    [*range(100, 140), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(140, 300))],
+    [*range(100, 120), *in_soak(120, 300)],
 )
 def test_more_stops_tags_and_artifacts_over_longer_texts(seed: int) -> None:
     check_channels(seed, 5)

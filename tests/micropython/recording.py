@@ -45,12 +45,15 @@ def fingerprint(data: Path | None) -> str:
     return digest.hexdigest()
 
 
-def recording(data: Path | None, tier: str = "any", every: int = 1) -> Path:
-    """Return the file of the recording of every n-th of a tier's tests, and of all scripts, or
-    all but the long one if n is not 1.
+def recording(data: Path | None, played_in: str | None) -> Path:
+    """Return the file of the recording for a tier: of the quick tests every sixth for `make test`,
+    of all tests every third for `make test-all`, and all for `make soak`; and all scripts, but the
+    long one not for `make test`.
 
     `data` is the folder of the large test data, where there is one.
     """
+    quick = played_in in ("check", "test")
+    tier, every = ("check", 6) if quick else ("any", 1 if played_in == "soak" else 3)
     FOLDER.mkdir(parents=True, exist_ok=True)
     key = fingerprint(data)[:24]
     path = FOLDER / f"{key}-{tier}-{every}.jsonl"
@@ -64,7 +67,7 @@ def recording(data: Path | None, tier: str = "any", every: int = 1) -> Path:
             record(made, tier, every)
             with made.open("a", encoding="utf-8") as file:
                 for script in SCRIPTS:
-                    if every == 1 or script != LONG:
+                    if not (quick and script == LONG):
                         file.write(said(script) + "\n")
             made.rename(path)
     return path
