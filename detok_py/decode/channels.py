@@ -73,7 +73,7 @@ CLOSE_CALL = "close call"
 EVERY = "all"  # behind a pair of tags: every block between them is reasoning, not the first alone
 
 
-def _tag_pairs(pairs: Any, option: str) -> tuple[tuple[str, str, bool], ...]:
+def tag_pairs(pairs: Any, option: str) -> tuple[tuple[str, str, bool], ...]:
     """Return pairs of tags as (open, close, whether every block counts); a tag that a call doesn't
     have to close is "".
     """
@@ -239,8 +239,8 @@ class Channels:
             raise ValueError(
                 'stop_scope must be "content" or "everywhere", not ' + repr(stop_scope) + "."
             )
-        thoughts = _tag_pairs(reasoning, "reasoning")
-        calls = _tag_pairs(tools, "tools")
+        thoughts = tag_pairs(reasoning, "reasoning")
+        calls = tag_pairs(tools, "tools")
         opens = [pair[0] for pair in thoughts + calls]
         for word in opens:
             if opens.count(word) > 1:

@@ -9,7 +9,7 @@ come in the same state before is one look into the table; the parts run only for
 
 from typing import TYPE_CHECKING, Any, Generic, Iterable, Protocol, Sequence
 
-from .channels import EVERY, Channels
+from .channels import EVERY, Channels, tag_pairs
 from .detokenizer import Detokenizer
 from .pipeline import NO_LIMIT, Pipeline, bytes_held, id_rules
 from .stage import Delta
@@ -20,6 +20,8 @@ from .word_search import shared
 
 if TYPE_CHECKING:
     # For type checkers only: before Python 3.13 no TypeVar of `typing` has a default.
+    from typing import Literal
+
     from typing_extensions import TypeVar
 
     from .channels import Start, StopScope
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     # The state of the parts; the characters shown in each channel.
     Saved = tuple[SavedParts, dict[str, int] | None]
+    ChatStart = Literal["auto", "content", "reasoning", "tool_call", "header"]
     # What a stream takes: ids, bytes or text.
     Chunk = TypeVar("Chunk", contravariant=True, default=Any)
 else:
@@ -63,11 +66,13 @@ class ChatStream(Generic[Chunk]):
     answer, with the token that completes it; of a string and a sequence that end with one token,
     the sequence does. Within the first `min_tokens` ids nothing ends the answer, neither an id nor
     a stop string in their text; after `max_tokens` ids the answer is over. `reasoning`, `tools`,
-    `start` and `trim_artifacts` are those of `Channels`. `format` is the name of a format that
-    models speak ("harmony", "qwen3_hermes"; docs/formats.md): its markup takes the place of the
-    tags, a delta of a call has the call's number and name, and `calls` has arguments as JSON.
-    `tool_schemas` is then OpenAI's list of tools, which types arguments where the markup does not.
-    With "auto" the pairs of tags are looked for, with None nothing is. A tag that is a special
+    `start` and `trim_artifacts` are those of `Channels`; with `start="auto"` the end of the prompt
+    says in what the answer begins. `format` is the name of a format that models speak ("harmony",
+    "qwen3_hermes"; docs/formats.md): its markup takes the place of the tags, a delta of a call has
+    the call's number and name, and `calls` has arguments as JSON. `tool_schemas` is then OpenAI's
+    list of tools, which types arguments where the markup does not. "auto" is the format of the
+    vocabulary, where its tokenizer file says one and no tags are given, else the pairs of tags;
+    with None nothing is looked for. A tag that is a special
     token of the vocabulary is recognised by its id, even if special tokens are skipped. Elsewhere
     it is an ordinary token.
 
@@ -105,7 +110,7 @@ class ChatStream(Generic[Chunk]):
         eos_ids: Iterable[int] | None = (),
         reasoning: str | Sequence[str | Sequence[str]] | None = _REASONING,
         tools: Sequence[str | Sequence[str | None] | None] | None = _TOOLS,
-        start: "Start" = "content",
+        start: "ChatStart" = "auto",
         trim_artifacts: bool | str | Sequence[str] = True,
         stop_ids: Iterable[int | Iterable[int]] = (),
         include_stop: bool = False,
@@ -125,20 +130,10 @@ class ChatStream(Generic[Chunk]):
             "start": start,
             "trim_artifacts": trim_artifacts,
         }
-        channels: Any = None
-        if format is None or format == "auto":
-            if format is None:
-                reasoning = tools = None
-            channels = Channels(stop, reasoning=reasoning, tools=tools, **options)
-        else:
-            from .format_channels import format_channels
-
-            if reasoning is not _REASONING or tools is not _TOOLS:
-                raise ValueError(
-                    f"reasoning and tools are pairs of tags of one's own; the format {format} has its own: leave them out."
-                )
-            vocabulary = getattr(detokenizer, "vocabulary", None)
-            channels = format_channels(format, vocabulary, stop, tool_schemas, options)
+        self._finds_start = start == "auto"
+        channels = _channels_of(
+            detokenizer, stop, format, (reasoning, tools), tool_schemas, options
+        )
         rules = id_rules(detokenizer, eos_ids, stop_ids, channels, min_tokens, max_tokens)
         self._parts = Pipeline(detokenizer, channels, rules)
         limited = rules.least or rules.most != NO_LIMIT
@@ -432,6 +427,10 @@ class ChatStream(Generic[Chunk]):
         if ids and not parts.takes_ids:
             raise ValueError("prompt_ids need a detokenizer that takes ids; this one takes bytes.")
         parts.source.reset(*([ids] if ids else []))
+        if self._finds_start:
+            options = parts.channels.options
+            options["start"] = _start_of(parts.source, options.get("format"), options)
+            self._table = _table_of(parts)
         parts.channels.reset()
         parts.begin()
         self._begin()
@@ -497,6 +496,7 @@ class ChatStream(Generic[Chunk]):
             max_tokens=self.max_tokens,
             **parts.channels.options,
         )
+        other._finds_start = self._finds_start
         other.load(self.save())
         return other
 
@@ -504,6 +504,50 @@ class ChatStream(Generic[Chunk]):
 
     def __deepcopy__(self, memo: object) -> "ChatStream[Chunk]":
         return self.copy()
+
+
+def _channels_of(
+    source: Any,
+    stop: Any,
+    format: str | None,
+    tags: "tuple[Any, Any]",
+    tool_schemas: Any,
+    options: dict[str, Any],
+) -> Any:
+    """Return the channels of an answer: of a format, or of pairs of tags around reasoning and
+    calls.
+    """
+    name = format
+    own_tags = tags[0] is not _REASONING or tags[1] is not _TOOLS
+    if format == "auto":
+        vocabulary = getattr(source, "vocabulary", None)
+        name = None if own_tags else getattr(vocabulary, "chat_format", None)
+    elif format is None:
+        tags = None, None
+    elif own_tags:
+        raise ValueError(
+            f"reasoning and tools are pairs of tags of one's own; the format {format} has its own: leave them out."
+        )
+    if name is not None:
+        from .format_channels import format_channels, known_format
+
+        name = known_format(name) if format == "auto" else name
+    if name is not None:
+        return format_channels(name, source, stop, tool_schemas, options)
+    options["reasoning"], options["tools"] = tags
+    if options["start"] == "auto":
+        options["start"] = _start_of(source, None, options)
+    return Channels(stop, **options)
+
+
+def _start_of(source: Any, name: "str | None", options: dict[str, Any]) -> str:
+    """Return in what the answer begins, as the end of the prompt says."""
+    if name is None and not getattr(source, "_prompt", None):
+        return "content"
+    from .format_channels import start_of
+
+    pairs = () if name is not None else tag_pairs(options["reasoning"], "reasoning")
+    return start_of(source, name, pairs)
 
 
 def _table_of(parts: Pipeline) -> Table:

@@ -62,6 +62,7 @@ class _NoTexts(dict):  # type: ignore[type-arg]  # MicroPython has no `dict[…]
         return None
 
 
+MOST_OF_PROMPT = 1024  # ids that are kept, to say in what an answer begins
 NO_TEXTS: "dict[int, str | None]" = _NoTexts()  # of a state that is too large to have a row
 
 
@@ -197,10 +198,12 @@ class Detokenizer:
         if self._trace is not None:
             self._trace = Trace(self._chain)
         self._find_row()
+        self._prompt: list[int] = []
         if prompt_ids.__class__ is tuple and not prompt_ids:
             return
         ids = as_ids(prompt_ids, "prompt_ids")
         if ids:
+            self._prompt = ids[-MOST_OF_PROMPT:]
             self._omit_prompt(self.feed(ids))
             self._shown = 0
 
@@ -258,6 +261,17 @@ class Detokenizer:
         anything can. `letters` are the characters that make a difference to the caller.
         """
         return self._current_chain().futures(letters)
+
+    def prompt_tail(self, count: int = MOST_OF_PROMPT) -> str:
+        """Return the text of the last `count` ids of the prompt, at most 1024, with special tokens
+        as they are spelled. A copy has no prompt.
+
+        >>> Detokenizer(Vocabulary.from_bytes([b"Hi", b"<think>"]), [0, 1]).prompt_tail()
+        'Hi<think>'
+        """
+        ids = [i for i in self._prompt[-count:] if i in self.vocabulary]
+        data = b"".join([self.vocabulary.token_bytes(i) for i in ids])
+        return decode_utf8(data, "replace")[0]
 
     @property
     def _key(self) -> State:

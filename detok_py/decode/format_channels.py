@@ -11,11 +11,13 @@ A pipeline (pipeline.py) uses it in the place of `Channels`.
 import json
 from typing import TYPE_CHECKING, Any, Callable
 
+from ..formats.find import TURNS, find_start, opens_reasoning
 from ..formats.form import Form, marker_spellings
 from ..formats.reader import Reader
 from ..formats.table import FORMATS
 from ..formats.values import parameter_types
 from .channels import CONTENT, TOOL_CALL, Channels
+from .detokenizer import MOST_OF_PROMPT
 from .stage import Delta, common
 from .utf8 import ended
 
@@ -23,21 +25,22 @@ if TYPE_CHECKING:
     from ..formats.state import Said
     from ..formats.tool_call import ToolCall
 
+FEW_OF_PROMPT = 32  # ids, in which most prompts say in what the answer begins
 MOST_AHEAD = 512  # characters of what the reader holds that are looked at
 
 
 def marker_tokens(vocabulary: Any) -> dict[bytes, int]:
-    """Return the ids of all tokens that may be markers, by their bytes: those of the markers of any
-    format. Of two with the same bytes the lower id counts.
+    """Return the ids of all tokens that may be markers, by their bytes: the special and added ones,
+    or those that are spelled as markers. Of two with the same bytes the lower id counts.
     """
     memo: dict[str, dict[bytes, int]] = vocabulary._memo
     if "markers" not in memo:
         found = memo["markers"] = {}
-        wanted = {spelling.encode() for spelling in marker_spellings()}
-        stored = vocabulary._source
-        for token_id in range(len(vocabulary)):
-            data = stored(token_id)
-            if data in wanted:
+        size, added, stored = len(vocabulary), vocabulary.added_ids, vocabulary._source
+        wanted = None if added is not None else {each.encode() for each in marker_spellings()}
+        for token_id in range(size) if added is None else sorted(added | vocabulary.special_ids):
+            data = stored(token_id) if token_id < size else None
+            if data is not None and (wanted is None or data in wanted):
                 found.setdefault(bytes(data), token_id)
     return memo["markers"]
 
@@ -58,14 +61,37 @@ def form_for(name: str, vocabulary: Any) -> Form:
     return forms[name]
 
 
+def known_format(name: "str | None") -> "str | None":
+    """Return the name of a format, None if the table has none of this name: a packed vocabulary may
+    be newer.
+    """
+    return name if name in FORMATS else None
+
+
+def start_of(source: Any, name: "str | None", pairs: Any) -> str:
+    """Return in what an answer begins behind the prompt of a detokenizer: in the format `name`, or
+    with these pairs of tags around reasoning.
+    """
+    for count in (FEW_OF_PROMPT, MOST_OF_PROMPT):
+        tail = source.prompt_tail(count) if hasattr(source, "prompt_tail") else ""
+        if not tail or any(each in tail for each in TURNS):
+            break
+    if name is not None:
+        return find_start(name, tail)
+    return "reasoning" if opens_reasoning(tail, [(pair[0], pair[1]) for pair in pairs]) else CONTENT
+
+
 def format_channels(
-    name: str, vocabulary: Any, stop: Any, tool_schemas: Any, options: dict[str, Any]
+    name: str, source: Any, stop: Any, tool_schemas: Any, options: dict[str, Any]
 ) -> "FormatChannels":
-    """Return the channels of a format; ValueError for a name that is none."""
+    """Return the channels of a format behind a detokenizer; ValueError for a name that is none."""
     if name not in FORMATS:
         raise ValueError(
             f"format must be None, 'auto' or one of {', '.join(sorted(FORMATS))}, not {name!r}."
         )
+    vocabulary = getattr(source, "vocabulary", None)
+    if options["start"] == "auto":
+        options["start"] = start_of(source, name, ())
     return FormatChannels(
         form_for(name, vocabulary),
         stop,

@@ -7,8 +7,8 @@ little-endian:
     5 bytes   b"detok"
     1 byte    version, 2
     4 bytes   length of the header
-    …         header: JSON, UTF-8, keys sorted: size, special, eos, holes, literal (id ranges
-              [first, last]), rules, long
+    …         header: JSON, UTF-8, keys sorted: size, special, eos, holes, literal, added (id
+              ranges [first, last]), rules, long, format
     4·⌈n/64⌉  for every 64th id, where its bytes begin in the blob
     n         the length of each id's bytes, 255 for "255 or more: see `long` in the header"
     …         the blob: the bytes of all ids, one after another
@@ -37,7 +37,8 @@ Contents = NamedTuple(
     [
         ("size", int), ("source", "Callable[[int], bytes | None]"), ("rules", Any),
         ("special_ids", Iterable[int]), ("eos_ids", Iterable[int]), ("literal_ids", Iterable[int]),
-        ("clean_up", bool), ("silent", bool),
+        ("clean_up", bool), ("silent", bool), ("added_ids", "Iterable[int] | None"),
+        ("chat_format", "str | None"),
     ],
 )  # fmt: skip
 
@@ -68,10 +69,13 @@ def pack(contents: Contents) -> bytes:
         "long": long,
         "clean_up": contents.clean_up,
         "silent": contents.silent,
+        "format": contents.chat_format,
     }
     for key, value in optional.items():
         if value:
             header[key] = value
+    if contents.added_ids is not None:
+        header["added"] = _ranges([i for i in contents.added_ids if i < size])
     # Keys sorted by hand: MicroPython's json has no sort_keys.
     fields = [
         json.dumps(key) + ":" + json.dumps(header[key], separators=(",", ":"))
@@ -96,8 +100,11 @@ def unpack(data: bytes) -> Contents:
         raise _damaged("its header can't be read") from None
     ids = {
         key: _within(header.get(key, []), size, key)
-        for key in ("special", "eos", "literal", "holes")
+        for key in ("special", "eos", "literal", "holes", "added")
     }
+    chat_format = header.get("format")
+    if chat_format is not None and not isinstance(chat_format, str):
+        raise _damaged("the name of its chat format is no string")
     return Contents(
         size,
         _source(data, head_end, end, size, ids["holes"], header.get("long", {})),
@@ -107,6 +114,8 @@ def unpack(data: bytes) -> Contents:
         ids["literal"],
         bool(header.get("clean_up")),
         bool(header.get("silent")),
+        ids["added"] if "added" in header else None,
+        chat_format,
     )
 
 

@@ -89,7 +89,9 @@ class Vocabulary:
     `special_ids` are those of special tokens, `eos_ids` those that end a text, and `literal_ids`
     those whose piece is text as it stands, whatever the decoder's `rules` say. With `clean_up`
     spaces are removed as transformers does. A vocabulary that is `silent` has no text for unknown
-    ids, instead of an error.
+    ids, instead of an error. `added_ids` are those of added tokens, None where that is not known: a
+    token that may be a marker of a chat format is special or one of these. `chat_format` is the
+    name of the format that its model speaks, None if nobody has said so.
 
     >>> v = Vocabulary.from_bytes(
     ...     [b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3], eos_ids=[3]
@@ -108,6 +110,8 @@ class Vocabulary:
         "_sha256",
         "_size",
         "_source",
+        "added_ids",
+        "chat_format",
         "clean_up",
         "eos_ids",
         "literal_ids",
@@ -127,6 +131,8 @@ class Vocabulary:
         literal_ids: Iterable[int] = (),
         clean_up: bool = False,
         silent: bool = False,
+        added_ids: Iterable[int] | None = None,
+        chat_format: str | None = None,
     ) -> None:
         self._size = size
         self._source = source  # the stored bytes of an id in 0..size-1, None for a hole
@@ -136,6 +142,10 @@ class Vocabulary:
         self.literal_ids: frozenset[int] = id_set(literal_ids, "literal_ids")
         self.clean_up: bool = clean_up
         self.silent: bool = silent
+        self.added_ids: frozenset[int] | None = None
+        if added_ids is not None:
+            self.added_ids = id_set(added_ids, "added_ids")
+        self.chat_format: str | None = chat_format
         self._known: dict[int, bytes] = {}
         self._memo: dict[Any, Any] = {}  # tables that Detokenizers with the same settings share
         self._packed: bytes | None = None
@@ -167,6 +177,8 @@ class Vocabulary:
             literal_ids=self.literal_ids,
             clean_up=self.clean_up,
             silent=self.silent,
+            added_ids=self.added_ids,
+            chat_format=self.chat_format,
         )
         other._known, other._memo = self._known, self._memo
         return other
@@ -179,6 +191,7 @@ class Vocabulary:
         eos_ids: Iterable[int] = (),
         *,
         clean_up: bool = False,
+        added_ids: Iterable[int] | None = None,
     ) -> "Vocabulary":
         """Return a vocabulary whose id i has the bytes `tokens[i]`; None is a hole."""
         table = list(tokens)
@@ -194,6 +207,7 @@ class Vocabulary:
             special_ids=special_ids,
             eos_ids=eos_ids,
             clean_up=clean_up,
+            added_ids=added_ids,
         )
         made._refuse_beyond("end-of-text", made.eos_ids)
         return made
@@ -208,6 +222,7 @@ class Vocabulary:
         eos_ids: Iterable[int] = (),
         literal_ids: Iterable[int] = (),
         clean_up: bool = False,
+        added_ids: Iterable[int] | None = None,
     ) -> "Vocabulary":
         """Return the vocabulary of a tokenizer file: `pieces[i]` is the token string of id i,
         `decoder` the "decoder" of tokenizer.json.
@@ -248,6 +263,7 @@ class Vocabulary:
             eos_ids=eos_ids,
             literal_ids=kept,
             clean_up=clean_up,
+            added_ids=added_ids,
         )
         made._refuse_beyond("end-of-text", made.eos_ids)
         return made
@@ -348,6 +364,8 @@ class Vocabulary:
                     self.literal_ids,
                     self.clean_up,
                     self.silent,
+                    self.added_ids,
+                    self.chat_format,
                 )
             )
         return self._packed
@@ -381,6 +399,8 @@ class Vocabulary:
             literal_ids=contents.literal_ids,
             clean_up=contents.clean_up,
             silent=contents.silent,
+            added_ids=contents.added_ids,
+            chat_format=contents.chat_format,
         )
         vocabulary._packed = data
         return vocabulary

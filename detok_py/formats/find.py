@@ -204,8 +204,8 @@ TURNS = ("<|", "<｜", "[/INST]", "]~b]", "<seed:", "<SPECIAL_", "<start_of_turn
 def find_start(name: str, tail: str) -> str:
     """Return in what an answer begins: "content", "reasoning" or "header".
 
-    `tail` is the end of the prompt, with special tokens as they are spelled. Raises KeyError if no
-    format has this name.
+    `tail` is the end of the prompt, with special tokens as they are spelled. Without one, harmony
+    may begin with a header. Raises KeyError if no format has this name.
 
     >>> find_start("qwen3_hermes", "<|im_start|>assistant\\n<think>\\n")
     'reasoning'
@@ -215,17 +215,24 @@ def find_start(name: str, tail: str) -> str:
     spec = FORMATS[name]
     pairs = [(_spelled(opener), _spelled(close)) for opener, close in spec.thinks]
     if spec.tree == "harmony":
-        if tail.rstrip(" ").endswith("<|start|>assistant"):
+        if not tail or tail.rstrip(" ").endswith("<|start|>assistant"):
             return "header"
         pairs = [("<|channel|>analysis<|message|>", "<|end|>")]
     elif spec.tree == "kimi_k3":
         pairs = [("<|open|>think<|sep|>", "<|close|>think<|sep|>")]
+    return "reasoning" if opens_reasoning(tail, pairs) else "content"
+
+
+def opens_reasoning(tail: str, pairs: "list[tuple[str, str]]") -> bool:
+    """Say whether a prompt that ends in `tail` has opened the reasoning between a pair of tags, and
+    not closed it.
+    """
     for opener, close in pairs:
         at = tail.rfind(opener)
         behind = tail[at + len(opener) :]
         if at >= 0 and not any(each in behind for each in (close,) + TURNS):
-            return "reasoning"
-    return "content"
+            return True
+    return False
 
 
 def _spelled(notation: str) -> str:

@@ -160,6 +160,9 @@ def _read(file: File, ranks: RankOptions) -> Tokenizer:
 
         found = chat_templates.read(file.content)
         tokenizer.chat_template, tokenizer.response_template = found
+    chat_format = tokenizer.chat_format
+    if chat_format is not None:
+        tokenizer.vocabulary.chat_format = chat_format.name
     return tokenizer
 
 

@@ -118,6 +118,7 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
         BYTES,
         special_ids=[i for i, kind in enumerate(types) if kind in (UNKNOWN, CONTROL)],
         eos_ids=eos_ids,
+        added_ids=[i for i, kind in enumerate(types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)],
     )
     tokenizer = Tokenizer(
         _FAMILIES.get(model, "byte_bpe"),

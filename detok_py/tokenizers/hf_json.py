@@ -126,7 +126,8 @@ def build(
     special_ids = [i for i in candidates if pieces[i] in special]
     added_ids = {entry["content"]: i for entry, i in numbered}
     eos_ids, begins = _ends_and_begins(beside or {}, added_ids, special, pieces)
-    vocabulary = Vocabulary.from_pieces(pieces, document.get("decoder"), special_ids)
+    decoder = document.get("decoder")
+    vocabulary = Vocabulary.from_pieces(pieces, decoder, special_ids, added_ids=shown)
     contents = {i: entry["content"] for entry, i in numbered}
     make_encode = partial(
         _make_encode, kind, document, pieces, hidden, scores, merges, numbered, special, what

@@ -32,7 +32,9 @@ def read(data: bytes, what: str) -> Tokenizer:
     special = {END: 0} if table[0] is None else {}
     for name, i in special.items():
         table[i] = name.encode()
-    vocabulary = Vocabulary.from_bytes(table, special.values(), special.values())
+    vocabulary = Vocabulary.from_bytes(
+        table, special.values(), special.values(), added_ids=special.values()
+    )
     return Tokenizer("rwkv", vocabulary, partial(_make_encode, ids, special, what))
 
 

@@ -46,7 +46,9 @@ def read(data: bytes, what: str, content: Callable[[str], bytes | None], folder:
         known[i] = ({"content": model.pieces[i], "special": True, "normalized": False}, i)
     return Tokenizer(
         FAMILIES[model.model_type],
-        Vocabulary.from_pieces(table, decoder, special, literal_ids=literal),
+        Vocabulary.from_pieces(
+            table, decoder, special, literal_ids=literal, added_ids=special | literal
+        ),
         partial(_make_encode, model, list(known.values()), around),
         eos_ids=ends,
         whole_runs=True,

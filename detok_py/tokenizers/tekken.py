@@ -78,7 +78,10 @@ def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
         ranks[token] = i
     names: list[bytes] = [name.encode() for name in special]
     vocabulary = Vocabulary.from_bytes(
-        names + list(ranks), range(room), [special.index("</s>")] if "</s>" in special else []
+        names + list(ranks),
+        range(room),
+        [special.index("</s>")] if "</s>" in special else [],
+        added_ids=range(room),
     )
     bos = special.index("<s>") if "<s>" in special else None
 

@@ -193,7 +193,9 @@ def from_ranks(ranks: dict[bytes, int], encoding: Encoding, what: str) -> Tokeni
                 f"{what}: rank {i} is the token {table[i]!r}, but {name} in this encoding; is the file of another encoding?"
             )
         table[i] = name.encode()
-    vocabulary = Vocabulary.from_bytes(table, set(special.values()), eos)
+    vocabulary = Vocabulary.from_bytes(
+        table, set(special.values()), eos, added_ids=set(special.values())
+    )
 
     make_encode = partial(make_rank_encode, ranks, encoding.pattern, special, nfc=encoding.nfc)
     return Tokenizer("tiktoken", vocabulary, make_encode)

@@ -290,24 +290,20 @@ class Tokenizer:
         prompt = list(prompt_ids)
         return TextStream(chunks, lambda: self.detokenizer(prompt, **options))
 
-    def _is_token(self, spelling: str) -> bool:
-        """Return whether a spelling is a marker of a format, or a special token."""
-        token = spelling.encode()
-        return token in marker_tokens(self.vocabulary) or self.vocabulary.find(token) is not None
-
     @property
     def chat_format(self) -> ChatFormat | None:
         """The format that the model writes calls and reasoning in, found in the chat template, else
         by special tokens; None if neither decides.
 
         >>> from detok_py.tokenizers import load_tokenizer
-        >>> model = {"type": "WordLevel", "vocab": {"<seed:tool_call>": 0}, "unk_token": ""}
-        >>> load_tokenizer({"model": model}).chat_format
+        >>> model = {"type": "WordLevel", "vocab": {"Hi": 0}, "unk_token": "Hi"}
+        >>> added = [{"id": 1, "content": "<seed:tool_call>", "special": True}]
+        >>> load_tokenizer({"model": model, "added_tokens": added}).chat_format
         <ChatFormat seed_oss, found by special tokens: <seed:tool_call>>
         """
         found = find_format(
             self.chat_template,
-            self._is_token,
+            lambda spelling: spelling.encode() in marker_tokens(self.vocabulary),
             self.response_template,
         )
         return None if found is None else ChatFormat(found.name, found.found_by)

@@ -1,0 +1,122 @@
+"""A ChatStream finds the format in the vocabulary, and its start in the prompt."""
+
+import json
+from typing import Any
+
+import pytest
+
+from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary, load_tokenizer
+from detok_py.decode.byte_level import ALPHABET
+from formats.whole_text import Token, pieces_of
+
+CALL = '{"name": "f", "arguments": {"a": 1}}'
+HARMONY = "<|start|>assistant<|channel|>final<|message|>"
+QWEN = '<|im_start|><think></think><tool_call>{"name": {{ n }}}</tool_call><|im_end|>'
+
+
+def spelled(text: str) -> str:
+    """Return text in the alphabet of byte-level vocabularies."""
+    return "".join([ALPHABET[byte] for byte in text.encode()])
+
+
+def tokenizer_of(template: str, *notations: str) -> tuple[Any, list[list[int]]]:
+    """Return a tokenizer with a chat template, whose tokens are the pieces of some notations, and
+    the ids of each of them.
+    """
+    split = [pieces_of(each) for each in notations]
+    known = sorted({(isinstance(piece, Token), str(piece)) for each in split for piece in each})
+    vocab = {spelled(text): i for i, (is_token, text) in enumerate(known) if not is_token}
+    added = [
+        {"id": i, "content": text, "special": True, "normalized": False}
+        for i, (is_token, text) in enumerate(known)
+        if is_token
+    ]
+    document = {
+        "model": {"type": "BPE", "vocab": vocab, "merges": []},
+        "decoder": {"type": "ByteLevel"},
+        "added_tokens": added,
+    }
+    files = {"tokenizer.json": json.dumps(document).encode()}
+    files["chat_template.jinja"] = template.encode()
+    ids = [[known.index((isinstance(p, Token), str(p))) for p in each] for each in split]
+    return load_tokenizer(files), ids
+
+
+def said(chat: ChatStream[Any], ids: list[int]) -> list[tuple[str, str]]:
+    deltas = [delta for i in ids for delta in chat.push(i)] + chat.flush()
+    return [(delta.channel, delta.text) for delta in deltas]
+
+
+def test_the_format_of_the_tokenizer_and_the_start_of_the_prompt_are_found() -> None:
+    answer = f"Hm⟦</think>⟧⟦<tool_call>⟧{CALL}⟦</tool_call>⟧⟦<|im_end|>⟧"
+    tokenizer, (prompt, plain, ids) = tokenizer_of(
+        QWEN, "⟦<|im_start|>⟧assistant\n⟦<think>⟧\n", "⟦<|im_start|>⟧assistant\n", answer
+    )
+    assert tokenizer.vocabulary.chat_format == tokenizer.chat_format.name == "qwen3_hermes"
+    chat = ChatStream(tokenizer.detokenizer(prompt))
+    assert said(chat, ids) == [("reasoning", "Hm"), ("tool_call", ""), ("tool_call", '{"a": 1}')]
+    assert [(call.name, call.arguments) for call in chat.calls] == [("f", '{"a": 1}')]
+    assert chat.finish_reason == "tool_calls"
+    # Behind another prompt the same stream begins elsewhere.
+    chat.reset(plain)
+    assert said(chat, ids)[0] == ("content", "Hm")
+    chat.reset(prompt)
+    assert chat.copy().push(ids[0])[0].channel == "reasoning"
+
+
+def test_an_answer_of_harmony_begins_inside_a_header() -> None:
+    answer = "⟦<|channel|>⟧analysis⟦<|message|>⟧Hm⟦<|end|>⟧⟦<|start|>⟧assistant"
+    answer += "⟦<|channel|>⟧final⟦<|message|>⟧Hi⟦<|return|>⟧"
+    tokenizer, (prompt, ids, _) = tokenizer_of(
+        HARMONY, "⟦<|start|>⟧assistant", answer, "⟦<|call|>⟧"
+    )
+    for prompt_ids in (prompt, []):
+        chat = ChatStream(tokenizer.detokenizer(prompt_ids))
+        assert said(chat, ids) == [("reasoning", "Hm"), ("content", "Hi")]
+
+
+def test_tags_of_ones_own_and_none_come_before_the_format_that_was_found() -> None:
+    tokenizer, (ids,) = tokenizer_of(QWEN, f"⟦<think>⟧a⟦</think>⟧⟦<tool_call>⟧{CALL}")
+    plain = ChatStream(tokenizer.detokenizer(), format=None)
+    assert said(plain, ids) == [("content", "a"), ("content", CALL)]
+    tags = ChatStream(tokenizer.detokenizer(), tools=None)
+    assert said(tags, ids) == [("reasoning", "a"), ("content", CALL)]
+    assert said(tags.copy(), []) == []
+
+
+def test_tags_of_ones_own_are_looked_for_in_the_prompt_too() -> None:
+    vocabulary = Vocabulary.from_bytes([b"<r>", b"a", b"</r>", b"b"])
+    options: dict[str, Any] = {"reasoning": ("<r>", "</r>"), "tools": None}
+    for prompt, channel in (((0,), "reasoning"), ((0, 1, 2), "content"), ((), "content")):
+        chat = ChatStream(Detokenizer(vocabulary, prompt), **options)
+        assert chat.feed([1]) == [(channel, "a")]
+    chat = ChatStream(Detokenizer(vocabulary, (0,)), start="content", **options)
+    assert chat.feed([1]) == [("content", "a")]
+
+
+def test_a_packed_vocabulary_keeps_its_format_and_an_unknown_one_is_none() -> None:
+    tokenizer, (ids,) = tokenizer_of(QWEN, f"⟦<think>⟧a⟦</think>⟧⟦<tool_call>⟧{CALL}")
+    packed = Vocabulary.unpack(tokenizer.vocabulary.pack())
+    assert (packed.chat_format, packed.added_ids) == (
+        "qwen3_hermes",
+        tokenizer.vocabulary.added_ids,
+    )
+    chat = ChatStream(Detokenizer(packed))
+    assert said(chat, ids)[:2] == [("reasoning", "a"), ("tool_call", "")]
+    packed.chat_format = "of the future"
+    assert said(ChatStream(Detokenizer(packed)), ids)[0] == ("reasoning", "a")
+
+
+def test_bytes_have_no_vocabulary_so_the_pairs_of_tags_are_looked_for() -> None:
+    chat = ChatStream(StreamingDetokenizer())
+    assert chat.feed(b"<think>a</think><tool_call>b</tool_call>")[1] == ("tool_call", "b")
+    assert chat.calls == ["b"]
+
+
+@pytest.mark.parametrize("opener", ["<think>", "<|im_start|>user", "</think>"])
+def test_a_long_prompt_is_searched_back_to_what_decides(opener: str) -> None:
+    notation = f"⟦<|im_start|>⟧a⟦{opener}⟧" + "Hm"
+    tokenizer, (first,) = tokenizer_of(QWEN, notation)
+    prompt = first + first[-1:] * 200
+    chat = ChatStream(tokenizer.detokenizer(prompt))
+    assert chat.channel == ("reasoning" if opener == "<think>" else "content")
