@@ -188,8 +188,11 @@ def test_the_page_about_other_systems_is_of_this_suite_and_has_a_row_for_each():
     rows = re.findall(
         r"^\| (.+) \| (.+) \| (\d+) \|" + r" (\d+|·) \|" * 5 + "$", text, re.MULTILINE
     )
-    assert len(rows) >= len(peers.PYTHON) + len(peers.JAVASCRIPT)
+    parsers = len(peers.PARSERS) * len(peers.CHUNKS)
+    assert len(rows) >= len(peers.PYTHON) + len(peers.JAVASCRIPT) + parsers
     for _, _, count, *verdicts in rows:
         assert int(count) == sum(int(number.replace("·", "0")) for number in verdicts)
-    for name in [f"{name}.py" for name, _ in peers.PYTHON] + [f"{n}.mjs" for n in peers.JAVASCRIPT]:
+    python = [*(name for name, _ in peers.PYTHON + peers.VLLM), *peers.PARSERS]
+    names = [f"{name}.py" for name in python + [*peers.ENGINE_PARSERS, "openai_harmony_parser"]]
+    for name in names + [f"{name}.mjs" for name in peers.JAVASCRIPT]:
         assert (FOLDER / "adapters" / name).exists(), name

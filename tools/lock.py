@@ -13,7 +13,9 @@ import tomllib
 from toolchain import ROOT, uv
 
 # What runs in Pyodide, which is CPython 3.14.
-FOR_PYODIDE = {"micropip": ["--no-deps"], "pyodide": []}
+FOR_PYODIDE = ("micropip", "pyodide")
+# What is installed alone.
+ALONE = ("micropip", "parsers")
 
 
 def main() -> int:
@@ -23,7 +25,7 @@ def main() -> int:
         command = [*uv(), "pip", "compile", "--quiet", "--universal", "--generate-hashes"]
         command += ["--no-annotate", "--no-header", "--no-emit-index-url"]
         command += ["--python-version", "3.14" if group in FOR_PYODIDE else "3.11"]
-        command += [*FOR_PYODIDE.get(group, []), "--group", group]
+        command += [*(["--no-deps"] if group in ALONE else []), "--group", group]
         done = subprocess.run([*command, "-o", f"requirements/{group}.txt"], cwd=ROOT)
         if done.returncode:
             return done.returncode

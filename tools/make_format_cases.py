@@ -21,7 +21,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from formats.whole_text import Answer, Piece, Token, pieces_of, whole_text  # noqa: E402
+from formats.values import spelled  # noqa: E402
+from formats.whole_text import (  # noqa: E402
+    Answer,
+    Piece,
+    Token,
+    markers_of,
+    pieces_of,
+    whole_text,
+)
 from laws.oracle import common  # noqa: E402
 from laws.reference import BYTE_OF  # noqa: E402
 
@@ -62,23 +70,40 @@ class Vocabulary:
 class Oracle:
     """What an answer says after some of its ids."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, Any], vocabulary: Vocabulary) -> None:
         self.options = options
+        marks, texts, _ = markers_of(options["format"])
+        markers = {spelled(each) for each in (*marks, *texts)}
+        self.texts = sorted(markers - vocabulary.tokens.keys())
 
     def answer(self, pieces: list[Piece], cut: bool) -> Answer:
         options = self.options
         start, schemas = options.get("start", "content"), options.get("tool_schemas")
-        return whole_text(options["format"], pieces, start, schemas, cut)
+        return whole_text(options["format"], pieces, start, schemas, cut, self.texts)
 
     def certain(self, pieces: list[Piece], begun: bytes) -> Answer:
         """Return what is certain after pieces, and the begun bytes of a character."""
-        known = self.answer(pieces, cut=True)
-        if begun:
-            answers = [self.answer([*pieces, end], cut=True) for end in characters_from(begun)]
-            known = answers[0]
-            for other in answers[1:]:
-                known = in_common(known, other)
+        ways: list[list[Piece]] = [[end] for end in characters_from(begun)] if begun else [[]]
+        ways += [[end] for end in self.ends_of_markers(pieces) if not begun]
+        answers = [self.answer([*pieces, *way], cut=True) for way in ways]
+        known = answers[0]
+        for other in answers[1:]:
+            known = in_common(known, other)
         return known
+
+    def ends_of_markers(self, pieces: list[Piece]) -> list[str]:
+        """Return what makes the end of a text a marker, where the vocabulary has it as text."""
+        text = ""
+        for piece in reversed(pieces):
+            if isinstance(piece, Token):
+                break
+            text = piece + text
+        return [
+            marker[size:]
+            for marker in self.texts
+            for size in range(1, len(marker))
+            if text.endswith(marker[:size])
+        ]
 
 
 def characters_from(begun: bytes) -> list[str]:
@@ -182,7 +207,8 @@ class Said:
 def made(suite: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
     """Return a case as it is published: with ids, and with what comes out."""
     options = case["options"]
-    vocabulary, oracle = Vocabulary(suite, options["format"]), Oracle(options)
+    vocabulary = Vocabulary(suite, options["format"])
+    oracle = Oracle(options, vocabulary)
     ids = vocabulary.ids_of(case["answer"])
     said, certain, pieces = Said(), [0] * len(ids), []
     for count, pieces, begun in read_on(vocabulary, ids):

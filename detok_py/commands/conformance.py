@@ -211,7 +211,7 @@ def _named(error: BaseException) -> str:
 def _unclaimed(case: dict[str, Any], stream: Any) -> tuple[str, str] | None:
     """Return the verdict on a stream without a method that the case needs, or None."""
     needed = [step["do"] for step in case["steps"]] + ["spans"] * ("spans" in case)
-    for name in [*needed, "reason"]:
+    for name in [*needed, "reason"] + ["calls"] * ("answer" in case):
         method = getattr(stream, name, None)
         if method is None and name in needed:
             return "not claimed", f"there is no {name}"

@@ -2,8 +2,9 @@
 
 In: a case of formats.json, which has an answer's ids, what it says, and how much of that is certain
 after each id; and what an adapter returns. Out: the case with steps, as other cases have them, in
-chunks of ids; a verdict. Content and reasoning are compared without the white space at their ends,
-arguments as JSON: white space outside of strings, and how a character is escaped, do not count.
+chunks of ids; a verdict. Content and reasoning are compared without the white space at their ends
+and where a call or another section interrupts them. Arguments are compared as JSON: white space
+outside of strings, and how a character is escaped, do not count.
 """
 
 import json
@@ -109,13 +110,40 @@ class Message:
         given = call.get("arguments")
         self.calls[at][1] += given if isinstance(given, str) else _written(given)
 
-    def parts(self) -> list[tuple[str, Any]]:
-        """Return what is compared, part by part, each with its name."""
-        found: list[tuple[str, Any]] = [(name, self.texts[name].strip()) for name in TEXTS]
+    def parts(self, seams: dict[str, set[int]]) -> dict[str, Any]:
+        """Return what is compared, part by part, by its name."""
+        found: dict[str, Any] = {name: _closed(self.texts[name], seams[name]) for name in TEXTS}
         for at, (name, arguments) in enumerate(self.calls):
-            found.append((f"the name of call {at}", name))
-            found.append((f"the arguments of call {at}", json_characters(arguments)))
+            found[f"the name of call {at}"] = name
+            found[f"the arguments of call {at}"] = json_characters(arguments)
         return found
+
+
+def seams_of(out: list[Any]) -> dict[str, set[int]]:
+    """Return where the texts of an answer are interrupted: behind how many characters that are no
+    white space. A beginning is one, too.
+
+    >>> out = [{"content": "a b "}, {"call": "f", "arguments": ""}, {"content": "c"}]
+    >>> seams_of(out)["content"]
+    {0, 2, 3}
+    """
+    seams = {name: {0} for name in TEXTS}
+    for run in out:
+        for name in TEXTS:
+            seams[name].add(max(seams[name]) + len("".join(run.get(name, "").split())))
+    return seams
+
+
+def _closed(text: str, seams: set[int]) -> str:
+    """Return a text without the white space at its seams, and at its end."""
+    out, count = [], 0
+    for character in text.rstrip():
+        if not character.isspace():
+            count += 1
+        elif count in seams:
+            continue
+        out.append(character)
+    return "".join(out)
 
 
 def _written(arguments: Any) -> str:
@@ -146,10 +174,9 @@ def json_characters(text: str) -> list[str]:
     return out
 
 
-def compared(shown: Message, wanted: Message) -> tuple[str, str]:
-    """Return the verdict on what is shown so far beside what is certain, and why."""
+def compared(mine: dict[str, Any], theirs: dict[str, Any]) -> tuple[str, str]:
+    """Return the verdict on the parts shown so far beside those that are certain, and why."""
     verdict, why = "right", ""
-    mine, theirs = dict(shown.parts()), dict(wanted.parts())
     for name in {**theirs, **mine}:
         one, other = mine.get(name, ""), theirs.get(name, "")
         if name in mine and name in theirs and one == other:
@@ -166,9 +193,9 @@ def compared(shown: Message, wanted: Message) -> tuple[str, str]:
     return verdict, why
 
 
-def difference(shown: Message, wanted: Message) -> str:
+def difference(shown: Message, wanted: Message, seams: dict[str, set[int]]) -> str:
     """Say how two whole answers differ; "" if they say the same."""
-    mine, theirs = dict(shown.parts()), dict(wanted.parts())
+    mine, theirs = shown.parts(seams), wanted.parts(seams)
     for name in {**theirs, **mine}:
         if name not in mine:
             return f"{name} is missing"
@@ -201,15 +228,15 @@ def _told(part: Any) -> str:
 
 def played(case: dict[str, Any], stream: Any, outs: list[Any]) -> tuple[str, str]:
     """Return the verdict on what a stream gives, step by step; `outs` takes it."""
-    shown, wanted = Message(), Message()
+    shown, wanted, seams = Message(), Message(), seams_of(case["out"])
     first: dict[str, str] = {}
     for number, step in enumerate(case["steps"], 1):
         push = step["do"] == "push"
         outs.append(stream.push(step["in"]) if push else stream.flush())
         shown, wanted = shown.take(outs[-1]), wanted.take(step["out"])
-        verdict, why = compared(shown, wanted)
+        verdict, why = compared(shown.parts(seams), wanted.parts(seams))
         first.setdefault(verdict, f"step {number}, {step['do']}: {why}")
-    if differs := difference(shown, wanted) or _call_differs(case, stream):
+    if differs := difference(shown, wanted, seams) or _call_differs(case, stream):
         return "wrong", differs
     verdict = next((verdict for verdict in ("early", "late") if verdict in first), "right")
     return verdict, first[verdict] if verdict != "right" else ""
