@@ -58,17 +58,11 @@ if TYPE_CHECKING:
         tuple[str, int, str, int], tuple[bool, bool, bool], str | None, str, tuple[str, ...]
     ]
 
-CONTENT = "content"
-REASONING = "reasoning"
-PROMPTED = "prompted reasoning"
-ANSWER = "answer"
-TOOL_CALL = "tool_call"
-ANSWER_CALL = "answer's tool_call"
+CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
+PROMPTED, ANSWER, ANSWER_CALL = "prompted reasoning", "answer", "answer's tool_call"
 
-OPEN_REASONING = "open reasoning"
-CLOSE_REASONING = "close reasoning"
-OPEN_CALL = "open call"
-CLOSE_CALL = "close call"
+OPEN_REASONING, CLOSE_REASONING = "open reasoning", "close reasoning"
+OPEN_CALL, CLOSE_CALL = "open call", "close call"
 
 EVERY = "all"  # behind a pair of tags: every block between them is reasoning, not the first alone
 
@@ -475,6 +469,12 @@ class Channels:
         self._node, self.held, self._shown = text[1:]
         self._at_start, self._new_call, self._ended = flags
         self.calls = list(calls)
+
+    @staticmethod
+    def without_calls(state: "Saved") -> "Saved":
+        """Return a saved state without the text of calls."""
+        text, flags, stopped, _, _ = state
+        return text, flags, stopped, "", ()
 
     @property
     def key(self) -> "tuple[str, int, str, int, bool]":

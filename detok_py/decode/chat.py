@@ -446,7 +446,7 @@ class ChatStream(Generic[Chunk]):
         """
         if self._counts is None:
             self._counts = {}
-        return self.save()
+        return self.save(calls=True)
 
     def rollback(self, mark: "Saved") -> dict[str, int]:
         """Go back to `mark`; return how many characters, shown since then, are to be removed from
@@ -462,10 +462,17 @@ class ChatStream(Generic[Chunk]):
         self.load(mark)
         return back
 
-    def save(self) -> "Saved":
-        """Return the whole state, the detokenizer's included, as plain values."""
+    def save(self, *, calls: bool = False) -> "Saved":
+        """Return the state, the detokenizer's included, as plain values: all that decides what is
+        still to come. The text of calls is included on request; without it `calls` of the stream
+        that goes on has only what came since.
+        """
         counts = None if self._counts is None else dict(self._counts)
-        return self._catch_up().save(), counts
+        parts = self._catch_up()
+        source, channels, own = parts.save()
+        if not calls:
+            channels = parts.channels.without_calls(channels)
+        return (source, channels, own), counts
 
     def load(self, state: "Saved") -> None:
         """Take a state that `save` of a ChatStream made alike returned, or what JSON made of it."""
@@ -497,7 +504,7 @@ class ChatStream(Generic[Chunk]):
             **parts.channels.options,
         )
         other._finds_start = self._finds_start
-        other.load(self.save())
+        other.load(self.save(calls=True))
         return other
 
     __copy__ = copy

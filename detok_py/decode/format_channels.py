@@ -392,6 +392,11 @@ class FormatChannels:
         self.reader.load(reader, calls)
         self._edges.load(edges)
 
+    @staticmethod
+    def without_calls(state: Any) -> Any:
+        """Return a saved state without the arguments of calls."""
+        return state[:-1] + ([(each[0], each[1], "", each[3]) for each in state[-1]],)
+
     @property
     def key(self) -> Any:
         """All of the state that decides what is still to come, of a text that has not ended."""

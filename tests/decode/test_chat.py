@@ -376,7 +376,7 @@ def test_a_state_can_be_saved_as_json_after_every_id() -> None:
     whole = chat(**options).feed(ids)
     c, out = chat(**options), []
     for i in ids:
-        state = json.loads(json.dumps(c.save()))
+        state = json.loads(json.dumps(c.save(calls=True)))
         c = chat(**options)
         c.load(state)
         out += c.push(i)
@@ -488,7 +488,7 @@ def test_what_is_shown_ahead_is_no_longer_held_and_comes_once() -> None:
     c.feed([BANG, LINE, HALF])
     assert (c.held_text, c.held_bytes, c.open_call) == ("", b"\xf0\x9f", "\n")
     again = chat(stop=["\nUser:"], tools=("!", None))
-    again.load(json.loads(json.dumps(c.save())))
+    again.load(json.loads(json.dumps(c.save(calls=True))))
     for each in (c, c.copy(), again):
         assert each.push(REST) == [("tool_call", "😀")]
         assert each.open_call == "\n😀"

@@ -96,7 +96,7 @@ def test_chunks_copies_and_saved_states_give_the_same(name: str) -> None:
         for size in (1, 4):
             shown, stream = Shown(), chat_of(case, vocabulary)
             for at in range(0, len(ids), size):
-                state = json.loads(json.dumps(stream.save()))
+                state = json.loads(json.dumps(stream.save(calls=True)))
                 mark = stream.mark()
                 stream.feed(ids[at : at + size])
                 stream.rollback(mark)
@@ -221,7 +221,7 @@ def test_bytes_in_any_chunks_are_read_as_the_format_they_are_in(name: str) -> No
             for at in range(0, len(data), size):
                 if size == 7:
                     chat, other = bytes_chat(**options), chat
-                    chat.load(json.loads(json.dumps(other.save())))
+                    chat.load(json.loads(json.dumps(other.save(calls=True))))
                     mark = chat.mark()
                     chat.feed(b"<a")
                     chat.rollback(mark)
@@ -236,3 +236,35 @@ def test_bytes_in_any_chunks_are_read_as_the_format_they_are_in(name: str) -> No
 
 def bytes_chat(**options: Any) -> ChatStream[Any]:
     return ChatStream(StreamingDetokenizer(), trim_artifacts=False, **options)
+
+
+@pytest.mark.parametrize("name", ["qwen3_hermes", "harmony", "glm4.5", "gemma4", None])
+def test_a_state_inside_a_long_call_is_small_and_goes_on_exactly(name: str | None) -> None:
+    opener = {
+        "qwen3_hermes": '<tool_call>{"name": "f", "arguments": {"a": "',
+        "harmony": '<|channel|>commentary to=functions.f<|message|>{"a": "',
+        "glm4.5": "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>",
+        "gemma4": '<|tool_call>call:f{a:<|"|>',
+        None: "<tool_call>",
+    }[name]
+    tools = [{"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}}]
+    options: dict[str, Any] = {"tool_schemas": tools} | ({"format": name} if name else {})
+
+    def stream() -> ChatStream[Any]:
+        return bytes_chat(start="header" if name == "harmony" else "content", **options)
+
+    one = stream()
+    one.feed(opener.encode())
+    for _ in range(1000):
+        one.feed("a long text, é<".encode())
+    state = json.dumps(one.save())
+    assert len(state) < 1000 < 15_000 < len(json.dumps(one.save(calls=True)))
+    other = stream()
+    other.load(json.loads(state))
+    for chunk in (b"b", b"</arg_value>", b'<|"|>', b'"}}', b"</tool_call>", b"<|call|>"):
+        expected = [(*delta, delta.call) for delta in one.feed(chunk)]
+        assert [(*delta, delta.call) for delta in other.feed(chunk)] == expected
+    assert other.flush() == one.flush()
+    assert other.finish_reason == one.finish_reason
+    if name:
+        assert [call.complete for call in other.calls] == [call.complete for call in one.calls]

@@ -51,7 +51,7 @@ for name in sorted(ANSWERS):
             ]
             if deltas:
                 say(name, deltas)
-            state = chat.save()
+            state = chat.save(calls=True)
             chat = chat.copy()
             chat.load(state)
         say([(delta.channel, delta.text) for delta in chat.flush()], chat.finish_reason)
