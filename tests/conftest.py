@@ -142,23 +142,23 @@ def in_tier(tier: str, item: pytest.Item, number: int) -> bool:
     """Return whether a tier has a test; `number` counts the cases of its function from 0.
 
     `make test` has every n-th case of what is marked `sampled(n)`, and nothing that is marked
-    `full`; inside Pyodide, which is a CPython, it has every third case of these. `make test-all`
-    has the rest. It has once more, as `make soak` has, what is property-based, with more examples,
-    or marked `again`.
+    `full`; `make test-all` has the rest. It has once more, as `make soak` has, what is
+    property-based, with more examples, or marked `again`. Inside Pyodide, which is a CPython,
+    `make test` has every third case of these, and of the laws there are no more.
     """
     soak = item.get_closest_marker("soak") is not None
     sampled = item.get_closest_marker("sampled")
     full = item.get_closest_marker("full") is not None or (sampled and number % sampled.args[0])
     law = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    if IN_PYODIDE and number % 3 and (tier == "test" or item.path.parent.name == "laws"):
+        return False
     if tier == "soak":
         return bool(soak or law or item.get_closest_marker("again"))
     if soak or tier in ("any", "real-uis", "real-engines"):
         return not soak
     if tier == "test-all":
         return bool(full or law or item.get_closest_marker("again"))
-    if tier == "test":
-        return not full and not (IN_PYODIDE and number % 3)
-    return not full and item.get_closest_marker("slow") is None
+    return not full and (tier == "test" or item.get_closest_marker("slow") is None)
 
 
 def case_numbers(items: list[pytest.Item]) -> list[int]:
