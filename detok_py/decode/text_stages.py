@@ -233,7 +233,8 @@ class Exact:
         return rest
 
     def omit(self, text: str) -> None:
-        self.state = self.state[0], text, ""
+        # What was shown already comes before `text`.
+        self.state = self.state[0], self.state[2] + text, ""
 
     def feed(self, text: str) -> str:
         machine = self.machine

@@ -96,6 +96,13 @@ def test_a_space_that_ends_a_prompt_is_not_shown_again_by_a_clean_up():
     assert [t.push(i) for i in (2, 3)] == ["n", "'t"]  # "don't" and "do n…" go on alike
 
 
+def test_a_prompt_with_a_space_that_is_certain_before_half_a_character_is_left_out():
+    vocabulary = Vocabulary.from_bytes([b"a", b" ", b"\xf0\x9f", b"\x98\x80", b"b"])
+    for ids, text in (([4], "b"), ([3], "😀"), ([], "")):
+        t = Detokenizer(vocabulary, [0, 1, 2], clean_up_tokenization_spaces=True)
+        assert t.feed(ids) + t.flush() == text
+
+
 def test_a_strict_prompt_may_end_inside_a_character():
     assert of_bytes([0, 4], errors="strict").push(5) == "😀"
 
