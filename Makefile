@@ -29,7 +29,7 @@ help:
 	@echo "make check     lint, types and the quick unit tests: the loop while writing"
 	@echo "make soak      runs the tests that take many minutes"
 	@echo "make fresh     runs make demo and make test as on a machine that nobody has touched"
-	@echo "make bench     measures beside peers and writes docs/benchmarks.md: installs 900 MB, takes ten minutes"
+	@echo "make bench     measures beside peers and writes docs/benchmarks.md: installs 3 GB, takes ten minutes"
 	@echo "make peers     runs other systems through the conformance suite and writes docs/conformance.md: installs 3 GB"
 	@echo "make real-uis  tries the regression kit on other people's chat UIs: installs 4 GB"
 	@echo "make real-engines  compares vLLM and transformers with their own truth: installs 2 GB"

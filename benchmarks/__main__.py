@@ -21,12 +21,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / ".build" / "bench"
 PEERS = ROOT / ".build" / "peers" / "venv" / "bin" / "python"
+# vLLM has an environment of its own, with what is installed beside it.
+ENGINES = ROOT / ".build" / "real-engines" / "venv" / "bin" / "python"
+BESIDE = ROOT / ".build" / "parsers"
 PEERS_PYTHON = ("tokenizers", "transformers", "mlx-lm", "tiktoken", "uvicorn", "wsproto")
 PEERS_NODE = ("@huggingface/tokenizers", "@huggingface/transformers", "gpt-tokenizer")
-# Script and words. `streamers` and the plots need the packages of `make peers`.
+# Script and words. `streamers`, `formats` and the plots need the packages of `make peers`.
 SCRIPTS: dict[str, list[str]] = {
     "streamers": [],
     "encode": ["--runs", "1", "--only", "gpt2", "llama2", "gemma2"],
+    "formats": [],
     "growth": [],
     "in_browsers": [],
     "package": ["--runs", "1"],
@@ -77,9 +81,12 @@ def machine() -> dict[str, str]:
 def run(name: str, words: list[str], number: int) -> list[dict]:
     """Run a script; return its rows. What it prints beside them goes to stderr."""
     began = time.monotonic()
-    program = str(PEERS) if name == "streamers" else sys.executable
-    command = [program, "-m", f"benchmarks.{name}", *words]
+    program = {"streamers": PEERS, "formats": ENGINES}.get(name, sys.executable)
+    command = [str(program), "-m", f"benchmarks.{name}", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRANSFORMERS_VERBOSITY": "error"}
+    if name == "formats":
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(BESIDE)])
+        environment |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, timeout=1800
     )
@@ -108,6 +115,9 @@ def main() -> int:
     if "encode" in names and not data.is_dir():
         print("encode is left out: the large test data is not here (set DETOK_DATA to its folder)")
         names.remove("encode")
+    if "formats" in names and not (ENGINES.exists() and BESIDE.exists()):
+        print("formats is left out: vLLM and the parsers beside it could not be installed")
+        names.remove("formats")
     document = {"machine": machine(), "rows": []}
     if given.only and file.exists():
         kept = json.loads(file.read_text("utf-8"))["rows"]

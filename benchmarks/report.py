@@ -26,6 +26,7 @@ IMAGES = DOCS / "images"
 OURS, OTHERS = "#0b6e4f", "#9aa5b1"
 TITLES = {
     "native": "Ids to text in Python",
+    "formats": "Formats of chat models in Python",
     "browser": "Ids to text in a page",
     "package": "The library's start in a page",
     "bridge": "The bridge",
@@ -34,6 +35,7 @@ TITLES = {
 }
 SAYS = {
     "native": "CPU time a token, each system with a stream made anew, by turns in one process; natural text in ten languages.",
+    "formats": "CPU time a token, by turns in one process: 20,000 characters, half of them in the arguments of two calls. detok reads ids; vLLM's parser is given the text of each id as well, and openai-harmony knows its own vocabulary.",
     "browser": "Wall time a token in one page, by turns, the same 2,000 ids; detok-web has met each step once. What a loop calls (`push`, `decode`) and what goes through a stream of the browser, a token a chunk, are two things.",
     "package": "The npm package as it is published, on a static server with brotli, in Chromium: a new profile (cold) and the same profile in a browser started again (second visit). A stream with a stop string, which needs a runtime; a worker of one line is what any library needs at least.",
     "bridge": "50 clients at 100 tokens a second each, beside a WebSocket server of uvicorn that sends one frame a token and has no credit, no resuming and no checks. Clients and server share the machine: its load is in the delays.",
