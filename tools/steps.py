@@ -139,6 +139,12 @@ TARGETS = {
         ["open-webui"],
     ],
     "peers": [["dev", "npm"], ["project", "peers"], ["vllm"], ["parsers"]],
-    "bench": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "peers"], ["vllm"], ["parsers"], *ARTEFACTS],
+    "bench": [
+        ["dev", "npm"],
+        ["engine", "mpy", "micropip", "project", "peers"],
+        ["vllm"],
+        ["parsers"],
+        *ARTEFACTS,
+    ],
     "real-engines": [["dev"], ["project", "engines"]],
 }
