@@ -282,7 +282,7 @@ class Gives:
         return next(self.outs)
 
 
-def format_case(chunk=1):
+def suite_of_formats():
     case = {"id": "formats/x/y", "since": "1.0.0", "options": {"format": "x"}, "answer": "…"}
     case |= {"ids": [0, 1, 2, 3], "out": CALL, "certain": CERTAIN}
     suite = {
@@ -291,7 +291,11 @@ def format_case(chunk=1):
         "formats": {"x": {"tokens": ["t"], "ends": ["t"]}},
     }
     suite["vocabularies"] = {"formats": {"model": {"vocab": {"a": 0}}}}
-    (found,) = conformance.cases_of(suite, chunk=chunk)
+    return suite
+
+
+def format_case(chunk=1):
+    (found,) = conformance.cases_of(suite_of_formats(), chunk=chunk)
     return found
 
 
@@ -300,6 +304,42 @@ def test_verdicts_on_a_case_of_a_format(outs, verdict, why):
     outcome = conformance.judge(format_case(), lambda case: Gives(outs))
     assert outcome.verdict == verdict
     assert why in outcome.why
+
+
+@needs_node
+def test_verdicts_on_cases_of_formats_are_the_same_in_javascript(tmp_path):
+    suite = suite_of_formats()
+    (case,) = suite["cases"]
+    suite["cases"] = [
+        {**case, "id": f"formats/x/{at}", "gives": gives}
+        for at, (gives, _, _) in enumerate(FORMAT_VERDICTS)
+    ]
+    (tmp_path / "formats.json").write_text(json.dumps(suite))
+    (tmp_path / "stream.mjs").write_text(JAVASCRIPT)
+    files = ["--cases", tmp_path / "formats.json", "--json", tmp_path / "out.json"]
+    assert node("conformance", tmp_path / "stream.mjs", *files).returncode == 1
+    found = json.loads((tmp_path / "out.json").read_text("utf-8"))["cases"]
+    for outcome, (gives, _, _) in zip(found, FORMAT_VERDICTS, strict=True):
+        ours = conformance.judge(format_case(), lambda case, gives=gives: Gives(gives))
+        assert [outcome["verdict"], outcome["why"]] == [ours.verdict, ours.why]
+
+
+@needs_node
+def test_javascript_has_every_case_of_a_format_in_chunks(tmp_path):
+    """Each case is right for a stream that gives what is expected."""
+    (tmp_path / "expected.mjs").write_text(
+        "export default ({ steps }) => {\n"
+        "  const outs = steps.map(({ out }) => out);\n"
+        "  return { push: () => outs.shift(), flush: () => outs.shift() };\n"
+        "};\n"
+    )
+    words = ["--cases", ROOT / "conformance" / "formats.json", "--json", tmp_path / "out.json"]
+    done = node("conformance", tmp_path / "expected.mjs", *words, "--chunk", "4")
+    assert done.returncode == 0, done.stdout
+    totals = json.loads((tmp_path / "out.json").read_text("utf-8"))["totals"]
+    assert totals["all"]["right"] == sum(totals["all"].values()) > 800
+    assert len(totals) == 37
+    assert node("conformance", tmp_path / "expected.mjs", "--chunk", "0").returncode == 2
 
 
 @pytest.mark.parametrize(

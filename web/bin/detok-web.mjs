@@ -12,14 +12,15 @@
 import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
+import * as formatCases from "./format-cases.mjs";
 
 const VERDICTS = ["right", "late", "early", "wrong", "error", "not claimed"];
 const BAD = VERDICTS.slice(1, 5);
 const USAGE =
-  "usage: detok-web conformance ADAPTER.mjs [--cases FILE] [--as-of VERSION] [--only ID]… [--json FILE] [--junit FILE]; detok-web check URL";
+  "usage: detok-web conformance ADAPTER.mjs [--cases FILE] [--as-of VERSION] [--only ID]… [--chunk N] [--json FILE] [--junit FILE]; detok-web check URL";
 // Beside this file in the package, in a folder of its own in a clone.
-const PLACES = ["./cases.json", "../../conformance/cases.json"].map(
-  (path) => new URL(path, import.meta.url),
+const PLACES = ["./", "../../conformance/"].map((folder) =>
+  ["cases.json", "formats.json"].map((name) => new URL(folder + name, import.meta.url)),
 );
 
 /** A value as JSON in ASCII: what looks the same is told apart. */
@@ -84,7 +85,7 @@ function difference(shown, wanted) {
 /** The verdict on a stream without a method that the case needs, or undefined. */
 function unclaimed(item, stream) {
   const needed = [...item.steps.map((step) => step.do), ...("spans" in item ? ["spans"] : [])];
-  for (const name of [...needed, "reason"]) {
+  for (const name of [...needed, "reason", ...("answer" in item ? ["calls"] : [])]) {
     const method = stream[name] ?? undefined;
     if (method === undefined && needed.includes(name))
       return ["not claimed", `there is no ${name}`];
@@ -111,7 +112,8 @@ async function verdictOn(item, adapter, outs) {
     return ["right", ""];
   }
   if (!stream) return ["not claimed", ""];
-  return unclaimed(item, stream) ?? played(item, stream, outs);
+  const play = "answer" in item ? formatCases.played : played;
+  return unclaimed(item, stream) ?? play(item, stream, outs);
 }
 
 /** The verdict on what a stream gives, step by step. */
@@ -177,14 +179,15 @@ export async function judge(item, adapter) {
   return { case: item.id, verdict, why, outs, seconds: (performance.now() - began) / 1000 };
 }
 
+/** The group of a case: `formats/harmony`, or the first word of its id. */
+const groupOf = (id) => /^(formats\/[^/]+|[^/]+)/.exec(id)[0];
+
 /** For each group of cases, and for all, how many have each verdict. */
 function totals(outcomes) {
   const counts = {};
   const all = Object.fromEntries(VERDICTS.map((verdict) => [verdict, 0]));
   for (const { case: id, verdict } of outcomes) {
-    const row = (counts[id.split("/")[0]] ??= Object.fromEntries(
-      VERDICTS.map((each) => [each, 0]),
-    ));
+    const row = (counts[groupOf(id)] ??= Object.fromEntries(VERDICTS.map((each) => [each, 0])));
     row[verdict] += 1;
     all[verdict] += 1;
   }
@@ -192,10 +195,16 @@ function totals(outcomes) {
 }
 
 function table(outcomes) {
+  // A format without a case that is claimed has no line.
+  const rows = Object.entries(totals(outcomes)).filter(
+    ([group, counts]) =>
+      !group.startsWith("formats/") || VERDICTS.slice(0, 5).some((verdict) => counts[verdict]),
+  );
+  const width = Math.max(...rows.map(([group]) => group.length));
   const row = (name, cells) =>
-    name.padEnd(12) + cells.map((cell) => String(cell).padStart(13)).join("");
+    name.padEnd(width) + cells.map((cell) => String(cell).padStart(13)).join("");
   const lines = [row("", VERDICTS)];
-  for (const [group, counts] of Object.entries(totals(outcomes)))
+  for (const [group, counts] of rows)
     lines.push(
       row(
         group,
@@ -222,7 +231,7 @@ function junit(outcomes, system) {
   ];
   for (const [group, counts] of Object.entries(totals(outcomes))) {
     if (group === "all") continue;
-    const members = outcomes.filter((outcome) => outcome.case.split("/")[0] === group);
+    const members = outcomes.filter((outcome) => groupOf(outcome.case) === group);
     const failures = counts.late + counts.early + counts.wrong;
     lines.push(
       `<testsuite name="${group}" tests="${members.length}" failures="${failures}" errors="${counts.error}" skipped="${counts["not claimed"]}">`,
@@ -260,6 +269,27 @@ function casesOf(suite, asOf = suite.version) {
   return there.filter(({ superseded_by }) => !ids.has(superseded_by));
 }
 
+/** The suite: that of this version, or that of a file. */
+function readSuite(file) {
+  const both = PLACES.find(([cases]) => existsSync(cases)) ?? PLACES[0];
+  // The package has no cases of formats.
+  const files = file ? [file] : both.filter((path, at) => !at || existsSync(path));
+  const suite = { vocabularies: {}, formats: {}, cases: [] };
+  for (const path of files)
+    try {
+      const { version, vocabularies, formats = {}, cases } = JSON.parse(readFileSync(path, "utf8"));
+      Object.assign(suite.vocabularies, vocabularies);
+      Object.assign(suite.formats, formats);
+      suite.cases.push(...cases);
+      suite.version = version;
+    } catch (error) {
+      throw new CommandError(
+        `${file ?? fileURLToPath(path)} cannot be read as a suite: ${error.message}`,
+      );
+    }
+  return suite;
+}
+
 export async function main(words) {
   if (words[0] === "check") {
     const { check } = await import("../kit/check.mjs");
@@ -269,6 +299,7 @@ export async function main(words) {
     cases: { type: "string" },
     "as-of": { type: "string" },
     only: { type: "string", multiple: true },
+    chunk: { type: "string", default: "1" },
     json: { type: "string" },
     junit: { type: "string" },
   };
@@ -280,15 +311,9 @@ export async function main(words) {
   }
   const { values, positionals } = given;
   if (positionals[0] !== "conformance" || positionals.length !== 2) throw new CommandError(USAGE);
-  const file = values.cases ?? PLACES.find((place) => existsSync(place)) ?? PLACES[0];
-  let suite;
-  try {
-    suite = JSON.parse(readFileSync(file, "utf8"));
-  } catch (error) {
-    throw new CommandError(
-      `${values.cases ?? fileURLToPath(file)} cannot be read as a suite: ${error.message}`,
-    );
-  }
+  if (!/^([1-9]\d*|whole)$/.test(values.chunk))
+    throw new CommandError(`--chunk is a number of ids or \`whole\`, not ${values.chunk}.`);
+  const suite = readSuite(values.cases);
   if (!existsSync(positionals[1]))
     throw new CommandError(`There is no adapter ${positionals[1]}; name a module (.mjs).`);
   const module = await import(pathToFileURL(realpathSync(positionals[1])).href);
@@ -299,9 +324,12 @@ export async function main(words) {
   const outcomes = [];
   for (const item of casesOf(suite, values["as-of"])) {
     if (values.only && !values.only.some((start) => item.id.startsWith(start))) continue;
-    const tokenizer =
-      item.vocabulary === undefined ? undefined : suite.vocabularies[item.vocabulary];
-    outcomes.push(await judge({ ...item, tokenizer }, module.default));
+    const chunk = values.chunk === "whole" ? 0 : Number(values.chunk);
+    const case_ =
+      "answer" in item
+        ? formatCases.withSteps(item, suite, chunk)
+        : { ...item, tokenizer: suite.vocabularies[item.vocabulary] };
+    outcomes.push(await judge(case_, module.default));
   }
   if (!outcomes.length)
     throw new CommandError(`No case has an id that begins with ${values.only?.join(" or ")}.`);
