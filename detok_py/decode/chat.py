@@ -72,7 +72,8 @@ class ChatStream(Generic[Chunk]):
     the call's number and name, and `calls` has arguments as JSON. `tool_schemas` is then OpenAI's
     list of tools, which types arguments where the markup does not. "auto" is the format of the
     vocabulary, where its tokenizer file says one and no tags are given, else the pairs of tags;
-    with None nothing is looked for. A tag that is a special
+    with None nothing is looked for. "json" is for an answer that is one JSON value: `complete` says
+    whether all of it has come, and no stop ends inside a string of it. A tag that is a special
     token of the vocabulary is recognised by its id, even if special tokens are skipped. Elsewhere
     it is an ordinary token.
 
@@ -228,6 +229,11 @@ class ChatStream(Generic[Chunk]):
         """
         calls: list[Any] = self._catch_up().channels.calls
         return calls
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole JSON value of `format="json"` has come."""
+        return bool(getattr(self._catch_up().channels, "complete", False))
 
     @property
     def open_call(self) -> str | None:
@@ -535,6 +541,11 @@ def _channels_of(
         raise ValueError(
             f"reasoning and tools are pairs of tags of one's own; the format {format} has its own: leave them out."
         )
+    if name == "json":
+        from .json_channels import JsonChannels
+
+        options["start"] = "content" if options["start"] == "auto" else options["start"]
+        return JsonChannels(stop, **options)
     if name is not None:
         from .format_channels import format_channels, known_format
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from ..formats.find import TURNS, find_start, opens_reasoning
 from ..formats.form import Form, marker_spellings
 from ..formats.reader import Reader
+from ..formats.state import Said
 from ..formats.table import FORMATS
 from ..formats.values import parameter_types
 from .channels import CONTENT, TOOL_CALL, Channels
@@ -22,7 +23,6 @@ from .stage import Delta, common
 from .utf8 import ended
 
 if TYPE_CHECKING:
-    from ..formats.state import Said
     from ..formats.tool_call import ToolCall
 
 FEW_OF_PROMPT = 32  # ids, in which most prompts say in what the answer begins
@@ -87,7 +87,7 @@ def format_channels(
     """Return the channels of a format behind a detokenizer; ValueError for a name that is none."""
     if name not in FORMATS:
         raise ValueError(
-            f"format must be None, 'auto' or one of {', '.join(sorted(FORMATS))}, not {name!r}."
+            f"format must be None, 'auto', 'json' or one of {', '.join(sorted(FORMATS))}, not {name!r}."
         )
     vocabulary = getattr(source, "vocabulary", None)
     if options["start"] == "auto":
@@ -178,6 +178,8 @@ class FormatChannels:
         self._edges.reset()
         self._at = self._place  # the channel of the text that the stops are looked for in
         self._ahead = ""  # what was shown of the text that the stops hold
+        # How many characters of what the reader holds came where no stop could end.
+        self._safe: int = 0
         self._ended = False
 
     def forget(self) -> None:
@@ -288,8 +290,15 @@ class FormatChannels:
             return
         if self._ended:
             ended("feeding it")
-        for said in self.reader.feed(text):
+        reader, safe = self.reader, self._safe
+        for said in reader.feed(text):
+            if safe and said.channel and said.call is None:
+                first = said.text[:safe]
+                self._take(out, Said(said.channel, first, None, None), True, no_stop_after)
+                said = Said(said.channel, said.text[safe:], None, None)
+            safe = 0
             self._take(out, said, no_stop, no_stop_after)
+        self._safe = min(len(reader.waiting), len(text) + self._safe if no_stop else safe)
         if self._at != self._place:
             self._turn(out)
         if self._edges.held and self.stopped is None:
@@ -382,13 +391,15 @@ class FormatChannels:
     def save(self) -> Any:
         """Return the state as plain values."""
         calls = [(c.id, c.name, "".join(c.parts), c.complete) for c in self.calls]
-        return self.reader.state, self._edges.save(), self._at, self._ahead, self._ended, calls
+        own = self._at, self._ahead, self._safe, self._ended
+        return self.reader.state, self._edges.save(), own, calls
 
     def load(self, state: Any) -> None:
         """Take a state that `save` of FormatChannels made alike returned, or what JSON made of
         it.
         """
-        reader, edges, self._at, self._ahead, self._ended, calls = state
+        reader, edges, own, calls = state
+        self._at, self._ahead, self._safe, self._ended = own
         self.reader.load(reader, calls)
         self._edges.load(edges)
 
@@ -400,9 +411,9 @@ class FormatChannels:
     @property
     def key(self) -> Any:
         """All of the state that decides what is still to come, of a text that has not ended."""
-        return self.reader.state, self._edges.key, self._at, self._ahead
+        return self.reader.state, self._edges.key, self._at, self._ahead, self._safe
 
     @key.setter
     def key(self, key: Any) -> None:
-        reader, self._edges.key, self._at, self._ahead = key
+        reader, self._edges.key, self._at, self._ahead, self._safe = key
         self.reader.load(reader)

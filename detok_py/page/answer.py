@@ -286,7 +286,7 @@ class Answer:
     def _go_on_by_bytes(self) -> list[list[str]]:
         """Decode from bytes instead of ids from here on, beginning with the held bytes."""
         assert self._chat is not None
-        (_, channels, own), counts = self._chat.save()
+        (_, channels, own), counts = self._chat.save(calls=True)
         ids: Any = self._chat.detokenizer
         self.begin(None)
         begun: Any = self._chat.detokenizer

@@ -195,7 +195,7 @@ def test_only_text_where_no_format_is_wanted() -> None:
 
 
 def test_what_is_not_possible_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="format must be None, 'auto' or one of apertus"):
+    with pytest.raises(ValueError, match="format must be None, 'auto', 'json' or one of apertus"):
         ChatStream(StreamingDetokenizer(), format="qwen")
     with pytest.raises(ValueError, match="the format harmony has its own"):
         ChatStream(StreamingDetokenizer(), format="harmony", tools=None)
@@ -268,3 +268,24 @@ def test_a_state_inside_a_long_call_is_small_and_goes_on_exactly(name: str | Non
     assert other.finish_reason == one.finish_reason
     if name:
         assert [call.complete for call in other.calls] == [call.complete for call in one.calls]
+
+
+@pytest.mark.parametrize(
+    ("units", "least", "shown"),
+    [
+        (["\n", "b"], 1, "\nb"),  # the newline came within the first token
+        (["\n", "b"], 0, ""),
+        (["\n", "\n", "b"], 1, "\n"),
+        (["\n", "\n", "b"], 2, "\n\nb"),
+        (["\n", Token("<think>"), "b"], 1, "b"),
+    ],
+)
+def test_text_that_waits_for_a_marker_keeps_the_count_it_came_with(
+    units: list[Piece], least: int, shown: str
+) -> None:
+    vocabulary, ids = vocabulary_of("qwen3_hermes", units)
+    case = {"format": "qwen3_hermes"}
+    for _ in range(2):
+        chat = chat_of(case, vocabulary, stop="\n", stop_scope="everywhere", min_tokens=least)
+        deltas = [delta for i in ids for delta in chat.push(i)] + chat.flush()
+        assert "".join([delta.text for delta in deltas]) == shown

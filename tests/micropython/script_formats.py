@@ -2,7 +2,7 @@
 
 from say import say
 
-from detok_py import ChatStream, Detokenizer, Vocabulary
+from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
 
 TOOLS = [{"function": {"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}}}]
 ANSWERS = {
@@ -57,3 +57,20 @@ for name in sorted(ANSWERS):
         say([(delta.channel, delta.text) for delta in chat.flush()], chat.finish_reason)
         calls = chat.calls
         say([(call.id, call.name, call.arguments, call.complete) for call in calls])
+
+for name in sorted(ANSWERS):
+    data = ANSWERS[name].replace("⟦", "").replace("⟧", "").encode()
+    chat = ChatStream(StreamingDetokenizer(), format=name, tool_schemas=TOOLS)
+    for at in range(0, len(data), 3):
+        said = chat.feed(data[at : at + 3])
+        say(name, [(delta.channel, delta.text, delta.call, delta.name) for delta in said])
+    say([(delta.channel, delta.text) for delta in chat.flush()])
+    say([(call.id, call.name, call.arguments, call.complete) for call in chat.calls])
+
+chat = ChatStream(StreamingDetokenizer(), stop=["\n", '"x'], format="json")
+for piece in (' {"a": "b\n\\"', '"x', '", "c": [1]}', "\nmore"):
+    say([(delta.channel, delta.text) for delta in chat.feed(piece.encode())], chat.complete)
+    state = chat.save()
+    chat = chat.copy()
+    chat.load(state)
+say(chat.finish_reason, chat.stopped)

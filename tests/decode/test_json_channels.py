@@ -1,0 +1,122 @@
+"""An answer that is one JSON value: no stop ends inside a string of it."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from laws.oracle import Certain, characters
+
+from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
+
+UNITS = ["{", "}", '"', "\\", "a", "\n", ","]
+STOPS = [
+    ("\n",),
+    ("a",),
+    ("}\n", "\n\n"),
+    ("a\n",),
+    ('a"',),
+    ('\n"a', "\na"),
+    ('"',),
+    ("{a", '{"'),
+    ('a"a', "\n{"),
+]
+
+
+def stream(**options: Any) -> ChatStream[Any]:
+    vocabulary = Vocabulary.from_bytes([unit.encode() for unit in UNITS])
+    return ChatStream(Detokenizer(vocabulary), format="json", trim_artifacts=False, **options)
+
+
+def inside_strings(text: str) -> list[bool] | None:
+    """Say of each character whether it stands inside a string of the value, behind its first quote;
+    None if the text is no value.
+    """
+    begun = text.lstrip(" \n")
+    if not begun:
+        return [False] * len(text)
+    if begun[0] not in '{["':
+        return None
+    inside, quote, depth, done = [], "", 0, False
+    for c in text:
+        inside.append(bool(quote))
+        if quote:
+            quote = '"' if quote == "\\" else {"\\": "\\", '"': ""}.get(c, '"')
+            done = done or (not quote and not depth)
+        elif not done and c == '"':
+            quote = c
+        elif not done and c in "{}":
+            depth += 1 if c == "{" else -1
+            done = depth <= 0
+    return inside
+
+
+def cut_at_stop(text: str, stops: tuple[str, ...]) -> str:
+    """Return the text up to the stop that is complete first."""
+    inside = inside_strings(text)
+    for end in range(len(text) + 1):
+        for start in range(end):
+            word = text[start:end]
+            in_string = inside is not None and ('"' in word[:-1] or any(inside[start:end]))
+            if word in stops and not in_string:
+                return text[:start]
+    return text
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("stop", STOPS, ids=repr)
+def test_what_is_shown_is_certain_and_no_stop_ends_in_a_string(stop: tuple[str, ...]) -> None:
+    def final(given: tuple[int, ...]) -> Any:
+        text = "".join([UNITS[i] for i in given])
+        return characters([("content", cut_at_stop(text, stop))])
+
+    certain = Certain(final, [(i,) for i in range(len(UNITS))], 3)
+    for given in itertools.product(range(len(UNITS)), repeat=3):
+        for _ in range(2):  # the second time out of the table
+            chat, shown = stream(stop=stop), ()
+            for at, i in enumerate(given, 1):
+                shown += characters(chat.push(i))
+                assert shown == certain(given[:at]), [UNITS[i] for i in given[:at]]
+            state = json.loads(json.dumps(chat.save()))
+            assert shown + characters(chat.flush()) == certain.whole(given)
+            again = stream(stop=stop)
+            again.load(state)
+            assert shown + characters(again.flush()) == certain.whole(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "complete_at"),
+    [
+        ('{"a": [1, "}"]}', 15),
+        ('"a\\"b" ', 6),
+        (' [[], {"b": "]"}]\n', 17),
+        ("-1.5e3", None),
+        ("true,", 5),
+        ("Hello {}", None),
+    ],
+)
+def test_it_says_when_the_value_is_complete(text: str, complete_at: int | None) -> None:
+    chat = ChatStream(StreamingDetokenizer(), format="json")
+    found = None
+    for n, c in enumerate(text, 1):
+        chat.feed(c.encode())
+        if chat.complete and found is None:
+            found = n
+    assert found == complete_at
+    chat.flush()
+    assert chat.complete == (text[0] != "H")
+
+
+def test_a_copy_goes_on_inside_a_string_and_a_stop_behind_the_value_counts() -> None:
+    chat = ChatStream(StreamingDetokenizer(), ["\n\n"], format="json")
+    assert chat.feed(b'{"a": "b\n') == [("content", '{"a": "b\n')]
+    mark = chat.mark()
+    other = chat.copy()
+    for each in (chat, other):
+        assert each.feed(b'\nc"}\n') == [("content", '\nc"}')]
+        assert (each.complete, each.held_text) == (True, "\n")
+    chat.rollback(mark)
+    assert chat.feed(b'\n\n"}\n\nmore') == [("content", '\n\n"}')]
+    assert (chat.stopped, chat.finish_reason, chat.calls) == ("\n\n", "stop", [])
+    with pytest.raises(ValueError, match="start must be 'content'"):
+        ChatStream(StreamingDetokenizer(), format="json", start="reasoning")
