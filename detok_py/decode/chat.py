@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
+    from ..formats.chat_format import ChatFormat
     from .channels import Start, StopScope
     from .pipeline import Saved as SavedParts
 
@@ -67,7 +68,7 @@ class ChatStream(Generic[Chunk]):
     the sequence does. Within the first `min_tokens` ids nothing ends the answer, neither an id nor
     a stop string in their text; after `max_tokens` ids the answer is over. `reasoning`, `tools`,
     `start` and `trim_artifacts` are those of `Channels`; with `start="auto"` the end of the prompt
-    says in what the answer begins. `format` is the name of a format that models speak ("harmony",
+    says in what the answer begins. `format` is a `ChatFormat` or the name of one ("harmony",
     "qwen3_hermes"; docs/formats.md): its markup takes the place of the tags, a delta of a call has
     the call's number and name, and `calls` has arguments as JSON. `tool_schemas` is then OpenAI's
     list of tools, which types arguments where the markup does not. "auto" is the format of the
@@ -118,7 +119,7 @@ class ChatStream(Generic[Chunk]):
         stop_scope: "StopScope" = "content",
         min_tokens: int = 0,
         max_tokens: int | None = None,
-        format: str | None = "auto",
+        format: "str | ChatFormat | None" = "auto",
         tool_schemas: "Iterable[dict[str, Any]] | str | None" = None,
     ) -> None:
         if not hasattr(detokenizer, "feed"):
@@ -522,7 +523,7 @@ class ChatStream(Generic[Chunk]):
 def _channels_of(
     source: Any,
     stop: Any,
-    format: str | None,
+    format: Any,
     tags: "tuple[Any, Any]",
     tool_schemas: Any,
     options: dict[str, Any],
@@ -558,9 +559,11 @@ def _channels_of(
     return Channels(stop, **options)
 
 
-def _start_of(source: Any, name: "str | None", options: dict[str, Any]) -> str:
-    """Return in what the answer begins, as the end of the prompt says."""
-    if name is None and not getattr(source, "_prompt", None):
+def _start_of(source: Any, name: Any, options: dict[str, Any]) -> str:
+    """Return in what the answer begins, as the end of the prompt says; in a format, or with the
+    pairs of tags of `options`.
+    """
+    if name == "json" or (name is None and not getattr(source, "_prompt", None)):
         return "content"
     from .format_channels import start_of
 

@@ -11,6 +11,7 @@ A pipeline (pipeline.py) uses it in the place of `Channels`.
 import json
 from typing import TYPE_CHECKING, Any, Callable
 
+from ..formats.chat_format import ChatFormat
 from ..formats.find import TURNS, find_start, opens_reasoning
 from ..formats.form import Form, marker_spellings
 from ..formats.reader import Reader
@@ -20,6 +21,7 @@ from ..formats.values import parameter_types
 from .channels import CONTENT, TOOL_CALL, Channels
 from .detokenizer import MOST_OF_PROMPT
 from .stage import Delta, common
+from .table import MAX_TABLES
 from .utf8 import ended
 
 if TYPE_CHECKING:
@@ -45,20 +47,22 @@ def marker_tokens(vocabulary: Any) -> dict[bytes, int]:
     return memo["markers"]
 
 
-def form_for(name: str, vocabulary: Any) -> Form:
+def form_for(name: str, vocabulary: Any, spec: Any = None) -> Form:
     """Return a format for a vocabulary, with the markers that are tokens in it; without one all
-    markers are text.
+    markers are text. `spec` is that of a format which the table does not have.
     """
 
     def is_token(spelling: str) -> bool:
         return vocabulary is not None and spelling.encode() in marker_tokens(vocabulary)
 
     if vocabulary is None:
-        return Form(name, is_token)
+        return Form(name, is_token, spec)
     forms: dict[Any, Form] = vocabulary._memo.setdefault("forms", {})
-    if name not in forms:
-        forms[name] = Form(name, is_token)
-    return forms[name]
+    if (name, spec) not in forms:
+        if len(forms) >= MAX_TABLES:
+            forms.clear()
+        forms[name, spec] = Form(name, is_token, spec)
+    return forms[name, spec]
 
 
 def known_format(name: "str | None") -> "str | None":
@@ -68,10 +72,12 @@ def known_format(name: "str | None") -> "str | None":
     return name if name in FORMATS else None
 
 
-def start_of(source: Any, name: "str | None", pairs: Any) -> str:
-    """Return in what an answer begins behind the prompt of a detokenizer: in the format `name`, or
-    with these pairs of tags around reasoning.
+def start_of(source: Any, name: "str | ChatFormat | None", pairs: Any = ()) -> str:
+    """Return in what an answer begins behind the prompt of a detokenizer: in a format, or with
+    these pairs of tags around reasoning.
     """
+    if isinstance(name, ChatFormat):  # one that the table does not have
+        pairs, name = name.spec.thinks, None
     for count in (FEW_OF_PROMPT, MOST_OF_PROMPT):
         tail = source.prompt_tail(count) if hasattr(source, "prompt_tail") else ""
         if not tail or any(each in tail for each in TURNS):
@@ -82,19 +88,26 @@ def start_of(source: Any, name: "str | None", pairs: Any) -> str:
 
 
 def format_channels(
-    name: str, source: Any, stop: Any, tool_schemas: Any, options: dict[str, Any]
+    name: Any, source: Any, stop: Any, tool_schemas: Any, options: dict[str, Any]
 ) -> "FormatChannels":
-    """Return the channels of a format behind a detokenizer; ValueError for a name that is none."""
-    if name not in FORMATS:
+    """Return the channels of a format, or of its name, behind a detokenizer; ValueError for a name
+    that is none.
+    """
+    own: ChatFormat | None = None
+    if isinstance(name, ChatFormat):
+        own = None if name.spec is FORMATS.get(name.name) else name
+        name = name.name
+    if own is None and name not in FORMATS:
         raise ValueError(
             f"format must be None, 'auto', 'json' or one of {', '.join(sorted(FORMATS))}, not {name!r}."
         )
     vocabulary = getattr(source, "vocabulary", None)
     if options["start"] == "auto":
-        options["start"] = start_of(source, name, ())
+        options["start"] = start_of(source, own or name)
     return FormatChannels(
-        form_for(name, vocabulary),
+        form_for(name, vocabulary, None if own is None else own.spec),
         stop,
+        own=own,
         vocabulary=vocabulary,
         tool_schemas=tool_schemas,
         **options,
@@ -107,7 +120,8 @@ class FormatChannels:
     `stop`, `include_stop`, `stop_scope` and `trim_artifacts` are those of `Channels`; stops are
     looked for in content, or in reasoning too, and never in the arguments of a call. `start` is
     "content", "reasoning" or "header". `tool_schemas` is OpenAI's list of tools, or its JSON text:
-    it types arguments where the markup does not. `vocabulary` has the markers that are tokens.
+    it types arguments where the markup does not. `vocabulary` has the markers that are tokens, and
+    `own` is a format that the table does not have.
 
     >>> channels = FormatChannels(form_for("qwen3_hermes", None))
     >>> for chunk in ("Hi<tool_", 'call>{"name": "f", "argu', 'ments": {"a": 1}}</tool_call>'):
@@ -130,6 +144,7 @@ class FormatChannels:
         trim_artifacts: Any = True,
         tool_schemas: Any = None,
         vocabulary: Any = None,
+        own: ChatFormat | None = None,
     ) -> None:
         starts = (CONTENT, "reasoning") + (("header",) if form.spec.tree == "harmony" else ())
         if start not in starts:
@@ -155,7 +170,7 @@ class FormatChannels:
             "stop_scope": given["stop_scope"],
             "start": start,
             "trim_artifacts": given["trim_artifacts"],
-            "format": form.name,
+            "format": form.name if own is None else own,
             "tool_schemas": tool_schemas,
         }
         self._types = parameter_types(json.loads(tool_schemas) if tool_schemas else ())

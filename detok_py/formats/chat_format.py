@@ -1,27 +1,39 @@
 """The public name of a format: `ChatFormat`."""
 
-from .table import FORMATS
+from typing import Any
+
+from .find import find_format
+from .table import FORMATS, Format, call, form
 
 MOST_NEAR = 3  # names that an error message proposes
 
 
 class ChatFormat:
-    """The markup that a model writes around its answers: `name`, and what it was `found_by`.
+    """The markup that a model writes around its answers: `name`, and what it was `found_by`; `spec`
+    is its entry of the table.
 
-    `Tokenizer.chat_format` is the format of a tokenizer file; `named` returns one by its name.
+    `Tokenizer.chat_format` is the format of a tokenizer file; `named` returns one by its name, and
+    `from_template` one that a file describes. `ChatStream(…, format=…)` takes it.
 
     >>> ChatFormat.named("harmony")
     <ChatFormat harmony, found by its name>
     """
 
-    __slots__ = ("found_by", "name")
+    __slots__ = ("found_by", "name", "spec")
 
-    def __init__(self, name: str, found_by: str) -> None:
+    def __init__(self, name: str, found_by: str, spec: "Format | None" = None) -> None:
         self.name: str = name
         self.found_by: str = found_by
+        self.spec: Format = FORMATS[name] if spec is None else spec
 
     def __repr__(self) -> str:
         return f"<ChatFormat {self.name}, found by {self.found_by}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ChatFormat) and (self.name, self.spec) == (other.name, other.spec)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.spec))
 
     @classmethod
     def names(cls) -> list[str]:
@@ -53,6 +65,67 @@ class ChatFormat:
             + ", ".join(sorted(near))
             + "; ChatFormat.names() lists all"
         )
+
+    @classmethod
+    def from_template(cls, response_template: "dict[str, Any]") -> "ChatFormat":
+        """Return the format that a `response_template` of Hugging Face describes, as
+        tokenizer_config.json may have one (transformers, "Response Parsing").
+
+        It is one of the table if its strings are those of one. Else its fields `thinking`,
+        `content` and `tool_calls` are read, where `open` and `close` are strings and calls are
+        JSON: an object with a name and arguments, or an array of them. Raises ValueError, which
+        names the field, for one that has patterns or other content.
+
+        >>> template = {"fields": {"thinking": {"open": "<r>", "close": "</r>"}, "content": {}}}
+        >>> ChatFormat.from_template(template)
+        <ChatFormat response_template, found by the fields of a response template: thinking>
+        """
+        if not isinstance(response_template, dict):
+            raise TypeError(
+                f"a response template is a dict, not {response_template.__class__.__name__}"
+            )
+        found = find_format(None, lambda spelling: False, response_template)
+        if found is not None:
+            return cls(found.name, found.found_by)
+        fields = response_template.get("fields")
+        if not isinstance(fields, dict) or not fields:
+            raise ValueError('this response template has no "fields"')
+        tags: dict[str, tuple[str, str]] = {}
+        for name, field in fields.items():
+            found_tags = _tags_of(str(name), field)
+            if found_tags is not None:
+                tags[name] = found_tags
+        calls = [call(tags[name][0], "array", tags[name][1]) for name in CALLS if name in tags]
+        spec = form(
+            *calls,
+            thinks=tuple([tags[name] for name in THINKING if name in tags]),
+            wraps=tuple([tags["content"]] if "content" in tags else []),
+        )
+        return cls(OWN, "the fields of a response template: " + ", ".join(tags), spec)
+
+
+OWN = "response_template"  # the name of a format that is none of the table
+THINKING = ("thinking", "reasoning", "reasoning_content")
+CALLS = ("tool_calls",)
+
+
+def _tags_of(name: str, field: Any) -> "tuple[str, str] | None":
+    """Return what opens and closes a field of a response template, None if nothing does."""
+    if not isinstance(field, dict) or name not in THINKING + CALLS + ("content",):
+        raise ValueError(f'the field "{name}" of this response template is not known')
+    opener, close = field.get("open"), field.get("close")
+    if name == "content" and opener is None and "open_pattern" not in field:
+        return None  # what no other field takes
+    content = "json" if name in CALLS else "text"
+    if not isinstance(opener, str) or not isinstance(close, str):
+        raise ValueError(
+            f'the field "{name}" of this response template has no strings as "open" and "close"'
+        )
+    if field.get("content", "text") != content or field.get("transform") or "content_args" in field:
+        raise ValueError(
+            f'the field "{name}" of this response template is not plain {content}; take a format by name'
+        )
+    return opener, close
 
 
 def _likeness(a: str, b: str) -> int:

@@ -56,10 +56,15 @@ class Form:
     'a<think>'
     """
 
-    def __init__(self, name: str, is_token: Callable[[str], bool] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        is_token: Callable[[str], bool] | None = None,
+        spec: Format | None = None,
+    ) -> None:
         self.name = name
-        self.spec: Format = FORMATS[name]
-        spec = self.spec
+        spec = FORMATS[name] if spec is None else spec
+        self.spec: Format = spec
         self.is_token = is_token
         self.spellings: list[str] = []
         self.texts: dict[str, str] = {}  # the symbols of markers that are text, by their spellings

@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary, load_tokenizer
+from detok_py import (
+    ChatFormat,
+    ChatStream,
+    Detokenizer,
+    StreamingDetokenizer,
+    Vocabulary,
+    load_tokenizer,
+)
 from detok_py.decode.byte_level import ALPHABET
 from formats.whole_text import Token, pieces_of
 
@@ -120,3 +127,58 @@ def test_a_long_prompt_is_searched_back_to_what_decides(opener: str) -> None:
     prompt = first + first[-1:] * 200
     chat = ChatStream(tokenizer.detokenizer(prompt))
     assert chat.channel == ("reasoning" if opener == "<think>" else "content")
+
+
+FIELDS: dict[str, Any] = {
+    "thinking": {"open": "<r>", "close": "</r>"},
+    "content": {"open": "<c>", "close": "</c>"},
+    "tool_calls": {"open": "<call>", "close": "</call>", "content": "json"},
+}
+
+
+def test_a_response_template_is_a_format_of_ones_own() -> None:
+    own = ChatFormat.from_template({"start_anchor": "x", "fields": FIELDS})
+    assert own == ChatFormat.from_template({"fields": dict(FIELDS)})
+    assert hash(own) == hash(ChatFormat.from_template({"fields": dict(FIELDS)}))
+    answer = f"Hm</r><c>Hi</c><call>{CALL}</call>"
+    vocabulary = Vocabulary.from_bytes([b"<r>", *[c.encode() for c in answer]])
+    chat = ChatStream(Detokenizer(vocabulary, [0]), format=own)
+    deltas = chat.feed(list(range(1, 8)))
+    other = chat.copy()
+    other.load(json.loads(json.dumps(chat.save())))
+    for each in (chat, other):
+        shown = deltas + each.feed(list(range(8, len(answer) + 1))) + each.flush()
+        for channel, text in (("reasoning", "Hm"), ("content", "Hi"), ("tool_call", '{"a": 1}')):
+            assert "".join([d.text for d in shown if d.channel == channel]) == text
+        assert [(call.name, call.complete) for call in each.calls] == [("f", True)]
+    chat.reset([0])
+    assert chat.channel == "reasoning"
+
+
+def test_a_response_template_with_the_markup_of_the_table_is_that_format() -> None:
+    template = {"fields": {"tool_calls": {"open": "<seed:tool_call>", "close": "x"}}}
+    found = ChatFormat.from_template(template)
+    assert (found.name, found.spec) == ("seed_oss", ChatFormat.named("seed_oss").spec)
+    stream = ChatStream(StreamingDetokenizer(), format=found)
+    assert stream.feed(b"<seed:think>a") == [("reasoning", "a")]
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        ({}, 'no "fields"'),
+        ({"fields": {"role": {"open": "a", "close": "b"}}}, '"role"'),
+        ({"fields": {"thinking": {"open_pattern": "a+", "close": "b"}}}, '"thinking"'),
+        ({"fields": {"content": {"open_pattern": "a+"}}}, '"content"'),
+        ({"fields": {"tool_calls": {"open": "a", "close": "b"}}}, "not plain json"),
+        (
+            {"fields": {"tool_calls": {**FIELDS["tool_calls"], "transform": {"a": "{b}"}}}},
+            "not plain json",
+        ),
+    ],
+)
+def test_a_response_template_that_cannot_be_read_is_refused(template: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        ChatFormat.from_template(template)
+    with pytest.raises(TypeError, match="a response template is a dict, not str"):
+        ChatFormat.from_template("x")  # type: ignore[arg-type]
