@@ -22,15 +22,8 @@ IN_PYODIDE = sys.platform == "emscripten"
 TESTS = Path(__file__).resolve().parent
 # Importable in Pyodide, but useless without processes, threads and sockets.
 NOT_IN_PYODIDE = {
-    "subprocess",
-    "multiprocessing",
-    "threading",
-    "concurrent",
-    "socket",
-    "asyncio",
-    "ssl",
-    "signal",
-    "pty",
+    *("subprocess", "multiprocessing", "threading", "concurrent", "socket", "asyncio", "ssl"),
+    *("signal", "pty"),
 }
 # Which tests a tier has; `make check`, `test`, `test-all` and `soak` are tiers. "any" is all but
 # soak.

@@ -77,30 +77,8 @@ def byte_level(**parts: Any) -> dict[str, Any]:
 
 
 SPM_PIECES = [
-    "▁",
-    "t",
-    "h",
-    "e",
-    "a",
-    "c",
-    "n",
-    "d",
-    "th",
-    "the",
-    "▁the",
-    "ca",
-    "at",
-    "cat",
-    "▁cat",
-    "an",
-    "and",
-    "▁and",
-    "▁▁",
-    "é",
-    "你",
-    "s",
-    ".",
-    ",",
+    *("▁", "t", "h", "e", "a", "c", "n", "d", "th", "the", "▁the", "ca", "at", "cat", "▁cat"),
+    *("an", "and", "▁and", "▁▁", "é", "你", "s", ".", ","),
 ]
 SPM_MERGES = [
     ("t", "h"),
@@ -160,23 +138,8 @@ def sentencepiece(**parts: Any) -> dict[str, Any]:
 def unigram(**parts: Any) -> dict[str, Any]:
     """Return a Unigram tokenizer.json; `parts` replace its parts."""
     pieces = [
-        "<pad>",
-        "</s>",
-        "<unk>",
-        "▁",
-        "▁the",
-        "▁cat",
-        "the",
-        "c",
-        "a",
-        "t",
-        "h",
-        "e",
-        "s",
-        "▁s",
-        "at",
-        "é",
-        ".",
+        *("<pad>", "</s>", "<unk>", "▁", "▁the", "▁cat", "the", "c", "a", "t", "h", "e", "s"),
+        *("▁s", "at", "é", "."),
     ]
     document = {
         "version": "1.0",
@@ -208,25 +171,8 @@ def unigram(**parts: Any) -> dict[str, Any]:
 def wordpiece(**parts: Any) -> dict[str, Any]:
     """Return a WordPiece tokenizer.json; `parts` replace its parts."""
     pieces = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "the",
-        "cat",
-        "##s",
-        "play",
-        "##ing",
-        ".",
-        ",",
-        "'",
-        "don",
-        "t",
-        "do",
-        "not",
-        "s",
-        "##e",
-        "!",
+        *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "##s", "play", "##ing", ".", ",", "'"),
+        *("don", "t", "do", "not", "s", "##e", "!"),
     ]
     single = [
         {"SpecialToken": {"id": "[CLS]", "type_id": 0}},

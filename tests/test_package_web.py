@@ -19,16 +19,8 @@ MOST_JAVASCRIPT = 10_000
 MOST_PACKED = 538_000
 SUBPATHS = {
     "detok-web": {
-        "Answer",
-        "Decoder",
-        "DetokError",
-        "DetokStream",
-        "connect",
-        "createDecoder",
-        "graphemes",
-        "loadVocabulary",
-        "shutDown",
-        "warmUp",
+        *("Answer", "Decoder", "DetokError", "DetokStream", "connect", "createDecoder"),
+        *("graphemes", "loadVocabulary", "shutDown", "warmUp"),
     },
     "detok-web/fetch": {"ServerSentEvents", "readAnswer"},
     "detok-web/ai-sdk": {"DetokTransport"},
@@ -392,14 +384,8 @@ def test_its_own_types_are_sound(installed):
     compiler = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
     files = ["dist/index.d.ts", "dist/fetch.d.ts", "dist/element.d.ts"]
     options = [
-        "--strict",
-        "--noEmit",
-        "--target",
-        "ES2022",
-        "--module",
-        "ES2022",
-        "--moduleResolution",
-        "bundler",
+        *("--strict", "--noEmit", "--target", "ES2022", "--module", "ES2022"),
+        *("--moduleResolution", "bundler"),
     ]
     run(
         [
@@ -454,16 +440,8 @@ def test_every_script_of_the_documentation_compiles(app):
             text + "\nexport {};\n", encoding="utf-8"
         )
     options = [
-        "--strict",
-        "--strictNullChecks",
-        "false",
-        "--noEmit",
-        "--target",
-        "ES2022",
-        "--module",
-        "ES2022",
-        "--jsx",
-        "react-jsx",
+        *("--strict", "--strictNullChecks", "false", "--noEmit", "--target", "ES2022", "--module"),
+        *("ES2022", "--jsx", "react-jsx"),
     ]
     options += [
         "--moduleResolution",

@@ -69,15 +69,8 @@ def test_ids_are_unknown_where_a_special_token_can_stand_between_fewer_tokens():
 
 
 PIECES = [
-    b"\xe6",
-    b"\x97",
-    b"\xa5",
-    b"\xe6\x97",
-    b"\x97\xa5\xe6",
-    b"a",
-    b"a\xe6",
-    b"\xf0\x9f",
-    b"\x8c",
+    *(b"\xe6", b"\x97", b"\xa5", b"\xe6\x97", b"\x97\xa5\xe6", b"a", b"a\xe6"),
+    *(b"\xf0\x9f", b"\x8c"),
 ]
 
 

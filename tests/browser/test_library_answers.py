@@ -360,22 +360,8 @@ def test_cuts_after_any_number_of_bytes_change_nothing(
     # A handshake is some 500 bytes: cut in it, in the hello, between frames, in frames, and again
     # and again.
     proxy.budgets = [
-        200,
-        520,
-        800,
-        1000,
-        1005,
-        1011,
-        1100,
-        1300,
-        700,
-        900,
-        1200,
-        1003,
-        1001,
-        1400,
-        1007,
-        1002,
+        *(200, 520, 800, 1000, 1005, 1011, 1100, 1300, 700, 900, 1200, 1003, 1001, 1400),
+        *(1007, 1002),
     ]
     context = browser.new_context(**browser_context_args)
     page = context.new_page()

@@ -186,23 +186,9 @@ JSON = st.recursive(
         | st.dictionaries(
             st.sampled_from(
                 [
-                    "choices",
-                    "delta",
-                    "content",
-                    "text",
-                    "token",
-                    "id",
-                    "message",
-                    "completion_probabilities",
-                    "bytes",
-                    "output_ids",
-                    "meta_info",
-                    "candidates",
-                    "parts",
-                    "functionCall",
-                    "error",
-                    "type",
-                    "tool_calls",
+                    *("choices", "delta", "content", "text", "token", "id", "message"),
+                    *("completion_probabilities", "bytes", "output_ids", "meta_info"),
+                    *("candidates", "parts", "functionCall", "error", "type", "tool_calls"),
                 ]
             ),
             inner,

@@ -18,20 +18,8 @@ from detok_py.decode.vocabulary import Vocabulary
 from detok_py.errors import StreamEndedError, VocabularyError
 
 TOKENS = [
-    b"Hello",
-    b"\n",
-    b" world",
-    b"\xf0\x9f",
-    b"\x98\x80",
-    b"ST",
-    b"OP",
-    b"<eos>",
-    b"<think>",
-    b"</think>",
-    b"<tool_call>",
-    b"</tool_call>",
-    b"!",
-    b"</s",
+    *(b"Hello", b"\n", b" world", b"\xf0\x9f", b"\x98\x80", b"ST", b"OP", b"<eos>", b"<think>"),
+    *(b"</think>", b"<tool_call>", b"</tool_call>", b"!", b"</s"),
 ]
 HELLO, LINE, WORLD, HALF, REST, ST, OP, EOS, THINK, UNTHINK, CALL, UNCALL, BANG, SLASH = range(14)
 SMALL = Vocabulary.from_bytes(

@@ -216,14 +216,7 @@ def test_special_tokens_stand_apart_and_each_run_between_them_is_decoded_by_itse
     #    ▁Hello   <s>       E4    ▁world (a run of its own: no leading space)      <s>
     ids = [0, 10, 3, 10, 1, 10, 10, 9]
     assert [t.push(i) for i in ids] == [
-        "Hello",
-        " <s>",
-        " ",
-        "\ufffd <s>",
-        " world",
-        " <s>",
-        " <s>",
-        " é",
+        *("Hello", " <s>", " ", "\ufffd <s>", " world", " <s>", " <s>", " é"),
     ]
     t = of_bytes(**APART)
     assert [t.push(i) for i in (4, 8, 5, 0)] == ["", "\ufffd <eos>", " \ufffd\ufffd", "caf"]

@@ -125,15 +125,8 @@ def test_a_clean_up_in_front_of_stops_shows_what_is_certain(stop: tuple[str, ...
 
 
 SMALL = [
-    b"a",
-    b"b",
-    b"[CALL]",
-    b"<think>",
-    b"</think>",
-    b"<tool_call>",
-    b"</tool_call>",
-    b"ST",
-    b"OP",
+    *(b"a", b"b", b"[CALL]", b"<think>", b"</think>", b"<tool_call>", b"</tool_call>"),
+    *(b"ST", b"OP"),
 ]
 SMALL += [b"\xf0\x9f", b"\x98\x80", b" Sure", b"<eos>"]
 SPECIAL = (2, 3, 4, 5, 6, 12)

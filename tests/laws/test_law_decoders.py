@@ -356,23 +356,8 @@ EACH = [
     {"type": "Replace", "pattern": {"Regex": "a|b+"}, "content": " "},
 ]
 PIECES = [
-    "▁",
-    " ",
-    "a",
-    "b",
-    "ab",
-    "'",
-    "n't",
-    " do not",
-    "<0xE4>",
-    "<0x20>",
-    "##",
-    "</w>",
-    "|",
-    "Ġ",
-    "ð",
-    "<pad>",
-    "<s>",
+    *("▁", " ", "a", "b", "ab", "'", "n't", " do not", "<0xE4>", "<0x20>", "##", "</w>", "|", "Ġ"),
+    *("ð", "<pad>", "<s>"),
 ]
 MAX_CALLS = 40  # function calls of a push, for each character that goes in or comes out; about 5 µs
 

@@ -179,23 +179,8 @@ def test_a_text_in_one_chunk_and_letter_by_letter_stops_at_the_same_place() -> N
 
 PIECES = st.sampled_from(
     [
-        "<think>",
-        "</think>",
-        "<tool_call>",
-        "</tool_call>",
-        "STOP",
-        "ST",
-        "OP",
-        "<",
-        "</",
-        "<th",
-        "ink>",
-        "a",
-        " ",
-        "\n",
-        "é",
-        "👩‍🚀",
-        "\ufffd",
+        *("<think>", "</think>", "<tool_call>", "</tool_call>", "STOP", "ST", "OP", "<", "</"),
+        *("<th", "ink>", "a", " ", "\n", "é", "👩‍🚀", "\ufffd"),
     ]
     + ["<|im_end|>", "<|im_", "end|>", "<|im_start|>assistant\n", "</s>", "<|eot_id|>\n"]
 )

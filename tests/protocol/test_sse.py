@@ -7,18 +7,8 @@ from hypothesis import strategies as st
 from detok_py.protocol.sse import EventReader, LineReader
 
 PARTS = [
-    b"a",
-    b"bc",
-    b"\r",
-    b"\n",
-    b"\r\n",
-    b"\xc3",
-    b"\xa9",
-    b": x",
-    b"data: ",
-    b"data:{}",
-    b"{",
-    b"",
+    *(b"a", b"bc", b"\r", b"\n", b"\r\n", b"\xc3", b"\xa9", b": x", b"data: ", b"data:{}"),
+    *(b"{", b""),
 ]
 
 

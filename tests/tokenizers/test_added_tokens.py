@@ -83,27 +83,8 @@ def test_a_token_without_id_or_content_is_refused(entry):
 
 
 CONTENTS = [
-    "<s>",
-    "</s>",
-    "<",
-    "<s",
-    "word",
-    "[MASK]",
-    "  ",
-    " ",
-    "\n",
-    "<s> ",
-    "é",
-    "<|a|>",
-    "<|ab|>",
-    "|>",
-    "a",
-    "abc",
-    "bc",
-    "1",
-    "½",
-    "_x",
-    "中",
+    *("<s>", "</s>", "<", "<s", "word", "[MASK]", "  ", " ", "\n", "<s> ", "é", "<|a|>", "<|ab|>"),
+    *("|>", "a", "abc", "bc", "1", "½", "_x", "中"),
 ]
 NORMALIZERS = [
     None, {"type": "Lowercase"}, {"type": "NFC"}, {"type": "Prepend", "prepend": "▁"},

@@ -80,22 +80,8 @@ DECODERS = [
     },
 ]  # fmt: skip
 ADDED = [
-    "<|end|>",
-    "<think>",
-    "</s>",
-    "<pad>",
-    "[UNK]",
-    "the",
-    "t",
-    "<",
-    "X",
-    "e\u0301",
-    "好",
-    " x",
-    "ab",
-    "abc",
-    "#",
-    "ing",
+    *("<|end|>", "<think>", "</s>", "<pad>", "[UNK]", "the", "t", "<", "X", "e\u0301", "好", " x"),
+    *("ab", "abc", "#", "ing"),
 ]
 
 
