@@ -19,7 +19,7 @@ ifneq ($(filter C POSIX,$(LC_ALL)),)
 export LC_ALL := C.UTF-8
 endif
 
-.PHONY: help demo site test test-all check soak bench peers real-uis real-engines package release-check fresh format lock clean
+.PHONY: help demo site test test-all check soak mutants bench peers real-uis real-engines package release-check fresh format lock clean
 
 help:
 	@echo "make demo      serves the page on http://127.0.0.1:$(PORT)/   (PORT=…, ENGINE=http://127.0.0.1:8080)"
@@ -28,6 +28,7 @@ help:
 	@echo "make test-all  runs the rest of the tests"
 	@echo "make check     lint, types and the quick unit tests: the loop while writing"
 	@echo "make soak      runs the tests that take many minutes"
+	@echo "make mutants   changes the code in 300 places, one at a time, and counts the changes that no test notices"
 	@echo "make fresh     runs make demo and make test as on a machine that nobody has touched"
 	@echo "make bench     measures beside peers and writes docs/benchmarks.md: installs 3 GB, takes ten minutes"
 	@echo "make peers     runs other systems through the conformance suite and writes docs/conformance.md: installs 3 GB"
@@ -68,6 +69,10 @@ check:
 soak:
 	$(call setup,test)
 	@exec $(VENV) tools/checks.py soak
+
+mutants:
+	$(call setup,mutants)
+	@exec $(VENV) tools/mutants.py
 
 bench:
 	$(call setup,bench)

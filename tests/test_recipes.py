@@ -58,7 +58,7 @@ def test_every_program_of_a_recipe_takes_its_words(monkeypatch, target):
 
 def test_recipes_with_programs_are_found():
     called = {program for target in TARGETS for program, _ in calls(target)}
-    assert {"tools/setup.py", "tools/checks.py", "tests/fresh/run.py", "-m benchmarks"} <= called
+    assert {"tools/setup.py", "tools/checks.py", "tools/mutants.py", "tests/fresh/run.py"} <= called
 
 
 def test_words_that_a_program_does_not_know_are_refused(monkeypatch, capsys):

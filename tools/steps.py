@@ -43,6 +43,7 @@ STEPS = {
     "mpy": Step("MicroPython's compiler", ("requirements/mpy.txt", VENV), (), partial(install_if_there, "mpy", "MicroPython compiles the modules at its start")),
     "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (".venv/bin/pytest",), partial(install, "dev")),
     "webkit": Step("Selenium", ("requirements/webkit.txt", VENV), (".venv/lib/*/site-packages/selenium/__init__.py",), partial(install, "webkit")),
+    "mutants": Step("cosmic-ray", ("requirements/mutants.txt",), (".build/mutants/site/cosmic_ray/__init__.py",), partial(install, "mutants", toolchain.BUILD / "mutants" / "site")),
     "project": Step("detok_py in place", ("pyproject.toml", "tools/hatch_build.py", VENV), (".venv/bin/detok",), toolchain.install_project),
     "npm": Step("the packages from npm", ("package-lock.json",), ("node_modules/pyodide/pyodide.mjs",), toolchain.install_node_packages),
     "micropip": Step("micropip", ("requirements/micropip.txt",), (".build/wheels",), toolchain.fetch_micropip),
@@ -131,6 +132,7 @@ TARGETS = {
         *ARTEFACTS,
         ["webkit", "docs"],
     ],
+    "mutants": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "mutants"], *ARTEFACTS],
     "release": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "release"], *ARTEFACTS],
     "real-uis": [
         ["dev", "npm"],

@@ -112,9 +112,8 @@ def make_venv() -> None:
         run(command, f"uv could not make a virtual environment with {sys.executable}.")
 
 
-# What other people's UIs need and what is published as source only: pure Python, by the same
-# hashes.
-SOURCE_ONLY = {"real-uis": ("cuid", "literalai", "syncer")}
+# What is published as source only: pure Python, by the same hashes.
+SOURCE_ONLY = {"real-uis": ("cuid", "literalai", "syncer"), "mutants": ("yattag",)}
 
 
 def install(group: str, target: Path | None = None, python: Path = PYTHON) -> None:

@@ -1,0 +1,28 @@
+"""What `make mutants` knows, counts and changes."""
+
+from pathlib import Path
+
+import mutants
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.native  # about the files of the repository
+
+
+def test_each_equivalent_mutant_is_of_a_line_that_is_still_there():
+    lines = mutants.KNOWN.read_text("utf-8").splitlines()
+    found = [mutants.LINE.fullmatch(line) for line in lines[2:]]
+    assert None not in found
+    sources = {path: (ROOT / path).read_text("utf-8") for path in {one[1] for one in found}}
+    assert [one[0] for one in found if one[2] not in sources[one[1]]] == []
+
+
+def test_the_closing_line_says_how_many_live():
+    counts = {"killed": 97, "equivalent": 20, "alive": 3}
+    line, percent = mutants.told(counts)
+    assert (line, percent) == ("120 mutants: 97 killed, 20 equivalent, 3 alive (3.0 %)", 3)
+
+
+def test_annotations_are_not_changed():
+    found = mutants.annotations("def f(a: int | None = 1) -> str:\n    b: int = 1 | 2")
+    assert sorted(found) == [((1, 9), (1, 19)), ((1, 28), (1, 31)), ((2, 7), (2, 10))]
