@@ -18,6 +18,7 @@ from ..formats.reader import Reader
 from ..formats.state import Said
 from ..formats.table import FORMATS
 from ..formats.values import parameter_types
+from .artifacts import ARTIFACTS
 from .channels import CONTENT, TOOL_CALL, Channels
 from .detokenizer import MOST_OF_PROMPT
 from .stage import Delta, common
@@ -119,7 +120,8 @@ class FormatChannels:
 
     `stop`, `include_stop`, `stop_scope` and `trim_artifacts` are those of `Channels`; stops are
     looked for in content, or in reasoning too, and never in the arguments of a call. `start` is
-    "content", "reasoning" or "header". `tool_schemas` is OpenAI's list of tools, or its JSON text:
+    "content", "reasoning" or "header". The well-known artifacts are those of `Channels` and the ends
+    of turns of the format. `tool_schemas` is OpenAI's list of tools, or its JSON text:
     it types arguments where the markup does not. `vocabulary` has the markers that are tokens, and
     `own` is a format that the table does not have.
 
@@ -152,6 +154,9 @@ class FormatChannels:
                 f"start must be {' or '.join([repr(each) for each in starts])} in the format {form.name}, not {start!r}."
             )
         self.form = form
+        if trim_artifacts is True:
+            ends = [end + "\n" * n for end in form.spec.ends for n in range(3)]
+            trim_artifacts = ARTIFACTS + tuple([end for end in ends if end not in ARTIFACTS])
         # Stops and artifacts in the text of a section.
         self._edges = Channels(
             stop,

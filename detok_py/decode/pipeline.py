@@ -61,32 +61,32 @@ def id_rules(
     """Return what is done with the ids of `source`; for these `channels`."""
     vocabulary = getattr(source, "vocabulary", None)
     skips = vocabulary is not None and getattr(source, "skip_special_tokens", False)
-    if not (_is_default(eos_ids, ()) and _is_default(stop_ids, ()) and _is_default(least, 0)) or (
-        most is not None
-    ):
-        return _id_rules(vocabulary, skips, eos_ids, stop_ids, channels, least, most)
+    limits = _count(least, "min_tokens"), NO_LIMIT if most is None else _count(most, "max_tokens")
+    if eos_ids.__class__ is not tuple or eos_ids or stop_ids.__class__ is not tuple or stop_ids:
+        return _id_rules(vocabulary, skips, eos_ids, stop_ids, channels, limits)
     # Most streams are made like this. Vocabularies that differ in their ends of text share a memo.
     eos = None if vocabulary is None else vocabulary.eos_ids
     memo: dict[Any, Any] = _without_vocabulary if vocabulary is None else vocabulary._memo
     known: dict[Any, IdRules] = memo.setdefault("id rules", {})
-    key = eos, skips, tuple(channels.tags), tuple(channels.marker_ids.items())
+    key = eos, skips, tuple(channels.tags), tuple(channels.marker_ids.items()), limits
     rules = known.get(key)
     if rules is None:
         if len(known) >= MAX_TABLES:
             known.clear()
-        rules = known[key] = _id_rules(vocabulary, skips, (), (), channels, 0, None)
+        rules = known[key] = _id_rules(vocabulary, skips, (), (), channels, limits)
     return rules
 
 
 _without_vocabulary: dict[Any, Any] = {}
 
 
-def _is_default(given: Any, default: Any) -> bool:
-    return given.__class__ is default.__class__ and bool(given == default)
-
-
 def _id_rules(
-    vocabulary: Any, skips: bool, eos_ids: Any, stop_ids: Any, channels: Any, least: Any, most: Any
+    vocabulary: Any,
+    skips: bool,
+    eos_ids: Any,
+    stop_ids: Any,
+    channels: Any,
+    limits: "tuple[int, int]",
 ) -> IdRules:
     eos = id_set(() if eos_ids is None else eos_ids, "eos_ids")
     sequences = [_sequence(each) for each in id_list(stop_ids, "stop_ids")]
@@ -110,8 +110,8 @@ def _id_rules(
         search,
         search.first.union(hidden),
         max([len(each) for each in sequences], default=1),
-        _count(least, "min_tokens"),
-        NO_LIMIT if most is None else _count(most, "max_tokens"),
+        limits[0],
+        limits[1],
     )
 
 

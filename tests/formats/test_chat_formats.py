@@ -289,3 +289,15 @@ def test_text_that_waits_for_a_marker_keeps_the_count_it_came_with(
         chat = chat_of(case, vocabulary, stop="\n", stop_scope="everywhere", min_tokens=least)
         deltas = [delta for i in ids for delta in chat.push(i)] + chat.flush()
         assert "".join([delta.text for delta in deltas]) == shown
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_end_of_the_turn_that_is_text_is_trimmed(name: str) -> None:
+    for end in FORMATS[name].ends:
+        chat = ChatStream(StreamingDetokenizer(), format=name, start="content")
+        deltas = chat.feed(b"Hi") + chat.feed(end.encode()) + chat.feed(b"\n") + chat.flush()
+        assert "".join([delta.text for delta in deltas]).rstrip("\n") == "Hi", end
+        kept = ChatStream(StreamingDetokenizer(), format=name, start="content")
+        inside = kept.feed(f"Hi {end} you".encode()) + kept.flush()
+        shown = "".join([delta.text for delta in inside])
+        assert shown == f"Hi {end} you" or name in ("harmony", "kimi_k3"), end
