@@ -71,7 +71,7 @@ class Message:
     """What an answer has said so far: two texts, and calls as pairs of name and arguments."""
 
     def __init__(self) -> None:
-        self.texts = dict.fromkeys(TEXTS, "")
+        self.texts: dict[str, str] = dict.fromkeys(TEXTS, "")
         self.calls: list[list[str]] = []
 
     def take(self, out: Any) -> "Message":

@@ -2,7 +2,8 @@ r"""`detok tokens`: show the tokens of a text or of a whole vocabulary.
 
 In: a tokenizer file or a packed vocabulary, and a text, ids, or neither (then every token). Out:
 one line per token: its id, its bytes in hexadecimal, "whole" or "part" (of a character), its text
-with invalid bytes as \x.. and controls escaped, and whether it is special or ends a text.
+with invalid bytes as \x.. and controls escaped, and whether it is special, ends a text, or is a
+marker of the chat format that was found.
 """
 
 import argparse
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from ..decode.format_channels import form_for, known_format, marker_tokens
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError, VocabularyError
 from .encode import add_tokenizer, open_tokenizer, settle
@@ -26,6 +28,7 @@ class Token(NamedTuple):
     text: str
     special: bool
     eos: bool
+    format: str | None = None  # whose marker it is
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
             with waiting("encoding"):
                 args.ids = tokenizer.encode(args.text)
     ids = range(len(vocabulary)) if args.ids is None else args.ids
+    markers = marker_ids(vocabulary)
     for token_id in ids:
         try:
             data = vocabulary.token_bytes(token_id)
@@ -72,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
                 raise
             continue  # the vocabulary has no token with this id
         token = describe(token_id, data, token_id in vocabulary.special_ids, token_id in eos_ids)
+        if token_id in markers:
+            token = token._replace(format=vocabulary.chat_format)
         if (args.split and token.whole) or (args.special and not token.special):
             continue
         print(json.dumps(token._asdict(), ensure_ascii=False) if args.json else line(token))
@@ -81,14 +87,27 @@ def run(args: argparse.Namespace) -> int:
 def describe(token_id: int, data: bytes, special: bool = False, eos: bool = False) -> Token:
     r"""Return the fields of a token's line.
 
-    >>> describe(7, b" \xf0\x9f")
-    Token(id=7, hex='20f09f', whole=False, text=' \\xf0\\x9f', special=False, eos=False)
+    >>> token = describe(7, b" \xf0\x9f")
+    >>> token.hex, token.whole, token.text
+    ('20f09f', False, ' \\xf0\\x9f')
     """
     try:
         text, whole = data.decode(), True
     except UnicodeDecodeError:
         text, whole = data.decode("utf-8", "backslashreplace"), False
     return Token(token_id, data.hex(), whole, text, special, eos)
+
+
+def marker_ids(vocabulary: Vocabulary) -> set[int]:
+    """Return the ids of the markers of a vocabulary's chat format.
+
+    >>> marker_ids(Vocabulary.from_bytes([b"<think>"]))
+    set()
+    """
+    name = known_format(vocabulary.chat_format)
+    tokens = {} if name is None else marker_tokens(vocabulary)
+    spellings = [] if name is None else form_for(name, vocabulary).spellings
+    return {tokens[each.encode()] for each in spellings if each.encode() in tokens}
 
 
 def line(token: Token) -> str:
@@ -101,7 +120,7 @@ def line(token: Token) -> str:
     if not token.whole:
         text = text.replace("\\\\x", "\\x")  # undo the second escape of an invalid byte
     kind = "whole" if token.whole else "part"
-    marks = "".join(
-        [f"  {mark}" for mark, on in (("special", token.special), ("end of text", token.eos)) if on]
-    )
+    flags = {"special": token.special, "end of text": token.eos}
+    flags[f"marker of {token.format}"] = token.format is not None
+    marks = "".join([f"  {mark}" for mark, on in flags.items() if on])
     return f"{token.id:6}  {token.hex:24}  {kind:5}  {text}{marks}"

@@ -120,10 +120,10 @@ class FormatChannels:
 
     `stop`, `include_stop`, `stop_scope` and `trim_artifacts` are those of `Channels`; stops are
     looked for in content, or in reasoning too, and never in the arguments of a call. `start` is
-    "content", "reasoning" or "header". The well-known artifacts are those of `Channels` and the ends
-    of turns of the format. `tool_schemas` is OpenAI's list of tools, or its JSON text:
-    it types arguments where the markup does not. `vocabulary` has the markers that are tokens, and
-    `own` is a format that the table does not have.
+    "content", "reasoning" or "header". The well-known artifacts are those of `Channels` and what
+    ends a turn of the format. `tool_schemas` is OpenAI's list of tools, or its JSON text: it types
+    arguments where the markup does not. `vocabulary` has the markers that are tokens, and `own` is
+    a format that the table does not have.
 
     >>> channels = FormatChannels(form_for("qwen3_hermes", None))
     >>> for chunk in ("Hi<tool_", 'call>{"name": "f", "argu', 'ments": {"a": 1}}</tool_call>'):

@@ -33,6 +33,8 @@ class JsonChannels(Channels):
     ('}', True, '\\n')
     """
 
+    held: str
+
     def __init__(self, stop: Any = (), *, start: str = CONTENT, **options: Any) -> None:
         if start != CONTENT:
             raise ValueError(f"start must be 'content' in the format json, not {start!r}.")

@@ -41,6 +41,7 @@ class Reader(State):
     raw: str
     buf: str
     half: str
+    ahead: str
     out: list[Said]
 
     def feed(self, text: str) -> list[Said]:

@@ -99,6 +99,7 @@ def test_tokens_shows_where_a_character_is_split(file, capsys):
         "text": "a",
         "special": False,
         "eos": False,
+        "format": None,
     }
     assert not rows[1]["whole"]
     assert rows[1]["text"].startswith("\\xf0")
@@ -191,3 +192,18 @@ def test_no_bar_is_drawn_without_a_terminal_or_for_a_short_wait(monkeypatch):
         with progress.waiting("reading x"):
             pass
         assert stream.getvalue() == ""
+
+
+def test_tokens_that_are_markers_of_the_chat_format_are_named(tmp_path, capsys):
+    added = [{"id": 1, "content": "<seed:tool_call>", "special": False}]
+    model = {"type": "WordLevel", "vocab": {"Hi": 0}, "unk_token": "Hi"}
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps({"model": model, "added_tokens": added}))
+    hi, marker = out_of(capsys, "tokens", file).splitlines()
+    assert "marker" not in hi
+    assert marker.endswith("marker of seed_oss")
+    packed = tmp_path / "v.detok"
+    out_of(capsys, "pack", file, "-o", packed)
+    assert (
+        json.loads(out_of(capsys, "tokens", packed, "--ids", "1", "--json"))["format"] == "seed_oss"
+    )
