@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 PROMPTED, ANSWER, ANSWER_CALL = "prompted reasoning", "answer", "answer's tool_call"
-
 OPEN_REASONING, CLOSE_REASONING = "open reasoning", "close reasoning"
 OPEN_CALL, CLOSE_CALL = "open call", "close call"
 
@@ -266,9 +265,10 @@ class Channels:
         self._places: dict[str, Place] = shared(key, _places_of)
         self.reset()
 
-    # Ids that are markers, and ids that end a turn besides those of the vocabulary.
+    # Of a format: ids of markers, ids that end a turn, and whether the last call is complete.
     marker_ids: dict[int, str] = {}
     end_ids: tuple[int, ...] = ()
+    ends_with_call: bool = False
 
     def reset(self) -> None:
         """Forget everything and begin a new text."""

@@ -73,11 +73,6 @@ class JsonChannels(Channels):
         passes = self._mode in (TEXT, DONE) and self.at_rest
         return "".join(sorted(self._place.search.first)) if passes else None
 
-    @property
-    def ends_with_call(self) -> bool:
-        """Whether the answer asks for what a call returns."""
-        return False
-
     def feed_into(
         self, out: "list[Delta]", text: str, no_stop: bool = False, no_stop_after: bool = False
     ) -> None:

@@ -286,8 +286,8 @@ class Pipeline:
         showing = self.source.showing_special_tokens()
         text = showing.push(token_id)
         self.source.load(showing.save())
-        in_format = "format" in self.channels.options
-        return str(self.channels.symbols(text, tag) if in_format else text)
+        is_marker = token_id in self.channels.marker_ids
+        return str(self.channels.symbols(text, tag) if is_marker else text)
 
     def _feed_channels(
         self, out: list[Delta], text: str, no_stop: bool = False, no_stop_after: bool = False
@@ -315,9 +315,8 @@ class Pipeline:
             except UnicodeError:
                 pass
         self.channels.flush_into(out, not shows_stop)
-        if self.finish_reason == "eos" and "format" in self.channels.options:
-            if self.channels.ends_with_call:
-                self.finish_reason = "tool_calls"
+        if self.finish_reason == "eos" and self.channels.ends_with_call:
+            self.finish_reason = "tool_calls"
 
     # ------------------------------------------------------------ what the next text begins with
 
