@@ -507,6 +507,17 @@ def test_a_list_that_its_owner_changes_later_changes_nothing() -> None:
 
 
 @pytest.mark.native  # the wheel for browsers shortens private names
+def test_a_stream_comes_out_of_a_table_if_its_detokenizer_does() -> None:
+    parts = chat()._parts
+    begin = parts.key
+    assert begin is not None
+    assert parts.is_at(begin)
+    parts.source.push(HALF)
+    assert not parts.is_at(begin)
+    assert ChatStream(Detokenizer(SMALL, spans=True))._parts.key is None
+
+
+@pytest.mark.native
 def test_the_words_of_a_set_are_in_one_order_in_every_process() -> None:
     words = {f"stop {n}" for n in range(50)}
     assert chat(stop=words)._parts.channels.options["stop"] == tuple(sorted(words))

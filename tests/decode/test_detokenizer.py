@@ -103,6 +103,13 @@ def test_a_prompt_with_a_space_that_is_certain_before_half_a_character_is_left_o
         assert t.feed(ids) + t.flush() == text
 
 
+def test_the_tail_of_a_prompt_is_the_text_of_as_many_ids():
+    t = Detokenizer(Vocabulary.from_bytes([b"a", b"b", b"<think>"]), [0, 1, 2])
+    assert [t.prompt_tail(count) for count in (1, 2, 3, 4)] == ["<think>", "b<think>"] + [
+        "ab<think>"
+    ] * 2
+
+
 def test_a_strict_prompt_may_end_inside_a_character():
     assert of_bytes([0, 4], errors="strict").push(5) == "😀"
 

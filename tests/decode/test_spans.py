@@ -1,10 +1,12 @@
 """Spans: which characters of the text each token took part in."""
 
+import itertools
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from laws.test_law_decoders import CTC
 from test_detokenizer import APART, LLAMA, MAKERS, SIZES, of_bytes, words
 
 from detok_py import Detokenizer, Vocabulary
@@ -112,3 +114,23 @@ def test_spans_go_through_json_with_the_state(make):
     other.load(json.loads(json.dumps(t.save())))
     assert t.feed([5, 1, 2]) + t.flush() == other.feed([5, 1, 2]) + other.flush()
     assert other.spans == t.spans
+
+
+@pytest.mark.parametrize(
+    ("rules", "pieces"),
+    [
+        ({"type": "BPEDecoder", "suffix": "</w>"}, ["a</w>", "b"]),
+        ({"type": "WordPiece", "prefix": "##", "cleanup": False}, ["a", "##b"]),
+        (CTC, ["a", "|", "<pad>"]),
+    ],
+)
+def test_spans_through_rules_of_tokens_go_through_json_with_the_state(rules, pieces):
+    vocabulary = Vocabulary.from_pieces(pieces, rules)
+    for ids in itertools.product(range(len(pieces)), repeat=3):
+        t = Detokenizer(vocabulary, spans=True)
+        whole = t.feed(ids) + t.flush()
+        for cut in range(4):
+            first, then = (Detokenizer(vocabulary, spans=True) for _ in range(2))
+            shown = first.feed(ids[:cut])
+            then.load(json.loads(json.dumps(first.save())))
+            assert (shown + then.feed(ids[cut:]) + then.flush(), then.spans) == (whole, t.spans)

@@ -102,6 +102,8 @@ def test_without_findings_every_checked_rule_passes():
 
 def test_a_finding_outside_the_selection_is_not_judged():
     assert verdict(finding(outside=True))["violations"] == []
+    found = verdict(finding(outside=True), finding())["violations"]
+    assert ids(found) == ["ufffd-persistent"]
 
 
 def test_an_ignored_rule_is_neither_broken_nor_passed():
@@ -174,9 +176,13 @@ def test_what_the_engine_sent_is_the_true_text_if_none_is_given():
 
 
 def test_one_of_several_answers_that_is_not_shown_is_incomplete():
-    result = verdict(text="sag 龜龜 genau", sent=["sag 龜龜 genau", "Ein Titel für die Liste"])
+    titles = ["Ein Titel für die Liste", "Was danach zu fragen wäre"]
+    result = verdict(text="sag 龜龜 genau", sent=[titles[0], "sag 龜龜 genau", titles[1]])
     assert result["violations"] == []
-    assert ids(result["incomplete"]) == ["not-shown"]
+    assert [(one["id"], one["text"]) for one in result["incomplete"]] == [
+        ("not-shown", titles[0]),
+        ("not-shown", titles[1]),
+    ]
 
 
 def test_a_glyph_that_the_engine_sent_broken_is_the_engines_fault():

@@ -141,6 +141,11 @@ def broken(**parts):
     return model_file([*CONTROLS, *pieces], **parts)
 
 
+def test_a_file_without_a_name_is_a_model_if_it_begins_with_a_piece():
+    tokenizer = load_tokenizer(model_file([("a", -1.0, NORMAL), *CONTROLS]))
+    assert tokenizer.decode([0]) == "a"
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [

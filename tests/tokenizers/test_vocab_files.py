@@ -149,6 +149,8 @@ def test_vocab_txt_is_berts():
     cased = load_tokenizer(with_config({"vocab.txt": WORDS}, do_lower_case=False))
     unknown = cased.token_to_id("[UNK]")
     assert cased.encode("The the") == [unknown, *tokenizer.encode("the")]
+    chinese = load_tokenizer({"vocab.txt": WORDS + "中\n文\n".encode()})
+    assert chinese.encode("中文") == [len(tokenizer), len(tokenizer) + 1]
 
 
 def test_rwkv_takes_the_longest_token_again_and_again():
