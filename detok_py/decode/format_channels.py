@@ -430,10 +430,13 @@ class FormatChannels:
 
     @property
     def key(self) -> Any:
-        """All of the state that decides what is still to come, of a text that has not ended."""
-        return self.reader.state, self._edges.key, self._at, self._ahead, self._safe
+        """All of the state that decides what is still to come, of a text that has not ended. The
+        third part says whether any text waits.
+        """
+        waits = bool(self.held)
+        return self.reader.state, self._edges.key, waits, self._at, self._ahead, self._safe
 
     @key.setter
     def key(self, key: Any) -> None:
-        reader, self._edges.key, self._at, self._ahead, self._safe = key
+        reader, self._edges.key, _, self._at, self._ahead, self._safe = key
         self.reader.load(reader)
