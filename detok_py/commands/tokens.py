@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from ..decode.format_channels import form_for, known_format, marker_tokens
+from ..decode.format_channels import form_for, known_format
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError, VocabularyError
 from .encode import add_tokenizer, open_tokenizer, settle
@@ -105,9 +105,7 @@ def marker_ids(vocabulary: Vocabulary) -> set[int]:
     set()
     """
     name = known_format(vocabulary.chat_format)
-    tokens = {} if name is None else marker_tokens(vocabulary)
-    spellings = [] if name is None else form_for(name, vocabulary).spellings
-    return {tokens[each.encode()] for each in spellings if each.encode() in tokens}
+    return set() if name is None else set(form_for(name, vocabulary).marker_ids)
 
 
 def line(token: Token) -> str:

@@ -298,7 +298,10 @@ class ChatStream(Generic[Chunk]):
         token_id = as_id(token_id)
         if not self._left and not self._goes_on():
             return []
+        is_known = self._row is not _NOWHERE
         row, tokens, channels = self._find_row(), self.tokens, parts.channels
+        if self._left and not is_known and token_id in row.steps:
+            return self.push(token_id)
         mark = channels.mark_call()
         out: list[Delta] = []
         if token_id in rules.watched or parts.pending or tokens + 1 >= rules.most:

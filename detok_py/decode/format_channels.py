@@ -9,7 +9,7 @@ A pipeline (pipeline.py) uses it in the place of `Channels`.
 """
 
 import json
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from ..formats.chat_format import ChatFormat
 from ..formats.find import TURNS, find_start, opens_reasoning
@@ -24,6 +24,7 @@ from .detokenizer import MOST_OF_PROMPT
 from .stage import Delta, common
 from .table import MAX_TABLES
 from .utf8 import ended
+from .word_search import shared
 
 if TYPE_CHECKING:
     from ..formats.tool_call import ToolCall
@@ -48,22 +49,41 @@ def marker_tokens(vocabulary: Any) -> dict[bytes, int]:
     return memo["markers"]
 
 
-def form_for(name: str, vocabulary: Any, spec: Any = None) -> Form:
+# A format for a vocabulary, with the ids of its markers and of the tokens that end a turn.
+Known = NamedTuple(
+    "Known", [("form", Form), ("marker_ids", "dict[int, str]"), ("end_ids", "list[int]")]
+)
+
+
+def form_for(name: str, vocabulary: Any, spec: Any = None) -> Known:
     """Return a format for a vocabulary, with the markers that are tokens in it; without one all
     markers are text. `spec` is that of a format which the table does not have.
     """
-
-    def is_token(spelling: str) -> bool:
-        return vocabulary is not None and spelling.encode() in marker_tokens(vocabulary)
-
-    if vocabulary is None:
-        return Form(name, is_token, spec)
-    forms: dict[Any, Form] = vocabulary._memo.setdefault("forms", {})
-    if (name, spec) not in forms:
+    memo: dict[Any, Any] = _without_vocabulary if vocabulary is None else vocabulary._memo
+    forms: dict[Any, Known] = memo.setdefault("forms", {})
+    known = forms.get((name, spec))
+    if known is None:
+        tokens = {} if vocabulary is None else marker_tokens(vocabulary)
+        form = Form(name, lambda spelling: spelling.encode() in tokens, spec)
+        ids = [(tokens.get(each.encode()), each) for each in form.spellings]
+        ends = [tokens.get(each.encode()) for each in form.spec.ends]
         if len(forms) >= MAX_TABLES:
             forms.clear()
-        forms[name, spec] = Form(name, is_token, spec)
-    return forms[name, spec]
+        known = forms[name, spec] = Known(
+            form,
+            {i: each for i, each in ids if i is not None},
+            [i for i in ends if i is not None],
+        )
+    return known
+
+
+_without_vocabulary: dict[Any, Any] = {}
+
+
+def _artifacts_of(ends: "tuple[str, ...]") -> "tuple[str, ...]":
+    """Return the well-known artifacts, and what ends a turn of a format."""
+    more = [end + "\n" * n for end in ends for n in range(3)]
+    return ARTIFACTS + tuple([end for end in more if end not in ARTIFACTS])
 
 
 def known_format(name: "str | None") -> "str | None":
@@ -109,21 +129,19 @@ def format_channels(
         form_for(name, vocabulary, None if own is None else own.spec),
         stop,
         own=own,
-        vocabulary=vocabulary,
         tool_schemas=tool_schemas,
         **options,
     )
 
 
 class FormatChannels:
-    """Text to deltas, in the format `form`.
+    """Text to deltas, in a format for a vocabulary.
 
     `stop`, `include_stop`, `stop_scope` and `trim_artifacts` are those of `Channels`; stops are
     looked for in content, or in reasoning too, and never in the arguments of a call. `start` is
     "content", "reasoning" or "header". The well-known artifacts are those of `Channels` and what
     ends a turn of the format. `tool_schemas` is OpenAI's list of tools, or its JSON text: it types
-    arguments where the markup does not. `vocabulary` has the markers that are tokens, and `own` is
-    a format that the table does not have.
+    arguments where the markup does not. `own` is a format that the table does not have.
 
     >>> channels = FormatChannels(form_for("qwen3_hermes", None))
     >>> for chunk in ("Hi<tool_", 'call>{"name": "f", "argu', 'ments": {"a": 1}}</tool_call>'):
@@ -137,7 +155,7 @@ class FormatChannels:
 
     def __init__(
         self,
-        form: Form,
+        known: Known,
         stop: Any = (),
         *,
         include_stop: bool = False,
@@ -145,9 +163,9 @@ class FormatChannels:
         start: str = "content",
         trim_artifacts: Any = True,
         tool_schemas: Any = None,
-        vocabulary: Any = None,
         own: ChatFormat | None = None,
     ) -> None:
+        form = known.form
         starts = (CONTENT, "reasoning") + (("header",) if form.spec.tree == "harmony" else ())
         if start not in starts:
             raise ValueError(
@@ -155,8 +173,7 @@ class FormatChannels:
             )
         self.form = form
         if trim_artifacts is True:
-            ends = [end + "\n" * n for end in form.spec.ends for n in range(3)]
-            trim_artifacts = ARTIFACTS + tuple([end for end in ends if end not in ARTIFACTS])
+            trim_artifacts = shared(("artifacts", form.spec.ends), _artifacts_of)
         # Stops and artifacts in the text of a section.
         self._edges = Channels(
             stop,
@@ -179,17 +196,10 @@ class FormatChannels:
             "tool_schemas": tool_schemas,
         }
         self._types = parameter_types(json.loads(tool_schemas) if tool_schemas else ())
-        added = marker_tokens(vocabulary) if vocabulary is not None else {}
-        # The ids of markers, and of tokens that end a turn.
-        self.tags: tuple[
-            str, ...
-        ] = ()  # found by their ids, whether special tokens are skipped or not
-        self.marker_ids: dict[int, str] = {
-            added[each.encode()]: each for each in form.spellings if each.encode() in added
-        }
-        self.end_ids: list[int] = [
-            added[each.encode()] for each in form.spec.ends if each.encode() in added
-        ]
+        # Markers are found by their ids, whether special tokens are skipped or not.
+        self.tags: tuple[str, ...] = ()
+        self.marker_ids: dict[int, str] = known.marker_ids
+        self.end_ids: list[int] = known.end_ids
         self.reset()
 
     def reset(self) -> None:
