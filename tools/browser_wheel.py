@@ -1,4 +1,4 @@
-"""Build the wheel that a browser downloads: the core and nothing else, at most 164 kB.
+"""Build the wheel that a browser downloads: the core and nothing else, at most 176 kB.
 
 In: detok_py/ and the name, version and summary in pyproject.toml. Out:
 .build/runtime/detok_py-<version>-py3-none-any.whl. `make package` builds the smallest form, for the
@@ -32,8 +32,8 @@ from typing import NamedTuple
 import layout
 
 ROOT = Path(__file__).resolve().parents[1]
-# It grew by 13 kB with the readers of SentencePiece, RWKV and older Hugging Face files.
-MOST_BYTES = 164_000
+# The formats of models are 26 kB of it.
+MOST_BYTES = 176_000
 
 
 class Bare(ast.NodeTransformer):
