@@ -21,7 +21,7 @@ VOCABULARY = Vocabulary.from_bytes(TOKENS, special_ids=[END], eos_ids=[END])
 
 def plain(row: list[Any]) -> list[Any]:
     """A row with the text of its deltas in their place."""
-    return [*row[:2], "".join([text for _, text in row[2]]), *row[3:]]
+    return [*row[:2], "".join([text for _, text, *_ in row[2]]), *row[3:]]
 
 
 class Line:
@@ -30,10 +30,14 @@ class Line:
     """
 
     def __init__(
-        self, request: dict[str, Any] | None = None, vocabulary: Vocabulary | None = VOCABULARY
+        self,
+        request: dict[str, Any] | None = None,
+        vocabulary: Vocabulary | None = VOCABULARY,
+        hello: dict[str, Any] | None = None,
     ) -> None:
         self.store = Runs()
         self.named = vocabulary
+        self.hello = hello or {}
         self.page = answer.Answer(json.dumps({"prompt": "hi", "details": True} | (request or {})))
         self.events: list[dict[str, Any]] = []
         self.fetches: list[dict[str, Any]] = []
@@ -41,7 +45,7 @@ class Line:
         self.connect()
 
     def connect(self) -> None:
-        hello: dict[str, Any] = {"engine": {"name": "test"}}
+        hello: dict[str, Any] = {"engine": {"name": "test"}} | self.hello
         if self.named is not None:
             hello["vocabulary"] = {
                 "sha256": self.named.sha256,
@@ -96,7 +100,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        return "".join([text for _, text in self.deltas])
+        return "".join([text for _, text, *_ in self.deltas])
 
     @property
     def last(self) -> dict[str, Any]:

@@ -268,7 +268,7 @@ export async function all(response: Response, signal: AbortSignal): Promise<stri
   answer.addEventListener("finish", ({ detail }) => console.log(detail.reason satisfies Finish["reason"]), { once: true });
   answer.addEventListener("mine", (event: Event) => console.log(event.type));
   const finish: Finish = await answer.finished;
-  const ended: "eos" | "stop" | "length" | "cancelled" | "error" = finish.reason;
+  const ended: "eos" | "stop" | "length" | "tool_calls" | "cancelled" | "error" = finish.reason;
   let text = "";
   for await (const delta of answer) text += (delta satisfies Delta).text;
   for await (const { channel, text: part } of readAnswer(response)) text += channel === "content" ? part : "";

@@ -259,6 +259,11 @@ class ChatStream(Generic[Chunk]):
         return held[len(parts.ahead) :]
 
     @property
+    def _form(self) -> Any:
+        """The format in which the answer is read; None if it is read in none."""
+        return getattr(self._parts.channels, "form", None)
+
+    @property
     def _triggers(self) -> str | None:
         """The characters that can change how text passes the channels: text without them is shown
         as it is. None where any text can.

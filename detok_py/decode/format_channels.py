@@ -15,9 +15,9 @@ from ..formats.chat_format import ChatFormat
 from ..formats.find import TURNS, find_start, opens_reasoning
 from ..formats.form import Form, marker_spellings
 from ..formats.reader import Reader
-from ..formats.state import Said
+from ..formats.state import CALL_STATE, TEXT_STATE, Said
 from ..formats.table import FORMATS
-from ..formats.values import parameter_types
+from ..formats.values import is_mark, parameter_types
 from .artifacts import ARTIFACTS
 from .channels import CONTENT, TOOL_CALL, Channels
 from .detokenizer import MOST_OF_PROMPT
@@ -132,6 +132,27 @@ def format_channels(
         tool_schemas=tool_schemas,
         **options,
     )
+
+
+def moved(saved: Any, before: Form, after: Form) -> Any:
+    """Return a saved state of the channels of one form of a format for those of another, in which
+    other markers are tokens.
+    """
+
+    def respelled(part: Any) -> Any:
+        if isinstance(part, str):
+            return "".join([symbol(c) if is_mark(c) else c for c in part])
+        return tuple([respelled(each) for each in part]) if isinstance(part, tuple) else part
+
+    def symbol(mark: str) -> str:
+        spelling = before.spelled(mark)
+        return after.mark(spelling) if spelling in after.spellings else spelling
+
+    reader = respelled(saved[0])
+    text, call = saved[0][0], list(reader[1])
+    at = CALL_STATE.index("pos")
+    call[at] = len(respelled(text[TEXT_STATE.index("buf")][: call[at]]))
+    return ((reader[0], tuple(call)) + reader[2:],) + tuple(saved[1:])
 
 
 class FormatChannels:

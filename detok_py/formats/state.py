@@ -138,16 +138,19 @@ class State:
 
     @property
     def state(self) -> Any:
-        """The state as plain values, without the calls: `load` takes it."""
+        """The state as plain values: `load` takes it. Of the calls it has their number, and whether
+        the last one is complete.
+        """
         text = tuple([getattr(self, name) for name in TEXT_STATE])
         call = tuple([getattr(self, name) for name in CALL_STATE])
-        return text, call, tuple(self.stack), len(self.calls)
+        complete = bool(self.calls) and self.calls[-1].complete
+        return text, call, tuple(self.stack), len(self.calls), complete
 
     def load(self, state: Any, calls: Any = None) -> None:
         """Take a state, or what JSON made of it, and the calls so far, as (id, name, arguments,
         complete). Without them they stay, if they are as many; else nothing is known of them.
         """
-        text, call, stack, count = state
+        text, call, stack, count, complete = state
         for names, values in ((TEXT_STATE, text), (CALL_STATE, call)):
             for name, value in zip(names, values):
                 setattr(self, name, value)
@@ -160,6 +163,9 @@ class State:
             ]
         elif len(self.calls) != count:
             self.calls = [ToolCall(None, "") for _ in range(count)]
+            if count:
+                self.calls[-1].complete = complete
+                self.calls[-1].id = self.id if self.certain else None
         if self.ahead and self.in_call:
             self.calls[-1].ahead = self.ahead
 

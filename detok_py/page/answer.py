@@ -11,18 +11,20 @@ Every method that web/src/socket.js calls returns one JSON object with these key
     retry   seconds after which another socket is to be opened
     events  in the order of the stream:
 
-    {"type": "hello", "engine", "vocabulary"}
-    {"type": "started", "id", "data", "position"}
+    {"type": "hello", "engine", "vocabulary", "format"}
+    {"type": "started", "id", "data", "position", "format"}
     {"type": "text", "deltas", "rows", "count", "position", "held", "waiting"}
     {"type": "finished", "reason", "note", "position", "deltas"}
     {"type": "failed", "code", "message", "retry", "position", "deltas"}
     {"type": "notice", "code", "message"}
     {"type": "pong"}
 
-A delta is `[channel, text]`. `held` counts the bytes of an unfinished character, `waiting` is the
-text that may become a stop string or a tag. The deltas of `finished` and `failed` are text that was
-held and became certain at the end. An answer with details has `rows` instead of `deltas`, one for
-each token:
+A delta is `[channel, text]`; of a call in a format `[channel, text, {"call", "name", "id",
+"complete"}]`: the call's number; on its first delta the name, and the id if the markup has one; on
+its last one that it is complete. `held` counts the bytes of an unfinished character, `waiting` is
+the text that may become a stop string or a tag. The deltas of `finished` and `failed` are text that
+was held and became certain at the end. An answer with details has `rows` instead of `deltas`, one
+for each token:
 
     [id or null, bytes in hex, deltas, held bytes in hex, waiting text, name of a skipped special
     token]
@@ -42,6 +44,7 @@ from ..errors import DetokError, VocabularyError
 from ..protocol import events as s
 from ..protocol.client import ClientSession
 from ..protocol.wire import ENGINE_DOWN, RESUME_EXPIRED, VOCABULARY_MISMATCH
+from .deltas import crossed, open_call, open_chat
 from .inbox import given_bytes, unpack_batch
 
 # What a close code means to a person, for a bridge that gives no reason itself.
@@ -111,33 +114,6 @@ def named_vocabulary(sha256: str) -> Vocabulary:
     return vocabulary
 
 
-def open_chat(
-    options: dict[str, Any],
-    detokenizer: "Detokenizer | StreamingDetokenizer",
-    tags: bool = False,
-) -> ChatStream:
-    """Return a ChatStream with the text options that JavaScript gives (`TextOptions` of
-    web/src/detok-stream.js). `tags` is the default for finding tags and markers.
-    """
-    reasoning, tools = options.get("reasoning", tags), options.get("tools", tags)
-    return ChatStream(
-        detokenizer,
-        stop=[stop for stop in options.get("stop") or () if stop],
-        # With details the engine decides where the answer ends, and an end token has a row.
-        eos_ids=None if options.get("details") else (),
-        reasoning=("<think>", "</think>") if reasoning is True else reasoning or None,
-        tools=("<tool_call>", "</tool_call>") if tools is True else tools or None,
-        start="reasoning" if options.get("startWithReasoning") else "content",
-        trim_artifacts=bool(options.get("trimArtifacts", tags)),
-        include_stop=bool(options.get("includeStop")),
-    )
-
-
-def crossed(deltas: list[Any]) -> list[list[str]]:
-    """Return deltas as they cross to JavaScript: `[channel, text]` each."""
-    return [[delta.channel, delta.text] for delta in deltas]
-
-
 class Answer:
     """One answer: a session of detok.v1 and a ChatStream.
 
@@ -170,6 +146,8 @@ class Answer:
         self._wanted: dict[str, Any] | None = None  # the vocabulary that is being fetched
         self._waiting: list[Any] = []  # events that came while it is being fetched
         self._over = False
+        self._format: str | None = None  # that of the vocabulary, or the one that the bridge names
+        self._open: int | None = None  # the number of the call that is not complete
         if asked.get("vocabulary"):
             self._use(named_vocabulary(asked["vocabulary"]))
 
@@ -242,10 +220,12 @@ class Answer:
     def begin(self, vocabulary: "Vocabulary | None") -> None:
         """Begin to decode: from ids of this vocabulary, or from bytes."""
         self._by_ids = vocabulary
+        self._format = getattr(vocabulary, "chat_format", None) or self._format
         self._chat = open_chat(
             self._options,
             StreamingDetokenizer() if vocabulary is None else Detokenizer(vocabulary),
             tags=not self._options.get("details"),
+            known=self._format,
         )
 
     def row(self, token_id: "int | None", data: "bytes | None") -> list[Any]:
@@ -265,33 +245,59 @@ class Answer:
         return [token_id, (data or b"").hex(), deltas, held.hex(), waiting, name]
 
     @property
+    def format(self) -> "str | None":
+        """The name of the format that the text is read in; None if it is read in none."""
+        form = None if self._chat is None else self._chat._form
+        return None if form is None else str(form.name)
+
+    @property
     def stopped(self) -> bool:
         """Whether a stop string has ended the text."""
         return self._chat is not None and self._chat.finish_reason == "stop"
 
-    def flush(self) -> list[list[str]]:
-        """End the text; return what was held, as deltas."""
-        return [] if self._chat is None else crossed(self._chat.flush())
+    @property
+    def _ends_with_call(self) -> bool:
+        """Whether the last call of an answer in a format is complete."""
+        calls = self._chat.calls if self._chat is not None and self.format is not None else []
+        return bool(calls) and bool(calls[-1].complete)
 
-    def _decode(self, ids: "list[int] | None", data: "bytes | None") -> list[list[str]]:
+    def flush(self) -> list[list[Any]]:
+        """End the text; return what was held, as deltas."""
+        return [] if self._chat is None else self._crossed(self._chat.flush())
+
+    def _decode(self, ids: "list[int] | None", data: "bytes | None") -> list[list[Any]]:
         """Return the deltas of some ids, or of bytes whose ids are not known."""
         assert self._chat is not None
         if self._by_ids is not None and ids is not None:
-            return crossed(self._chat.feed(ids))
+            return self._crossed(self._chat.feed(ids))
         if data is None:
             raise VocabularyError(NO_VOCABULARY)
         deltas = [] if self._by_ids is None else self._go_on_by_bytes()
-        return deltas + crossed(self._chat.feed(data))
+        return deltas + self._crossed(self._chat.feed(data))
 
-    def _go_on_by_bytes(self) -> list[list[str]]:
+    def _crossed(self, deltas: list[Any]) -> list[list[Any]]:
+        """Return deltas as they cross."""
+        chat, before = self._chat, self._open
+        if before is None and (chat is None or not any(d.call is not None for d in deltas)):
+            return crossed(deltas)
+        assert chat is not None
+        calls = chat.calls
+        self._open = open_call(calls)
+        return crossed(deltas, calls, before)
+
+    def _go_on_by_bytes(self) -> list[list[Any]]:
         """Decode from bytes instead of ids from here on, beginning with the held bytes."""
         assert self._chat is not None
         (_, channels, own), counts = self._chat.save(calls=True)
-        ids: Any = self._chat.detokenizer
+        before: Any = self._chat
         self.begin(None)
         begun: Any = self._chat.detokenizer
+        if self.format is not None:
+            from ..decode.format_channels import moved
+
+            channels = moved(channels, before._form, self._chat._form)
         self._chat.load(((begun.save(), channels, own), counts))
-        return crossed(self._chat.feed(ids.held))
+        return self._crossed(self._chat.feed(before.detokenizer.held))
 
     def _held(self) -> tuple[bytes, str]:
         """Return the bytes and the text that are held."""
@@ -304,6 +310,7 @@ class Answer:
 
     def _use(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
+        self._format = vocabulary.chat_format or self._format
         # From here on the session refuses a bridge with another vocabulary, also after a reconnect.
         self.session.vocabulary_sha256 = vocabulary.sha256
         self._wanted = None
@@ -348,12 +355,25 @@ class Answer:
         """Add what an event of the session means for the page."""
         if isinstance(event, s.Hello):
             self._hello(event)
-            out.append({"type": "hello", "engine": event.engine, "vocabulary": event.vocabulary})
+            out.append(
+                {
+                    "type": "hello",
+                    "engine": event.engine,
+                    "vocabulary": event.vocabulary,
+                    "format": self._format,
+                }
+            )
         elif isinstance(event, s.Started):
             if self._chat is None:
                 self.begin(None if event.data == "bytes" else self._vocabulary)
             out.append(
-                {"type": "started", "id": event.id, "data": event.data, "position": event.position}
+                {
+                    "type": "started",
+                    "id": event.id,
+                    "data": event.data,
+                    "position": event.position,
+                    "format": self.format,
+                }
             )
         elif isinstance(event, (s.Bytes, s.Tokens, s.Gap)):
             self._data(event, out)
@@ -368,6 +388,8 @@ class Answer:
 
     def _hello(self, event: Any) -> None:
         """Use the bridge's vocabulary, or request it if it is not kept here."""
+        named = event.raw.get("chat_format")
+        self._format = self._format or (named if isinstance(named, str) else None)
         wanted = event.vocabulary
         if self._vocabulary is not None or not isinstance(wanted, dict) or not wanted.get("sha256"):
             return
@@ -413,11 +435,11 @@ class Answer:
             self.session.cancel()
             self._finish(out, "stop", None, position)
 
-    def _whole(self, event: Any) -> tuple[list[list[str]], int, "DetokError | None"]:
+    def _whole(self, event: Any) -> tuple[list[list[Any]], int, "DetokError | None"]:
         """Decode a data frame in one step. Return its deltas, how many positions were decoded, and
         the error that stopped it.
         """
-        deltas: list[list[str]] = []
+        deltas: list[list[Any]] = []
         count = 0
         try:
             if isinstance(event, s.Tokens):
@@ -472,4 +494,6 @@ class Answer:
         event["deltas"] = self.flush()
         if self.stopped and "reason" in event:
             event["reason"] = "stop"
+        elif self._ends_with_call and event.get("reason") in ("eos", "stop"):
+            event["reason"] = "tool_calls"
         out.append(event)

@@ -19,8 +19,10 @@ from typing import Any
 from ..decode.chat import ChatStream
 from ..decode.detokenizer import Detokenizer
 from ..errors import DetokError
-from .answer import crossed, named_vocabulary, open_chat
+from .answer import named_vocabulary
+from .deltas import crossed, open_call, open_chat
 
+MOST_STATES = 1 << 16  # characters of states in one answer; a state that holds much is long
 MOST_KINDS = 64  # of streams, told apart by their options
 
 _streams: dict[str, "tuple[ChatStream, Any]"] = {}
@@ -95,6 +97,7 @@ def begin_steps(options: str) -> str:
 
 def _step(chat: ChatStream, before: Any, symbol: Any) -> "tuple[Any, Any]":
     """Take a symbol; return the step, and the state after it."""
+    open = open_call(chat.calls)
     try:
         if symbol is None:
             deltas = chat.flush()
@@ -111,24 +114,27 @@ def _step(chat: ChatStream, before: Any, symbol: Any) -> "tuple[Any, Any]":
     except (DetokError, UnicodeError) as error:
         chat._future = before
         return str(error), before
+    said = crossed(deltas, chat.calls, open)
     if symbol is None or reason is not None:
-        return [crossed(deltas), reason or "end", None], None
+        return [said, reason or "end", None], None
     after = chat._future
     same = after == before
-    return [crossed(deltas), None, None if same else _crossed_state(chat, after)], after
+    return [said, None, None if same else _crossed_state(chat, after)], after
 
 
 def walk(options: str, state: str, symbols: str) -> str:
     """Return the steps from a state through symbols, one after another, up to the end of
-    the text.
+    the text, or to where the states that are returned have `MOST_STATES` characters.
     """
     chat, _ = _stream(options)
     chat._future = json.loads(state)
-    future, out = chat._future, []
+    future, out, size = chat._future, [], 0
     for symbol in json.loads(symbols):
         step, future = _step(chat, future, symbol)
         out.append(step)
-        if future is None:
+        if step.__class__ is list and step[2] is not None:
+            size += len(step[2][0])
+        if future is None or size > MOST_STATES:
             break
     return json.dumps(out)
 
@@ -152,7 +158,7 @@ def fan(options: str, state: str, first: int, end: int) -> str:
             step = None
         elif after == before and not step[0]:
             step = ""
-        elif after == before and len(step[0]) == 1 and step[0][0][0] == channel:
+        elif after == before and len(step[0]) == 1 and step[0][0][:-1] == [channel]:
             step = step[0][0][1]
         out.append(step)
     return json.dumps(out)

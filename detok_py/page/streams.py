@@ -36,11 +36,11 @@ def about() -> str:
 
 
 def keep_vocabulary(given: "int | str") -> str:
-    """Keep a packed vocabulary; return `[sha256, count of ids]`. Raises VocabularyError if it is
-    damaged.
+    """Keep a packed vocabulary; return `[sha256, count of ids, format or null]`. Raises
+    VocabularyError if it is damaged.
     """
     vocabulary = unpack_vocabulary(given_bytes(given))
-    return json.dumps([vocabulary.sha256, len(vocabulary)])
+    return json.dumps([vocabulary.sha256, len(vocabulary), vocabulary.chat_format])
 
 
 def extend(given: "int | str") -> str:

@@ -45,9 +45,8 @@ def test_random_ids_of_real_vocabularies_give_with_each_push_what_the_core_gives
     rng = random.Random(name)
     usual = [i for i in range(len(vocabulary)) if i not in vocabulary.eos_ids]
     runs = [rng.choices(usual if n % 2 else usual[:400], k=200) for n in range(20)]
-    seen = library.evaluate(
-        PUSHED, [{"runtime": "micropython", "unknown": "skip"}, runs, f"/given/{name}.detok"]
-    )
+    options = {"runtime": "micropython", "unknown": "skip", "format": None}
+    seen = library.evaluate(PUSHED, [options, runs, f"/given/{name}.detok"])
     for run, got in zip(runs, seen, strict=True):
         detokenizer = d.Detokenizer(vocabulary, unknown="skip")
         assert got == list(pushed(detokenizer, run)), run
@@ -299,6 +298,48 @@ def test_goldens_are_decoded_as_they_are_written(library, served, data, tmp_path
         case for case in cases if case["skip"] and not vocabulary.eos_ids.intersection(case["ids"])
     ][:12]
     runs = [case["ids"][:60] for case in cases]
-    seen = library.evaluate(PUSHED, [{"runtime": "micropython"}, runs, "/given/qwen3.detok"])
+    seen = library.evaluate(
+        PUSHED, [{"runtime": "micropython", "format": None}, runs, "/given/qwen3.detok"]
+    )
     for run, (pushes, rest, _) in zip(runs, seen, strict=True):
         assert (pushes, rest) == pushed(d.Detokenizer(vocabulary), run)[:2]
+
+
+MARKED = [bytes([n]) for n in range(256)] + [b"<tool_call>", b"</tool_call>"]
+CALL = b'{"name": "weather", "arguments": {"city": "Z\xc3\xbcrich", "days": [1, 2]}}'
+# The deltas of each push, those of the end, and the calls.
+DELTAS = """async ([options, ids, url]) => {
+  options.vocabulary = await lib.loadVocabulary(url, { ...options, cache: false });
+  const shown = [];
+  for (let n = 0; n < 2; n++) {
+    const decoder = await lib.createDecoder({ ...options, output: "deltas" });
+    for (const id of ids) {
+      const given = decoder.push(id);
+      shown.push(...given, ...(n ? [] : await decoder.ready()));
+    }
+    shown.push(...decoder.flush(), ...(await decoder.ready()), decoder.calls);
+  }
+  return [options.vocabulary.format, shown];
+}"""
+
+
+@pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
+def test_the_format_of_a_vocabulary_is_read_without_being_asked(library, served, runtime):
+    vocabulary = d.Vocabulary.from_bytes(MARKED, special_ids=[256, 257])
+    vocabulary.chat_format = "qwen3_hermes"
+    served.given["marked.detok"] = (200, {}, vocabulary.pack())
+    ids = [*b"I look. ", 256, *CALL, 257, *b"So?"]
+    chat = d.ChatStream(d.Detokenizer(vocabulary))
+    expected = [delta for i in ids for delta in chat.push(i)] + chat.flush()
+    format, shown = library.evaluate(DELTAS, [{"runtime": runtime}, ids, "/given/marked.detok"])
+    assert format == "qwen3_hermes"
+    deltas, calls = shown[: len(shown) // 2 - 1], shown[len(shown) // 2 - 1]
+    assert shown[len(shown) // 2 :] == [*deltas, calls]
+    told = [(delta["channel"], delta["text"], delta.get("name")) for delta in deltas]
+    assert [each for each in told if each[1] or each[2]] == [
+        (*each, each.name) for each in expected
+    ]
+    assert [delta["call"] for delta in deltas if delta.get("complete")] == [0]
+    [call] = chat.calls
+    said = {"name": "weather", "arguments": call.arguments, "complete": True}
+    assert calls == [{"call": 0, "id": None} | said]

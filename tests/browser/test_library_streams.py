@@ -209,7 +209,7 @@ def test_real_vocabularies_give_each_piece_with_its_token(
         """async ([url, cases]) => {
           const vocabulary = await lib.loadVocabulary(url, { runtime: "micropython", cache: false });
           return Promise.all(cases.map(async ({ ids, skip }) => {
-            const stream = new lib.DetokStream({ runtime: "micropython", vocabulary, skipSpecialTokens: skip });
+            const stream = new lib.DetokStream({ runtime: "micropython", vocabulary, skipSpecialTokens: skip, format: null });
             let parts = "";
             const reader = stream.readable.getReader();
             const reading = (async () => { for (let p = await reader.read(); !p.done; p = await reader.read()) parts += p.value; })();

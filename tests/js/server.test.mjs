@@ -65,6 +65,87 @@ test("each push returns at once all that is certain: no text is late", async () 
   assert.deepEqual([decoder.finishReason, decoder.waiting], ["stop", 0]);
 });
 
+/** The vocabulary of a format: bytes, and two markers that are tokens. */
+function markedVocabulary() {
+  const path = join(folder, "marked.detok");
+  const script = `import sys
+from detok_py import Vocabulary
+tokens = [bytes([n]) for n in range(256)] + [b"<tool_call>", b"</tool_call>"]
+vocabulary = Vocabulary.from_bytes(tokens, special_ids=[256, 257])
+vocabulary.chat_format = "qwen3_hermes"
+open(sys.argv[1], "wb").write(vocabulary.pack())`;
+  execFileSync(join(root, ".venv", "bin", "python"), ["-c", script, path]);
+  return path;
+}
+const CALL = '{"name": "weather", "arguments": {"city": "Zürich"}}';
+const MARKED = [...bytesOf("I look. "), 256, ...bytesOf(CALL), 257];
+const CALLS = [
+  { call: 0, id: null, name: "weather", arguments: '{"city": "Zürich"}', complete: true },
+];
+
+for (const runtime of ["micropython", "pyodide"])
+  test(`the format of a vocabulary is read without being asked, in ${runtime}`, async () => {
+    const vocabulary = await lib.loadVocabulary(markedVocabulary(), { runtime });
+    assert.equal(vocabulary.format, "qwen3_hermes");
+    for (const granularity of ["character", "grapheme"]) {
+      const stream = new lib.DetokStream({ vocabulary, runtime, granularity, output: "deltas" });
+      const deltas = [];
+      for await (const delta of sourceOf(MARKED).pipeThrough(stream)) deltas.push(delta);
+      const content = deltas.filter(({ channel }) => channel === "content");
+      assert.equal(content.map(({ text }) => text).join(""), "I look. ");
+      const [first, ...more] = deltas.filter(({ channel }) => channel === "tool_call");
+      assert.deepEqual(first, { channel: "tool_call", text: "", call: 0, name: "weather" });
+      assert.ok(more.every(({ call, name }) => call === 0 && name === undefined));
+      assert.equal(more.map(({ text }) => text).join(""), CALLS[0].arguments);
+      assert.ok(more.length > 10); // they come as the model writes them
+      assert.deepEqual(
+        more.filter(({ complete }) => complete),
+        more.slice(-1),
+      );
+      assert.deepEqual(stream.calls, CALLS);
+    }
+    // Text only; and a second time, when all steps are known.
+    for (let n = 0; n < 2; n++) {
+      const decoder = await lib.createDecoder({ vocabulary, runtime });
+      const shown = MARKED.map((id) => decoder.push(id));
+      assert.equal(shown.join("") + decoder.flush() + (await decoder.ready()), "I look. ");
+      assert.deepEqual(decoder.calls, CALLS);
+    }
+    const plain = await lib.createDecoder({ vocabulary, runtime, format: null });
+    assert.equal(plain.feed(MARKED) + (await plain.ready()), `I look. ${CALL}`);
+  });
+
+test("bytes are read in a format by its name, with the schemas of the tools", async () => {
+  const parameters = { properties: { zip: { type: "string" }, days: { type: "integer" } } };
+  const toolSchemas = [{ type: "function", function: { name: "weather", parameters } }];
+  const text =
+    "<tool_call><function=weather><parameter=zip>10115</parameter><parameter=days>3</parameter></function></tool_call>";
+  for (const cut of [1, 5, 1000]) {
+    const bytes = new Uint8Array(bytesOf(text));
+    const chunks = [];
+    for (let at = 0; at < bytes.length; at += cut) chunks.push(bytes.slice(at, at + cut));
+    const stream = new lib.DetokStream({ format: "qwen3_coder", toolSchemas });
+    assert.equal(await textOf(sourceOf(chunks).pipeThrough(stream)), "");
+    assert.equal(stream.calls[0].arguments, '{"zip": "10115", "days": 3}');
+    assert.equal(stream.calls[0].complete, true);
+  }
+});
+
+test("a value that is held for long is one step after another, and none is kept", async () => {
+  const decoder = await lib.createDecoder({ format: "qwen3_coder" });
+  const value = "word ".repeat(4000);
+  const text = `<tool_call><function=f><parameter=a>${value}</parameter></function></tool_call>`;
+  assert.equal(decoder.feed(new Uint8Array(bytesOf(text))), "");
+  assert.deepEqual(JSON.parse(decoder.calls[0].arguments), { a: value });
+});
+
+test("a format that is none, or one beside tags of one's own, is refused by name", async () => {
+  await assert.rejects(lib.createDecoder({ format: "harmonie" }), { message: /'harmonie'/ });
+  await assert.rejects(lib.createDecoder({ format: "harmony", tools: ["<a>", "</a>"] }), {
+    message: /leave them out/,
+  });
+});
+
 test("nothing is left in globalThis, and a second copy of the library has a Python of its own", async () => {
   const other = await import(`${pathToFileURL(file).href}?second`);
   const [mine, theirs] = await Promise.all(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import detok_py as d
-from detok_py.page import answer, steps, streams
+from detok_py.page import answer, deltas, steps, streams
 
 PIECES = [bytes([n]) for n in range(256)]
 PIECES += [
@@ -65,8 +65,8 @@ class Table:
                 [self.steps[key]] = json.loads(
                     streams.walk(self.told, state[0], json.dumps([symbol]))
                 )
-            deltas, reason, after = self.steps[key]
-            out.append(deltas)
+            said, reason, after = self.steps[key]
+            out.append(said)
             if reason:
                 return [*out, reason]
             state = after or state
@@ -75,15 +75,15 @@ class Table:
 
 def decoded(options: dict[str, Any], source: Any, symbols: list[Any]) -> list[Any]:
     """Return the same of the stream itself."""
-    chat = answer.open_chat(options, source)
+    chat = deltas.open_chat(options, source)
     out = []
     for symbol in symbols:
         if symbol is None:
-            return [*out, answer.crossed(chat.flush()), chat.finish_reason or "end"]
-        deltas = chat.push(symbol) if isinstance(symbol, int) else chat.feed(symbol)
+            return [*out, deltas.crossed(chat.flush()), chat.finish_reason or "end"]
+        said = chat.push(symbol) if isinstance(symbol, int) else chat.feed(symbol)
         if chat.finish_reason:
-            return [*out, answer.crossed(deltas + chat.flush()), chat.finish_reason]
-        out.append(answer.crossed(deltas))
+            return [*out, deltas.crossed(said + chat.flush()), chat.finish_reason]
+        out.append(deltas.crossed(said))
     return out
 
 

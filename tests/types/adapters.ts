@@ -21,7 +21,7 @@ export function Chat() {
   const { messages, sendMessage, status } = useChat<Message>({ transport: typed, resume: true });
   const answer = useAnswer("/stream", { runtime: "micropython" });
   const calls: (string | undefined)[] = answer.toolCalls.map((call) => call.name);
-  const reason: "eos" | "stop" | "length" | "cancelled" | "error" | undefined =
+  const reason: "eos" | "stop" | "length" | "tool_calls" | "cancelled" | "error" | undefined =
     answer.finish?.reason;
   void answer.send({ messages: [{ role: "user", content: "hello" }] });
   // @ts-expect-error a prompt is text
@@ -31,6 +31,8 @@ export function Chat() {
 
 const options: TextOptions[] = [
   { reasoning: "all", tools: true },
+  { format: "harmony", toolSchemas: [{ type: "function", function: { name: "f" } }] },
+  { format: null },
   { reasoning: ["<a>", "</a>", "all"], tools: ["[TOOL_CALLS]", null] },
   {
     reasoning: [
@@ -55,5 +57,9 @@ export async function main(element: DetokText) {
   for await (const { channel, text } of readAnswer(fetch("/answer"), { reasoning: true })) {
     const known: "content" | "reasoning" | "tool_call" = channel;
     console.log(known, text.length);
+  }
+  for await (const { call, name, complete } of readAnswer(fetch("/answer"))) {
+    const number: number | undefined = call;
+    console.log(number, name?.length, complete === true);
   }
 }

@@ -17,8 +17,6 @@
  * @property {boolean} kept  Whether it began with the memory of an earlier visit.
  */
 
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
-
 /** @param {string} url @returns {Promise<Response>} */
 export async function read(url) {
   const answer = await fetch(url);
@@ -83,7 +81,8 @@ export async function startPython(loadMicroPython, wasm, bundle) {
     }),
     fill(bytes) {
       // Writing a file takes longer than passing a few bytes along.
-      if (bytes.length <= 256) return Array.from(bytes, (byte) => HEX[byte]).join("");
+      if (bytes.length <= 256)
+        return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
       python.FS.writeFile("/inbox", bytes);
       return bytes.length;
     },

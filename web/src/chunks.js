@@ -11,19 +11,16 @@ export function asIds(chunk) {
           ? Array.from(/** @type {any} */ (chunk), Number)
           : undefined;
   if (!ids?.every((id) => Number.isSafeInteger(id)))
-    throw new TypeError(
-      "DetokStream with a vocabulary takes token ids: a whole number, an array of them, or a typed array.",
-    );
+    throw new TypeError("DetokStream with a vocabulary takes token ids: whole numbers.");
   return ids;
 }
 
 /** @param {unknown} chunk @returns {Uint8Array} */
 export function asBytes(chunk) {
-  if (chunk instanceof Uint8Array) return chunk;
   if (chunk instanceof ArrayBuffer) return new Uint8Array(chunk);
   if (ArrayBuffer.isView(chunk))
     return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
   throw new TypeError(
-    `DetokStream without a vocabulary takes bytes (a BufferSource), not ${chunk === null ? "null" : typeof chunk}; for token ids give it a vocabulary.`,
+    `DetokStream without a vocabulary takes bytes (a BufferSource), not ${typeof chunk}.`,
   );
 }

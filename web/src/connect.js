@@ -24,9 +24,9 @@ import { rowOf } from "./rows.js";
  * @property {"ids" | "bytes" | "both"} [want]  What the bridge sends. Default "both".
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Insist on this one. Without it the
  *   bridge's own is fetched.
- * @property {boolean} [details]  `token` events have a row for each token. The text is content
- *   only, unless `reasoning`, `tools` or `trimArtifacts` are given; no token id ends it, as the
- *   engine decides when the answer is over.
+ * @property {boolean} [details]  `token` events have a row for each token. Without a format the
+ *   text is content only, unless `reasoning`, `tools` or `trimArtifacts` are given; no token id
+ *   ends it, as the engine decides when the answer is over.
  * @property {boolean} [singleBytes]  Each raw byte is a row of its own.
  * @property {string} [token]  Of the bridge, if it wants one (`--allow-origin` and `--host`).
  * @property {AbortSignal} [signal]  Cancels the answer, and ends the loop with its reason.
@@ -42,8 +42,9 @@ import { rowOf } from "./rows.js";
  *   Required<Pick<AnswerRequest, "resume">>} Question  One of these must be asked.
  *
  * @typedef {object} Finish  How an answer ended.
- * @property {"eos" | "stop" | "length" | "cancelled" | "error"} reason  Why: the model ended it, a
- *   stop string, `max_tokens`, the reader, or a fault.
+ * @property {"eos" | "stop" | "length" | "tool_calls" | "cancelled" | "error"} reason  Why: the
+ *   model ended it, a stop string, `max_tokens`, a call at the end of the turn, the reader, or a
+ *   fault.
  * @property {number} tokens   Tokens that came (bytes, if the engine knows only those).
  * @property {string} text     What was held, and became text when nothing more came.
  * @property {string | null} [note]  What the engine itself lost, in one sentence.
@@ -65,12 +66,16 @@ import { rowOf } from "./rows.js";
  * @typedef {object} HelloEvent  The `detail` of `hello`.
  * @property {Record<string, any>} engine  Its name, version, model and fidelity.
  * @property {object | null} vocabulary  The vocabulary's address and SHA-256.
+ * @property {string | null} format  The name of the format that the model speaks; null where it is
+ *   not known.
  * @property {number} at  When it arrived.
  *
  * @typedef {object} StartEvent  The `detail` of `start`.
  * @property {string} id  What `resume` takes.
  * @property {"ids" | "bytes" | "both"} data  What the bridge sends.
  * @property {number} position  Where the stream begins: 0, or later after a lost connection.
+ * @property {string | null} format  The name of the format that the answer is read in; null: pairs
+ *   of tags, or nothing.
  * @property {number} at  When it arrived.
  *
  * @typedef {object} TokenEvent  The `detail` of `token`.
@@ -107,13 +112,14 @@ export class Answer extends EventTarget {
   /** @param {string | URL} url @param {AnswerOptions} request */
   constructor(url, request) {
     super();
-    this.#shape = shaper(request.granularity);
+    this.#shape = shaper(request.granularity, this.calls);
     this.#open(url, request).catch((error) =>
       this.#end({ reason: "error", error: asDetokError(error) }),
     );
   }
 
-  /** @type {(deltas: [string, string][], over: boolean) => Delta[]} */
+  /** The calls so far, in a format. @type {import("./detok-stream.js").Call[]} */
+  calls = [];
   #shape;
   /** @type {AbortSignal | undefined} */
   #signal;
@@ -259,9 +265,7 @@ export class Answer extends EventTarget {
             if (done) controller.close();
             else controller.enqueue(value);
           },
-          cancel: async () => {
-            this.cancel();
-          },
+          cancel: () => this.cancel(),
         },
         { highWaterMark: 0 },
       ),
@@ -312,14 +316,11 @@ export class Answer extends EventTarget {
       if (type === "text") this.#takeText(event, at);
       else if (type === "finished" || type === "failed") {
         this.#takeText(event, at);
-        const text = event.deltas.map((/** @type {string[]} */ [, text]) => text).join("");
-        const { reason, note, code } = event;
-        const end = { text, at };
-        if (type === "finished") this.#end({ ...end, reason, note });
-        else {
-          const error = new DetokError(event.message, event);
-          this.#end({ ...end, reason: code === 4499 ? "cancelled" : "error", error });
-        }
+        const { deltas, note, code, message } = event;
+        const text = deltas.map((/** @type {string[]} */ said) => said[1]).join("");
+        const reason = event.reason ?? (code === 4499 ? "cancelled" : "error");
+        const why = event.reason ? { note } : { error: new DetokError(message, event) };
+        this.#end({ text, at, reason, ...why });
       } else if (type !== "pong") this.#emit(type === "started" ? "start" : type, { ...event, at });
     }
     if (retry) this.#emit("resume", retry);
@@ -339,7 +340,7 @@ export class Answer extends EventTarget {
   /** @param {Delta} delta */
   #give(delta) {
     const last = this.#waiting.at(-1);
-    if (last?.channel === delta.channel) last.text += delta.text;
+    if (last?.channel === delta.channel && delta.call === undefined) last.text += delta.text;
     else this.#waiting.push({ ...delta });
     this.#size += delta.text.length;
     if (this.#claimed && this.#size > MOST_WAITING && !this.#full) {
@@ -385,8 +386,8 @@ export class Answer extends EventTarget {
 /**
  * Ask a bridge for an answer.
  *
- * Reasoning (`<think>`), tool calls and template markers are told apart unless the options say
- * otherwise.
+ * Reasoning, tool calls and template markers are told apart in the format of the model; where it is
+ * not known, by the tags `<think>` and `<tool_call>`.
  * @param {string | URL} url  The bridge's WebSocket: `ws://…/stream`, or `/stream` on its own
  *   pages.
  * @param {AnswerOptions & Question} request

@@ -62,12 +62,14 @@ export class Decoder {
   #filling;
   /** @type {unknown} */
   #failed;
+  /** The calls so far, in a format. @type {import("./detok-stream.js").Call[]} */
+  calls = [];
 
   /** @param {Options} [given] */
   constructor(given = {}) {
     const options = checked(given);
     const { output, vocabulary, granularity, fatal = false } = options;
-    this.#shape = shaper(granularity);
+    this.#shape = shaper(granularity, this.calls);
     this.#deltas = output === "deltas";
     this.#direct = granularity !== "grapheme" && !this.#deltas;
     this.#table = stepTable(options);
@@ -76,7 +78,8 @@ export class Decoder {
       ? (this.#table.start ?? new State(["", null, 0, "", "content"]))
       : plain;
     /**
-     * Why the text has ended: null, then "end", "stop" or "eos".
+     * Why the text has ended: null, then "end", "stop", "eos", or "tool_calls" where a call ended
+     * the turn.
      * @type {import("./step-table.js").Reason}
      */
     this.finishReason = null;
@@ -108,15 +111,9 @@ export class Decoder {
   #half() {
     for (let n = 1; n < 4; n++) {
       const end = this.#tail.slice(-n);
-      const lead = Number(end[0]);
-      const size = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+      const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
       // The first byte of a character, and nothing that ends it.
-      if (
-        lead > 0xc1 &&
-        n < size &&
-        !new TextDecoder().decode(new Uint8Array(end), { stream: true })
-      )
-        return end;
+      if (Number(end[0]) > 0xc1 && !utf8.decode(new Uint8Array(end), { stream: true })) return end;
     }
     return [];
   }
@@ -129,7 +126,7 @@ export class Decoder {
         return "";
       }
       const step = this.#state.steps.get(id);
-      if (step && !step.error && !step.reason) {
+      if (step?.text !== undefined) {
         this.#state = step.next;
         return step.text;
       }
@@ -167,11 +164,12 @@ export class Decoder {
 
   /**
    * Wait until all that was given is decoded; resolves to what has not been returned yet.
+   * @param {(given: any) => any} [take]  Takes it before anything that comes later is returned.
    * @returns {Promise<any>}
    */
-  async ready() {
+  async ready(take = (given) => given) {
     while (this.#filling) await this.#filling;
-    return this.#take([]);
+    return take(this.#take([]));
   }
 
   /** @param {Uint8Array} [bytes]  The next ones; without them, the end. */

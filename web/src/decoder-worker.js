@@ -36,13 +36,15 @@ answerCalls(scope, {
     const read = /** @type {PerformanceResourceTiming[]} */ (
       performance.getEntriesByType("resource")
     );
+    const sum = (/** @type {"encodedBodySize" | "transferSize"} */ name) =>
+      read.reduce((all, file) => all + file[name], 0);
     return {
       runtime,
       ...JSON.parse(python.streams.about()),
       kept: python.kept,
       milliseconds: performance.now() - began,
-      bytes: read.reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0),
-      transferred: read.reduce((sum, { transferSize }) => sum + transferSize, 0),
+      bytes: sum("encodedBodySize"),
+      transferred: sum("transferSize"),
     };
   },
 });

@@ -156,16 +156,16 @@ export function decoderWorker(options = {}) {
  *   onGone?: (error: DetokError) => void}} [options]
  * @returns {Promise<RuntimeInfo>}
  */
-export async function warmUp({ onProgress, onGone, ...options } = {}) {
+export async function warmUp({ onProgress = () => {}, onGone, ...options } = {}) {
   checked(options);
   const worker = decoderWorker(options);
-  if (onProgress) worker.watchers.add(onProgress);
+  worker.watchers.add(onProgress);
   try {
     const info = await worker.ready;
     if (onGone) worker.goneListeners.add(onGone);
     return info;
   } finally {
-    if (onProgress) worker.watchers.delete(onProgress);
+    worker.watchers.delete(onProgress);
   }
 }
 

@@ -2,7 +2,8 @@
  * Bytes or token ids to text, as a pair of streams: `source.pipeThrough(new DetokStream())`.
  *
  * In: BufferSource chunks; with a vocabulary token ids (a number, an array, a typed array). Out:
- * strings; with `output: "deltas"` objects `{channel, text}`. Held: what detok_py holds.
+ * strings; with `output: "deltas"` objects `{channel, text}`, of a call with its number and name.
+ * Held: what detok_py holds.
  */
 
 import { Decoder } from "./create-decoder.js";
@@ -20,6 +21,11 @@ import { Decoder } from "./create-decoder.js";
  *   `</think>`; "all": every block of these.
  * @property {ToolTags | ToolTags[] | true} [tools]  The text between is a tool call. `true`:
  *   `<tool_call>`, `</tool_call>`. Without a close tag it ends where the next one opens.
+ * @property {string | null} [format]  The name of the format that the model speaks
+ *   (docs/formats.md). "auto", the default: that of the vocabulary, unless tags are given; for
+ *   `connect` also that of the bridge; else the tags. null: nothing is looked for.
+ * @property {object[]} [toolSchemas]  OpenAI's list of tools. It types arguments where the markup
+ *   of a format does not.
  * @property {boolean} [startWithReasoning]  For templates that open the block in the prompt.
  * @property {boolean} [trimArtifacts]  Drop the markers of chat templates at both ends.
  * @property {"character" | "grapheme"} [granularity]  Chunks end between code points, or between
@@ -38,11 +44,23 @@ import { Decoder } from "./create-decoder.js";
  *
  * @typedef {object} Delta  Text that has become certain.
  * @property {"content" | "reasoning" | "tool_call"} channel  What it is a part of.
- * @property {string} text  The text.
+ * @property {string} text  The text. Of a call in a format: more of the JSON text of its arguments.
+ * @property {number} [call]  The number of the call, from 0; absent outside of calls in a format.
+ * @property {string} [name]  Of the tool: on the first delta of a call.
+ * @property {string} [id]  Of the call, where the markup has one: on the first delta, or the last.
+ * @property {boolean} [complete]  True on the last delta of a call, unless it was cut short.
+ *
+ * @typedef {object} Call  A call of a tool, in a format.
+ * @property {number} call  Its number, from 0.
+ * @property {string | null} id  Where the markup has one.
+ * @property {string} name  Of the tool.
+ * @property {string} arguments  Their JSON text so far: the texts of its deltas.
+ * @property {boolean} complete  False while it comes, and if the answer was cut short in it.
  *
  * @typedef {object} StreamEnd  How a stream ended.
- * @property {"end" | "stop" | "eos" | "cancelled" | "error"} reason  "end": the source had no more.
- *   "cancelled": by the reader, the writer or the signal.
+ * @property {"end" | "stop" | "eos" | "tool_calls" | "cancelled" | "error"} reason  "end": the
+ *   source had no more. "tool_calls": a call ended the turn. "cancelled": by the reader, the writer
+ *   or the signal.
  * @property {unknown} [error]  What went wrong, or the reason of the signal.
  */
 
@@ -93,6 +111,8 @@ export class DetokStream {
   constructor(options = {}) {
     const { signal } = options;
     const decoder = new Decoder(options);
+    /** The calls so far, in a format. */
+    this.calls = decoder.calls;
     /** @type {(end: StreamEnd) => void} */
     let tell = () => {};
     /** Why it ended: resolves once, and never rejects. @type {Promise<StreamEnd>} */
@@ -141,7 +161,7 @@ export class DetokStream {
     /** Show what comes late, as soon as it comes. */
     const follow = async () => {
       try {
-        show(await decoder.ready());
+        await decoder.ready(show);
       } catch (error) {
         end("error", error);
       }

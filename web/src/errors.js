@@ -16,7 +16,7 @@ export class DetokError extends Error {
    * @param {{code?: number, kind?: ErrorKind, retry?: boolean, cause?: unknown}} [options]
    */
   constructor(message, { code, kind, retry = false, cause } = {}) {
-    super(message, cause === undefined ? undefined : { cause });
+    super(message, cause ? { cause } : undefined);
     /** A close code of detok.v1, or an HTTP status. */
     this.code = code;
     /** What kind of thing went wrong. @type {ErrorKind} */
@@ -32,11 +32,13 @@ export class DetokError extends Error {
   }
 }
 
-/** @param {unknown} error @returns {DetokError} */
+/** @param {any} error @returns {DetokError} */
 export function asDetokError(error) {
   if (error instanceof DetokError) return error;
-  const message = error instanceof Error ? error.message : String(error);
   // The last line of a Python traceback says what happened.
-  const said = message.trim().split("\n").at(-1)?.trim() || "It failed without a message.";
+  const lines = String(error?.message ?? error)
+    .trim()
+    .split("\n");
+  const said = lines.at(-1) || "It failed without a message.";
   return new DetokError(said.replace(/^[\w.]*Error: /, ""), { cause: error });
 }

@@ -19,8 +19,9 @@ import { deltasOf } from "./read-events.js";
  * @property {string} data   Its lines.
  * @property {string} id     The last `id` of the stream, or "".
  *
+ * @typedef {"events" | "json" | "bytes"} Form  Of a body.
  * @typedef {object} FormatOption  Which form the body has.
- * @property {"events" | "json" | "bytes"} [format]  Overrules the body's content type.
+ * @property {Form} [body]  Overrules the body's content type. `format` takes it too.
  *
  * @typedef
  *   {import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions &
@@ -44,7 +45,7 @@ const encoder = new TextEncoder();
  * @returns {AsyncGenerator<Delta, string | undefined, void>}
  */
 export async function* readAnswer(response, given = {}) {
-  const { format, ...options } = checked(given);
+  const { body: form, ...options } = formApart(checked(given));
   const { ok, status, headers, body } = await refused(await response);
   if (!ok || !body)
     throw new DetokError(`The server answered HTTP ${status} without a text; ask again.`, {
@@ -57,7 +58,7 @@ export async function* readAnswer(response, given = {}) {
     body,
     headers.get("content-type") ?? "",
     // AI SDK 4 sends its data stream as plain text.
-    format ?? (headers.has("x-vercel-ai-data-stream") ? "json" : undefined),
+    form ?? (headers.has("x-vercel-ai-data-stream") ? "json" : undefined),
   );
   /** @type {ReadableStream<Delta>} */
   let deltas;
@@ -145,8 +146,8 @@ export class ServerSentEvents {
  * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
  * @param {string} type
  * @param
- *   {ReadOptions["format"]} given
- * @returns {Promise<[ReadableStream<Uint8Array<ArrayBuffer>>, NonNullable<ReadOptions["format"]>]>}
+ *   {Form | undefined} given
+ * @returns {Promise<[ReadableStream<Uint8Array<ArrayBuffer>>, Form]>}
  */
 async function formatOf(body, type, given) {
   if (given) return [body, given];
@@ -230,10 +231,30 @@ function isJson(text) {
   }
 }
 
+/**
+ * The options, with the form of the body in `body` only.
+ * @param {ReadOptions} options
+ * @returns {ReadOptions}
+ */
+function formApart({ format, ...options }) {
+  if (format === "events" || format === "json" || format === "bytes")
+    return { body: format, ...options };
+  return { format, ...options };
+}
+
 /** @param {ReadOptions} options */
-function asksPython({ stop, reasoning, tools, startWithReasoning, trimArtifacts, granularity }) {
+function asksPython({
+  format,
+  stop,
+  reasoning,
+  tools,
+  startWithReasoning,
+  trimArtifacts,
+  granularity,
+}) {
   return Boolean(
     stop?.length ||
+    (format ?? "auto") !== "auto" ||
     reasoning ||
     tools ||
     startWithReasoning ||

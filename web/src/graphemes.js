@@ -30,24 +30,30 @@ export function graphemes() {
 }
 
 /**
- * Deltas as they are shown, of whole graphemes if wanted. A change of channel ends a grapheme.
+ * Deltas as they are shown, of whole graphemes if wanted. A change of channel ends a grapheme, and
+ * arguments of a call are shown as they come. Calls are put together in `calls`.
  * @param {import("./detok-stream.js").TextOptions["granularity"]} granularity
- * @returns {(deltas: [string, string][], over: boolean) => import("./detok-stream.js").Delta[]}
+ * @param {import("./detok-stream.js").Call[]} calls
+ * @returns {(deltas: import("./step-table.js").Said[], over: boolean) =>
+ *   import("./detok-stream.js").Delta[]}
  */
-export function shaper(granularity) {
+export function shaper(granularity, calls) {
   const whole = granularity === "grapheme" ? graphemes() : undefined;
-  let channel = "content";
+  let last = "content";
   return (deltas, over) => {
-    /** @type {[string, string][]} */
+    /** @type {any[]} */
     const out = [];
-    for (const [its, text] of deltas) {
-      if (whole && its !== channel) out.push([channel, whole.flush()]);
-      channel = its;
-      out.push([its, whole ? whole.feed(text) : text]);
+    const end = () => out.push({ channel: last, text: whole?.flush() });
+    for (const [channel, text, call] of deltas) {
+      if (channel !== last) end();
+      last = channel;
+      out.push({ channel, text: whole && !call ? whole.feed(text) : text, ...call });
+      if (call) {
+        const before = calls[call.call] ?? { id: null, name: "", arguments: "", complete: false };
+        calls[call.call] = { ...before, ...call, arguments: before.arguments + text };
+      }
     }
-    if (over && whole) out.push([channel, whole.flush()]);
-    return /** @type {import("./detok-stream.js").Delta[]} */ (
-      out.filter(([, text]) => text).map(([its, text]) => ({ channel: its, text }))
-    );
+    if (over) end();
+    return out.filter((delta) => delta.text || "call" in delta);
   };
 }

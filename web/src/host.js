@@ -86,12 +86,10 @@ export function start(decoder, options) {
     if (!decoder.booted) wait();
     for (const watch of decoder.watchers) watch(value);
   });
-  worker.addEventListener("error", ({ message }) =>
-    fail(`The decoding worker ${script} stopped${message ? `: ${message}` : ""}.`),
-  );
-  worker.addEventListener("messageerror", () =>
-    fail("The decoding worker sent a message that cannot be read."),
-  );
+  const stopped = (/** @type {any} */ { message }) =>
+    fail(`The decoding worker ${script} stopped${message ? `: ${message}` : ""}.`);
+  worker.addEventListener("error", stopped);
+  worker.addEventListener("messageerror", stopped); // a message that cannot be read
   wait();
   const ready = calls
     .call("boot", { runtime, booter, installer, runtimeUrl: folder.href, files, cache, lock })

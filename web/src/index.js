@@ -29,6 +29,7 @@ export { loadVocabulary } from "./load-vocabulary.js";
  * @typedef {import("./decoder.js").Progress} Progress
  * @typedef {import("./decoder.js").RuntimeInfo} RuntimeInfo
  * @typedef {import("./decoder.js").RuntimeOptions} RuntimeOptions
+ * @typedef {import("./detok-stream.js").Call} Call
  * @typedef {import("./detok-stream.js").Delta} Delta
  * @typedef {import("./detok-stream.js").ReasoningTags} ReasoningTags
  * @typedef {import("./detok-stream.js").ToolTags} ToolTags

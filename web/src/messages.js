@@ -35,9 +35,8 @@ export function answerCalls(port, methods) {
     if (typeof data?.call !== "string") return;
     const { call, id, args } = data;
     try {
-      const method = Object.hasOwn(methods, call) ? methods[call] : undefined;
-      if (!method) throw new TypeError(`no method ${call}`);
-      port.postMessage({ reply: id, value: await method(...args) });
+      if (!Object.hasOwn(methods, call)) throw new TypeError(`no method ${call}`);
+      port.postMessage({ reply: id, value: await methods[call]?.(...args) });
     } catch (thrown) {
       const error = /** @type {CodedError} */ (
         thrown instanceof Error ? thrown : new Error(String(thrown))

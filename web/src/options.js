@@ -20,6 +20,8 @@ const OPTIONS = {
   includeStop: FLAG,
   reasoning: `${TAGS} or "all"`,
   tools: TAGS,
+  format: TEXT,
+  toolSchemas: OBJECT,
   startWithReasoning: FLAG,
   trimArtifacts: FLAG,
   granularity: '"character" or "grapheme"',
@@ -38,7 +40,7 @@ const OPTIONS = {
   onProgress: FUNCTION,
   onGone: FUNCTION,
   sha256: TEXT,
-  format: '"events" or "json" or "bytes"',
+  body: '"events" or "json" or "bytes"',
   prompt: TEXT,
   messages: OBJECT,
   resume: TEXT,
@@ -75,9 +77,7 @@ const MEANINGS = {
 
 /** @template {object} Options @param {Options} given @returns {Options} */
 export function checked(given) {
-  const { stop } = /** @type {any} */ (given);
-  const options = isText(stop) ? { ...given, stop: [stop] } : given;
-  for (const [name, value] of Object.entries(options)) {
+  for (const [name, value] of Object.entries(given)) {
     const takes = /** @type {Record<string, string>} */ (OPTIONS)[name];
     const shown = isText(value) ? `"${value}"` : String(value);
     const wrong = !takes
@@ -87,5 +87,5 @@ export function checked(given) {
         `The option ${name} is ${shown}, and takes ${takes}.`;
     if (wrong) throw new DetokError(wrong, { kind: "option" });
   }
-  return options;
+  return given;
 }

@@ -14,15 +14,18 @@ import { decoderWorker } from "./decoder.js";
  * @typedef {import("./detok-stream.js").TextOptions & import("./detok-stream.js").StreamOptions &
  *   import("./decoder.js").RuntimeOptions} Options  All that a decoder takes.
  * @typedef {number | string | null} Sym  A symbol.
- * @typedef {[channel: string, text: string]} Said
+ * @typedef {[channel: string, text: string, call?: CallDelta]} Said  A delta, as Python gives it.
+ * @typedef {Pick<import("./detok-stream.js").Delta, "name" | "id" | "complete"> & {call: number}}
+ *   CallDelta
  * @typedef {[json: string, triggers: string | null, bytes: number, text: string, channel: string]}
  *   CrossedState
  * @typedef {string | [deltas: Said[], reason: Reason, next: CrossedState | null]} CrossedStep
- * @typedef {"end" | "stop" | "eos" | null} Reason  Why a text has ended; null before.
+ * @typedef {"end" | "stop" | "eos" | "tool_calls" | null} Reason  Why a text has ended; null
+ *   before.
  *
  * @typedef {object} Step
  * @property {Said[]} deltas
- * @property {string} text  That of the content.
+ * @property {string} [text]  That of the content, if the step is nothing else.
  * @property {Reason} reason  Why the text ends with this step.
  * @property {State} next
  * @property {string} error  Why the symbol is refused, "" if it isn't.
@@ -44,8 +47,10 @@ export class State {
   }
 }
 
-/** Longer pieces of text hardly come again. */
+/** Longer pieces of text hardly come again, */
 const LONGEST_TEXT = 32;
+/** and neither do states that hold much. */
+const LONGEST_STATE = 1 << 13;
 /** A state in which nothing is held is asked for the ids below this, the most common ones, */
 const COMMON_IDS = 1 << 11;
 /** so few at a time that a step which somebody waits for does not wait long. */
@@ -65,7 +70,7 @@ export const contentOf = (deltas) =>
  */
 const makeStep = (deltas, reason, next, error = "") => ({
   deltas,
-  text: contentOf(deltas),
+  text: error || reason || deltas.some((said) => said[2]) ? undefined : contentOf(deltas),
   reason,
   next,
   error,
@@ -134,23 +139,23 @@ export class StepTable {
 
   /** @param {CrossedState} crossed */
   state(crossed) {
-    let state = this.states.get(crossed[0]);
-    if (!state) this.states.set(crossed[0], (state = new State(crossed)));
+    const [json] = crossed;
+    const state = this.states.get(json) ?? new State(crossed);
+    if (json.length < LONGEST_STATE) this.states.set(json, state);
     return state;
   }
 
   /** @param {State} state @param {Sym} symbol @param {CrossedStep} said */
   note(state, symbol, said) {
-    const [deltas, reason, next] = typeof said === "string" ? [[], null, null] : said;
     const error = typeof said === "string" ? said : "";
+    const [deltas, reason, next] = typeof said === "string" ? [[], null] : said;
     const step = makeStep(deltas, reason, next ? this.state(next) : state, error);
-    if (typeof symbol === "string" && symbol.length > LONGEST_TEXT) return step;
+    if (String(symbol).length > LONGEST_TEXT || step.next.json.length >= LONGEST_STATE) return step;
     if (++this.count > StepTable.most) {
-      // Streams keep the states that they are in.
+      // Streams keep the states that they are in, and new ones begin in the first.
       for (const each of this.states.values()) each.steps.clear();
-      this.states = new Map(
-        [state, step.next, this.start].flatMap((s) => (s ? [[s.json, s]] : [])),
-      );
+      this.states.clear();
+      if (this.start) this.states.set(this.start.json, this.start);
       this.count = 1;
     }
     state.steps.set(symbol, step);
@@ -199,11 +204,17 @@ const MOST_TABLES = 32;
  * @param {Options} options
  */
 export function stepTable(options) {
-  const { vocabulary, promptIds, stop, reasoning, tools, trimArtifacts } = options;
-  if (!vocabulary && !stop?.length && !reasoning && !tools && !trimArtifacts) return undefined;
-  const own = { signal: 0, granularity: 0, output: 0, onProgress: 0 }; // nothing to Python
-  const ids = { vocabulary: vocabulary?.sha256, promptIds: promptIds && asIds(promptIds) };
-  const told = JSON.stringify({ ...options, ...own, ...ids });
+  const { vocabulary, promptIds, stop, reasoning, tools, trimArtifacts, format } = options;
+  const reads = reasoning || tools || trimArtifacts || (format ?? "auto") !== "auto";
+  if (!vocabulary && !stop?.length && !reads) return undefined;
+  const told = JSON.stringify({
+    ...options,
+    signal: 0, // this and the next two are nothing to Python
+    granularity: 0,
+    output: 0,
+    vocabulary: vocabulary?.sha256,
+    promptIds: promptIds && asIds(promptIds),
+  });
   let table = tables.get(told);
   if (!table) {
     if (tables.size >= MOST_TABLES) tables.clear();

@@ -51,10 +51,8 @@ export function streamCalls(python, onBatch, onBroken) {
           try {
             return ask("ask_answer", stream, method, ...args);
           } catch (error) {
-            const lines = String(/** @type {Error} */ (error).message)
-              .trim()
-              .split("\n");
-            const failed = { type: "failed", code: 1011, message: lines.at(-1), deltas: [] };
+            const [message] = /.*$/.exec(String(/** @type {Error} */ (error).message).trim()) ?? [];
+            const failed = { type: "failed", code: 1011, message, deltas: [] };
             return JSON.stringify({ events: [failed] });
           }
         },

@@ -15,6 +15,8 @@ import { checked } from "./options.js";
  * @typedef {object} Vocabulary  The tokens of a model: what each id stands for.
  * @property {string} sha256  Of the packed file.
  * @property {number} size    How many ids it has.
+ * @property {string | null} format  The name of the format that the model speaks, if its file says
+ *   one.
  * @property {Uint8Array} bytes  The packed file.
  *
  * @typedef {object} LoadOptions  How a vocabulary is loaded.
@@ -101,7 +103,7 @@ async function isCurrent(url, kept, signal) {
 /** @param {Uint8Array} bytes @param {string | undefined} wanted @param {Options} options */
 async function check(bytes, wanted, options) {
   const worker = decoderWorker(options);
-  const [sha256, size] = await worker.ask("keep_vocabulary", bytes);
+  const [sha256, size, format] = await worker.ask("keep_vocabulary", bytes);
   options.signal?.throwIfAborted();
   if (wanted !== undefined && wanted !== sha256) {
     throw new DetokError(
@@ -110,7 +112,7 @@ async function check(bytes, wanted, options) {
     );
   }
   worker.vocabularies.set(sha256, Promise.resolve());
-  return Object.freeze({ sha256, size, bytes });
+  return Object.freeze({ sha256, size, format, bytes });
 }
 
 /**

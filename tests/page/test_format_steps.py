@@ -1,0 +1,229 @@
+"""A stream in a format, through a table of steps and as an answer of a bridge, is the stream that
+Python decodes: calls with their numbers, names and ids, and whether they are complete.
+"""
+
+import json
+from typing import Any
+
+import pytest
+from formats.test_chat_formats import chat_of, vocabulary_of
+from formats.test_whole_text import cases, units
+from formats.whole_text import NAMES, pieces_of
+from page.test_steps import Table
+from page_rig import Line
+
+import detok_py as d
+from detok_py.page import answer, deltas, streams
+
+pytestmark = pytest.mark.native  # beside a judge that is written for CPython
+
+
+@pytest.fixture(autouse=True)
+def kept():
+    yield
+    answer.kept_vocabularies.clear()
+
+
+class Calls:
+    """The calls of an answer, put together as web/src/tool-calls.js does."""
+
+    def __init__(self) -> None:
+        self.texts = {"content": "", "reasoning": ""}
+        self.calls: list[list[Any]] = []
+
+    def take(self, deltas: list[Any]) -> None:
+        for channel, text, *call in deltas:
+            if not call:
+                self.texts[channel] += text
+                continue
+            assert channel == "tool_call"
+            [said] = call
+            if "name" in said:
+                assert said["call"] == len(self.calls)
+                self.calls.append([None, said["name"], "", False])
+            its = self.calls[said["call"]]
+            its[0] = said.get("id", its[0])
+            its[2] += text
+            assert not its[3]  # nothing comes behind the end of a call
+            its[3] = said.get("complete", False)
+
+
+def expected(chat: Any) -> list[list[Any]]:
+    return [[call.id, call.name, call.arguments, call.complete] for call in chat.calls]
+
+
+def options_of(case: Any) -> dict[str, Any]:
+    return {
+        "format": case["format"],
+        "toolSchemas": case.get("schemas"),
+        "startWithReasoning": case.get("start") == "reasoning",
+        "trimArtifacts": False,
+    }
+
+
+def plain(deltas: Any) -> list[tuple[str, str]]:
+    return [(channel, text) for channel, text, *_ in deltas if text]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_through_the_table_are_the_stream_with_its_calls(name):
+    for case in cases(name):
+        if case.get("start") == "header":
+            continue  # a page begins behind no header
+        vocabulary, ids = vocabulary_of(name, units(pieces_of(case["pieces"])))
+        answer.kept_vocabularies[vocabulary.sha256] = vocabulary
+        table = Table(options_of(case) | {"vocabulary": vocabulary.sha256}, ids=False)
+        chat, seen, shown = chat_of(case, vocabulary), [], Calls()
+        for i in ids:
+            seen.append(plain(chat.push(i)))
+            if chat.finish_reason:
+                break
+        else:
+            seen.append(plain(chat.flush()))
+        steps = table.deltas([*ids, None])
+        assert steps[-1] == (chat.finish_reason or "end"), case["name"]
+        assert [plain(step) for step in steps[:-1]] == seen, case["name"]
+        for step in steps[:-1]:
+            shown.take(step)
+        assert shown.calls == expected(chat), case["name"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_through_the_table_is_the_stream_with_its_calls(name):
+    for case in cases(name):
+        if case.get("start") == "header":
+            continue
+        text = "".join([str(piece) for piece in units(pieces_of(case["pieces"]))])
+        table = Table(options_of(case), ids=False)
+        chat = deltas.open_chat(options_of(case), d.StreamingDetokenizer())
+        shown, said = Calls(), []
+        for step in table.deltas([*text, None])[:-1]:
+            shown.take(step)
+        for character in text:
+            said += chat.feed(character.encode())
+        said += chat.flush()
+        for channel in ("content", "reasoning"):
+            whole = "".join([delta.text for delta in said if delta.channel == channel])
+            assert shown.texts[channel] == whole, case["name"]
+        assert shown.calls == expected(chat), case["name"]
+
+
+MARKED = [bytes([n]) for n in range(256)] + [b"<tool_call>", b"</tool_call>"]
+QWEN = d.Vocabulary.from_bytes(MARKED, special_ids=[256, 257])
+QWEN.chat_format = "qwen3_hermes"
+CALL = b'{"name": "f", "arguments": {"a": 1}}'
+
+
+def begun(**options: Any) -> Any:
+    answer.kept_vocabularies[QWEN.sha256] = QWEN
+    return Table(options | {"vocabulary": QWEN.sha256}, ids=False)
+
+
+def test_the_format_is_that_of_the_vocabulary_unless_tags_are_given():
+    ids = [256, *CALL, 257]
+    for options in ({}, {"reasoning": True, "tools": True}, {"format": "auto"}):
+        shown = Calls()
+        for step in begun(**options).deltas(ids):
+            shown.take(step)
+        assert shown.calls == [[None, "f", '{"a": 1}', True]]
+    own = begun(tools=["<tool_call>", "</tool_call>"]).deltas(ids)
+    assert "".join([text for step in own for _, text in step]) == CALL.decode()
+    only_text = begun(format=None, reasoning=True).deltas(ids)
+    assert {channel for step in only_text for channel, _ in step} == {"content"}
+
+
+def test_a_format_with_tags_of_ones_own_is_refused():
+    with pytest.raises(ValueError, match="leave them out"):
+        begun(format="harmony", tools=["<a>", "</a>"])
+    with pytest.raises(ValueError, match="harmony"):
+        begun(format="harmonie")
+
+
+def test_the_prompt_says_in_what_the_answer_begins():
+    tokens = [*MARKED, b"<think>", b"</think>"]
+    vocabulary = d.Vocabulary.from_bytes(tokens, special_ids=[256, 257, 258, 259])
+    vocabulary.chat_format = "qwen3_hermes"
+    answer.kept_vocabularies[vocabulary.sha256] = vocabulary
+    told = {"vocabulary": vocabulary.sha256, "promptIds": [258]}
+    steps = Table(told, ids=False).deltas([*b"hm", 259, *b"yes", None])
+    assert "".join([text for step in steps[:-1] for at, text in step if at == "reasoning"]) == "hm"
+
+
+def test_a_walk_through_states_that_hold_much_answers_a_part_of_the_question():
+    table = Table({"format": "qwen3_coder"}, ids=False)
+    text = "<tool_call><function=f><parameter=a>" + "word " * 2000
+    asked = list(text)
+    state, steps = table.start[0], 0
+    while asked:
+        said = streams.walk(table.told, state, json.dumps(asked))
+        assert len(said) < 200_000
+        taken = json.loads(said)
+        state = next((step[2][0] for step in reversed(taken) if step[2]), state)
+        asked = asked[len(taken) :]
+        steps += 1
+    assert steps > 1
+
+
+def line_of(events: Any, vocabulary: Any = QWEN, **request: Any) -> Line:
+    line = Line({"details": False} | request, vocabulary)
+    run = line.start("both" if vocabulary else "bytes")
+    events(run, line)
+    run.finish("eos")
+    line.batch()
+    return line
+
+
+def tokens(ids: list[int]) -> list[tuple[int, bytes]]:
+    return [(i, MARKED[i]) for i in ids]
+
+
+def test_an_answer_of_a_bridge_has_calls_and_ends_with_them():
+    line = line_of(lambda run, line: run.add_tokens(tokens([*b"Hi", 256, *CALL, 257])))
+    assert line.deltas[0] == ["content", "Hi"]
+    shown = Calls()
+    shown.take(line.deltas)
+    assert shown.calls == [[None, "f", '{"a": 1}', True]]
+    assert line.last["reason"] == "tool_calls"
+    started = next(event for event in line.events if event["type"] == "started")
+    assert started["format"] == "qwen3_hermes"
+
+
+def test_an_answer_without_a_call_ends_as_the_engine_says():
+    line = line_of(lambda run, line: run.add_tokens(tokens([*b"Hi"])))
+    assert (line.text, line.last["reason"]) == ("Hi", "eos")
+
+
+@pytest.mark.parametrize("cut", range(1, len(CALL) + 1))
+def test_an_answer_whose_ids_are_lost_goes_on_by_bytes_inside_a_call(cut):
+    def events(run: Any, line: Any) -> None:
+        run.add_tokens(tokens([256, *CALL[:cut]]))
+        line.batch()
+        rest = CALL[cut:] + b"</tool_call>"
+        run.add_gap(len(rest), rest)
+
+    shown = Calls()
+    shown.take(line_of(events).deltas)
+    assert shown.calls == [[None, "f", '{"a": 1}', True]]
+
+
+def test_raw_bytes_are_read_in_the_format_that_the_bridge_names():
+    line = Line({"details": False}, None, {"chat_format": "qwen3_hermes"})
+    run = line.start("bytes")
+    run.add_bytes(b"<tool_call>" + CALL + b"</tool_call>")
+    run.finish("eos")
+    line.batch()
+    shown = Calls()
+    shown.take(line.deltas)
+    assert shown.calls == [[None, "f", '{"a": 1}', True]]
+    hello = line.events[0]
+    assert (hello["type"], hello["format"]) == ("hello", "qwen3_hermes")
+
+
+def test_a_format_of_a_newer_bridge_is_no_format():
+    line = Line({"details": False}, None, {"chat_format": "of tomorrow"})
+    run = line.start("bytes")
+    run.add_bytes(b"<tool_call>x</tool_call>")
+    run.finish("eos")
+    line.batch()
+    assert [event["format"] for event in line.events if event["type"] == "started"] == [None]
+    assert line.deltas == [["tool_call", "x"]]  # the pairs of tags
