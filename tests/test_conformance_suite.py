@@ -45,7 +45,7 @@ def test_brute_force_gives_what_the_file_says():
     assert make_conformance.written(found) == (FOLDER / "cases.json").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_plain_readers_give_what_the_file_says_of_formats():
     found = make_format_cases.computed(FORMATS)
     text = (FOLDER / "formats.json").read_text(encoding="utf-8")
@@ -152,6 +152,7 @@ def test_each_case_fails_a_decoder_that_is_wrong_in_one_way():
     assert not [case for case, count in failed.items() if not count]
 
 
+@pytest.mark.full
 def test_each_case_of_a_format_fails_a_reader_that_is_wrong_in_one_way():
     suite = load_suite()
     failed = dict.fromkeys([case["id"] for case in FORMATS["cases"]], 0)

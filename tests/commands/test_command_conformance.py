@@ -368,6 +368,7 @@ def test_a_case_of_a_format_comes_in_chunks_with_its_tokens():
     assert [step.get("in") for step in format_case(chunk=0)["steps"]] == [[0, 1, 2, 3], None]
 
 
+@pytest.mark.full
 def test_the_test_that_engines_copy_runs_their_adapter(tmp_path):
     shutil.copy(ROOT / "conformance" / "test_conformance.py", tmp_path)
     (tmp_path / "my_adapter.py").write_text(

@@ -57,6 +57,10 @@ def test_nothing_waits_for_a_word_with_another_one_inside(text: str, length: int
     """The states of the diagram in the module's docstring: "abcd" is never the first match."""
     automaton = search("abcd", "bc")
     assert automaton.held_length(state_after(automaton, text)) == length
+    tags = search("abcd", "bc", kind="tag")
+    assert [tags.held_length(state_after(tags, text), no_stop) for no_stop in (0, -1)] == [
+        length
+    ] * 2
 
 
 def test_a_stop_that_is_shown_holds_nothing() -> None:

@@ -16,6 +16,7 @@ from detok_py.errors import LocalProtocolError
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Failed, Finished, Hello, Notice, Pong, Started
+from detok_py.protocol.log import Log
 from detok_py.protocol.runs import Runs
 
 
@@ -515,6 +516,18 @@ def test_a_log_reads_the_same_from_every_position(data, numbers, start, window):
         assert [frame[1:] for frame in out] == whole
 
 
+def test_a_log_drops_what_is_acknowledged_as_it_grows_and_as_it_is_read():
+    log = Log(max_size=20_000)
+    log.start("bytes")
+    for _ in range(30):
+        log.add_bytes(b"x" * 1000)
+    assert log.size > 30_000
+    log.acknowledge(log.position)
+    assert log.size <= 20_000
+    log.add_bytes(b"x" * 15_000)
+    assert log.size <= 20_000
+
+
 @pytest.mark.parametrize("data", ["bytes", "ids", "both"])
 def test_three_thousand_tokens_take_little_memory(data):
     tokens = [(300 + n % 50, b"abcd") for n in range(3000)]
@@ -552,6 +565,20 @@ def test_acks_that_move_on_are_never_too_many():
         link.settle()
     assert link.server.closing is None
     assert link.run.log.acked == 2000
+
+
+def test_acks_that_move_on_do_not_pay_for_other_messages():
+    link = Link(prompt="hi", want="ids", client=ClientSession(ack_every=1)).settle()
+    link.run.log.start("ids")
+    for n in range(300):
+        link.run.log.add_ids([n])
+        link.now = n / 1000
+        link.settle()
+        link.server.receive('{"type":"dance"}', now=link.now)
+        if link.server.closing:
+            break
+    assert link.server.closing[0] == 4429
+    assert 250 < n < 299
 
 
 def test_a_client_that_receives_its_runs_may_ask_for_as_many_as_it_likes():

@@ -51,6 +51,7 @@ def test_events_are_the_same_however_they_are_cut(parts, data):
         (b"data: a\n\ndata: b", ["a", "b"]),
         (b'error: {"code": 500}\n\n', ['{"code": 500}']),
         (b'{"a": 1}\n{"b": 2}', ['{"a": 1}', '{"b": 2}']),
+        (b"| a\n}\n\xc3\xa9\n1:x\n", []),
     ],
     ids=[
         "one space after the colon is dropped",
@@ -62,6 +63,7 @@ def test_events_are_the_same_however_they_are_cut(parts, data):
         "the end of the stream ends an event",
         "llama-server's error field",
         "lines of JSON",
+        "lines that begin with no object and no field",
     ],
 )
 def test_an_event_stream_is_read(body, expected):

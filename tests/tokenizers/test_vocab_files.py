@@ -133,6 +133,7 @@ def test_half_a_tokenizer_names_the_other_half(name, tmp_path: Path):
         ({"vocab.txt": b"[UNK]\n\xff"}, "vocab.txt is not UTF-8"),
         ({"rwkv_vocab.txt": b"1 'a' 2\n"}, "line 1 is \"1 'a' 2\""),
         ({"rwkv_vocab.txt": b"1 'a' 1\n2 'a' 1\n"}, "there twice"),
+        ({"rwkv_vocab.txt": f"1 '{'a' * 4097}' 4097\n".encode()}, "or too large"),
         ({"rwkv_vocab.txt": b"1 '\\q' 2\n"}, "expected an id, a token in quotes"),
         ({"rwkv_vocab.txt": b"1 '\\ud800' 3\n"}, "expected an id, a token in quotes"),
     ],
@@ -164,6 +165,8 @@ def test_rwkv_takes_the_longest_token_again_and_again():
     assert 0 not in tokenizer.encode("a<|endoftext|>", parse_special=False)
     stream = tokenizer.detokenizer()
     assert [stream.push(i) for i in (196, 261, 170)] == ["", "é ", "é"]
+    long = load_tokenizer(f"1 'a' 1\n2 '{'a' * 4096}' 4096\n".encode())
+    assert long.decode([2, 1]) == "a" * 4097
     half = load_tokenizer(b"1 'a' 1\n")
     assert half.decode([1]) == "a"
     with pytest.raises(TokenizerFormatError, match="no token for the byte 0x00"):
