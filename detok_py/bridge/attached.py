@@ -241,6 +241,7 @@ class AttachedEngine:
         """Return the fields of `hello`."""
         out: dict[str, Any] = {"engine": self.info()}
         if self.vocabulary is not None:
+            out["chat_format"] = self.vocabulary.chat_format
             sha256 = self.vocabulary.sha256
             out["vocabulary"] = {
                 "sha256": sha256,

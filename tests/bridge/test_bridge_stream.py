@@ -111,6 +111,14 @@ async def test_hello_names_the_engine_and_a_vocabulary_that_can_be_fetched():
     assert answer.headers["cache-control"].endswith("immutable")
 
 
+async def test_hello_names_the_format_of_the_vocabulary(monkeypatch):
+    for name in (None, "harmony"):
+        monkeypatch.setattr(VOCABULARY, "chat_format", name)
+        async with running() as bridge:
+            heard = await converse(bridge.stream, bridge.url, prompt="hi", params={"pace": 0})
+        assert heard.of(Hello)[0].raw.get("chat_format") == name
+
+
 async def test_injected_invalid_bytes_arrive_unchanged_and_depend_on_the_seed():
     faulty = {"seed": 7, "faults": {"invalid": 0.3}}
     async with running() as bridge:

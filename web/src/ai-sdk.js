@@ -2,13 +2,14 @@
  * A chat transport for Vercel's AI SDK: `useChat({ transport: new DetokTransport("/stream") })`.
  *
  * In: the messages of a chat. Out: the SDK's message chunks: text, reasoning and tool calls as
- * parts, a finish with its reason, an error with a sentence. With `resume: true`, an answer
- * continues after a reload. Only the types of the package `ai` are used.
+ * parts, a finish with its reason, an error with a sentence. In a format, the inputs of calls come
+ * as the model writes them. With `resume: true`, an answer continues after a reload. Only the types
+ * of the package `ai` are used.
  */
 
 import { Answer } from "./connect.js";
 import { DetokError } from "./decoder.js";
-import { readToolCalls, writeToolCall } from "./tool-calls.js";
+import { argumentsOf, readToolCalls, writeToolCall } from "./tool-calls.js";
 
 /**
  * @typedef {import("ai").UIMessageChunk} Chunk  A part of a message, as the SDK takes it.
@@ -167,6 +168,16 @@ function chunkStream(answer) {
 /** @type {Partial<Record<import("./connect.js").Finish["reason"], import("ai").FinishReason>>} */
 const REASONS = { eos: "stop", stop: "stop", length: "length" };
 
+/** An id that no other call has; randomUUID needs https. @param {number} number */
+const newCallId = (number) => `call-${number}-${Math.random().toString(36).slice(2)}`;
+
+/** What is said of a call that cannot be read. @param {string} input */
+const unreadable = (input) => ({
+  input,
+  dynamic: true,
+  errorText: "The model wrote a tool call that cannot be read.",
+});
+
 /** @param {import("./connect.js").Answer} answer @returns {AsyncGenerator<Chunk, void, void>} */
 async function* chunks(answer) {
   yield { type: "start" };
@@ -182,17 +193,15 @@ async function* chunks(answer) {
   function* close() {
     if (open?.channel === "tool_call") {
       for (const call of readToolCalls(open.text)) {
-        const toolCallId = `call-${++calls}-${Math.random().toString(36).slice(2)}`; // randomUUID needs https
-        if (call.name === undefined) {
+        const toolCallId = newCallId(++calls);
+        if (call.name === undefined)
           yield {
             type: "tool-input-error",
             toolCallId,
             toolName: "unknown",
-            input: call.text,
-            dynamic: true,
-            errorText: "The model wrote a tool call that cannot be read.",
+            ...unreadable(call.text),
           };
-        } else
+        else
           yield {
             type: "tool-input-available",
             toolCallId,
@@ -205,11 +214,48 @@ async function* chunks(answer) {
       yield { type: open.channel === "reasoning" ? "reasoning-end" : "text-end", id: open.id };
     open = undefined;
   }
+  /** The call that comes in a format. @type {{toolCallId: string, toolName: string} | undefined} */
+  let coming;
+  let json = "";
+  /**
+   * More of a call in a format.
+   * @param {string | undefined} name
+   * @param {string} text
+   * @param {boolean} [complete]
+   * @returns {Generator<Chunk>}
+   */
+  function* input(name, text, complete) {
+    if (name !== undefined) {
+      yield* cutShort();
+      json = "";
+      coming = { toolCallId: newCallId(++calls), toolName: name };
+      yield { type: "tool-input-start", ...coming, dynamic: true };
+    }
+    if (!coming) return;
+    json += text;
+    const { toolCallId } = coming;
+    if (text) yield { type: "tool-input-delta", toolCallId, inputTextDelta: text };
+    if (!complete) return;
+    const given = argumentsOf(json, complete);
+    if ("arguments" in given)
+      yield { type: "tool-input-available", ...coming, input: given.arguments, dynamic: true };
+    else yield { type: "tool-input-error", ...coming, ...unreadable(json) };
+    coming = undefined;
+  }
+  /** A call that was not complete. @returns {Generator<Chunk>} */
+  function* cutShort() {
+    if (coming) yield { type: "tool-input-error", ...coming, ...unreadable(json) };
+    coming = undefined;
+  }
   try {
-    for await (const { channel, text } of answer) {
-      if (open?.channel !== channel) {
+    for await (const { channel, text, call, name, complete } of answer) {
+      if (open?.channel !== channel || call !== undefined) {
         yield* close();
         open = { channel, id: `part-${++parts}`, text: "", begun: false };
+      }
+      if (call !== undefined) {
+        yield* input(name, text, complete);
+        continue;
       }
       open.text += text;
       // A tool call is read when it is whole; white space between two calls is no part.
@@ -225,6 +271,7 @@ async function* chunks(answer) {
   }
   yield* close();
   const { reason, error } = await answer.finished;
+  if (reason !== "cancelled") yield* cutShort();
   if (reason === "cancelled") yield { type: "abort" };
   else if (error) yield { type: "error", errorText: error.message };
   else {

@@ -7,7 +7,7 @@
 
 import { Answer } from "./connect.js";
 import { DetokError } from "./decoder.js";
-import { readToolCalls, writeToolCall } from "./tool-calls.js";
+import { argumentsOf, readToolCalls, writeToolCall } from "./tool-calls.js";
 
 /**
  * @typedef
@@ -43,8 +43,8 @@ import { readToolCalls, writeToolCall } from "./tool-calls.js";
  * @property {"tool-call"} type  Always so.
  * @property {string} toolCallId  Made here; no other call has it.
  * @property {string} toolName  The tool.
- * @property {any} args  Its arguments.
- * @property {string} argsText  Its arguments as JSON.
+ * @property {any} args  Its arguments; an empty object while they come.
+ * @property {string} argsText  Its arguments as JSON, as far as they have come.
  *
  * @typedef {object} Complete  The answer is whole.
  * @property {"complete"} type  Always so.
@@ -85,10 +85,11 @@ export function detokModel(url, options = {}) {
       const blocks = [];
       const content = (over = false) =>
         blocks.flatMap((block, n) => partsOf(block, `call-${key}-${n}`, over));
-      for await (const { channel, text } of answer) {
+      for await (const delta of answer) {
         const last = blocks.at(-1);
-        if (last?.channel === channel) last.text += text;
-        else blocks.push({ channel, text });
+        if (last?.channel === delta.channel && last.call === delta.call)
+          Object.assign(last, { text: last.text + delta.text, complete: delta.complete });
+        else blocks.push(delta);
         yield { content: content() };
       }
       const { reason } = await answer.finished;
@@ -116,7 +117,11 @@ function statusOf(reason, parts) {
  * @param {boolean} over
  * @returns {Result["content"]}
  */
-function partsOf({ channel, text }, id, over) {
+function partsOf({ channel, text, call, name: toolName = "", complete = false }, id, over) {
+  if (call !== undefined) {
+    const { arguments: args = {} } = argumentsOf(text, complete);
+    return [{ type: "tool-call", toolCallId: `${id}-0`, toolName, args, argsText: text }];
+  }
   if (channel !== "tool_call")
     return text.trim() ? [{ type: channel === "reasoning" ? "reasoning" : "text", text }] : [];
   /**

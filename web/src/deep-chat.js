@@ -2,14 +2,21 @@
  * A handler for deep-chat: `chat.connect = { stream: true, handler: detokHandler("/stream") }`.
  *
  * In: the messages that deep-chat sends, the last one unless `requestBodyLimits` says otherwise.
- * Out: the content as it comes, or the sentence of an error. The stop button cancels the engine.
+ * Out: the content as it comes, or the sentence of an error; calls go to `onToolCalls`. The stop
+ * button cancels the engine.
  */
 
 import { Answer } from "./connect.js";
 import { asDetokError, DetokError } from "./decoder.js";
+import { readToolCalls, toolCallOf } from "./tool-calls.js";
 
 /**
- * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "id">}
+ * @typedef {object} CallOption  What is done with calls, for which deep-chat has no part.
+ * @property {(calls: import("./tool-calls.js").ToolCall[]) => void} [onToolCalls]  Called with the
+ *   calls so far whenever more of them has come.
+ *
+ * @typedef {Omit<import("./connect.js").AnswerOptions, "prompt" | "messages" | "resume" | "id"> &
+ *   CallOption}
  *   HandlerOptions  Those of `connect`; deep-chat gives the messages.
  *
  * @typedef {object} ChatResponse  What deep-chat shows.
@@ -31,7 +38,7 @@ import { asDetokError, DetokError } from "./decoder.js";
  * @param {HandlerOptions} [options]
  * @returns {(body: any, signals: Signals) => Promise<void>}
  */
-export function detokHandler(url, options = {}) {
+export function detokHandler(url, { onToolCalls, ...options } = {}) {
   return async (body, { onOpen, onResponse, onClose, stopClicked }) => {
     let shown = false;
     try {
@@ -44,10 +51,14 @@ export function detokHandler(url, options = {}) {
       const answer = new Answer(url, { ...options, messages });
       stopClicked.listener = () => answer.cancel();
       onOpen();
-      for await (const { channel, text } of answer)
+      let written = "";
+      for await (const { channel, text, call } of answer)
         if (channel === "content") {
           shown = true;
           await onResponse({ text });
+        } else if (channel === "tool_call") {
+          if (call === undefined) written += text;
+          onToolCalls?.(written ? readToolCalls(written) : answer.calls.map(toolCallOf));
         }
     } catch (error) {
       // deep-chat 2.4 shows an error of a stream only after some text.

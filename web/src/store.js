@@ -7,7 +7,7 @@
  */
 
 import { Answer } from "./connect.js";
-import { readToolCalls } from "./tool-calls.js";
+import { readToolCalls, toolCallOf } from "./tool-calls.js";
 
 /**
  * @typedef {object} AnswerState  An answer as a page shows it.
@@ -93,8 +93,11 @@ export class AnswerStore {
       answer.addEventListener(type, (event) => {
         if (answer === this.#answer) take(/** @type {CustomEvent} */ (event).detail);
       });
-    on("delta", ({ channel, text }) => {
-      if (channel === "content") this.#tell({ text: this.#state.text + text, status: "streaming" });
+    on("delta", ({ channel, text, call }) => {
+      if (call !== undefined)
+        this.#tell({ toolCalls: answer.calls.map(toolCallOf), status: "streaming" });
+      else if (channel === "content")
+        this.#tell({ text: this.#state.text + text, status: "streaming" });
       else if (channel === "reasoning")
         this.#tell({ reasoning: this.#state.reasoning + text, status: "streaming" });
       else this.#tell({ toolCalls: readToolCalls((this.#tool += text)), status: "streaming" });

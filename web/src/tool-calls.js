@@ -1,16 +1,47 @@
 /**
- * The calls in the text of the channel "tool_call", and calls as text.
+ * The calls of an answer, and calls as text.
  *
- * In: what models write between their tags: JSON objects `{"name", "arguments"}`, one or several,
- * or an array of them. Out: a ToolCall each. Other text is a ToolCall without a name.
+ * In: the calls that were read in a format; or what models write between their tags: JSON objects
+ * `{"name", "arguments"}`, one or several, or an array of them. Out: a ToolCall each. Other text is
+ * a ToolCall without a name.
  */
 
 /**
  * @typedef {object} ToolCall  A call of a tool, read from a model's text.
  * @property {string} [name]        Absent if the text is not a call that can be read.
- * @property {unknown} [arguments]   As JSON says them.
- * @property {string} text          As the model wrote it.
+ * @property {unknown} [arguments]   As JSON says them; absent while they come.
+ * @property {string} text          As the model wrote it; in a format, the JSON text of the
+ *   arguments so far.
+ * @property {string | null} [id]   In a format: that of the markup, if it has one.
+ * @property {boolean} [complete]   In a format: whether the whole call has come.
  */
+
+/**
+ * The arguments of a call that was read in a format; none while they come, or if they are no JSON.
+ * @param {string} text
+ * @param {boolean} complete
+ * @returns {{arguments?: unknown}}
+ */
+export function argumentsOf(text, complete) {
+  try {
+    return complete ? { arguments: JSON.parse(text) } : {};
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * A call that was read in a format.
+ * @param {import("./detok-stream.js").Call} call
+ * @returns {ToolCall}
+ */
+export const toolCallOf = ({ id, name, arguments: text, complete }) => ({
+  id,
+  name,
+  ...argumentsOf(text, complete),
+  text,
+  complete,
+});
 
 /** @param {string} text @returns {ToolCall[]} */
 export function readToolCalls(text) {
