@@ -14,9 +14,11 @@ class TCPServer:
 
     async def __aexit__(self, *_):
         self.server.close()
-        for task in list(self.tasks):
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await asyncio.sleep(0.01)  # what has just been accepted gets its task
+        while self.tasks:
+            for task in list(self.tasks):
+                task.cancel()
+            await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.server.wait_closed()
 
     async def _begin(self, reader, writer):
@@ -28,3 +30,4 @@ class TCPServer:
             pass  # the test is over; asyncio would report a handler that was cancelled
         finally:
             self.tasks.discard(task)
+            writer.close()
