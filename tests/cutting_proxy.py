@@ -44,21 +44,25 @@ class CuttingProxy(TCPServer):
         finally:
             for way in ways:
                 way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
-            for end in (writer, far_writer):
-                if cut and cut[2] == "reset" and passed[cut[0]] >= cut[1]:
-                    # With SO_LINGER 0 a close becomes a reset, and the other side discards unread
-                    # data too.
-                    with contextlib.suppress(OSError):
-                        end.get_extra_info("socket").setsockopt(
-                            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-                        )
-                    end.transport.abort()
-                else:
-                    end.close()
+            try:
+                await asyncio.gather(*ways, return_exceptions=True)
+            finally:  # also where the proxy ends meanwhile
+                for end in (writer, far_writer):
+                    self._end(end, cut and cut[2] == "reset" and passed[cut[0]] >= cut[1])
             for end in (writer, far_writer):
                 with contextlib.suppress(OSError, asyncio.CancelledError):
                     await end.wait_closed()
+
+    def _end(self, end, resets):
+        if not resets:
+            end.close()
+            return
+        # With SO_LINGER 0 a close becomes a reset, and the other side discards unread data too.
+        with contextlib.suppress(OSError):
+            end.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+        end.transport.abort()
 
     async def _forward(self, reader, writer, way, passed, cut):
         limit = cut[1] if cut and cut[0] == way else None
