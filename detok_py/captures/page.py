@@ -58,11 +58,12 @@ def capture_vocabulary(given: "int | str", file: str = "") -> str:
 
 def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None) -> str:
     """Return a recorded stream, decoded again, as JSON: what `summary` says, "rows" and "more" (see
-    `more_rows`), "seconds", and "deltas", those of the end.
+    `more_rows`), "seconds", "deltas", those of the end, and "format", the name of the one that the
+    content was read in.
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
-    `sha256`. The header's "stop", "reasoning" and "tools" are applied. Raises CaptureError; or
-    VocabularyError if there are ids without bytes, text or a vocabulary.
+    `sha256`. The header's "stop", "chat_format", "reasoning" and "tools" are applied. Raises
+    CaptureError; or VocabularyError if there are ids without bytes, text or a vocabulary.
     """
     found = _read(given, file)
     _last[:] = [None, None]
@@ -81,15 +82,19 @@ def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None
     stop = [one for one in stop if isinstance(one, str)] if isinstance(stop, list) else []
     asked: dict[str, Any] = {"prompt": "", "details": True, "stop": stop}
     for name in ("reasoning", "tools"):
-        asked[name] = found.header.get(name) is True
-    options = json.dumps(asked)
+        if found.header.get(name) is True:
+            asked[name] = True
     answers: dict[str, Answer] = {}
     rows: list[Any] = []
     for chunk in found.chunks:
         answer = answers.get(chunk.channel)
         if answer is None:
-            answer = answers[chunk.channel] = Answer(options)
-            answer.begin(vocabulary)
+            options = dict(asked)
+            if chunk.channel != CONTENT and len(asked) == 3:
+                options["format"] = None  # what a server has separated has no markup
+            answer = answers[chunk.channel] = Answer(json.dumps(options))
+            named = found.header.get("chat_format")
+            answer.begin(vocabulary, named if isinstance(named, str) else None)
         tokens = chunk.tokens
         known = [data is not None or (i is not None and vocabulary) for i, data in tokens]
         broken = chunk.broken
@@ -103,11 +108,13 @@ def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None
             row = answer.row(token_id, data)
             rows.append([chunk.seconds, row, chunk.channel, chunk.line, chunk.event, broken])
     deltas = [delta for answer in answers.values() for delta in answer.flush()]
-    differs = _first_difference(found.chunks, rows, deltas)
+    format = answers[CONTENT].format if CONTENT in answers else None
+    # A server that reads the format, too, sends other text than its tokens say.
+    differs = None if format else _first_difference(found.chunks, rows, deltas)
     if differs is not None:
         problems.append(Problem(differs, "here the server's text is not what its tokens say"))
     out = summary(with_problems(found, problems))
-    out.update({"deltas": deltas, "seconds": found.seconds or 0.0})
+    out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": format})
     return _first_rows(out, rows)
 
 
@@ -152,7 +159,7 @@ def capture_text(recording: str) -> str:
 
 def cut_rows(request: str) -> str:
     """Return a text as an engine would stream it, as JSON: {"rows", "more", "seconds", "end",
-    "deltas"}; `more` as in `more_rows`.
+    "deltas", "format"}; `more` as in `more_rows`.
 
     `request` is what `cut` takes, with "sha256", the kept vocabulary of its ids, and the options of
     `Answer`. A stop string ends the stream.
@@ -172,7 +179,8 @@ def cut_rows(request: str) -> str:
             end = {"type": "finished", "reason": "stop"}
             break
     seconds = rows[-1][0] if rows else 0.0
-    return _first_rows({"seconds": seconds, "end": end, "deltas": answer.flush()}, rows)
+    out = {"seconds": seconds, "end": end, "deltas": answer.flush(), "format": answer.format}
+    return _first_rows(out, rows)
 
 
 def encode_text(path: str, text: str) -> str:

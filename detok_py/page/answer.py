@@ -217,10 +217,12 @@ class Answer:
 
     # ---------------------------------------------------------------- tokens to text
 
-    def begin(self, vocabulary: "Vocabulary | None") -> None:
-        """Begin to decode: from ids of this vocabulary, or from bytes."""
+    def begin(self, vocabulary: "Vocabulary | None", named: "str | None" = None) -> None:
+        """Begin to decode: from ids of this vocabulary, or from bytes; in the format `named`, if
+        the vocabulary has none.
+        """
         self._by_ids = vocabulary
-        self._format = getattr(vocabulary, "chat_format", None) or self._format
+        self._format = getattr(vocabulary, "chat_format", None) or named or self._format
         self._chat = open_chat(
             self._options,
             StreamingDetokenizer() if vocabulary is None else Detokenizer(vocabulary),
@@ -355,26 +357,16 @@ class Answer:
         """Add what an event of the session means for the page."""
         if isinstance(event, s.Hello):
             self._hello(event)
-            out.append(
-                {
-                    "type": "hello",
-                    "engine": event.engine,
-                    "vocabulary": event.vocabulary,
-                    "format": self._format,
-                }
-            )
+            hello: dict[str, Any] = {"type": "hello", "engine": event.engine}
+            hello["vocabulary"] = event.vocabulary
+            hello["format"] = self._format
+            out.append(hello)
         elif isinstance(event, s.Started):
             if self._chat is None:
                 self.begin(None if event.data == "bytes" else self._vocabulary)
-            out.append(
-                {
-                    "type": "started",
-                    "id": event.id,
-                    "data": event.data,
-                    "position": event.position,
-                    "format": self.format,
-                }
-            )
+            started: dict[str, Any] = {"type": "started", "id": event.id, "data": event.data}
+            started.update({"position": event.position, "format": self.format})
+            out.append(started)
         elif isinstance(event, (s.Bytes, s.Tokens, s.Gap)):
             self._data(event, out)
         elif isinstance(event, s.Finished):

@@ -59,6 +59,29 @@ def test_reasoning_and_tools_are_told_apart_if_the_header_says_so():
     assert plain(plainly["rows"][0][1])[2] == text
 
 
+def test_the_format_of_the_header_is_read_and_one_of_another_release_is_not():
+    text = 'Hi<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
+    row = json.dumps([0, "b", base64.b64encode(text.encode()).decode()])
+    capture = read('{"detok":1,"chat_format":"qwen3_hermes"}\n' + row)
+    assert capture["format"] == "qwen3_hermes"
+    assert plain(capture["rows"][0][1])[2] == 'Hi{"a": 1}'
+    for other in ('"of tomorrow"', "5"):
+        capture = read(f'{{"detok":1,"chat_format":{other}}}\n' + row)
+        assert (capture["format"], plain(capture["rows"][0][1])[2]) == (None, text)
+
+
+def test_a_text_is_cut_and_read_in_the_format_of_its_vocabulary():
+    vocabulary = Vocabulary.from_bytes([bytes([n]) for n in range(256)])
+    vocabulary.chat_format = "qwen3_hermes"
+    streams.keep_vocabulary(fill(vocabulary.pack()))
+    text = "<think>a</think>b"
+    asked = {"text": text, "cut": "token", "sha256": vocabulary.sha256}
+    answered = json.loads(captures.cut_rows(json.dumps(asked)))
+    assert answered["format"] == "qwen3_hermes"
+    deltas = [delta for row in answered["rows"] for delta in row[1][2]] + answered["deltas"]
+    assert "".join([text for _, text in deltas]) == "ab"
+
+
 def named(text: str) -> Any:
     return json.loads(captures.capture_vocabulary(fill(text.encode()), "a.file"))
 

@@ -68,10 +68,11 @@ export async function openCapture(file) {
     ...runtimeOptions(),
     vocabulary: await droppedVocabulary(),
   });
-  const { header, rows, text, end, timed } = capture;
+  const { header, rows, text, end, timed, format } = capture;
   const fidelity = header.engine?.fidelity ?? fidelityOf(rows);
   const recording = new Recording(0, unitOf(fidelity));
   recording.stop = stopsOf(header);
+  recording.format = format;
   let added = performance.now();
   for (const [n, row] of rows.entries()) {
     // A body has no times, so it is played at reading speed.

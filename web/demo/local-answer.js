@@ -55,9 +55,9 @@ export class LocalAnswer extends EventTarget {
     /**
      * @type
      *   {{rows: [number, import("../src/rows.js").CrossedRow][], more: number,
-     *   deltas: [string, string][], end: any}}
+     *   deltas: [string, string][], end: any, format: string | null}}
      */
-    const { rows, deltas, end, ...first } = await worker.ask("cut_rows", asked);
+    const { rows, deltas, end, format, ...first } = await worker.ask("cut_rows", asked);
     for (let more = first.more; more;) {
       const part = await worker.ask("more_rows", more);
       for (const row of part.rows) rows.push(row);
@@ -65,8 +65,8 @@ export class LocalAnswer extends EventTarget {
     }
     const fidelity = byToken ? "ids" : "bytes";
     const engine = { name: "your text", model: tokenizer?.name, device: "this page", fidelity };
-    this.#emit("hello", { engine, vocabulary: sha256 ? { sha256, size } : null });
-    this.#emit("start", { id: "", data: fidelity, position: 0 });
+    this.#emit("hello", { engine, vocabulary: sha256 ? { sha256, size } : null, format });
+    this.#emit("start", { id: "", data: fidelity, position: 0, format });
     this.#rest = deltas.map(([, text]) => text).join("");
     const begun = performance.now();
     for (let at = 0; at < rows.length && !this.#over;) {

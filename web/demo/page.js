@@ -194,17 +194,19 @@ function run(question, { intro = false } = {}) {
   if (hadFocus) stopButton.focus();
 
   const current = (answer = ask({ ...runtimeOptions(), details: true, want: "both", ...request }));
-  current.addEventListener("hello", ({ detail: { engine, vocabulary } }) => {
+  current.addEventListener("hello", ({ detail: { engine, vocabulary, format } }) => {
     hideAlert();
     described.header = { protocol: "detok.v1", engine, vocabulary, ...toldApart(request) };
-    if (!own) showSource({ kind: "engine", engine });
+    if (!own) showSource({ kind: "engine", engine, format });
   });
-  current.addEventListener("start", ({ detail: { id, data } }) => {
+  current.addEventListener("start", ({ detail: { id, data, format } }) => {
     if (!intro) keepUnfinished({ ...question, request: { ...request, resume: id } });
     const engine = own ? ownTextEngine(data, described.header.engine) : described.header.engine;
     described.header.engine = engine;
     recording.unit = unitOf(engine?.fidelity, own && request.singleBytes);
-    if (own) showSource({ kind: "text", engine });
+    recording.format = format;
+    if (format) described.header.chat_format = format;
+    showSource({ kind: own ? "text" : "engine", engine, format });
   });
   current.addEventListener("token", ({ detail: { rows = [], at, spent, count } }) => {
     lostAt = 0;
@@ -296,7 +298,8 @@ async function open(file) {
     const { recording, tokens, seconds, fidelity, said } = opened;
     described = opened.described;
     const { header, end } = described;
-    showSource({ kind: "capture", file: file.name, engine: header.engine, fidelity });
+    const { format } = recording;
+    showSource({ kind: "capture", file: file.name, engine: header.engine, fidelity, format });
     playback.show(recording, "playing");
     setState("finished");
     const units = `${tokens} ${recording.unit}${tokens === 1 ? "" : "s"}`;

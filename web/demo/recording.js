@@ -14,7 +14,7 @@ import { Utf8Reader } from "./utf8.js";
 
 /** @typedef {import("../src/index.js").TokenRow} TokenRow */
 /** @typedef {"held" | "naive" | "stream"} Pane */
-/** @typedef {"complete" | "held" | "replaced"} ByteState */
+/** @typedef {"complete" | "held" | "replaced" | "markup"} ByteState */
 /**
  * @typedef {"token" | "chunk" | "byte"} Unit  What one step is: a chunk is text of unknown tokens.
  */
@@ -192,6 +192,14 @@ export class Recording {
   }
 
   #fresh = new TextDecoder();
+  /** The name of the format that the stream is read in; null if it is read in none. */
+  format = /** @type {string | null} */ (null);
+  /** The first step with bytes that became markup since this was set to Infinity. */
+  marked = Infinity;
+  /** Bytes that are markup of the format. @type {Set<number>} */
+  #markup = new Set();
+  /** Where the bytes begin whose text is not all known yet, and what is known of it. */
+  #run = { from: 0, step: 0, text: "" };
   #stream = new TextDecoder("utf-8", { ignoreBOM: true });
   #reader = new Utf8Reader();
   /** @type {number[]} */
@@ -338,6 +346,7 @@ export class Recording {
     if (broken) this.#broken.set(n, broken);
     if (decoding) this.#decoding[n] = decoding;
     this.#hold(n, heldBytes, heldText);
+    if (this.format) this.#findMarkup(n, text, heldBytes.length + heldText.length);
     const begin = this.#reader.length;
     const { replaced, signs } = this.#reader.feed(bytes);
     const stream = this.#stream.decode(bytes, { stream: true });
@@ -395,7 +404,39 @@ export class Recording {
     const begin = this.#ends[n - 1] ?? 0;
     const size = (this.#ends[n] ?? 0) - begin;
     if (this.#reader.replaced.has(begin + i)) return "replaced";
+    if (this.#markup.has(begin + i)) return "markup";
     return i >= size - this.heldBytes(n + 1).length ? "held" : "complete";
+  }
+
+  /** Whether bytes of step `n` are markup. @param {number} n */
+  hasMarkup(n) {
+    return this.bytesOf(n).some((_, i) => this.stateOf(n, i) === "markup");
+  }
+
+  /**
+   * Find the bytes of markup when nothing waits any more: those that are not in the text.
+   * @param {number} n
+   * @param {string} text
+   * @param {number} waits
+   */
+  #findMarkup(n, text, waits) {
+    const run = this.#run;
+    run.text += text;
+    if (waits) return;
+    const to = this.#ends[n] ?? 0;
+    const whole = new TextDecoder("utf-8", { ignoreBOM: true }).decode(
+      this.#data.subarray(run.from, to),
+    );
+    let same = 0;
+    while (same < run.text.length && whole[same] === run.text[same]) same++;
+    // A run whose text is not at its two ends is written otherwise than it is shown.
+    if (whole !== run.text && whole.slice(same).endsWith(run.text.slice(same))) {
+      const size = (/** @type {string} */ part) => new TextEncoder().encode(part).length;
+      const end = to - size(run.text.slice(same));
+      for (let at = run.from + size(whole.slice(0, same)); at < end; at++) this.#markup.add(at);
+      this.marked = Math.min(this.marked, run.step);
+    }
+    this.#run = { from: to, step: n + 1, text: "" };
   }
 
   /**

@@ -18,12 +18,16 @@ import { isSite } from "./site.js";
  * @property {string} [file]  The name of the capture.
  * @property {Engine} [engine]
  * @property {string} [fidelity]
+ * @property {string | null} [format]  The name of the format that the stream is read in.
  */
 
 const name = element("source-name", HTMLElement);
 const engineName = element("engine-name", HTMLElement);
 const device = element("engine-device", HTMLElement);
 const fidelity = element("engine-fidelity", HTMLElement);
+const markupSign = element("markup-sign", HTMLElement);
+const formatField = element("format-field", HTMLElement);
+const formatName = element("engine-format", HTMLElement);
 
 /** What local-answer.js names as its device. */
 const THIS_PAGE = "this page";
@@ -62,7 +66,7 @@ export function showEngine(engine) {
 }
 
 /** @param {Source} source */
-export function showSource({ kind, file, engine, fidelity: given }) {
+export function showSource({ kind, file, engine, fidelity: given, format }) {
   name.textContent = { engine: "engine", text: "your text", capture: file ?? "capture" }[kind];
   engineName.textContent =
     kind === "text"
@@ -71,6 +75,8 @@ export function showSource({ kind, file, engine, fidelity: given }) {
         (kind === "capture" ? "not named in the capture" : "unknown");
   device.textContent = engine?.device || (kind === "text" ? "none" : "not reported");
   fidelity.textContent = FIDELITIES[given ?? engine?.fidelity ?? ""] ?? "unknown";
+  formatName.textContent = format ?? "";
+  formatField.hidden = markupSign.hidden = !format;
 }
 
 /**

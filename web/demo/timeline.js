@@ -25,7 +25,7 @@ const MOST_LABEL = 14;
  * A byte's state, three times: by colour, by shape, by letter.
  * @type {Record<ByteState, string>}
  */
-const SIGNS = { complete: "■c", held: "◧h", replaced: "✕r" };
+const SIGNS = { complete: "■c", held: "◧h", replaced: "✕r", markup: "◇m" };
 
 /** Draws the tokens around the playhead. */
 export class Timeline {
@@ -99,8 +99,10 @@ export class Timeline {
       Math.min(length, position + (position > this.to - MARGIN ? AFTER : 0)),
     );
     const fresh = document.createDocumentFragment();
-    // A byte that waited when its chip was drawn can have been replaced since.
-    for (let n = Math.max(this.from, this.to - 4); n < this.to; n++) this.#fill(recording, n);
+    // A byte that waited when its chip was drawn can have been replaced since, or be markup.
+    const changed = Math.min(this.to - 4, recording.marked);
+    recording.marked = Infinity;
+    for (let n = Math.max(this.from, changed); n < this.to; n++) this.#fill(recording, n);
     const drawn = this.to;
     for (; this.to < to; this.to++) fresh.append(makeChip(recording, this.to));
     this.chips.append(fresh);
@@ -286,6 +288,7 @@ export function describeStep(recording, n) {
     ...(line === undefined ? [] : [`line ${line} of the file`]),
     `at ${(at / 1000).toFixed(3)} s`,
     text ? `adds ${JSON.stringify(text)}` : "adds no text",
+    ...(recording.hasMarkup(n) ? ["has markup of the format"] : []),
     ...(heldBytes.length === 1 ? ["1 byte waits"] : []),
     ...(heldBytes.length > 1 ? [`${heldBytes.length} bytes wait`] : []),
     ...(heldText ? [`${JSON.stringify(heldText)} waits`] : []),

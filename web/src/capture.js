@@ -32,6 +32,7 @@ import { loadVocabulary } from "./load-vocabulary.js";
  * @property {Record<string, any>} header  `engine` and `source` say where the stream comes from.
  * @property {RecordedRow[]} rows  A row for each token.
  * @property {number} seconds  How long the stream took.
+ * @property {string | null} format  The name of the format that its content was read in.
  * @property {boolean} timed   Whether the file has times.
  * @property {string} text     What was held, and became text at the end.
  * @property {(End & Record<string, any>) | null} end  How it ended, as the file says.
@@ -63,7 +64,7 @@ export async function readCapture(source, options = {}) {
     await loadVocabulary(url, { ...runtime, sha256, cache: false }).catch(() => {});
   }
   const first = await worker.ask("capture_rows", bytes, name, vocabulary?.sha256 ?? "");
-  const { header, seconds, deltas, timed, end, problems, leftOut } = first;
+  const { header, seconds, deltas, timed, end, problems, leftOut, format } = first;
   /** @type {RecordedRow[]} */
   const rows = [];
   // A long capture comes in parts, each in its own task, so that the page stays responsive.
@@ -75,6 +76,7 @@ export async function readCapture(source, options = {}) {
     header,
     rows,
     seconds,
+    format,
     timed,
     text: textOf(deltas),
     end,
@@ -95,14 +97,12 @@ async function bytesOf(source) {
  *   crossed
  * @returns {RecordedRow}
  */
-const placedRow = ([seconds, row, channel, line, event, broken]) => ({
-  ...rowOf(row),
-  seconds,
-  channel,
-  line,
-  event,
-  broken,
-});
+const placedRow = ([seconds, row, apart, line, event, broken]) => {
+  const its = rowOf(row);
+  // What the server has not separated, the tags or the format do.
+  const channel = /** @type {Place["channel"]} */ ((apart === "content" && its.channel) || apart);
+  return { ...its, seconds, channel, line, event, broken };
+};
 
 /** @param {[string, string][]} deltas */
 const textOf = (deltas) => deltas.map(([, part]) => part).join("");
