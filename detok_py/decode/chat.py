@@ -13,7 +13,7 @@ from .channels import EVERY, Channels, tag_pairs
 from .detokenizer import Detokenizer
 from .pipeline import NO_LIMIT, Pipeline, bytes_held, id_rules
 from .stage import Delta
-from .table import Row, Table
+from .table import Row, Table, kept
 from .utf8 import ended
 from .vocabulary import as_id, as_ids
 from .word_search import shared
@@ -585,7 +585,10 @@ def _table_of(parts: Pipeline) -> Table:
     options = tuple(parts.channels.options.items())
     key = (options, rules.sequences, rules.eos, rules.least, rules.most)
     if parts.source.__class__ is Detokenizer:
-        return Table.kept_in(parts.source.vocabulary._memo, (parts.source.settings,) + key)
+        of_ids: Table = kept(
+            parts.source.vocabulary, "tables", (parts.source.settings,) + key, Table
+        )
+        return of_ids
     table: Table = shared(("table",) + key, lambda *_: Table())
     return table
 

@@ -22,7 +22,7 @@ from .artifacts import ARTIFACTS
 from .channels import CONTENT, TOOL_CALL, Channels
 from .detokenizer import MOST_OF_PROMPT
 from .stage import Delta, common
-from .table import MAX_TABLES
+from .table import kept
 from .utf8 import ended
 from .word_search import shared
 
@@ -59,25 +59,20 @@ def form_for(name: str, vocabulary: Any, spec: Any = None) -> Known:
     """Return a format for a vocabulary, with the markers that are tokens in it; without one all
     markers are text. `spec` is that of a format which the table does not have.
     """
-    memo: dict[Any, Any] = _without_vocabulary if vocabulary is None else vocabulary._memo
-    forms: dict[Any, Known] = memo.setdefault("forms", {})
-    known = forms.get((name, spec))
-    if known is None:
+
+    def make() -> Known:
         tokens = {} if vocabulary is None else marker_tokens(vocabulary)
         form = Form(name, lambda spelling: spelling.encode() in tokens, spec)
         ids = [(tokens.get(each.encode()), each) for each in form.spellings]
         ends = [tokens.get(each.encode()) for each in form.spec.ends]
-        if len(forms) >= MAX_TABLES:
-            forms.clear()
-        known = forms[name, spec] = Known(
+        return Known(
             form,
             {i: each for i, each in ids if i is not None},
             [i for i in ends if i is not None],
         )
+
+    known: Known = kept(vocabulary, "forms", (name, spec), make)
     return known
-
-
-_without_vocabulary: dict[Any, Any] = {}
 
 
 def _artifacts_of(ends: "tuple[str, ...]") -> "tuple[str, ...]":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 from .channels import CONTENT
 from .detokenizer import Detokenizer
 from .stage import Delta, shared_start, tuples
-from .table import MAX_TABLES
+from .table import kept
 from .utf8 import texts_behind
 from .vocabulary import as_id, id_list, id_set
 from .word_search import STOP, WordSearch
@@ -66,18 +66,14 @@ def id_rules(
         return _id_rules(vocabulary, skips, eos_ids, stop_ids, channels, limits)
     # Most streams are made like this. Vocabularies that differ in their ends of text share a memo.
     eos = None if vocabulary is None else vocabulary.eos_ids
-    memo: dict[Any, Any] = _without_vocabulary if vocabulary is None else vocabulary._memo
-    known: dict[Any, IdRules] = memo.setdefault("id rules", {})
     key = eos, skips, tuple(channels.tags), tuple(channels.marker_ids.items()), limits
-    rules = known.get(key)
-    if rules is None:
-        if len(known) >= MAX_TABLES:
-            known.clear()
-        rules = known[key] = _id_rules(vocabulary, skips, (), (), channels, limits)
+    rules: IdRules = kept(
+        vocabulary,
+        "id rules",
+        key,
+        lambda: _id_rules(vocabulary, skips, (), (), channels, limits),
+    )
     return rules
-
-
-_without_vocabulary: dict[Any, Any] = {}
 
 
 def _id_rules(

@@ -6,13 +6,33 @@ that shares the table, whatever came before it there; what streams are made with
 they share.
 """
 
-from typing import Any
+from typing import Any, Callable
 
 from .word_search import HAS_REGULAR_EXPRESSIONS
 
 # Rows and steps that a table keeps, some 250 bytes each; MicroPython has less memory.
 MAX_STEPS = 1 << 15 if HAS_REGULAR_EXPRESSIONS else 1 << 11
-MAX_TABLES = 32  # tables that a vocabulary keeps for the next stream with the same settings
+MAX_TABLES = 32  # of a kind that a vocabulary keeps for the next stream with the same settings
+
+
+_without_vocabulary: dict[Any, Any] = {}
+
+
+def kept(vocabulary: Any, kind: str, key: Any, make: Callable[[], Any]) -> Any:
+    """Return what a vocabulary keeps of a kind for a key, made by `make` the first time; None in
+    the place of a vocabulary keeps what needs none.
+
+    >>> kept(None, "letters", "a", list) is kept(None, "letters", "a", list)
+    True
+    """
+    memo = _without_vocabulary if vocabulary is None else vocabulary._memo
+    known: dict[Any, Any] = memo.setdefault(kind, {})
+    found = known.get(key)  # the hash of a long key takes its time
+    if found is None:
+        if len(known) >= MAX_TABLES:
+            known.clear()
+        found = known[key] = make()
+    return found
 
 
 class Row:
@@ -43,17 +63,6 @@ class Table:
     def __init__(self) -> None:
         self.rows: dict[Any, Row] = {}
         self._count = 0
-
-    @staticmethod
-    def kept_in(memo: dict[Any, Any], key: tuple[Any, ...]) -> "Table":
-        """Return the table that `memo` keeps for a key."""
-        tables: dict[Any, Table] = memo.setdefault("tables", {})
-        table = tables.get(key)
-        if table is None:
-            if len(tables) >= MAX_TABLES:
-                tables.clear()
-            table = tables[key] = Table()
-        return table
 
     def row(self, key: Any) -> Row:
         """Return the row of a state."""

@@ -92,6 +92,8 @@ class Form:
                 self.inner[spelling] = self.mark(spelling)
         # All characters of the words that are searched for.
         self.letters: str = self._letters()
+        # What markers that are text begin with.
+        self.begins: str = "".join(sorted({spelling[0] for spelling in self.texts}))
         # Symbols that end a value wherever they stand in it: those that end a message.
         self.limits: str = ""
         if spec.tree == "harmony":

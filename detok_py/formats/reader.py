@@ -66,20 +66,18 @@ class Reader(State):
         waits.
         """
         text, self.half = self.half + text, ""
-        texts = self.form.texts
-        first = "".join([spelling[0] for spelling in texts])
-        longest = max([len(spelling) for spelling in texts])
+        texts, begins = self.form.texts, self.form.begins
         parts, begin, at = [], 0, 0
         while at < len(text):
-            if text[at] in first:
+            if text[at] in begins:
                 found = [each for each in texts if text.startswith(each, at)]
                 if found:
                     parts += [text[begin:at], texts[found[0]]]
                     begin = at = at + len(found[0])
                     continue
-                rest = text[at:] if len(text) - at < longest else ""
-                if rest and any(each.startswith(rest) for each in texts):
-                    self.half = rest
+                # No end of a long text is copied for each character that begins a marker.
+                if any(len(text) - at < len(each) and each.startswith(text[at:]) for each in texts):
+                    self.half = text[at:]
                     break
             at += 1
         return "".join(parts) + text[begin : len(text) - len(self.half)]
@@ -99,7 +97,8 @@ class Reader(State):
             return out
         texts = self.form.texts
         ways = [self.half] + [texts[each] for each in texts if each.startswith(self.half)]
-        firsts = [self._first_of(way) for way in ways]
+        state = self.state
+        firsts = [self._first_of(state, way) for way in ways]
         common = firsts[0]
         if all(each[0] == common[0] and each[2] == common[2] for each in firsts):
             certain = in_common([each.text for each in firsts])
@@ -110,10 +109,10 @@ class Reader(State):
                 out.append(Said(common.channel, more, common.call, None))
         return out
 
-    def _first_of(self, symbols: str) -> Said:
-        """Return the first text that symbols would give; nothing is taken."""
+    def _first_of(self, state: Any, symbols: str) -> Said:
+        """Return the first text that symbols would give from a state; nothing is taken."""
         trial = self.__class__(self.form, self.start, self.types)
-        trial.load(self.state)
+        trial.load(state)
         out = trial._read(symbols)
         return out[0] if out and out[0].channel and out[0].name is None else NOTHING
 

@@ -199,7 +199,7 @@ class State:
         if self.at != "text" or self.held or self.half or self.run < 2 or self.shown < 2:
             return None
         first = [c for c in self.form.markers(self).first if not is_mark(c)]
-        return "".join(first + [spelling[0] for spelling in self.form.texts])
+        return "".join(first) + self.form.begins
 
     # ------------------------------------------------------------ what steps do
 
