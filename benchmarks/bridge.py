@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import uvicorn
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
@@ -41,6 +42,7 @@ from detok_py.protocol import wire
 
 from .rows import report
 
+ROOT = Path(__file__).resolve().parents[1]
 CLOCK = 1 << 31
 NAME = "bridge.test:1"
 
@@ -240,9 +242,12 @@ def usage_of(pid):
 
 def child(which, rate, count, redis=None):
     """Start a server in a process of its own; return the process and its port."""
-    words = [sys.executable, __file__, "--serve", which, "--rate", str(rate), "--count", str(count)]
+    words = [sys.executable, "-m", "benchmarks.bridge", "--serve", which]
+    words += ["--rate", str(rate), "--count", str(count)]
     words += ["--redis", redis] if redis else []
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     return process, int(process.stdout.readline())
 
 

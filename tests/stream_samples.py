@@ -38,5 +38,8 @@ FILES = {
     "curl-verbose.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "你好"}, None),
     "terminal.log": ("OpenAI-compatible server, chat completions", "text", {"content": "Hello wrapped 你好 end"}, None),
     "chat.har": ("OpenAI-compatible server, chat completions", "text", {"content": "你好"}, None),
+    "curl-trace.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "né 你好 ok 😀"}, None),
+    "curl-trace-ascii.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "né 你好 ok 😀"}, None),
+    "wireshark.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "né 你好 ok 😀"}, None),
     "powershell.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "é🚀ok"}, None),
 }  # fmt: skip

@@ -225,12 +225,12 @@ def test_assistant_ui_sends_every_turn_with_its_calls_and_results(run, library, 
     refused, image = run(script)
     assert "did not understand" in refused
     assert image == 'A bridge takes text only, and this message has a part "image".'
-    called = 'two\n<tool_call>\n{"name":"add","arguments":{"a":1}}\n</tool_call>'
+    calls = [{"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}]
     assert requests[0]["messages"] == [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "one"},
-        {"role": "assistant", "content": called},
-        {"role": "tool", "content": "2"},
+        {"role": "assistant", "content": "two", "tool_calls": calls},
+        {"role": "tool", "content": "2", "tool_call_id": "1"},
         {"role": "user", "content": "three"},
     ]
 

@@ -6,22 +6,29 @@ which notices that.
 """
 
 import asyncio
+import functools
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..decode.format_channels import marker_tokens
 from ..decode.vocabulary import Vocabulary
+from ..formats.find import find_format
 from ..protocol import wire
 from ..protocol.runs import Run
 from ..protocol.server import model_of
 from .engines import Engine, EngineError, Info, Request
 from .engines.scripted import ScriptedEngine
-from .jobs import Work, carries, fault_of, run_job
+from .jobs import Work, begins_in, carries, fault_of, run_job
 from .metrics import Metrics
 from .recover import Recovery
 
 log: logging.Logger = logging.getLogger("detok.bridge")
+# How long a vocabulary that was not found is not looked for again.
+FIND_SECONDS = 60.0
+MAX_NAME = 1000
 
 
 def report(event: str, **fields: Any) -> None:
@@ -62,7 +69,8 @@ class AttachedEngine:
         self._given = vocabulary
         self._find_vocabulary = find_vocabulary
         self._identity: str | None = None
-        self._refusal: str | None = None
+        # What the engine had against the vocabulary, and when that was found.
+        self._refusal: tuple[str | None, float] = (None, 0.0)
         self._failure: EngineError | None = None
         self._look: asyncio.Task[None] | None = None
 
@@ -107,8 +115,13 @@ class AttachedEngine:
     async def _is_another_model(self) -> bool:
         if not self.opened or self.engine.info().identity != self._identity:
             return True
+        refusal, found_at = self._refusal
+        if self.vocabulary is None:
+            # The engine may have refused files that were changed meanwhile, or it was itself.
+            there = self._find_vocabulary is not None and hasattr(self.engine, "model_path")
+            return there and time.monotonic() > found_at + FIND_SECONDS
         try:
-            return await self._sample() != self._refusal
+            return (await self._sample() is None) != (refusal is None)
         except EngineError:
             return False  # as unknown as before
 
@@ -120,10 +133,11 @@ class AttachedEngine:
         if vocabulary is not None:
             await asyncio.to_thread(lambda: vocabulary.sha256)  # it packs all tokens, once
         self.vocabulary, self.scripted.encode = vocabulary, encode
-        self._refusal = await self._sample()
+        refusal = await self._sample()
+        self._refusal = (refusal, time.monotonic())
         self.refused = None
-        if self._given is not None and self._refusal is not None:
-            self.refused = f"The given tokenizer does not match the engine: {self._refusal}; pass the engine's own tokenizer, or none."
+        if self._given is not None and refusal is not None:
+            self.refused = f"The given tokenizer does not match the engine: {refusal}; pass the engine's own tokenizer, or none."
         for run, job in list(self.jobs.items()):
             if run.log.data not in ("", "bytes") and self._refuse_ids(run):
                 job.cancel()
@@ -195,7 +209,10 @@ class AttachedEngine:
         async def ready(run: Run, request: Request) -> Vocabulary | None:
             return await self._ready(run, request, engine)
 
-        work = Work(engine, ready, _recovery_table, metrics, continue_seconds)
+        def begins(prompt: list[int] | str) -> str:
+            return begins_in(prompt, self.vocabulary, self.chat_format)
+
+        work = Work(engine, ready, _recovery_table, begins, metrics, continue_seconds)
         job = asyncio.create_task(run_job(run, request, work))
         self.jobs[run] = job
         job.add_done_callback(lambda _: self._job_ended(run))
@@ -212,6 +229,13 @@ class AttachedEngine:
         )
         if end.get("code") == wire.ENGINE_DOWN and self._identity is None:
             self.opened = False  # it may come back with another model, and would not say so
+
+    @property
+    def chat_format(self) -> str | None:
+        """The name of the format that the model speaks: as the chat template that the engine uses
+        says, else as its vocabulary does.
+        """
+        return format_of(getattr(self.engine, "chat_template", None), self.vocabulary)
 
     @property
     def unready(self) -> str | None:
@@ -231,17 +255,18 @@ class AttachedEngine:
         return {
             "name": info.name,
             "fidelity": info.fidelity,
-            "device": info.device,
-            "model": info.model,
-            "line": info.line,
+            "device": plain(info.device),
+            "model": plain(info.model),
+            "line": plain(info.line),
             "down": self.down,
         }
 
     def hello(self) -> dict[str, Any]:
         """Return the fields of `hello`."""
         out: dict[str, Any] = {"engine": self.info()}
+        if (chat_format := self.chat_format) is not None:
+            out["chat_format"] = chat_format
         if self.vocabulary is not None:
-            out["chat_format"] = self.vocabulary.chat_format
             sha256 = self.vocabulary.sha256
             out["vocabulary"] = {
                 "sha256": sha256,
@@ -249,6 +274,32 @@ class AttachedEngine:
                 "url": f"/vocabulary/{sha256}.detok",
             }
         return out
+
+
+def format_of(template: Any, vocabulary: Vocabulary | None) -> str | None:
+    """Return the name of the format that a chat template writes, else that of a vocabulary.
+
+    >>> format_of("{{ '<seed:tool_call>' }}", None), format_of(None, None)
+    ('seed_oss', None)
+    """
+    found = _written_by(template, vocabulary) if isinstance(template, str) and template else None
+    return found or (None if vocabulary is None else vocabulary.chat_format)
+
+
+@functools.lru_cache(maxsize=4)
+def _written_by(template: str, vocabulary: Vocabulary | None) -> str | None:
+    tokens = {} if vocabulary is None else marker_tokens(vocabulary)
+    found = find_format(template, lambda spelling: spelling.encode() in tokens)
+    return None if found is None else found.name
+
+
+def plain(said: Any) -> str | None:
+    """Return what an engine says about itself as text that every client can read.
+
+    >>> plain("qwen\\ud800"), plain(7), plain(None)
+    ('qwen?', '7', None)
+    """
+    return None if said is None else str(said)[:MAX_NAME].encode("utf-8", "replace").decode()
 
 
 _RECOVERY_TABLES: WeakKeyDictionary[Vocabulary, dict[bytes, list[int]]] = WeakKeyDictionary()

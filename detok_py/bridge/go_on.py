@@ -15,7 +15,18 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 from ..protocol import wire
-from .engines import Chunk, ContextFull, End, Engine, EngineError, Ids, ModelChanged, Raw, Request
+from .engines import (
+    Chunk,
+    ContextFull,
+    End,
+    Engine,
+    EngineError,
+    Ids,
+    ModelChanged,
+    Prompt,
+    Raw,
+    Request,
+)
 from .recover import Known, Recovery, Unknown
 
 PAUSE_SECONDS = 0.25
@@ -99,7 +110,8 @@ async def going_on(
                     if isinstance(chunk, End):
                         yield _marked(chunk, places)
                         return
-                    lost = lost_at = None
+                    if not isinstance(chunk, Prompt):  # which says nothing of the answer
+                        lost = lost_at = None
                     yield chunk
             raise EngineError("The engine's stream ended without an end event.")
         except ContextFull:

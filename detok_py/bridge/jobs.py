@@ -11,6 +11,8 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, NamedTuple
 
+from ..decode.detokenizer import MOST_OF_PROMPT, Detokenizer
+from ..decode.format_channels import known_format, start_in
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError
 from ..protocol import wire
@@ -25,6 +27,7 @@ from .engines import (
     EngineError,
     Ids,
     ModelChanged,
+    Prompt,
     Raw,
     Request,
     Sampling,
@@ -48,6 +51,7 @@ PARAMS = (
     "faults",
 )
 MAX_TOKENS = 1 << 20
+PROMPT_LETTERS = 4096  # of the end of a prompt, which say what an answer begins in
 
 
 def read_request(request: dict[str, Any]) -> Request:
@@ -108,17 +112,37 @@ def carries(want: str, gives: str, vocabulary: Vocabulary | None) -> str:
     return "both" if want != "bytes" and gives == BYTES and vocabulary is not None else "bytes"
 
 
+def begins_in(
+    prompt: list[int] | str, vocabulary: Vocabulary | None, chat_format: str | None
+) -> str:
+    """Return in what an answer begins behind a prompt: "content", "reasoning" or "header"; "" if
+    ids of no vocabulary cannot say.
+
+    >>> begins_in("Hi<|im_end|><|im_start|>assistant<think>", None, None)
+    'reasoning'
+    """
+    if isinstance(prompt, str):
+        tail = prompt[-PROMPT_LETTERS:]
+    elif vocabulary is None:
+        return ""
+    else:
+        tail = Detokenizer(vocabulary, prompt[-MOST_OF_PROMPT:]).prompt_tail()
+    return start_in(tail, known_format(chat_format), (("<think>", "</think>"),))
+
+
 class Work(NamedTuple):
     """What jobs of one engine have in common.
 
     `ready` looks at the engine before an answer and returns its vocabulary, or ends the run.
-    `table` returns the table that ids are recovered with. An engine that is lost is waited for
+    `table` returns the table that ids are recovered with, `begins` what an answer begins in behind
+    a prompt. An engine that is lost is waited for
     `continue_seconds`, if it can go on with an answer.
     """
 
     engine: Engine
     ready: Callable[[Run, Request], Awaitable[Vocabulary | None]]
     table: Callable[[Vocabulary], dict[bytes, list[int]]]
+    begins: Callable[[list[int] | str], str]
     metrics: Metrics
     continue_seconds: float = 0.0
 
@@ -170,11 +194,14 @@ async def _answer(run: Run, request: Request, work: Work, watch: Stopwatch) -> s
     log = run.log
     if log.end is not None:
         return "failed"
-    log.start(carries(request.want, work.engine.gives(request), vocabulary))
     answer = _Answer(run, request, work, vocabulary)
+    if request.prompt is not None or not getattr(work.engine, "tells_prompt", False):
+        answer.start(request.prompt)
     await answer.prepare()
     async with contextlib.aclosing(answer.chunks()) as chunks:
         async for chunk in chunks:
+            if not log.data:
+                answer.start(chunk.read if isinstance(chunk, Prompt) else None)
             if isinstance(chunk, End):
                 log.finish(chunk.reason, chunk.note)
                 return chunk.reason
@@ -198,15 +225,22 @@ class _Answer:
         self._request = request
         self._work = work
         self._vocabulary = vocabulary
+        self._data = carries(request.want, work.engine.gives(request), vocabulary)
         self._goes_on = work.continue_seconds > 0 and bool(getattr(work.engine, "goes_on", False))
         self._recovery: Recovery | None = None
         end_ids = vocabulary.eos_ids if vocabulary else frozenset()
         self._answered = Answered(list(request.answered), end_ids=end_ids)
 
+    def start(self, prompt: list[int] | str | None) -> None:
+        """Start the log, with what the answer begins in behind this prompt, if that is known."""
+        scripted = self._request.params.get("engine") is not None
+        begins = "" if prompt is None or scripted else self._work.begins(prompt)
+        self._log.start(self._data, begins)
+
     async def prepare(self) -> None:
         """Make the table that ids are recovered with, if they are needed."""
         gives = self._work.engine.gives(self._request)
-        needed = self._log.data == "both" or (self._goes_on and gives == BYTES)
+        needed = self._data == "both" or (self._goes_on and gives == BYTES)
         if needed and self._vocabulary is not None:
             table = await asyncio.to_thread(self._work.table, self._vocabulary)
             self._recovery = Recovery(self._vocabulary, table)
@@ -249,7 +283,7 @@ class _Answer:
             else self._recovery.feed(chunk)
         )
         self._answered.add_recovered(parts)
-        if log.data == "both":
+        if self._data == "both":
             write_recovered(log, parts)
         else:
             write(log, chunk, self._vocabulary)

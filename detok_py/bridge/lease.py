@@ -64,7 +64,7 @@ class Lease:
         log = run.log
         header: dict[str, Any] = {"s": start}
         if first and log.data:
-            header.update(d=log.data, m=run.reader.model)
+            header.update(d=log.started, m=run.reader.model)
         sha256 = log.sha256()
         if log.end is not None:
             header["e"] = {**log.end, "sha256": sha256}
@@ -130,8 +130,11 @@ class SharedRun:
         writes = self.lease is not None and not self.settled
         return not self.claiming and (writes or self.run.reader.session is not None)
 
-    def begin(self, data: str, model: str | None) -> None:
-        """Begin with what the producer says. A client that was told another model is refused."""
+    def begin(self, started: str, model: str | None) -> None:
+        """Begin with what the producer says (`Log.started`). A client that was told another model
+        is refused.
+        """
+        data, begins = started.split(" ")
         reader = self.run.reader
         told, reader.model = reader.model, model
         if data != "bytes" and reader.session is not None and told != model:
@@ -139,7 +142,7 @@ class SharedRun:
                 wire.VOCABULARY_MISMATCH,
                 "The ids of this run are of another vocabulary than this bridge has. Start it again.",
             )
-        self.run.log.start(data)
+        self.run.log.start(data, begins)
 
     def apply(self, key: str, entry: bytes) -> bool:
         """Add an entry of the log, without what is here already. Return False if something is
@@ -200,7 +203,7 @@ class SharedRun:
         not appended in time is dropped.
         """
         old = self.run.log
-        new = Log(max_size=old.max_size, base=old.base)
+        new = Log(max_size=old.max_size, base=old.base, codec=old.codec)
         if old.data:
             new.start(old.data)
         for piece in pieces(old, old.base, old.shown):

@@ -159,12 +159,14 @@ class Follower:
             self._look(shared.tag, f"({shared.log_id}", shared.run.reader.session is not None)
             for shared in followed
         ]
-        for shared, reply in zip(followed, await self.link.call(calls)):
+        # What a log has when Redis looks: by the time of its answer, more may have been read.
+        had = [shared.run.log.position for shared in followed]
+        for shared, before, reply in zip(followed, had, await self.link.call(calls)):
             status = text(reply[0])
             if status in ("gone", "lost"):
                 shared.lose(self.link.times.lease)
             elif status == "ok":
-                self._take_look(shared, reply)
+                self._take_look(shared, reply, before)
                 if shared.cancelled and shared.run.log.end is None:
                     self.ask_soon(shared)
 
@@ -173,26 +175,34 @@ class Follower:
         dead = json.dumps(_DEAD_END, separators=(",", ":"))[:-1]
         return (scripts.LOOK, tag, (begin, times.ttl if keep else 0, times.grace, dead))
 
-    def _take_look(self, shared: SharedRun, reply: Any) -> None:
-        """Apply what LOOK has returned."""
-        turn, data, position, ended = int(reply[1]), text(reply[2]), int(reply[4]), text(reply[5])
+    def _take_look(self, shared: SharedRun, reply: Any, before: int) -> None:
+        """Apply what LOOK has returned. The log had all before a position when it was asked for."""
+        turn, started, position, ended = (
+            int(reply[1]),
+            text(reply[2]),
+            int(reply[4]),
+            text(reply[5]),
+        )
         log = shared.run.log
-        if data and not log.data:
-            shared.begin(data, text(reply[3]) or None)
-        if position < log.position:
+        if started and not log.data:
+            shared.begin(started, text(reply[3]) or None)
+        if position < before:
             # A Redis that has lost its last part, and a producer that may put it back.
             shared.lose(0.0 if ended else self.link.times.lease)
-        else:
+        elif reply[7]:
             self._apply(shared, [(key, fields[1]) for key, fields in reply[7]])
+        else:
+            shared.lost_at = None
         shared.hear(turn, shared.run.log.acked)
 
     async def fetch(self, run_id: str, tag: str, after: int) -> tuple[str, SharedRun | None]:
         """Bring the copy of a run up to date, or make one that begins at `after`. Return what LOOK
-        says of it, and the copy.
+        says of it, or "ended", and the copy.
         """
         run = self.runs.by_id.get(run_id)
         known = run is not None and run.log.base <= after <= run.log.position
-        begin = run.log.position if known and run is not None else after
+        before = run.log.position if run is not None else 0
+        begin = before if known else after
         reply = (await self.link.call([self._look(tag, f"{begin}-0", False)]))[0]
         status = text(reply[0])
         if status != "ok":
@@ -212,8 +222,9 @@ class Follower:
             run = self.runs.create(run_id, {}, base=base)
             run.digest = text(reply[6])
             shared = self.share(run, tag, claiming=False)
-        self._take_look(shared, reply)
-        return status, shared
+            before = 0
+        self._take_look(shared, reply, before)
+        return ("ended" if text(reply[5]) else status), shared
 
     def drop(self, run: Run) -> None:
         """Drop the copy of a run."""

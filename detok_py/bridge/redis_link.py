@@ -16,7 +16,7 @@ log: logging.Logger = logging.getLogger("detok.bridge")
 # How long commands may fail before runs go on without Redis.
 PATIENCE_SECONDS = 0.5
 TIMEOUT_SECONDS = 1.0
-BATCH_SECONDS = 0.005
+BATCH_SECONDS = 0.002
 
 Call = tuple[str, str, tuple[Any, ...]]  # a script, the tag of a run, and its arguments
 
@@ -39,19 +39,20 @@ class StoreError(DetokError):
 class Link:
     """A pool of connections to one Redis. `errors` are what its commands raise. `away` is true
     before the first connection, and after `PATIENCE_SECONDS` of failures only; `on_change` is
-    called when it changes.
+    called when it changes. `refused` is true if the last attempt had no password or a wrong one.
     """
 
     def __init__(self, url: str, times: Times) -> None:
         self.times = times
         try:
             import redis.asyncio as client
-            from redis.exceptions import NoScriptError
+            from redis.exceptions import AuthenticationError, NoScriptError
         except ImportError:
             raise StoreError(
                 "--store needs redis-py; install it with: pip install 'detok_py[serve]'."
             ) from None
         self._no_script = NoScriptError
+        self._wrong_password = AuthenticationError
         self.errors: tuple[type[Exception], ...] = (client.RedisError, OSError, TimeoutError)
         try:
             self.client: Any = client.Redis.from_url(
@@ -66,6 +67,7 @@ class Link:
                 f"--store is not the address of a Redis: {error}; expected a form like redis://127.0.0.1:6379/0."
             ) from None
         self.away: bool = True
+        self.refused: bool = False
         self.on_change: Callable[[], None] = lambda: None
         self._shas = {text: hashlib.sha1(text.encode()).hexdigest() for text in scripts.ALL}
         self._calls = asyncio.Semaphore(8)
@@ -117,14 +119,22 @@ class Link:
         try:
             await self._load_scripts()
         except self.errors as error:
-            if not self._opened:
+            # redis-py reports a connection that it could not make.
+            refused = isinstance(error.__cause__ or error, self._wrong_password)
+            if refused and not self.refused:
+                log.error("store_refuses_the_password")
+            elif not self._opened:
                 log.warning("store_away", extra={"fields": {"kind": type(error).__name__}})
             self._opened = True
+            self.refused = refused
             return False
+        self.refused = False
         self._failing_since = None
         if self.away:
             self.away = False
-            log.warning("store_back") if self._opened else await self._check_policy()
+            if self._opened:
+                log.warning("store_back")
+            await self._check_policy()
             self._opened = True
             self.on_change()
         return True

@@ -37,9 +37,10 @@ return {ARGV[1], ARGV[2], ''}
 )
 
 # ARGV claim lease_ms ttl grace number [end entry sha256 ended base data model]. Appends a batch if
-# the run is its owner's, once, however often it is sent; number 0 only renews the lease. Returns
-# {'ok', turn, ack, cancel}; {'lost', whether the store is young}, if it lacks what was appended
-# before; {'fenced'}, if the run is another's; {'ended'}, if a reader has ended it.
+# the run is its owner's, once, however often it is sent. Number 0 only renews the lease, and `end`
+# is then the number of the last batch that was appended. Returns {'ok', turn, ack, cancel};
+# {'lost', whether the store is young}, if it lacks what was appended before; {'fenced'}, if the run
+# is another's; {'ended'}, if a reader has ended it.
 APPEND = (
     _COMMON
     + """
@@ -48,7 +49,8 @@ if r[1] and r[1] ~= ARGV[1] then return {'fenced'} end
 if r[3] == 'dead' then return {'ended'} end
 local n, number = tonumber(r[2] or 0), tonumber(ARGV[5])
 local gone = not r[1] or (n > 0 and redis.call('EXISTS', KEYS[2]) == 0)
-if gone or (number > 0 and n < number - 1) then
+local before = number > 0 and number - 1 or tonumber(ARGV[6])
+if gone or n < before then
   return {'lost', young(ARGV[4]) and 1 or 0}
 end
 if n < number then

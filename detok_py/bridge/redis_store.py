@@ -20,6 +20,7 @@ import logging
 import os
 import secrets
 import time
+import zlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -42,6 +43,7 @@ AHEAD_SECONDS = 1.0
 CLAIM_PAUSE_SECONDS = 0.1
 
 AWAY = "The bridge's store cannot be reached, so no run can begin or be resumed; try again soon."
+REFUSED = "The bridge's store wants another user or password than --store gives, so no run can begin or be resumed; whoever runs the bridge has to change it."
 YOUNG = "The bridge's store has just been started; try again in a few seconds."
 OTHER = "This run id belongs to another request; each run needs a new one."
 
@@ -64,7 +66,7 @@ class RedisStore:
         poll: float = POLL_SECONDS,
         **bounds: Any,
     ) -> None:
-        self.runs: Runs = Runs(**bounds)
+        self.runs: Runs = Runs(codec=zlib, **bounds)
         # Producers get time for a failed command, a look and a busy machine.
         grace = lease + 2 if grace is None else grace
         times = Times(lease, grace, poll, int(self.runs.keep_seconds) + SPARE_SECONDS)
@@ -130,17 +132,24 @@ class RedisStore:
     @property
     def away(self) -> str | None:
         """Why no run can begin."""
-        return AWAY if self.link.away else None
+        if not self.link.away:
+            return None
+        return REFUSED if self.link.refused else AWAY
 
     async def find(self, run_id: str, after: int) -> str | None:
-        """Fetch a run. A position that the log does not have, after Redis has lost its last part,
-        is given a moment to come; then the run counts as gone.
+        """Fetch a run. A position that the log does not have is given a moment to come: the client
+        may have it from another replica, before Redis has answered this one. Then the client has to
+        try again; if the run has ended, it counts as gone: Redis has lost its last part.
         """
         shared = self.shared.get(run_id)
         run = self.runs.by_id.get(run_id)
-        if run is not None and (shared is None or shared.claiming or shared.lease):
-            return None
         deadline = time.monotonic() + AHEAD_SECONDS
+        if run is not None and (shared is None or shared.claiming or shared.lease):
+            while run.log.shown < after <= run.log.position:
+                if time.monotonic() > deadline:
+                    return AWAY
+                await asyncio.sleep(0.01)
+            return None
         while True:
             try:
                 status, found = await self._follower.fetch(run_id, self.tag_of(run_id), after)
@@ -158,6 +167,8 @@ class RedisStore:
             await asyncio.sleep(0.05)
         if found is not None and found.run.log.position < after:
             self._follower.drop(found.run)
+            # Its producer may still put back what Redis lacks: the client tries again.
+            return YOUNG if status == "ok" else None
         return None
 
     async def claim(self, run: Run) -> bool:

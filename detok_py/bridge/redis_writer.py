@@ -87,7 +87,7 @@ class Writer:
             self._take_reply(shared, reply)
 
     def _batch(self, run: Run, lease: Lease, batch: Batch) -> tuple[Any, ...]:
-        carries = (run.log.base, run.log.data, run.reader.model or "")
+        carries = (run.log.base, run.log.started, run.reader.model or "")
         return (*self._claim(lease, keep=batch.number == 1), *batch, *carries)
 
     def _claim(self, lease: Lease, *, keep: bool) -> tuple[Any, ...]:
@@ -122,7 +122,7 @@ class Writer:
 
     def renewal(self, tag: str, lease: Lease, *, keep: bool) -> Call:
         """Return the call that renews a lease; it makes a claim sure. `keep` keeps the keys too."""
-        return (scripts.APPEND, tag, (*self._claim(lease, keep=keep), 0))
+        return (scripts.APPEND, tag, (*self._claim(lease, keep=keep), 0, lease.number))
 
     async def keep_leases(self) -> None:
         """Renew the leases held here, twice a second, and put back what Redis has lost."""
@@ -181,7 +181,7 @@ class Writer:
             lease.digest,
             max(shared.turn, shared.rival),
             run.log.acked,
-            run.log.data,
+            run.log.started,
             run.reader.model or "",
         )
         reply = (await self.link.call([(scripts.RESTORE, shared.tag, arguments)]))[0]

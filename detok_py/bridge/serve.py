@@ -6,6 +6,7 @@ In: the options of the command line, as one value. Out: a running bridge.
 import argparse
 import asyncio
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -32,6 +33,8 @@ from .server import (
 )
 from .stream import Bridge
 
+M_MMAP_THRESHOLD = -3  # of <malloc.h>
+
 
 class Listening(NamedTuple):
     """Where a bridge listens, and who may connect. `made_token` is the token if nobody gave one."""
@@ -46,11 +49,20 @@ class Listening(NamedTuple):
 def serve(args: argparse.Namespace) -> int:
     """Serve until a signal; return 0. Raises ServeError for options that cannot be."""
     set_up_logging(args.log_level)
+    _return_memory()
     engines = _attach_engines(args)
     listening = _listen(args)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(args, engines, listening))
     return 0
+
+
+def _return_memory() -> None:
+    """Make glibc give back each block of 128 KiB or more that is freed. By default it keeps blocks
+    of the size of the largest that was ever freed, for good.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another libc
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 128 << 10)
 
 
 def _attach_engines(args: argparse.Namespace) -> list[AttachedEngine]:
@@ -91,7 +103,10 @@ def _listen(args: argparse.Namespace) -> Listening:
     except ServeError:
         sock.close()
         raise
-    made = None if given or is_loopback(args.host) else new_token()
+    # A proxy that has a public name may let anybody in.
+    public = [name.rpartition(":")[0] or name for name in args.public_name]
+    private = all(is_loopback(host.strip("[]").lower()) for host in [args.host, *public])
+    made = None if given or private else new_token()
     return Listening(sock, hosts, origins, given or made, made)
 
 

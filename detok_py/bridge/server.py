@@ -33,7 +33,7 @@ from .stream import Bridge
 
 FOREVER = "public, max-age=31536000, immutable"
 PING_SECONDS = 20.0
-PIECE = 64 << 10
+PIECE = 16 << 10
 NAME = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
 
 
@@ -379,12 +379,11 @@ class Pieces(Response):
                 "headers": self.raw_headers,
             }
         )
-        at = 0
+        left = memoryview(self.body)
         more = True
         while more:
-            piece = bytes(self.body[at : at + PIECE])
-            at += PIECE
-            more = at < len(self.body)
+            piece, left = left[:PIECE], left[PIECE:]
+            more = bool(left)
             await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 

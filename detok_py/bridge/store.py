@@ -4,6 +4,7 @@
 the two there are, and one table of tests drives both (tests/bridge/test_stores.py).
 """
 
+import zlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -53,7 +54,7 @@ class MemoryStore:
     """Runs in the memory of one bridge, which writes all of them. `bounds` are those of `Runs`."""
 
     def __init__(self, **bounds: Any) -> None:
-        self.runs: Runs = Runs(**bounds)
+        self.runs: Runs = Runs(codec=zlib, **bounds)
         self.away: str | None = None
         self.forget: Callable[[Run], None] = self.runs.drop
         self.expire: Callable[[float], list[Run]] = self.runs.expire

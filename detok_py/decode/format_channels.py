@@ -92,12 +92,21 @@ def start_of(source: Any, name: "str | ChatFormat | None", pairs: Any = ()) -> s
     """Return in what an answer begins behind the prompt of a detokenizer: in a format, or with
     these pairs of tags around reasoning.
     """
-    if isinstance(name, ChatFormat):  # one that the table does not have
-        pairs, name = name.spec.thinks, None
     for count in (FEW_OF_PROMPT, MOST_OF_PROMPT):
         tail = source.prompt_tail(count) if hasattr(source, "prompt_tail") else ""
         if not tail or any(each in tail for each in TURNS):
             break
+    return start_in(tail, name, pairs)
+
+
+def start_in(tail: str, name: "str | ChatFormat | None", pairs: Any = ()) -> str:
+    """Return in what an answer begins behind a prompt that ends in `tail`.
+
+    >>> start_in("<|im_start|>assistant\\n<think>\\n", None, [("<think>", "</think>")])
+    'reasoning'
+    """
+    if isinstance(name, ChatFormat):  # one that the table does not have
+        pairs, name = name.spec.thinks, None
     if name is not None:
         return find_start(name, tail)
     return "reasoning" if opens_reasoning(tail, [(pair[0], pair[1]) for pair in pairs]) else CONTENT

@@ -298,7 +298,9 @@ class ClientSession:
             # Not at the hello: the next message may say that the server is full.
             self._retries.reset()
             self.data = event["data"]
-            out = [events.Started(self.run_id, self.data, self.position)]
+            start = event.get("start")
+            start = start if start in events.STARTS else ""
+            out = [events.Started(self.run_id, self.data, self.position, start)]
         elif kind == "finished":
             self._check_sum(event)
             self._acked = self.position

@@ -3,7 +3,8 @@
 A client yields events in the order of the stream:
 
     Hello(engine, vocabulary, window, raw)  `vocabulary`: {"sha256", "size", "url"} or None
-    Started(id, data, position)             `data` is "bytes", "ids" or "both"
+    Started(id, data, position, start)      `data` is "bytes", "ids" or "both"; `start` what the
+                                            answer begins in, "" if that is not known
     Bytes(position, data)                   raw bytes, cut anywhere
     Tokens(position, ids, pieces)           token ids; `pieces` has the bytes of each, or is None
     Gap(position, count, data)              `count` tokens whose ids are not known, and their bytes
@@ -29,7 +30,7 @@ Hello = NamedTuple(
         ("raw", "dict[str, Any]"),
     ],
 )
-Started = NamedTuple("Started", [("id", str), ("data", str), ("position", int)])
+Started = NamedTuple("Started", [("id", str), ("data", str), ("position", int), ("start", str)])
 Bytes = NamedTuple("Bytes", [("position", int), ("data", bytes)])
 Tokens = NamedTuple(
     "Tokens", [("position", int), ("ids", "list[int]"), ("pieces", "list[bytes] | None")]
@@ -41,6 +42,7 @@ Notice = NamedTuple("Notice", [("code", int), ("message", str)])
 Pong = NamedTuple("Pong", [])
 
 WANTS = ("ids", "bytes", "both")
+STARTS = ("content", "reasoning", "header")  # what an answer begins in
 WINDOW = {"tokens": 1024, "bytes": 8192}  # positions that may be sent without an ack
 
 

@@ -25,15 +25,18 @@ MAX_LOG = 8 << 20
 class Log:
     """What one engine has said, append-only.
 
-    `data` is what the log carries ("bytes", "ids", "both"; "" before `start`). `position` is where
+    `data` is what the log carries ("bytes", "ids", "both"; "" before `start`). `begins` is what the
+    answer begins in, as its prompt ends: "content", "reasoning", "header", or "" if that is not
+    known. `position` is where
     the next piece goes, `end` the last message of the run, or None. Readers may have what is before
     `shown`, and the end when `ended` is true. Both follow at once, unless `hold` is set: it is
     called when there is something new, and what sets it calls `show` later. `acked` is set by the
     reader: what is before it may be dropped. `changed` is called when readers may have more.
     """
 
-    def __init__(self, *, max_size: int = MAX_LOG, base: int = 0) -> None:
+    def __init__(self, *, max_size: int = MAX_LOG, base: int = 0, codec: Any = None) -> None:
         self.data: str = ""
+        self.begins: str = ""
         self.position: int = base
         self.shown: int = base
         self.acked: int = base
@@ -42,16 +45,17 @@ class Log:
         self.hold: Callable[[], None] | None = None
         self.changed: Callable[[], None] = do_nothing
         self.max_size = max_size
-        self._pieces = Segments()
+        self._pieces = Segments(codec)
         self._pieces.base = self._pieces.end = base
         self._hash = hashlib.sha256()
         self._sum: str | None = None  # the SHA-256, once the run has ended
 
-    def start(self, data: str) -> None:
-        """Set what the log carries; the client now gets `started`."""
+    def start(self, data: str, begins: str = "") -> None:
+        """Set what the log carries, and what the answer begins in; the client gets `started`."""
         if data not in WANTS:
             raise LocalProtocolError(f"A run carries 'bytes', 'ids' or 'both', not {data!r}.")
         self.data = data
+        self.begins = begins
         self._show_new()
 
     def add_bytes(self, data: bytes) -> None:
@@ -136,6 +140,11 @@ class Log:
         self.changed()
 
     @property
+    def started(self) -> str:
+        """What `start` was told, in words for a store: "ids reasoning"; "" before."""
+        return f"{self.data} {self.begins}" if self.data else ""
+
+    @property
     def unit(self) -> str:
         """What a position counts: "bytes" or "tokens"."""
         return "bytes" if self.data == "bytes" else "tokens"
@@ -144,6 +153,11 @@ class Log:
     def base(self) -> int:
         """The first position that the log still has."""
         return self._pieces.base
+
+    @property
+    def codec(self) -> Any:
+        """What compresses the pieces that the reader has acknowledged, like zlib, or None."""
+        return self._pieces.codec
 
     @property
     def size(self) -> int:
@@ -175,6 +189,7 @@ class Log:
     def acknowledge(self, n: int) -> None:
         """Note that the reader has what is before `n`."""
         self.acked = n
+        self._pieces.pack(n)
         if self._pieces.size > self.max_size:
             self._trim()
 

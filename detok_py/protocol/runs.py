@@ -32,12 +32,13 @@ class Run:
         window: dict[str, int] | None = None,
         max_log: int = MAX_LOG,
         base: int = 0,
+        codec: Any = None,
     ) -> None:
         self.id = run_id
         self.request = request
         self.digest: str = request_digest(run_id, request)
         self.weight = 0
-        self.log: Log = Log(max_size=max_log, base=base)
+        self.log: Log = Log(max_size=max_log, base=base, codec=codec)
         self.reader: Reader = Reader(self.log, window or WINDOW)
 
 
@@ -49,6 +50,7 @@ class Runs:
     were received to their end. Beyond them, runs that were received to their end are dropped first,
     then the others; in each group, those that lost their client first. The requests of runs that
     have not ended have at most `max_pending` characters in all; beyond them, requests are refused.
+    `codec` compresses what was acknowledged, like zlib.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class Runs:
         max_log: int = MAX_LOG,
         max_pending: int = MAX_PENDING,
         window: dict[str, int] | None = None,
+        codec: Any = None,
     ) -> None:
+        self.codec = codec
         self.keep_seconds = keep_seconds
         self.max_runs = max_runs
         self.max_log = max_log
@@ -74,7 +78,8 @@ class Runs:
 
     def create(self, run_id: str, request: dict[str, Any], *, base: int = 0) -> Run:
         """Begin a run. Its log begins at `base`."""
-        run = Run(run_id, request, window=self.window, max_log=self.max_log, base=base)
+        bounds: Any = {"window": self.window, "max_log": self.max_log, "codec": self.codec}
+        run = Run(run_id, request, base=base, **bounds)
         self.by_id[run_id] = run
         return run
 

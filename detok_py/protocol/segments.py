@@ -2,13 +2,16 @@
 
 In: pieces (op, count, payload). Out: frames from any position that is still kept. Held: the pieces
 from `base` to `end`, small neighbours in one segment, because a segment for each token would take a
-hundred times the memory of a token.
+hundred times the memory of a token. What the reader has acknowledged is read again only after a
+reload of its page: 64 such segments are compressed into a block, if there is a codec, like zlib.
 
 >>> pieces = Segments()
 >>> pieces.append(wire.IDS, 2, b"ab"); pieces.append(wire.IDS, 1, b"c")
 >>> pieces.read(0, 9), pieces.read(1, 2)
 ((b'\\x01abc', 3), (b'\\x01b', 2))
 """
+
+from typing import Any, Iterable, Iterator
 
 from . import wire
 
@@ -17,19 +20,29 @@ SEGMENT_COST = 200  # bytes of bookkeeping that a segment is counted with
 _SEGMENT_ROOM = 31  # small pieces that are added to a segment, each of less than 256 bytes
 _MAX_OFFSETS = 16
 _DROPPED = (0, 0, -1, b"", b"")
+# A segment of this op is a block: its payload has segments, compressed.
+_BLOCK = -2
+_MOST_OF_BLOCK = 64  # segments
+_MAX_BLOCK = 64 << 10  # bytes, unless one segment is longer
 
 
 class Segments:
-    """Pieces from `base` to `end`. `size` is the bytes that they take, bookkeeping included."""
+    """Pieces from `base` to `end`. `size` is the bytes that they take, bookkeeping included.
+    `codec` has `compress` and `decompress`, or is None.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, codec: Any = None) -> None:
+        self.codec = codec
         self.base: int = 0
         self.end: int = 0
         self.size: int = 0
         # A segment is (position, count, op, payload, sizes); those before `_first` have been
-        # dropped. `sizes` has the sizes of the pieces that raw bytes came in, if they are small.
+        # dropped, and those before `_packed` are blocks. `sizes` has the sizes of the pieces that
+        # raw bytes came in, if they are small.
         self._segments: list[tuple[int, int, int, bytes, bytes]] = []
         self._first = 0
+        self._packed = 0
+        self._unpacked: list[tuple[int, int, int, bytes, bytes]] = []  # of the last block read
         self._open_op = -1  # of the last segment, if more can be added to it
         self._room = 0
         # The offsets, in their segments, of positions where a piece or a read ended lately.
@@ -64,12 +77,17 @@ class Segments:
         Neighbouring segments of tokens are joined into one frame, up to 16 KiB. Raw bytes are sent
         as the engine cut them: that shows where its tokens ended.
         """
-        at = self._find(position)
+        if position >= self.end:
+            return None
+        if position >= self._segments[-1][0]:
+            segments: Iterable[tuple[int, int, int, bytes, bytes]] = self._segments[-1:]
+            self._unpacked = []  # no block is read any more
+        else:
+            segments = self._from(position)
         out: list[bytes] = []
         size = 0
         op = -1
-        while at < len(self._segments):
-            start, count, kind, payload, sizes = self._segments[at]
+        for start, count, kind, payload, sizes in segments:
             if op >= 0 and (kind != op or kind in (wire.GAP, wire.BYTES) or size >= MAX_FRAME_DATA):
                 break
             if kind == wire.GAP:
@@ -96,8 +114,43 @@ class Segments:
             position += take
             if position < start + count:
                 break
-            at += 1
         return (wire.data_frame(op, b"".join(out)), position) if out else None
+
+    def _from(self, position: int) -> Iterator[tuple[int, int, int, bytes, bytes]]:
+        """Yield the segments from the one that has `position`, those of blocks too."""
+        for at in range(self._find(position), len(self._segments)):
+            segment = self._segments[at]
+            if segment[2] != _BLOCK:
+                yield segment
+                continue
+            if not self._unpacked or self._unpacked[0][0] != segment[0]:
+                self._unpacked = list(_unpack(segment[0], self.codec.decompress(segment[3])))
+            for inner in self._unpacked:
+                if inner[0] + inner[1] > position:
+                    yield inner
+
+    def pack(self, before: int) -> None:
+        """Compress what is before a position, where that are enough segments for a block."""
+        if self.codec is None:
+            return
+        begin = end = max(self._packed, self._first)
+        size = 0
+        while end < len(self._segments) - 1:
+            start, count, _, payload, _ = self._segments[end]
+            if end - begin >= _MOST_OF_BLOCK or (size and size + len(payload) > _MAX_BLOCK):
+                block = self._segments[begin:end]
+                packed = self.codec.compress(b"".join([_pack(one) for one in block]), 1)
+                first, last = block[0], block[-1]
+                whole = (first[0], last[0] + last[1] - first[0], _BLOCK, packed, b"")
+                self._segments[begin:end] = [whole]
+                self.size += len(packed) + SEGMENT_COST * (1 - len(block)) - size
+                self._packed = begin = begin + 1
+                end, size = begin, 0
+            elif start + count > before:
+                break
+            else:
+                size += len(payload)
+                end += 1
 
     def drop_first(self, before: int) -> bool:
         """Drop the oldest segment, if all of it is before a position. Return whether it was."""
@@ -114,6 +167,7 @@ class Segments:
             self._open_op = -1
         if self._first > 1024:
             del self._segments[: self._first]
+            self._packed = max(0, self._packed - self._first)
             self._first = 0
         return True
 
@@ -142,6 +196,24 @@ class Segments:
             else:
                 high = middle
         return low
+
+
+def _pack(segment: tuple[int, int, int, bytes, bytes]) -> bytes:
+    _, count, op, payload, sizes = segment
+    numbers = [wire.pack_number(n) for n in (count, len(payload), len(sizes))]
+    return bytes((op,)) + b"".join(numbers) + payload + sizes
+
+
+def _unpack(start: int, data: bytes) -> Iterator[tuple[int, int, int, bytes, bytes]]:
+    """Yield the segments of a block."""
+    at = 0
+    while at < len(data):
+        op = data[at]
+        count, at = wire.unpack_number(data, at + 1)
+        size, at = wire.unpack_number(data, at)
+        more, at = wire.unpack_number(data, at)
+        yield start, count, op, data[at : at + size], data[at + size : at + size + more]
+        start, at = start + count, at + size + more
 
 
 def _left_of_piece(sizes: bytes, skip: int) -> int:

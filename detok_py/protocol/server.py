@@ -19,7 +19,7 @@ socket, and what the program has to do: start or stop an engine. Held: the posit
 >>> log = server.run.log
 >>> log.start("bytes"); log.add_bytes(b"caf\\xc3"); log.add_bytes(b"\\xa9"); log.finish("eos")
 >>> for event in exchange(): print(event)
-Started(id='0123456789abcdef', data='bytes', position=0)
+Started(id='0123456789abcdef', data='bytes', position=0, start='')
 Bytes(position=0, data=b'caf\\xc3')
 Bytes(position=4, data=b'\\xa9')
 Finished(reason='eos', position=5, note=None)
@@ -154,7 +154,11 @@ class ServerSession:
         log = run.log
         if self._state == STARTING and log.data:
             self._go_on("started")
-            out.append(wire.message("started", id=run.id, data=log.data, position=self._sent))
+            out.append(
+                wire.message(
+                    "started", id=run.id, data=log.data, position=self._sent, start=log.begins
+                )
+            )
         limit = min(run.reader.limit, log.shown)
         while self._state == STREAMING and self._sent < log.shown:
             step = log.read(self._sent, limit)

@@ -16,6 +16,7 @@ from waiting import eventually
 
 from detok_py.bridge.assets import Assets
 from detok_py.bridge.engines import Ids
+from detok_py.bridge.server import PIECE
 from detok_py.protocol import wire
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
@@ -105,6 +106,8 @@ async def test_downloads_that_are_not_read_take_one_piece_each(tmp_path):
         readers += [await ask() for _ in range(30)]
         assert await served_meanwhile(bridge) < 20
         assert memory() - before < 30_000
+        connections = bridge.server._uvicorn.server_state.connections
+        assert max(one.transport.get_write_buffer_size() for one in connections) <= PIECE
         # What is read arrives whole.
         await readers[0].readuntil(b"\r\n\r\n")
         assert await readers[0].readexactly(8 << 20) == bytes(8 << 20)

@@ -1,16 +1,19 @@
 """`detok engines`, against servers with the responses of engines."""
 
 import json
+from pathlib import Path
 
 import pytest
 from engine_replay import Answer, Replay
 from test_engine_replay import llama, ollama, sglang, tgi, vllm
 
 from detok_py.bridge.engines.address import AddressError
-from detok_py.bridge.engines_command import PORTS, probe
+from detok_py.bridge.engines_command import PORTS, line_of, probe
 from detok_py.cli import main
 
 pytestmark = pytest.mark.native
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -65,3 +68,32 @@ async def test_json_writes_one_object_per_line(capsys):
     async with Replay(llama()) as server:
         [seen] = await probe([server.url])
     assert json.loads(json.dumps(seen._asdict()))["kind"] == "llama"
+
+
+def rows_of(document):
+    lines = (ROOT / "docs" / document).read_text("utf-8").splitlines()
+    cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0]: row[1:] for row in cells if len(row) == 4 and row[1].isdigit()}
+
+
+async def test_the_document_about_rocm_says_what_is_found():
+    rows = rows_of("rocm.md")
+    child = Replay(llama())
+    async with child:
+        health = {"status": "ok", "all_models_loaded": [], "model_loaded": "m"}
+        answers = {
+            "llama.cpp": llama(),
+            "vLLM": {("GET", "/version"): Answer({"version": "0.33"}), **vllm()},
+            "SGLang": sglang(),
+            "Lemonade": {
+                ("GET", "/v1/health"): Answer({**health, "backend_url": f"{child.url}/v1"})
+            },
+            "Ollama": {("GET", "/api/version"): Answer({"version": "0.9"}), **ollama()},
+        }
+        assert rows.keys() == answers.keys()
+        for engine, (port, fidelity, line) in rows.items():
+            async with Replay(answers[engine]) as server:
+                (found,) = await probe([server.url])
+            assert (found.fidelity, found.ready) == (fidelity, None), engine
+            assert line_of(found).partition("  ")[2].startswith(line), engine
+            assert any(word in PORTS[int(port)] for word in (engine, "llama-server")), engine

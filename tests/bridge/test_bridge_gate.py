@@ -26,6 +26,7 @@ from bridge_rig import TEXT, VOCABULARY, converse, running, socket_to
 from starlette.routing import Route, WebSocketRoute
 from waiting import eventually
 
+from detok_py.bridge import protocols
 from detok_py.bridge.assets import TYPES, Assets
 from detok_py.bridge.gate import CSP, new_token
 from detok_py.bridge.server import (
@@ -443,8 +444,12 @@ def test_other_addresses_are_not_loopback(host):
     assert not is_loopback(host)
 
 
-def test_a_bridge_beyond_loopback_prints_its_token_once_and_requires_it():
-    with serving("--host", "0.0.0.0") as (process, url):
+@pytest.mark.parametrize(
+    "option", ["--host=0.0.0.0", "--public-name=detok.example:443", "--public-name=detok.example"]
+)
+def test_a_bridge_beyond_loopback_prints_its_token_once_and_requires_it(option):
+    """A bridge on loopback with a public name has a proxy in front."""
+    with serving(option) as (process, url):
         token = process.stdout.readline().split()[-1]
         assert httpx.get(url + "healthz", trust_env=False).status_code == 401
         assert (
@@ -454,6 +459,11 @@ def test_a_bridge_beyond_loopback_prints_its_token_once_and_requires_it():
             == 200
         )
     assert token not in "".join(process.said)
+
+
+def test_another_name_of_loopback_needs_no_token():
+    with serving("--public-name", "localhost:9999") as (_, url):
+        assert httpx.get(url + "healthz", trust_env=False).status_code == 200
 
 
 async def test_cors_headers_never_have_a_star_or_reflect_an_unknown_origin():
@@ -687,6 +697,42 @@ async def test_unfinished_requests_are_dropped_and_do_not_delay_others():
                 await asyncio.wait_for(slow[n % 200][0].read(1), 0.01)
         assert time.monotonic() - begin < 60
         assert await all_are_closed(slow)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_connections_without_a_request_make_room_for_requests(whole, monkeypatch):
+    """Half a head is sent, or one request and no other."""
+    monkeypatch.setattr(protocols, "MAX_CONNECTIONS", 20)
+    async with running() as bridge:
+        open_now = bridge.server._uvicorn.server_state.connections
+        head = f"GET /healthz HTTP/1.1\r\nHost: {bridge.host}\r\n".encode() + b"\r\n" * whole
+        idle = await beginning(bridge, 20, head)
+        await eventually(lambda: len(open_now) == 20)
+        for _ in range(30):
+            assert status_of(await raw(bridge, get(bridge))) == 200
+        assert len(open_now) <= 20
+        for _, writer in idle:
+            writer.close()
+
+
+async def test_the_oldest_of_many_unfinished_requests_of_an_address_is_closed(monkeypatch):
+    monkeypatch.setattr(protocols, "MAX_HEADS", 10)
+    monkeypatch.setattr(protocols, "HEAD_GRACE_SECONDS", 0.0)
+    async with running() as bridge:
+        idle = await beginning(bridge, 30, b"GET / HTTP/1.1\r\n")
+        ends = asyncio.gather(*[one.read() for one, _ in idle[:20]], return_exceptions=True)
+        await asyncio.wait_for(ends, 4)  # a head that is late is closed after five seconds
+        assert len(bridge.server._uvicorn.server_state.connections) == 10
+        for _, writer in idle:
+            writer.close()
+
+
+async def beginning(bridge, count, head):
+    """Open connections, and send the beginning of a request on each."""
+    opened = [await asyncio.open_connection("127.0.0.1", bridge.port) for _ in range(count)]
+    for _, writer in opened:
+        writer.write(head)
+    return opened
 
 
 async def all_are_closed(connections):

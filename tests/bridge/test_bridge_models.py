@@ -11,6 +11,7 @@ from engine_replay import Answer, Replay
 from test_bridge_stream import FakeEngine
 from waiting import eventually
 
+from detok_py.bridge import attached
 from detok_py.bridge.engines import Ids
 from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.engines.lemonade import Lemonade
@@ -137,6 +138,34 @@ async def test_a_given_tokenizer_is_refused_only_while_it_does_not_match():
             assert "given tokenizer" in refused.message
             replay.answers = model("one")
             assert isinstance((await ask(bridge)).end, Finished)
+
+
+async def test_a_vocabulary_that_was_not_found_is_looked_for_again(monkeypatch):
+    """The engine refused its model's files, which were changed meanwhile."""
+    found = []
+
+    async def find(engine):
+        return found[-1] if found else None
+
+    async with Replay(model("one")) as replay:
+        engine = LlamaServer(check_address(replay.url))
+        async with running(engine, vocabulary=None, find_vocabulary=find) as bridge:
+            assert (await ask(bridge)).of(Hello)[0].vocabulary is None
+            found.append((Vocabulary.from_bytes(PIECES["one"]), None))
+            assert (await ask(bridge)).of(Hello)[0].vocabulary is None
+            monkeypatch.setattr(attached, "FIND_SECONDS", 0.0)
+            assert (await ask(bridge)).of(Hello)[0].vocabulary["sha256"] == SUMS["one"]
+
+
+async def test_a_model_whose_name_is_no_text_is_told_to_clients():
+    answers = model("one", path="/m/q\ud800wen")
+    async with Replay(answers) as replay, bridge_for(replay) as bridge:
+        async with httpx.AsyncClient(trust_env=False) as http:
+            info = await http.get(bridge.url + "/info")
+        assert info.json()["engine"]["model"] == "q?wen"
+        heard = await ask(bridge)
+    assert heard.of(Hello)[0].engine["model"] == "q?wen"
+    assert isinstance(heard.end, Finished)
 
 
 async def test_a_client_in_mid_answer_is_told_when_another_client_finds_another_model():

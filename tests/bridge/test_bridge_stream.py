@@ -18,7 +18,7 @@ from bridge_rig import TEXT, VOCABULARY, converse, message, running, socket_to
 from waiting import eventually, eventually_sync
 
 from detok_py import cli
-from detok_py.bridge.engines import End, EngineError, Ids, Info, Raw, Request
+from detok_py.bridge.engines import End, EngineError, Ids, Info, Prompt, Raw, Request
 from detok_py.bridge.store import MemoryStore
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
@@ -91,6 +91,38 @@ async def test_a_text_cut_by_token_arrives_complete(want):
     assert heard.of(Started)[0].data == want
     assert heard.end.reason == "eos"
     assert heard.sockets == 1
+
+
+THINKING = "<|im_start|>assistant\n<think>\n"
+ANSWER = [Ids([1]), End("eos")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "steps", "start"),
+    [
+        ({"prompt": THINKING}, ANSWER, "reasoning"),
+        ({"prompt": "Hello"}, ANSWER, "content"),
+        (
+            {"messages": [{"role": "user", "content": "hi"}]},
+            [Prompt(THINKING), *ANSWER],
+            "reasoning",
+        ),
+        (
+            {"messages": [{"role": "user", "content": "hi"}]},
+            [Prompt(list(THINKING.encode())), *ANSWER],
+            "reasoning",
+        ),
+        ({"messages": [{"role": "user", "content": "hi"}]}, ANSWER, ""),
+    ],
+    ids=["prompt", "plain prompt", "template", "template in ids", "not known"],
+)
+async def test_started_says_what_the_prompt_has_opened(asked, steps, start):
+    engine = FakeEngine(steps)
+    engine.tells_prompt = True
+    async with running(engine) as bridge:
+        heard = await converse(bridge.stream, bridge.url, **asked)
+    assert [started.start for started in heard.of(Started)] == [start]
+    assert [event.ids for event in heard.of(Tokens)] == [[1]]
 
 
 async def test_a_text_cut_by_byte_arrives_byte_by_byte():
@@ -618,3 +650,11 @@ async def test_a_token_does_not_wait_for_a_delayed_tcp_ack():
         assert connection.transport.get_extra_info("socket").getsockopt(
             socket.IPPROTO_TCP, socket.TCP_NODELAY
         )
+
+
+async def test_hello_names_the_format_of_the_template_that_the_engine_uses():
+    engine = FakeEngine(ANSWER)
+    engine.chat_template = "{{ '<tool_call>' }} <function= <parameter= </think> <think>"
+    async with running(engine, vocabulary=None) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi", want="bytes")
+    assert heard.of(Hello)[0].raw["chat_format"] == "qwen3.5"

@@ -1,6 +1,7 @@
 """Towards engines: which addresses are taken, and what a hostile engine can't do."""
 
 import asyncio
+import contextlib
 import socket
 
 import pytest
@@ -8,9 +9,10 @@ from bridge_rig import converse, running
 from engine_replay import Answer, Replay, events
 from hypothesis import given
 from hypothesis import strategies as st
+from tcp_server import TCPServer
 from test_bridge_gate import memory
 
-from detok_py.bridge.engines import End, EngineError, Request, Sampling
+from detok_py.bridge.engines import End, EngineError, Request, Sampling, http
 from detok_py.bridge.engines.address import AddressError, check_address
 from detok_py.bridge.engines.http import EngineClient
 from detok_py.bridge.engines.llama_server import LlamaServer
@@ -167,10 +169,11 @@ async def test_a_hundred_mebibytes_without_a_line_end_are_a_typed_error_in_littl
     client = EngineClient(check_address(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
     before = memory()
     with pytest.raises(
-        EngineError, match="a line longer than 4 MiB" if kind == "stream" else "over 65536 KiB"
+        EngineError,
+        match="more than 4 MiB without an event" if kind == "stream" else "over 65536 KiB",
     ):
         if kind == "stream":
-            async for _ in client.events("/completion", {}):
+            async for _ in client.events("/completion", {}, max_tokens=1):
                 pass
         else:
             client.max_answer = 64 << 20
@@ -179,6 +182,60 @@ async def test_a_hundred_mebibytes_without_a_line_end_are_a_typed_error_in_littl
     await client.close()
     server.close()
     assert sent < 100
+
+
+class Endless(TCPServer):
+    """Sends `body` again and again, with a pause between; `sent` counts."""
+
+    def __init__(self, body, pause=0.0):
+        self.body, self.pause, self.sent = body, pause, 0
+
+    async def serve(self, reader, writer):
+        with contextlib.suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 999999999\r\n\r\n")
+            while True:
+                writer.write(self.body)
+                await writer.drain()
+                self.sent += 1
+                await asyncio.sleep(self.pause)
+
+
+async def failure(server, what="events"):
+    """Return what the client of an engine raises."""
+    client = EngineClient(check_address(f"http://127.0.0.1:{server.port}"))
+    try:
+        if what == "events":
+            async for _ in client.events("/completion", {}, max_tokens=5):
+                pass
+        else:
+            await client.get("/props")
+    except EngineError as error:
+        return str(error)
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    "line", [b"data:\n", b"data: x\n", b":\n", b"\r\n", b"x: y\n", b"data: {}\n\n"]
+)
+async def test_endless_lines_are_a_typed_error(line, monkeypatch):
+    monkeypatch.setattr(http, "MAX_EVENT", 1 << 16)
+    monkeypatch.setattr(http, "MORE_EVENTS", 1000)
+    async with Endless(line * 1000) as server:
+        said = await asyncio.wait_for(failure(server), 60)
+    assert ("far more events" if b"{}" in line else "MiB without an event") in said
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("events", "no event for"), ("answer", "more than 0.3")]
+)
+async def test_an_engine_that_says_little_for_too_long_is_a_typed_error(what, said, monkeypatch):
+    monkeypatch.setattr(http, "EVENT_SECONDS", 0.3)
+    monkeypatch.setattr(http, "ANSWER_SECONDS", 0.05)
+    async with Endless(b":\n", pause=0.01) as server:
+        assert said in await asyncio.wait_for(failure(server, what), 60)
+        assert server.sent > 3
 
 
 async def test_a_client_gets_all_text_so_far_and_an_error_if_the_engine_is_lost_in_mid_answer():

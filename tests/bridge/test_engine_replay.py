@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import random
+import re
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ from contextlib import aclosing
 import pytest
 from engine_replay import Answer, Replay, events, ndjson
 
-from detok_py.bridge.engines import End, EngineError, Ids, Raw, Request, Sampling
+from detok_py.bridge.engines import End, EngineError, Ids, Prompt, Raw, Request, Sampling
 from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.engines.lemonade import Lemonade
 from detok_py.bridge.engines.llama_cpp import LlamaCpp
@@ -105,6 +106,7 @@ def vllm(**cut):
             **cut,
         ),
         ("POST", "/v1/chat/completions"): events(
+            openai_chunk("", ids=[], chat=True, prompt_token_ids=[1, 2]),
             openai_chunk("a", ids=[10, 11], chat=True),
             openai_chunk("", "stop", ids=[12], chat=True),
             done=True,
@@ -245,6 +247,8 @@ CASES = {
     "Ollama": (Ollama, ollama, PROMPT, ([], TEXT, "eos")),
     "Ollama chat": (Ollama, ollama, CHAT, ([], TEXT, "length")),
 }
+# What an engine says that its chat template has made of the messages.
+PROMPTS = {"llama-server chat": "<user>hi", "vLLM chat": [1, 2], "vLLM tokens chat": [1, 2]}
 MAIN_ROUTE = {
     LlamaServer: "/completion",
     VLLM: "/v1/completions",
@@ -284,7 +288,10 @@ async def test_an_exchange_gives_what_the_engine_said(name):
     make, answers, request, expected = CASES[name]
     async with Replay(answers()) as server:
         engine = make(check_address(server.url))
-        assert joined(await run(engine, request)) == expected
+        chunks = await run(engine, request)
+    assert joined(chunks) == expected
+    read = [chunk.read for chunk in chunks if isinstance(chunk, Prompt)]
+    assert read == [PROMPTS[name]] if name in PROMPTS else not read
 
 
 @pytest.mark.sampled(5)
@@ -626,19 +633,37 @@ async def test_a_vocabulary_of_another_model_is_refused():
 
 @pytest.mark.parametrize("make", [VLLM, SGLang, TGI])
 async def test_a_vocabulary_is_compared_by_a_sample(make):
-    from detok_py.bridge.engines.agree import SAMPLE
+    def tokenize(body):
+        ids = list((body.get("prompt") or body["inputs"]).encode())
+        return Answer([{"id": i} for i in ids] if make is TGI else {"tokens": ids})
 
-    ids = list(SAMPLE.encode())
     table = {**vllm(), **sglang(), **tgi()}
-    table["POST", "/tokenize"] = Answer(
-        [{"id": i} for i in ids] if make is TGI else {"tokens": ids}
-    )
+    table["POST", "/tokenize"] = tokenize
     async with Replay(table) as server:
         engine = make(check_address(server.url))
         await engine.open()
         assert await engine.refuse_vocabulary(BYTES) is None
         assert "another text" in await engine.refuse_vocabulary(Vocabulary.from_bytes([b"x"] * 256))
         assert "id 240" in await engine.refuse_vocabulary(Vocabulary.from_bytes([b"x"] * 9))
+        await engine.close()
+
+
+async def test_a_tokenizer_that_differs_in_rare_words_only_is_refused():
+    words = [b" word%d" % n for n in range(500)]
+    table = Vocabulary.from_bytes([bytes([b]) for b in range(256)] + words)
+    ids = {word: 256 + n for n, word in enumerate(words)}
+
+    def tokenize(body):
+        parts = re.split(rb"( word\d+)", body["prompt"].encode())
+        return Answer({"tokens": [i for p in parts for i in ([ids[p]] if p in ids else p)]})
+
+    async with Replay({**vllm(), ("POST", "/tokenize"): tokenize}) as server:
+        engine = VLLM(check_address(server.url))
+        await engine.open()
+        assert await engine.refuse_vocabulary(table) is None
+        # One word in twenty has another's id: the usual sample has none of them.
+        ids.update({words[n]: ids[words[n + 1]] for n in range(0, 500, 20)})
+        assert "another text" in await engine.refuse_vocabulary(table)
         await engine.close()
 
 
@@ -1024,7 +1049,9 @@ def fake_llama_cpp(monkeypatch, tmp_path):
 async def test_llama_cpp_in_process_gives_exact_ids_until_its_end(fake_llama_cpp):
     engine = LlamaCpp(fake_llama_cpp)
     assert await run(engine, PROMPT) == [Ids([5]), Ids([6]), Ids([7]), End("eos")]
-    assert await run(engine, CHAT) == [Ids([5]), Ids([6]), Ids([7]), End("eos")]
+    prompt, *answer = await run(engine, CHAT)
+    assert isinstance(prompt, Prompt) and prompt.read
+    assert answer == [Ids([5]), Ids([6]), Ids([7]), End("eos")]
     assert await run(engine, PROMPT._replace(sampling=Sampling(max_tokens=2))) == [
         Ids([5]),
         Ids([6]),
@@ -1191,7 +1218,9 @@ GREEDY = PROMPT._replace(sampling=Sampling(max_tokens=20))
 
 async def test_transformers_in_process_gives_exact_ids_and_leaves_the_prompt_out(fake_transformers):
     assert await run(Transformers(fake_transformers), GREEDY) == [Ids([5]), Ids([6]), End("eos")]
-    assert await run(Transformers(fake_transformers), CHAT) == [Ids([5]), Ids([6]), End("eos")]
+    prompt, *answer = await run(Transformers(fake_transformers), CHAT)
+    assert isinstance(prompt, Prompt) and prompt.read
+    assert answer == [Ids([5]), Ids([6]), End("eos")]
     assert await run(
         Transformers(fake_transformers), PROMPT._replace(sampling=Sampling(max_tokens=1))
     ) == [Ids([5]), End("length")]

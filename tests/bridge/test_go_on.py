@@ -43,7 +43,7 @@ def lost(*values, then="lost"):
 
 def tokenize(body):
     """Two ids for a prompt; none for the sample by which vocabularies are compared."""
-    return Answer({"tokens": [] if body.get("prompt") == SAMPLE else [1, 2]})
+    return Answer({"tokens": [] if body.get("prompt", "").startswith(SAMPLE.strip()) else [1, 2]})
 
 
 def llama_dies():

@@ -72,6 +72,8 @@ class Place:
                 self.data += wire.read_data(frame)[-1]
             elif (event := json.loads(frame))["type"] in ("finished", "error"):
                 self.ends.append(event)
+            elif event["type"] == "started":
+                self.started = event
         return self.data
 
     async def reads(self, expected):
@@ -137,6 +139,18 @@ async def test_what_one_writes_the_other_reads_from_every_position(kind, redis):
             assert await there.resume(after) is None
             await there.reads(TEXT[after:])
             assert await there.ends_with("finished") == end
+
+
+@both
+async def test_a_reader_elsewhere_is_told_what_the_answer_begins_in(kind, redis):
+    async with two_places(kind, redis) as (here, there):
+        run = await here.generate()
+        run.log.start("bytes", "reasoning")
+        write(run)
+        await here.reads(TEXT)
+        await there.resume(0)
+        await there.reads(TEXT)
+        assert (here.started["start"], there.started["start"]) == ("reasoning", "reasoning")
 
 
 @both
@@ -392,3 +406,113 @@ async def test_a_redis_that_evicts_keys_is_warned_of(caplog):
             pass
     assert [record.message for record in caplog.records] == ["store_may_evict_runs"]
     assert caplog.records[0].fields == {"policy": "allkeys-lru", "expected": "noeviction"}
+
+
+@pytest.mark.parametrize("reason", [None, "eos"], ids=["that goes on", "that has ended"])
+async def test_a_run_that_redis_has_cut_is_put_back_by_its_producer(redis, reason):
+    """Redis comes back without its last part, and the producer has nothing new to append."""
+    async with two_places("redis", redis, lease=0.8) as (here, there):
+        run = await here.generate()
+        client = here.store.link.client
+        tag = here.store.tag_of(RUN)
+        keys = [f"detok:{{{tag}}}:{part}" for part in ("run", "log")]
+        write(run, PIECES[:1], reason=None)
+        await here.reads(PIECES[0])
+        before = [(key, await client.dump(key)) for key in keys]
+        write(run, PIECES[1:], reason=reason)
+        await here.reads(TEXT)
+        await eventually(lambda: run.log.ended == bool(reason))
+        for key, value in before:
+            await client.restore(key, 60_000, value, replace=True)
+        await client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
+        await there.resume(0)
+        await there.reads(TEXT)
+        write(run, [])
+        await there.ends_with("finished", reason="eos", bytes=len(TEXT))
+
+
+async def test_a_reader_that_knows_more_than_its_producer_was_told_is_waited_for(
+    redis, monkeypatch
+):
+    """Redis has appended a batch, and its answer to the producer is late."""
+    async with two_places("redis", redis) as (here, there):
+        run = await here.generate()
+        answers = asyncio.Event()
+        call = here.store.link.call
+
+        async def late(calls):
+            replies = await call(calls)
+            await answers.wait()
+            return replies
+
+        monkeypatch.setattr(here.store.link, "call", late)
+        write(run)
+        await there.resume(0)
+        await there.reads(TEXT)
+        here.connect()
+        resuming = asyncio.create_task(here.resume(len(TEXT)))
+        await asyncio.sleep(0.05)
+        answers.set()
+        assert await resuming is None
+        await here.ends_with("finished", reason="eos", bytes=len(TEXT))
+
+
+async def test_a_look_that_is_older_than_what_was_read_loses_nothing(redis, monkeypatch):
+    """The answer of Redis to a look comes after newer entries of the log."""
+    async with two_places("redis", redis) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:1], reason=None)
+        await there.resume(0)
+        await there.reads(PIECES[0])
+        looked, answers = asyncio.Event(), asyncio.Event()
+        call = there.store.link.call
+
+        async def late(calls):
+            replies = await call(calls)
+            looked.set()
+            await answers.wait()
+            return replies
+
+        monkeypatch.setattr(there.store.link, "call", late)
+        await looked.wait()
+        write(run, PIECES[1:2], reason=None)
+        await there.reads(PIECES[0] + PIECES[1])
+        answers.set()
+        await asyncio.sleep(0.01)
+        assert there.store.shared[RUN].lost_at is None
+        write(run, PIECES[2:])
+        await there.ends_with("finished")
+
+
+async def test_a_wrong_password_is_said_as_such(caplog):
+    with redis_server() as redis, caplog.at_level(logging.WARNING, "detok.bridge"):
+        admin = RedisStore(redis.url).link.client
+        await admin.config_set("requirepass", "right")
+        async with opened(
+            RedisStore(redis.url), RedisStore(f"{redis.url}?password=wrong")
+        ) as places:
+            for place in places:
+                assert "password" in place.store.away
+                await place.generate()
+                assert place.session.closing[0] == 4503
+            await admin.aclose()
+        async with opened(RedisStore(f"{redis.url}?password=right")) as [place]:
+            assert place.store.away is None
+    messages = [record.message for record in caplog.records]
+    assert set(messages) == {"store_refuses_the_password"}
+    assert "wrong" not in caplog.text
+
+
+async def test_a_run_that_goes_on_is_not_gone_because_redis_lacks_its_last_part(redis, monkeypatch):
+    """Its producer puts that back later than a reader elsewhere asks for it."""
+    monkeypatch.setattr("detok_py.bridge.redis_store.AHEAD_SECONDS", 0.05)
+    async with two_places("redis", redis) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:1], reason=None)
+        await here.reads(PIECES[0])
+        assert "try again" in await there.resume(len(TEXT))
+        write(run, PIECES[1:])
+        await here.reads(TEXT)
+        there.connect()
+        assert await there.resume(len(TEXT)) is None
+        await there.ends_with("finished", bytes=len(TEXT))

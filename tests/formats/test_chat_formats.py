@@ -58,6 +58,7 @@ class Shown:
             self.calls[delta.call][1] += delta.text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_after_every_id_what_is_shown_is_what_every_way_on_has_in_common(name: str) -> None:
     for case in cases(name):
@@ -207,6 +208,7 @@ def test_the_table_has_the_formats_of_the_judge() -> None:
     assert sorted(FORMATS) == sorted(NAMES)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_bytes_in_any_chunks_are_read_as_the_format_they_are_in(name: str) -> None:
     texts = [spelled(symbol) for symbol in markers_of(name)[0]]

@@ -163,6 +163,7 @@ def forget_everything() -> Vocabulary:
     return Vocabulary.from_bytes(SMALL, special_ids=SPECIAL, eos_ids=[12])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.native  # as it looks into modules, whose private names the wheel for browsers shortens
 @pytest.mark.parametrize("options", CHATS)
 @given(data=st.data())

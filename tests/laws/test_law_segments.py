@@ -142,6 +142,7 @@ def test_stops_tags_and_artifacts_together(seed: int) -> None:
     check_channels(seed, 4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(10))
 def test_several_pairs_of_tags_at_once(seed: int) -> None:
     check_channels(seed, 4, several_pairs_of)

@@ -32,7 +32,7 @@ def test_a_generation_from_hello_to_finished():
     feed(link.run)
     link.settle()
     assert link.of(Hello)[0].engine == {"name": "test"}
-    assert link.of(Started) == [Started(RUN, "both", 0)]
+    assert link.of(Started) == [Started(RUN, "both", 0, "")]
     assert link.data() == TOKENS
     assert link.events[-1] == Finished("eos", 5, None)
 

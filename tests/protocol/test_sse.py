@@ -80,4 +80,12 @@ def test_an_event_knows_the_number_of_its_first_line():
 def test_what_is_held_is_counted():
     reader = EventReader()
     reader.feed(b"data: abc\ndata: de")
-    assert reader.held_size == 3 + len(b"data: de")
+    assert reader.held_size == 4 + len(b"data: de")
+
+
+def test_lines_without_data_are_held_too():
+    reader = EventReader()
+    reader.feed(b"data:\n" * 1000)
+    assert reader.held_size == 1000
+    reader.feed(b"\n")
+    assert reader.held_size == 0

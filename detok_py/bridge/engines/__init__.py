@@ -11,6 +11,7 @@ If a stream stops without an End, the bridge reports that the engine was lost. A
 cannot go on raises EngineError. Its message is one sentence with the cause and what to do about it.
 """
 
+import json
 from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple, Protocol
 
@@ -103,6 +104,40 @@ class Request(NamedTuple):
     answered: tuple[int, ...] = ()
 
 
+def with_values(messages: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Return messages whose calls have their arguments as values and not as JSON text. Chat
+    templates take them so; servers with OpenAI's routes do this themselves.
+
+    >>> call = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    >>> with_values([{"role": "assistant", "tool_calls": [call]}])[0]["tool_calls"][0]["function"]
+    {'name': 'f', 'arguments': {'a': 1}}
+    """
+
+    def valued(call: Any) -> Any:
+        its = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(its, dict) or not isinstance(its.get("arguments"), str):
+            return call
+        try:
+            return {**call, "function": {**its, "arguments": json.loads(its["arguments"])}}
+        except ValueError:
+            return call
+
+    return [
+        {**message, "tool_calls": [valued(call) for call in message["tool_calls"]]}
+        if isinstance(message.get("tool_calls"), list)
+        else message
+        for message in messages or ()
+    ]
+
+
+class Prompt(NamedTuple):
+    """The prompt as the model reads it, in ids or in text: with what the chat template puts around
+    the messages. It comes before an answer, if at all.
+    """
+
+    read: list[int] | str
+
+
 class Ids(NamedTuple):
     """Token ids. If `ends`, the last one made the engine stop: its bytes are not text."""
 
@@ -131,7 +166,7 @@ class End(NamedTuple):
     note: str | None = None
 
 
-Chunk = Ids | Raw | End
+Chunk = Prompt | Ids | Raw | End
 
 # Each engine's word for why it stopped → ours.
 _REASONS = {
@@ -177,7 +212,9 @@ class Engine(Protocol):
         """
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Yield chunks as they come, then End. Closing the iterator stops the engine."""
+        """Yield chunks as they come, then End. Closing the iterator stops the engine. One with
+        `tells_prompt` yields the Prompt of messages first.
+        """
 
     async def close(self) -> None:
         """Close connections, free the model, end the child process."""

@@ -2,9 +2,12 @@
 
 In: the engine's ids for a sample text, and a vocabulary. Out: one clause that says why they
 disagree, or None. Ids that are decoded with another model's vocabulary give wrong text without any
-error, so the bridge checks before it streams.
+error, so the bridge checks before it streams. A tokenizer that was changed can agree in all common
+words, so each sample has other rare ones.
 """
 
+import random
+import unicodedata
 from typing import Any
 
 from ...decode.vocabulary import Vocabulary
@@ -12,15 +15,34 @@ from ...decode.vocabulary import Vocabulary
 SAMPLE = "The café 日本 ไทย 🌦️ 1234 {}\n"
 
 
-def disagreement(ids: Any, vocabulary: Vocabulary) -> str | None:
-    """Return why `ids`, the engine's ids for SAMPLE, cannot be of `vocabulary`.
+WORDS = 128
+
+
+def sample_of(vocabulary: Vocabulary) -> str:
+    """Return a sample text for a vocabulary: SAMPLE, and words at random that are its tokens."""
+    words: list[str] = []
+    for i in random.choices(range(len(vocabulary)), k=4 * WORDS) if len(vocabulary) else ():
+        if i in vocabulary.special_ids or len(words) == WORDS:
+            continue
+        try:
+            word = vocabulary.token_bytes(i).decode().strip()
+        except ValueError:
+            continue
+        # What no normalizer changes.
+        if word.isalnum() and unicodedata.normalize("NFKC", word) == word:
+            words.append(word)
+    return f"{SAMPLE.strip()} {' '.join(words)}".strip() + "\n"
+
+
+def disagreement(ids: Any, sample: str, vocabulary: Vocabulary) -> str | None:
+    """Return why `ids`, the engine's ids for a sample, cannot be of `vocabulary`.
 
     None if they agree, or if they cannot be compared.
 
     >>> v = Vocabulary.from_bytes([bytes([b]) for b in range(256)])
-    >>> disagreement(list(SAMPLE.encode()), v) is None, disagreement([1, 2], v)
+    >>> disagreement(list(SAMPLE.encode()), SAMPLE, v) is None, disagreement([1, 2], SAMPLE, v)
     (True, "it reads the engine's ids for a sample as another text")
-    >>> disagreement([300], v)
+    >>> disagreement([300], SAMPLE, v)
     'the engine uses id 300, and it has 256 ids'
     """
     if not isinstance(ids, list) or not all(type(i) is int and i >= 0 for i in ids) or not ids:
@@ -34,6 +56,6 @@ def disagreement(ids: Any, vocabulary: Vocabulary) -> str | None:
         return "it has no token for one of the engine's ids"
     # SentencePiece adds a space in front. Other rules may change the text further, so then the
     # texts cannot be compared.
-    if text.strip() == SAMPLE.strip().encode() or vocabulary.rules != {"type": "Bytes"}:
+    if text.strip() == sample.strip().encode() or vocabulary.rules != {"type": "Bytes"}:
         return None
     return "it reads the engine's ids for a sample as another text"

@@ -1,16 +1,20 @@
 """The HTTP client for engines, and what engines that are reached by it share.
 
-In: requests. Out: JSON, or the events of a stream as they come. Held: at most one event.
+In: requests. Out: JSON, or the events of a stream as they come. Held: at most one event, of at most
+4 MiB.
 
 It connects to one resolved address, follows no redirects, uses no proxies, bounds what it reads,
 and turns every failure into an EngineError with one sentence.
 """
 
+import asyncio
 import json
 import os
 import re
+import time
 from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple, TypeGuard
 
 import httpx
 
@@ -21,13 +25,31 @@ from ...protocol.wire import MAX_ID
 from . import TEXT, ContextFull, EngineError, Info, Request
 from .address import Address
 
-MAX_EVENT = 4 << 20
+MAX_EVENT = 4 << 20  # bytes, in a line or in many, without an event
+# What is read at once: an engine that sends a lot does not hold up the clients of the others.
+PIECE = 4 << 10
+# A token can be in several events, and some events have none; more are not an answer.
+EVENTS_A_TOKEN = 64
+MORE_EVENTS = 4096
 MAX_ANSWER = 256 << 20
 # An engine is silent while it reads a long prompt. After this time the connection is given up.
 SILENCE_SECONDS = 300.0
+# An engine may say meanwhile, with comments, that it lives: for so long without an event.
+EVENT_SECONDS = 1800.0
 # What an engine says about itself comes at once.
 ANSWER_SECONDS = 20.0
+# The whole of an answer may take this many times as long as the engine may be silent.
+SLOWEST = 6
 _LONG_NUMBER = re.compile(r"\d{16}")
+
+
+def is_ids(given: Any) -> TypeGuard[list[int]]:
+    """Say whether this is a list of token ids.
+
+    >>> is_ids([1, 2]), is_ids([-1]), is_ids(None)
+    (True, False, False)
+    """
+    return isinstance(given, list) and all(type(i) is int and 0 <= i <= MAX_ID for i in given)
 
 
 class Refusal(NamedTuple):
@@ -137,30 +159,63 @@ class EngineClient:
         """Return the JSON of the answer to `body`. It may be silent for `seconds`."""
         return await self._json("POST", path, body, seconds)
 
-    async def events(self, path: str, body: dict[str, Any]) -> AsyncGenerator[Any, None]:
+    async def events(
+        self, path: str, body: dict[str, Any], *, max_tokens: int
+    ) -> AsyncGenerator[Any, None]:
         """Yield the JSON of each event of a stream as it comes.
 
-        Raises EngineError if the engine refuses, sends an error event, or is lost.
+        Raises EngineError if the engine refuses, sends an error event, is lost, or sends no event
+        for too long, or far more events than an answer of `max_tokens` tokens has.
         """
         reader = EventReader()
+        left = EVENTS_A_TOKEN * max_tokens + MORE_EVENTS
+        size = 0  # since the last event, as `begun` is the time of it
         try:
-            async with self._http.stream(
-                "POST", path, json=body, extensions=self._extensions
-            ) as answer:
-                if answer.status_code != 200:
-                    raise self._refused(answer.status_code, await self._bounded(answer, 1 << 16))
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(EVENT_SECONDS):
+                    answer = await stack.enter_async_context(
+                        self._http.stream("POST", path, json=body, extensions=self._extensions)
+                    )
+                    if answer.status_code != 200:
+                        text = await self._bounded(answer, 1 << 16)
+                        raise self._refused(answer.status_code, text)
+                begun = time.monotonic()
                 async for chunk in answer.aiter_raw():
-                    for event in reader.feed(chunk):
-                        yield self._event(event.data)
-                    if reader.held_size > MAX_EVENT:
-                        raise EngineError(
-                            f"The engine sent a line longer than {MAX_EVENT >> 20} MiB; that is not a stream of tokens.",
-                            retry=False,
-                        )
+                    before = left
+                    for at in range(0, len(chunk), PIECE):
+                        if at:
+                            await asyncio.sleep(0)
+                        size += min(len(chunk) - at, PIECE)
+                        for event in reader.feed(chunk[at : at + PIECE]):
+                            size, left = 0, left - 1
+                            yield self._event(event.data)
+                    if left != before:
+                        begun = time.monotonic()
+                    self._check_pace(size, left, begun)
                 for event in reader.flush():
                     yield self._event(event.data)
+        except TimeoutError:
+            raise self._without_event() from None
         except httpx.HTTPError as error:
             raise self._lost(error) from None
+
+    def _check_pace(self, size: int, left: int, begun: float) -> None:
+        """Raise EngineError if there were `size` bytes since the last event, or more time than an
+        engine has, or if no events are left of those that an answer may have.
+        """
+        if size > MAX_EVENT:
+            sentence = f"The engine sent more than {MAX_EVENT >> 20} MiB without an event; that is not a stream of tokens."
+            raise EngineError(sentence, retry=False)
+        if left < 0:
+            sentence = "The engine sent far more events than the tokens it was asked for; that is not an answer."
+            raise EngineError(sentence, retry=False)
+        if time.monotonic() - begun > EVENT_SECONDS:
+            raise self._without_event()
+
+    def _without_event(self) -> EngineError:
+        return EngineError(
+            f"The {self.name} at {self.address.shown} sent no event for {EVENT_SECONDS / 60:g} minutes; check whether it hangs."
+        )
 
     def odd(self, path: str) -> EngineError:
         """Return the error for an answer of an unexpected shape."""
@@ -173,9 +228,14 @@ class EngineClient:
         """Return the list of ids under `tokens` in the answer to `body`. Raises EngineError if it
         is something else.
         """
-        answer = await self.post(path, body)
+        return self.ids_in(path, await self.post(path, body))
+
+    def ids_in(self, path: str, answer: Any) -> list[int]:
+        """Return the list of ids under `tokens` in an answer. Raises EngineError if it is something
+        else.
+        """
         ids = answer.get("tokens") if isinstance(answer, dict) else None
-        if not isinstance(ids, list) or not all(type(i) is int and 0 <= i <= MAX_ID for i in ids):
+        if not is_ids(ids):
             raise self.odd(path)
         return ids
 
@@ -195,18 +255,22 @@ class EngineClient:
     async def _json(
         self, method: str, path: str, body: dict[str, Any] | None, seconds: float
     ) -> Any:
+        timeout = httpx.Timeout(5.0, read=seconds)
         try:
-            async with self._http.stream(
-                method,
-                path,
-                json=body,
-                extensions=self._extensions,
-                timeout=httpx.Timeout(5.0, read=seconds),
-            ) as answer:
+            async with (
+                asyncio.timeout(SLOWEST * seconds),
+                self._http.stream(
+                    method, path, json=body, extensions=self._extensions, timeout=timeout
+                ) as answer,
+            ):
                 data = await self._bounded(answer, self.max_answer)
                 if answer.status_code != 200:
                     raise self._refused(answer.status_code, data)
                 return self._parse(data)
+        except TimeoutError:
+            raise EngineError(
+                f"The {self.name} at {self.address.shown} took more than {SLOWEST * seconds:g} seconds for an answer; check whether it hangs."
+            ) from None
         except httpx.HTTPError as error:
             raise self._lost(error) from None
 

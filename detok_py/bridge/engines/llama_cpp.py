@@ -13,7 +13,7 @@ from typing import Any
 
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
-from . import IDS, Chunk, End, EngineError, Ids, Info, Request
+from . import IDS, Chunk, End, EngineError, Ids, Info, Prompt, Request, with_values
 from .threaded import in_thread
 
 
@@ -22,6 +22,8 @@ class LlamaCpp:
 
     `context` is its size in tokens; 0 takes the size that the model was trained with.
     """
+
+    tells_prompt = True
 
     def __init__(self, model: str, *, context: int = 0) -> None:
         self._path = Path(model)
@@ -111,6 +113,8 @@ class LlamaCpp:
                     code=wire.BAD_MESSAGE,
                     retry=False,
                 )
+            if request.messages is not None:
+                yield Prompt(prompt)
             # An earlier run's seed would stay.
             random_seed = self._module.LLAMA_DEFAULT_SEED
             llama.set_seed(random_seed if sampling.seed is None else sampling.seed)
@@ -173,5 +177,5 @@ class LlamaCpp:
                 "utf-8", "replace"
             ),
         )
-        text = formatter(messages=request.messages).prompt
+        text = formatter(messages=with_values(request.messages)).prompt
         return list(self._llama.tokenize(text.encode("utf-8"), add_bos=False, special=True))

@@ -32,13 +32,14 @@ from . import (
     Ids,
     Info,
     ModelChanged,
+    Prompt,
     Raw,
     Request,
     Sampling,
     reason_of,
 )
 from .address import Address
-from .agree import SAMPLE
+from .agree import sample_of
 from .http import SILENCE_SECONDS, HttpEngine
 from .openai import SAMPLING
 
@@ -60,6 +61,7 @@ class LlamaServer(HttpEngine):
 
     fidelity = BYTES
     goes_on = True
+    tells_prompt = True
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class LlamaServer(HttpEngine):
             size = meta["n_vocab"]
         except (KeyError, IndexError, TypeError, ValueError):
             meta, size = {}, 0
-        if not isinstance(size, int) or not 0 <= size <= MAX_SIZE:
+        if type(size) is not int or not 0 <= size <= MAX_SIZE:
             raise EngineError(
                 f"The llama-server at {self.client.address.shown} says that its model has {str(size)[:20]} ids; that is not a vocabulary.",
                 retry=False,
@@ -112,6 +114,12 @@ class LlamaServer(HttpEngine):
     def gives(self, request: Request) -> str:
         """Exact ids in step mode for a request for ids only, else exact bytes."""
         return IDS if request.want == "ids" else BYTES
+
+    @property
+    def chat_template(self) -> str | None:
+        """The template that the server puts messages into, which need not be the model's own."""
+        template = self._props.get("chat_template")
+        return template if isinstance(template, str) else None
 
     @property
     def size(self) -> int:
@@ -176,7 +184,8 @@ class LlamaServer(HttpEngine):
         ):
             return f"it has {len(vocabulary)} ids and the engine's model has {self._size}"
         answer = await self.client.post(
-            "/tokenize", {"content": SAMPLE, "with_pieces": True, "add_special": False}
+            "/tokenize",
+            {"content": sample_of(vocabulary), "with_pieces": True, "add_special": False},
         )
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
         for token in tokens if isinstance(tokens, list) else []:
@@ -204,9 +213,11 @@ class LlamaServer(HttpEngine):
             n_probs=1,
             post_sampling_probs=True,
         )
+        if request.messages is not None:
+            yield Prompt(body["prompt"])
         counted = 0
         most = request.sampling.max_tokens
-        async with aclosing(self.client.events("/completion", body)) as events:
+        async with aclosing(self.client.events("/completion", body, max_tokens=most)) as events:
             async for event in events:
                 said = read_event(event)
                 if said is None or "prompt_progress" in event:
@@ -229,6 +240,8 @@ class LlamaServer(HttpEngine):
 
     async def _step(self, request: Request) -> AsyncGenerator[Chunk, None]:
         ids = await self._ids_in(request)
+        if request.messages is not None:
+            yield Prompt(ids)
         first = len(ids)
         began = self._identity
         name = None
@@ -252,9 +265,7 @@ class LlamaServer(HttpEngine):
             name = name or answer.get("model")
             if name != answer.get("model"):
                 raise _changed()
-            new = answer.get("tokens") or []
-            if not isinstance(new, list) or not all(type(i) is int and i >= 0 for i in new):
-                raise self.client.odd("/completion")
+            new = self.client.ids_in("/completion", answer) if answer.get("tokens") else []
             if new:
                 ids = ids + new
                 yield Ids(new)

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any
 
 from ...captures.event_shapes import read_event
-from . import Chunk, End, EngineError, Raw, Request, reason_of
+from . import Chunk, End, EngineError, Raw, Request, reason_of, with_values
 from .address import Address
 from .http import HttpEngine
 from .text import Surrogates, Tally
@@ -47,15 +47,16 @@ class Ollama(HttpEngine):
             ),
         }
         if request.messages is not None:
-            path, body["messages"] = "/api/chat", request.messages
+            path, body["messages"] = "/api/chat", with_values(request.messages)
         else:
             path, body["prompt"] = "/api/generate", request.prompt
         pairs = Surrogates()
         tally = Tally()
-        async with aclosing(self.client.events(path, body)) as events:
+        most = request.sampling.max_tokens
+        async with aclosing(self.client.events(path, body, max_tokens=most)) as events:
             async for event in events:
                 said = read_event(event)
-                if said is None:
+                if said is None or not isinstance(event, dict):
                     continue
                 done = event.get("done")
                 message = event.get("message")

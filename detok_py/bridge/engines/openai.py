@@ -120,10 +120,11 @@ async def _events_with_usage(
 ) -> AsyncGenerator[Any, None]:
     """Yield the events of a stream. `usage` is asked for, unless the server does not know that."""
     came = False
+    most: int = body["max_tokens"]
     if client.asks_usage:
         asked = {**body, "stream_options": {"include_usage": True}}
         try:
-            async with aclosing(client.events(path, asked)) as events:
+            async with aclosing(client.events(path, asked, max_tokens=most)) as events:
                 async for event in events:
                     came = True
                     yield event
@@ -131,7 +132,7 @@ async def _events_with_usage(
         except EngineError as error:
             if came or error.code != wire.BAD_MESSAGE or isinstance(error, ContextFull):
                 raise
-    async with aclosing(client.events(path, body)) as events:
+    async with aclosing(client.events(path, body, max_tokens=most)) as events:
         async for event in events:
             client.asks_usage = False
             yield event

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import random
+import zlib
 from array import array
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from . import BYTES, IDS, TEXT, Chunk, End, EngineError, Ids, Info, Raw, Request
 
 MAX_TEXT = 1 << 18
 LONG = 1 << 12
+BLOCK = 1 << 13  # ids
 CUTS = ("token", "byte", "random")
 # Bytes that never occur in UTF-8, and bytes that never begin a character.
 INVALID = bytes(range(0x80, 0xC2)) + bytes(range(0xF5, 0x100))
@@ -85,6 +87,9 @@ class ScriptedEngine:
         # In a thread, so that other clients need not wait; and of long texts one at a time.
         async with self._cutting if len(text) > LONG else contextlib.nullcontext():
             pieces = await asyncio.to_thread(self._cut_text, text, cut, faults, seed)
+        # A run may wait for its client for a minute: it keeps the pieces only.
+        params.pop("text", None)
+        del text
         size = pieces.total
         cut_short = "max_tokens" in params and size > request.sampling.max_tokens
         pace = params.get("pace")
@@ -104,10 +109,11 @@ class ScriptedEngine:
         data = _damage(whole, faults, random.Random(seed))
         if cut == "token":
             ids = array("I", self._tokens(text if data == whole else None, data))
-            return _Pieces(b"", ids, None)
-        return _Pieces(
-            data, None, _sizes(len(data), random.Random(seed)) if cut == "random" else None
-        )
+            blocks = [ids[at : at + BLOCK] for at in range(0, len(ids), BLOCK)]
+            packed = [zlib.compress(block.tobytes(), 1) for block in blocks]
+            return _Pieces(b"", packed, None, len(ids))
+        sizes = _sizes(len(data), random.Random(seed)) if cut == "random" else None
+        return _Pieces(data, None, sizes, len(data if sizes is None else sizes))
 
     def _cut(self, request: Request) -> str:
         cut = request.params.get("cut", "token" if self._vocabulary() is not None else "byte")
@@ -179,25 +185,21 @@ async def _play(
 
 class _Pieces(NamedTuple):
     """A text that has been cut: into tokens, into bytes, or into pieces of these sizes. The chunks
-    are made one by one, because each takes a hundred times the memory of a byte.
+    are made one by one, because each takes a hundred times the memory of a byte; ids are packed in
+    blocks.
     """
 
     data: bytes
-    ids: "array[int] | None"
+    ids: list[bytes] | None
     sizes: bytes | None
-
-    @property
-    def total(self) -> int:
-        """How many chunks there are."""
-        if self.ids is not None:
-            return len(self.ids)
-        return len(self.data if self.sizes is None else self.sizes)
+    total: int  # chunks
 
     def steps(self) -> Iterator[Chunk]:
         """Yield the chunks."""
         if self.ids is not None:
-            for i in self.ids:
-                yield Ids([i])
+            for block in self.ids:
+                for i in array("I", zlib.decompress(block)):
+                    yield Ids([i])
             return
         at = 0
         for size in self.sizes if self.sizes is not None else itertools.repeat(1, len(self.data)):

@@ -15,7 +15,7 @@ from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
 from . import IDS, Chunk, End, EngineError, Ids, Request, reason_of
 from .address import Address
-from .agree import SAMPLE, disagreement
+from .agree import disagreement, sample_of
 from .http import HttpEngine
 from .openai import model_entry, stream_text, with_room
 
@@ -57,13 +57,15 @@ class SGLang(HttpEngine):
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare with the ids that /tokenize gives for a sample, if the server has that route."""
+        sample = sample_of(vocabulary)
         try:
             answer = await self.client.post(
-                "/tokenize", {"model": self._model, "prompt": SAMPLE, "add_special_tokens": False}
+                "/tokenize", {"model": self._model, "prompt": sample, "add_special_tokens": False}
             )
         except EngineError:
             return None
-        return disagreement(answer.get("tokens") if isinstance(answer, dict) else None, vocabulary)
+        ids = answer.get("tokens") if isinstance(answer, dict) else None
+        return disagreement(ids, sample, vocabulary)
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream ids for a prompt, text for messages."""
@@ -102,7 +104,8 @@ class SGLang(HttpEngine):
             "stream": True,
         }
         counted = 0
-        async with aclosing(self.client.events("/generate", body)) as events:
+        most = request.sampling.max_tokens
+        async with aclosing(self.client.events("/generate", body, max_tokens=most)) as events:
             async for event in events:
                 if not isinstance(event, dict) or not isinstance(event.get("meta_info"), dict):
                     continue

@@ -11,7 +11,7 @@ from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
 from . import IDS, Chunk, End, EngineError, Ids, Request, reason_of
 from .address import Address
-from .agree import SAMPLE, disagreement
+from .agree import disagreement, sample_of
 from .http import HttpEngine
 from .openai import SAMPLING, stream_text, with_room
 
@@ -44,13 +44,15 @@ class TGI(HttpEngine):
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare with the ids that /tokenize gives for a sample."""
+        sample = sample_of(vocabulary)
         answer = await self.client.post(
-            "/tokenize", {"inputs": SAMPLE, "add_special_tokens": False}
+            "/tokenize", {"inputs": sample, "add_special_tokens": False}
         )
         return disagreement(
             [token.get("id") if isinstance(token, dict) else None for token in answer]
             if isinstance(answer, list)
             else None,
+            sample,
             vocabulary,
         )
 
@@ -79,7 +81,9 @@ class TGI(HttpEngine):
         parameters.update(details=True, do_sample=bool(sampling.temperature))
         async with aclosing(
             self.client.events(
-                "/generate_stream", {"inputs": request.prompt, "parameters": parameters}
+                "/generate_stream",
+                {"inputs": request.prompt, "parameters": parameters},
+                max_tokens=sampling.max_tokens,
             )
         ) as events:
             async for event in events:

@@ -14,12 +14,14 @@ from typing import Any
 
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
-from . import IDS, Chunk, End, EngineError, Ids, Info, Request
+from . import IDS, Chunk, End, EngineError, Ids, Info, Prompt, Request, with_values
 from .threaded import WAITING, in_thread
 
 
 class Transformers:
     """A model in this process's torch."""
+
+    tells_prompt = True
 
     def __init__(self, model: str) -> None:
         self._path = Path(model)
@@ -99,6 +101,8 @@ class Transformers:
 
     def _ids(self, request: Request, stop: threading.Event) -> Iterator[Chunk]:
         prompt = self._prompt(request)
+        if request.messages is not None:
+            yield Prompt(prompt.reshape(-1).tolist())
         streamer = IdStreamer(stop)
         sampling = request.sampling
         limit = sampling.max_tokens
@@ -169,7 +173,10 @@ class Transformers:
         try:
             # transformers 5 returns a dict by default, 4 a tensor.
             return self._tokenizer.apply_chat_template(
-                request.messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
+                with_values(request.messages),
+                add_generation_prompt=True,
+                return_tensors="pt",
+                return_dict=True,
             )["input_ids"]
         except (ValueError, TypeError):
             raise EngineError(

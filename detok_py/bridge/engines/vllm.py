@@ -14,10 +14,10 @@ from typing import Any
 from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
-from . import IDS, Chunk, End, EngineError, Ids, Request, reason_of
+from . import IDS, Chunk, End, EngineError, Ids, Prompt, Request, reason_of
 from .address import Address
-from .agree import SAMPLE, disagreement
-from .http import HttpEngine
+from .agree import disagreement, sample_of
+from .http import HttpEngine, is_ids
 from .openai import SAMPLING, completion_body, model_entry, route_of, with_room
 
 
@@ -28,6 +28,7 @@ class VLLM(HttpEngine):
 
     fidelity = IDS
     goes_on = True
+    tells_prompt = True
 
     def __init__(
         self, address: Address, *, model: str | None = None, tokens_only: bool = False
@@ -62,10 +63,12 @@ class VLLM(HttpEngine):
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare with the ids that /tokenize gives for a sample."""
+        sample = sample_of(vocabulary)
         answer = await self.client.post(
-            "/tokenize", {"model": self._model, "prompt": SAMPLE, "add_special_tokens": False}
+            "/tokenize", {"model": self._model, "prompt": sample, "add_special_tokens": False}
         )
-        return disagreement(answer.get("tokens") if isinstance(answer, dict) else None, vocabulary)
+        ids = answer.get("tokens") if isinstance(answer, dict) else None
+        return disagreement(ids, sample, vocabulary)
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream ids."""
@@ -76,6 +79,8 @@ class VLLM(HttpEngine):
         request = await with_room(request, self._context, count)
         if self._tokens_only:
             path, body = "/inference/v1/generate", await self._tokens_in(request)
+            if request.messages is not None:
+                yield Prompt(body["token_ids"])
         else:
             path, body = route_of(request), completion_body(self._model, request)
             body["return_token_ids"] = True
@@ -84,11 +89,14 @@ class VLLM(HttpEngine):
                 body.pop("messages", None)
                 body["prompt"] = [*await self._prompt_ids(request), *request.answered]
         finish = None
-        async with aclosing(self.client.events(path, body)) as events:
+        most = request.sampling.max_tokens
+        async with aclosing(self.client.events(path, body, max_tokens=most)) as events:
             async for event in events:
                 said = read_event(event)
-                if said is None:
+                if said is None or not isinstance(event, dict):
                     continue
+                if request.messages is not None and is_ids(event.get("prompt_token_ids")):
+                    yield Prompt(event["prompt_token_ids"])
                 if said.ids:
                     # No stop strings are sent, so what stops an answer is its last token.
                     yield Ids(said.ids, ends=said.finish == "stop")

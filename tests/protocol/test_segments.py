@@ -1,0 +1,69 @@
+"""What was acknowledged is compressed, and read again as if it were not."""
+
+import random
+import sys
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detok_py.protocol import segments, wire
+from detok_py.protocol.log import Log
+from detok_py.protocol.segments import Segments
+
+pytestmark = pytest.mark.native  # MicroPython has no zlib
+
+IDS = st.lists(st.integers(0, 200_000), min_size=1, max_size=40)
+PIECES = {
+    "ids": IDS.map(lambda ids: (wire.IDS, len(ids), wire.pack_ids(ids))),
+    "bytes": st.binary(min_size=1, max_size=300).map(lambda data: (wire.BYTES, len(data), data)),
+    "both": st.one_of(
+        IDS.map(
+            lambda ids: (
+                wire.TOKENS,
+                len(ids),
+                wire.pack_tokens([(i, b"ab" * (i % 9)) for i in ids]),
+            )
+        ),
+        st.integers(1, 30).map(lambda n: (wire.GAP, n, wire.pack_gap(n, b"x" * n))),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PIECES)
+@given(data=st.data())
+def test_what_is_packed_is_read_as_if_it_were_not(kind, data):
+    plain, packed = Segments(), Segments(zlib)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "_MOST_OF_BLOCK", data.draw(st.integers(1, 4)))
+        patch.setattr(segments, "_MAX_BLOCK", data.draw(st.sampled_from([100, 5000])))
+        for piece in data.draw(st.lists(PIECES[kind], min_size=1, max_size=25)):
+            for one in (plain, packed):
+                one.append(*piece)
+            if data.draw(st.booleans()):
+                packed.pack(data.draw(st.integers(0, packed.end)))
+            if data.draw(st.integers(0, 9)) == 0:
+                packed.drop_first(data.draw(st.integers(0, packed.end)))
+            at = data.draw(st.integers(packed.base, packed.end))
+            limit = data.draw(st.integers(at, packed.end + 5))
+            assert packed.read(at, limit) == plain.read(at, limit)
+        at = packed.base
+        while at < packed.end:
+            step = plain.read(at, packed.end)
+            assert packed.read(at, packed.end) == step
+            at = step[1]
+
+
+def test_twenty_thousand_tokens_take_less_than_100_kb():
+    rng = random.Random(1)
+    log = Log(codec=zlib)
+    log.start("ids")
+    for n in range(20_000):
+        log.add_ids([rng.randrange(150_000)])
+        if n % 64 == 0:
+            log.acknowledge(n)
+    held = [*log._pieces._segments]
+    taken = sum([sys.getsizeof(one) + sum(map(sys.getsizeof, one)) for one in held])
+    assert taken < 70_000
+    assert log.size < 70_000
