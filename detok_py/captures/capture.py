@@ -9,9 +9,11 @@ follows asciicast v3: a header line, then one array a line:
     [0.010, "t", [[3, "8J8="], …]]       token ids with their bytes
     [0.010, "g", [2, "44GC"]]            2 tokens whose ids are not known, and their bytes
     [0.010, "x", "text"]                 text, decoded by the engine
+    [0.010, "x", ["text", [3, 300]]]     the same, and the ids that came with it
     [0.250, "j", {"type": "finished"}]   an event
 
-Prompts and messages are left out unless asked for, because captures are shared.
+Prompts and messages are left out unless asked for, because captures are shared. `"timed": false`
+in the header says that the times are not known; then all are 0.
 
 >>> text = write_capture(
 ...     {"engine": {"name": "demo"}}, [(0.0, "b", b"\\xf0\\x9f"), (0.5, "b", b"\\x98\\x80")]
@@ -145,7 +147,12 @@ def _record(line: Any, number: int) -> Any:
         elif kind == GAP:
             _check_ids(value[:1])
             value = (value[0], _bytes(value[1]))
-        elif not isinstance(value, str if kind == TEXT else dict):
+        elif kind == TEXT:
+            said, ids = (value, []) if isinstance(value, str) else value
+            _check_ids(ids)
+            if not isinstance(said, str):
+                raise ValueError
+        elif not isinstance(value, dict):
             raise ValueError
     except Exception:  # MicroPython's base64 raises it
         raise CaptureError(f"line {number} has a wrong value for the kind {kind!r}.") from None

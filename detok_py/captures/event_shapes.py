@@ -132,6 +132,11 @@ def _ways(path: str) -> list[Any]:
 def _follow(event: Any, steps: list[str]) -> list[Any]:
     values = [event]
     for step in steps:
+        if len(values) == 1 and isinstance(values[0], dict) and step[0] != "[" and "," not in step:
+            if step not in values[0]:
+                return []
+            values = [values[0][step]]
+            continue
         values = [inner for value in values for inner in _inside(value, step)]
         if not values:
             break

@@ -15,9 +15,23 @@ from typing import Any, NamedTuple
 from ..errors import CaptureError
 from ..protocol.sse import EventReader, LineReader, is_data_part
 from .parse import mark_halves, parse_json
+from .times import seconds_in
+from .wrapped import row_of_devtools
 
-# `raw` says whether the lines of the event had bytes that are not UTF-8.
-LoggedEvent = NamedTuple("LoggedEvent", [("value", Any), ("line", int), ("raw", bool)])
+# raw: whether its lines had bytes that are not UTF-8 · stamp: when it was written, by a clock of
+# its own, None if its line does not say · plain: whether its JSON has characters beyond ASCII that
+# are no escapes · escaped: whether all U+FFFD in it are escapes
+LoggedEvent = NamedTuple(
+    "LoggedEvent",
+    [
+        ("value", Any),
+        ("line", int),
+        ("raw", bool),
+        ("stamp", "float | None"),
+        ("plain", bool),
+        ("escaped", bool),
+    ],
+)
 Problem = NamedTuple("Problem", [("line", int), ("reason", str)])
 
 MAX_PROBLEMS = 50
@@ -25,14 +39,16 @@ MAX_WRAPPED = 400  # lines that one event may have been broken into
 FIELDS = (b"event:", b"id:", b"retry:", b":")
 
 
-def read_log(data: bytes) -> tuple[list[Any], list[Any]]:
-    """Return (events, problems).
+def read_log(
+    data: bytes, stamps: "list[float | None] | None" = None
+) -> tuple[list[Any], list[Any]]:
+    """Return (events, problems). `stamps` are the times of the lines, if they are not in them.
 
     >>> events, problems = read_log(
     ...     b'$ curl -N x\\n\\x1b[32m data: {"a":1}\\x1b[0m\\ndata: {"b":\\n'
     ... )
-    >>> events, [problem.line for problem in problems]
-    ([LoggedEvent(value={'a': 1}, line=2, raw=False)], [1, 3])
+    >>> [(event.value, event.line) for event in events], [problem.line for problem in problems]
+    ([({'a': 1}, 2)], [1, 3])
     """
     splitter = LineReader()
     lines = splitter.feed(data) + splitter.flush()
@@ -40,9 +56,9 @@ def read_log(data: bytes) -> tuple[list[Any], list[Any]]:
     found, problems = _event_lines([without_escapes(line) for line in lines])
     reader = EventReader()
     events: list[Any] = []
-    body = b"\n".join([line for line, _, _ in found]) + b"\n"
+    body = b"\n".join([line for line, _, _, _ in found]) + b"\n"
     for event in reader.feed(body) + reader.flush():
-        _, first, last = found[event.line - 1]
+        _, first, last, prefix = found[event.line - 1]
         try:
             value = parse_json(event.data, first, halves=True)
         except CaptureError:
@@ -50,7 +66,10 @@ def read_log(data: bytes) -> tuple[list[Any], list[Any]]:
             continue
         last = max(last, first + event.data.count("\n"))
         raw = any(n in broken for n in range(first, last + 1))
-        events.append(LoggedEvent(value, first, raw))
+        stamp = stamps[last - 1] if stamps else seconds_in("".join([chr(c) for c in prefix]))
+        plain = max(event.data) > "\x7f"
+        escaped = "\ufffd" not in event.data
+        events.append(LoggedEvent(value, first, raw, stamp, plain, escaped))
     problems.sort(key=lambda problem: problem.line)
     return events, problems
 
@@ -88,8 +107,8 @@ def without_escapes(line: bytes) -> bytes:
 
 
 def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
-    """Return the lines of the events, each with the numbers of its first and last line in the file,
-    and the lines that are not events.
+    """Return the lines of the events, each with the numbers of its first and last line in the file
+    and what is before it on its line, and the lines that are not events.
     """
     found: list[Any] = []
     problems: list[Any] = []
@@ -97,30 +116,35 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
     while number < len(lines):
         line = lines[number]
         number += 1
+        copied = row_of_devtools(line)
+        if copied:
+            found += [(copied[0], number, number, copied[1]), (b"", number, number, b"")]
+            continue
         at = _begin_of_event(line)
         if at < 0:
             known = not line.strip() or line[:1] == b":" or line.startswith(FIELDS)
-            found.append((line if known else b":", number, number))
+            found.append((line if known else b":", number, number, b""))
             if not known and not _is_of_curl(line):
                 problems.append(Problem(number, "no event: " + _shown(line)))
             continue
         event, first = line[at:], number
-        if _opens(event) and not _is_whole(event):
+        whole = _is_whole(event, lines[number] if number < len(lines) else b"")
+        if _opens(event) and not whole:
             joined, used = event, number
             while used < len(lines) and used - number < MAX_WRAPPED:
                 if not lines[used].strip() or _begin_of_event(lines[used]) >= 0:
                     break
                 joined += lines[used]
                 used += 1
-                if _is_whole(joined):
-                    event, number = joined, used
+                if joined[-1:] == b"}" and _is_whole(joined, b"?"):
+                    event, number, whole = joined, used, True
                     break
-        if found and _is_whole(event):
+        if found and whole:
             # Logs have no empty lines between events.
-            found.append((b"", first, first))
-        found.append((event, first, number))
-        if _is_whole(event):
-            found.append((b"", first, first))
+            found.append((b"", first, first, b""))
+        found.append((event, first, number, line[:at]))
+        if whole:
+            found.append((b"", first, first, b""))
     return found, problems
 
 
@@ -145,15 +169,26 @@ def _opens(event: bytes) -> bool:
     return value[:1] == b"{"
 
 
-def _is_whole(event: bytes) -> bool:
-    """Return whether a line is all of an event."""
+def _is_whole(event: bytes, after: bytes) -> bool:
+    """Return whether a line is all of an event. `after` is the next line."""
     value = event[5:].strip() if event.startswith(b"data:") else event.strip()
     if value == b"[DONE]":
         return True
     if value[:1] != b"{" or value[-1:] != b"}":
         return False
+    follows = not after.strip() or after.startswith((b"data: {", b"data:{", b"data: [", b"{"))
+    if (
+        follows
+        and value.count(b"{") == value.count(b"}")
+        and value.count(b"[") == value.count(b"]")
+    ):
+        return True
     try:
-        json.loads(mark_halves("".join([chr(byte) if byte < 128 else "?" for byte in value])))
+        text = value.decode()
+    except UnicodeError:
+        text = "".join([chr(byte) if byte < 128 else "?" for byte in value])
+    try:
+        json.loads(mark_halves(text))
     except ValueError:
         return False
     return True

@@ -5,8 +5,9 @@ Out: the stream, decoded row by row; or the text of a `.detok.jsonl`. Vocabulari
 answer.py keeps. Held: the last file, between two calls about it, and the rows of a long stream that
 were not fetched yet.
 
-A row comes as [seconds since the start, row, channel, line, event, broken]: rows as in answer.py,
-the place in the file, and how the text was damaged before it was recorded ("" if it was not).
+A row comes as [seconds since the start, row, channel, line, event, broken, ids]: rows as in
+answer.py, the place in the file, how the text was damaged before it was recorded ("" if it was
+not), and of text that a server has decoded the ids that came with it, null for tokens and bytes.
 """
 
 import json
@@ -17,11 +18,14 @@ import detok_py
 from ..errors import DetokError, VocabularyError
 from ..page.answer import Answer, kept_vocabulary, named_vocabulary
 from ..page.inbox import given_bytes
+from ..protocol.events import STARTS
 from .capture import write_capture
 from .cut import cut
 from .log import Problem
-from .read import as_json, read, summary, with_problems
+from .read import read
 from .servers import CONTENT
+from .stream import as_json, summary, with_problems
+from .verdict import AGAINST_TOKENS, as_lists, from_header, judge, sentence
 
 __all__ = [
     "capture_rows",
@@ -56,66 +60,112 @@ def capture_vocabulary(given: "int | str", file: str = "") -> str:
     return json.dumps(None if sha256 is None or kept_vocabulary(sha256) else sha256)
 
 
-def capture_rows(given: "int | str", file: str = "", sha256: "str | None" = None) -> str:
+def capture_rows(
+    given: "int | str", file: str = "", sha256: "str | None" = None, path: str = ""
+) -> str:
     """Return a recorded stream, decoded again, as JSON: what `summary` says, "rows" and "more" (see
-    `more_rows`), "seconds", "deltas", those of the end, and "format", the name of the one that the
-    content was read in.
+    `more_rows`), "seconds", "deltas", those of the end, "format", the name of the one that the
+    content was read in, "fidelity", what is exact of all rows: "ids", "bytes" or only "text",
+    "verdict", a sentence on the whole stream, and "verdicts", as verdict.py has them.
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
-    `sha256`. The header's "stop", "chat_format", "reasoning" and "tools" are applied. Raises
-    CaptureError; or VocabularyError if there are ids without bytes, text or a vocabulary.
+    `sha256`. `path` is where the text of unknown events is. The header's "stop", "chat_format",
+    "start", "reasoning" and "tools" are applied. Raises CaptureError; or VocabularyError if there
+    are ids without bytes, text or a vocabulary.
     """
-    found = _read(given, file)
+    found = _read(given, file, path)
     _last[:] = [None, None]
     problems: list[Any] = []
-    vocabulary = kept_vocabulary(_named(found.header)) or kept_vocabulary(sha256)
-    unknown = _unknown_id(found.chunks, vocabulary)
-    if unknown is not None:
-        line, token_id = unknown
-        problems.append(
-            Problem(
-                line, f"the tokenizer has no id {token_id}, so it is not this model's: not used"
-            )
-        )
-        vocabulary = None
-    stop = found.header.get("stop")
-    stop = [one for one in stop if isinstance(one, str)] if isinstance(stop, list) else []
-    asked: dict[str, Any] = {"prompt": "", "details": True, "stop": stop}
-    for name in ("reasoning", "tools"):
-        if found.header.get(name) is True:
-            asked[name] = True
+    vocabulary = _vocabulary_for(found, sha256, problems)
     answers: dict[str, Answer] = {}
     rows: list[Any] = []
-    for chunk in found.chunks:
+    numbers: list[int] = []
+    for number, chunk in enumerate(found.chunks):
         answer = answers.get(chunk.channel)
         if answer is None:
-            options = dict(asked)
-            if chunk.channel != CONTENT and len(asked) == 3:
-                options["format"] = None  # what a server has separated has no markup
-            answer = answers[chunk.channel] = Answer(json.dumps(options))
-            named = found.header.get("chat_format")
-            answer.begin(vocabulary, named if isinstance(named, str) else None)
+            answer = answers[chunk.channel] = _answer_for(chunk.channel, found.header, vocabulary)
         tokens = chunk.tokens
+        ids = None
         known = [data is not None or (i is not None and vocabulary) for i, data in tokens]
         broken = chunk.broken
         if not tokens or not all(known):
             if chunk.data is None:
                 raise VocabularyError(NO_TOKENIZER)
-            tokens = [(None, chunk.data)] if chunk.data else []
+            ids = [i for i, _ in tokens if i is not None]
+            tokens = [(None, chunk.data)] if chunk.data or ids else []
         else:
             broken = ""  # what was broken is the server's text, and its tokens are shown
         for token_id, data in tokens:
             row = answer.row(token_id, data)
-            rows.append([chunk.seconds, row, chunk.channel, chunk.line, chunk.event, broken])
+            rows.append([chunk.seconds, row, chunk.channel, chunk.line, chunk.event, broken, ids])
+            numbers.append(number)
     deltas = [delta for answer in answers.values() for delta in answer.flush()]
     format = answers[CONTENT].format if CONTENT in answers else None
+    held = "".join([text for _, text in deltas])
+    verdicts = from_header(found.header, len(rows))
+    if verdicts is None:
+        verdicts = judge(found, rows, numbers, held, format is None)
     # A server that reads the format, too, sends other text than its tokens say.
     differs = None if format else _first_difference(found.chunks, rows, deltas)
-    if differs is not None:
+    if differs is not None and not any(one.rule in AGAINST_TOKENS for one in verdicts):
         problems.append(Problem(differs, "here the server's text is not what its tokens say"))
+    exact = _fidelity(found.header, rows)
     out = summary(with_problems(found, problems))
+    out["header"] = _with_fidelity(found.header, exact)
     out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": format})
+    out.update({"fidelity": exact, "verdict": sentence(verdicts, exact)})
+    out["verdicts"] = as_lists(verdicts)
     return _first_rows(out, rows)
+
+
+def _vocabulary_for(found: Any, sha256: "str | None", problems: list[Any]) -> Any:
+    """Return the vocabulary that reads the ids of a file; None if it is not known."""
+    vocabulary = kept_vocabulary(_named(found.header)) or kept_vocabulary(sha256)
+    unknown = _unknown_id(found.chunks, vocabulary)
+    if unknown is None:
+        return vocabulary
+    line, token_id = unknown
+    reason = f"the tokenizer has no id {token_id}, so it is not this model's: not used"
+    problems.append(Problem(line, reason))
+    return None
+
+
+def _answer_for(channel: str, header: dict[str, Any], vocabulary: Any) -> Answer:
+    stop = header.get("stop")
+    stop = [one for one in stop if isinstance(one, str)] if isinstance(stop, list) else []
+    asked: dict[str, Any] = {"prompt": "", "details": True, "stop": stop}
+    for name in ("reasoning", "tools"):
+        if header.get(name) is True:
+            asked[name] = True
+    if channel != CONTENT and len(asked) == 3:
+        asked["format"] = None  # what a server has separated has no markup
+    answer = Answer(json.dumps(asked))
+    named, start = header.get("chat_format"), header.get("start")
+    start = start if start in STARTS and channel == CONTENT else ""
+    answer.begin(vocabulary, named if isinstance(named, str) else None, start)
+    return answer
+
+
+def _fidelity(header: dict[str, Any], rows: list[Any]) -> str:
+    """Return what is exact of all rows. Bytes may be those of a text, which the header says."""
+    engine = header.get("engine")
+    named = engine.get("fidelity") if isinstance(engine, dict) else None
+    if any(row[6] is not None for row in rows) or not rows:
+        return "text"
+    if all(row[1][0] is not None for row in rows):
+        return "ids"
+    return "text" if named == "text" else "bytes"
+
+
+def _with_fidelity(header: dict[str, Any], exact: str) -> dict[str, Any]:
+    """Return a header whose engine has the fidelity of the rows, if it has one."""
+    engine = header.get("engine")
+    if not isinstance(engine, dict) or "fidelity" not in engine:
+        return header
+    out = dict(header)
+    out["engine"] = dict(engine)
+    out["engine"]["fidelity"] = exact
+    return out
 
 
 def more_rows(more: int) -> str:
@@ -138,19 +188,23 @@ def _first_rows(out: dict[str, Any], rows: list[Any]) -> str:
 def capture_text(recording: str) -> str:
     """Return, as JSON, the text of the `.detok.jsonl` of what a page has recorded.
 
-    `recording` is JSON: {"header", "rows": [[seconds since the start, id or null, bytes in hex],
-    …], "seconds", "end": {"type": …}}.
+    `recording` is JSON: {"header", "rows": [[seconds since the start, id or null, bytes in hex,
+    ids or null], …], "seconds", "end": {"type": …}}. A row with ids, or with none but a list, is
+    text.
     """
     made = json.loads(recording)
     records: list[Any] = []
     before = 0.0
-    for seconds, token_id, data in made["rows"]:
+    for seconds, token_id, data, *rest in made["rows"]:
         raw = bytes.fromhex(data)
-        records.append(
-            (max(0.0, seconds - before), "b", raw)
-            if token_id is None
-            else (max(0.0, seconds - before), "t", [(token_id, raw)])
-        )
+        ids = rest[0] if rest else None
+        kind = "b"
+        value: Any = raw
+        if ids is not None:
+            kind, value = "x", ([raw.decode(), ids] if ids else raw.decode())
+        elif token_id is not None:
+            kind, value = "t", [(token_id, raw)]
+        records.append((max(0.0, seconds - before), kind, value))
         before = seconds
     if made.get("end"):
         records.append((max(0.0, made["seconds"] - before), "j", made["end"]))
@@ -190,10 +244,10 @@ def encode_text(path: str, text: str) -> str:
     return as_json(list(_tokenizers[path].encode(text)))
 
 
-def _read(given: "int | str", file: str) -> Any:
+def _read(given: "int | str", file: str, path: str = "") -> Any:
     data = given_bytes(given)
-    if _last[0] != data:
-        _last[:] = [data, read(data, file)]
+    if path or _last[0] != data:
+        _last[:] = [data, read(data, file, path)]
     return _last[1]
 
 

@@ -15,11 +15,15 @@ from .event_shapes import Calls, find, read_event
 # tokens: (id or None, bytes or None) each, [] if the event does not say them
 Part = NamedTuple("Part", [("channel", str), ("text", str), ("tokens", "list[Any]")])
 
+# Servers whose `bytes` are those of the token, also where its text is a U+FFFD.
+RAW_BYTES = ("OpenAI,", "llama-server")
+LOST = "\ufffd".encode()
+
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 
 
 class Server:
-    """Reads the events of one stream.
+    """Reads the events of one stream. With `path`, that is where their text is.
 
     >>> server = Server()
     >>> server.read({"choices": [{"delta": {"reasoning_content": "hm", "content": "a"}}]})
@@ -28,7 +32,8 @@ class Server:
     'OpenAI-compatible server, chat completions'
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: str = "") -> None:
+        self._path = path
         self.name: str = ""
         self.model: str | None = None
         self.finish: str | None = None
@@ -44,6 +49,9 @@ class Server:
         index = find(event, "choices[index].index")
         if index and not find(event, "choices[!index]"):
             return "choice " + str(index[0])[:9] + " is left out: only choice 0 is read"
+        if self._path:
+            text = "".join([one for one in find(event, self._path) if isinstance(one, str)])
+            return [Part(CONTENT, text, [])] if text else None
         said = read_event(event, self._counted, self._sent)
         if said is None:
             return None if isinstance(event, dict) else "this event is not an object"
@@ -55,10 +63,14 @@ class Server:
         calls = "".join([self._calls.feed(call) for call in said.calls])
         texts = ((REASONING, said.reasoning), (CONTENT, said.text), (TOOL_CALL, calls))
         parts = [Part(channel, text, []) for channel, text in texts if text]
-        if said.tokens and len(parts) < 2:
+        tokens = said.tokens
+        if said.api == "OpenAI-compatible server" and not self.name.startswith(RAW_BYTES):
+            # Some servers give the bytes of a token's text: there U+FFFD can be any byte.
+            tokens = [(i, None if data and LOST in data else data) for i, data in tokens]
+        if tokens and len(parts) < 2:
             # A server that holds text back sends tokens alone; they belong to what it says.
             channel, text, _ = parts[0] if parts else (self._channel, "", [])
-            parts = [Part(channel, text, said.tokens)]
+            parts = [Part(channel, text, tokens)]
         if parts:
             self._channel = parts[-1].channel
         return parts or None

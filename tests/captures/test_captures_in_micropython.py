@@ -11,6 +11,8 @@ import build_on_demand
 import pytest
 from page_rig import fill
 from server_vectors import VECTORS, body_of
+from test_verdict import CASES
+from test_wrapped import WRAPPED
 
 from detok_py.captures import page
 from detok_py.errors import CaptureError
@@ -39,7 +41,11 @@ def test_every_sample_and_vector_is_read_in_micropython_as_in_cpython(tmp_path):
     texts = [vector for vector in VECTORS if "content" in vector or "tool_call" in vector]
     for vector in texts:
         (tmp_path / vector["name"]).write_bytes(body_of(vector))
+    others = {**WRAPPED, **CASES}
+    for name, (data, *_) in others.items():
+        (tmp_path / name).write_bytes(data.encode() if isinstance(data, str) else data)
     good = [*SAMPLES, *[tmp_path / vector["name"] for vector in texts]]
+    good += [tmp_path / name for name in others]
     files = [*good, bad]
     done = subprocess.run(
         ["node", str(ROOT / "tests" / "micropython" / "captures.mjs"), *map(str, files)],

@@ -173,15 +173,51 @@ SMALL = Vocabulary.from_bytes([b"a", b"b", b"\xc3", b"\xa9", b"</s>"], special_i
 def test_a_dropped_tokenizer_reads_the_ids_of_a_server():
     body = (STREAMS / "vllm-completions.sse").read_bytes()
     without = read(body)
-    assert [row[1][:3] for row in without["rows"]] == [
-        [None, "61", [["content", "a"]]],
-        [None, "c3a9", [["content", "é"]]],
+    assert [row[1][:3] + row[6:] for row in without["rows"]] == [
+        [None, "61", [["content", "a"]], [0]],
+        [None, "", [], [2]],
+        [None, "c3a9", [["content", "é"]], [3]],
     ]
     streams.keep_vocabulary(fill(SMALL.pack()))
     found = read(body, SMALL.sha256)
     assert [row[1][:2] for row in found["rows"]] == [[0, "61"], [2, "c3"], [3, "a9"]]
     assert [row[1][3] for row in found["rows"]] == ["", "c3", ""]
     assert found["problems"] == []
+
+
+def test_ids_that_nothing_reads_are_text_and_are_saved_until_a_tokenizer_reads_them():
+    found = read((STREAMS / "vllm-completions.sse").read_bytes())
+    assert (found["fidelity"], found["header"]["engine"]["fidelity"]) == ("text", "text")
+    rows = [[row[0], *row[1][:2], row[6]] for row in found["rows"]]
+    made = {"header": found["header"], "rows": rows, "seconds": 0}
+    saved = json.loads(captures.capture_text(json.dumps(made)))
+    assert saved.split("\n")[1:4] == ['[0,"x",["a",[0]]]', '[0,"x",["",[2]]]', '[0,"x",["é",[3]]]']
+    streams.keep_vocabulary(fill(SMALL.pack()))
+    again = read(saved, SMALL.sha256)
+    assert [row[1][:2] + row[6:] for row in again["rows"]] == [
+        [0, "61", None],
+        [2, "c3", None],
+        [3, "a9", None],
+    ]
+    assert (again["fidelity"], again["header"]["engine"]["fidelity"]) == ("ids", "ids")
+
+
+def test_times_are_those_of_the_file_or_none():
+    ollama = [
+        {"response": "a", "created_at": "2026-11-23T10:00:00.25Z", "done": False},
+        {"response": "b", "created_at": "2026-11-23T10:00:01.5Z", "done": True},
+    ]
+    found = read("\n".join([json.dumps(event) for event in ollama]))
+    assert ([row[0] for row in found["rows"]], found["timed"]) == ([0.0, 1.25], True)
+    assert found["header"]["source"]["times"] == "created_at"
+    logged = "".join([f'23:59:59,{n}00 INFO data: {{"response":"{n}"}}\n' for n in (1, 3)])
+    logged += '00:00:00,100 INFO data: {"response":"5"}\n'
+    found = read(logged)
+    assert ([row[0] for row in found["rows"]], found["seconds"]) == ([0.0, 0.2, 1.0], 1.0)
+    untimed = read(logged + 'data: {"response":"6"}\n')
+    assert (untimed["timed"], untimed["seconds"]) == (False, 0.0)
+    made = {"header": {"timed": False}, "rows": [[0, None, "61", None]], "seconds": 0}
+    assert read(json.loads(captures.capture_text(json.dumps(made))))["timed"] is False
 
 
 def test_a_tokenizer_of_another_model_is_not_used_and_that_is_said():
@@ -211,10 +247,10 @@ def test_a_row_has_its_channel_its_place_and_its_damage():
     rows = read((STREAMS / "deepseek-chat-reasoning.sse").read_bytes())["rows"]
     assert [row[2] for row in rows] == ["reasoning", "reasoning", "content", "content"]
     rows = read((STREAMS / "report-decode-each-token.sse").read_bytes())["rows"]
-    assert [row[3:] for row in rows] == [
+    assert [row[3:6] for row in rows] == [
         [1, 1, ""],
-        [3, 2, "the text arrived with U+FFFD in it"],
-        [5, 3, "the text arrived with U+FFFD in it"],
+        [3, 2, "the text arrived with \\ufffd in it"],
+        [5, 3, "the text arrived with \\ufffd in it"],
         [7, 4, ""],
     ]
 

@@ -14,8 +14,9 @@ from stream_samples import FILES, STREAMS
 
 from detok_py.captures.log import read_log
 from detok_py.captures.parse import Halves, mark_halves
-from detok_py.captures.read import HALF, INVALID, REPLACED, read
+from detok_py.captures.read import read
 from detok_py.captures.servers import Server
+from detok_py.captures.stream import ESCAPED, HALF, INVALID, REPLACED
 from detok_py.errors import CaptureError
 
 
@@ -82,7 +83,7 @@ def test_token_names_with_ids_are_ids():
 @pytest.mark.parametrize(
     ("name", "broken"),
     [
-        ("report-decode-each-token.sse", [(3, 2, REPLACED), (5, 3, REPLACED)]),
+        ("report-decode-each-token.sse", [(3, 2, ESCAPED), (5, 3, ESCAPED)]),
         ("report-broken-utf8.sse", [(1, 1, INVALID), (3, 2, INVALID)]),
         ("report-surrogate-halves.sse", [(5, 3, HALF)]),
         ("faults.detok.jsonl", [(3, 2, REPLACED)]),

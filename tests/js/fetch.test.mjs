@@ -136,28 +136,32 @@ test("reasoning, the older completions and llama-server's own events are read to
   );
 });
 
-test("tool calls in pieces become what a model writes between its tags", async () => {
-  const call = (/** @type {number} */ index, /** @type {object} */ its) =>
-    chunk({ tool_calls: [{ index, function: its }] });
-  const got = await read(
-    response(
-      [
-        call(0, { name: "look", arguments: "" }),
-        call(0, { arguments: '{"where": "京' }),
-        call(0, { arguments: '都"}' }),
-        call(1, { name: "go", arguments: "{}" }),
-        chunk({}, "tool_calls"),
-        "",
-      ].join("\n\n"),
-    ),
-  );
-  assert.deepEqual(
-    readToolCalls(got.tool_call).map(({ name, arguments: given }) => [name, given]),
-    [
-      ["look", { where: "京都" }],
-      ["go", {}],
-    ],
-  );
+test("a tool call comes with its number and name, and its arguments as they grow", async () => {
+  const call = (/** @type {number} */ index, /** @type {object} */ its, id = undefined) =>
+    chunk({ tool_calls: [{ index, id, function: its }] });
+  const lines = [
+    call(0, { name: "look", arguments: "" }),
+    call(0, { arguments: '{"where": "\ud83d' }),
+    call(0, { arguments: '\udc4b京"}' }),
+    call(1, { name: "go" }),
+    chunk({}, "tool_calls"),
+    "",
+  ];
+  const deltas = [];
+  for await (const delta of readAnswer(response(lines.join("\n\n")))) deltas.push(delta);
+  const channel = "tool_call";
+  assert.deepEqual(deltas, [
+    { channel, text: "", call: 0, name: "look" },
+    { channel, text: '{"where": "', call: 0 },
+    { channel, text: '👋京"}', call: 0 },
+    { channel, text: "", call: 0, complete: true },
+    { channel, text: "", call: 1, name: "go" },
+    { channel, text: "{}", call: 1, complete: true },
+  ]);
+  const cut = readAnswer(response(`${lines.slice(0, 2).join("\n\n")}\n\n`));
+  await assert.rejects(async () => {
+    for await (const delta of cut) assert.ok(!delta.complete);
+  }, /ended before the answer did/);
 });
 
 test("a stream that breaks off says so, after all that had come", async () => {
@@ -212,4 +216,9 @@ test("calls beside each other, in an array, and what is no call", () => {
   assert.deepEqual(readToolCalls("<function=x>"), [{ text: "<function=x>" }]);
   assert.deepEqual(readToolCalls('{"name":"a","arg'), [{ text: '{"name":"a","arg' }]);
   assert.deepEqual(readToolCalls(" \n"), []);
+});
+
+test("an HTML page is no answer, unless it is asked for", async () => {
+  const page = () => response("<!doctype html><p>Sign in", "text/html; charset=utf-8");
+  await assert.rejects(read(page()), { kind: "server", message: /HTML page, not an answer/ });
 });

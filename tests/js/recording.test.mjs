@@ -59,7 +59,7 @@ test("bytes are replaced exactly where the decoder shows U+FFFD for them", () =>
     );
     const shown = recording.tracks.stream.text(0, recording.length);
     assert.equal(shown.replaceAll("\ufffd", ""), text.replaceAll("\ufffd", ""));
-    const faulty = recording.faults.some(({ kind }) => kind !== "split");
+    const faulty = recording.faults.length > 0;
     assert.equal(faulty, shown.includes("\ufffd"));
   }
 });
@@ -74,14 +74,50 @@ test("faults have their kind, once for each step, in order", () => {
     bytes(0xe2, 0x82),
   ];
   assert.deepEqual(record(chunks).faults, [
-    { step: 1, kind: "split" },
     { step: 2, kind: "invalid" },
     { step: 3, kind: "written" },
     { step: 4, kind: "cut" },
   ]);
-  assert.equal(record(chunks, "chunk").faults[2]?.kind, "marked");
-  assert.equal(record(chunks).nextFault(3), 2);
+  assert.equal(record(chunks, "chunk").faults[1]?.kind, "marked");
+  assert.equal(record(chunks).nextFault(3), 1);
+  // A token that begins or ends inside a character is no fault, but can be visited.
+  assert.deepEqual(record(chunks).splits, [1, 2, 4]);
+  assert.deepEqual(record(chunks).places, [2, 3, 4]);
+  assert.deepEqual(record([bytes(0xc3), bytes(0xa9)]).places, [0, 1]);
   assert.equal(record(chunks).nextFault(5), -1);
+});
+
+test("a verdict takes the place of what was seen, and marks text that is wrong without a U+FFFD", () => {
+  const recording = new Recording(0, "chunk");
+  const rest = { id: null, heldBytes: new Uint8Array(0), heldText: "", special: null };
+  recording.add({ bytes: new TextEncoder().encode("naÃ¯ve"), text: "naÃ¯ve", ...rest }, 0);
+  recording.add({ bytes: Uint8Array.of(0xff), text: "\ufffd", ...rest }, 1);
+  recording.end("", 2);
+  const place = { row: 0, got: "Ã¯", right: "ï", begin: 2, end: 4 };
+  const verdict = {
+    who: "client",
+    rule: "misread",
+    said: "It was misread.",
+    places: [place],
+    count: 1,
+  };
+  const own = {
+    who: "nobody",
+    rule: "model",
+    said: "Its own.",
+    places: [{ ...place, row: 1 }],
+    count: 1,
+  };
+  recording.judge("The client broke 1 place.", /** @type {any} */ ([verdict, own]));
+  assert.deepEqual(
+    recording.faults.map(({ step, kind }) => [step, kind]),
+    [[0, "judged"]],
+  );
+  for (const name of PANES) {
+    const [mark] = recording.tracks[name].damageIn(0, 6);
+    assert.deepEqual(mark, { from: 2, to: 4, step: 0, kind: "damage" });
+    assert.equal(recording.tracks[name].brokenAt(1), 1);
+  }
 });
 
 test("a place in the text belongs to the step that added it", () => {

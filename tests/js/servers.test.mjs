@@ -42,7 +42,16 @@ async function read(vector, cut) {
   try {
     const answer = readAnswer(new Response(source, { headers }));
     let part = await answer.next();
-    for (; !part.done; part = await answer.next()) got[part.value.channel] += part.value.text;
+    /** @type {string[][]} */
+    const calls = [];
+    for (; !part.done; part = await answer.next()) {
+      const { channel, text, call, name } = part.value;
+      if (call === undefined) got[channel] += text;
+      else (calls[call] ??= [/** @type {string} */ (name), ""])[1] += text;
+    }
+    got.tool_call = calls
+      .map(([name, given]) => `{"name": ${JSON.stringify(name)}, "arguments": ${given}}`)
+      .join("\n");
     got.finish = part.value;
   } catch (error) {
     got.error = /** @type {Error} */ (error).message;

@@ -28,5 +28,4 @@ const results = process.argv.slice(2).map((file) => {
       .at(-1);
   }
 });
-console.log(JSON.stringify(results));
-process.exit(0);
+process.stdout.write(`${JSON.stringify(results)}\n`, () => process.exit(0));

@@ -2,14 +2,16 @@
  * Recorded streams: read, decoded again, and written.
  *
  * In: a `.detok.jsonl`, a HAR file, the body of a stream as any common server sends it, what curl
- * printed, or a log with such lines; or what a page has recorded. Out: a row for each token; or the
- * text of a `.detok.jsonl`. Both are made in Python (detok_py/captures), which is loaded for it.
+ * printed, or a log with such lines, also packed (unpack.js); or what a page has recorded. Out: a
+ * row for each token; or the text of a `.detok.jsonl`. Both are made in Python (detok_py/captures),
+ * which is loaded for it.
  */
 
 import { base, decoderWorker } from "./decoder.js";
 import { loadCaptures } from "./on-demand.js";
 import { rowOf } from "./rows.js";
 import { loadVocabulary } from "./load-vocabulary.js";
+import { unpack } from "./unpack.js";
 
 /**
  * @typedef {object} Place  Where a row comes from.
@@ -18,6 +20,8 @@ import { loadVocabulary } from "./load-vocabulary.js";
  * @property {number} line   In the file; in a HAR file, in the body of the response.
  * @property {number} event  Which event of the stream, from 1.
  * @property {string} broken  How the text was damaged before it was recorded; "" if it was not.
+ * @property {number[] | null} ids  Of text that a server has decoded: the ids that came with it,
+ *   which no vocabulary here reads. Null for tokens and bytes.
  *
  * @typedef {import("./rows.js").TokenRow & Place} RecordedRow  A token, and where it comes from.
  *
@@ -28,14 +32,31 @@ import { loadVocabulary } from "./load-vocabulary.js";
  * @property {number} line    Of the file; 0 if it is none.
  * @property {string} reason  A sentence.
  *
+ * @typedef {object} BrokenPlace  Where a stream is broken.
+ * @property {number} row    Of `rows`.
+ * @property {string} got    The text as it came.
+ * @property {string} right  The right text; "" if it is not known.
+ * @property {number} begin  Where text without a U+FFFD is wrong, in the row's `text`, and
+ * @property {number} end    where it ends; 0 if there is none.
+ *
+ * @typedef {object} Verdict  Who broke something, one for all places that are alike.
+ * @property {"engine" | "proxy" | "client" | "unknown" | "nobody"} who  Whose fault it is.
+ * @property {string} rule  The name of the rule by which it is known.
+ * @property {string} said  What happened, in a sentence.
+ * @property {BrokenPlace[]} places  At most 200.
+ * @property {number} count  Of all places.
+ *
  * @typedef {object} Capture  A recorded stream, decoded again.
  * @property {Record<string, any>} header  `engine` and `source` say where the stream comes from.
  * @property {RecordedRow[]} rows  A row for each token.
  * @property {number} seconds  How long the stream took.
  * @property {string | null} format  The name of the format that its content was read in.
+ * @property {"ids" | "bytes" | "text"} fidelity  What is exact of all rows; text is not.
  * @property {boolean} timed   Whether the file has times.
  * @property {string} text     What was held, and became text at the end.
  * @property {(End & Record<string, any>) | null} end  How it ended, as the file says.
+ * @property {string} verdict  Who broke it, in one sentence; also if nobody did.
+ * @property {Verdict[]} verdicts  The worst first.
  * @property {Problem[]} problems  What could not be read.
  * @property {number} leftOut  How many more problems there are.
  *
@@ -43,6 +64,7 @@ import { loadVocabulary } from "./load-vocabulary.js";
  * @property {string | URL} [vocabularies]  The folder of a bridge's vocabularies. Default
  *   "/vocabulary/".
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  For ids of a file that names none.
+ * @property {string} [path]  Where the text is in events that are not known: "bar.text".
  */
 
 /**
@@ -52,9 +74,9 @@ import { loadVocabulary } from "./load-vocabulary.js";
  * @returns {Promise<Capture>}
  */
 export async function readCapture(source, options = {}) {
-  const { vocabularies = "/vocabulary/", vocabulary, ...runtime } = options;
-  const bytes = await bytesOf(source);
+  const { vocabularies = "/vocabulary/", vocabulary, path = "", ...runtime } = options;
   const name = source instanceof Blob && "name" in source ? String(source.name) : "";
+  const bytes = await unpack(await bytesOf(source), name);
   const worker = decoderWorker(runtime);
   await Promise.all([loadCaptures(worker, runtime.runtimeUrl), worker.keep(vocabulary)]);
   const sha256 = await worker.ask("capture_vocabulary", bytes, name);
@@ -63,8 +85,9 @@ export async function readCapture(source, options = {}) {
     // Without it, the capture may have the bytes of its tokens.
     await loadVocabulary(url, { ...runtime, sha256, cache: false }).catch(() => {});
   }
-  const first = await worker.ask("capture_rows", bytes, name, vocabulary?.sha256 ?? "");
-  const { header, seconds, deltas, timed, end, problems, leftOut, format } = first;
+  const first = await worker.ask("capture_rows", bytes, name, vocabulary?.sha256 ?? "", path);
+  const { header, seconds, deltas, timed, end, problems, leftOut, format, fidelity, verdict } =
+    first;
   /** @type {RecordedRow[]} */
   const rows = [];
   // A long capture comes in parts, each in its own task, so that the page stays responsive.
@@ -77,9 +100,12 @@ export async function readCapture(source, options = {}) {
     rows,
     seconds,
     format,
+    fidelity,
     timed,
     text: textOf(deltas),
     end,
+    verdict,
+    verdicts: first.verdicts.map(verdictOf),
     problems: problems.map((/** @type {[number, string]} */ [line, reason]) => ({ line, reason })),
     leftOut,
   };
@@ -89,20 +115,33 @@ export async function readCapture(source, options = {}) {
 async function bytesOf(source) {
   if (typeof source === "string") return new TextEncoder().encode(source);
   if (source instanceof Blob) return new Uint8Array(await source.arrayBuffer());
-  return source instanceof Uint8Array ? source : new Uint8Array(source);
+  return new Uint8Array(source);
 }
 
 /**
- * @param {[number, import("./rows.js").CrossedRow, Place["channel"], number, number, string]}
- *   crossed
+ * @param {[number, import("./rows.js").CrossedRow, Place["channel"], number, number, string,
+ *   number[] | null]} crossed
  * @returns {RecordedRow}
  */
-const placedRow = ([seconds, row, apart, line, event, broken]) => {
+const placedRow = ([seconds, row, apart, line, event, broken, ids]) => {
   const its = rowOf(row);
   // What the server has not separated, the tags or the format do.
   const channel = /** @type {Place["channel"]} */ ((apart === "content" && its.channel) || apart);
-  return { ...its, seconds, channel, line, event, broken };
+  return { ...its, seconds, channel, line, event, broken, ids };
 };
+
+/**
+ * @param {[Verdict["who"], string, string, [number, string, string, number, number][], number]}
+ *   crossed
+ * @returns {Verdict}
+ */
+const verdictOf = ([who, rule, said, places, count]) => ({
+  who,
+  rule,
+  said,
+  places: places.map(([row, got, right, begin, end]) => ({ row, got, right, begin, end })),
+  count,
+});
 
 /** @param {[string, string][]} deltas */
 const textOf = (deltas) => deltas.map(([, part]) => part).join("");
@@ -111,14 +150,20 @@ const textOf = (deltas) => deltas.map(([, part]) => part).join("");
  * Write a recorded stream as a `.detok.jsonl`. Prompts are left out.
  * @param {object} recording
  * @param {Record<string, unknown>} recording.header  `engine`, `vocabulary`…
- * @param {(Pick<RecordedRow, "id" | "bytes"> & {seconds: number})[]} recording.rows
+ * @param {(Pick<RecordedRow, "id" | "bytes"> & {seconds: number, ids?: number[] | null})[]}
+ *   recording.rows
  * @param {number} recording.seconds
  * @param {object} [recording.end]  How it ended: `{type: "finished", reason}`…
  * @param {import("./decoder.js").RuntimeOptions} [options]
  * @returns {Promise<string>}
  */
 export async function writeCapture({ header, rows, seconds, end }, options = {}) {
-  const crossed = rows.map(({ seconds, id, bytes }) => [seconds, id, toHex(bytes)]);
+  const crossed = rows.map(({ seconds, id, bytes, ids = null }) => [
+    seconds,
+    id,
+    toHex(bytes),
+    ids,
+  ]);
   const worker = decoderWorker(options);
   await loadCaptures(worker, options.runtimeUrl);
   return worker.ask("capture_text", JSON.stringify({ header, rows: crossed, seconds, end }));

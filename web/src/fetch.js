@@ -52,6 +52,13 @@ export async function* readAnswer(response, given = {}) {
       code: status,
       retry: status >= 500,
     });
+  if (!form && headers.get("content-type")?.startsWith("text/html")) {
+    await body.cancel();
+    throw new DetokError(
+      'The server sent an HTML page, not an answer: check the address. `body: "bytes"` reads it all the same.',
+      { code: status },
+    );
+  }
   /** @type {{reason?: string, error?: DetokError}} */
   const end = {};
   const [bytes, found] = await formatOf(

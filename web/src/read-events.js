@@ -1,9 +1,10 @@
 /**
  * Events of chat APIs, and their whole answers, to deltas.
  *
- * In: events, whose data is JSON. Out: `{channel, text}`. Held: half a surrogate pair that an
- * engine wrote into two events, and the tool call that is open. What events say is data:
- * event-shapes.js, whose rows and paths detok_py/captures/event_shapes.py explains and reads too.
+ * In: events, whose data is JSON. Out: deltas, those of calls with their number and name. Held:
+ * half a surrogate pair that an engine wrote into two events, and the tool call that is open. What
+ * events say is data: event-shapes.js, whose rows and paths detok_py/captures/event_shapes.py
+ * explains and reads too.
  */
 
 import { DetokError } from "./decoder.js";
@@ -128,7 +129,7 @@ const callsOf = (event, paths) =>
     ];
   });
 
-/** Joins the pieces of tool calls to what a model writes between its tags. */
+/** Numbers the tool calls of an answer, and says when each begins and ends. */
 class Calls {
   /** @type {Call | undefined} */
   #open;
@@ -136,17 +137,27 @@ class Calls {
   /** @type {unknown[]} */
   #seen = [];
 
-  /** What a piece adds. @param {Call} call */
+  /** What a piece adds. @param {Call} call @returns {Delta[]} */
   feed(call) {
-    if (call.whole && this.#seen.includes(call.index)) return "";
-    let out = "";
+    if (call.whole && this.#seen.includes(call.index)) return [];
+    /** @type {Delta[]} */
+    const out = [];
+    /** @type {Partial<Delta>} */
+    let begin = {};
     if (this.#begins(call)) {
-      out = `${this.flush()}${this.#seen.length ? "\n" : ""}{"name": ${JSON.stringify(call.name)}, "arguments": `;
+      out.push(...this.flush());
       this.#seen.push(call.index);
       this.#open = call;
+      begin = { name: call.name, ...(call.id && { id: call.id }) };
     }
     this.#empty &&= !call.text;
-    return out + call.text;
+    if (call.text || begin.name !== undefined) out.push({ ...this.#delta(call.text), ...begin });
+    return out;
+  }
+
+  /** @param {string} text @returns {Delta} */
+  #delta(text) {
+    return { channel: "tool_call", text, call: this.#seen.length - 1 };
   }
 
   /** @param {Call} call */
@@ -156,9 +167,9 @@ class Calls {
     return name !== "" && (id ? id !== this.#open.id : index === undefined);
   }
 
-  /** The end of the open call. */
+  /** The end of the open call. @returns {Delta[]} */
   flush() {
-    const end = this.#open ? (this.#empty ? "{}}" : "}") : "";
+    const end = this.#open ? [{ ...this.#delta(this.#empty ? "{}" : ""), complete: true }] : [];
     this.#open = undefined;
     this.#empty = true;
     return end;
@@ -180,18 +191,18 @@ export function deltasOf(end) {
   let stranger;
   /**
    * @param {TransformStreamDefaultController<Delta>} controller
-   * @param {Delta["channel"]} channel
-   * @param {string} text
+   * @param {Delta} delta
    */
-  const give = (controller, channel, text) => {
+  const give = (controller, { channel, text, ...more }) => {
     const whole = halves[channel] + text;
     // An engine may write a character beyond U+FFFF as two escapes, in two events.
-    const cut = whole.length - (/[\ud800-\udbff]$/.test(whole) ? 1 : 0);
+    const cut = whole.length - (/[\ud800-\udbff]$/.test(whole) && !more.complete ? 1 : 0);
     halves[channel] = whole.slice(cut);
-    if (cut)
+    if (cut || more.name !== undefined || more.complete)
       controller.enqueue({
         channel,
         text: whole.slice(0, cut).replace(/\p{Surrogate}/gu, "\ufffd"),
+        ...more,
       });
   };
   return new TransformStream({
@@ -232,17 +243,17 @@ export function deltasOf(end) {
           while (same < text.length && text[same] === sent[same]) same++;
           [sent, text] = [text, text.slice(same)];
         }
-        give(controller, "reasoning", textAt(from, row.reasoning));
-        give(controller, "content", text);
+        give(controller, { channel: "reasoning", text: textAt(from, row.reasoning) });
+        give(controller, { channel: "content", text });
         for (const call of row.calls ? callsOf(from, row.calls) : [])
-          give(controller, "tool_call", calls.feed(call));
+          for (const delta of calls.feed(call)) give(controller, delta);
         const reason = textAt(from, row.finish);
         if (reason) end.reason = reason;
         over ||= Boolean(reason || find(event, row.over)[0]);
       }
     },
     flush(controller) {
-      give(controller, "tool_call", calls.flush());
+      if (over) for (const delta of calls.flush()) give(controller, delta);
       for (const channel of /** @type {const} */ (["reasoning", "content", "tool_call"])) {
         if (halves[channel]) controller.enqueue({ channel, text: "\ufffd" });
       }

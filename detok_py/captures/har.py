@@ -1,0 +1,168 @@
+"""The stream in a HAR file: of a socket, or of a body (HAR 1.2, `content`).
+
+In: the value of a HAR file. Out: an `Import` (stream.py). Browsers save the frames of a WebSocket
+as `_webSocketMessages`: text as it is, binary data in base64.
+"""
+
+from binascii import a2b_base64
+from typing import Any
+
+from ..errors import CaptureError
+from ..protocol import wire
+from .capture import EVENT, frames_of
+from .log import LoggedEvent, Problem
+from .parse import Halves, parse_json
+from .servers import CONTENT, LOST
+from .stream import REPLACED, Chunk, Import, fidelity, of_events, of_records, with_problems
+from .times import since_first
+
+
+def of_har(har: Any, file: str, read: Any) -> Any:
+    """Return the first stream in a HAR file. `read` reads a body. A socket of text or bytes that
+    are no events counts only if there is nothing else: it may be the page's own.
+    """
+    entries = har["log"].get("entries")
+    if not isinstance(entries, list):
+        raise CaptureError("not a HAR file: it has no log.entries.")
+    found = None
+    problems: list[Any] = []
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict):
+            continue
+        where = f"entry {number} ({_url(entry)})"
+        try:
+            stream = _of_entry(entry, file, read)
+        except CaptureError as error:
+            problems.append(Problem(0, f"{where}: {error}"))
+            continue
+        if stream is None:
+            continue
+        if found is not None:
+            problems.append(Problem(0, f"{where} has a stream too; only the first is read"))
+            continue
+        found = stream
+        found.header["source"]["entry"] = number
+    for entry in entries if found is None else ():
+        messages = entry.get("_webSocketMessages") if isinstance(entry, dict) else None
+        found = found or _of_pieces(_received(messages), file)
+    if found is None:
+        why = f" {problems[0].reason}" if problems else ""
+        raise CaptureError(
+            "this HAR file has no stream of an engine; open the developer tools before the stream "
+            "starts, and save it again with its content." + why
+        )
+    return with_problems(found, problems)
+
+
+def _of_entry(entry: Any, file: str, read: Any) -> Any:
+    """Return the stream of an entry; None if it has none."""
+    messages = entry.get("_webSocketMessages")
+    if messages:
+        records = frames_of(messages)
+        if records:
+            hello = records[0].value if records[0].kind == EVENT else {}
+            header: dict[str, Any] = {"detok": 1, "protocol": wire.SUBPROTOCOL}
+            for name in ("engine", "vocabulary"):
+                if name in hello:
+                    header[name] = hello[name]
+            return of_records(header, records, file, "HAR, detok.v1 socket", 1)
+        return _of_messages(messages, file)
+    content = (entry.get("response") or {}).get("content") or {}
+    text = content.get("text")
+    kind = str(content.get("mimeType"))
+    if not isinstance(text, str) or not text:
+        if "event-stream" in kind or "ndjson" in kind:
+            raise CaptureError("its body was not saved")
+        return None
+    if not ("event-stream" in kind or "json" in kind or text[:5] in ("data:", "event")):
+        return None
+    data = a2b_base64(text.encode()) if content.get("encoding") == "base64" else _plain(text)
+    try:
+        stream = read(data, file)
+    except CaptureError:
+        if "event-stream" in kind or "ndjson" in kind:
+            raise
+        return None  # one of the page's other requests
+    named = stream.header["source"]["server"] != "unknown server"
+    if not named and not ("event-stream" in kind or "ndjson" in kind or text[:1] not in "[{"):
+        return None
+    stream.header["source"]["format"] = "HAR, " + stream.header["source"]["format"]
+    return stream
+
+
+def _of_messages(messages: Any, file: str) -> Any:
+    """Return the stream of a socket whose messages are events in JSON, also binary ones; None if
+    they are not.
+    """
+    events = []
+    for stamp, number, data, _ in _received(messages):
+        value = _json_in(data, number)
+        if value is not None:
+            events.append(LoggedEvent(value, number, False, stamp, False, False))
+    try:
+        found = of_events(events, [], "HAR, socket", file) if events else None
+    except CaptureError:
+        return None
+    if found and "times" in found.header["source"]:
+        found.header["source"]["times"] = "messages"
+    return found
+
+
+def _received(messages: Any) -> list[Any]:
+    """Return (time, number, bytes, whether they are binary) of each message that was received."""
+    out = []
+    for number, message in enumerate(messages if isinstance(messages, list) else [], 1):
+        if not isinstance(message, dict) or message.get("type") != "receive":
+            continue
+        text, at = message.get("data"), message.get("time")
+        if not isinstance(text, str):
+            continue
+        binary = message.get("opcode") == 2
+        try:
+            data = a2b_base64(text.encode()) if binary else _plain(text)
+        except Exception:  # a damaged file; each Python raises another
+            continue
+        stamp = float(at) if isinstance(at, (int, float)) else None
+        out.append((stamp, number, data, binary))
+    return out
+
+
+def _json_in(data: bytes, number: int) -> Any:
+    try:
+        return parse_json(data.decode(), number) if data[:1] == b"{" else None
+    except (CaptureError, UnicodeError):
+        return None
+
+
+def _of_pieces(pieces: list[Any], file: str) -> Any:
+    """Return the stream of messages that are text or bytes by themselves; None without any."""
+    chunks = []
+    times = since_first([stamp for stamp, _, _, _ in pieces])
+    for n, (_, number, data, binary) in enumerate(pieces):
+        if not data:
+            continue
+        tokens = [(None, data)] if binary else []
+        broken = REPLACED if not binary and LOST in data else ""
+        seconds = times[n] if times else 0.0
+        chunks.append(
+            Chunk(seconds, CONTENT, tokens, None if binary else data, number, n + 1, broken, True)
+        )
+    if not chunks:
+        return None
+    source = {"format": "HAR, socket", "server": "unknown server", "file": file}
+    if times:
+        source["times"] = "messages"
+    engine = {"name": "unknown server", "model": None, "fidelity": fidelity(chunks)}
+    header = {"detok": 1, "source": source, "engine": engine}
+    return Import(header, chunks, times[-1] if times else None, None, [], 0)
+
+
+def _plain(text: str) -> bytes:
+    """Return the bytes of a string that may have marked halves."""
+    halves = Halves()
+    return halves.feed(text)[0] + halves.flush()[0]
+
+
+def _url(entry: Any) -> str:
+    url = (entry.get("request") or {}).get("url")
+    return str(url).split("?")[0][:80] if url else "no address"

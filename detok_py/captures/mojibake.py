@@ -1,0 +1,156 @@
+"""Text that is UTF-8 read one byte at a time in another encoding: `naÃ¯ve cafÃ©`, `na├»ve caf├⌐`.
+
+In: a text. Out: where it was misread, as what, and the right text. A run is misread if its
+characters, encoded back, are UTF-8. That also holds by chance: French `voilà »`, a corner of a
+table. So a text counts as misread only if more of it is than can be chance, and a line that has
+other letters beyond ASCII is not.
+"""
+
+from typing import NamedTuple
+
+# Where a run begins and ends in the text, what it was before, and what it was read as.
+Misread = NamedTuple(
+    "Misread", [("begin", int), ("end", int), ("right", str), ("encoding", str), ("weight", int)]
+)
+
+LATIN = "Latin-1 or Windows-1252"
+CONSOLE = "code page 437 or 850"
+CAUSES = {
+    LATIN: "UTF-8 was read as Latin-1 or Windows-1252, as a program does that is not told the charset",
+    CONSOLE: "UTF-8 was read as a console's code page (437 or 850)",
+}
+
+QUOTES = "`'\"“”‘’«»()[]"
+
+# The characters of the bytes from 0x80 on.
+CP1252 = "€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ" + "".join(
+    [chr(n) for n in range(160, 256)]
+)
+CP437 = (
+    "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒ"
+    "áíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐"
+    "└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀"
+    "αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\xa0"
+)
+CP850 = (
+    "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒ"
+    "áíóúñÑªº¿®¬½¼¡«»░▒▓│┤ÁÂÀ©╣║╗╝¢¥┐"
+    "└┴┬├─┼ãÃ╚╔╩╦╠═╬¤ðÐÊËÈıÍÎÏ┘┌█▄¦Ì▀"
+    "ÓßÔÒõÕµþÞÚÛÙýÝ¯´\xad±‗¾¶§÷¸°¨·¹³²■\xa0"
+)
+
+
+def _table(*upper: str) -> dict[str, int]:
+    """Return the byte of each character; the first of the texts that has it counts."""
+    out: dict[str, int] = {}
+    for text in upper:
+        for n in range(128):
+            if text[n] not in out:
+                out[text[n]] = 128 + n
+    return out
+
+
+TABLES = (
+    (LATIN, (_table(CP1252, "".join([chr(n) for n in range(128, 256)])),)),
+    (CONSOLE, (_table(CP437), _table(CP850))),
+)
+
+
+def find_misread(text: str) -> list[Misread]:
+    """Return the misread runs of a text in order; [] if chance can explain them.
+
+    >>> [run[:3] for run in find_misread("Ein naÃ¯ves cafÃ©")]
+    [(6, 8, 'ï'), (15, 17, 'é')]
+    >>> find_misread("« là » et « voilà »"), find_misread("`Ã©` is an é that was misread")
+    ([], [])
+    """
+    out: list[Misread] = []
+    sure = begin = 0
+    for line in text.split("\n"):
+        found = misread_runs(line)
+        weight = sum([run.weight for run in found])
+        if 3 * weight > 4 * _others(line, found):
+            sure += weight
+            for run in found:
+                first, last, right, encoding, its = run
+                out.append(Misread(first + begin, last + begin, right, encoding, its))
+        begin += len(line) + 1
+    return out if sure > 1 else []
+
+
+def misread_runs(line: str) -> list[Misread]:
+    """Return all runs of a line that are UTF-8 if encoded back, whatever else it has.
+
+    >>> [(run.right, run.weight) for run in misread_runs("caf├⌐ ╔═╗")]
+    [('é', 1), ('ͻ', 0)]
+    """
+    best: list[Misread] = []
+    most = (0, 0)
+    if not line or max(line) < "\x80":
+        return best
+    for encoding, tables in TABLES:
+        for table in tables:
+            found = _runs(line, table, encoding)
+            size = sum([run.end - run.begin for run in found])
+            how = (sum([run.weight for run in found]), size)
+            if how > most:
+                best, most = found, how
+    return best
+
+
+def _runs(line: str, table: dict[str, int], encoding: str) -> list[Misread]:
+    found = []
+    at = 0
+    while at < len(line):
+        size = 0 if line[at] < "\x80" else _sequence(line, at, table)
+        if not size:
+            at += 1
+            continue
+        begin, right, weight, count = at, b"", 0, 0
+        while size:
+            piece = line[at : at + size]
+            right += bytes([table[letter] for letter in piece])
+            count += 1
+            # Lines and corners of a table may be nothing else.
+            if not all("\u2500" <= letter <= "\u259f" for letter in piece):
+                weight += min(2, size - 1)
+            # Text has no C1 controls.
+            weight += any("\x80" <= letter < "\xa0" for letter in piece)
+            at += size
+            size = _sequence(line, at, table) if at < len(line) else 0
+        if count == 1 and _is_quoted(line[begin - 1 : begin], line[at : at + 1], at - begin):
+            weight = 0
+        found.append(Misread(begin, at, right.decode(), encoding, weight))
+    return found
+
+
+def _sequence(line: str, at: int, table: dict[str, int]) -> int:
+    """Return how many characters at a place are one UTF-8 sequence of several bytes; 0 if none."""
+    lead = table.get(line[at], 0)
+    size = 2 if 0xC2 <= lead <= 0xDF else 3 if 0xE0 <= lead <= 0xEF else 4
+    if not 0xC2 <= lead <= 0xF4 or len(line) - at < size:
+        return 0
+    data = bytes([table.get(letter, 0) for letter in line[at : at + size]])
+    try:
+        data.decode()
+    except UnicodeError:
+        return 0
+    # In French, `à` stands before a no-break space and a `»`. As UTF-8 it is Samaritan.
+    return 0 if data[:2] == b"\xe0\xa0" else size
+
+
+def _is_quoted(before: str, after: str, size: int) -> bool:
+    """Return whether one sequence by itself may be an example, and not part of a text."""
+    if size == 2:
+        return not (_is_letter(before) or _is_letter(after))
+    return before in QUOTES and after in QUOTES and before + after != ""
+
+
+def _others(line: str, found: "list[Misread]") -> int:
+    """Return how many characters beyond ASCII of a line are not in its runs."""
+    inside = sum([run.end - run.begin for run in found])
+    return sum([letter > "\x7f" for letter in line]) - inside
+
+
+def _is_letter(letter: str) -> bool:
+    return "a" <= letter.lower() <= "z"

@@ -1,0 +1,202 @@
+"""Values as Python prints them: `b'data: …'`, dicts, and the objects of clients' packages.
+
+In: the lines of a file. Out: the bytes that were printed, or values with the keys of the JSON that
+the objects were made from: `ChatCompletionChunk(choices=[Choice(delta=…)])` is a dict with
+`choices`. Nothing is evaluated.
+"""
+
+from typing import Any
+
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "0": "\0", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}  # fmt: skip
+WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
+MOST_DEPTH = 40
+
+
+class NotRead(ValueError):
+    """The text is no value that Python prints."""
+
+
+def printed_bytes(lines: list[str]) -> "bytes | None":
+    """Return the bytes of a file of which each line is one bytes literal; None if it is another.
+
+    >>> printed_bytes(["b'data: {}'", "b''", "b'x'"]), printed_bytes(["b'da'", r"b'ta\\n'"])
+    (b'data: {}\\n\\nx', b'data\\n')
+    """
+    parts = []
+    for line in lines:
+        line = line.strip()
+        if not line:
+            continue
+        if line[:2] not in ("b'", 'b"'):
+            return None
+        try:
+            value, end = _value(line, 0, 0)
+        except NotRead:
+            return None
+        if end != len(line) or not isinstance(value, bytes):
+            return None
+        parts.append(value)
+    # Chunks have their line ends, lines of `iter_lines` do not.
+    return (b"" if any(b"\n" in part for part in parts) else b"\n").join(parts) if parts else None
+
+
+def printed_value(line: str) -> Any:
+    """Return the value that a line prints: a dict, an object as a dict, or its fields alone. Raises
+    NotRead.
+
+    >>> printed_value("Chunk(id='x', choices=[Choice(delta=Delta(content='né'), index=0)])")
+    {'id': 'x', 'choices': [{'delta': {'content': 'né'}, 'index': 0}]}
+    >>> printed_value("content='Hi' id='run-1'")
+    {'content': 'Hi', 'id': 'run-1'}
+    """
+    line = line.strip()
+    name = _name_end(line, 0)
+    if name and line[name : name + 1] == "=":
+        value, end = _fields(line, 0, 0, " ")
+    else:
+        value, end = _value(line, 0, 0)
+    if end != len(line) or not isinstance(value, dict):
+        raise NotRead
+    return value
+
+
+def looks_printed(line: str) -> bool:
+    """Return whether a line may be a value that Python has printed, and no JSON."""
+    name = _name_end(line, 0)
+    return line[:2] in ("{'", "['") or (name > 0 and line[name : name + 1] in ("=", "("))
+
+
+def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
+    at = _skip(text, at)
+    letter = text[at : at + 1]
+    if depth > MOST_DEPTH or not letter:
+        raise NotRead
+    if letter in "'\"" or (letter in "bru" and text[at + 1 : at + 2] in ("'", '"')):
+        return _string(text, at)
+    if letter in "[({":
+        return _items(text, at, depth)
+    if letter == "<":
+        end = text.find(">", at)
+        if end < 0:
+            raise NotRead
+        # <Kind.x: 'stop'>
+        inner = text[at + 1 : end].partition(": ")[2].strip("'\"")
+        return inner or None, end + 1
+    if letter in "-0123456789.":
+        return _number(text, at)
+    end = _name_end(text, at)
+    name = text[at:end]
+    if name in WORDS:
+        return WORDS[name], end
+    if name and text[end : end + 1] == "(":
+        return _fields(text, end + 1, depth + 1, ")")
+    if not name:
+        raise NotRead
+    return name, end
+
+
+def _fields(text: str, at: int, depth: int, end: str) -> tuple[Any, int]:
+    """Return `a=1, b=2` as a dict; those of a call end at `)`, those of a line at its end."""
+    out: dict[str, Any] = {}
+    while True:
+        at = _skip(text, at)
+        if end == ")" and text[at : at + 1] == ")":
+            return out, at + 1
+        if at >= len(text):
+            if end == ")":
+                raise NotRead
+            return out, at
+        stop = _name_end(text, at)
+        if stop > at and text[stop : stop + 1] == "=":
+            value, after = _value(text, stop + 1, depth + 1)
+            out[text[at:stop]] = value
+            at = after
+        elif end == ")":
+            value, at = _value(text, at, depth + 1)
+            out[str(len(out))] = value
+        else:
+            raise NotRead
+        if text[at : at + 1] == ",":
+            at += 1
+
+
+def _items(text: str, at: int, depth: int) -> tuple[Any, int]:
+    close = {"[": "]", "(": ")", "{": "}"}[text[at]]
+    items: list[Any] = []
+    pairs: dict[Any, Any] = {}
+    at += 1
+    while True:
+        at = _skip(text, at)
+        if text[at : at + 1] == close:
+            return (pairs if close == "}" else items), at + 1
+        value, at = _value(text, at, depth + 1)
+        at = _skip(text, at)
+        if close == "}" and text[at : at + 1] == ":":
+            inner, at = _value(text, at + 1, depth + 1)
+            pairs[value if isinstance(value, str) else str(value)] = inner
+        else:
+            items.append(value)
+        at = _skip(text, at)
+        if text[at : at + 1] == ",":
+            at += 1
+        elif text[at : at + 1] != close:
+            raise NotRead
+
+
+def _string(text: str, at: int) -> tuple[Any, int]:
+    prefix = ""
+    while text[at] in "bru":
+        prefix += text[at]
+        at += 1
+    quote = text[at]
+    at += 1
+    out: list[int] = []
+    while text[at : at + 1] != quote:
+        letter = text[at : at + 1]
+        if not letter:
+            raise NotRead
+        at += 1
+        if letter != "\\" or "r" in prefix:
+            out.append(ord(letter))
+            continue
+        kind = text[at : at + 1]
+        size = {"x": 2, "u": 4, "U": 8}.get(kind, 0)
+        at += 1
+        if size:
+            try:
+                out.append(int(text[at : at + size], 16))
+            except ValueError:
+                raise NotRead from None
+            at += size
+        elif kind in ESCAPES:
+            out.append(ord(ESCAPES[kind]))
+        else:
+            out += [92, ord(kind or " ")]
+    if "b" in prefix:
+        if any(code > 255 for code in out):
+            raise NotRead
+        return bytes(out), at + 1
+    return "".join([chr(c) if not 0xD800 <= c < 0xE000 else "\ufffd" for c in out]), at + 1
+
+
+def _number(text: str, at: int) -> tuple[Any, int]:
+    end = at
+    while text[end : end + 1] and text[end] in "+-0123456789.eE_":
+        end += 1
+    try:
+        word = text[at:end]
+        return (float(word) if any(mark in word for mark in ".eE") else int(word)), end
+    except ValueError:
+        raise NotRead from None
+
+
+def _name_end(text: str, at: int) -> int:
+    while text[at : at + 1].isalpha() or (text[at : at + 1] and text[at] in "_.0123456789"):
+        at += 1
+    return at
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at : at + 1] and text[at] in " \t":
+        at += 1
+    return at

@@ -1,0 +1,225 @@
+"""A stream as chunks, from events or from the records of a capture.
+
+In: events, in order. Out: an `Import`. Which server's events they are is found out from them
+(servers.py). Held: nothing.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+from ..errors import CaptureError
+from .capture import EVENT, TEXT
+from .kinds import keys_of, kind_of_value, text_path
+from .log import MAX_PROBLEMS, Problem
+from .parse import Halves
+from .servers import CONTENT, Server
+from .times import since_first, stamp_of
+
+# header: as that of a capture, with "source" · chunks · seconds: how long it took, None if the file
+# has no times · end: the event that ended it, or None · problems: by line · left_out: how many more
+Import = NamedTuple(
+    "Import",
+    [
+        ("header", "dict[str, Any]"),
+        ("chunks", "list[Chunk]"),
+        ("seconds", "float | None"),
+        ("end", "dict[str, str] | None"),
+        ("problems", "list[Problem]"),
+        ("left_out", int),
+    ],
+)
+# seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
+# its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
+# the text was damaged before it came here, or "" · plain: whether its event has characters beyond
+# ASCII that are no escapes
+Chunk = NamedTuple(
+    "Chunk",
+    [
+        ("seconds", float),
+        ("channel", str),
+        ("tokens", "list[Any]"),
+        ("data", "bytes | None"),
+        ("line", int),
+        ("event", int),
+        ("broken", str),
+        ("plain", bool),
+    ],
+)
+
+NO_STREAM = "there is no token stream in this: no event has text, ids or bytes that are known."
+LOSSY = (
+    "curl --trace-ascii writes a dot for each byte beyond ASCII, so what broke cannot be seen: "
+    "trace with --trace"
+)
+MOST_KEYS = 8
+REPLACED = "the text arrived with U+FFFD in it"
+ESCAPED = "the text arrived with \\ufffd in it"
+INVALID = "the bytes that arrived are not UTF-8"
+HALF = "half a character arrived alone: a surrogate pair was cut"
+
+
+def of_events(
+    events: list[Any],
+    problems: list[Any],
+    form: str,
+    file: str,
+    path: str = "",
+) -> Any:
+    """Return the stream in events. `form` says what they were in. Raises CaptureError if no event
+    has text, ids or bytes.
+    """
+    server = Server(path)
+    times = since_first([event.stamp for event in events])
+    clock = "lines"
+    if times is None:
+        times = since_first([stamp_of(event.value) for event in events])
+        clock = "created_at"
+    chunks = _chunksof_events(server, events, problems, times)
+    if not chunks:
+        raise CaptureError(NO_STREAM + _why_none(server, events, problems))
+    end = None
+    if server.error:
+        end = {"type": "error", "message": server.error}
+    elif server.finish:
+        end = {"type": "finished", "reason": server.finish}
+    name = server.name or "unknown server"
+    source = {"format": form, "server": name, "file": file}
+    if times:
+        source["times"] = clock
+    engine = {"name": name, "model": server.model, "fidelity": fidelity(chunks)}
+    header = {"detok": 1, "source": source, "engine": engine}
+    seconds = times[-1] if times else None
+    return with_problems(Import(header, chunks, seconds, end, [], 0), problems)
+
+
+def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
+    """Return what a file without a stream is, or has."""
+    if server.error:
+        return " The server said: " + str(server.error)
+    values = [event.value for event in events]
+    flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    kind = kind_of_value(flat[0]) if flat else ""
+    if kind:
+        return f" It is {kind}."
+    keys = keys_of(flat)
+    if not keys:
+        return "" if not problems else f" Line {problems[0].line}: {problems[0].reason}."
+    shown = ", ".join([f"`{key[:40]}`" for key in keys[:MOST_KEYS]])
+    more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
+    path = text_path(flat)
+    where = f" Text may be in `{path}`." if path else ""
+    return f" Its events have {shown}{more}.{where}"
+
+
+def _chunksof_events(
+    server: Server, events: list[Any], problems: list[Any], times: "list[float] | None"
+) -> list[Any]:
+    halves: dict[str, Halves] = {}
+    chunks: list[Any] = []
+    seconds = 0.0
+    for number, event in enumerate(events, 1):
+        seconds = times[number - 1] if times else 0.0
+        for value in event.value if isinstance(event.value, list) else [event.value]:
+            parts = server.read(value)
+            if isinstance(parts, str):
+                problems.append(Problem(event.line, parts))
+                continue
+            for part in parts or []:
+                chunks += _chunk(halves, part, seconds, event, number)
+    ends = [part for part in server.flush() if events]
+    for part in ends:
+        chunks += _chunk(halves, part, seconds, events[-1], len(events))
+    for channel in halves:
+        data, _ = halves[channel].flush()
+        if data:
+            chunks.append(
+                Chunk(seconds, channel, [], data, events[-1].line, len(events), HALF, False)
+            )
+    return chunks
+
+
+def _chunk(halves: dict[str, Halves], part: Any, seconds: float, event: Any, number: int) -> Any:
+    """Return the chunk of a part in a list, [] if nothing of it can be shown yet."""
+    data, alone = halves.setdefault(part.channel, Halves()).feed(part.text)
+    broken = ""
+    if any(bytes_ is not None for _, bytes_ in part.tokens):
+        pass  # the text is shown by the bytes of its tokens
+    elif "\ufffd" in part.text:
+        broken = INVALID if event.raw else ESCAPED if event.escaped else REPLACED
+    elif alone:
+        broken = HALF
+    if not data and not part.tokens:
+        return []
+    return [
+        Chunk(seconds, part.channel, part.tokens, data, event.line, number, broken, event.plain)
+    ]
+
+
+def fidelity(chunks: list[Any]) -> str:
+    """Return what is known of every chunk: "ids", "bytes" of its tokens, or only "text"."""
+    if all(chunk.tokens and all(i is not None for i, _ in chunk.tokens) for chunk in chunks):
+        return "ids"
+    exact = [
+        chunk.data is None or (chunk.tokens and all(data is not None for _, data in chunk.tokens))
+        for chunk in chunks
+    ]
+    return "bytes" if all(exact) else "text"
+
+
+def of_records(header: Any, records: list[Any], file: str, form: str, line: int) -> Any:
+    """Return the stream in the records of a capture, of which the first is in `line`."""
+    chunks = []
+    end = None
+    seconds = 0.0
+    halves = Halves()
+    for number, record in enumerate(records, 1):
+        seconds += record.seconds
+        kind, value = record.kind, record.value
+        if kind == EVENT:
+            end = value if value.get("type") in ("finished", "error") else end
+            continue
+        tokens: list[Any] = []
+        data = None
+        broken = ""
+        if kind == "i":
+            tokens = [(i, None) for i in value]
+        elif kind == "t":
+            tokens = list(value)
+        elif kind == TEXT:
+            said, ids = (value, []) if isinstance(value, str) else value
+            tokens = [(i, None) for i in ids]
+            data = halves.feed(said)[0]
+            broken = REPLACED if "\ufffd" in said else ""
+        else:
+            tokens = [(None, value[1] if kind == "g" else value)]
+        chunks.append(
+            Chunk(seconds, CONTENT, tokens, data, line + number - 1, number, broken, False)
+        )
+    source = {"format": form, "server": "detok bridge", "file": file}
+    header.setdefault("source", source)
+    timed = seconds > 0 and header.get("timed") is not False
+    return Import(header, chunks, seconds if timed else None, end, [], 0)
+
+
+def with_problems(found: Any, more: list[Any]) -> Any:
+    """Return an import with more problems."""
+    told = found.problems + more
+    left_out = found.left_out + max(0, len(told) - MAX_PROBLEMS)
+    header, chunks, seconds, end, _, _ = found
+    return Import(header, chunks, seconds, end, told[:MAX_PROBLEMS], left_out)
+
+
+def summary(found: Any) -> dict[str, Any]:
+    """Return what a page says of an import, without the stream itself."""
+    return {
+        "header": found.header,
+        "timed": found.seconds is not None,
+        "end": found.end,
+        "problems": [[problem.line, problem.reason] for problem in found.problems],
+        "leftOut": found.left_out,
+    }
+
+
+def as_json(value: Any) -> str:
+    """Return compact JSON."""
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,104 @@
+"""When something was written: the times that logs, servers and tools put beside it.
+
+In: the text before an event on its line, or the value of an event. Out: seconds since some moment,
+or None. Only the differences between two of them mean something; time zones are left out.
+"""
+
+from typing import Any
+
+DAY = 86400.0
+DIGITS = "0123456789"
+
+
+def seconds_in(text: str) -> "float | None":
+    """Return the first time in a text: RFC 3339, a clock (`12:00:01.5`), or seconds since 1970 with
+    a fraction. None if there is none.
+
+    >>> seconds_in("web-1  | 2026-11-23T12:00:01.25Z stdout F "), seconds_in("12:00:01,250 INFO")
+    (1795435201.25, 43201.25)
+    >>> seconds_in("1795435201.25 "), seconds_in("srv:8080 1/2")
+    (1795435201.25, None)
+    """
+    at = text.find(":")
+    while at >= 0:
+        clock = _clock(text, at)
+        if clock is not None:
+            return clock + _days(text[: at - 2]) * DAY
+        at = text.find(":", at + 1)
+    for word in text.replace("[", " ").replace("]", " ").split():
+        whole, dot, part = word.partition(".")
+        if dot and len(whole) == 10 and part and _is_number(whole + part):
+            return float(word)
+    return None
+
+
+def stamp_of(event: Any) -> "float | None":
+    """Return when a server says that it made an event (Ollama's `created_at`); None if it says it
+    to the second only, as most do, or not.
+    """
+    stamp = event.get("created_at") if isinstance(event, dict) else None
+    return seconds_in(stamp) if isinstance(stamp, str) and "." in stamp else None
+
+
+def since_first(stamps: "list[float | None]") -> "list[float] | None":
+    """Return the seconds since the first stamp, never less than those before it; None if a stamp is
+    missing, or if all are the same. A clock may pass midnight.
+
+    >>> since_first([86399.5, 0.25, 0.0]), since_first([1.0, None]), since_first([1.0, 1.0])
+    ([0.0, 0.75, 0.75], None, None)
+    """
+    out: list[float] = []
+    before = begun = 0.0
+    for stamp in stamps:
+        if stamp is None:
+            return None
+        if not out:
+            before = begun = stamp
+        if stamp < before - DAY / 2 and before <= DAY:
+            begun -= DAY  # a clock without a date
+        before = stamp
+        seconds = round(stamp - begun, 6)
+        out.append(max(seconds, out[-1] if out else 0.0))
+    return out if out and out[-1] > 0 else None
+
+
+def _clock(text: str, at: int) -> "float | None":
+    """Return the seconds since midnight of `hh:mm:ss.fff` with its first colon at a place."""
+    if text[at + 3 : at + 4] != ":" or text[at - 3 : at - 2] in tuple(DIGITS):
+        return None
+    parts = (text[max(0, at - 2) : at], text[at + 1 : at + 3], text[at + 4 : at + 6])
+    if not all(len(part) == 2 and _is_number(part) for part in parts):
+        return None
+    fraction = ""
+    if text[at + 6 : at + 7] in (".", ","):
+        end = at + 7
+        while text[end : end + 1] and text[end] in DIGITS:
+            end += 1
+        fraction = text[at + 7 : end]
+    hours, minutes, seconds = (int(part) for part in parts)
+    return hours * 3600 + minutes * 60 + seconds + float("0." + (fraction or "0"))
+
+
+def _days(before: str) -> int:
+    """Return the days from 1970 to the date `yyyy-mm-dd` that ends a text; 0 if it has none."""
+    date = before[-11:-1] if before[-1:] in ("T", "t", " ") else ""
+    year, month, day = date[:4], date[5:7], date[8:10]
+    if date[4:5] not in ("-", "/") or not _is_number(year + month + day) or len(day) < 2:
+        return 0
+    # Days from civil, Howard Hinnant: the year begins in March.
+    years, months = int(year), int(month)
+    years -= months <= 2
+    months = (months + 9) % 12
+    return (
+        365 * years
+        + years // 4
+        - years // 100
+        + years // 400
+        + (153 * months + 2) // 5
+        + int(day)
+        - 719469
+    )
+
+
+def _is_number(text: str) -> bool:
+    return all(letter in DIGITS for letter in text)

@@ -1,0 +1,62 @@
+"""Text that was UTF-8 and was read as something else is found, and real text is not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from detok_py.captures.mojibake import CONSOLE, LATIN, find_misread
+
+RECITED = Path(__file__).resolve().parents[2] / "detok_py" / "bridge" / "recite" / "texts.json"
+TEXTS = [
+    "naïve café",
+    "Crème brûlée à la carte, « voilà »",
+    "你好，世界",
+    "Привет, мир",
+    "😀 ok",
+    "don’t “quote” — it",
+    "Tiếng Việt rất hay",
+    "São Paulo não é",
+    "สวัสดี",
+]
+REAL = [
+    *TEXTS,
+    "Il dit voilà » et là »",
+    "NÃO, AÇÃO, SÃO: É À»",
+    "Ông Ấy đã đến Ấn Độ «à »",
+    "the é became Ã© and ü became Ã¼",
+    "`Ã©` and `ðŸ˜€` are what “Ã¼” looks like",
+    "one mojibake Ã© here",
+    "╔══╗\n║ a║\n├──┤ └┬┐ ═╗═╗",
+    "x² ≤ ±3 αβ Γπ £5 ±2°",
+]
+
+
+def misread(text, encoding):
+    """The text as a program shows it that reads its bytes in another encoding, as WHATWG does."""
+    raw = [bytes([byte]) for byte in text.encode()]
+    return "".join([one.decode(encoding, "ignore") or chr(one[0]) for one in raw])
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "cp437", "cp850"])
+def test_misread_text_is_found_and_its_right_text_is_known(text, encoding):
+    wrong = misread(text, encoding)
+    found = find_misread(wrong)
+    console = encoding in ("cp437", "cp850")
+    assert {run.encoding for run in found} == {CONSOLE if console else LATIN}
+    for run in reversed(found):
+        wrong = wrong[: run.begin] + run.right + wrong[run.end :]
+    assert wrong == text
+
+
+@pytest.mark.parametrize("text", REAL)
+def test_real_text_and_quoted_examples_are_not(text):
+    assert find_misread(text) == []
+
+
+def test_none_of_the_languages_of_the_reciting_model_is():
+    texts = json.loads(RECITED.read_text("utf-8"))
+    assert len(texts) > 20
+    for text in texts:
+        assert find_misread(json.dumps(text, ensure_ascii=False)) == []

@@ -1,0 +1,131 @@
+"""Who broke a stream: each rule by a file in the shape of the servers that it is about."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_rig import fill
+
+from detok_py.captures import page as captures
+from detok_py.captures.mojibake import CAUSES, CONSOLE
+from detok_py.page import answer
+
+STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
+
+
+@pytest.fixture(autouse=True)
+def no_vocabulary_is_known_yet():
+    answer.kept_vocabularies.clear()
+
+
+def read(data: "str | bytes") -> Any:
+    data = data.encode() if isinstance(data, str) else data
+    return json.loads(captures.capture_rows(fill(data), "a.file", None))
+
+
+def sse(*events: Any, escaped: bool = False) -> str:
+    lines = [
+        one if isinstance(one, str) else json.dumps(one, ensure_ascii=escaped) for one in events
+    ]
+    return "".join(f"data: {line}\n\n" for line in lines) + "data: [DONE]\n\n"
+
+
+def delta(text: str) -> Any:
+    return {"choices": [{"index": 0, "delta": {"content": text}}]}
+
+
+def token(text: str, name: str, data: bytes) -> Any:
+    """An event of vLLM with log probabilities."""
+    event = delta(text)
+    event["choices"][0]["logprobs"] = {"content": [{"token": name, "bytes": list(data)}]}
+    return event
+
+
+HI = token("Hi ", "Hi ", b"Hi ")
+ONE_BY_ONE = [
+    HI,
+    token("�", "�", b"\xe4\xbd"),
+    token("�", "�", b"\xa0"),
+    token("好", "好", "好".encode()),
+    token("�", "�", b"\xf0\x9f"),
+    token("�!", "�!", b"\x98\x80!"),
+]
+HALF = '{"choices":[{"delta":{"content":"a\\ud83d"}}]}'
+GO = '{"choices":[{"delta":{"content":"a\\ufffdb"}}]}'
+CAFE = sse(delta("naïve "), delta("caf"), delta("é"))
+
+# name: the file, and who, rule, and what arrived with what is right, for each place
+CASES: dict[str, tuple[Any, list[Any]]] = {
+    "tokens decoded alone": (sse(*ONE_BY_ONE), [("engine", "token-alone", [("��", "你"), ("��!", "😀!")])]),
+    "held until whole": (sse(HI, token("", "�", b"\xe4\xbd"), token("你", "�", b"\xa0")), []),
+    "a whole token": (sse(HI, token("��", "你", "你".encode()), token("好", "好", "好".encode())), [("proxy", "whole-token", [("��", "你")])]),
+    "bytes of lossy names": (sse(HI, token("", "�", "�".encode()), token("你", "�", "�".encode())), []),
+    "seam": (sse(delta("né"), delta("�"), delta("�"), delta("ok")), [("engine", "seam", [("�", ""), ("�", "")])]),
+    "inside": (sse(delta("né"), delta("a��b"), delta("ok")), [("proxy", "inside", [("a��b", "")])]),
+    "inside a long event": (sse(delta("a long né"), delta("a much longer ��b")), [("unknown", "maybe", [("a much longer ��b", "")])]),
+    "one alone": (sse(delta("né"), delta("a�b")), [("unknown", "maybe", [("a�b", "")])]),
+    "Go's escape": (sse(delta("né"), GO), [("engine", "escaped", [("a�b", "")])]),
+    "all is escaped": (sse(delta("né"), GO, escaped=True), [("unknown", "maybe", [("a�b", "")])]),
+    "half a pair": (sse(delta("né"), HALF, delta("ok")), [("engine", "half", [("�ok", "")])]),
+    "a byte is lost": (sse(delta("né"), delta("a é b")).encode().replace(b" \xc3\xa9 ", b" \xc3 "), [("proxy", "raw", [("a � b", "")])]),
+    "saved as Latin-1": (CAFE.encode("latin-1"), [("unknown", "raw-all", [("na�ve ", ""), ("�", "")])]),
+    "bytes in two events": (sse(delta("n"), delta("a X"), delta("Y b")).encode().replace(b"X", b"\xc3").replace(b"Y", b"\xa9"), [("engine", "raw-seam", [("a �", ""), ("� b", "")])]),
+    "no charset": (CAFE.encode().decode("latin-1"), [("client", "misread", [("Ã¯", "ï"), ("Ã©", "é")])]),
+    "PowerShell": (b"\xff\xfe" + CAFE.encode().decode("cp437").encode("utf-16-le"), [("client", "misread", [("├»", "ï"), ("├⌐", "é")])]),
+    "the limit of tokens": (sse(HI, token("", "�", b"\xe4\xbd"), {"choices": [{"delta": {}, "finish_reason": "length"}]}), [("nobody", "cut-length", [("�", "")])]),
+    "the end is missing": (sse(HI, token("", "�", b"\xe4\xbd")), [("unknown", "cut", [("�", "")])]),
+    "the model ends it": ('{"detok":1}\n[0,"t",[[7,"5L0="]]]\n[0.1,"j",{"type":"finished","reason":"eos"}]\n', [("nobody", "cut-model", [("�", "")])]),
+    "it is stopped": ('{"detok":1}\n[0,"t",[[7,"5L0="]]]\n[0.1,"j",{"type":"finished","reason":"cancelled"}]\n', [("nobody", "cut-stopped", [("�", "")])]),
+    "the model's bytes": ('{"detok":1}\n[0,"t",[[1,"w3g="]]]\n[0.1,"t",[[2,"77+9"]]]\n', [("nobody", "model", [("�x", "")]), ("nobody", "written", [("�", "")])]),
+    "bytes of a �": ('{"detok":1}\n[0,"b","77+9"]\n', [("unknown", "written-bytes", [("�", "")])]),
+    "bytes of nobody": ('{"detok":1}\n[0,"b","w3g="]\n', [("unknown", "bytes", [("�x", "")])]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_who_broke_it_is_said_with_the_rule_the_place_and_the_right_text(name):
+    data, expected = CASES[name]
+    found = read(data)
+    told = [
+        (who, rule, [(got, right) for _, got, right, *_ in places])
+        for who, rule, _, places, _ in found["verdicts"]
+    ]
+    assert told == expected
+    assert all(said and count == len(places) for _, _, said, places, count in found["verdicts"])
+    # What is in a verdict is nowhere else.
+    assert found["problems"] == []
+
+
+def test_one_sentence_says_who_broke_the_stream():
+    said = {name: read(data)["verdict"] for name, (data, _) in CASES.items()}
+    assert said["tokens decoded alone"] == "The engine broke 2 places."
+    assert said["one alone"] == "Broken in 1 place, by whom is not known."
+    assert said["held until whole"] == "Nobody broke anything: every character is whole."
+    assert said["the limit of tokens"].startswith("Nobody broke anything. The answer ended inside")
+    both = read(sse(delta("a��b"), delta("né"), delta("�"), delta("�")))
+    assert both["verdict"] == "The engine broke 2 places. A proxy broke 1 place."
+    text = read(sse(delta("né")))["verdict"]
+    assert text.startswith("Nothing in it is broken. It is the server's own text")
+
+
+def test_the_places_of_misread_text_are_rows_and_utf16_units():
+    found = read(sse(delta("😀 naÃ"), delta("¯ve cafÃ©")))
+    (verdict,) = found["verdicts"]
+    assert verdict[2].startswith(CAUSES["Latin-1 or Windows-1252"])
+    assert verdict[3] == [[0, "Ã¯", "ï", 5, 6], [1, "¯", "", 0, 1], [1, "Ã©", "é", 7, 9]]
+    assert CONSOLE not in verdict[2]
+
+
+def test_a_saved_stream_keeps_the_verdict_on_the_text_that_is_not_in_it():
+    found = read(sse(*ONE_BY_ONE))
+    header = {**found["header"], "verdicts": found["verdicts"]}
+    rows = [[row[0], *row[1][:2], row[6]] for row in found["rows"]]
+    made = {"header": header, "rows": rows, "seconds": 0}
+    again = read(json.loads(captures.capture_text(json.dumps(made))))
+    assert (again["verdict"], again["verdicts"]) == (found["verdict"], found["verdicts"])
+    for wrong in (5, [[]], [["engine", "seam", "", [], 1]], [["proxy", "seam", "", [[0, "", "", 0, 0]], 1]],
+                  [["engine", "seam", "", [[99, "", "", 0, 0]], 1]], [["engine", "seam", "", [["x", "", "", 0, 0]], 1]]):  # fmt: skip
+        made["header"]["verdicts"] = wrong
+        again = read(json.loads(captures.capture_text(json.dumps(made))))
+        assert again["verdict"] == "Nobody broke anything: every character is whole."

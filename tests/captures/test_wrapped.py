@@ -1,0 +1,142 @@
+"""Streams that other programs have wrapped or printed, and files that are no streams."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detok_py.captures.read import read
+from detok_py.captures.reprs import NotRead, printed_value
+from detok_py.errors import CaptureError
+
+STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
+
+
+def delta(text: str) -> Any:
+    return {"choices": [{"index": 0, "delta": {"content": text}}]}
+
+
+BODY = "".join(
+    [f"data: {json.dumps(delta(text), ensure_ascii=False)}\n\n" for text in ("né ", "你好")]
+)
+EVENTS = [line for line in BODY.split("\n") if line]
+LOGGED = BODY.strip().split("\n")
+
+
+def har(*messages: "str | bytes") -> str:
+    frames = [
+        {"type": "receive", "time": 3 + n / 4, "opcode": 1, "data": one}
+        if isinstance(one, str)
+        else {
+            "type": "receive",
+            "time": 3 + n / 4,
+            "opcode": 2,
+            "data": base64.b64encode(one).decode(),
+        }
+        for n, one in enumerate(messages)
+    ]
+    return json.dumps({"log": {"entries": [{"_webSocketMessages": frames}]}})
+
+
+def lines(*values: Any) -> str:
+    return "\n".join(value if isinstance(value, str) else json.dumps(value) for value in values)
+
+
+# name: the file, its text, its seconds (None: no times), what its source's format begins with
+WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
+    "journald": (lines(*[{"__REALTIME_TIMESTAMP": str(1700000000000000 + n * 100000), "MESSAGE": line} for n, line in enumerate(LOGGED)]), "né 你好", 0.2, "log"),
+    "journald, bytes": (lines(*[{"__REALTIME_TIMESTAMP": "1", "MESSAGE": list(line.encode())} for line in LOGGED]), "né 你好", None, "log"),
+    "docker, json-file": (lines(*[{"log": line + "\n", "stream": "stdout", "time": f"2026-11-23T10:00:0{n}.5Z"} for n, line in enumerate(LOGGED)]), "né 你好", 2.0, "log"),
+    "docker, a long line": (lines(*[{"log": part, "stream": "stdout", "time": "2026-11-23T10:00:00.5Z"} for part in (EVENTS[0][:9], EVENTS[0][9:] + "\n")]), "né ", None, "log"),
+    "kubernetes": (lines(*[f"2026-11-23T10:00:0{n}.5Z stdout F {line}" for n, line in enumerate(EVENTS)]), "né 你好", 1.0, "server-sent"),
+    "ts %.s": (lines(*[f"1700000000.{n}00 {line}" for n, line in enumerate(EVENTS)]), "né 你好", 0.1, "server-sent"),
+    "DevTools, events": (lines(*[f"\tmessage\t{line[6:]}\t12:00:01.{n}00" for n, line in enumerate(EVENTS)], "\tmessage\t[DONE]\t12:00:01.3"), "né 你好", 0.1, "lines"),
+    "DevTools, messages": (lines(*[f"{line[6:]}\t53\t12:00:01.{n}00" for n, line in enumerate(EVENTS)]), "né 你好", 0.1, "lines"),
+    "iter_lines": (lines(*[repr(line.encode()) for line in BODY.split("\n")]), "né 你好", None, "bytes that"),
+    "iter_bytes": (lines(*[repr(BODY.encode()[at : at + 9]) for at in range(0, len(BODY.encode()), 9)]), "né 你好", None, "bytes that"),
+    "dicts": (lines(repr(delta("né ")), repr(delta("it's"))), "né it's", None, "values that"),
+    "openai": ("ChatCompletionChunk(id='c', choices=[Choice(delta=ChoiceDelta(content='né ', role='assistant'), finish_reason=None, index=0)], created=1, model='m')\nChatCompletionChunk(id='c', choices=[Choice(delta=ChoiceDelta(content=\"it's\"), finish_reason='stop', index=0)])", "né it's", None, "values that"),
+    "langchain": ("content='né' additional_kwargs={} id='run--1'\ncontent=' you' additional_kwargs={} response_metadata={'finish_reason': 'stop'} id='run--1'", "né you", None, "values that"),
+    "ollama": ("model='m' created_at='2026-11-23T10:00:00.1Z' done=False message=Message(role='assistant', content='né', images=None)\nmodel='m' created_at='2026-11-23T10:00:00.4Z' done=True done_reason='stop' message=Message(role='assistant', content='!')", "né!", 0.3, "values that"),
+    "anthropic": ("RawContentBlockDeltaEvent(delta=TextDelta(text='né', type='text_delta'), index=0, type='content_block_delta')", "né", None, "values that"),
+    "UTF-16 LE": (BODY.encode("utf-16-le"), "né 你好", None, "server-sent"),
+    "UTF-16 BE": (BODY.encode("utf-16-be"), "né 你好", None, "server-sent"),
+    "a HAR's binary events": (har(*[line[6:].encode() for line in EVENTS]), "né 你好", 0.25, "HAR"),
+    "a HAR's bytes": (har(b"n\xc3", b"\xa9!"), "né!", 0.25, "HAR"),
+    "a HAR's text": (har("né", "!"), "né!", 0.25, "HAR"),
+    "langgraph": ('event: metadata\ndata: {"run_id":"1"}\n\nevent: messages\ndata: [{"content":"né","type":"AIMessageChunk","id":"r"},{"langgraph_node":"a"}]\n\n', "né", None, "server-sent"),
+    "langgraph, partial": ("".join([f'event: messages/partial\ndata: [{{"content":"{text}","type":"ai","id":"r"}}]\n\n' for text in ("n", "né")]), "né", None, "server-sent"),
+    "astream_events": (lines({"event": "on_chat_model_start", "data": {}, "run_id": "1"}, {"event": "on_chat_model_stream", "data": {"chunk": {"content": "né"}}, "run_id": "1"}), "né", None, "lines"),
+    "langserve, strings": ('event: data\ndata: "n\\u00e9"\n\nevent: data\ndata: " you"\n\n', "né you", None, "server-sent"),
+    "langserve, log": ('data: {"ops":[{"op":"add","path":"/streamed_output/-","value":"né"}]}\n\n', "né", None, "server-sent"),
+    "cohere before 2024": (lines({"event_type": "stream-start"}, {"event_type": "text-generation", "text": "né"}, {"event_type": "stream-end", "finish_reason": "COMPLETE", "response": {"text": "né"}}), "né", None, "lines"),
+}  # fmt: skip
+
+
+def text_of(found: Any) -> str:
+    pieces = [chunk.data or b"".join([data for _, data in chunk.tokens]) for chunk in found.chunks]
+    return b"".join(pieces).decode()
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_wrapped_stream_is_read_with_its_times(name):
+    data, text, seconds, form = WRAPPED[name]
+    found = read(data.encode() if isinstance(data, str) else data)
+    assert (text_of(found), found.problems) == (text, [])
+    assert found.seconds == (seconds if seconds is None else pytest.approx(seconds, abs=1e-6))
+    assert found.header["source"]["format"].startswith(form)
+
+
+def test_what_curl_traced_has_times_and_a_trace_in_ascii_says_what_it_lost():
+    found = read((STREAMS / "curl-trace.txt").read_bytes())
+    assert (found.seconds, found.problems) == (pytest.approx(0.24, abs=0.01), [])
+    ascii_ = read((STREAMS / "curl-trace-ascii.txt").read_bytes())
+    assert "a dot for each byte beyond ASCII" in ascii_.problems[0].reason
+
+
+def test_an_error_event_of_a_server_is_told():
+    found = read((BODY + 'event: error\ndata: {"detail":"CUDA out of memory"}\n\n').encode())
+    assert found.end == {"type": "error", "message": "CUDA out of memory"}
+    with pytest.raises(CaptureError, match="The server said: Not found"):
+        read(b'{"detail":"Not found"}')
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0", "it is a PNG picture."),
+        (b"<html><head><title>502 Bad Gateway</title>", "it is an HTML page, “502 Bad Gateway”."),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "run git lfs pull"),
+        (b"\xd4\xc3\xb2\xa1\x02\0", "In Wireshark choose Follow"),
+        (b"\x1f\x8b\x08\0", "could not be unpacked"),
+        (b"\x01\0\0\0\x02", "a binary file"),
+        (b'{"tokenizer_class": "X"}', "open its tokenizer.json"),
+        (b'{"foo": 1, "bar": {"text": "hi you"}}', "`foo`, `bar`. Text may be in `bar.text`."),
+    ],
+)
+def test_what_is_no_stream_is_named(data, said):
+    with pytest.raises(CaptureError) as caught:
+        read(data)
+    assert said in str(caught.value)
+
+
+def test_unknown_events_are_read_by_the_path_that_is_suggested():
+    data = "".join(
+        [
+            f'data: {{"foo":{n},"bar":{{"text":"{text}"}}}}\n\n'
+            for n, text in enumerate(["né", " you"])
+        ]
+    )
+    with pytest.raises(CaptureError, match="Text may be in `bar.text`"):
+        read(data.encode())
+    assert text_of(read(data.encode(), "", "bar.text")) == "né you"
+
+
+@pytest.mark.parametrize(
+    "line", ["", "x(", "a=", "{'a'", "['\\", "f(1", "b'é'", "<x", "(" * 60, "hello world", "1"]
+)
+def test_what_python_does_not_print_is_not_read(line):
+    with pytest.raises(NotRead):
+        printed_value(line)

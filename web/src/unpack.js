@@ -1,0 +1,90 @@
+/**
+ * Unpack a file: gzip, zlib, Brotli where the browser has it, a zip archive with one file in it.
+ *
+ * In: bytes, and the name of their file. Out: what is in them; other bytes as they are. gzip is RFC
+ * 1952, zlib RFC 1950; of a zip archive the directory at its end is read (APPNOTE 4.3).
+ */
+
+/** More is not unpacked: a small file can have terabytes in it. */
+const MOST_BYTES = 64 << 20;
+/** How often a file may be packed: a zip archive of a .gz. */
+const MOST_LAYERS = 3;
+
+/** @param {Uint8Array<ArrayBuffer>} bytes @param {string} [name] */
+export async function unpack(bytes, name = "") {
+  for (let layer = 0; layer < MOST_LAYERS; layer++) {
+    const inner = await unpackOnce(bytes, name).catch(() => undefined);
+    if (!inner) break;
+    bytes = inner;
+    name = "";
+  }
+  return bytes;
+}
+
+/** @param {Uint8Array<ArrayBuffer>} bytes @param {string} name */
+async function unpackOnce(bytes, name) {
+  const [a = 0, b = 0, c = 0, d = 0] = bytes;
+  if (a === 0x1f && b === 0x8b) return inflate(bytes, "gzip");
+  if ((a & 0x8f) === 8 && (a * 256 + b) % 31 === 0) return inflate(bytes, "deflate");
+  if (a === 0x50 && b === 0x4b && c === 3 && d === 4) return fileOfZip(bytes);
+  if (name.endsWith(".br")) return inflate(bytes, "brotli");
+  return undefined;
+}
+
+/** @param {Uint8Array<ArrayBuffer>} bytes @param {string} format */
+async function inflate(bytes, format) {
+  const open = new DecompressionStream(/** @type {CompressionFormat} */ (format));
+  const parts = [];
+  let size = 0;
+  for await (const part of readAll(new Blob([bytes]).stream().pipeThrough(open))) {
+    size += part.length;
+    if (size > MOST_BYTES) throw new RangeError("It is too large.");
+    parts.push(part);
+  }
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
+}
+
+/**
+ * Safari reads no streams with `for await`.
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream
+ */
+async function* readAll(stream) {
+  const reader = stream.getReader();
+  try {
+    for (let part; !(part = await reader.read()).done;) yield part.value;
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/**
+ * The only file of a zip archive; undefined if it has more.
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ */
+async function fileOfZip(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  let end = bytes.length - 22;
+  while (end > 0 && view.getUint32(end, true) !== 0x06054b50) end--;
+  let entry = view.getUint32(end + 16, true);
+  /** @type {{method: number, size: number, at: number} | undefined} */
+  let found;
+  for (let n = view.getUint16(end + 10, true); n > 0; n--) {
+    const [name, extra, comment] = [28, 30, 32].map((at) => view.getUint16(entry + at, true));
+    const size = view.getUint32(entry + 20, true);
+    const isFolder = bytes[entry + 45 + (name ?? 0)] === 0x2f;
+    if (!isFolder && found) return undefined;
+    if (!isFolder)
+      found = {
+        method: view.getUint16(entry + 10, true),
+        size,
+        at: view.getUint32(entry + 42, true),
+      };
+    entry += 46 + (name ?? 0) + (extra ?? 0) + (comment ?? 0);
+  }
+  if (!found) return undefined;
+  const { method, size, at } = found;
+  const begin = at + 30 + view.getUint16(at + 26, true) + view.getUint16(at + 28, true);
+  const data = bytes.slice(begin, begin + size);
+  if (method === 0) return data;
+  return method === 8 ? inflate(data, "deflate-raw") : undefined;
+}
