@@ -74,14 +74,14 @@ class Line:
             packed += bytes([isinstance(frame, bytes)]) + len(data).to_bytes(4, "little") + data
         return self.told(self.page.receive(fill(packed)))
 
-    def start(self, data: str = "both") -> Any:
+    def start(self, data: str = "both", start: str = "") -> Any:
         """Everything up to the first token; returns the log of the bridge's run."""
         self.batch()
         if self.named is not None:
             self.told(self.page.vocabulary(fill(self.named.pack())))
         self.batch()
         log = self.server.run.log
-        log.start(data)
+        log.start(data, start)
         return log
 
     @property

@@ -119,15 +119,41 @@ def unpack(data: bytes) -> Contents:
     )
 
 
+def places(data: bytes) -> "tuple[list[Any], list[list[int]]]":
+    """Return where a packed file has the bytes of its tokens, and its holes as ranges
+    [first, last].
+
+    That is where the lengths begin, where the blob begins, and the length of each long token, by
+    its id in decimal.
+    """
+    lengths_at = head_end = 10 + int.from_bytes(data[6:10], "little")
+    header = json.loads(data[10:head_end])
+    lengths_at += 4 * ((header["size"] + BLOCK - 1) // BLOCK)
+    return [lengths_at, lengths_at + header["size"], header.get("long", {})], header.get(
+        "holes", []
+    )
+
+
 def _damaged(why: str) -> VocabularyError:
     return VocabularyError(f"damaged vocabulary file: {why}; fetch or pack it again")
+
+
+def _shown(data: bytes) -> str:
+    """Return bytes as an error shows them.
+
+    >>> _shown(b"detok\\x02")
+    '"detok" 02'
+    """
+    text = "".join([chr(byte) if 0x20 <= byte < 0x7F else "" for byte in data])
+    others = [f"{byte:02x}" for byte in data if not 0x20 <= byte < 0x7F]
+    return " ".join(['"' + text + '"'] + others)
 
 
 def _checked_end(data: bytes) -> int:
     """Return where the blob ends, once the checksum is found right."""
     if data[:6] not in (MAGIC, WITHOUT_CHECKSUM) or len(data) < 10:
         raise VocabularyError(
-            f"not a packed vocabulary: it begins with {data[:6]!r}, not {MAGIC!r}; make one with `detok pack`"
+            f"not a packed vocabulary: it begins with {_shown(data[:6])}, not {_shown(MAGIC)}; make one with `detok pack`"
         )
     if data[:6] == WITHOUT_CHECKSUM:
         return len(data)

@@ -12,7 +12,7 @@ Every method that web/src/socket.js calls returns one JSON object with these key
     events  in the order of the stream:
 
     {"type": "hello", "engine", "vocabulary", "format"}
-    {"type": "started", "id", "data", "position", "format"}
+    {"type": "started", "id", "data", "position", "format", "start"}
     {"type": "text", "deltas", "rows", "count", "position", "held", "waiting"}
     {"type": "finished", "reason", "note", "position", "deltas"}
     {"type": "failed", "code", "message", "retry", "position", "deltas"}
@@ -146,7 +146,7 @@ class Answer:
         self._wanted: dict[str, Any] | None = None  # the vocabulary that is being fetched
         self._waiting: list[Any] = []  # events that came while it is being fetched
         self._over = False
-        self._format: str | None = None  # that of the vocabulary, or the one that the bridge names
+        self._format: str | None = None  # the one that the bridge names, or that of the vocabulary
         self._open: int | None = None  # the number of the call that is not complete
         if asked.get("vocabulary"):
             self._use(named_vocabulary(asked["vocabulary"]))
@@ -217,17 +217,20 @@ class Answer:
 
     # ---------------------------------------------------------------- tokens to text
 
-    def begin(self, vocabulary: "Vocabulary | None", named: "str | None" = None) -> None:
-        """Begin to decode: from ids of this vocabulary, or from bytes; in the format `named`, if
-        the vocabulary has none.
+    def begin(
+        self, vocabulary: "Vocabulary | None", named: "str | None" = None, start: str = ""
+    ) -> None:
+        """Begin to decode: from ids of this vocabulary, or from bytes; in the format `named`, else
+        in the one that is known. `start` is what the answer begins in, if that is known.
         """
         self._by_ids = vocabulary
-        self._format = getattr(vocabulary, "chat_format", None) or named or self._format
+        self._format = named or self._format or getattr(vocabulary, "chat_format", None)
         self._chat = open_chat(
             self._options,
             StreamingDetokenizer() if vocabulary is None else Detokenizer(vocabulary),
             tags=not self._options.get("details"),
             known=self._format,
+            start=start,
         )
 
     def row(self, token_id: "int | None", data: "bytes | None") -> list[Any]:
@@ -312,7 +315,7 @@ class Answer:
 
     def _use(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._format = vocabulary.chat_format or self._format
+        self._format = self._format or vocabulary.chat_format
         # From here on the session refuses a bridge with another vocabulary, also after a reconnect.
         self.session.vocabulary_sha256 = vocabulary.sha256
         self._wanted = None
@@ -363,9 +366,10 @@ class Answer:
             out.append(hello)
         elif isinstance(event, s.Started):
             if self._chat is None:
-                self.begin(None if event.data == "bytes" else self._vocabulary)
+                self.begin(None if event.data == "bytes" else self._vocabulary, start=event.start)
             started: dict[str, Any] = {"type": "started", "id": event.id, "data": event.data}
             started.update({"position": event.position, "format": self.format})
+            started["start"] = event.start
             out.append(started)
         elif isinstance(event, (s.Bytes, s.Tokens, s.Gap)):
             self._data(event, out)
@@ -381,7 +385,10 @@ class Answer:
     def _hello(self, event: Any) -> None:
         """Use the bridge's vocabulary, or request it if it is not kept here."""
         named = event.raw.get("chat_format")
-        self._format = self._format or (named if isinstance(named, str) else None)
+        if isinstance(named, str):
+            from ..decode.format_channels import known_format
+
+            self._format = known_format(named) or self._format
         wanted = event.vocabulary
         if self._vocabulary is not None or not isinstance(wanted, dict) or not wanted.get("sha256"):
             return

@@ -17,10 +17,12 @@ def open_chat(
     detokenizer: "Detokenizer | StreamingDetokenizer",
     tags: bool = False,
     known: "str | None" = None,
+    start: str = "",
 ) -> ChatStream:
     """Return a ChatStream with the text options that JavaScript gives (`TextOptions` of
     web/src/detok-stream.js). `tags` is the default for finding tags and markers, `known` is the
-    name of the format where the vocabulary has none.
+    name of a format in the place of the vocabulary's, and `start` what the answer begins in, if
+    that is known.
 
     The format "auto" is the known one, where no tags of one's own are given, else the tags.
     """
@@ -31,7 +33,7 @@ def open_chat(
         reasoning = tools = None
     elif name == "auto":
         vocabulary = getattr(detokenizer, "vocabulary", None)
-        name = None if own_tags else getattr(vocabulary, "chat_format", None) or known
+        name = None if own_tags else known or getattr(vocabulary, "chat_format", None)
         if name is not None:
             from ..decode.format_channels import known_format
 
@@ -42,14 +44,20 @@ def open_chat(
     if name is None or own_tags:  # a format has tags of its own: ChatStream refuses both
         settings["reasoning"] = ("<think>", "</think>") if reasoning is True else reasoning or None
         settings["tools"] = ("<tool_call>", "</tool_call>") if tools is True else tools or None
-    start: Any = "auto" if name is not None or reasoning else "content"
+    begins: Any = start
+    if options.get("startWithReasoning"):
+        begins = "reasoning"
+    elif name is None and not reasoning:
+        begins = "content"
+    elif start == "header" and name != "harmony":
+        begins = ""
     stop = options.get("stop") or ()
     return ChatStream(
         detokenizer,
         stop=[stop] if isinstance(stop, str) else [each for each in stop if each],
         # With details the engine decides where the answer ends, and an end token has a row.
         eos_ids=None if options.get("details") else (),
-        start="reasoning" if options.get("startWithReasoning") else start,
+        start=begins or "auto",
         trim_artifacts=bool(options.get("trimArtifacts", tags or name is not None)),
         include_stop=bool(options.get("includeStop")),
         **settings,

@@ -6,11 +6,12 @@ the negative number that its bytes spell, None for the end. Out:
 JSON. No stream is held here. Its whole state is kept in JavaScript and passed with each question,
 so this worker or the next one can continue any stream.
 
-A state crosses as `[state, triggers, held bytes, held text, channel]`: `state` is an opaque text.
-`triggers` are characters as in a class of a JavaScript regular expression: text without any of them
-passes unchanged and does not change the state. None means that no text passes unchanged. A step
-crosses as `[deltas, finish reason or None, next state or None if unchanged]`, or as an error
-message if the symbol is refused.
+A state crosses as `[state, takes tokens, held bytes in hex, passing, held text, channel]`. `state`
+is an opaque text. Where it takes tokens (passing.py), the held bytes are not part of it, and
+`tokens_of` says what each id is. `passing` says what text passes (passing.py), None if none does.
+With tokens and passing text JavaScript asks only for steps that change more. A step crosses as
+`[deltas, finish reason or None, next state or None if unchanged]`, or as an error message if the
+symbol is refused.
 """
 
 import json
@@ -21,11 +22,14 @@ from ..decode.detokenizer import Detokenizer
 from ..errors import DetokError
 from .answer import named_vocabulary
 from .deltas import crossed, open_call, open_chat
+from .passing import hold, passing, takes_tokens, texts_of, tokens_in_file
 
 MOST_STATES = 1 << 16  # characters of states in one answer; a state that holds much is long
+MOST_PASSING = 1 << 9  # states whose passing text is kept
 MOST_KINDS = 64  # of streams, told apart by their options
 
 _streams: dict[str, "tuple[ChatStream, Any]"] = {}
+_passing: dict[Any, Any] = {}  # what passes, by the options and the state
 
 
 class Text:
@@ -77,22 +81,51 @@ def _stream(options: str) -> "tuple[ChatStream, Any]":
         chat = open_chat(given, source)
         if len(_streams) >= MOST_KINDS:
             _streams.clear()
+            _passing.clear()
         known = _streams[options] = chat, chat._future
     return known
 
 
 def _crossed_state(chat: ChatStream, future: Any) -> list[Any]:
-    triggers = chat._triggers if isinstance(chat.detokenizer, Text) else None
-    if triggers is not None:
-        triggers = "".join(["\\u{" + f"{ord(c):x}" + "}" for c in triggers])
-    return [json.dumps(future), triggers, len(chat.held_bytes), chat.held_text, chat.channel]
+    held, tokens = chat.held_bytes, takes_tokens(chat)
+    if tokens and held:
+        hold(chat, b"")
+        future = chat._future
+    text_held = chat.held_text
+    # Half a character can make text certain that is held, so no text just passes it.
+    passes, told = None, json.dumps(future)
+    if not held or (tokens and not text_held):
+        key = id(chat), told
+        if key not in _passing:
+            if len(_passing) >= MOST_PASSING:
+                _passing.clear()
+            _passing[key] = passing(chat, _crossed_state)
+        passes = _passing[key]
+    crossed = [told, tokens, held.hex() if held else "", passes, text_held]
+    crossed.append(chat.channel)
+    if tokens and held:
+        hold(chat, held)
+    return crossed
 
 
 def begin_steps(options: str) -> str:
-    """Return the state that a stream with these options begins in."""
+    """Return `[state, place, asked]`: the state that a stream with these options begins in, where
+    the bytes of its tokens are, or null if `tokens_of` says what they are, and the ids that are
+    asked for (passing.py). A stream of bytes has the state alone.
+    """
     chat, start = _stream(options)
     chat._future = start
-    return json.dumps(_crossed_state(chat, start))
+    out = [_crossed_state(chat, start)]
+    source: Any = chat.detokenizer
+    if isinstance(source, Detokenizer):
+        out += tokens_in_file(chat)
+    return json.dumps(out)
+
+
+def tokens_of(options: str, first: int, end: int) -> str:
+    """Return what the ids from `first` to `end`, exclusive, are (`passing.texts_of`)."""
+    source: Any = _stream(options)[0].detokenizer
+    return json.dumps(texts_of(source, first, end))
 
 
 def _step(chat: ChatStream, before: Any, symbol: Any) -> "tuple[Any, Any]":
@@ -102,7 +135,9 @@ def _step(chat: ChatStream, before: Any, symbol: Any) -> "tuple[Any, Any]":
         if symbol is None:
             deltas = chat.flush()
         elif isinstance(symbol, str):
-            deltas = chat.feed(symbol)
+            # Text of tokens goes past their detokenizer, which is in its default state.
+            takes = chat.feed if isinstance(chat.detokenizer, Text) else chat._feed_text
+            deltas = takes(symbol)
         elif isinstance(chat.detokenizer, Text):
             # Half a character makes a difference only where text waits.
             size = 1 if symbol > -0x100 else 2 if symbol > -0x10000 else 3
@@ -122,13 +157,13 @@ def _step(chat: ChatStream, before: Any, symbol: Any) -> "tuple[Any, Any]":
     return [said, None, None if same else _crossed_state(chat, after)], after
 
 
-def walk(options: str, state: str, symbols: str) -> str:
+def walk(options: str, state: str, held: str, symbols: str) -> str:
     """Return the steps from a state through symbols, one after another, up to the end of
     the text, or to where the states that are returned have `MOST_STATES` characters.
     """
     chat, _ = _stream(options)
-    chat._future = json.loads(state)
-    future, out, size = chat._future, [], 0
+    future = _begin_in(chat, state, held)
+    out, size = [], 0
     for symbol in json.loads(symbols):
         step, future = _step(chat, future, symbol)
         out.append(step)
@@ -139,26 +174,21 @@ def walk(options: str, state: str, symbols: str) -> str:
     return json.dumps(out)
 
 
-def fan(options: str, state: str, first: int, end: int) -> str:
-    """Return the steps from one state for each id from `first` to `end`, exclusive.
-
-    A step that does not change the state crosses as its text, if that is on the state's channel. A
-    refused id crosses as null.
-    """
+def fan(options: str, state: str, held: str, symbols: str) -> str:
+    """Return the steps from one state by each of some symbols."""
     chat, _ = _stream(options)
-    chat._future = json.loads(state)
-    before, channel = chat._future, chat.channel
-    source: Any = chat.detokenizer
-    out: list[Any] = []
-    for token_id in range(first, min(end, len(source.vocabulary))):
-        step, after = _step(chat, before, token_id)
+    before, out = _begin_in(chat, state, held), []
+    for symbol in json.loads(symbols):
+        step, after = _step(chat, before, symbol)
         if after != before:
             chat._future = before
-        if step.__class__ is str:
-            step = None
-        elif after == before and not step[0]:
-            step = ""
-        elif after == before and len(step[0]) == 1 and step[0][0][:-1] == [channel]:
-            step = step[0][0][1]
         out.append(step)
     return json.dumps(out)
+
+
+def _begin_in(chat: ChatStream, state: str, held: str) -> Any:
+    """Take a state as it has crossed; return it."""
+    chat._future = json.loads(state)
+    if held:
+        hold(chat, bytes.fromhex(held))
+    return chat._future

@@ -13,7 +13,7 @@ import detok_py
 
 from .answer import Answer, unpack_vocabulary
 from .inbox import given_bytes, inbox, read_from_file
-from .steps import begin_steps, fan, walk
+from .steps import begin_steps, fan, tokens_of, walk
 
 __all__ = [
     "begin_steps",
@@ -21,6 +21,7 @@ __all__ = [
     "fan",
     "inbox",
     "read_from_file",
+    "tokens_of",
     "walk",
 ]
 

@@ -249,14 +249,137 @@ def test_an_id_that_is_refused_is_an_error_and_the_stream_goes_on(library):
           const late = await outcome(decoder.ready());
           const unknown = await outcome((async () => decoder.push(99999) + (await decoder.ready()))());
           const known = decoder.push(105) + (await decoder.ready()); // the page knows both steps now
-          const again = await outcome((async () => decoder.feed([105, 99999]))());
-          const after = decoder.push(105) + (await decoder.ready()) + decoder.flush() + (await decoder.ready());
-          const errors = [unknown, again].map((error) => error.split(":")[0]);
-          return [first + late, known, ...errors, after];
+          const before = decoder.feed([105, 99999, 106]);
+          const again = await outcome(decoder.ready());
+          const after = decoder.flush() + (await decoder.ready());
+          return [first + late, known, before, unknown.split(":")[0], again.split(":")[0], after];
         }""",
         URL,
     )
-    assert seen == ["h", "i", "DetokError", "DetokError", "i"]
+    assert seen == ["h", "i", "i", "DetokError", "DetokError", "j"]
+
+
+def test_text_that_comes_late_is_told_without_another_call(library):
+    seen = library.evaluate(
+        """async (url) => {
+          const told = [];
+          const vocabulary = await lib.loadVocabulary(url);
+          let come;
+          const coming = new Promise((resolve) => (come = resolve));
+          const onText = (text) => come(told.push(text));
+          const decoder = await lib.createDecoder({ runtime: "micropython", vocabulary, stop: ["STOP!"], onText });
+          const pushed = [97, 83, 84, 259].map((id) => decoder.push(id)); // an end of text is asked for
+          await coming;
+          return [pushed.concat(told).join(""), told.join("").endsWith("ST"), await decoder.ready(), decoder.finishReason];
+        }""",
+        URL,
+    )
+    assert seen == ["aST", True, "", "eos"]
+
+
+# The ids of a new page, pushed 5 ms apart: how many gave less text than was certain.
+PACED = """async ([options, url, ids, certain]) => {
+  options.vocabulary = await lib.loadVocabulary(url, { ...options, cache: false });
+  const decoder = await lib.createDecoder(options);
+  const began = performance.now();
+  let given = 0, late = 0;
+  for (const [n, id] of ids.entries()) {
+    await sleep(Math.max(0, began + 5 * n - performance.now()));
+    given += decoder.push(id).length;
+    late += given < certain[n];
+  }
+  return late;
+}"""
+
+
+@pytest.mark.parametrize(
+    "runtime", ["micropython", pytest.param("pyodide", marks=pytest.mark.full)]
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stop": ["</s>", "\n\nUser"], "reasoning": True},
+        pytest.param({}, marks=pytest.mark.full),
+    ],
+)
+def test_no_token_is_late_in_a_new_page(open_library, runtime, options):
+    """Natural text, and then every token once."""
+    page = open_library()
+    ids = [*"naïve 你好 👩‍🚀 <b>\n\nAnd </s".encode(), *range(259)]
+    chat = d.ChatStream(
+        d.Detokenizer(VOCABULARY),
+        stop=options.get("stop", ()),
+        reasoning=("<think>", "</think>") if options else None,
+        tools=None,
+        trim_artifacts=False,
+    )
+    certain = list(
+        itertools.accumulate(
+            sum(len(delta.text.encode("utf-16-le")) // 2 for delta in chat.push(i)) for i in ids
+        )
+    )
+    assert page.evaluate(PACED, [{"runtime": runtime, **options}, URL, ids, certain]) == 0
+
+
+# The texts before the first error, of all ways to cut the symbols into chunks: a decoder's and a
+# stream's, each with a table that knows nothing and with one that knows every step.
+BEFORE_AN_ERROR = """async ([options, symbols, url]) => {
+  if (url) options.vocabulary = await lib.loadVocabulary(url, options);
+  const make = (chunk) => (url ? chunk : new Uint8Array(chunk));
+  const seen = new Set();
+  const note = (how, text, error) => seen.add(`${how}: ${text} ${error?.name}`);
+  for (let cuts = 0; cuts < 2 ** (symbols.length - 1); cuts++) {
+    const chunks = [[]];
+    symbols.forEach((one, n) => (n && cuts & (1 << (n - 1)) ? chunks.push([one]) : chunks.at(-1).push(one)));
+    for (const way of ["decoder", "late", "stream", "deltas"]) {
+      const given = { ...options, ...(options.plain ? {} : { stop: [`never ${way} ${cuts} ${Math.random()}`] }) };
+      delete given.plain;
+      for (const temperature of ["cold", "warm"]) {
+        let text = "", error;
+        try {
+          if (way === "decoder" || way === "late") {
+            const decoder = await lib.createDecoder(given);
+            for (const chunk of chunks) {
+              text += decoder.feed(make(chunk));
+              if (way === "decoder") text += await decoder.ready();
+            }
+            text += decoder.flush();
+            do text += await decoder.ready(); while (decoder.waiting);
+          } else {
+            const stream = new lib.DetokStream({ ...given, output: way === "deltas" ? "deltas" : "text" });
+            const reader = sourceOf(chunks.map(make)).pipeThrough(stream).getReader();
+            for (let p = await reader.read(); !p.done; p = await reader.read()) text += p.value.text ?? p.value;
+          }
+        } catch (thrown) { error = thrown; }
+        note("text", text, error);
+      }
+    }
+  }
+  return [...seen];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("options", "symbols", "url", "before"),
+    [
+        ({}, [84, 104, 258, 99999999, 105], URL, "Th" + VOCABULARY.token_bytes(258).decode()),
+        pytest.param({"fatal": True}, [84, 195, 169, 255, 105], URL, "Té", marks=pytest.mark.full),
+        ({"fatal": True}, [84, 104, 0xFF, 105], None, "Th"),
+        pytest.param(
+            {"fatal": True, "plain": True},
+            [84, 195, 169, 228, 84],
+            None,
+            "Té",
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+def test_text_that_was_certain_before_an_error_is_given_first(
+    library, options, symbols, url, before
+):
+    """A law: however the symbols are cut, and whatever the table knows."""
+    given = [{"runtime": "micropython", **options}, symbols, url]
+    assert library.evaluate(BEFORE_AN_ERROR, given) == [f"text: {before} DetokError"]
 
 
 def test_a_table_that_is_full_begins_anew_in_the_middle_of_streams(open_library):

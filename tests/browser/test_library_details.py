@@ -158,6 +158,7 @@ def test_an_answer_has_the_id_that_it_is_given_and_comes_again_by_it(library):
     assert [row["id"] for row in again["rows"]] == [row["id"] for row in first["rows"]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("moment", ["before it was asked", "hello", "start", "token", "finish"])
 def test_the_same_request_with_the_same_id_survives_a_reload_at_any_moment(open_library, moment):
     """The page keeps its request, id included, before it asks, and asks the same again."""

@@ -24,8 +24,8 @@ KIT = """async () => {
     const { interpreter, streams } = await bootPython(location.origin + "/runtime/", () => {}, { cache, installer });
     window.interpreter = interpreter;
     const options = '{"stop": ["STOP"]}';
-    const [state] = JSON.parse(streams.begin_steps(options));
-    const steps = JSON.parse(streams.walk(options, state, '["€ S", "T", "!"]')).map(([deltas]) => deltas);
+    const [[state]] = JSON.parse(streams.begin_steps(options));
+    const steps = JSON.parse(streams.walk(options, state, '', '["€ S", "T", "!"]')).map(([deltas]) => deltas);
     return {
       seed: interpreter.runPython("hash('é')"),
       steps: steps.map((deltas) => deltas.map(([, text]) => text).join("")),
@@ -78,6 +78,7 @@ def test_a_later_visit_begins_with_the_memory_of_the_first_one(page):
     assert page.complaints == []
 
 
+@pytest.mark.full
 def test_a_detok_py_that_micropip_installed_is_kept_as_well(page):
     asked = []
     page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))

@@ -114,7 +114,8 @@ def test_a_chunk_of_another_kind_is_a_type_error_that_says_which_is_right(
         [chunk, vocabulary if with_vocabulary else None],
     )
     assert seen[0] == seen[1]
-    assert seen[0].startswith("TypeError: DetokStream with")
+    said = "With a vocabulary, chunks are token ids" if with_vocabulary else "Without a vocabulary"
+    assert seen[0].startswith(f"TypeError: {said}")
     assert seen[2:] == ["error", 0]
 
 
@@ -566,6 +567,32 @@ def test_an_option_that_cannot_be_is_named(library, options, named):
     for name, kind, message in seen:
         assert (name, kind) == ("DetokError", "option")
         assert named in message
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("stops", "There is no option stops; did you mean stop?"),
+        ("skip_special_tokens", "did you mean skipSpecialTokens?"),
+        ("xyz", "There is no option xyz. The options are stop, "),
+    ],
+)
+def test_an_option_that_is_misspelled_names_the_nearest(library, given, said):
+    assert said in library.evaluate("(name) => outcome(lib.createDecoder({ [name]: 1 }))", given)
+
+
+def test_a_decoder_that_is_not_wanted_any_more_rejects_with_the_signals_reason(library, vocabulary):
+    seen = library.evaluate(
+        """async (url) => {
+          const vocabulary = await lib.loadVocabulary(url);
+          const { signal } = (() => { const c = new AbortController(); c.abort(new RangeError("enough")); return c; })();
+          return [await outcome(lib.createDecoder({ runtime: "micropython", vocabulary, signal })),
+            await outcome((async () => (await lib.createDecoder({ vocabulary })).feed(new Uint8Array([104])))())];
+        }""",
+        vocabulary,
+    )
+    assert seen[0] == "RangeError: enough"
+    assert "whole numbers, not Uint8Array" in seen[1]  # bytes are no ids
 
 
 def test_options_that_are_left_open_are_as_if_not_given(library):

@@ -65,6 +65,7 @@ def plain(deltas: Any) -> list[tuple[str, str]]:
     return [(channel, text) for channel, text, *_ in deltas if text]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_ids_through_the_table_are_the_stream_with_its_calls(name):
     for case in cases(name):
@@ -88,6 +89,7 @@ def test_ids_through_the_table_are_the_stream_with_its_calls(name):
         assert shown.calls == expected(chat), case["name"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_text_through_the_table_is_the_stream_with_its_calls(name):
     for case in cases(name):
@@ -149,13 +151,14 @@ def test_the_prompt_says_in_what_the_answer_begins():
     assert "".join([text for step in steps[:-1] for at, text in step if at == "reasoning"]) == "hm"
 
 
+@pytest.mark.full
 def test_a_walk_through_states_that_hold_much_answers_a_part_of_the_question():
     table = Table({"format": "qwen3_coder"}, ids=False)
     text = "<tool_call><function=f><parameter=a>" + "word " * 2000
     asked = list(text)
     state, steps = table.start[0], 0
     while asked:
-        said = streams.walk(table.told, state, json.dumps(asked))
+        said = streams.walk(table.told, state, "", json.dumps(asked))
         assert len(said) < 200_000
         taken = json.loads(said)
         state = next((step[2][0] for step in reversed(taken) if step[2]), state)
@@ -217,6 +220,16 @@ def test_raw_bytes_are_read_in_the_format_that_the_bridge_names():
     assert shown.calls == [[None, "f", '{"a": 1}', True]]
     hello = line.events[0]
     assert (hello["type"], hello["format"]) == ("hello", "qwen3_hermes")
+
+
+@pytest.mark.parametrize(("start", "channel"), [("reasoning", "reasoning"), ("", "content")])
+def test_an_answer_begins_in_what_the_bridge_says_that_its_prompt_has_opened(start, channel):
+    line = Line({"details": False}, None, {"chat_format": "qwen3_hermes"})
+    run = line.start("bytes", start)
+    run.add_bytes(b"Let me see.")
+    run.finish("eos")
+    line.batch()
+    assert line.deltas[0] == [channel, "Let me see."]
 
 
 def test_a_format_of_a_newer_bridge_is_no_format():

@@ -45,32 +45,106 @@ def kept():
 
 
 class Table:
-    """What JavaScript keeps: the steps that it has asked for, by state and symbol."""
+    """What JavaScript does (web/src/step-table.js): it asks for a step only where Python has not
+    said beforehand what it is, and keeps it.
+    """
 
     def __init__(self, options: dict[str, Any], ids: bool) -> None:
-        self.told = json.dumps({**options, "vocabulary": VOCABULARY.sha256} if ids else options)
-        self.start = json.loads(streams.begin_steps(self.told))
+        if ids:
+            options = {"vocabulary": VOCABULARY.sha256, **options}
+        self.told = json.dumps(options)
+        self.start, *tokens = json.loads(streams.begin_steps(self.told))
         self.steps: dict[Any, Any] = {}
+        self.place, self.asked = tokens or (None, [])
+        self.file, self.texts = b"", []
+        if tokens:
+            self.file = answer.kept_vocabularies[options["vocabulary"]].pack()
+        if tokens and self.place is None:
+            self.texts = json.loads(streams.tokens_of(self.told, 0, 1 << 20))
+
+    def token(self, i: int) -> Any:
+        """Return what a token is: bytes, a text, or None if it is asked for."""
+        if i < 0 or any(first <= i <= last for first, last in self.asked):
+            return None
+        if self.place is None:
+            found = self.texts[i] if i < len(self.texts) else None
+            return bytes([found]) if isinstance(found, int) else found
+        lengths, blob, long = self.place
+        if i >= blob - lengths:
+            return None
+        sizes = [long.get(str(n), self.file[lengths + n]) for n in range(i + 1)]
+        at = blob + sum(sizes[:-1])
+        return self.file[at : at + sizes[-1]]
+
+    def passed(self, state: Any, symbol: Any) -> Any:
+        """Return the step that is known beforehand: [deltas, reason, state]; else None."""
+        _, tokens, held, passes, waiting, _ = state
+        if passes is None or symbol is None:
+            return None
+        rest = ""
+        if isinstance(symbol, int):
+            token = self.token(symbol) if tokens else None
+            if token is None:
+                return None
+            stream = d.StreamingDetokenizer("strict" if '"fatal": true' in self.told else "replace")
+            stream.load((held, 0, False))
+            try:
+                text = stream.feed(token.encode() if isinstance(token, str) else token)
+            except UnicodeError:
+                return None
+            rest = stream.held.hex()
+            if rest and waiting:
+                return None
+        else:
+            text = symbol
+        out: list[list[Any]] = []
+        now = [*state[:2], "", *state[3:]] if tokens else state
+        for c in text:
+            if now[3] is None:
+                return None
+            if c not in now[3][0]:
+                out.append([now[5], now[3][1] + c])
+                now = now[3][2] or now
+                continue
+            said, reason, after = self.asked_for(now, c)
+            out += said
+            if reason:
+                return [joined(out), reason, None]
+            now = after or now
+        if rest and now[4]:
+            return None
+        return [joined(out), None, [*now[:2], rest, *now[3:]]]
+
+    def asked_for(self, state: Any, symbol: Any) -> Any:
+        """Return the step that Python gives, asked for once."""
+        key = state[0], state[2] if state[1] else "", symbol
+        if key not in self.steps:
+            symbols = json.dumps([symbol])
+            [self.steps[key]] = json.loads(streams.fan(self.told, *key[:2], symbols))
+        return self.steps[key]
 
     def deltas(self, symbols: list[Any]) -> list[Any]:
         """Return the deltas of each symbol, and the reason of the end."""
         state, out = self.start, []
         for symbol in symbols:
-            passes = isinstance(symbol, str) and state[1] is not None
-            if passes and not any(f"{{{ord(c):x}}}" in state[1] for c in symbol):
-                out.append([[state[4], symbol]] if symbol else [])
-                continue
-            key = state[0], symbol
-            if key not in self.steps:
-                [self.steps[key]] = json.loads(
-                    streams.walk(self.told, state[0], json.dumps([symbol]))
-                )
-            said, reason, after = self.steps[key]
+            step = self.passed(state, symbol)
+            said, reason, after = step or self.asked_for(state, symbol)
             out.append(said)
             if reason:
                 return [*out, reason]
             state = after or state
         return out
+
+
+def joined(deltas: list[Any]) -> list[Any]:
+    """Return neighbours of one channel as one delta."""
+    out: list[Any] = []
+    for delta in deltas:
+        if out and len(delta) == 2 == len(out[-1]) and out[-1][0] == delta[0]:
+            out[-1] = [delta[0], out[-1][1] + delta[1]]
+        else:
+            out.append(delta)
+    return out
 
 
 def decoded(options: dict[str, Any], source: Any, symbols: list[Any]) -> list[Any]:
@@ -108,24 +182,23 @@ def test_text_through_the_table_gives_with_each_feed_what_the_stream_gives(optio
 def test_many_symbols_are_one_question():
     table = Table({"stop": ["STOP"]}, ids=True)
     symbols = [*b"a ST", *b"OP", 256]
-    said = json.loads(streams.walk(table.told, table.start[0], json.dumps(symbols)))
+    said = json.loads(streams.walk(table.told, table.start[0], "", json.dumps(symbols)))
     assert [step[0] for step in said] == [[["content", "a"]], [["content", " "]], [], [], [], []]
     assert said[-1][1] == "stop"  # what comes after it has no step
 
 
 def test_the_fan_of_a_state_is_its_steps_one_by_one():
     table = Table({"reasoning": True}, ids=True)
-    fan = json.loads(streams.fan(table.told, table.start[0], 0, 10_000))
-    assert len(fan) == len(VOCABULARY)
-    for token_id, short in enumerate(fan):
-        [step] = json.loads(streams.walk(table.told, table.start[0], json.dumps([token_id])))
-        text = [["content", short]] if short else []
-        assert step == ([text, None, None] if isinstance(short, str) else short)
+    ids = list(range(len(VOCABULARY)))
+    fan = json.loads(streams.fan(table.told, table.start[0], "", json.dumps(ids)))
+    for token_id, step in enumerate(fan):
+        symbols = json.dumps([token_id])
+        assert [step] == json.loads(streams.walk(table.told, table.start[0], "", symbols))
 
 
 def test_an_id_that_is_refused_says_why_and_changes_nothing():
     table = Table({}, ids=True)
-    said = json.loads(streams.walk(table.told, table.start[0], "[104, 9999, 105]"))
+    said = json.loads(streams.walk(table.told, table.start[0], "", "[104, 9999, 105]"))
     assert said[0] == [[["content", "h"]], None, None]
     assert "9999" in said[1]
     assert said[2] == [[["content", "i"]], None, None]
@@ -133,8 +206,8 @@ def test_an_id_that_is_refused_says_why_and_changes_nothing():
 
 def test_half_a_character_that_ends_a_fatal_stream_is_refused():
     table = Table({"fatal": True}, ids=True)
-    half, end = json.loads(streams.walk(table.told, table.start[0], "[228, null]"))
-    assert half[2][2] == 1
+    half, end = json.loads(streams.walk(table.told, table.start[0], "", "[228, null]"))
+    assert half[2][2] == "e4"
     assert "UTF-8" in end or "utf-8" in end
 
 

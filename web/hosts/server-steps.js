@@ -4,22 +4,22 @@
  */
 
 import { decoderWorker } from "../src/decoder.js";
-import { StepTable, find as findKnown } from "../src/step-table.js";
+import { StepTable, crossing, find as findKnown } from "../src/step-table.js";
 
-export { State, StepTable, contentOf, halfSymbol, plain, stepTable } from "../src/step-table.js";
+export {
+  State,
+  StepTable,
+  contentOf,
+  decode,
+  halfSymbol,
+  look,
+  plain,
+  stepTable,
+} from "../src/step-table.js";
 
-/** The table of each state. @type {WeakMap<import("../src/step-table.js").State, StepTable>} */
-const tables = new WeakMap();
-
-const { state: stateOf } = StepTable.prototype;
-/** @param {import("../src/step-table.js").CrossedState} crossed */
-StepTable.prototype.state = function (crossed) {
-  const state = stateOf.call(this, crossed);
-  tables.set(state, this);
-  return state;
-};
 // Asking ahead would keep everything else in the process waiting.
-StepTable.prototype.warm = async () => {};
+const { prototype } = StepTable;
+prototype.ahead = prototype.readTexts = async () => {};
 
 /**
  * The step from a state by a symbol; undefined while Python boots, or boots again.
@@ -29,11 +29,11 @@ StepTable.prototype.warm = async () => {};
  */
 export function find(state, symbol) {
   const step = findKnown(state, symbol);
-  const table = tables.get(state);
+  const { table } = state;
   if (step || !table) return step;
   try {
     const { ask } = /** @type {any} */ (decoderWorker(table.options).worker);
-    const [said] = ask("walk", table.told, state.json, JSON.stringify([symbol]));
+    const [said] = ask("walk", table.told, ...crossing(state), JSON.stringify([symbol]));
     return table.note(state, symbol, said);
   } catch {
     return undefined; // asked again the slow way, of a Python that is whole

@@ -10,6 +10,7 @@ import { bootPython } from "../src/boot-micropython.js";
 import { filler } from "../src/boot-pyodide.js";
 import { DetokError, asDetokError } from "../src/errors.js";
 import { FOLDER } from "../src/pyodide-package.js";
+import * as socket from "../src/socket.js";
 import { streamCalls } from "../src/stream-calls.js";
 import { fetch } from "./server-globals.js";
 
@@ -17,6 +18,9 @@ import { fetch } from "./server-globals.js";
 
 /** The base of relative addresses. */
 export const base = () => pathToFileURL(`${process.cwd()}/`).href;
+
+/** Where socket.js is: it is inside. */
+export const socketUrl = () => "";
 
 /** Each written out, so that bundlers find it. @returns {Record<string, string>} */
 const ownFiles = () => ({
@@ -54,6 +58,7 @@ export function start(decoder, { runtime = "micropython", install, runtimeUrl })
           cause,
         }),
       ),
+    () => socket,
   );
   /** @param {string} name @param {unknown[]} args */
   const call = async (name, ...args) => {

@@ -3,6 +3,7 @@
 import { bundle, loadMicroPython, wasm as compressed } from "detok:runtime";
 import { startPython } from "../src/boot-micropython.js";
 import { answerCalls, holdWhileAlive, postNote } from "../src/messages.js";
+import * as socket from "../src/socket.js";
 import { streamCalls } from "../src/stream-calls.js";
 import { wasm } from "./single-wasm.js";
 
@@ -25,6 +26,7 @@ answerCalls(scope, {
     () => python,
     (batch) => postNote(scope, "batch", batch),
     reportError,
+    () => socket,
   ),
   /** @param {string} lock */
   async boot(lock) {

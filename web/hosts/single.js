@@ -11,6 +11,9 @@ import { startWorker } from "../src/worker-start.js";
 /** The base of relative addresses. */
 export const base = () => globalThis.document?.baseURI ?? globalThis.location?.href;
 
+/** Where socket.js is: it is inside. */
+export const socketUrl = () => "";
+
 /** @type {string | undefined} */
 let url;
 

@@ -9,7 +9,7 @@
 
 import { Answer } from "./connect.js";
 import { DetokError } from "./decoder.js";
-import { argumentsOf, readToolCalls, writeToolCall } from "./tool-calls.js";
+import { argumentsOf, readToolCalls, withCalls } from "./tool-calls.js";
 
 /**
  * @typedef {import("ai").UIMessageChunk} Chunk  A part of a message, as the SDK takes it.
@@ -121,15 +121,14 @@ function runKey(chatId) {
 }
 
 /**
- * A message as the engine's template takes it: text, and calls between the first tags, no
- * reasoning.
+ * A message as the engine's template takes it: text, calls and their results, no reasoning.
  * @param {import("ai").UIMessage} message
  * @param {import("./detok-stream.js").TextOptions["tools"]} tools
- * @returns {{role: string, content: string}[]}
+ * @returns {import("./connect.js").Message[]}
  */
 function plainMessages({ role, parts }, tools) {
   let content = "";
-  const results = [];
+  const calls = [];
   for (const part of parts) {
     if (part.type === "text") content += part.text;
     else if (part.type === "file")
@@ -138,16 +137,14 @@ function plainMessages({ role, parts }, tools) {
       );
     else if ("toolCallId" in part) {
       const name = part.type === "dynamic-tool" ? part.toolName : part.type.slice("tool-".length);
-      content += writeToolCall(name, part.input, tools);
-      if (part.state === "output-available") results.push(JSON.stringify(part.output) ?? "null");
-      else if (part.state === "output-error")
-        results.push(JSON.stringify({ error: part.errorText }));
+      const { toolCallId: id, input, state } = part;
+      let result;
+      if (state === "output-available") result = part.output ?? null;
+      else if (state === "output-error") result = { error: part.errorText };
+      calls.push({ id, name, input, result });
     }
   }
-  return [
-    { role, content: content.trimStart() },
-    ...results.map((result) => ({ role: "tool", content: result })),
-  ];
+  return withCalls(role, content.trimStart(), calls, tools);
 }
 
 /** @param {import("./connect.js").Answer} answer @returns {ReadableStream<Chunk>} */

@@ -7,7 +7,7 @@
 
 import { Answer } from "./connect.js";
 import { DetokError } from "./decoder.js";
-import { argumentsOf, readToolCalls, writeToolCall } from "./tool-calls.js";
+import { argumentsOf, readToolCalls, withCalls } from "./tool-calls.js";
 
 /**
  * @typedef
@@ -18,6 +18,7 @@ import { argumentsOf, readToolCalls, writeToolCall } from "./tool-calls.js";
  * @typedef {object} MessagePart  What is used of a part of a message.
  * @property {string} type  "text" and "tool-call" are sent, others are not.
  * @property {string} [text]  Of a text.
+ * @property {string} [toolCallId]  Of a call.
  * @property {string} [toolName]  Of a call.
  * @property {unknown} [args]  Of a call.
  * @property {unknown} [result]  Of a call that has been answered.
@@ -142,21 +143,20 @@ function partsOf({ channel, text, call, name: toolName = "", complete = false },
  * A message as the engine's template takes it: text, calls and their results, no reasoning.
  * @param {Message} message
  * @param {ModelOptions["tools"]} tools
- * @returns {{role: string, content: string}[]}
+ * @returns {import("./connect.js").Message[]}
  */
 function plainMessages({ role, content: parts, attachments }, tools) {
   if (attachments?.length)
     throw new DetokError("A bridge takes text only: send the message without attachments.");
   let content = "";
-  const results = [];
+  const calls = [];
   for (const part of parts) {
     if (part.type === "text") content += part.text ?? "";
     else if (part.type === "tool-call") {
-      content += writeToolCall(part.toolName, part.args, tools);
-      if (part.result !== undefined)
-        results.push({ role: "tool", content: JSON.stringify(part.result) });
+      const { toolCallId: id = "", toolName: name = "", args: input, result } = part;
+      calls.push({ id, name, input, result });
     } else if (part.type !== "reasoning" && part.type !== "source")
       throw new DetokError(`A bridge takes text only, and this message has a part "${part.type}".`);
   }
-  return [{ role, content: content.trimStart() }, ...results];
+  return withCalls(role, content.trimStart(), calls, tools);
 }

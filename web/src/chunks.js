@@ -1,17 +1,26 @@
 /** Read the chunks of a caller: token ids or bytes, in any container. */
 
+/** What a chunk is, in an error. @param {any} chunk */
+const kindOf = (chunk) =>
+  typeof chunk === "object" ? (chunk?.constructor?.name ?? "null") : `${typeof chunk} ${chunk}`;
+
 /** @param {unknown} chunk @returns {number[]} */
 export function asIds(chunk) {
+  // Small numbers in bytes are text, and not ids.
+  const isView = ArrayBuffer.isView(chunk) && !/^(Data|Uint8)/.test(kindOf(chunk));
   const ids =
     typeof chunk === "number"
       ? [chunk]
       : Array.isArray(chunk)
         ? chunk
-        : ArrayBuffer.isView(chunk) && !(chunk instanceof DataView)
+        : isView
           ? Array.from(/** @type {any} */ (chunk), Number)
           : undefined;
-  if (!ids?.every((id) => Number.isSafeInteger(id)))
-    throw new TypeError("DetokStream with a vocabulary takes token ids: whole numbers.");
+  const wrong = ids ? ids.find((id) => !Number.isSafeInteger(id)) : chunk;
+  if (!ids || wrong !== undefined)
+    throw new TypeError(
+      `With a vocabulary, chunks are token ids: whole numbers, not ${kindOf(wrong)}. For bytes leave it out.`,
+    );
   return ids;
 }
 
@@ -21,6 +30,6 @@ export function asBytes(chunk) {
   if (ArrayBuffer.isView(chunk))
     return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
   throw new TypeError(
-    `DetokStream without a vocabulary takes bytes (a BufferSource), not ${typeof chunk}.`,
+    `Without a vocabulary, chunks are bytes (a BufferSource), not ${kindOf(chunk)}.`,
   );
 }

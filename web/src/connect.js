@@ -9,7 +9,6 @@ import { DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
 import { iterable } from "./detok-stream.js";
 import { shaper } from "./graphemes.js";
 import { checked } from "./options.js";
-import { rowOf } from "./rows.js";
 
 /** @typedef {import("./detok-stream.js").Delta} Delta */
 
@@ -37,6 +36,8 @@ import { rowOf } from "./rows.js";
  * @typedef {object} Message  A message of a chat.
  * @property {string} role     "system", "user", "assistant"…
  * @property {string} content  Its text.
+ * @property {unknown[]} [tool_calls]  Of an assistant: its calls, as in OpenAI's API.
+ * @property {string} [tool_call_id]  Of a tool: the call that it answers.
  *
  * @typedef {Required<Pick<AnswerRequest, "prompt">> | Required<Pick<AnswerRequest, "messages">> |
  *   Required<Pick<AnswerRequest, "resume">>} Question  One of these must be asked.
@@ -76,6 +77,8 @@ import { rowOf } from "./rows.js";
  * @property {number} position  Where the stream begins: 0, or later after a lost connection.
  * @property {string | null} format  The name of the format that the answer is read in; null: pairs
  *   of tags, or nothing.
+ * @property {"content" | "reasoning" | "header" | ""} start  What the answer begins in, as the end
+ *   of the prompt says; "" where the bridge does not know it.
  * @property {number} at  When it arrived.
  *
  * @typedef {object} TokenEvent  The `detail` of `token`.
@@ -128,12 +131,8 @@ export class Answer extends EventTarget {
   /** @type {Promise<Finish>} */
   #finished = new Promise((resolve) => (this.#resolve = resolve));
   #watched = false;
-  /** @type {import("./decoder.js").DecoderWorker | undefined} */
-  #worker;
-  #stream = 0;
-  #asked = false;
-  #tokens = 0;
-  #held = "0 ";
+  /** @type {import("./link.js").Link | undefined} */
+  #link;
   /** Deltas that are not read yet, and the count of their characters. @type {Delta[]} */
   #waiting = [];
   #size = 0;
@@ -148,11 +147,14 @@ export class Answer extends EventTarget {
   #abort = () => this.#end({ reason: "cancelled", error: this.#signal?.reason });
   /**
    * The worker holds this weakly, and nothing else here.
-   * @type {import("./decoder.js").Listener}
+   * @type {import("./link.js").Listener}
    */
   #listener = {
-    take: (batch) => this.#take(batch),
+    take: (batch) => this.#link?.take(batch),
     fail: (error) => this.#end({ reason: "error", error }),
+    say: (deltas) => this.#say(deltas, false),
+    emit: (type, detail) => this.#emit(type, detail),
+    end: (finish) => this.#end(finish),
   };
 
   /** How it ended; never rejects. @returns {Promise<Finish>} */
@@ -205,7 +207,7 @@ export class Answer extends EventTarget {
 
   /** Ask the engine to stop. What it has sent already still comes, and then the end. */
   stop() {
-    if (this.#asked) this.#tell("cancel");
+    if (this.#link?.asked) this.#tell("cancel");
     else this.cancel();
   }
 
@@ -295,46 +297,17 @@ export class Answer extends EventTarget {
     this.#signal = request.signal;
     if (this.#signal?.aborted) return this.#abort();
     this.#signal?.addEventListener("abort", this.#abort, { once: true });
-    const { vocabulary } = request;
-    const worker = (this.#worker = decoderWorker(request));
-    const stream = worker.add(this.#listener);
-    this.#stream = stream;
-    await worker.keep(vocabulary);
-    await worker.ready;
+    const worker = decoderWorker(request); // at once: `shutDown` ends what has been asked for
+    const { Link } = await import("./link.js");
     if (this.#finish) return;
-    this.#asked = true;
-    const address = new URL(url, base()).href.replace(/^http/, "ws");
-    const told = JSON.stringify({ ...request, vocabulary: vocabulary?.sha256 });
-    await worker.calls.call("connect", stream, address, told, request.token);
+    this.#link = new Link(request, this.#listener, worker);
+    await this.#link.open(new URL(url, base()).href.replace(/^http/, "ws"));
     if (this.#paused) this.pause();
   }
 
-  /** @param {import("./socket.js").Batch} batch */
-  #take({ at, events, retry }) {
-    for (const { type, ...event } of events) {
-      if (this.#finish) return;
-      if (type === "text") this.#takeText(event, at);
-      else if (type === "finished" || type === "failed") {
-        this.#takeText(event, at);
-        const { deltas, note, code, message } = event;
-        const text = deltas.map((/** @type {string[]} */ said) => said[1]).join("");
-        const reason = event.reason ?? (code === 4499 ? "cancelled" : "error");
-        const why = event.reason ? { note } : { error: new DetokError(message, event) };
-        this.#end({ text, at, reason, ...why });
-      } else if (type !== "pong") this.#emit(type === "started" ? "start" : type, { ...event, at });
-    }
-    if (retry) this.#emit("resume", retry);
-  }
-
-  /** @param {any} event  Of detok_py/page/answer.py. @param {number} at */
-  #takeText({ deltas, rows, count = 0, position, held = 0, waiting = "", spent }, at) {
-    this.#tokens = position ?? this.#tokens;
-    const shown = deltas ?? rows.flatMap((/** @type {any[]} */ row) => row[2]);
-    for (const delta of this.#shape(shown, false)) this.#give(delta);
-    if (count) this.#emit("token", { count, tokens: position, at, rows: rows?.map(rowOf), spent });
-    const state = `${held} ${waiting}`;
-    if (state !== this.#held) this.#emit("held", { bytes: held, text: waiting });
-    this.#held = state;
+  /** @param {import("./step-table.js").Said[]} deltas @param {boolean} over */
+  #say(deltas, over) {
+    for (const delta of this.#shape(deltas, over)) this.#give(delta);
   }
 
   /** @param {Delta} delta */
@@ -358,18 +331,17 @@ export class Answer extends EventTarget {
 
   /** Tell the worker something about this stream. @param {string} name @param {unknown[]} args */
   #tell(name, ...args) {
-    if (!this.#finish)
-      this.#worker?.calls.call("tell", this.#stream, name, ...args).catch(() => {});
+    if (!this.#finish) this.#link?.tell(name, ...args);
   }
 
   /** @param {Partial<Finish> & Pick<Finish, "reason">} finish */
   #end(finish) {
     if (this.#finish) return;
-    for (const delta of this.#shape([], true)) this.#give(delta);
+    this.#say([], true);
     const at = performance.timeOrigin + performance.now();
-    const whole = (this.#finish = { tokens: this.#tokens, text: "", at, ...finish });
+    const whole = (this.#finish = { tokens: this.#link?.tokens ?? 0, text: "", at, ...finish });
     this.#signal?.removeEventListener("abort", this.#abort);
-    this.#worker?.remove(this.#stream, this.#listener);
+    this.#link?.close();
     this.#wake?.();
     if (whole.reason === "error") this.#emit("error", { error: whole.error });
     this.#emit("finish", whole);

@@ -7,11 +7,22 @@ import { asBytes, asIds } from "./chunks.js";
 import { DetokError } from "./decoder.js";
 import { shaper } from "./graphemes.js";
 import { checked } from "./options.js";
-import { State, contentOf, find, halfSymbol, plain, stepTable } from "./step-table.js";
+import {
+  State,
+  contentOf,
+  find,
+  decode,
+  halfSymbol,
+  look,
+  plain,
+  stepTable,
+} from "./step-table.js";
 
 /**
  * @typedef {import("./step-table.js").Options} Options
  * @typedef {import("./step-table.js").Sym} Sym
+ *
+ * @typedef {Sym | DetokError} Given  A symbol, or an error in the place of one.
  *
  * @typedef {object} Held  What waits for later tokens.
  * @property {number} bytes  Bytes of an unfinished character.
@@ -33,7 +44,13 @@ const SYMBOLS_A_CALL = 1 << 12;
  */
 export async function createDecoder(options) {
   const decoder = new Decoder(options);
-  await decoder.begun;
+  const signal = options?.signal;
+  signal?.throwIfAborted();
+  const aborted = new Promise((_, reject) =>
+    signal?.addEventListener("abort", () => reject(signal.reason)),
+  );
+  aborted.catch(() => {});
+  await Promise.race([decoder.begun, aborted]);
   return decoder;
 }
 
@@ -46,15 +63,16 @@ export async function createDecoder(options) {
  */
 export class Decoder {
   #shape;
+  #onText;
   #deltas;
   /** Whether a step's text can be returned as it is. */
   #direct;
   #table;
   #utf8;
-  /** The last bytes. @type {number[]} */
-  #tail = [];
+  /** The last bytes. */
+  #tail = new Uint8Array();
   #state;
-  /** Symbols whose steps are not known yet. @type {Sym[]} */
+  /** Symbols whose steps are not known yet, and errors between them. @type {Given[]} */
   #queue = [];
   /** What came of them and was not returned yet. @type {import("./step-table.js").Said[]} */
   #late = [];
@@ -68,14 +86,15 @@ export class Decoder {
   /** @param {Options} [given] */
   constructor(given = {}) {
     const options = checked(given);
-    const { output, vocabulary, granularity, fatal = false } = options;
+    const { output, vocabulary, granularity, fatal = false, onText } = options;
+    this.#onText = onText;
     this.#shape = shaper(granularity, this.calls);
     this.#deltas = output === "deltas";
     this.#direct = granularity !== "grapheme" && !this.#deltas;
     this.#table = stepTable(options);
     this.#utf8 = vocabulary ? undefined : new TextDecoder("utf-8", { fatal, ignoreBOM: true });
     this.#state = this.#table
-      ? (this.#table.start ?? new State(["", null, 0, "", "content"]))
+      ? (this.#table.start ?? new State(["", false, "", null, "", "content"]))
       : plain;
     /**
      * Why the text has ended: null, then "end", "stop", "eos", or "tool_calls" where a call ended
@@ -92,9 +111,9 @@ export class Decoder {
     if (!this.#state.json && this.#table) this.#state = await this.#table.begun;
   }
 
-  /** How many symbols wait for Python. */
+  /** How many symbols wait for Python, or behind an error that was not thrown yet. */
   get waiting() {
-    return this.#queue.length;
+    return this.#queue.length + Number(this.#failed !== undefined);
   }
 
   /**
@@ -103,29 +122,15 @@ export class Decoder {
    * @returns {Held}
    */
   get held() {
-    const { bytes, text } = this.#state.held;
-    return { bytes: bytes || this.#half().length, text };
-  }
-
-  /** The bytes of an unfinished character. */
-  #half() {
-    for (let n = 1; n < 4; n++) {
-      const end = this.#tail.slice(-n);
-      const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
-      // The first byte of a character, and nothing that ends it.
-      if (Number(end[0]) > 0xc1 && !utf8.decode(new Uint8Array(end), { stream: true })) return end;
-    }
-    return [];
+    const { held, text } = this.#state;
+    return { bytes: held.length / 2 || decode(this.#tail)[1].length, text };
   }
 
   /** Take one id: the quickest way. @param {number} id @returns {any} */
   push(id) {
-    if (this.#direct && !this.#utf8 && !this.#late.length && !this.#failed && !this.finishReason) {
-      if (this.#queue.length) {
-        this.#queue.push(...asIds(id));
-        return "";
-      }
-      const step = this.#state.steps.get(id);
+    if (this.#direct && !this.#utf8 && !this.waiting && !this.#late.length && !this.finishReason) {
+      const step = typeof id === "number" ? look(this.#state, id) : undefined;
+      if (typeof step === "string") return step;
       if (step?.text !== undefined) {
         this.#state = step.next;
         return step.text;
@@ -136,103 +141,122 @@ export class Decoder {
 
   /**
    * Take ids (a number, an array, a typed array), or bytes where there is no vocabulary. An id that
-   * is refused is a DetokError: at once, and nothing of the chunk is taken; or, if it was not known
-   * yet, from a later call, and it alone is left out.
+   * is refused is a DetokError, and so is a byte with `fatal`: it alone is left out, and the error
+   * is thrown behind all text before it; from this call if there is none, else from the next one.
    * @param {unknown} chunk
    * @returns {any}
    */
   feed(chunk) {
     if (!this.#utf8) return this.#take(asIds(chunk));
     const bytes = asBytes(chunk);
-    const texts = [];
+    /** @type {Given[]} */
+    const symbols = [];
     for (let at = 0; at < bytes.length; at += PIECE)
-      texts.push(this.#text(bytes.subarray(at, at + PIECE)));
-    this.#tail = [...this.#tail, ...bytes.subarray(-3)].slice(-3);
-    /** @type {Sym[]} */
-    const symbols = texts.filter(Boolean);
-    const half = this.#table ? this.#half() : [];
+      this.#read(bytes.subarray(at, at + PIECE), symbols);
+    const half = this.#table ? decode(this.#tail)[1] : [];
     if (half.length) symbols.push(halfSymbol(half));
     return this.#take(symbols);
   }
 
   /** End the text; return what was held. What is fed later is dropped. @returns {any} */
   flush() {
-    const rest = this.#utf8 && this.#text();
-    this.#tail = [];
-    return this.#take(rest ? [rest, null] : [null]);
+    /** @type {Given[]} */
+    const symbols = [null];
+    try {
+      const rest = this.#utf8?.decode();
+      if (rest) symbols.unshift(rest);
+    } catch {
+      symbols.unshift(notUtf8());
+    }
+    this.#tail = new Uint8Array();
+    return this.#take(symbols);
   }
 
   /**
-   * Wait until all that was given is decoded; resolves to what has not been returned yet.
+   * Wait until all that was given is decoded; resolves to what has not been returned yet, up to an
+   * error. While something is `waiting` behind it, call it again.
    * @param {(given: any) => any} [take]  Takes it before anything that comes later is returned.
    * @returns {Promise<any>}
    */
   async ready(take = (given) => given) {
+    if (!this.#filling) this.#drain();
     while (this.#filling) await this.#filling;
     return take(this.#take([]));
   }
 
-  /** @param {Uint8Array} [bytes]  The next ones; without them, the end. */
-  #text(bytes) {
+  /** Append the text of bytes. @param {Uint8Array} bytes @param {Given[]} symbols */
+  #read(bytes, symbols) {
     try {
-      return this.#utf8?.decode(bytes, { stream: bytes !== undefined }) ?? "";
-    } catch (cause) {
-      throw new DetokError("These bytes are not UTF-8; without `fatal` they are shown as U+FFFD.", {
-        cause,
-      });
+      const text = this.#utf8?.decode(bytes, { stream: true });
+      if (text) symbols.push(text);
+      this.#tail = Uint8Array.of(...this.#tail, ...bytes.subarray(-3)).slice(-3);
+    } catch {
+      this.#utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+      this.#utf8.decode(Uint8Array.from(decode(this.#tail)[1]), { stream: true });
+      if (bytes.length === 1) symbols.push(notUtf8());
+      else for (const byte of bytes) this.#read(Uint8Array.of(byte), symbols);
     }
   }
 
-  /** @param {Sym[]} symbols @returns {any} */
+  /** @param {Given[]} symbols @returns {any} */
   #take(symbols) {
-    const failed = this.#failed;
-    this.#failed = undefined;
-    if (failed) throw failed;
-    const before = this.#state;
-    /** @type {import("./step-table.js").Said[]} */
-    const out = [];
-    let at = 0;
-    if (!this.#queue.length)
-      for (; at < symbols.length && !this.finishReason; at++) {
-        const step = find(this.#state, /** @type {Sym} */ (symbols[at]));
-        if (!step) break;
-        if (step.error) {
-          this.#state = before;
-          throw new DetokError(step.error);
-        }
-        this.#apply(step, out);
-      }
-    if (!this.finishReason) this.#queue.push(...symbols.slice(at));
-    if (this.#queue.length) this.#filling ??= this.#fill();
-    const deltas = [...this.#late, ...out];
-    this.#late = [];
-    const shown = this.#shape(deltas, this.finishReason !== null);
+    for (const symbol of symbols) this.#queue.push(symbol);
+    if (!this.#filling) this.#drain();
+    const { length } = this.#late;
+    if (this.#failed && !length) {
+      const error = this.#failed;
+      this.#failed = undefined;
+      throw error;
+    }
+    return this.#given();
+  }
+
+  /** What has come and was not returned yet. */
+  #given() {
+    const shown = this.#shape(this.#late.splice(0), this.finishReason !== null);
     return this.#deltas ? shown : contentOf(shown.map(({ channel, text }) => [channel, text]));
   }
 
-  /** @param {import("./step-table.js").Step} step @param {import("./step-table.js").Said[]} out */
-  #apply(step, out) {
-    out.push(...step.deltas);
-    this.#state = step.next;
-    this.finishReason = step.reason;
+  /** Take the steps that are known, up to an error. */
+  #drain() {
+    const queue = this.#queue;
+    let at = 0;
+    while (at < queue.length && !this.#failed && !this.finishReason) {
+      const symbol = /** @type {Given} */ (queue[at]);
+      const step =
+        symbol instanceof DetokError ? void (this.#failed = symbol) : find(this.#state, symbol);
+      if (step) this.#apply(step);
+      else if (!this.#failed) break;
+      at++;
+    }
+    queue.splice(0, this.finishReason ? queue.length : at);
+    if (queue.length && !this.#failed) this.#filling ??= this.#fill();
   }
 
-  /** Ask for steps until no symbol waits. Never rejects: the next call tells what went wrong. */
+  /** @param {import("./step-table.js").Step} step */
+  #apply(step) {
+    if (step.error) this.#failed = new DetokError(step.error);
+    else {
+      this.#late.push(...step.deltas);
+      this.#state = step.next;
+      this.finishReason = step.reason;
+    }
+  }
+
+  /** Ask for steps until no symbol waits. Never rejects: a later call tells what went wrong. */
   async #fill() {
     const queue = this.#queue;
     try {
       await this.#begin();
-      while (queue.length) {
-        const step = find(this.#state, /** @type {Sym} */ (queue[0]));
-        const steps = step
-          ? [step]
-          : ((await this.#table?.walk(this.#state, queue.slice(0, SYMBOLS_A_CALL))) ?? []);
-        queue.splice(0, steps.length);
-        for (const step of steps) {
-          if (step.error) this.#failed = new DetokError(step.error);
-          else this.#apply(step, this.#late);
+      for (this.#drain(); queue.length && !this.#failed; this.#drain()) {
+        const end = queue.findIndex((symbol) => symbol instanceof DetokError);
+        const symbols = /** @type {Sym[]} */ (queue.slice(0, end < 0 ? SYMBOLS_A_CALL : end));
+        for (const step of (await this.#table?.walk(this.#state, symbols)) ?? []) {
+          this.#apply(step);
+          queue.shift();
+          if (this.#failed) break;
         }
-        if (this.finishReason) queue.length = 0;
+        if (this.#late.length) this.#onText?.(this.#given());
       }
     } catch (error) {
       this.#failed = error;
@@ -240,3 +264,6 @@ export class Decoder {
     this.#filling = undefined;
   }
 }
+
+const notUtf8 = () =>
+  new DetokError("These bytes are not UTF-8; without `fatal` they are shown as U+FFFD.");

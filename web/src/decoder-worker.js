@@ -17,6 +17,7 @@ answerCalls(scope, {
     () => python,
     (batch) => postNote(scope, "batch", batch),
     reportError, // the page gets this worker's `error` event, and replaces the worker
+    (url) => import(/* webpackIgnore: true */ /* @vite-ignore */ url),
   ),
   /**
    * @param

@@ -11,7 +11,7 @@ import { start } from "./host.js";
 import { checked } from "./options.js";
 
 export { DetokError, asDetokError } from "./errors.js";
-export { base } from "./host.js";
+export { base, socketUrl } from "./host.js";
 
 /**
  * @typedef {object} RuntimeOptions  Which Python decodes, and where its files are.

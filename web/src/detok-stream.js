@@ -38,6 +38,8 @@ import { Decoder } from "./create-decoder.js";
  * @property {boolean} [skipSpecialTokens]  Default true.
  * @property {"error" | "skip"} [unknown]  What an unknown id does. Default "error".
  * @property {boolean} [fatal]  Invalid bytes are an error instead of U+FFFD.
+ * @property {(given: any) => void} [onText]  Of `createDecoder`: is given text that was not known
+ *   when its token was pushed, as soon as it is known. No call returns it then.
  * @property {"text" | "deltas"} [output]  Strings of the content, or {@link Delta}s of all
  *   channels.
  * @property {AbortSignal} [signal]  Cancels the stream.
@@ -118,6 +120,8 @@ export class DetokStream {
     /** Why it ended: resolves once, and never rejects. @type {Promise<StreamEnd>} */
     this.finished = new Promise((resolve) => (tell = resolve));
     let over = false;
+    /** Fails the reader, once it has read what came before. @type {(() => void) | undefined} */
+    let fail;
     /** @type {ReadableStreamDefaultController<any>} */
     let out;
     /** @type {WritableStreamDefaultController} */
@@ -136,7 +140,8 @@ export class DetokStream {
       over = true;
       signal?.removeEventListener("abort", onAbort);
       // A stream that is closed or errored already stays as it is.
-      if (reason === "cancelled" || reason === "error") out.error(error);
+      if (reason === "error" && Number(out.desiredSize) < 0) fail = () => out.error(error);
+      else if (reason === "cancelled" || reason === "error") out.error(error);
       else out.close();
       if (reason !== "end")
         into.error(error ?? new TypeError("The text has ended, and takes no more."));
@@ -161,7 +166,7 @@ export class DetokStream {
     /** Show what comes late, as soon as it comes. */
     const follow = async () => {
       try {
-        await decoder.ready(show);
+        while (decoder.waiting && !over) await decoder.ready(show);
       } catch (error) {
         end("error", error);
       }
@@ -194,6 +199,7 @@ export class DetokStream {
           start: (controller) => void (out = controller),
           pull: () =>
             new Promise((/** @type {(value: void) => void} */ resolve) => {
+              if (fail) return fail();
               served = resolve;
               wished();
             }),

@@ -16,6 +16,9 @@ export const base = () => globalThis.document?.baseURI ?? globalThis.location?.h
 /** A file beside this module; some bundlers give the path only. @param {URL} url */
 export const fileUrl = (url) => new URL(url.href, base()).href;
 
+/** Where socket.js is, which the worker loads for `connect`. */
+export const socketUrl = () => fileUrl(new URL("./socket.js", import.meta.url));
+
 /**
  * MicroPython's files beside this module, each written out so that bundlers find it.
  * @returns {Record<string, string>}

@@ -9,47 +9,32 @@ import { DetokError } from "./errors.js";
 
 const FLAG = "true or false";
 const TEXT = "a string";
-const URL_ = "a string or a URL";
 const OBJECT = "an object";
 const FUNCTION = "a function";
 const TAGS = "true or false or a pair of tags or a list of pairs";
 
-/** What each option takes; a word in quotes is the option's value itself. */
+/** The options by what they take; a word in quotes is the option's value itself. */
 const OPTIONS = {
-  stop: "a string or a list of strings",
-  includeStop: FLAG,
-  reasoning: `${TAGS} or "all"`,
-  tools: TAGS,
-  format: TEXT,
-  toolSchemas: OBJECT,
-  startWithReasoning: FLAG,
-  trimArtifacts: FLAG,
-  granularity: '"character" or "grapheme"',
-  vocabulary: "what loadVocabulary gives",
-  promptIds: "a list of ids",
-  skipSpecialTokens: FLAG,
-  unknown: '"error" or "skip"',
-  fatal: FLAG,
-  output: '"text" or "deltas"',
-  signal: OBJECT,
-  runtime: '"micropython" or "pyodide"',
-  install: '"core" or "micropip"',
-  runtimeUrl: URL_,
-  cache: "false or a string",
-  timeout: "a number",
-  onProgress: FUNCTION,
-  onGone: FUNCTION,
-  sha256: TEXT,
-  body: '"events" or "json" or "bytes"',
-  prompt: TEXT,
-  messages: OBJECT,
-  resume: TEXT,
-  id: TEXT,
-  params: OBJECT,
-  want: '"ids" or "bytes" or "both"',
-  details: FLAG,
-  singleBytes: FLAG,
-  token: TEXT,
+  "a string or a list of strings": "stop",
+  [FLAG]:
+    "includeStop startWithReasoning trimArtifacts skipSpecialTokens fatal details singleBytes",
+  [`${TAGS} or "all"`]: "reasoning",
+  [TAGS]: "tools",
+  [TEXT]: "format sha256 prompt resume id token",
+  [OBJECT]: "toolSchemas signal messages params",
+  '"character" or "grapheme"': "granularity",
+  "what loadVocabulary gives": "vocabulary",
+  "a list of ids": "promptIds",
+  '"error" or "skip"': "unknown",
+  '"text" or "deltas"': "output",
+  '"micropython" or "pyodide"': "runtime",
+  '"core" or "micropip"': "install",
+  "a string or a URL": "runtimeUrl",
+  "false or a string": "cache",
+  "a number": "timeout",
+  [FUNCTION]: "onProgress onGone onText",
+  '"events" or "json" or "bytes"': "body",
+  '"ids" or "bytes" or "both"': "want",
 };
 
 /** @param {any} value */
@@ -75,13 +60,19 @@ const MEANINGS = {
   [FUNCTION]: (value) => value.call,
 };
 
+/** What two spellings of a name begin with. @param {string} name */
+const start = (name) => name.toLowerCase().replace(/_/g, "").slice(0, 4);
+
 /** @template {object} Options @param {Options} given @returns {Options} */
 export function checked(given) {
   for (const [name, value] of Object.entries(given)) {
-    const takes = /** @type {Record<string, string>} */ (OPTIONS)[name];
+    const isIt = (/** @type {string[]} */ [, names]) => names?.split(" ").includes(name);
+    const takes = Object.entries(OPTIONS).find(isIt)?.[0];
     const shown = isText(value) ? `"${value}"` : String(value);
+    const names = Object.values(OPTIONS).join(" ").split(" ");
+    const near = names.find((each) => start(each) === start(name));
     const wrong = !takes
-      ? `There is no option ${name}. The options are ${Object.keys(OPTIONS)}.`
+      ? `There is no option ${name}${near ? `; did you mean ${near}?` : `. The options are ${names.join(", ")}.`}`
       : (value ?? undefined) !== undefined &&
         !takes.split(" or ").some((word) => word === shown || MEANINGS[word]?.(value)) &&
         `The option ${name} is ${shown}, and takes ${takes}.`;

@@ -186,6 +186,9 @@ export class EngineSocket {
   }
 }
 
+// For bundlers (stream-calls.js).
+if ("WorkerGlobalScope" in globalThis) Object.assign(globalThis, { detokSocket: EngineSocket });
+
 /**
  * Put the frames of a batch into one buffer: for each frame one byte (0 text, 1 binary), its length
  * as 4 bytes, lowest first, and the frame.

@@ -4,15 +4,16 @@
  * Python interprets frames and options (detok_py/page/streams.py).
  */
 
-import { EngineSocket } from "./socket.js";
-
 /**
  * @param {() => import("./boot-micropython.js").Python} python  Once it has booted.
  * @param {(batch: import("./socket.js").Batch & {stream: number}) => void} onBatch
  * @param {(error: unknown) => void} onBroken  Python cannot continue: out of memory, or a trap.
+ * @param {(url: string) => any} load  Gives the module socket.js.
  */
-export function streamCalls(python, onBatch, onBroken) {
-  /** @type {Map<number, EngineSocket>} */
+export function streamCalls(python, onBatch, onBroken, load) {
+  /** @type {typeof import("./socket.js").EngineSocket} */
+  let EngineSocket;
+  /** @type {Map<number, InstanceType<typeof EngineSocket>>} */
   const sockets = new Map();
   /**
    * Call a function of detok_py/page/streams.py. A Python exception concerns one stream; after
@@ -37,6 +38,11 @@ export function streamCalls(python, onBatch, onBroken) {
     /** @param {string} name @param {Blob} file */
     packTokenizer: (name, file) => python().pack?.(name.replace(/[^\w.-]/g, "_"), file),
 
+    /** Load what `connect` needs; other streams don't. @param {string} url */
+    async prepare(url) {
+      // If a bundler has turned the module into a script, it exports nothing, but sets this global.
+      ({ EngineSocket = /** @type {any} */ (globalThis).detokSocket } = await load(url));
+    },
     /**
      * @param {number} stream
      * @param {string} url

@@ -63,15 +63,43 @@ export function readToolCalls(text) {
 }
 
 /**
- * A call as models write it, between the first tags that `tools` names.
- * @param {unknown} name
- * @param {unknown} input
- * @param
- *   {import("./detok-stream.js").TextOptions["tools"]} tools
+ * @typedef {object} AnsweredCall  A call in a message that is sent again.
+ * @property {string} id
+ * @property {string} name
+ * @property {unknown} input
+ * @property {unknown} [result]  What the tool has answered; absent if it has not.
  */
-export function writeToolCall(name, input, tools) {
-  const [open, close] = Array.isArray(tools) ? tools.flat() : ["<tool_call>", "</tool_call>"];
-  return `\n${open}\n${JSON.stringify({ name, arguments: input })}\n${close ?? ""}`;
+
+/**
+ * A message with its calls, and one for each result: the engine's template writes the calls in the
+ * format of its model. With tags of one's own, they are text between the first ones.
+ * @param {string} role
+ * @param {string} content
+ * @param {AnsweredCall[]} calls
+ * @param {import("./detok-stream.js").TextOptions["tools"]} tools
+ * @returns {import("./connect.js").Message[]}
+ */
+export function withCalls(role, content, calls, tools) {
+  const answered = calls.filter(({ result }) => result !== undefined);
+  const results = answered.map(({ id, result }) => ({
+    role: "tool",
+    content: JSON.stringify(result),
+    tool_call_id: id,
+  }));
+  if (!calls.length) return [{ role, content }];
+  if (Array.isArray(tools)) {
+    const [open, close = ""] = tools.flat();
+    const written = calls.map(
+      ({ name, input }) => `\n${open}\n${JSON.stringify({ name, arguments: input })}\n${close}`,
+    );
+    return [{ role, content: (content + written.join("")).trimStart() }, ...results];
+  }
+  const tool_calls = calls.map(({ id, name, input }) => ({
+    id,
+    type: "function",
+    function: { name, arguments: JSON.stringify(input ?? {}) },
+  }));
+  return [{ role, content, tool_calls }, ...results];
 }
 
 /** Cut after each outermost bracket. @param {string} text */

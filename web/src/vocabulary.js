@@ -42,6 +42,7 @@ const MAGIC = "detok"; // a version follows
 export async function loadVocabulary(source, options = {}) {
   const { cache = "detok", onProgress = () => {}, signal } = checked(options);
   signal?.throwIfAborted();
+  decoderWorker(options); // it boots while the file comes
   if (source instanceof Blob) {
     onProgress({ loaded: source.size, total: source.size });
     return check(
@@ -56,7 +57,8 @@ export async function loadVocabulary(source, options = {}) {
   const store =
     cache && globalThis.caches ? await caches.open(cache).catch(() => undefined) : undefined;
   const kept = await store?.match(url);
-  if (kept && (wanted || (await isCurrent(url, kept, signal)))) {
+  const newer = kept && !wanted ? await newerThan(url, kept, signal) : undefined;
+  if (kept && !newer) {
     try {
       return await check(new Uint8Array(await kept.arrayBuffer()), wanted, options);
     } catch (error) {
@@ -64,7 +66,11 @@ export async function loadVocabulary(source, options = {}) {
       await store?.delete(url); // damaged, or replaced since: fetch it again
     }
   }
-  const [file, headers] = await fetchAll(url, signal, onProgress);
+  const [file, headers] = await fetchAll(url, options, onProgress, newer);
+  if (/^\s*<(!doctype|html|\?xml)/i.test(await file.slice(0, 100).text()))
+    throw new DetokError(
+      `${url.href} is a page and not a vocabulary: give the address of a .detok or tokenizer file.`,
+    );
   const vocabulary = await check(await packed(file, name, options), wanted, options);
   await store
     ?.put(url, new Response(/** @type {any} */ (vocabulary.bytes), { headers }))
@@ -83,21 +89,22 @@ const versionOf = ({ headers }) =>
   );
 
 /**
- * Whether the server still has the kept file; true if it cannot be reached.
+ * What the server has now; undefined if that is the kept file, or if it cannot be reached. It is
+ * not asked by HEAD, which some servers refuse.
  * @param {URL} url
  * @param {Response} kept
  * @param {AbortSignal | undefined} signal
  */
-async function isCurrent(url, kept, signal) {
+async function newerThan(url, kept, signal) {
   try {
-    const now = await fetch(url, { method: "HEAD", cache: "no-cache", signal });
-    return (
-      now.ok && versionOf(kept).length > 0 && String(versionOf(now)) === String(versionOf(kept))
-    );
+    const now = await fetch(url, { cache: "no-cache", signal });
+    const isSame = versionOf(kept).length && String(versionOf(now)) === String(versionOf(kept));
+    if (!now.ok || !isSame) return now;
+    void now.body?.cancel();
   } catch {
     signal?.throwIfAborted();
-    return true;
   }
+  return undefined;
 }
 
 /** @param {Uint8Array} bytes @param {string | undefined} wanted @param {Options} options */
@@ -108,7 +115,7 @@ async function check(bytes, wanted, options) {
   if (wanted !== undefined && wanted !== sha256) {
     throw new DetokError(
       `The vocabulary is ${sha256.slice(0, 12)}… and ${wanted.slice(0, 12)}… was asked for, so nothing is decoded with it.`,
-      { code: 4409 },
+      { kind: "data", code: 4409 },
     );
   }
   worker.vocabularies.set(sha256, Promise.resolve());
@@ -135,22 +142,38 @@ async function packed(file, name, options) {
 
 /**
  * @param {URL} url
- * @param {AbortSignal | undefined} signal
+ * @param {Options} options
  * @param {NonNullable<LoadOptions["onProgress"]>} onProgress
+ * @param {Response} [given]  The answer, if it is there already.
  * @returns {Promise<[file: Blob, version: [string, string][]]>}
  */
-async function fetchAll(url, signal, onProgress) {
-  /** @param {string} why @param {unknown} [cause] */
-  const failure = (why, cause) =>
+async function fetchAll(url, { signal, timeout = 30_000 }, onProgress, given) {
+  /** @param {string} why @param {unknown} [cause] @param {boolean} [retry] */
+  const failure = (why, cause, retry = true) =>
     new DetokError(`The vocabulary ${url.href} could not be read (${why}).`, {
       cause,
       kind: "network",
-      retry: true,
+      retry,
     });
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(signal?.reason);
+  signal?.addEventListener("abort", onAbort);
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  const wait = () => {
+    clearTimeout(timer);
+    const late = () => stop.abort(failure(`nothing came for ${timeout / 1000} s`));
+    timer = setTimeout(late, timeout);
+  };
   let answer;
   try {
-    answer = await fetch(url, { cache: "no-cache", signal }); // ask the server even if the browser's copy looks fresh
-    if (!answer.ok) throw failure(`HTTP ${answer.status}`);
+    wait();
+    // Ask the server even if the browser's copy looks fresh.
+    answer = given ?? (await fetch(url, { cache: "no-cache", signal: stop.signal }));
+    const { ok, status } = answer;
+    // Asking again does not help where the address is wrong.
+    if (!ok)
+      throw failure(`HTTP ${status}`, undefined, status >= 500 || /408|425|429/.test(`${status}`));
     // A compressed body's length is not the file's.
     const total = answer.headers.get("content-encoding")
       ? 0
@@ -160,6 +183,7 @@ async function fetchAll(url, signal, onProgress) {
     let loaded = 0;
     const reader = /** @type {ReadableStream<Uint8Array>} */ (answer.body).getReader();
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      wait();
       parts.push(part.value);
       onProgress({ loaded: (loaded += part.value.length), total });
     }
@@ -169,5 +193,8 @@ async function fetchAll(url, signal, onProgress) {
     throw error instanceof DetokError
       ? error
       : failure(error instanceof Error ? error.message : String(error), error);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
   }
 }

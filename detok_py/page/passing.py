@@ -1,0 +1,180 @@
+"""What of a stream's steps JavaScript need not ask for, because Python has said it beforehand.
+
+In: a ChatStream in a state. Out: plain values that become JSON.
+
+Tokens. In the default state of a detokenizer most tokens give a text of their own and leave the
+state as it is. What a token is, is known with the vocabulary: its bytes in the packed file, where
+tokens are bytes; else `texts_of` says it. Bytes that follow each other are one UTF-8 stream, which
+a text ends, so a held beginning of a character is no other state, only other bytes.
+
+Text. `passing` is `[blocked, lead, then]`: a character that is none of `blocked` is shown behind
+`lead`, on the channel of the state, and leads to the state `then`; with None as `then` the state
+stays. The steps by blocked characters are few. With them JavaScript puts together what a text does,
+a character at a time: however a text is cut, the same comes out.
+"""
+
+from typing import Any, Callable
+
+from ..decode.chain import Chain
+from ..decode.chat import ChatStream
+from ..decode.detokenizer import Detokenizer
+from ..decode.joins import Join
+from ..decode.packed import places
+from ..decode.stage import RAW
+from ..errors import DetokError
+
+# A private-use character that no option names: it stands for all that make no difference.
+NEUTRAL = "\U000f0001"
+SPACE = " \t\r\n"
+PLACES = ("text", "edge")  # where the reader of a format reads text
+
+
+def _joins(source: Any) -> bool:
+    """Say whether bytes that follow each other are one UTF-8 stream, and text is shown as it is."""
+    chain = source._chain
+    return (
+        isinstance(chain, Chain)
+        and chain.join_class is Join
+        and [(rule.kind, rule.stop) for rule in chain.rules.text] in ([], [("Strip", 0)])
+    )
+
+
+def takes_tokens(chat: ChatStream) -> bool:
+    """Say whether the detokenizer is in its default state, but for bytes that are held alone."""
+    parts = chat._catch_up()
+    source = parts.source
+    if source.__class__ is not Detokenizer or source.settings.spans:
+        return False
+    chain = source._current_chain()
+    if not source.held_bytes:
+        return bool(chain.state == source._tables.default_row.key)
+    if not _joins(source) or parts.channels.held or parts.ahead or len(source.held_bytes) > 3:
+        return False
+    join, run = chain.join, chain.join.run
+    join.run = b""
+    found: bool = chain.state == source._tables.default_row.key
+    join.run = run
+    return found
+
+
+def hold(chat: ChatStream, held: bytes) -> None:
+    """Let the detokenizer hold the bytes of half a character."""
+    source: Any = chat._catch_up().source
+    source._current_chain().join.run = held
+    source._find_row()
+
+
+def tokens_in_file(chat: ChatStream) -> list[Any]:
+    """Return where the bytes of tokens are in the packed file (`packed.places`), None if tokens are
+    not bytes; and the ids that are asked for, as ranges [first, last]: special tokens, holes, and
+    those that may end the answer.
+    """
+    parts = chat._catch_up()
+    vocabulary = parts.source.vocabulary
+    at, asked = places(vocabulary.pack())
+    for i in sorted(vocabulary.special_ids.union(parts.rules.watched)):
+        if asked and asked[-1][1] == i - 1:
+            asked[-1][1] = i
+        else:
+            asked.append([i, i])
+    return [at if getattr(parts.source._chain, "joins_bytes", False) else None, asked]
+
+
+def texts_of(source: Any, first: int, end: int) -> list[Any]:
+    """Return what the ids from `first` to `end`, exclusive, are in the default state: a text, a
+    byte, or None for one that is asked for.
+    """
+    chain, vocabulary = source._current_chain(), source.vocabulary
+    before, default = chain.state, source._tables.default_row.key
+    joins, plain = _joins(source), _replaced(source)
+    out: list[Any] = []
+    for i in range(first, min(end, len(vocabulary))):
+        token: Any = None
+        stored = vocabulary._source(i)
+        if stored is None or i in vocabulary.literal_ids or i in vocabulary.special_ids:
+            pass
+        elif plain is not None and stored[:3] != b"<0x":
+            for find, put in plain:
+                stored = stored.replace(find, put)
+            token = stored.decode() or None
+        else:
+            try:
+                item = chain.entry(stored)
+                if item.kind == RAW:
+                    token = item.data[0] if joins and len(item.data) == 1 else None
+                else:
+                    chain.state = default
+                    token = chain.push(item) or None
+                    if chain.state != default:
+                        token = None
+            except (DetokError, UnicodeError):
+                pass
+        out.append(token)
+    chain.state = before
+    return out
+
+
+def _replaced(source: Any) -> "list[tuple[bytes, bytes]] | None":
+    """Return the replacements that make the text of a piece, if nothing else does, but for byte
+    tokens; else None. It is the quick way for the vocabularies of SentencePiece.
+    """
+    out = []
+    if not _joins(source) or source._chain.items:
+        return None
+    for rule in source._chain.rules.tokens:
+        if rule.kind == "Replace" and rule.replace is None and rule.find:
+            out.append((rule.find.encode(), rule.put.encode()))
+        elif rule.kind != "ByteFallback":
+            return None
+    return out
+
+
+def passing(
+    chat: ChatStream, crossed_state: "Callable[[ChatStream, Any], list[Any]]"
+) -> "list[Any] | None":
+    """Return what text passes in the state that a stream is in; None if none does, or if that is
+    not known. `crossed_state` returns the state as it crosses.
+    """
+    parts = chat._catch_up()
+    channels: Any = parts.channels
+    if not parts.goes_on or parts.ahead or parts.pending or parts.rules.least:
+        return None
+    triggers = channels.triggers
+    if triggers is not None:
+        return [triggers, "", None]
+    # Within a call, or a JSON value, characters make a difference that no marker has.
+    reader = getattr(channels, "reader", None)
+    within = channels.begins_call if reader is None else reader.raw or reader.at not in PLACES
+    if within or channels.options.get("format") == "json":
+        return None
+    before, channel = channels.save(), channels.channel
+    out: list[Any] = []
+    calls = channels.mark_call()
+    channels.feed_into(out, NEUTRAL)
+    lead = _only_text(out, channel)
+    ends = channels.stopped is not None or channels.channel != channel
+    then = None
+    if lead is not None and not ends and channels.mark_call() == calls:
+        if channels.triggers is not None:
+            then = crossed_state(chat, parts.future)
+    if then is None or lead is None:
+        channels.load(before)
+        return None
+    key, blocked = channels.key, []
+    for letter in sorted(set(channels.letters + SPACE)):
+        channels.load(before)
+        found: list[Any] = []
+        channels.feed_into(found, letter)
+        stays = channels.stopped is None and channels.key == key
+        if not stays or found != [(channel, lead[:-1] + letter)]:
+            blocked.append(letter)
+    channels.load(before)
+    return ["".join(blocked), lead[:-1], then]
+
+
+def _only_text(deltas: list[Any], channel: str) -> "str | None":
+    """Return the text of deltas that are one, of a channel, and end with NEUTRAL; else None."""
+    if len(deltas) != 1 or deltas[0].channel != channel or deltas[0].call is not None:
+        return None
+    text: str = deltas[0].text
+    return text if text.endswith(NEUTRAL) else None

@@ -1,0 +1,48 @@
+// What arrived, and what a rule breaks itself, in the text of a rule.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { Recording } from "../../web/demo/recording.js";
+import { WildMarks } from "../../web/demo/wild-marks.js";
+import { WILD_RULES, WildStream } from "../../web/demo/wild-rules.js";
+
+/**
+ * The kinds of the marks, and the U+FFFD that have none.
+ * @param {number[][]} chunks
+ * @param {string} id
+ */
+function marked(chunks, id) {
+  const rule = WILD_RULES.find((one) => one.id === id);
+  assert.ok(rule);
+  const stream = new WildStream(rule);
+  const marks = new WildMarks();
+  const recording = new Recording(0);
+  const rest = { id: 1, text: "", heldBytes: new Uint8Array(0), heldText: "", special: null };
+  let text = "";
+  const parts = chunks.flatMap((chunk, n) => {
+    const bytes = Uint8Array.from(chunk);
+    recording.add({ bytes, ...rest }, n);
+    const piece = stream.push(bytes);
+    text += piece;
+    return marks.push(recording, n, piece);
+  });
+  for (const { from, to } of parts) assert.match(text.slice(from, to), /^\ufffd+$/);
+  const all = text.split("\ufffd").length - 1;
+  const kinds = parts.map(({ kind }) => kind);
+  return { kinds, own: all - parts.reduce((sum, { from, to }) => sum + to - from, 0) };
+}
+
+const [first] = WILD_RULES;
+const each = first?.id ?? "";
+
+test("a U+FFFD that the model wrote or that arrived is not the rule's own", () => {
+  const written = [[0x61], [0xef, 0xbf, 0xbd], [0x62]];
+  assert.deepEqual(marked(written, each), { kinds: ["written"], own: 0 });
+  assert.deepEqual(marked([[0x61], [0xff], [0x62]], each), { kinds: ["damage"], own: 0 });
+});
+
+test("a U+FFFD that the rule makes is its own, beside one of the model", () => {
+  const split = [[0x61, 0xe4, 0xbd], [0xa0], [0x62], [0xef, 0xbf, 0xbd]];
+  assert.deepEqual(marked(split, each), { kinds: ["written"], own: 2 });
+});

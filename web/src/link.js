@@ -1,0 +1,89 @@
+/**
+ * The way of an answer through the worker: asks for it, and reads the batches that come. `connect`
+ * loads it when it is first called.
+ */
+
+import { DetokError, socketUrl } from "./decoder.js";
+import { rowOf } from "./rows.js";
+
+/**
+ * @typedef {object} Own  What an answer does with what comes.
+ * @property {(deltas: import("./step-table.js").Said[]) => void} say
+ * @property {(type: string, detail: unknown) => void} emit
+ * @property {(finish: Partial<import("./connect.js").Finish> &
+ *   Pick<import("./connect.js").Finish, "reason">) => void} end
+ *
+ * @typedef {import("./decoder.js").Listener & Own} Listener
+ */
+
+/** One answer's place in the worker. */
+export class Link {
+  /** Whether the engine has been asked. */
+  asked = false;
+  over = false;
+  tokens = 0;
+  held = "0 ";
+
+  /**
+   * @param {import("./connect.js").AnswerOptions} request
+   * @param {Listener} listener
+   * @param {import("./decoder.js").DecoderWorker} worker
+   */
+  constructor(request, listener, worker) {
+    this.request = request;
+    this.listener = listener;
+    this.worker = worker;
+    this.stream = this.worker.add(listener);
+  }
+
+  /** @param {string} address */
+  async open(address) {
+    const { request, stream, worker } = this;
+    const { vocabulary, token } = request;
+    const socket = worker.calls.call("prepare", socketUrl());
+    await Promise.all([worker.keep(vocabulary), worker.ready, socket]);
+    if (this.over) return;
+    this.asked = true;
+    const told = JSON.stringify({ ...request, vocabulary: vocabulary?.sha256 });
+    await worker.calls.call("connect", stream, address, told, token);
+  }
+
+  /** Tell the worker something about this stream. @param {string} name @param {unknown[]} args */
+  tell(name, ...args) {
+    this.worker.calls.call("tell", this.stream, name, ...args).catch(() => {});
+  }
+
+  close() {
+    this.over = true;
+    this.worker.remove(this.stream, this.listener);
+  }
+
+  /** @param {import("./socket.js").Batch} batch */
+  take({ at, events, retry }) {
+    const { emit, end } = this.listener;
+    for (const { type, ...event } of events) {
+      if (this.over) return;
+      if (type === "text") this.#takeText(event, at);
+      else if (type === "finished" || type === "failed") {
+        this.#takeText(event, at);
+        const { deltas, note, code, message } = event;
+        const text = deltas.map((/** @type {string[]} */ said) => said[1]).join("");
+        const reason = event.reason ?? (code === 4499 ? "cancelled" : "error");
+        const why = event.reason ? { note } : { error: new DetokError(message, event) };
+        end({ text, at, reason, ...why });
+      } else if (type !== "pong") emit(type === "started" ? "start" : type, { ...event, at });
+    }
+    if (retry) emit("resume", retry);
+  }
+
+  /** @param {any} event  Of detok_py/page/answer.py. @param {number} at */
+  #takeText({ deltas, rows, count = 0, position, held = 0, waiting = "", spent }, at) {
+    const { emit, say } = this.listener;
+    this.tokens = position ?? this.tokens;
+    say(deltas ?? rows.flatMap((/** @type {any[]} */ row) => row[2]));
+    if (count) emit("token", { count, tokens: position, at, rows: rows?.map(rowOf), spent });
+    const state = `${held} ${waiting}`;
+    if (state !== this.held) emit("held", { bytes: held, text: waiting });
+    this.held = state;
+  }
+}
