@@ -15,7 +15,7 @@ extra `test` (Playwright, h11, websockets). The parts:
 The npm package runs them in Node too (web/kit/): all but `command`, `plugin`, `proxy` and `http`.
 
 Runs in: CPython.
-Imports: captures, errors, decode, protocol, bridge.
+Imports: captures, errors, decode, formats, protocol, bridge.
 """
 
 from typing import TYPE_CHECKING, Any

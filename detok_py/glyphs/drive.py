@@ -158,6 +158,10 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
     """Open the address, do the steps, wait until it is quiet, and return the verdict."""
     if "://" not in check.url:
         check = check._replace(url="http://" + check.url)
+    if check.args.max_late is not None and check.traffic is None:
+        raise CheckError(
+            "--max-late needs the proxy, which knows when text arrived; add --split none."
+        )
     requests = Requests(page)
     deadline = time.monotonic() + check.args.timeout
     yield from _open(page, check)
@@ -168,6 +172,11 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
         if not is_browsers(error):
             raise
         raise CheckError(f"{check.url} could not be driven: {first_line(error)}") from None
+    traffic = check.traffic
+    if traffic and not traffic.answers:
+        for problem in traffic.problems:
+            if any(host in problem for host in requests.hosts) or check.args.upstream:
+                raise CheckError(problem)
     result: dict[str, Any] = yield from watch._result(_judging(check, typed))
     result["url"] = check.url
     ignored = check.args.ignore

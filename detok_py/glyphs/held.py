@@ -24,13 +24,51 @@ class Held(NamedTuple):
     text: str
 
 
+def untimed(arrived: Iterable[tuple[float, str]], shown: Iterable[tuple[float, str]]) -> str:
+    """Return the end of an answer, of which no change says when it was shown.
+
+    >>> untimed([(0, "one "), (10, "two ")], [(5, "one")])
+    'two'
+    """
+    text, times = _letters(arrived)
+    return text[len(_ends(text, times, shown)) :]
+
+
+def taken_back(sent: str, shown: Iterable[tuple[float, str]], page: str) -> list[str]:
+    """Return what a page showed behind the beginning of an answer that was not sent, and that is
+    no longer there.
+
+    Of Markdown that is rendered anew only letters count, and these were sent.
+
+    >>> shown = [(0, "Hello Wor"), (5, "Hello Worms▍"), (9, "Hello World")]
+    >>> taken_back("Hello World", shown, "Hello World")
+    ['ms']
+    """
+    wanted, kept = letters(sent), letters(page)
+    out: list[str] = []
+    for _, raw in shown:
+        tail = _without_cursor(letters(raw))
+        if len(tail) <= SURE or tail in wanted or tail in kept:
+            continue
+        least, most = SURE - 1, len(tail)  # of the beginnings, the longest one that was sent
+        while most - least > 1:
+            half = (least + most) // 2
+            least, most = (half, most) if tail[:half] in wanted else (least, half)
+        more = tail[least:]
+        known = least >= SURE and not any(more in one or one in more for one in out)
+        if known and not any(c == "\ufffd" or "\ud800" <= c <= "\udfff" for c in more):
+            out.append(more)
+    return out
+
+
 def held(
     arrived: Iterable[tuple[float, str]], shown: Iterable[tuple[float, str]], limit_ms: float
 ) -> list[Held]:
     """Return the stretches of an answer that were shown more than `limit_ms` after they arrived.
 
     `arrived` are its parts in their order, `shown` the last characters of each text that changed.
-    A character that no change accounts for is not counted: `truth.compare` finds what is missing.
+    A character that no change accounts for is not counted: `truth.compare` finds what is missing,
+    and `untimed` says what was not measured.
 
     >>> held([(0, "one "), (10, "two "), (500, "three")], [(5, "one"), (505, "one two three")], 300)
     [Held(late_ms=495, late_characters=3, text='two')]
@@ -63,6 +101,13 @@ def _letters(arrived: Iterable[tuple[float, str]]) -> tuple[str, list[float]]:
     return text, times
 
 
+def _without_cursor(tail: str) -> str:
+    """Return a text without signs at its end, such as the block that some pages show there."""
+    while tail and not tail[-1].isalnum():
+        tail = tail[:-1]
+    return tail
+
+
 def _ends(text: str, times: Sequence[float], shown: Iterable[tuple[float, str]]) -> list[float]:
     """Return when each character was shown, as far as the page showed the answer."""
     ends: list[float] = []
@@ -74,7 +119,9 @@ def _ends(text: str, times: Sequence[float], shown: Iterable[tuple[float, str]])
         # The next place that ends in this tail. A short one is taken only if it goes on where the
         # last one ended, because the page may have the same letters in a clock or a button.
         near = known if len(tail) >= SURE else min(known, len(ends) + len(tail) + SURE)
-        at = text.find(tail, max(0, len(ends) - len(tail) + 1), near) if tail else -1
-        if at >= 0:
-            ends += [when] * (at + len(tail) - len(ends))
+        for part in (tail, _without_cursor(tail)):
+            at = text.find(part, max(0, len(ends) - len(part) + 1), near) if part else -1
+            if at >= 0:
+                ends += [when] * (at + len(part) - len(ends))
+                break
     return ends

@@ -33,12 +33,10 @@ def sentence(result: dict[str, Any]) -> str:
     """Return the violations as text for people."""
     found = result["violations"]
     said = ""
-    lines = [
-        f"{len(found)} broken {'glyph was' if len(found) == 1 else 'glyphs were'} shown on {result['url'] or 'the page'}:"
-    ]
+    lines = [f"{counted(found)} on {result['url'] or 'the page'}:"]
     for one in found[:20]:
         where = " ".join(one.get("target") or []) or "the page's text"
-        shown = f", {one['frames']} frames" if one.get("frames") else ""
+        shown = f", {_frames(one)}" if one.get("frames") else ""
         shown += how_late(one)
         lines.append(
             f"  {one['id']} ({one['impact']}) in {where}{shown}: {visible(one.get('text', ''))!r}"
@@ -49,6 +47,43 @@ def sentence(result: dict[str, Any]) -> str:
     if len(found) > 20:
         lines.append(f"  … and {len(found) - 20} more.")
     return "\n".join(lines)
+
+
+# What a violation of a rule is, and what happened to it; of the other rules, a broken glyph.
+PIECES = {
+    "dropped-text": "dropped",
+    "duplicated-text": "shown twice",
+    "reordered-text": "shown in another order",
+    "changed-text": "changed",
+    "latin1-mojibake": "read as Latin-1",
+    "upstream-broken": "broken when the engine sent it",
+    "taken-back": "shown and taken back",
+    "format-markup": "markup of a chat format",
+    "held-too-long": "held",
+}
+
+
+def counted(found: Sequence[dict[str, Any]]) -> str:
+    """Return how many violations of each kind there are, in words.
+
+    >>> counted([{"id": "ufffd-painted"}, {"id": "held-too-long", "late_ms": 2512.0}])
+    '1 broken glyph was shown, 1 piece of text was held 2.5 s'
+    """
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for one in found:
+        kinds.setdefault(PIECES.get(one["id"], ""), []).append(one)
+    said = []
+    for kind, ones in kinds.items():
+        many = len(ones) > 1
+        what = f"piece{'s' * many} of text" if kind else f"broken glyph{'s' * many}"
+        late = max([one.get("late_ms", 0.0) for one in ones]) / 1000
+        how = f"{kind} {late:.1f} s" if late else kind or "shown"
+        said.append(f"{len(ones)} {what} {'were' if many else 'was'} {how}")
+    return ", ".join(said)
+
+
+def _frames(one: dict[str, Any]) -> str:
+    return f"{one['frames']} frame{'s' * (one['frames'] != 1)}"
 
 
 def how_late(one: dict[str, Any]) -> str:
@@ -83,7 +118,7 @@ def as_junit(result: dict[str, Any]) -> str:
 
     >>> from .verdict import Options, Seen, verdict
     >>> as_junit(verdict(Seen([], "http://127.0.0.1/"), Options())).count("<testcase")
-    9
+    10
     """
     cases = []
     names = dict.fromkeys(
@@ -134,11 +169,12 @@ def as_html(result: dict[str, Any]) -> str:
 
     The file has no scripts and loads nothing.
     """
+    said = counted(result["violations"]) or "No broken glyph was shown"
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         "<meta http-equiv=content-security-policy content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
-        f"<title>Broken glyphs: {len(result['violations'])}</title><style>{CSS}</style>",
-        f"<h1>{len(result['violations'])} broken glyph{'s' * (len(result['violations']) != 1)}</h1>",
+        f"<title>{said}</title><style>{CSS}</style>",
+        f"<h1>{said}</h1>",
         f"<p><code>{html.escape(visible(result['url']))}</code>, {result['timestamp']}, detok {html.escape(result['testEngine']['version'])}</p>",
     ]
     for group, title in (("violations", "Violations"), ("incomplete", "To be judged")):
@@ -181,7 +217,7 @@ def _article(e: dict[str, Any]) -> str:
         facts.append(
             (
                 "When",
-                f"{e['frames']} frames{'' if e['painted'] else ', not painted as text'}; {gone}",
+                f"{_frames(e)}{'' if e['painted'] else ', not painted as text'}; {gone}",
             )
         )
     if "late_ms" in e:

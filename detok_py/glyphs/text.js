@@ -4,15 +4,15 @@
   const SKIP = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|LINK|META)$/i;
   const BLOCK =
     /^(P|DIV|LI|BR|TR|H[1-6]|PRE|SECTION|ARTICLE|UL|OL|TABLE|BODY|FORM|OPTION|BLOCKQUOTE|LABEL|BUTTON)$/;
-  const { roots, rootOf } = window.__detokGlyphs;
+  const { roots, rootOf, hostOf, readable } = window.__detokGlyphs;
   const read = (node, out) => {
-    if (node.nodeType === 3) return void out.push(node.data);
+    if (node.nodeType === 3) return void (readable(hostOf(node)) && out.push(node.data));
     if (node.nodeType === 1 && SKIP.test(node.localName)) return;
     if (
       node.localName === "textarea" ||
       (node.localName === "input" && /^(text|search|url|)$/.test(node.type))
     ) {
-      return void out.push("\n", node.value, "\n");
+      return void (readable(node) && out.push("\n", node.value, "\n"));
     }
     const line = BLOCK.test(node.nodeName),
       assigned = node.localName === "slot" ? node.assignedNodes() : [];

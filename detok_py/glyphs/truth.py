@@ -9,13 +9,13 @@ import html
 import re
 from typing import NamedTuple
 
+from ..captures.mojibake import misread_runs
+
 # Characters that smart typography replaces or inserts.
 TYPOGRAPHY = dict.fromkeys(map(ord, "‘’‚“”„…–—«»•·\u00ad\ufeff"))
+ENCODINGS = ("latin-1", "cp1252", "cp437", "cp850")  # in which UTF-8 is misread
 RESYNC = 6  # how many characters must agree after a difference
 REACH = 2000  # the most characters that a difference may have
-MOJIBAKE = re.compile(
-    "[\u00c2-\u00f4][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122]+"
-)
 
 
 class Difference(NamedTuple):
@@ -71,41 +71,13 @@ def _bytes(text: str) -> list[bytes]:
 
 
 def latin1(text: str) -> list[str]:
-    """Return the runs of `text` that are UTF-8 read one byte at a time, as Latin-1 or windows-1252:
-    `Ã©`, `é¾œ`.
-
-    A run counts if all of it can be read as UTF-8 again. That is also true of French `voilà »`, so
-    one run alone proves little.
+    """Return the runs of `text` that are UTF-8 read one byte at a time, as Latin-1, windows-1252 or
+    a console's code page: `Ã©`, `é¾œ`, `├⌐`. One run alone proves little (captures/mojibake.py).
 
     >>> latin1("café Ã© naïve")
     ['Ã©']
     """
-    found = []
-    for match in MOJIBAKE.finditer(text):
-        for encoding in ("latin-1", "cp1252"):
-            try:
-                raw = match.group().encode(encoding)
-            except UnicodeEncodeError:
-                raw = b"".join([_one_byte(c) for c in match.group()])
-            # The last character may be incomplete, because the stream may have been cut.
-            for end in range(len(raw), max(1, len(raw) - 3), -1):
-                try:
-                    raw[:end].decode("utf-8")
-                except UnicodeDecodeError:
-                    continue
-                found.append(match.group()[:end])
-                break
-            else:
-                continue
-            break
-    return found
-
-
-def _one_byte(character: str) -> bytes:
-    try:
-        return character.encode("cp1252")
-    except UnicodeEncodeError:
-        return bytes([ord(character)]) if ord(character) < 256 else b"\xff"
+    return [line[run.begin : run.end] for line in text.split("\n") for run in misread_runs(line)]
 
 
 def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
@@ -127,7 +99,7 @@ def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
     for whole in (wanted, plain):
         if whole and page.count(whole) >= times:
             return _doubled_end(whole, page, page.rindex(whole) + len(whole))
-    for encoding in ("latin-1", "cp1252"):
+    for encoding in ENCODINGS:
         wrong = letters(misread(true_text, encoding))
         if wrong != wanted and wrong in page:
             return [Difference("latin1", true_text[:60], misread(true_text, encoding)[:60], "")]
@@ -254,9 +226,7 @@ def _kind(sent: str, shown: str, before: str, after: str) -> str:
             if shown in before[-400:]
             else "changed"
         )
-    if (shown and letters(misread(sent, "latin-1")) == shown) or (
-        shown and letters(misread(sent, "cp1252")) == shown
-    ):
+    if shown and any(letters(misread(sent, encoding)) == shown for encoding in ENCODINGS):
         return "latin1"
     if not shown:
         return "dropped"

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
-from .held import held
-from .truth import Difference, compare, latin1, letters, unmarked
+from ..captures.mojibake import CONSOLE, find_misread
+from .held import held, taken_back, untimed
+from .truth import Difference, compare, latin1, letters
 
 if TYPE_CHECKING:
     from .traffic import Answer
@@ -45,7 +46,9 @@ RULES = {
         "serious", "U+FFFD is in generated content (`content` of ::before, ::after, ::marker)"
     ),
     "ufffd-title": Rule("serious", "U+FFFD is in the document's title"),
-    "latin1-mojibake": Rule("critical", "UTF-8 bytes were read as Latin-1 or windows-1252"),
+    "latin1-mojibake": Rule(
+        "critical", "UTF-8 bytes were read as Latin-1, windows-1252 or a console's code page"
+    ),
     "dropped-text": Rule(
         "critical", "characters that were sent are not on the page", needs="truth"
     ),
@@ -61,6 +64,10 @@ RULES = {
     "upstream-broken": Rule(
         "critical", "U+FFFD or half a pair was already in what the engine sent", needs="sent"
     ),
+    "taken-back": Rule(
+        "serious", "text was shown that was not sent, and was taken back", needs="sent"
+    ),
+    "format-markup": Rule("serious", "markup of a chat format is shown to the reader"),
     "held-too-long": Rule(
         "serious", "text was shown later after its arrival than was allowed", needs="times"
     ),
@@ -79,6 +86,7 @@ RULES = {
         "minor", "part of what was streamed could not be read, so it was not compared", fails=False
     ),
     "not-shown": Rule("minor", "one of several answers is nowhere on the page", fails=False),
+    "not-timed": Rule("minor", "it is not known when part of the text was shown", fails=False),
     "too-many": Rule("minor", "more findings than are kept", fails=False),
     "ufffd-literal": Rule("none", "a U+FFFD that was really sent is shown", fails=False),
 }
@@ -168,6 +176,12 @@ HELD_CAUSE = (
     "or for an animation that is slower than the stream."
 )
 
+MARKUP_CAUSE = (
+    "{} is markup of the model, and nothing has read it: start the engine with the parsers of its model (for reasoning and for tool calls), "
+    "or read the answer in its format. If the answer is about markup, name it in allow_literal."
+)
+TAKEN_BACK_CAUSE = "A guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else."
+
 TEXT_CAUSES = {
     "dropped-text": "Bytes or characters are thrown away: decode(errors='ignore'), a filter that deletes U+FFFD, or an end of stream that flushes nothing.",
     "duplicated-text": "The same piece was shown twice: a retry, a resumed stream, or a delta that repeats what was held.",
@@ -175,6 +189,7 @@ TEXT_CAUSES = {
     "latin1-mojibake": "Bytes were taken for Latin-1: atob() gives bytes, not text, and a response without a charset may be read so. Decode them as UTF-8.",
     "changed-text": "The characters were replaced on their way: compare what each step receives.",
 }  # fmt: skip
+CODE_PAGE = "Bytes were taken for a console's code page (437 or 850), as PowerShell does with what a program prints: set [Console]::OutputEncoding to UTF-8."
 
 
 class Options(NamedTuple):
@@ -182,7 +197,8 @@ class Options(NamedTuple):
 
     `sent` are the engine's answers as a proxy read them; without `truth` they are the true text.
     `answers` are those streams, with the times when their text arrived. Text that was shown more
-    than `max_late` milliseconds after it arrived is a violation.
+    than `max_late` milliseconds after it arrived is a violation. The U+FFFD of `literal` are the
+    model's own.
     """
 
     within: str | None = None
@@ -196,6 +212,7 @@ class Options(NamedTuple):
     times: int = 1
     answers: Sequence["Answer"] = ()
     max_late: float | None = None
+    literal: Sequence[str] = ()
 
     @property
     def compared(self) -> list[str]:
@@ -210,7 +227,7 @@ class Options(NamedTuple):
         if self.truth is not None:
             return [self.truth]
         literal = self.allow_literal
-        return [*self.sent, *([literal] if isinstance(literal, str) else [])]
+        return [*self.sent, *self.literal, *([literal] if isinstance(literal, str) else [])]
 
     @property
     def halves(self) -> bool:
@@ -225,8 +242,8 @@ class Options(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the page showed: findings of the watcher, its text, characters without a glyph, and what
-    its changes ended in, with their times.
+    """What the page showed: findings of the watcher, its text, characters without a glyph, what its
+    changes ended in, with their times, and markers of chat formats in its text.
     """
 
     findings: Sequence[dict[str, Any]]
@@ -234,6 +251,7 @@ class Seen(NamedTuple):
     text: str = ""
     tofu: Sequence[dict[str, Any]] = ()
     tails: Sequence[tuple[float, str]] = ()
+    markup: Sequence[dict[str, Any]] = ()
 
 
 Entries = Iterator[dict[str, Any]]
@@ -244,16 +262,18 @@ def verdict(seen: Seen, options: Options) -> dict[str, Any]:
     entries with `id`, `impact`, `target`, `text`, ….
     """
     ignored = set(options.ignore)
-    parts = (_upstream, _glyphs, _not_kept, _text, _late, _tofu)
+    parts = (_upstream, _glyphs, _not_kept, _text, _taken_back, _markup, _late, _tofu)
     entries = [e for part in parts for e in part(seen, options) if e["id"] not in ignored]
     literal = [e for e in entries if e["id"] == "ufffd-literal"]
     known = {
         "": True,
         "truth": bool(options.compared),
         "sent": bool(options.sent),
-        "times": options.max_late is not None and bool(options.answers),
+        "times": options.max_late is not None and any(a.sent.text for a in options.answers),
     }
-    unbroken = [name for name in RULES if name not in ignored | {e["id"] for e in entries}]
+    ids = {e["id"] for e in entries}
+    known["times"] = known["times"] and not ids & {"not-timed", *TEXT_RULES.values()}
+    unbroken = [name for name in RULES if name not in ignored | ids]
     return {
         "testEngine": {"name": "detok", "version": __version__},
         "url": seen.url,
@@ -336,18 +356,44 @@ def _text(seen: Seen, options: Options) -> Entries:
                 yield _differs(difference)
 
 
+def _taken_back(seen: Seen, options: Options) -> Entries:
+    """Text that was shown behind an answer's beginning, and was not the answer's."""
+    for one in options.compared:
+        for text in taken_back(one, seen.tails, seen.text):
+            yield entry("taken-back", target=[], text=text, cause_hint=TAKEN_BACK_CAUSE)
+
+
+def _markup(seen: Seen, options: Options) -> Entries:
+    """Markers of chat formats, unless the true text has them."""
+    literal = options.allow_literal
+    own = [options.truth or "", *options.literal, literal if isinstance(literal, str) else ""]
+    for one in seen.markup:
+        if not any(one["marker"] in text for text in own):
+            yield entry(
+                "format-markup",
+                target=[one["target"]],
+                url=one["url"],
+                text=one["text"],
+                cause_hint=MARKUP_CAUSE.format(one["marker"]),
+            )
+
+
 def _late(seen: Seen, options: Options) -> Entries:
     """Text that was held back before it was shown."""
     limit, name = options.max_late, "held-too-long"
     if limit is None:
         limit, name = HELD_MS, "held-text"
-    page = letters(seen.text) if options.answers else ""
     for answer in options.answers:
         one = answer.sent.text or ""
         # If something is missing on the page, where the rest belongs is not certain.
-        if any(whole and whole in page for whole in (letters(one), letters(unmarked(one)))):
-            for late in held(answer.sent.arrived, seen.tails, limit):
-                yield entry(name, target=[], cause_hint=HELD_CAUSE, **late._asdict())
+        if not letters(one) or compare(one, seen.text):
+            continue
+        for late in held(answer.sent.arrived, seen.tails, limit):
+            yield entry(name, target=[], cause_hint=HELD_CAUSE, **late._asdict())
+        rest = untimed(answer.sent.arrived, seen.tails)
+        # The address of a link, at the end of an answer, is not shown.
+        if options.max_late is not None and len(rest) > max(40, len(letters(one)) // 20):
+            yield entry("not-timed", target=[], text=rest[:60], cause_hint="")
 
 
 def _tofu(seen: Seen, options: Options) -> Entries:
@@ -379,21 +425,18 @@ def _differs(d: Difference) -> dict[str, Any]:
 
 
 def _mojibake(text: str) -> Entries:
-    runs = latin1(text)
+    sure = find_misread(text)
+    # A single letter may be an example, or French.
+    runs = [text[run.begin : run.end] for run in sure] or latin1(text)
     if not runs:
         return
-    # Correct text has no C1 controls and no `ðŸ` (an emoji read as Latin-1), but it may have two
-    # accented letters in a row.
-    sure = (
-        any("\x80" <= c <= "\x9f" for run in runs for c in run)
-        or any(run.startswith("ð") for run in runs)
-        or len(runs) > 2
-    )
     yield entry(
         "latin1-mojibake" if sure else "latin1-suspected",
         target=[],
         text=_window(text, re.escape(runs[0])),
-        cause_hint=TEXT_CAUSES["latin1-mojibake"],
+        cause_hint=CODE_PAGE
+        if sure and sure[0].encoding == CONSOLE
+        else TEXT_CAUSES["latin1-mojibake"],
     )
 
 

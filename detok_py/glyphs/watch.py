@@ -17,22 +17,39 @@ is watched by the methods that write, because a mutation record would keep a cop
 """
 
 import json
+import re
 import warnings
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DetokError
+from ..formats.form import marker_spellings
 from . import report
 from .calls import Steps, make, make_async, quietly, script
 from .pictures import add_pictures
 from .truth import compare
-from .verdict import Options, Seen, verdict
+from .verdict import TEXT_RULES, Options, Seen, verdict
 
 if TYPE_CHECKING:
     from .traffic import Traffic
 
 BINDING = "__detokGlyphsPost"
+
+
+# What only markers have: the others are written by people too, or are tags of other markup.
+_MARKER = re.compile(r"[|｜:_]|think|tool", re.IGNORECASE)
+
+
+@cache
+def markers() -> list[str]:
+    """Return the markers of chat formats that no reader should see, the longest first.
+
+    >>> "<|channel|>" in markers(), "</think>" in markers(), "<answer>" in markers()
+    (True, True, False)
+    """
+    found = [one for one in marker_spellings() if _MARKER.search(one)]
+    return sorted(found, key=lambda one: (-len(one), one))
 
 
 class WatchError(DetokError, RuntimeError):
@@ -68,6 +85,7 @@ class GlyphWatch:
         self._gone: dict[str, dict[str, Any]] = {}
         self._debuggers: list[tuple[Any, Any]] = []
         self._tails: list[tuple[float, str]] = []
+        self._literal: list[str] = []
         # The proxy before the page, if one is; it knows when text arrived.
         self.traffic: Traffic | None = None
         self._installed = mode == "off"
@@ -299,7 +317,8 @@ class GlyphWatch:
         the engine's answers as a proxy read them; without `truth`, each is compared. `times` is how
         often the page must show the text. `ignore` names rules (verdict.RULES). `screenshots` adds
         a PNG in base64 to each finding. If `traffic` is set, text that was held back for a second
-        is incomplete, or for more than `max_late` milliseconds a violation.
+        is incomplete, or for more than `max_late` milliseconds a violation; and `sent` are its
+        answers.
         """
         self.asked = True
         options = Options(
@@ -310,18 +329,27 @@ class GlyphWatch:
             allow_literal,
             screenshots,
             tofu,
-            sent or (),
-            times,
+            times=times,
         )
-        return self._run(self._result(self._timed(options, max_late)))
+        return self._run(self._result(self._by_proxy(options, max_late, sent)))
 
-    def _timed(self, options: Options, max_late: float | None) -> Options:
-        if max_late is not None and self.traffic is None:
+    def _by_proxy(
+        self, options: Options, max_late: float | None, sent: Sequence[str] | None = None
+    ) -> Options:
+        """Return the options with what the proxy before the page knows."""
+        traffic = self.traffic
+        answers = list(traffic.answers) if traffic else []
+        if traffic and traffic.problems and not answers:
+            raise WatchError(f"Nothing could be watched: {traffic.problems[0]}")
+        if max_late is not None and not answers:
             raise WatchError(
-                "Only a proxy knows when text arrived; use the fixture chaos too, or leave max_late out."
+                "Only a proxy knows when text arrived, and no stream passed one; open the page by chaos.url(…), or leave max_late out."
             )
-        answers = self.traffic.answers if self.traffic else ()
-        return options._replace(answers=answers, max_late=max_late)
+        if sent is None:
+            sent = [answer.sent.text for answer in answers if answer.sent.text]
+        return options._replace(
+            answers=answers, max_late=max_late, sent=sent, literal=tuple(self._literal)
+        )
 
     def _result(self, options: Options) -> Steps:
         findings = yield from self._findings(options.within, options.exclude)
@@ -330,8 +358,16 @@ class GlyphWatch:
         if options.screenshots:
             inside = [finding for finding in findings if not finding["outside"]]
             yield from add_pictures(self.context.browser, inside)
+        markup = yield from self._markup(options.within, options.exclude)
         url = next((page.url for page in self._pages()), "")
-        return verdict(Seen(findings, url, shown, missing, self._tails), options)
+        return verdict(Seen(findings, url, shown, missing, self._tails, markup), options)
+
+    def _markup(self, *places: str | None) -> Steps:
+        out = []
+        for _, frame in self._frames():
+            found = yield from quietly(frame.evaluate, script("markup.js"), [markers(), *places])
+            out += [{**one, "url": frame.url} for one in found or []]
+        return out
 
     def _tofu(self) -> Steps:
         out = []
@@ -354,29 +390,45 @@ class GlyphWatch:
         Return the verdict.
 
         A broken glyph that was never painted is only listed as incomplete; `strict` fails on it
-        too. `max_late` needs the fixture `chaos`: text may be shown so many milliseconds after it
-        arrived.
+        too. With the fixture `chaos`, text that was sent and is not shown is a fault; with
+        `max_late`, so is text that was shown more milliseconds after it arrived.
         """
-        self.asked = True
-        options = Options(within, exclude, tuple(ignore), allow_literal=allow_literal, tofu=False)
-        options = self._timed(options, max_late)
 
         def steps() -> Steps:
-            result = yield from self._result(options)
-            if strict:
-                result["violations"] += [
-                    f for f in result["incomplete"] if f["id"] == "ufffd-unpainted"
-                ]
+            result = yield from self._clean(options, strict, max_late)
             if result["violations"]:
                 self._fail(report.sentence(result))
             return result
 
+        options = Options(within, exclude, tuple(ignore), allow_literal=allow_literal, tofu=False)
         return self._run(steps())
+
+    def _clean(self, options: Options, strict: bool, max_late: float | None) -> Steps:
+        """Return the verdict that `expect_clean` fails by. Text that the proxy has sent and that is
+        missing may still come, and is waited for.
+        """
+        self.asked = True
+        result = yield from self._result(self._by_proxy(options, max_late))
+        if self._pages() and any(one["id"] in TEXT_RULES.values() for one in result["violations"]):
+            yield from self._settle(800, 30_000, 0)
+            result = yield from self._result(self._by_proxy(options, max_late))
+        if strict:
+            unpainted = [one for one in result["incomplete"] if one["id"] == "ufffd-unpainted"]
+            result["violations"] += unpainted
+        return result
+
+    def clean_result(
+        self, within: str | None, strict: bool, max_late: float | None, **more: Any
+    ) -> Any:
+        """Return the verdict that `expect_clean` fails by; for web/kit/."""
+        options = Options(within, **more, tofu=False)
+        return self._run(self._clean(options, strict, max_late))
 
     def expect_text(self, true_text: str, *, within: str | None = None) -> Any:
         """Raise AssertionError unless the page shows `true_text`.
 
-        The message says what was dropped, doubled, reordered or read as Latin-1.
+        The message says what was dropped, doubled, reordered or read as Latin-1. From then on, a
+        U+FFFD at the same place is the model's own for `expect_clean`.
         """
         self.asked = True
 
@@ -385,6 +437,8 @@ class GlyphWatch:
             faults = compare(true_text, shown)
             if faults and self.mode != "off":
                 self._fail(report.difference(faults))
+            elif "\ufffd" in true_text:
+                self._literal.append(true_text)  # what the model has really sent
 
         return self._run(steps())
 

@@ -22,12 +22,12 @@
     byNode = new WeakMap(),
     roots = new Set(),
     rootOf = new WeakMap(),
-    changed = new Set();
+    changed = new Set(),
+    ends = []; // text nodes of the changes that are read now
   let more = 0,
     last = clock(),
     mutations = 0,
     culprit = null,
-    tail,
     tails = [],
     risky = false,
     dirty = true;
@@ -73,14 +73,55 @@
     return inner < 0 ? -1 : inner + from;
   };
 
-  // What a change ends in, for held.py.
-  const note = (s) => {
-    if (tails.length > 4000) tails = tails.filter((_, i) => i % 2);
-    tails.push([clock(), s.slice(-32)]);
+  /** Part of a text, where no pair of surrogates is cut. */
+  const part = (s, from, to) => {
+    from = Math.max(0, from);
+    if (/^[\uDC00-\uDFFF]$/.test(s[from]) && /^[\uD800-\uDBFF]$/.test(s[from - 1])) from--;
+    if (/^[\uD800-\uDBFF]$/.test(s[to - 1]) && /^[\uDC00-\uDFFF]$/.test(s[to])) to++;
+    return s.slice(from, to);
   };
-
   const hostOf = (node) =>
     node.parentElement || (node.getRootNode && node.getRootNode().host) || null;
+
+  // What changes end in, and when a reader could see it, for held.py. A change may be made where
+  // nobody sees it; it counts once it is shown.
+  const unseen = new Map(); // text nodes → [when they changed, whether they were hidden]
+  const keep = (when, s) => {
+    if (tails.length > 4000) tails = tails.filter((_, i) => i % 2);
+    tails.push([when, part(s, s.length - 32, s.length)]);
+  };
+  const look = () => {
+    for (const [node, [when, hidden]] of unseen) {
+      if (!node.isConnected) unseen.delete(node);
+      else if (readable(hostOf(node))) {
+        keep(hidden ? clock() : when, node.data);
+        unseen.delete(node);
+      } else unseen.set(node, [when, true]);
+    }
+  };
+  /** Whether a reader can see an element, perhaps after opening a `details`. */
+  const readable = (e) => {
+    const options = { visibilityProperty: true, checkVisibilityCSS: true };
+    if (!e || !e.checkVisibility || e.checkVisibility(options)) return !!e;
+    if (style(e).display === "contents") return readable(hostOf(e));
+    const closed = e.closest("details:not([open])");
+    return !!closed && readable(hostOf(closed));
+  };
+  const note = (node) => {
+    const first = unseen.size && unseen.values().next().value[0];
+    if (unseen.size > 200 || (first && clock() - first > 200)) look(); // a page without frames
+    unseen.delete(node);
+    unseen.set(node, [clock(), false]);
+    if (unseen.size > 400) unseen.delete(unseen.keys().next().value);
+    arm();
+  };
+  /** Note a node that has changed, once all changes are known. */
+  const touch = (node) => {
+    if (!/\S/.test(node.data)) return;
+    if (ends.length > 7) ends.shift();
+    ends.push(node);
+  };
+
   const chainOf = (e) => {
     const chain = [];
     for (; e; e = hostOf(e)) chain.push(e);
@@ -130,12 +171,15 @@
   const lookup = (node, place, name) => byNode.get(node)?.get(nameOf(place, name));
   const describe = (f, value, at) => {
     f.kind = value[at] === "\uFFFD" ? "ufffd" : "surrogate";
-    f.text = value.slice(Math.max(0, at - 40), at + 40);
-    f.at = Math.min(at, 40);
+    f.text = part(value, at - 40, at + 40);
+    f.at = at - value.indexOf(f.text, Math.max(0, at - 41));
     f.run = /^\uFFFD*/.exec(value.slice(at))[0].length;
     for (let i = at; i >= 0 && f.spots.length < 40; i = value.indexOf("\uFFFD", i + 1)) {
-      let spot = value.slice(Math.max(0, i - 12), i + 1);
-      if (i < 12 && f.place === "text") spot = neighbour(f.node, false, 4).slice(-12) + spot;
+      let spot = part(value, i - 12, i + 1);
+      if (i < 12 && f.place === "text") {
+        const before = neighbour(f.node, false, 4);
+        spot = part(before, before.length - 12, before.length) + spot;
+      }
       if (!f.spots.includes(spot)) f.spots.push(spot);
     }
   };
@@ -246,7 +290,7 @@
   };
   const scan = (node) => {
     const type = node.nodeType;
-    if (type === 3) return void ((tail = node), suspect(node) && checkText(node));
+    if (type === 3) return void (touch(node), suspect(node) && checkText(node));
     if (type === 1) checkElement(node);
     for (let n = node.firstChild; n; n = n.nextSibling) scan(n);
   };
@@ -283,7 +327,7 @@
   const observer = new MutationObserver((records) => take(records));
   let written = null;
   const takeWritten = () => {
-    for (const node of written) (checkWritten(node), note(node.data));
+    for (const node of written) (checkWritten(node), note(node));
     written.clear();
   };
   const take = (records) => {
@@ -299,21 +343,21 @@
         const added = r.addedNodes;
         for (let i = 0, n; (n = added[i]); i++) {
           const text = n.nodeType === 3;
-          if (text) tail = n;
+          if (text) touch(n);
           if (text && !suspect(n)) continue;
           n.isConnected ? (text ? checkText(n) : scan(n)) : brief(n, target, n.textContent);
         }
       } else if (type === "characterData") {
-        checkWritten((tail = target));
+        touch(target);
+        checkWritten(target);
       } else {
         checkAttribute(target, r.attributeName);
         if (target.localName === "canvas")
           for (const f of live) if (f.place === "canvas" && f.node === target) die(f);
       }
     }
-    if (tail) note(tail.data);
-    tail = 0;
-    if (risky) arm();
+    ends.splice(0).forEach(note);
+    if (risky || unseen.size) arm();
   };
   const observe = (root) => {
     if (!root || roots.has(root)) return false;
@@ -361,6 +405,7 @@
     }
     recheck();
     shown = [...live].filter((f) => f.frames < SETTLED && (f.frames > 60 || visible(f)));
+    look();
   };
   const arm = () => {
     if (armed) return;
@@ -407,7 +452,7 @@
         name,
         after(function () {
           last = clock();
-          note(this.value);
+          keep(clock(), this.value);
           checkValue(this);
         }),
       );
@@ -425,7 +470,7 @@
       last = clock();
       mutations++;
       dirty = true;
-      if (whole && !byNode.has(this) && clean(String(text))) return note(String(text));
+      if (whole && !byNode.has(this) && clean(String(text))) return note(this);
       if (!written.size) queueMicrotask(takeWritten);
       written.add(this);
     });
@@ -534,7 +579,10 @@
     sweep,
     visible,
     state: () => ({ quiet: clock() - last, mutations }),
-    tails: () => tails,
+    part,
+    readable,
+    selector,
+    tails: () => (look(), tails),
   };
   Object.defineProperty(window, KEY, { value: api, configurable: true });
   observe(document);

@@ -7,22 +7,16 @@ soak`.
 
 import asyncio
 import base64
-import importlib.util
 import os
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
+from chat_fixtures import fixtures
 from playwright.async_api import Error, async_playwright
 
 from detok_py.glyphs.watch import GlyphWatch
-
-FOLDER = Path(__file__).resolve().parents[1] / "fixtures" / "chat"
-spec = importlib.util.spec_from_file_location("detok_chat_fixtures", FOLDER / "server.py")
-fixtures = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(fixtures)
 
 REPEATS = int(os.environ.get("DETOK_GLYPH_REPEATS", "100"))
 AT_ONCE = int(os.environ.get("DETOK_GLYPH_PAGES", "6"))
@@ -83,12 +77,6 @@ RULES = {
 
 CAUSES = [name for name in fixtures.pages() if not name.startswith("hidden")]
 PLACES_TO_HIDE = [name for name in fixtures.pages() if name.startswith("hidden")]
-
-
-@pytest.fixture(scope="module")
-def server():
-    with fixtures.ChatServer() as running:
-        yield running
 
 
 def verdict(page, server, name, truth=None):

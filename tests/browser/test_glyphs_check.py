@@ -4,7 +4,6 @@ written, and the exit code.
 
 import contextlib
 import http.client
-import importlib.util
 import io
 import json
 import os
@@ -22,15 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from chat_fixtures import FOLDER, fixtures
 
 from detok_py.cli import main
 
 pytestmark = pytest.mark.one_browser
-
-FOLDER = Path(__file__).resolve().parents[1] / "fixtures" / "chat"
-spec = importlib.util.spec_from_file_location("detok_chat_fixtures", FOLDER / "server.py")
-fixtures = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(fixtures)
 
 
 class Done(NamedTuple):
@@ -58,12 +53,6 @@ def detok(*words):
     ):
         code = thread.submit(run).result()
     return Done(code, out.getvalue(), err.getvalue())
-
-
-@pytest.fixture(scope="module")
-def server():
-    with fixtures.ChatServer() as running:
-        yield running
 
 
 @pytest.fixture

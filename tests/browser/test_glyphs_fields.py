@@ -2,7 +2,6 @@
 person does.
 """
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -14,16 +13,6 @@ import pytest
 pytestmark = pytest.mark.one_browser
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "tests" / "fixtures" / "chat"
-spec = importlib.util.spec_from_file_location("detok_chat_fixtures", FOLDER / "server.py")
-fixtures = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(fixtures)
-
-
-@pytest.fixture(scope="module")
-def server():
-    with fixtures.ChatServer() as running:
-        yield running
 
 
 @pytest.fixture
@@ -79,6 +68,7 @@ def asks_what_is_given(server, detok_check, tmp_path, page, asked):
     assert (code, verdict["violations"], trouble) == (0, [], "")
 
 
+@pytest.mark.full
 def test_a_field_that_ignores_a_value_that_is_only_set_is_typed_into(server, detok_check, tmp_path):
     asked = "You asked: naïve 漢"
     asks_what_is_given(server, detok_check, tmp_path, "tracked-field.html", asked)

@@ -9,14 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from chat_fixtures import fixtures
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "testing-with-pytest.md"
-spec = importlib.util.spec_from_file_location(
-    "detok_chat_fixtures", ROOT / "tests" / "fixtures" / "chat" / "server.py"
-)
-fixtures = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(fixtures)
 
 OWN_BROWSER = """
 import pytest

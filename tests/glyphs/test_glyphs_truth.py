@@ -95,7 +95,7 @@ def test_latin1_characters_are_found_and_named(name):
             assert kinds(text, shown) == {"latin1"}, piece
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "cp437", "cp850"])
 def test_a_whole_answer_read_in_another_encoding_is_one_difference(encoding):
     text = "Grüße aus Köln, naïve"
     (one,) = compare(text, page(text.encode().decode(encoding)))
@@ -170,7 +170,7 @@ def test_a_text_without_comparable_characters_has_no_differences():
     ("text", "runs"),
     [
         ("café Ã© naïve", ["Ã©"]),
-        ("ä½\xa0å¥½", ["ä½\xa0", "å¥½"]),
+        ("ä½\xa0å¥½", ["ä½\xa0å¥½"]),
         ("naïve Grüße", []),
         ("çÃ¡", ["Ã¡"]),
     ],

@@ -10,6 +10,23 @@ import { attempt, run, startPython, wrap } from "./python.mjs";
 
 const watches = new WeakMap();
 const snake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+const JUDGING = ["within", "exclude", "ignore", "allowLiteral", "screenshots", "maxLate"];
+const TAKES = {
+  settle: ["quietMs", "timeoutMs", "leastMs"],
+  findings: ["include", "exclude"],
+  text: ["within"],
+  result: [...JUDGING, "truth", "sent", "times", "tofu"],
+  expectClean: [...JUDGING, "strict"],
+  expectText: ["within"],
+};
+/** Refuse an option that a method does not take. */
+const known = (method, options) => {
+  const names = TAKES[method];
+  for (const name of Object.keys(options ?? {}))
+    if (!names.includes(name))
+      throw new TypeError(`${method} has no option ${name}; it takes ${names.join(", ")}.`);
+  return options;
+};
 const named = (python, options) =>
   Object.fromEntries(
     Object.entries(options ?? {})
@@ -54,39 +71,40 @@ export class GlyphWatch {
     this.#watch.traffic = chaos.traffic;
   }
 
-  settle({ quietMs = 800, timeoutMs = 30_000, leastMs = 0 } = {}) {
+  async settle(options = {}) {
+    const { quietMs = 800, timeoutMs = 30_000, leastMs = 0 } = known("settle", options);
     return run(this.#watch.settle(quietMs, timeoutMs, leastMs));
   }
 
-  async findings({ include, exclude } = {}) {
+  async findings(options = {}) {
+    const { include, exclude } = known("findings", options);
     const found = await run(this.#watch.findings(include, exclude));
     return JSON.parse(this.#python.globals.get("as_findings")(found));
   }
 
-  async text({ within } = {}) {
+  async text(options = {}) {
+    const { within } = known("text", options);
     return run(this.#watch.text(within));
   }
 
-  async result({ within, ...options } = {}) {
+  async result(given = {}) {
+    const { within, ...options } = known("result", given);
     return this.#judged(() => this.#watch.result.callKwargs(within, named(this.#python, options)));
   }
 
-  async expectClean({ within, ...options } = { ...this.#options.expect }) {
-    const { screenshots, strict, ...rest } = { screenshots: true, ...options };
+  async expectClean(given = this.#options.expect) {
+    const { within, strict, maxLate, ...rest } = { ...known("expectClean", given) };
+    const options = named(this.#python, { screenshots: true, ...rest });
     const result = await this.#judged(() =>
-      this.#watch.result.callKwargs(
-        within,
-        named(this.#python, { ...rest, screenshots, tofu: false }),
-      ),
+      this.#watch.clean_result.callKwargs(within, !!strict, maxLate, options),
     );
-    const unpainted = strict ? result.incomplete.filter((one) => one.id === "ufffd-unpainted") : [];
-    result.violations.push(...unpainted);
     if (result.violations.length || result.incomplete.length) await this.#attach(result);
     if (result.violations.length) this.#fail(this.#said("sentence", result));
     return result;
   }
 
-  async expectText(trueText, { within } = {}) {
+  async expectText(trueText, options = {}) {
+    const { within } = known("expectText", options);
     try {
       await run(this.#watch.expect_text.callKwargs(trueText, named(this.#python, { within })));
     } catch (error) {

@@ -255,7 +255,8 @@ export function inWords(error) {
   if (!text.startsWith("Traceback")) return error;
   const [, kind, words] =
     /\n(?:\w+\.)*(\w+)(?:: ([^]*))?$/.exec(text.slice(text.lastIndexOf('\n  File "') + 1)) ?? [];
-  const said = new Error((words ?? text).trim());
+  const camelled = (words ?? text).replace(/\b(max_late|allow_literal)\b/g, camel);
+  const said = new Error(camelled.trim());
   said.name = kind ?? "Error";
   said.stack = `${said.name}: ${said.message}`;
   return said;

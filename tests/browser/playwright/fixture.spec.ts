@@ -14,6 +14,11 @@ test("passes a clean page", async ({ page, glyphWatch }) => {
   expect(await glyphWatch.text({ within: "main" })).toContain("ä");
   await expect(page).toShowNoBrokenGlyph();
   await expect(page).toShowText("ä");
+  await expect(glyphWatch.expectClean({ maxLate: 500 })).rejects.toThrow(
+    /no stream passed one; .* leave maxLate out/,
+  );
+  const wrong = { maxLat: 500 } as object;
+  await expect(glyphWatch.expectClean(wrong)).rejects.toThrow("expectClean has no option maxLat;");
 });
 
 test("says what is broken, where and why", async ({ page, glyphWatch }) => {

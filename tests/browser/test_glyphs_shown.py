@@ -1,0 +1,135 @@
+"""What the kit says of a page that shows an answer late, in part, where nobody sees it, or not."""
+
+import contextlib
+import re
+
+import pytest
+from chat_fixtures import fixtures
+
+from detok_py.glyphs.proxy import ChaosProxy
+from detok_py.glyphs.watch import GlyphWatch, WatchError
+
+PAGE = """<!doctype html><html data-state=streaming><meta charset=utf-8><link rel=icon href=data:,>
+<style>.away { display: none }</style><main></main><script type=module>
+const main = document.querySelector("main"), html = document.documentElement;
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+const decoder = new TextDecoder();
+let text = "";
+const parts = async function* () {
+  for await (const chunk of (await fetch("/wire/text?pause=60")).body)
+    yield (text += decoder.decode(chunk, { stream: true }));
+};
+%s
+html.dataset.state = "finished";
+</script>"""
+LAST = "for await (const all of parts());"
+PAGES = {
+    "shows what comes": "for await (const all of parts()) main.textContent = all;",
+    "shows a cursor behind it": "for await (const all of parts()) main.textContent = all + '▍'; main.textContent = text;",
+    "renders it anew each time": "for await (const all of parts()) main.innerHTML = `<p>${all}</p><button>Copy</button>\\n`;",
+    "shows it in a details": "main.innerHTML = '<details><summary>…</summary><p></p></details>'; for await (const all of parts()) main.querySelector('p').textContent = all;",
+    "waits for the end": LAST + "await wait(1600); main.textContent = text;",
+    "waits and renders": LAST
+    + "await wait(1600); main.innerHTML = `<p>${text}</p><button>Copy</button>\\n`;",
+    "fills what is hidden": "main.className = 'away'; for await (const all of parts()) main.textContent = all; await wait(1600); main.className = '';",
+    "shows nothing": LAST,
+    "hides it": "main.className = 'away'; for await (const all of parts()) main.textContent = all;",
+    "quotes markup in code": "for await (const all of parts()) main.textContent = all; main.insertAdjacentHTML('beforeend', ' <code>&lt;|im_end|></code>');",
+    "shows markup": "for await (const all of parts()) main.textContent = all; main.append(' <|im_end|>');",
+    "takes a guess back": "for await (const all of parts()) main.textContent = all + (all.length > 12 && all.length < 20 ? ' wrong' : '');",
+    "loses its end": "for await (const all of parts()) main.textContent = all.slice(0, 12);",
+}
+# What `expect_clean(max_late=1000)` finds; "" if nothing.
+FOUND = {
+    "waits for the end": "held-too-long",
+    "waits and renders": "held-too-long",
+    "fills what is hidden": "held-too-long",
+    "shows nothing": "dropped-text",
+    "hides it": "dropped-text",
+    "loses its end": "dropped-text",
+    "shows markup": "format-markup",
+    "takes a guess back": "taken-back",
+}
+
+
+@pytest.fixture
+def watched(browser, server):
+    """Open a page by a proxy in a context of its own; return its watch."""
+    with contextlib.ExitStack() as stack:
+
+        def open(script):
+            chaos = stack.enter_context(ChaosProxy(delay=0))
+            context = browser.new_context()
+            stack.callback(context.close)
+            watch = GlyphWatch(context)
+            watch.traffic = chaos
+            address = chaos.url(f"{server.url}/page")
+            page = context.new_page()
+            body = PAGE % script
+            page.route(address, lambda route: route.fulfill(body=body, content_type="text/html"))
+            page.goto(address, wait_until="commit")
+            return watch
+
+        yield open
+
+
+def verdict_of(watch, **options):
+    """Return the rules that `expect_clean` finds broken, and its message."""
+    try:
+        watch.expect_clean(**options)
+    except AssertionError as error:
+        return re.findall(r"^  ([a-z0-9-]+) \(", str(error), re.M), str(error)
+    return [], ""
+
+
+def test_text_that_is_shown_late_or_never_does_not_pass(watched):
+    opened = {name: watched(script) for name, script in PAGES.items()}
+    for name, watch in opened.items():
+        assert watch.settle(quiet_ms=700), name
+        broken, said = verdict_of(watch, max_late=1000)
+        assert sorted(set(broken)) == ([FOUND[name]] if name in FOUND else []), (name, said)
+        result = watch.result(max_late=1000)
+        passes = {one["id"] for one in result["passes"]}
+        timed = FOUND.get(name) not in ("held-too-long", "dropped-text")
+        assert ("held-too-long" in passes) == timed, name
+        assert ("dropped-text" in passes) == (FOUND.get(name) != "dropped-text"), name
+    assert "1 piece of text was held" in verdict_of(opened["waits and renders"], max_late=1000)[1]
+
+
+@pytest.mark.full
+def test_text_that_is_still_on_its_way_is_waited_for(watched):
+    watch = watched(PAGES["waits for the end"])
+    (page,) = watch.context.pages
+    with page.expect_response("**/wire/**"):
+        pass
+    while not watch.traffic.sent_text:
+        page.wait_for_timeout(20)
+    assert verdict_of(watch) == ([], "")
+    assert fixtures.TEXT in watch.text()
+
+
+def test_a_limit_needs_a_stream_that_has_passed_the_proxy(watched):
+    watch = watched("main.append('hi');")
+    watch.settle(quiet_ms=100)
+    with pytest.raises(WatchError, match="no stream passed one"):
+        watch.expect_clean(max_late=1000)
+
+
+def test_an_engine_that_cannot_be_reached_is_not_clean(watched):
+    watch = watched("main.append('hi');")
+    watch.traffic.problems.append("http://127.0.0.1:9 cannot be reached: refused.")
+    with pytest.raises(WatchError, match="cannot be reached"):
+        watch.expect_clean()
+
+
+def test_what_expect_text_has_found_may_have_a_replacement_character(browser):
+    context = browser.new_context()
+    watch = GlyphWatch(context)
+    page = context.new_page()
+    page.set_content("<main>👋👋👋👋👋👋👋 was \ufffd once</main>")
+    assert verdict_of(watch)[0] == ["ufffd-persistent"]
+    watch.expect_text("👋👋👋👋👋👋👋 was \ufffd once")
+    assert verdict_of(watch) == ([], "")
+    (one,) = watch.result()["passes"][:1]
+    assert one["id"] == "ufffd-literal"
+    context.close()
