@@ -15,6 +15,7 @@ from typing import Any
 
 import browsers
 import pytest
+from chat_fixtures import fixtures
 from library_rig import LibraryServer
 from playwright.sync_api import expect
 from served_bridge import Bridge
@@ -57,6 +58,13 @@ def context(context: Any) -> Any:
     context.set_default_timeout(SETTINGS["action_timeout"])
     context.set_default_navigation_timeout(SETTINGS["navigation_timeout"])
     return context
+
+
+@pytest.fixture(scope="module")
+def server() -> Any:
+    """The chat pages that the regression kit is tried on, on a free port."""
+    with fixtures.ChatServer() as running:
+        yield running
 
 
 # ---------------------------------------------------------------- the page, served by a real bridge

@@ -637,9 +637,16 @@ def test_a_chat_of_the_sdk_sends_every_turn_with_its_calls_and_results(
         {"role": "user", "content": "hi"},
         {
             "role": "assistant",
-            "content": 'One moment.\n<tool_call>\n{"name":"look","arguments":{"at":1}}\n</tool_call>',
+            "content": "One moment.",
+            "tool_calls": [
+                {
+                    "id": "1",
+                    "type": "function",
+                    "function": {"name": "look", "arguments": '{"at":1}'},
+                }
+            ],
         },
-        {"role": "tool", "content": '["é"]'},
+        {"role": "tool", "content": '["é"]', "tool_call_id": "1"},
     ]
 
 

@@ -30,7 +30,7 @@ def violations(page: Any) -> list[Any]:
 def broken(booted: Any) -> Any:
     """The page with a stream that arrived broken."""
     booted.page.locator("#import-file").set_input_files(BROKEN)
-    expect(booted.page.locator("#alert")).to_contain_text("Broken before it reached this page")
+    expect(booted.page.locator("#alert")).to_contain_text("The engine broke 2 places.")
     booted.page.locator("#to-end").click()
     expect(booted.page.locator("[data-pane=held]")).to_have_text("Re\ufffd\ufffdé ok")
     yield booted
@@ -39,12 +39,13 @@ def broken(booted: Any) -> Any:
 
 
 def test_damage_that_arrived_is_marked_in_the_text_and_has_a_name(broken: Any) -> None:
-    for pane in ("held", "naive", "stream"):
+    for pane in ("held", "naive"):
         marks = broken.page.locator(f"[data-pane={pane}]").get_by_role("img")
         expect(marks).to_have_text(["\ufffd", "\ufffd"])
         for n, place in enumerate(("line 1, event 1", "line 3, event 2")):
             expect(marks.nth(n)).to_have_accessible_name(
-                f"Broken before it reached this page ({place}): the bytes that arrived are not UTF-8"
+                f"Broken by the engine ({place}): The engine wrote the bytes of each token into an event "
+                "of its own: they are not UTF-8 by themselves."
             )
     # What a decoder breaks itself has another mark.
     broken.stream_text("né", cut="byte")
@@ -67,11 +68,13 @@ def test_axe_finds_nothing(broken: Any, state: str) -> None:
         page.locator("#tab-faults").click()
         expect(page.locator("#fault-list")).to_contain_text("line 1, event 1")
     elif state == "lanes":
+        broken.stream_text("né", cut="byte")
         page.locator("#tab-times").click()
         expect(page.locator("#times canvas")).to_be_visible()
     elif state == "phone":
         page.set_viewport_size({"width": 400, "height": 800})
-        expect(page.get_by_role("tab", name="Each chunk alone")).to_be_visible()
+        page.get_by_role("button", name="Found in the wild").click()
+        expect(page.locator("#pane-wild")).to_be_visible()
     elif state == "your text":
         broken.stream_text("né <think>日本</think> 😀", cut="byte", fault="truncate")
     assert violations(page) == []

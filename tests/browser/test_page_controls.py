@@ -40,9 +40,9 @@ def test_a_first_visit_plays_by_itself_and_can_be_paused(browser: Any, bridge: A
         )
         page.locator("#to-end").click()
         text = page.locator("[data-pane=held]")
-        expect(text).to_contain_text("they may become ")
-        assert "STOP" not in str(text.text_content())
-        assert "<think>" not in str(text.text_content())
+        expect(text).to_contain_text("Guten Morgen, schöne Grüße!")
+        expect(page.locator("#position")).to_have_text(re.compile(r"^(\d+) / \1$"))
+        assert "\ufffd" not in str(text.text_content())
     finally:
         context.close()
 
@@ -71,11 +71,11 @@ def test_tokens_that_come_later_are_dimmed_and_can_be_gone_to(booted: Any) -> No
 
 
 @pytest.mark.full
-def test_keys_work_wherever_the_focus_is_and_the_next_fault_wraps(booted: Any) -> None:
+def test_keys_work_wherever_the_focus_is_and_the_next_place_wraps(booted: Any) -> None:
     booted.stream_text("aébé", cut="byte")
     page, place = booted.page, booted.page.locator("#fault-place")
     page.locator("#export").focus()
-    for expected in ("fault 1 of 4, from the beginning again", "fault 2 of 4", "fault 3 of 4"):
+    for expected in ("split 1 of 4, from the beginning again", "split 2 of 4", "split 3 of 4"):
         page.keyboard.press("f")
         expect(place).to_have_text(expected)
     page.locator("[data-pane=naive]").focus()
@@ -145,17 +145,18 @@ def test_a_token_points_at_its_characters_and_they_at_it(booted: Any) -> None:
 
 
 @pytest.mark.full
-def test_a_phone_has_a_tab_for_each_pane(booted: Any) -> None:
+def test_two_panes_are_shown_and_the_others_are_a_click_away_also_on_a_phone(booted: Any) -> None:
     page = booted.page
     booted.stream_text("né")
     page.set_viewport_size({"width": 400, "height": 800})
     try:
-        expect(page.locator("[data-pane=held]")).to_be_visible()
-        expect(page.locator("[data-pane=naive]")).to_be_hidden()
-        page.get_by_role("tab", name="Each chunk alone").click()
-        expect(page.locator("[data-pane=naive]")).to_be_visible()
-        page.keyboard.press("ArrowLeft")
-        expect(page.locator("[data-pane=held]")).to_be_visible()
+        for pane in ("held", "naive"):
+            expect(page.locator(f"[data-pane={pane}]")).to_be_visible()
+        other = page.get_by_role("button", name="Streaming decoder")
+        for shown in (True, False):
+            other.click()
+            expect(other).to_have_attribute("aria-pressed", str(shown).lower())
+            expect(page.locator("[data-pane=stream]")).to_be_visible(visible=shown)
     finally:
         page.set_viewport_size({"width": 1280, "height": 900})
 

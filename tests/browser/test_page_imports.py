@@ -1,6 +1,9 @@
 """The page of a bridge takes what is dropped on it: streams of other servers, and tokenizers."""
 
+import gzip
+import io
 import json
+import zipfile
 from typing import Any
 
 import pytest
@@ -25,7 +28,7 @@ def test_a_dropped_body_names_its_own_server_and_what_arrived_broken(demo: Any) 
     expect(demo.page.locator("#pane-held")).to_have_text("Re��é ok")
     expect(demo.page.locator("#engine-name")).to_contain_text("OpenAI-compatible server")
     expect(demo.page.locator("#alert")).to_contain_text(
-        "Broken before it reached this page: line 1 (event 1): the bytes that arrived are not UTF-8"
+        "The engine broke 2 places. The engine wrote the bytes of each token into an event"
     )
     drop(demo, "x.txt", b"hello")
     expect(demo.page.locator("#alert")).to_contain_text("x.txt: there is no token stream in this")
@@ -54,6 +57,107 @@ def test_a_dropped_tokenizer_takes_the_place_of_the_bridges(demo: Any) -> None:
         "none: this page cuts your text with tokenizer.json"
     )
     assert json.loads(demo.save().splitlines()[0])["vocabulary"]["size"] == 6
+
+
+TOKENS = [("Hi ", b"Hi "), ("�", b"\xe4\xbd"), ("�", b"\xa0"), ("ok", b"ok")]
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_the_verdict_comes_first_and_a_saved_stream_keeps_it(booted: Any) -> None:
+    page = booted.page
+    body = ""
+    for text, data in TOKENS:
+        its = {"content": [{"token": text, "bytes": list(data)}]}
+        event = {"choices": [{"delta": {"content": text}, "logprobs": its}]}
+        body += f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
+    drop(booted, "vllm.sse", body.encode())
+    expect(page.locator("#alert")).to_contain_text("The engine broke 1 place.")
+    expect(page.locator("#alert")).to_contain_text("“你” arrived as “��”")
+    page.locator("#tab-faults").click()
+    faults = page.locator("#faults")
+    for _ in range(2):
+        expect(page.locator("#tab-faults")).to_have_text("Faults (1)")
+        expect(faults).to_contain_text("The engine broke 1 place.")
+        expect(faults.locator("li").first).to_contain_text("Broken by the engine")
+        expect(faults.locator(".no-fault")).to_contain_text("2 tokens begin or end inside")
+        drop(booted, "saved.detok.jsonl", booted.save().encode())
+        expect(page.locator("#source-name")).to_have_text("saved.detok.jsonl")
+    page.locator("#tab-tokens").click()
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_misread_text_is_marked_in_the_panes_and_counted(booted: Any) -> None:
+    event = {"choices": [{"delta": {"content": "naÃ¯ve cafÃ©"}}]}
+    drop(booted, "latin.sse", f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
+    page = booted.page
+    expect(page.locator("#alert")).to_contain_text("The client broke 2 places.")
+    for pane in ("held", "naive", "stream"):
+        expect(page.locator(f"#pane-{pane} .damage")).to_have_text(["Ã¯", "Ã©"])
+        expect(page.locator(f"#tally-{pane} [data-count=replacements]")).to_have_text("2")
+
+
+@pytest.mark.full
+def test_a_packed_file_is_unpacked_and_unknown_events_are_read_by_a_click(booted: Any) -> None:
+    page = booted.page
+    body = "".join(
+        [
+            f'data: {{"foo":{n},"bar":{{"text":"{word}"}}}}\n\n'
+            for n, word in enumerate(["né", " you"])
+        ]
+    )
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("body.sse", gzip.compress(body.encode()))
+    drop(booted, "report.zip", packed.getvalue())
+    expect(page.locator("#alert")).to_contain_text("Its events have `foo`, `bar`.")
+    page.locator("#alert").get_by_role("button", name="Read bar.text").click()
+    expect(page.locator("#pane-held")).to_have_text("né you")
+
+
+@pytest.mark.full
+def test_a_large_file_says_that_it_is_read_and_the_next_one_takes_its_place(booted: Any) -> None:
+    page = booted.page
+    event = {"choices": [{"delta": {"content": "wörd "}}]}
+    large = f"data: {json.dumps(event)}\n\n".encode() * 12_000
+    drop(booted, "large.sse", large)
+    alert = page.locator("#alert")
+    expect(alert).to_contain_text("Reading large.sse (0.")
+    alert.get_by_role("button", name="Cancel").click()
+    expect(alert).to_be_hidden()
+    drop(booted, "large.sse", large)
+    drop(booted, "small.sse", b'data: {"choices":[{"delta":{"content":"small"}}]}\n\n')
+    expect(page.locator("#source-name")).to_have_text("small.sse", timeout=60_000)
+    booted.stream_text("after", pace=5000)
+    assert booted.text("held") == "after"
+
+
+SMALL = {
+    "version": "1.0",
+    "added_tokens": [],
+    "decoder": {"type": "ByteLevel"},
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "Ã": 2, "©": 3, "c": 4}, "merges": []},
+}
+
+
+@pytest.mark.full
+def test_ids_wait_for_a_tokenizer_and_nothing_is_called_exact_before(booted: Any) -> None:
+    page = booted.page
+    drop(booted, "vllm.sse", (STREAMS / "vllm-completions.sse").read_bytes())
+    fidelity = page.locator("#engine-fidelity")
+    expect(fidelity).to_have_text("text in chunks, decoded elsewhere")
+    expect(page.locator("#alert")).to_contain_text("It has 3 token ids")
+    header, first = [json.loads(line) for line in booted.save().splitlines()[:2]]
+    assert (header["engine"]["fidelity"], header["timed"]) == ("text", False)
+    assert first == [0, "x", ["a", [0]]]
+    page.locator("#tab-times").click()
+    expect(page.locator("#times")).to_have_text("No times in this file.")
+    page.locator("#tab-tokens").click()
+    drop(booted, "tokenizer.json", json.dumps(SMALL).encode())
+    expect(fidelity).to_have_text("token ids, exact")
+    expect(page.locator("#pane-held")).to_have_text("aé")
+    booted.open()  # without the tokenizer, and without the address of an earlier test
 
 
 @pytest.mark.full
@@ -86,6 +190,8 @@ def test_a_tokenizer_file_of_each_kind_cuts_the_text(demo: Any, name: str, data:
 @pytest.mark.parametrize("name", FILES)
 def test_the_stream_of_each_server_is_dropped_and_pasted(booted: Any, name: str) -> None:
     server, fidelity, texts, _ = FILES[name]
+    if name in ("vllm-completions.sse", "sglang-generate.sse", "tgi.sse"):
+        fidelity = "text"  # no tokenizer reads their ids
     page = booted.page
     data = (STREAMS / name).read_bytes()
     whole = "".join(texts.values())

@@ -59,6 +59,7 @@ def quiet(start_bridge: Any) -> Any:
     return start_bridge("--engine", "recite")
 
 
+@pytest.mark.sampled(3)
 def test_a_page_reloaded_in_mid_answer_shows_the_whole_answer_of_one_generation(
     page: Any, quiet: Any, new_demo: Any
 ) -> None:

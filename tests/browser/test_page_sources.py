@@ -51,8 +51,9 @@ def test_damage_that_arrived_is_a_fault_with_its_event(booted: Any, tmp_path: Pa
     expect(page.locator("#position")).to_have_text("3 / 4")
     page.locator("#tab-faults").click()
     row = page.locator("#fault-list li")
-    expect(row).to_contain_text("roken before it reached this page")
-    expect(row).to_contain_text("chunk 3")
+    expect(row).to_contain_text("Broken, or the model's own")
+    expect(row).to_contain_text("chunk 3 (line 5, event 3)")
+    expect(page.locator("#faults-none")).to_contain_text("by whom is not known")
     page.locator("#tab-tokens").click()
     opened(booted, tmp_path / "raw.detok.jsonl", '{"detok":1}\n[0,"b","Yf9i"]\n')
     expect(page.locator("#tab-faults")).to_have_text("Faults (1)")
@@ -143,14 +144,15 @@ def test_a_special_token_in_your_text_is_named(booted: Any) -> None:
 def test_a_report_has_the_faults_and_a_link_that_opens_the_stream(demo: Any, context: Any) -> None:
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     demo.open("?runtime=micropython")
-    demo.stream_text("né 😀", cut="byte")
+    demo.stream_text("né 😀", cut="byte", fault="truncate")
     demo.page.locator("#report").click()
     expect(demo.page.locator("#alert")).to_contain_text("in the clipboard")
     report = demo.page.evaluate("() => navigator.clipboard.readText()")
-    assert "| 2 | – | `C3` |" in report and "micropython" in report
+    assert "| 6 | – | `9F` |" in report and "micropython" in report
+    assert "begin or end inside a character, which is no fault" in report
     link = report.rpartition("](")[2].rstrip(")\n")
     demo.page.goto("about:blank")
     demo.page.goto(link.replace("/#", "/?runtime=micropython#"))
     demo.wait_for("finished")
     demo.page.locator("#to-end").click()
-    expect(demo.page.locator("[data-pane=held]")).to_have_text("né 😀")
+    expect(demo.page.locator("[data-pane=held]")).to_have_text("né �")

@@ -26,7 +26,7 @@ try {
   for await (const part of body().pipeThrough(new DetokStream({ stop: "</s>" }))) show(part);
   const vocabulary = await loadVocabulary(await (await fetch("bytes.detok")).blob());
   const decoder = await createDecoder({ vocabulary });
-  show(decoder.feed(new TextEncoder().encode("TEXT")) + decoder.flush() + (await decoder.ready()));
+  show(decoder.feed([...new TextEncoder().encode("TEXT")]) + decoder.flush() + (await decoder.ready()));
   for await (const { text } of readAnswer(new Response("TEXT"), { format: "bytes", tools: true })) show(text);
   await createDecoder({ runtime: "pyodide", stop: ["x"] });
 } catch (error) {

@@ -62,15 +62,18 @@ export function allowCaptures({ open, save }) {
 /**
  * Decode a captured stream again. Rejects with an error of one sentence.
  * @param {File} file
+ * @param {string} [path]  Where the text of its events is.
+ * @param {() => boolean} [isWanted]  Asked now and then; if it is not, nothing comes of it.
  */
-export async function openCapture(file) {
+export async function openCapture(file, path, isWanted = () => true) {
   const capture = await readCapture(file, {
     ...runtimeOptions(),
+    path,
     vocabulary: await droppedVocabulary(),
   });
-  const { header, rows, text, end, timed, format } = capture;
-  const fidelity = header.engine?.fidelity ?? fidelityOf(rows);
+  const { header, rows, text, end, timed, format, fidelity } = capture;
   const recording = new Recording(0, unitOf(fidelity));
+  recording.timed = timed;
   recording.stop = stopsOf(header);
   recording.format = format;
   let added = performance.now();
@@ -80,24 +83,24 @@ export async function openCapture(file) {
     if (n % 256 === 0 && performance.now() - added > 40) {
       // A long capture must not freeze the page.
       await new Promise((resolve) => setTimeout(resolve));
+      if (!isWanted()) return undefined;
       added = performance.now();
     }
   }
   const seconds = timed ? capture.seconds : (rows.length * UNTIMED_MS) / 1000;
   recording.end(text, seconds * 1000);
+  recording.judge(capture.verdict, capture.verdicts);
   /** @type {Described} */
   const described = { header, end: end ?? undefined };
   const said = describeImport(capture);
-  return { described, recording, fidelity, tokens: rows.length, seconds, said };
+  const ids = rows.reduce((count, row) => count + (row.ids?.length ?? 0), 0);
+  return { described, recording, fidelity, ids, said };
 }
 
 /** @param {Record<string, any>} header */
 function stopsOf({ stop }) {
   return Array.isArray(stop) ? stop.filter((one) => typeof one === "string") : [];
 }
-
-/** The fidelity of a capture that does not say it. @param {{id: number | null}[]} rows */
-const fidelityOf = (rows) => (rows.some(({ id }) => id !== null) ? "ids" : "bytes");
 
 /**
  * A stream as the text of a capture. The prompt is not in it.
@@ -107,13 +110,28 @@ const fidelityOf = (rows) => (rows.some(({ id }) => id !== null) ? "ids" : "byte
 export function captureText(recording, { header, end }) {
   const rows = [];
   for (let n = 0; n < recording.count; n++) {
-    const { at, id, bytes } = recording.step(n);
-    rows.push({ seconds: at / 1000, id, bytes });
+    const { at, id, bytes, ids } = recording.step(n);
+    rows.push({ seconds: recording.timed ? at / 1000 : 0, id, bytes, ids });
   }
-  const seconds = recording.timeOf(recording.length - 1) / 1000;
+  const seconds = recording.timed ? recording.timeOf(recording.length - 1) / 1000 : 0;
   const stop = recording.stop.length ? { stop: recording.stop } : {};
-  return writeCapture({ header: { ...header, ...stop }, rows, seconds, end }, runtimeOptions());
+  const timed = recording.timed ? {} : { timed: false };
+  // The text that they are about may not be in the capture.
+  const judged = recording.verdicts.length ? { verdicts: recording.verdicts.map(crossed) } : {};
+  return writeCapture(
+    { header: { ...header, ...stop, ...timed, ...judged }, rows, seconds, end },
+    runtimeOptions(),
+  );
 }
+
+/** A verdict as a header has it. @param {import("../src/capture.js").Verdict} verdict */
+const crossed = ({ who, rule, said, places, count }) => [
+  who,
+  rule,
+  said,
+  places.map(({ row, got, right, begin, end }) => [row, got, right, begin, end]),
+  count,
+];
 
 /** Save a stream as a capture. @param {Recording} recording @param {Described} described */
 export async function saveCapture(recording, described) {

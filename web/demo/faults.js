@@ -8,8 +8,10 @@ import { hexOf } from "./recording.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
 /** @typedef {import("./recording.js").Fault} Fault */
+/** @typedef {import("./recording.js").Verdict} Verdict */
 
 const MOST_ROWS = 200;
+const NO_FAULT = "No fault so far: every character arrived whole, or was put together.";
 
 const list = element("fault-list", HTMLOListElement);
 const none = element("faults-none", HTMLElement);
@@ -19,20 +21,57 @@ const canvas = element("breaks", HTMLCanvasElement);
 const panel = element("faults", HTMLElement);
 
 /** What happened, in a sentence. @param {Recording} recording @param {Fault} fault */
-export function describeFault(recording, { step, kind }) {
-  const { unit } = recording;
+export function describeFault(recording, { step, kind, verdict, place }) {
   const { line, event } = recording.step(step);
   const where = line === undefined ? `event ${event}` : `line ${line}, event ${event}`;
+  if (verdict) return `${WHO[verdict.who]} (${where}): ${change(place)}${verdict.said}`;
   const damage = recording.damageOf(step);
   if (damage) return `Broken before it reached this page (${where}): ${damage}`;
   return {
-    split: `The ${unit} begins or ends inside a character. detok puts the character together; a decoder of single chunks breaks it.`,
     invalid: `These bytes are not UTF-8: broken before they reached this page (${where}).`,
     marked: `The text has a � in it: broken before it reached this page (${where}), or written by the model.`,
     written: `The bytes EF BF BD are a �: written by the model, or broken before they reached this page (${where}).`,
     cut: `The stream ended inside a character (${where}).`,
+    judged: "",
   }[kind];
 }
+
+/**
+ * Who broke it and what it became, without the reason.
+ * @param {Recording} recording
+ * @param {Fault} fault
+ */
+export function describePlace(recording, { step, verdict, place }) {
+  const { line, event } = recording.step(step);
+  const where = line === undefined ? `event ${event}` : `line ${line}, event ${event}`;
+  return `${WHO[verdict?.who ?? "unknown"]} (${where}). ${change(place)}`.trim();
+}
+
+/** Who broke it. @type {Record<import("../src/capture.js").Verdict["who"], string>} */
+const WHO = {
+  engine: "Broken by the engine",
+  proxy: "Broken by a proxy",
+  client: "Broken by the client",
+  unknown: "Broken, or the model's own",
+  nobody: "Broken by nobody",
+};
+
+/**
+ * What a text became, if the right text is known.
+ * @param {import("../src/capture.js").BrokenPlace | undefined} place
+ */
+const change = (place) =>
+  place?.right ? `“${short(place.right)}” arrived as “${short(place.got)}”. ` : "";
+
+/** @param {string} text */
+function short(text) {
+  const letters = [...text];
+  return letters.length > 24 ? `${letters.slice(0, 23).join("")}…` : text;
+}
+
+/** What a step is that ends inside a character. @param {Recording} recording */
+export const describeSplit = ({ unit }) =>
+  `The ${unit} begins or ends inside a character. That is no fault: detok puts the character together. A decoder of single chunks breaks it.`;
 
 /**
  * What a mark in the text says.
@@ -41,12 +80,16 @@ export function describeFault(recording, { step, kind }) {
  * @param {string} mark  "damage" or "written".
  */
 export function nameDamage(recording, step, mark) {
-  const listed = recording.faults[recording.nextFault(step)]?.kind === "marked";
+  const fault = recording.faults[recording.nextFault(step)];
+  if (fault?.step === step && fault.verdict) return describeFault(recording, fault);
+  const listed = fault?.kind === "marked";
   const kind = mark === "written" ? mark : listed ? "marked" : "invalid";
   return describeFault(recording, { step, kind });
 }
 
-let listed = 0;
+/** How many steps a group of alike faults names, and how many it has bytes of. */
+const MOST_NAMED = 12;
+let listed = "";
 let drawn = "";
 /** @type {Recording | undefined} */
 let shown;
@@ -64,27 +107,71 @@ export function onFaultChosen(seek) {
  * @param {Recording | undefined} recording
  */
 export function showFaults(recording) {
-  const count = recording?.faults.length ?? 0;
+  const count = recording?.verdicts.length
+    ? recording.verdicts.reduce((sum, one) => sum + (one.who === "nobody" ? 0 : one.count), 0)
+    : (recording?.faults.length ?? 0);
   const name = count ? `Faults (${count})` : "Faults";
   if (tab.textContent !== name) tab.textContent = name;
   drawMarks(recording);
   if (panel.hidden) {
-    listed = -1;
+    listed = "";
     return;
   }
-  if (listed === count && shown === recording) return;
-  listed = count;
+  const key = `${count} ${recording?.splits.length} ${recording?.ended}`;
+  if (listed === key && shown === recording) return;
+  listed = key;
   shown = recording;
-  none.hidden = count > 0;
-  if (!recording) return list.replaceChildren();
-  list.replaceChildren(
-    ...recording.faults.slice(0, MOST_ROWS).map((fault) => row(recording, fault)),
-  );
-  if (count > MOST_ROWS) {
+  none.textContent = recording?.verdict || (count ? "" : NO_FAULT);
+  none.hidden = !none.textContent;
+  list.replaceChildren(...(recording ? entries(recording) : []));
+}
+
+/** @param {Recording} recording */
+function entries(recording) {
+  const { faults, verdicts, splits } = recording;
+  const alone = faults.filter(({ verdict }) => !verdict);
+  const made = [
+    ...verdicts.map((one) => group(recording, one)),
+    ...alone.slice(0, MOST_ROWS).map((fault) => row(recording, fault)),
+  ];
+  if (alone.length > MOST_ROWS) {
     const more = document.createElement("li");
-    more.textContent = `… ${count - MOST_ROWS} more: the button Next fault goes through all of them.`;
-    list.append(more);
+    more.textContent = `… ${alone.length - MOST_ROWS} more: the button Next fault goes through all of them.`;
+    made.push(more);
   }
+  if (splits.length) {
+    const all = `${splits.length} ${recording.unit}${splits.length === 1 ? " begins or ends" : "s begin or end"}`;
+    const item = document.createElement("li");
+    item.className = "no-fault";
+    item.append(
+      `${all} inside a character: no fault. detok puts the characters together; a decoder of single chunks breaks them. `,
+      ...buttons(recording, splits),
+    );
+    made.push(item);
+  }
+  return made;
+}
+
+/** All places that are alike. @param {Recording} recording @param {Verdict} verdict */
+function group(recording, verdict) {
+  const item = document.createElement("li");
+  const who = document.createElement("b");
+  const { count, places, said } = verdict;
+  who.textContent = `${WHO[verdict.who]}${count > 1 ? `, ${count} times` : ""}: `;
+  item.append(who, said, " ");
+  for (const place of places.slice(0, MOST_NAMED)) {
+    const { line, event } = recording.step(place.row);
+    const where = `${line === undefined ? "" : `line ${line}, `}event ${event}`;
+    item.append(stepButton(recording, place.row), ` (${where}) ${change(place)} `);
+  }
+  if (count > MOST_NAMED) item.append(`… and ${count - MOST_NAMED} more like these.`);
+  return item;
+}
+
+/** Buttons that go to steps. @param {Recording} recording @param {number[]} steps */
+function buttons(recording, steps) {
+  const made = steps.slice(0, MOST_NAMED).flatMap((step) => [stepButton(recording, step), " "]);
+  return steps.length > MOST_NAMED ? [...made, `… and ${steps.length - MOST_NAMED} more.`] : made;
 }
 
 /** Announce the fault at which the reader is. @param {string} sentence */
@@ -95,14 +182,19 @@ export function sayFault(sentence) {
 /** @param {Recording} recording @param {Fault} fault */
 function row(recording, fault) {
   const item = document.createElement("li");
-  const go = document.createElement("button");
-  go.type = "button";
-  go.dataset.step = String(fault.step);
-  go.textContent = `${recording.unit} ${fault.step + 1}`;
   const bytes = document.createElement("code");
   bytes.textContent = hexOf(recording.bytesOf(fault.step), 16) || "no bytes";
-  item.append(go, " ", bytes, ` ${describeFault(recording, fault)}`);
+  item.append(stepButton(recording, fault.step), " ", bytes, ` ${describeFault(recording, fault)}`);
   return item;
+}
+
+/** A button that goes to a step. @param {Recording} recording @param {number} step */
+function stepButton(recording, step) {
+  const go = document.createElement("button");
+  go.type = "button";
+  go.dataset.step = String(step);
+  go.textContent = `${recording.unit} ${step + 1}`;
+  return go;
 }
 
 /** The size of the canvas. Reading it from the element would force a layout. */
@@ -123,9 +215,9 @@ new ResizeObserver(() => {
 
 /** @param {Recording | undefined} recording */
 function drawMarks(recording) {
-  const faults = recording?.faults ?? [];
+  const places = recording?.places ?? [];
   const length = recording?.length ?? 0;
-  const key = `${faults.length} ${length} ${width}`;
+  const key = `${places.length} ${length} ${width}`;
   if ((key === drawn && marked === recording) || !width) return;
   const growing = marked === recording && recording && !recording.ended;
   if (growing && performance.now() < drawnAt + MARKS_MS) return;
@@ -142,7 +234,7 @@ function drawMarks(recording) {
   // The middle of the thumb goes from half a thumb to the width less half a thumb.
   const thumb = 16;
   let last = -1;
-  for (const { step } of faults) {
+  for (const step of places) {
     const x = Math.round(thumb / 2 + ((width - thumb) * (step + 1)) / length);
     if (x !== last) context.fillRect(x, 0, 1, height);
     last = x;

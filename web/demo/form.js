@@ -193,6 +193,16 @@ export function ownText(given, { cut, pace, fault = "", stop }) {
   };
 }
 
+/**
+ * The first text that the embedded model recites: good morning in forty languages. Undefined with
+ * another engine.
+ * @returns {Question | undefined}
+ */
+export function firstRecited() {
+  const [first] = recitedTexts;
+  return first && { request: { prompt: first.prompt, stop: [] }, lang: first.lang };
+}
+
 /** Write the request of the form into the address, so that it can be shared. */
 export function writeAddress() {
   const url = new URL(location.href);

@@ -18,12 +18,15 @@ const MOST_NAMED = 5;
  * Take a file: a tokenizer is used, anything else is opened.
  * @param {File} file
  * @param {(file: File) => Promise<void> | void} open
+ * @param {() => File | undefined} waiting  The file whose ids wait for a tokenizer.
  */
-export async function takeFile(file, open) {
+export async function takeFile(file, open, waiting) {
   if (!(await isTokenizerFile(file))) return open(file);
   sayStatus(`Reading the tokenizer ${file.name}.`);
   try {
     const { name, vocabulary } = await useTokenizer(file);
+    const before = waiting();
+    if (before) return open(before);
     const ids = vocabulary.size.toLocaleString("en");
     showAlert(
       `${name} (${ids} tokens) now cuts “Your text”, and reads the ids of captures that name no vocabulary.`,
@@ -47,17 +50,18 @@ export function onPaste(take) {
 }
 
 /**
- * The unreadable and damaged parts of a file, in sentences; "" if there are none.
+ * Who broke a file's stream, and what could not be read, in sentences; "" if nothing is broken.
  * @param {import("../src/capture.js").Capture} capture
  */
-export function describeImport({ header, rows, problems, leftOut }) {
+export function describeImport({ header, rows, verdict, verdicts, problems, leftOut }) {
   const said = [];
-  const broken = rows.filter((row) => row.broken);
-  if (broken.length) {
-    const places = broken
-      .slice(0, MOST_NAMED)
-      .map(({ line, event, broken }) => `line ${line} (event ${event}): ${broken}`);
-    said.push(`Broken before it reached this page: ${listed(places, broken.length)}`);
+  const worst = verdicts.find(({ who }) => who !== "nobody");
+  if (worst) {
+    const places = worst.places.slice(0, MOST_NAMED).map(({ row, got, right }) => {
+      const { line, event } = rows[row] ?? {};
+      return `line ${line} (event ${event})${right ? `: “${right}” arrived as “${got}”` : ""}`;
+    });
+    said.push(`${verdict} ${worst.said} It is in ${listed(places, worst.count)}`);
   }
   const count = problems.length + leftOut;
   if (count) {

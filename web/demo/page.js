@@ -11,6 +11,7 @@ import { allowCaptures, onCapture, openCapture, saveCapture } from "./captures.j
 import { address, button, element } from "./dom.js";
 import { attached, holdEngine, loadEngines, onEngineChange } from "./engines.js";
 import {
+  firstRecited,
   loadPrompts,
   onSubmit,
   ownText,
@@ -131,24 +132,33 @@ let touched = false;
 for (const type of ["pointerdown", "keydown", "dragenter"])
   addEventListener(type, () => (touched = true), { once: true, capture: true });
 
-/** Whether the introduction is what is shown. */
-let introducing = false;
+/** What the introduction asks for, while it is what is shown. @type {Question | undefined} */
+let introducing;
 
 /**
- * Play a short text by itself, once, for a reader who has done nothing yet. The page stays ready.
+ * Play a stream by itself, once, for a reader who has done nothing yet: of the embedded model, at a
+ * pace that one can follow; with another engine, which nobody has asked for anything, a short text.
+ * The page stays ready.
  */
 function introduce() {
-  const cut = attached() || isSite ? "token" : "byte";
-  const question = ownText(DEFAULT_TEXT, { cut, pace: 0, stop: [DEFAULT_STOP] });
+  const byToken = isSite || attached()?.fidelity === "ids";
+  playIntroduction(firstRecited() ?? introText(byToken ? "token" : "byte"));
+}
+
+/** @param {"token" | "byte"} cut */
+const introText = (cut) => ownText(DEFAULT_TEXT, { cut, pace: 0, stop: [DEFAULT_STOP] });
+
+/** @param {Question} question */
+function playIntroduction(question) {
   playback.setSpeed(INTRO_PACE);
   run(question, { intro: true });
-  introducing = true;
+  introducing = question;
 }
 
 /** A stream that the reader starts has its own pace. */
 function endIntroduction() {
   if (!introducing) return;
-  introducing = false;
+  introducing = undefined;
   answer?.cancel();
   playback.setSpeed(0);
 }
@@ -199,13 +209,14 @@ function run(question, { intro = false } = {}) {
     described.header = { protocol: "detok.v1", engine, vocabulary, ...toldApart(request) };
     if (!own) showSource({ kind: "engine", engine, format });
   });
-  current.addEventListener("start", ({ detail: { id, data, format } }) => {
+  current.addEventListener("start", ({ detail: { id, data, format, start } }) => {
     if (!intro) keepUnfinished({ ...question, request: { ...request, resume: id } });
     const engine = own ? ownTextEngine(data, described.header.engine) : described.header.engine;
     described.header.engine = engine;
     recording.unit = unitOf(engine?.fidelity, own && request.singleBytes);
     recording.format = format;
     if (format) described.header.chat_format = format;
+    if (start) described.header.start = start;
     showSource({ kind: own ? "text" : "engine", engine, format });
   });
   current.addEventListener("token", ({ detail: { rows = [], at, spent, count } }) => {
@@ -270,6 +281,9 @@ function stop() {
 function conclude({ state: next, sentence }) {
   if (introducing && state !== "ready") return; // Python starts again
   if (introducing && next === "finished") return setState("ready");
+  // The engine failed, or has no vocabulary to cut a text by.
+  if (introducing && introducing.request.params?.cut !== "byte")
+    return playIntroduction(introText("byte"));
   const hadFocus = document.activeElement === stopButton;
   setState(next);
   if (hadFocus) startButton.focus({ preventScroll: true });
@@ -289,28 +303,64 @@ function conclude({ state: next, sentence }) {
 
 // ---------------------------------------------------------------- captures
 
-/** @param {File} file */
-async function open(file) {
+/** From when on the page says that it reads a file. */
+const SLOW_MS = 400;
+/** The file that is being read: another one takes its place. @type {symbol | undefined} */
+let opening;
+
+/** @param {File} file @param {string} [path]  Where the text of its events is. */
+async function open(file, path) {
   if (!worker || state === "streaming" || state === "loading") return;
   hideAlert();
+  const mine = (opening = Symbol(file.name));
+  const isWanted = () => opening === mine;
+  const telling = setTimeout(() => {
+    const size = (file.size / 1e6).toFixed(1);
+    const cancel = { label: "Cancel", action: () => ((opening = undefined), hideAlert()) };
+    if (isWanted()) showAlert(`Reading ${file.name} (${size} MB)…`, cancel);
+  }, SLOW_MS);
   try {
-    const opened = await openCapture(file);
-    const { recording, tokens, seconds, fidelity, said } = opened;
+    const opened = await openCapture(file, path, isWanted).finally(() => clearTimeout(telling));
+    if (!opened || !isWanted()) return;
+    hideAlert();
+    const { recording, fidelity, ids, said } = opened;
     described = opened.described;
     const { header, end } = described;
     const { format } = recording;
     showSource({ kind: "capture", file: file.name, engine: header.engine, fidelity, format });
     playback.show(recording, "playing");
     setState("finished");
-    const units = `${tokens} ${recording.unit}${tokens === 1 ? "" : "s"}`;
-    sayStatus(`${file.name}: ${units}, ${seconds.toFixed(1)} seconds.`);
-    if (end?.type === "error") showAlert(`${file.name} ends with this error: ${end.message}`);
-    else if (said) showAlert(`${file.name}: ${said}`);
-    else if (end?.note) showAlert(String(end.note));
+    const units = `${recording.count} ${recording.unit}${recording.count === 1 ? "" : "s"}`;
+    const seconds = (recording.timeOf(recording.length - 1) / 1000).toFixed(1);
+    sayStatus(`${file.name}: ${units}, ${recording.timed ? `${seconds} seconds` : "no times"}.`);
+    withoutTokenizer = ids ? file : undefined;
+    const sentences = [
+      end?.type === "error" ? `It ends with this error: ${end.message}` : "",
+      said || end?.note || "",
+      ids ? describeIds(ids) : "",
+    ].filter(Boolean);
+    if (sentences.length)
+      showAlert(`${file.name}: ${sentences.join(" ")}`, ids ? OPEN_TOKENIZER : undefined);
   } catch (error) {
-    showAlert(`${file.name}: ${messageOf(error)}`);
+    if (!isWanted()) return;
+    const reason = messageOf(error);
+    withoutTokenizer = reason.includes("ids without their bytes") ? file : undefined;
+    const [, maybe] = /Text may be in `([^`]+)`/.exec(reason) ?? [];
+    const readPath = maybe && { label: `Read ${maybe}`, action: () => void open(file, maybe) };
+    showAlert(`${file.name}: ${reason}`, withoutTokenizer ? OPEN_TOKENIZER : readPath || undefined);
   }
 }
+
+/** The file with ids that was opened last, until there is a tokenizer. @type {File | undefined} */
+let withoutTokenizer;
+
+const OPEN_TOKENIZER = { label: "Open its tokenizer…", action: () => button("import").click() };
+
+/** @param {number} count */
+const describeIds = (count) =>
+  count === 1
+    ? "It has 1 token id, and no tokenizer here reads it: this is the server's own text. Drop the model's tokenizer file to decode the id."
+    : `It has ${count} token ids, and no tokenizer here reads them: this is the server's own text. Drop the model's tokenizer file to decode the ids.`;
 
 /** Open the capture that the address has. */
 async function openLinked() {
@@ -356,7 +406,7 @@ document.addEventListener("keydown", (event) => {
 });
 const take = (/** @type {File} */ file) => {
   endIntroduction();
-  void takeFile(file, open);
+  void takeFile(file, open, () => withoutTokenizer);
 };
 onCapture(take, () => void save());
 onPaste(take);

@@ -8,7 +8,14 @@
 
 import { namesOf } from "./characters.js";
 import { button, element } from "./dom.js";
-import { describeFault, nameDamage, onFaultChosen, sayFault, showFaults } from "./faults.js";
+import {
+  describeFault,
+  describeSplit,
+  nameDamage,
+  onFaultChosen,
+  sayFault,
+  showFaults,
+} from "./faults.js";
 import { Gauges } from "./gauges.js";
 import { showHold } from "./hold.js";
 import { sayStatus } from "./notices.js";
@@ -274,18 +281,23 @@ function togglePause() {
 
 function seekFault() {
   const { recording } = player;
-  const count = recording?.faults.length ?? 0;
+  const places = recording?.places ?? [];
+  const count = places.length;
   if (!recording || !count) {
     sayFault("no fault");
     return sayStatus("There is no fault in this stream.");
   }
-  const found = recording.nextFault(player.target ?? player.position);
+  const from = player.target ?? player.position;
+  const found = places.findIndex((step) => step >= from);
   const index = found < 0 ? 0 : found;
-  const fault = /** @type {import("./recording.js").Fault} */ (recording.faults[index]);
-  seek(fault.step + 1);
+  const step = /** @type {number} */ (places[index]);
   const wrapped = found < 0 ? ", from the beginning again" : "";
-  sayFault(`fault ${index + 1} of ${count}${wrapped}`);
-  sayStatus(`Fault ${index + 1} of ${count}${wrapped}. ${describeFault(recording, fault)}`);
+  const [name, fault] = [recording.faults.length ? "fault" : "split", recording.faults[index]];
+  seek(step + 1);
+  sayFault(`${name} ${index + 1} of ${count}${wrapped}`);
+  const said = fault ? describeFault(recording, fault) : describeSplit(recording);
+  const title = `${name[0]?.toUpperCase()}${name.slice(1)}`;
+  sayStatus(`${title} ${index + 1} of ${count}${wrapped}. ${said}`);
 }
 
 const toStart = () => player.seek(0);

@@ -23,6 +23,7 @@ import { Utf8Reader } from "./utf8.js";
  * @typedef {object} Step
  * @property {number} at  Milliseconds since the stream began.
  * @property {number | null} id  Null if the engine gave no id.
+ * @property {number[] | null} ids  Of text that a server has decoded: the ids that came with it.
  * @property {Uint8Array} bytes
  * @property {Uint8Array} heldBytes  What waits after this step: the bytes of an unfinished
  *   character.
@@ -32,11 +33,17 @@ import { Utf8Reader } from "./utf8.js";
  * @property {number} [line]  The line of the file that it came from.
  * @property {number} event  Which event of the stream brought it, from 1.
  *
- * @typedef {"split" | "invalid" | "marked" | "written" | "cut"} FaultKind split: the step ends
- *   inside a character, so a decoder of single chunks breaks it. invalid: bytes that are not UTF-8
- *   arrived. marked: the text that arrived has U+FFFD in it already. written: the bytes of U+FFFD
- *   arrived. cut: the stream ended inside a character.
- * @typedef {{step: number, kind: FaultKind}} Fault
+ * @typedef {"invalid" | "marked" | "written" | "cut" | "judged"} FaultKind  invalid: bytes that are
+ *   not UTF-8 arrived. marked: the text that arrived has U+FFFD in it already. written: the bytes
+ *   of U+FFFD arrived. cut: the stream ended inside a character. judged: `verdict` says what it is.
+ *
+ * @typedef {object} Fault
+ * @property {number} step
+ * @property {FaultKind} kind
+ * @property {Verdict} [verdict]
+ * @property {Verdict["places"][0]} [place]
+ *
+ * @typedef {import("../src/capture.js").Verdict} Verdict
  *
  * @typedef {{from: number, to: number, step: number, kind: "damage" | "written"}} Damage  A U+FFFD
  *   that no decoder made: text that arrived broken, or the bytes EF BF BD, which may be text; where
@@ -106,6 +113,13 @@ export class Track {
       found.push(one);
     }
     return found;
+  }
+
+  /** Add damage that is no U+FFFD, and count it. @param {Damage} one */
+  markDamage(one) {
+    const index = firstIndex(this.damage.length, (n) => (this.damage[n]?.from ?? 0) >= one.from);
+    this.damage.splice(index, 0, one);
+    for (let n = one.step; n < this.broken.length; n++) this.broken[n] = (this.broken[n] ?? 0) + 1;
   }
 
   /** The length of the text after `position` steps. @param {number} position */
@@ -187,8 +201,20 @@ export class Recording {
     this.tracks = { held: new Track(), naive: new Track(), stream: new Track() };
     /** In the order of their steps. @type {Fault[]} */
     this.faults = [];
+    /**
+     * Steps that end inside a character. They are no fault, but a decoder of single chunks breaks
+     * the character.
+     * @type {number[]}
+     */
+    this.splits = [];
+    /** Who broke a recorded stream, in one sentence; "" if nothing has judged it. */
+    this.verdict = "";
+    /** @type {Verdict[]} */
+    this.verdicts = [];
     /** The stop strings that the answer was asked for with. @type {string[]} */
     this.stop = [];
+    /** Whether the times are those of the stream, and not of its playback only. */
+    this.timed = true;
   }
 
   #fresh = new TextDecoder();
@@ -206,6 +232,8 @@ export class Recording {
   #ats = [];
   /** @type {(number | null)[]} */
   #ids = [];
+  /** @type {Map<number, number[]>} */
+  #textIds = new Map();
   /** All bytes, and where those of each step end. */
   #data = new Uint8Array(1 << 12);
   /** @type {number[]} */
@@ -265,6 +293,7 @@ export class Recording {
     return {
       at,
       id: this.#ids[n] ?? null,
+      ids: this.#textIds.get(n) ?? null,
       bytes: this.bytesOf(n),
       heldBytes: this.heldBytes(n + 1),
       heldText: this.heldText(n + 1),
@@ -330,15 +359,18 @@ export class Recording {
 
   /**
    * Add a token.
-   * @param {TokenRow & {line?: number, event?: number, channel?: string, broken?: string}} row
+   * @param {TokenRow & {line?: number, event?: number, channel?: string, broken?: string,
+   *   ids?: number[] | null}} row
    * @param {number} at  When it came, in milliseconds since 1970.
    * @param {number} [decoding]  Milliseconds that decoding it took.
    */
   add(row, at, decoding = 0) {
-    const { id, bytes, text, heldBytes, heldText, special, line, event, channel, broken } = row;
+    const { id, bytes, text, heldBytes, heldText, special, line, event, channel, broken, ids } =
+      row;
     this.begun ??= at;
     const n = this.length;
     this.#ids.push(id);
+    if (ids) this.#textIds.set(n, ids);
     this.#append(bytes, at);
     if (special !== null) this.#special.set(n, special);
     if (line) this.#lines.set(n, line);
@@ -352,7 +384,7 @@ export class Recording {
     const stream = this.#stream.decode(bytes, { stream: true });
     const naive = this.#fresh.decode(bytes);
     // The bytes of a U+FFFD can be a token that the model chose; in text they cannot.
-    const marked = Boolean(broken) || this.unit === "chunk";
+    const marked = Boolean(broken || ids) || this.unit === "chunk";
     /** @type {Sign[]} */
     const steps = signs.map(({ at, genuine }) => ({
       step: this.#stepOfByte(at),
@@ -369,7 +401,7 @@ export class Recording {
     for (const position of replaced) this.#addFault(this.#stepOfByte(position), "invalid");
     if (broken || signs.some(({ genuine }) => genuine))
       this.#addFault(n, marked ? "marked" : "written");
-    if (naive !== stream && countBroken(naive) > countBroken(stream)) this.#addFault(n, "split");
+    if (naive !== stream && countBroken(naive) > countBroken(stream)) this.splits.push(n);
   }
 
   /**
@@ -446,6 +478,45 @@ export class Recording {
   nextFault(from) {
     const index = this.#faultIndex(from);
     return index < this.faults.length ? index : -1;
+  }
+
+  /** The steps that "Next fault" visits: faults, or where there are none, splits. */
+  get places() {
+    return this.faults.length ? this.faults.map(({ step }) => step) : this.splits;
+  }
+
+  /**
+   * Take over who broke a recorded stream, in the place of what was seen here. What nobody broke is
+   * no fault.
+   * @param {string} verdict
+   * @param {Verdict[]} verdicts
+   */
+  judge(verdict, verdicts) {
+    this.verdict = verdict;
+    this.verdicts = verdicts;
+    /** @type {Map<number, Fault>} */
+    const faults = new Map();
+    for (const one of verdicts) {
+      if (one.who === "nobody") continue;
+      for (const place of one.places) {
+        const { row: step } = place;
+        if (!faults.has(step)) faults.set(step, { step, kind: "judged", verdict: one, place });
+        if (place.end) this.#markWrong(place);
+      }
+    }
+    this.faults = [...faults.values()].sort((a, b) => a.step - b.step);
+    this.#faulty = new Set(faults.keys());
+  }
+
+  /** Text without a U+FFFD is wrong. @param {Verdict["places"][0]} place */
+  #markWrong({ row: step, begin, end }) {
+    const { held } = this.tracks;
+    for (const name of PANES) {
+      const track = this.tracks[name];
+      if (track.pieces[step] !== held.pieces[step]) continue;
+      const at = track.lengthAt(step);
+      track.markDamage({ from: at + begin, to: at + end, step, kind: "damage" });
+    }
   }
 
   /** @param {Uint8Array} bytes @param {number} at */
@@ -558,15 +629,9 @@ export class Recording {
 
   /** @param {number} step @param {FaultKind} kind */
   #addFault(step, kind) {
-    const index = this.#faultIndex(step);
-    const known = this.faults[index];
-    if (this.#faulty.has(step) && known) {
-      // What arrived broken explains more than what one decoder made of it.
-      if (known.kind === "split") known.kind = kind;
-      return;
-    }
+    if (this.#faulty.has(step)) return;
     this.#faulty.add(step);
-    this.faults.splice(index, 0, { step, kind });
+    this.faults.splice(this.#faultIndex(step), 0, { step, kind });
   }
 }
 

@@ -7,7 +7,7 @@
 import { captureText } from "./captures.js";
 import { visible } from "./characters.js";
 import { element } from "./dom.js";
-import { describeFault } from "./faults.js";
+import { describeFault, describePlace } from "./faults.js";
 import { hexOf, PANES } from "./recording.js";
 import { runtimeName } from "./runtime.js";
 
@@ -23,6 +23,9 @@ const FRAGMENT = "#capture=";
 /** @param {Recording} recording @param {Described} described */
 export async function reportText(recording, described) {
   const { faults, unit } = recording;
+  /** @param {import("./recording.js").Verdict} verdict */
+  const line = ({ who, rule, said, count }) =>
+    `- ${who}, ${count} ${count === 1 ? "place" : "places"} (rule \`${rule}\`): ${said}`;
   const shown = (/** @type {string} */ id) => element(id, HTMLElement).textContent;
   const end = described.end;
   const [first] = faults;
@@ -38,11 +41,14 @@ export async function reportText(recording, described) {
   const lines = [
     "### Stream, as seen by detok",
     "",
+    ...(recording.verdict
+      ? [`**${recording.verdict}**`, "", ...recording.verdicts.map(line), ""]
+      : []),
     `- Source: ${shown("source-name")}; engine: ${shown("engine-name")}; device: ${shown("engine-device")}; arrives as: ${shown("engine-fidelity")}`,
     `- detok: ${runtimeName()}; browser: ${navigator.userAgent}`,
-    `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"} in ${(recording.timeOf(recording.length - 1) / 1000).toFixed(2)} s; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
+    `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
     `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "unknown"}`,
-    `- Faults: ${faults.length}`,
+    `- Faults: ${faults.length}${describeSplits(recording)}`,
     "",
     first ? `The text around the first fault (${unit} ${first.step + 1}):` : "The text:",
     "",
@@ -55,7 +61,7 @@ export async function reportText(recording, described) {
     for (const fault of faults.slice(0, MOST_FAULTS)) {
       const { id, bytes } = recording.step(fault.step);
       lines.push(
-        `| ${fault.step + 1} | ${id ?? "–"} | \`${hexOf(bytes, 16)}\` | ${describeFault(recording, fault)} |`,
+        `| ${fault.step + 1} | ${id ?? "–"} | \`${hexOf(bytes, 16)}\` | ${fault.verdict ? describePlace(recording, fault) : describeFault(recording, fault)} |`,
       );
     }
     if (faults.length > MOST_FAULTS) lines.push("", `… ${faults.length - MOST_FAULTS} more.`);
@@ -63,6 +69,21 @@ export async function reportText(recording, described) {
   const link = await linkOf(await captureText(recording, described));
   if (link) lines.push("", `[Open this stream in detok](${link})`);
   return `${lines.join("\n")}\n`;
+}
+
+/** @param {Recording} recording */
+function describeSplits({ splits: { length }, unit }) {
+  if (!length) return "";
+  const steps = length === 1 ? `1 ${unit} begins or ends` : `${length} ${unit}s begin or end`;
+  return `; ${steps} inside a character, which is no fault`;
+}
+
+/** @param {Recording} recording @param {Described} described */
+function timeOf(recording, { header }) {
+  if (!recording.timed) return ", no times in this file";
+  const clock = header.source?.times;
+  const seconds = (recording.timeOf(recording.length - 1) / 1000).toFixed(2);
+  return ` in ${seconds} s${clock ? `, by the times of its ${clock}` : ""}`;
 }
 
 /**

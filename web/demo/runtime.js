@@ -18,6 +18,7 @@ const bar = element("loading-bar", HTMLProgressElement);
 const step = element("loading-step", HTMLElement);
 const amount = element("loading-bytes", HTMLElement);
 const costs = element("costs", HTMLElement);
+const name = element("runtime-name", HTMLElement);
 
 /** @type {Runtime} */
 let chosen = firstRuntime;
@@ -58,6 +59,9 @@ export async function loadRuntime(onGone) {
   });
   showCost(runtime, performance.now() - began, info);
   running = `${info.detok} in ${info.python} (${runtime})`;
+  const [, version = ""] = /(\d+\.\d+)/.exec(info.python) ?? [];
+  name.textContent =
+    runtime === "pyodide" ? `Python ${version} in WebAssembly` : `MicroPython in WebAssembly`;
 }
 
 /**

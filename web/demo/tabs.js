@@ -1,8 +1,10 @@
 /**
- * Tabs: those of the details below the panes, and on a narrow window one for each pane. The pattern
- * is that of the ARIA Authoring Practices: one tab is in the tab order, the arrow keys choose
- * another.
+ * Tabs: those of the details below the panes. The pattern is that of the ARIA Authoring Practices:
+ * one tab is in the tab order, the arrow keys choose another. Also the buttons that show further
+ * panes.
  */
+
+import { address } from "./dom.js";
 
 const details = [...document.querySelectorAll(".details [role=tab]")].filter(
   (tab) => tab instanceof HTMLElement,
@@ -47,24 +49,24 @@ setUp(details, (chosen) => {
   for (const listener of listeners) listener(chosen.getAttribute("aria-controls") ?? "");
 });
 
-/** The row of tabs over the panes; the style sheet shows it on a narrow window only. */
-const panes = [...stage.querySelectorAll("[data-tab]")].filter((one) => one instanceof HTMLElement);
+/** Beside the first two panes, each other one is one click away; the address may ask for one. */
 const row = document.createElement("div");
-row.className = "tabs pane-tabs";
-row.setAttribute("role", "tablist");
-row.setAttribute("aria-label", "Decoders");
-const tabs = panes.map((pane, n) => {
-  const tab = document.createElement("button");
-  tab.type = "button";
-  tab.setAttribute("role", "tab");
-  tab.textContent = pane.dataset.tab ?? "";
-  tab.setAttribute("aria-selected", String(n === 0));
-  tab.tabIndex = n === 0 ? 0 : -1;
-  pane.classList.toggle("chosen", n === 0);
-  return tab;
-});
-setUp(tabs, (chosen) => {
-  panes.forEach((pane, n) => pane.classList.toggle("chosen", tabs[n] === chosen));
-});
-row.append(...tabs);
-stage.before(row);
+row.className = "more-panes";
+row.setAttribute("role", "group");
+row.setAttribute("aria-label", "More decoders");
+row.append("Compare with");
+for (const pane of stage.querySelectorAll("[data-more]")) {
+  if (!(pane instanceof HTMLElement)) continue;
+  const choice = document.createElement("button");
+  choice.type = "button";
+  choice.textContent = pane.dataset.more ?? "";
+  /** @param {boolean} shown */
+  const show = (shown) => {
+    pane.hidden = !shown;
+    choice.setAttribute("aria-pressed", String(shown));
+  };
+  show(pane.classList.contains("wild") && address.has("rule"));
+  choice.addEventListener("click", () => show(pane.hidden));
+  row.append(choice);
+}
+stage.after(row);

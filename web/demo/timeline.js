@@ -278,15 +278,16 @@ function makeMore(where, act) {
 
 /** A step in a sentence. @param {Recording} recording @param {number} n */
 export function describeStep(recording, n) {
-  const { at, id, special, end, line, heldBytes, heldText } = recording.step(n);
+  const { at, id, ids, special, end, line, heldBytes, heldText } = recording.step(n);
   const text = recording.tracks.held.text(n, n + 1);
   const unit = recording.unit[0]?.toUpperCase() + recording.unit.slice(1);
   const name = end ? "End of the stream" : `${unit} ${n + 1}`;
   const parts = [
     id === null ? name : `${name}, id ${id}`,
     ...(special ? [`${special}, a special token, skipped`] : []),
+    ...(ids?.length ? [`came with ${ids.length === 1 ? "id" : "ids"} ${ids.join(", ")}`] : []),
     ...(line === undefined ? [] : [`line ${line} of the file`]),
-    `at ${(at / 1000).toFixed(3)} s`,
+    ...(recording.timed ? [`at ${(at / 1000).toFixed(3)} s`] : []),
     text ? `adds ${JSON.stringify(text)}` : "adds no text",
     ...(recording.hasMarkup(n) ? ["has markup of the format"] : []),
     ...(heldBytes.length === 1 ? ["1 byte waits"] : []),

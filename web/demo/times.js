@@ -22,11 +22,12 @@ let library;
 /** @type {Plot | undefined} */
 let plot;
 
+/** Each has a shape, because colours can be forced: its corners around a point, in half sizes. */
 const LANES = [
-  { label: "since the token before", colour: "--peer" },
-  { label: "decoding", colour: "--ours" },
-  { label: "waiting for later tokens", colour: "--wait" },
-  { label: "arrival to painted", colour: "--wrong" },
+  { label: "since the token before", colour: "--peer", sign: "■", corners: "-2,-2 2,-2 2,2 -2,2" },
+  { label: "decoding", colour: "--ours", sign: "▲", corners: "0,-3 3,2 -3,2" },
+  { label: "waiting for later tokens", colour: "--wait", sign: "◆", corners: "0,-3 3,0 0,3 -3,0" },
+  { label: "arrival to painted", colour: "--wrong", sign: "▬", corners: "-4,-1 4,-1 4,1 -4,1" },
 ];
 
 /**
@@ -34,6 +35,7 @@ const LANES = [
  * @param {Float64Array} painted  As `paintTimes()` gives them.
  */
 export async function drawTimes(recording, painted) {
+  if (recording && !recording.timed) return say("No times in this file.");
   const lanes = recording && lanesOf(recording, painted);
   if (!recording || !lanes || lanes.count < 2)
     return say("Stream something first: here its times will be drawn, for each token.");
@@ -61,13 +63,13 @@ export async function drawTimes(recording, painted) {
         ],
         series: [
           { label: recording.unit },
-          ...LANES.map(({ label, colour }) => {
+          ...LANES.map(({ label, colour, corners }) => {
             const stroke = resolved(colour);
             return {
               label,
               stroke,
               width: 1,
-              points: { show: true, size: 3, fill: stroke },
+              points: { show: true, size: 3, fill: stroke, paths: marksOf(corners) },
               paths: () => null,
             };
           }),
@@ -100,6 +102,28 @@ async function load() {
 
 /** @param {Plot} _ @param {number[]} ticks */
 const milliseconds = (_, ticks) => ticks.map((tick) => (tick ? `${tick} ms` : ""));
+
+/**
+ * Draws the points of a lane in its shape.
+ * @param {string} corners
+ */
+function marksOf(corners) {
+  const places = corners.split(" ").map((corner) => corner.split(",").map(Number));
+  /** @param {Plot} plot @param {number} lane @param {number} first @param {number} last */
+  return (plot, lane, first, last) => {
+    const path = new Path2D();
+    for (let n = first; n <= last; n++) {
+      const value = plot.data[lane]?.[n];
+      if (value === null || value === undefined) continue;
+      const x = plot.valToPos(plot.data[0][n] ?? 0, "x", true);
+      const y = plot.valToPos(value, "y", true);
+      for (const [i, [dx = 0, dy = 0]] of places.entries())
+        path[i ? "lineTo" : "moveTo"](x + dx * devicePixelRatio, y + dy * devicePixelRatio);
+      path.closePath();
+    }
+    return { stroke: path, fill: path, clip: null, flags: 3 };
+  };
+}
 
 /** A colour of the palette, as the canvas takes it. @param {string} name */
 function resolved(name) {
@@ -138,12 +162,12 @@ const positive = (value) => (value > 0 ? value : null);
 function summary(values) {
   const line = document.createElement("p");
   line.append("Median for each token: ");
-  LANES.forEach(({ label, colour }, n) => {
+  LANES.forEach(({ label, colour, sign }, n) => {
     const known = (values[n] ?? []).filter((value) => value !== null).sort((a, b) => a - b);
     const middle = known[known.length >> 1];
     const lane = document.createElement("b");
     lane.className = `lane${colour.slice(1)}`;
-    lane.textContent = `● ${label} ${middle === undefined ? "–" : `${short(middle)} ms`}`;
+    lane.textContent = `${sign} ${label} ${middle === undefined ? "–" : `${short(middle)} ms`}`;
     line.append(lane, " ");
   });
   return line;

@@ -8,7 +8,9 @@
  */
 
 import { address, element } from "./dom.js";
+import { nameDamage } from "./faults.js";
 import { TextPane } from "./panes.js";
+import { WildMarks } from "./wild-marks.js";
 import { WILD_RULES, WildStream } from "./wild-rules.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
@@ -36,10 +38,13 @@ let paintDue = 0;
 /** @type {Recording | undefined} */
 let recording;
 let position = 0;
-/** The rule at work, the text that each step added, and the counts after it. */
+/** The rule at work, the text that each step added, its parts, and the counts after it. */
 let stream = new WildStream(chosenRule());
 /** @type {string[]} */
 let pieces = [];
+let marks = new WildMarks();
+/** @type {import("./recording.js").Damage[][]} */
+let parts = [];
 /** @type {Counts[]} */
 let counts = [];
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -60,6 +65,8 @@ function restart() {
   link.href = rule.link;
   stream = new WildStream(rule);
   pieces = [];
+  parts = [];
+  marks = new WildMarks();
   counts = [];
   pane.clear();
   painted = 0;
@@ -88,7 +95,9 @@ function work() {
   while (pieces.length < position) {
     const until = Math.min(position, pieces.length + STEPS);
     for (let n = pieces.length; n < until; n++) {
-      pieces.push(recording.isEnd(n) ? stream.flush() : stream.push(recording.bytesOf(n)));
+      const piece = recording.isEnd(n) ? stream.flush() : stream.push(recording.bytesOf(n));
+      pieces.push(piece);
+      parts.push(marks.push(recording, n, piece));
       counts.push(stream.counts);
     }
     if (performance.now() - begun > TASK_MS) break;
@@ -106,7 +115,7 @@ function workOn() {
 function paint() {
   paintDue = performance.now() + PAINT_MS;
   const to = Math.min(position, pieces.length);
-  if (to > painted) pane.append(pieces.slice(painted, to).join(""));
+  if (to > painted) pane.append(pieces.slice(painted, to).join(""), partsOf(painted, to));
   else if (to < painted) pane.truncate(pane.length - pieces.slice(to, painted).join("").length);
   painted = to;
   const counted = counts[to - 1];
@@ -117,6 +126,16 @@ function paint() {
     if (value.textContent !== String(count)) value.textContent = String(count);
     value.classList.toggle("bad", count > 0);
   }
+}
+
+/** The marks of some steps, with their names. @param {number} from @param {number} to */
+function partsOf(from, to) {
+  const shown = /** @type {Recording} */ (recording);
+  return parts
+    .slice(from, to)
+    .flatMap((some) =>
+      some.map(({ step, ...part }) => ({ ...part, name: nameDamage(shown, step, part.kind) })),
+    );
 }
 
 list.append(...WILD_RULES.map(({ id, name }) => new Option(name, id)));

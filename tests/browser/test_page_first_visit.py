@@ -1,0 +1,52 @@
+"""What a reader sees who has done nothing yet: a stream that plays by itself."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+from served_bridge import Bridge
+
+pytestmark = [pytest.mark.one_browser, pytest.mark.full]
+
+
+@pytest.fixture
+def first_visit(browser: Any) -> Iterator[Any]:
+    """A page of a reader who has nothing against motion."""
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    yield context.new_page()
+    context.close()
+
+
+def test_it_is_the_embedded_model_in_two_panes_also_on_a_phone(
+    first_visit: Any, bridge: Bridge
+) -> None:
+    page = first_visit
+    page.goto(bridge.url + "/?runtime=micropython")
+    expect(page.locator("#pane-naive")).to_contain_text("\ufffd", timeout=60_000)
+    expect(page.locator("html")).to_have_attribute("data-state", "ready")
+    expect(page.locator("#source-name")).to_have_text("engine")
+    expect(page.locator("#engine-name")).to_have_text("llama.cpp · recite.gguf")
+    expect(page.locator("#runtime-name")).to_have_text("MicroPython in WebAssembly")
+    # Slow enough to be read.
+    expect(page.locator("#position")).to_have_text(re.compile(r"^\d\d / 7\d\d$"))
+    # What the controls show is what plays.
+    expect(page.locator("#prompt-choice")).to_have_value("hello")
+    for pane in ("held", "naive"):
+        assert page.locator(f"#pane-{pane}").bounding_box()["y"] < 600
+    for pane in ("stream", "wild"):
+        expect(page.locator(f"#pane-{pane}")).to_be_hidden()
+    page.locator("#start").click()
+    expect(page.locator("html")).to_have_attribute("data-state", "finished")
+
+
+def test_without_a_vocabulary_a_text_is_cut_into_bytes_and_nothing_is_red(
+    first_visit: Any, start_bridge: Any
+) -> None:
+    page = first_visit
+    page.goto(start_bridge("--engine", "scripted").url + "/?runtime=micropython")
+    expect(page.locator("#pane-naive")).to_contain_text("\ufffd", timeout=60_000)
+    expect(page.locator("html")).to_have_attribute("data-state", "ready")
+    expect(page.locator("#source-name")).to_have_text("your text")
+    expect(page.locator("#alert")).to_be_hidden()
