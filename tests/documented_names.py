@@ -25,6 +25,8 @@ FOREIGN = {
     "ETag", "Range", "cdn.jsdelivr.net", "fonts.googleapis.com",
     # an example of an engine that is called `big`, and of an adapter
     "DETOK_ENGINE_API_KEY_BIG", "adapter.mjs",
+    # uv; ROCm's tools and cards, SGLang and Lemonade on them
+    "--from", "rocminfo", "gfx1100", "gfx1151", "SGLANG_USE_AITER", "--llamacpp",
     # prometheus-client adds the last word
     "detok_refused_total",
 }  # fmt: skip

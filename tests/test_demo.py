@@ -51,7 +51,7 @@ def test_python_is_started_before_anything_else_of_the_page_is_read() -> None:
 def test_the_page_is_few_files_and_names_no_other() -> None:
     html = (PAGE / "index.html").read_text("utf-8")
     asked = set(re.findall(r'<(?:script|link)[^>]* (?:src|href)="(/[^"]+)"', html))
-    assert len(asked) <= 6
+    assert len(asked) <= 7
     assert {path.removeprefix("/page/") for path in asked} <= {path.name for path in PAGE.iterdir()}
     imported = re.findall(r'(?:from|import)"\./([^"]+)"', (PAGE / "page.js").read_text("utf-8"))
     assert {f"/page/{name}" for name in imported} <= asked

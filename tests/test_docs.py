@@ -15,6 +15,7 @@ import shlex
 import subprocess
 import tomllib
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
@@ -148,7 +149,8 @@ def test_the_python_of_the_documents_runs(block, tmp_path, monkeypatch, capsys):
     names |= {"engine": Engine(), "prompt": "你好", "send": send}
     code = compile(block.text, str(block), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     if code.co_flags & inspect.CO_COROUTINE:
-        asyncio.run(eval(code, names))
+        with ThreadPoolExecutor(1) as thread:  # a browser of this process has a running loop
+            thread.submit(asyncio.run, eval(code, names)).result()
         assert "".join(sent) == "你好"
     else:
         exec(code, names)

@@ -52,7 +52,7 @@ const zip = python.FS.readFile("/core.zip");
 
 // Beside it, what the regression kit needs in Node: its folder of detok_py whole, what reads
 // servers' events, and what these import of the standard library beyond the core.
-const kit = { glyphs: /\.(py|js)$/, captures: /^(__init__|event_shapes)\./ };
+const kit = { glyphs: /\.(py|js)$/, captures: /^(__init__|event_shapes|mojibake)\./ };
 for (const [folder, pattern] of Object.entries(kit)) {
   python.FS.mkdirTree(`/kit/detok_py/${folder}`);
   for (const file of await readdir(join(root, "detok_py", folder)))
@@ -70,7 +70,7 @@ with zipfile.ZipFile("/sources.zip", "w") as sources:
         sources.write(path, path.relative_to("/kit").as_posix())
 import detok_py
 detok_py.__path__.append("/kit/detok_py")
-import detok_py.glyphs.drive, encodings.cp1252
+import detok_py.glyphs.drive, encodings.cp1252, encodings.cp437, encodings.cp850
 beyond = [(module.__spec__.origin or "") for module in list(sys.modules.values()) if getattr(module, "__spec__", None)]
 with zipfile.ZipFile("/core.zip") as core:
     known = set(core.namelist())

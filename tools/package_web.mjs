@@ -21,9 +21,13 @@ import { buildServer, buildSingle } from "./hosts.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const WORKER = "decoder-worker.js";
+const SOCKET = "socket.js";
+// Vite makes data: URLs of files below 4096 bytes, and a worker of such a URL has no origin: it may
+// fetch nothing. The line takes some 50 bytes of a download.
+const LONG = { js: `// ${"-".repeat(4096)}` };
 const OTHER = "detok-web-pyodide";
 // What index.js imports only when it is needed.
-const ON_DEMAND = ["vocabulary.js", "why.js"];
+const ON_DEMAND = ["link.js", "vocabulary.js", "why.js"];
 // What JSDoc cannot say: streams are iterable, also where tsconfig's `lib` leaves that out; the
 // element's name.
 const HEAD = '/// <reference lib="dom.asynciterable" />\n';
@@ -131,9 +135,8 @@ async function stage(target) {
   await writeFile(
     join(target, "src", "package.js"),
     `export * from "./index.js";
-export { DecoderWorker, asDetokError, base, decoderWorker } from "./decoder.js";
+export { DecoderWorker, asDetokError, base, decoderWorker, socketUrl } from "./decoder.js";
 export { checked } from "./options.js";
-export { rowOf } from "./rows.js";
 export { startWorker } from "./worker-start.js";
 `,
   );
@@ -143,7 +146,7 @@ export { startWorker } from "./worker-start.js";
   });
   const shared = new Set([...used].map((file) => `./${basename(file)}`));
   const subPaths = {
-    entryPoints: adapters.map((file) => join("src", file)),
+    entryPoints: adapters.filter((file) => file !== SOCKET).map((file) => join("src", file)),
     external: Object.keys(manifest.peerDependencies ?? {}),
     plugins: [
       {
@@ -157,7 +160,7 @@ export { startWorker } from "./worker-start.js";
     ],
   };
   await bundle(subPaths);
-  await bundle({ entryPoints: [join("src", WORKER)] });
+  await bundle({ entryPoints: [WORKER, SOCKET].map((file) => join("src", file)), banner: LONG });
   await buildServer(target, {
     entryPoints: [{ in: join(target, "src", "package.js"), out: "index" }],
     outdir: join(target, "node"),
