@@ -5,7 +5,7 @@
 // those bundled; the modules that a worker starts with are one file each. The folder is served as
 // /page/, beside /runtime/, as web/src/ is; the page itself as /.
 
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -81,3 +81,5 @@ for (const [tag, path = ""] of scripts) {
 for (const [at, [tag]] of styles.entries())
   html = html.replace(tag, at ? "" : '<link rel="stylesheet" href="/page/page.css">\n');
 await writeFile(join(out, "index.html"), html);
+// Each is asked for when it is chosen.
+await cp(join(web, "demo", "samples"), join(out, "samples"), { recursive: true });

@@ -7,7 +7,6 @@ index.html are relative.
 """
 
 import argparse
-import json
 import re
 import shutil
 import subprocess
@@ -17,24 +16,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / ".build" / "page"
 RUNTIME = ROOT / ".build" / "runtime"
-STREAMS = ROOT / "tests" / "fixtures" / "streams"
 # Without micropip: on a site Pyodide comes with detok_py in it.
 PARTS = (
     "micropython.mjs", "micropython.wasm", "detok_micropython.bin", "detok_captures.bin",
     "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.zip", "python_core.json",
 )  # fmt: skip
-DOCS = '<a href="docs/index.html">Documentation</a>'
-SAMPLES = {
-    "openai-chat-logprobs.sse": "OpenAI chat, with the bytes of its tokens",
-    "anthropic-messages.sse": "Anthropic: thinking, text and a tool call",
-    "llama-server.sse": "llama-server, with ids and bytes",
-    "ollama-chat.ndjson": "Ollama chat, lines of JSON",
-    "report-decode-each-token.sse": "A report: each token was decoded alone",
-    "report-surrogate-halves.sse": "A report: half an emoji in each delta",
-    "report-broken-utf8.sse": "A report: a character cut between two JSON events",
-    "terminal.log": "A terminal's log, with lines that were wrapped",
-    "chat.har": "A HAR file of a chat",
-}
 
 
 def build(folder: Path) -> None:
@@ -49,10 +35,6 @@ def build(folder: Path) -> None:
     copy(ROOT / "detok_py" / "bridge" / "recite" / "tokenizer.json", folder)
     for name in ("uplot.js", "uplot.css"):  # the page loads them to draw times
         copy(ROOT / ".build" / "examples" / name, folder / "examples" / "built")
-    for name in SAMPLES:
-        copy(STREAMS / name, folder / "samples")
-    listed = [{"file": name, "title": title} for name, title in SAMPLES.items()]
-    (folder / "samples" / "samples.json").write_text(json.dumps(listed), encoding="utf-8")
     copy(ROOT / "LICENSE", folder)
     copy(ROOT / "web" / "THIRD-PARTY.md", folder)
     # GitHub Pages would leave out files whose names begin with an underscore.
@@ -71,12 +53,13 @@ def build_docs(folder: Path) -> None:
 
 
 def index_page() -> str:
-    """Return index.html with relative addresses, marked as that of a site, with a link to the
-    documents.
+    """Return index.html with relative addresses, marked as that of a site, with a link to its own
+    documents. It has no examples, which ask a bridge.
     """
     page = (PAGE / "index.html").read_text(encoding="utf-8")
     page = re.sub(r'(href|src)="/(?!/)', r'\1="', page)
-    page = re.sub("(</h1>\n    <p>.*)(</p>)", rf"\1 {DOCS}\2", page, count=1)
+    page = re.sub('(<a id="to-documents" href=")[^"]+', r"\1docs/index.html", page)
+    page = re.sub(' <a id="to-examples".*?</a>', "", page)
     return page.replace("<html ", "<html data-site ", 1)
 
 

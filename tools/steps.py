@@ -75,7 +75,7 @@ STEPS = {
     ),
     "page": Step(
         "the page in few files",
-        ("web/demo/*", "web/examples/chat/palette.css", "web/src/*.js", "tools/build_page.mjs", "package-lock.json"),
+        ("web/demo/*.*", "web/demo/samples/*", "web/examples/chat/palette.css", "web/src/*.js", "tools/build_page.mjs", "package-lock.json"),
         (".build/page/index.html",),
         tool("node", "tools/build_page.mjs"),
     ),

@@ -37,6 +37,8 @@ TYPES = {
     ".py": "text/plain; charset=utf-8",
     ".jsonl": "application/x-ndjson",
     ".sse": "text/event-stream; charset=utf-8",
+    ".ndjson": "application/x-ndjson",
+    ".har": "application/json",
     ".webmanifest": "application/manifest+json",
 }
 COMPRESSED = {

@@ -3,5 +3,5 @@
 A page loads this folder when a file is opened or saved, and not before.
 
 Runs in: CPython, Pyodide on demand, MicroPython on demand.
-Imports: errors, decode, protocol, page.
+Imports: errors, decode, formats, protocol, page.
 """

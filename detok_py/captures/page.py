@@ -15,7 +15,9 @@ from typing import Any
 
 import detok_py
 
+from ..decode.utf8 import StreamingDetokenizer
 from ..errors import DetokError, VocabularyError
+from ..formats.find import find_format
 from ..page.answer import Answer, kept_vocabulary, named_vocabulary
 from ..page.inbox import given_bytes
 from ..protocol.events import STARTS
@@ -43,6 +45,9 @@ NO_TOKENIZER = (
 )
 # A page reads a message in one task: with so many rows it takes some 10 ms.
 MOST_ROWS = 4096
+HARMONY = "harmony"
+NO_FORMAT = "none"
+MOST_OF_MARKUP = 1 << 16  # bytes in which a format is looked for
 _last: list[Any] = [None, None]
 _tokenizers: dict[str, Any] = {}
 _left: dict[int, list[Any]] = {}
@@ -61,29 +66,64 @@ def capture_vocabulary(given: "int | str", file: str = "") -> str:
 
 
 def capture_rows(
-    given: "int | str", file: str = "", sha256: "str | None" = None, path: str = ""
+    given: "int | str",
+    file: str = "",
+    sha256: "str | None" = None,
+    path: str = "",
+    format: str = "",
 ) -> str:
     """Return a recorded stream, decoded again, as JSON: what `summary` says, "rows" and "more" (see
     `more_rows`), "seconds", "deltas", those of the end, "format", the name of the one that the
-    content was read in, "fidelity", what is exact of all rows: "ids", "bytes" or only "text",
-    "verdict", a sentence on the whole stream, and "verdicts", as verdict.py has them.
+    content was read in, "markup", the name of the one that it seems to be written in if it was read
+    in none, "fidelity", what is exact of all rows: "ids", "bytes" or only "text", "verdict", a
+    sentence on the whole stream, and "verdicts", as verdict.py has them.
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
     `sha256`. `path` is where the text of unknown events is. The header's "stop", "chat_format",
-    "start", "reasoning" and "tools" are applied. Raises CaptureError; or VocabularyError if there
-    are ids without bytes, text or a vocabulary.
+    "start", "reasoning" and "tools" are applied; `format` has precedence, the name of a format or
+    "none". Without a name, text that begins as harmony does is read so. Raises CaptureError; or
+    VocabularyError if there are ids without bytes, text or a vocabulary.
     """
     found = _read(given, file, path)
     _last[:] = [None, None]
     problems: list[Any] = []
     vocabulary = _vocabulary_for(found, sha256, problems)
+    markup = _markup_of(found.chunks, vocabulary)
+    header = dict(found.header)
+    if format or (markup == HARMONY and "chat_format" not in header):
+        header["chat_format"] = format or HARMONY
+    answers, rows, numbers = _decoded(found.chunks, header, vocabulary)
+    deltas = [delta for answer in answers.values() for delta in answer.flush()]
+    named = answers[CONTENT].format if CONTENT in answers else None
+    held = "".join([text for _, text in deltas])
+    verdicts = from_header(found.header, len(rows))
+    if verdicts is None:
+        verdicts = judge(found, rows, numbers, held, named is None)
+    # A server that reads the format, too, sends other text than its tokens say.
+    differs = None if named else _first_difference(found.chunks, rows, deltas)
+    if differs is not None and not any(one.rule in AGAINST_TOKENS for one in verdicts):
+        problems.append(Problem(differs, "here the server's text is not what its tokens say"))
+    exact = _fidelity(found.header, rows)
+    out = summary(with_problems(found, problems))
+    out["header"] = _with_fidelity(header, exact)
+    out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": named})
+    out["markup"] = None if named else markup
+    out.update({"fidelity": exact, "verdict": sentence(verdicts, exact)})
+    out["verdicts"] = as_lists(verdicts)
+    return _first_rows(out, rows)
+
+
+def _decoded(
+    chunks: list[Any], header: dict[str, Any], vocabulary: Any
+) -> tuple[dict[str, Answer], list[Any], list[int]]:
+    """Return the decoders by channel, the rows, and the number of each row's chunk."""
     answers: dict[str, Answer] = {}
     rows: list[Any] = []
     numbers: list[int] = []
-    for number, chunk in enumerate(found.chunks):
+    for number, chunk in enumerate(chunks):
         answer = answers.get(chunk.channel)
         if answer is None:
-            answer = answers[chunk.channel] = _answer_for(chunk.channel, found.header, vocabulary)
+            answer = answers[chunk.channel] = _answer_for(chunk.channel, header, vocabulary)
         tokens = chunk.tokens
         ids = None
         known = [data is not None or (i is not None and vocabulary) for i, data in tokens]
@@ -99,23 +139,7 @@ def capture_rows(
             row = answer.row(token_id, data)
             rows.append([chunk.seconds, row, chunk.channel, chunk.line, chunk.event, broken, ids])
             numbers.append(number)
-    deltas = [delta for answer in answers.values() for delta in answer.flush()]
-    format = answers[CONTENT].format if CONTENT in answers else None
-    held = "".join([text for _, text in deltas])
-    verdicts = from_header(found.header, len(rows))
-    if verdicts is None:
-        verdicts = judge(found, rows, numbers, held, format is None)
-    # A server that reads the format, too, sends other text than its tokens say.
-    differs = None if format else _first_difference(found.chunks, rows, deltas)
-    if differs is not None and not any(one.rule in AGAINST_TOKENS for one in verdicts):
-        problems.append(Problem(differs, "here the server's text is not what its tokens say"))
-    exact = _fidelity(found.header, rows)
-    out = summary(with_problems(found, problems))
-    out["header"] = _with_fidelity(found.header, exact)
-    out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": format})
-    out.update({"fidelity": exact, "verdict": sentence(verdicts, exact)})
-    out["verdicts"] = as_lists(verdicts)
-    return _first_rows(out, rows)
+    return answers, rows, numbers
 
 
 def _vocabulary_for(found: Any, sha256: "str | None", problems: list[Any]) -> Any:
@@ -139,11 +163,39 @@ def _answer_for(channel: str, header: dict[str, Any], vocabulary: Any) -> Answer
             asked[name] = True
     if channel != CONTENT and len(asked) == 3:
         asked["format"] = None  # what a server has separated has no markup
-    answer = Answer(json.dumps(asked))
     named, start = header.get("chat_format"), header.get("start")
+    if named == NO_FORMAT:
+        asked["format"] = None
+    answer = Answer(json.dumps(asked))
     start = start if start in STARTS and channel == CONTENT else ""
     answer.begin(vocabulary, named if isinstance(named, str) else None, start)
     return answer
+
+
+def _markup_of(chunks: list[Any], vocabulary: Any) -> "str | None":
+    """Return the name of the format that the content seems to be written in; None if it has no
+    markup that only one has. Of other formats than harmony, a text may speak.
+    """
+    parts: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        if size > MOST_OF_MARKUP:
+            break
+        if chunk.channel == CONTENT:
+            pieces = [_bytes_of(each, data, vocabulary) for each, data in chunk.tokens]
+            parts.append(chunk.data or b"".join(pieces))
+            size += len(parts[-1])
+    text = StreamingDetokenizer().feed(b"".join(parts))
+    if text.lstrip().startswith(("<|channel|>", "<|start|>assistant<|channel|>")):
+        return HARMONY
+    found = find_format(text, lambda spelling: False)
+    return None if found is None or found.name == HARMONY else found.name
+
+
+def _bytes_of(token_id: "int | None", data: "bytes | None", vocabulary: Any) -> bytes:
+    if data is None and token_id is not None and vocabulary:
+        data = vocabulary.token_bytes(token_id)
+    return data or b""
 
 
 def _fidelity(header: dict[str, Any], rows: list[Any]) -> str:

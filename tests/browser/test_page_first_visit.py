@@ -29,6 +29,8 @@ def test_it_is_the_embedded_model_in_two_panes_also_on_a_phone(
     expect(page.locator("#source-name")).to_have_text("engine")
     expect(page.locator("#engine-name")).to_have_text("llama.cpp · recite.gguf")
     expect(page.locator("#runtime-name")).to_have_text("MicroPython in WebAssembly")
+    # llama.cpp sends bytes; the bridge knows the ids of all these tokens.
+    expect(page.locator("#engine-fidelity")).to_have_text("token ids, exact")
     # Slow enough to be read.
     expect(page.locator("#position")).to_have_text(re.compile(r"^\d\d / 7\d\d$"))
     # What the controls show is what plays.

@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import expect
 from test_page_imports import drop
 
+import detok_py
+
 CALL = '{"name": "look", "arguments": {"at": "é"}}'
 PIECES = ["Hi<th", "ere <tool", "_call>", CALL[:12], CALL[12:-2], "}}</tool_call>", "So é"]
 # The bytes of each token that are drawn as markup.
@@ -27,13 +29,17 @@ def markup_of(demo: Any) -> list[str]:
     return [bytes.fromhex(each).decode() for each in found]
 
 
+def shown_format(demo: Any) -> str:
+    return str(demo.page.locator("#format").evaluate("(list) => list.selectedOptions[0].text"))
+
+
 @pytest.mark.engine
 def test_a_capture_has_the_name_of_its_format_and_its_markup_is_marked(demo: Any) -> None:
     demo.open()
-    expect(demo.page.locator("#engine-format")).to_be_hidden()
+    expect(demo.page.locator("#format")).to_be_hidden()
     drop(demo, "call.detok.jsonl", capture(chat_format="qwen3_hermes"))
     expect(demo.page.locator("#pane-held")).to_have_text('Hi<there {"at": "é"}So é')
-    expect(demo.page.locator("#engine-format")).to_have_text("qwen3_hermes")
+    assert shown_format(demo) == "qwen3_hermes (found)"
     markup = markup_of(demo)
     assert markup[:4] == ["", "<tool", "_call>", CALL[:12]]
     assert markup[5].endswith("}</tool_call>")
@@ -48,5 +54,58 @@ def test_without_a_format_nothing_is_marked(demo: Any) -> None:
     demo.open()
     drop(demo, "plain.detok.jsonl", capture())
     expect(demo.page.locator("#pane-held")).to_contain_text("</tool_call>")
-    expect(demo.page.locator("#engine-format")).to_be_hidden()
+    assert shown_format(demo) == "none (found)"
     assert set(markup_of(demo)) <= {""}
+    expect(demo.page.locator("#markup-sign")).to_be_hidden()
+
+
+@pytest.mark.full
+def test_another_format_reads_the_stream_again_and_is_saved(booted: Any) -> None:
+    page, held = booted.page, booted.page.locator("#pane-held")
+    drop(booted, "call.detok.jsonl", capture(chat_format="qwen3_hermes"))
+    expect(held).to_have_text('Hi<there {"at": "é"}So é')
+    page.locator("#format").select_option("none")
+    expect(held).to_have_text("".join(PIECES))
+    expect(page.locator("#position")).to_have_text("8 / 8")  # at its end, without a replay
+    expect(page.locator("#source-name")).to_have_text("call.detok.jsonl")
+    assert json.loads(booted.save().splitlines()[0])["chat_format"] == "none"
+    page.locator("#format").select_option("granite4")
+    expect(held).to_have_text('Hi<there {"at": "é"}So é')
+    page.locator("#format").select_option("")
+    assert shown_format(booted) == "qwen3_hermes (found)"
+
+
+@pytest.mark.full
+def test_an_answer_that_came_is_read_again_and_stays_what_it_is(booted: Any) -> None:
+    page, held = booted.page, booted.page.locator("#pane-held")
+    text = "".join(PIECES)
+    booted.stream_text(text, cut="byte")
+    assert booted.text("held") == text
+    page.locator("#format").select_option("qwen3_hermes")
+    expect(held).to_have_text('Hi<there {"at": "é"}So é')
+    expect(page.locator("#source-name")).to_have_text("your text")
+    expect(page.locator("#format")).to_be_enabled()
+    page.locator("#format").select_option("none")
+    expect(held).to_have_text(text)
+
+
+@pytest.mark.full
+def test_harmony_shows_as_what_it_is_and_other_markup_is_offered(booted: Any) -> None:
+    page, held = booted.page, booted.page.locator("#pane-held")
+    page.get_by_role("button", name="gpt-oss in harmony").click()
+    expect(held).to_have_text('Need the weather in Zürich.Let me look ☀️.{"city":"Zürich"}')
+    assert shown_format(booted) == "harmony (found)"
+    expect(held.locator(".reasoning")).to_have_text("Need the weather in Zürich.")
+    seed = "So <seed:tool_call><function=f><parameter=x>é</parameter></function></seed:tool_call>"
+    event = {"choices": [{"delta": {"content": seed}}]}
+    drop(booted, "seed.sse", f"data: {json.dumps(event)}\n\n".encode())
+    expect(held).to_have_text(seed)
+    page.locator("#alert").get_by_role("button", name="Read it as seed_oss").click()
+    expect(held).to_have_text('So {"x": "é"}')
+    expect(page.locator("#alert")).to_be_hidden()
+
+
+def test_the_list_has_every_format_of_the_table(booted: Any) -> None:
+    values = "(list) => [...list.options].map(({ value }) => value)"
+    names = booted.page.locator("#format").evaluate(values)
+    assert sorted(names) == sorted(["", "none", *detok_py.ChatFormat.names()])

@@ -95,11 +95,10 @@ def test_a_visitor_streams_a_text_and_opens_a_sample(visit: Any) -> None:
     assert "<think>" in page.locator("#own-text").input_value()
     assert stream(page, "naïve 你好 👩‍🚀", "byte") == "naïve 你好 👩‍🚀"
     assert "�" in page.locator("#pane-naive").text_content()
-    page.locator("#samples").select_option("report-surrogate-halves.sse")
-    expect(page.locator("#pane-held")).to_have_text("Hi 😀 and �!")
-    expect(page.locator("#alert")).to_contain_text(
-        "half a character (a surrogate) arrived without the other. It is in line 5 (event 3)"
-    )
+    page.get_by_role("button", name="curl in a console").click()
+    expect(page.locator("#pane-held")).to_contain_text("Voil├á: na├»ve")
+    expect(page.locator("#alert")).to_contain_text("The client broke 10 places.")
+    expect(page.get_by_role("link", name="Documents")).to_have_attribute("href", "docs/index.html")
 
 
 @pytest.mark.full

@@ -6,6 +6,7 @@
 import { readCapture, writeCapture } from "../src/capture.js";
 import { button, element } from "./dom.js";
 import { describeImport } from "./imports.js";
+import { sayStatus } from "./notices.js";
 import { Recording } from "./recording.js";
 import { runtimeOptions } from "./runtime.js";
 import { unitOf } from "./source.js";
@@ -26,6 +27,8 @@ const openButton = button("import");
 const saveButton = button("export");
 const reportButton = button("report");
 const picker = element("import-file", HTMLInputElement);
+const dropSign = element("drop-sign", HTMLElement);
+const DROP_HERE = "Let go to open it: a stream, or a tokenizer";
 
 /**
  * @param {(file: File) => void} open  Called with a file that was chosen or dropped.
@@ -34,20 +37,47 @@ const picker = element("import-file", HTMLInputElement);
 export function onCapture(open, save) {
   saveButton.addEventListener("click", save);
   openButton.addEventListener("click", () => picker.click());
+  if (dropSign.firstElementChild) dropSign.firstElementChild.textContent = DROP_HERE;
   picker.addEventListener("change", () => {
     const file = picker.files?.[0];
     picker.value = "";
     if (file) open(file);
   });
+  showDrops(open);
+}
+
+/**
+ * Take files that are dropped anywhere, and say while one is dragged that it can be dropped.
+ * @param {(file: File) => void} open
+ */
+function showDrops(open) {
   // Text that is dropped belongs to the field under the pointer.
   const hasFile = (/** @type {DragEvent} */ { dataTransfer }) =>
     dataTransfer?.types.includes("Files") ?? false;
+  /** @param {boolean} shown */
+  const show = (shown) => {
+    if (dropSign.hidden === !shown) return;
+    dropSign.hidden = !shown;
+    document.documentElement.toggleAttribute("data-dragging", shown);
+    sayStatus(shown ? DROP_HERE : "");
+  };
+  document.addEventListener("dragenter", (event) => {
+    if (hasFile(event)) show(true);
+  });
   document.addEventListener("dragover", (event) => {
-    if (hasFile(event)) event.preventDefault();
+    if (!hasFile(event)) return;
+    event.preventDefault();
+    if (event.dataTransfer) event.dataTransfer.dropEffect = "copy";
+    show(true);
+  });
+  // The pointer leaves the window, and not only an element.
+  document.addEventListener("dragleave", ({ relatedTarget }) => {
+    if (!relatedTarget) show(false);
   });
   document.addEventListener("drop", (event) => {
     if (!hasFile(event)) return;
     event.preventDefault();
+    show(false);
     const file = event.dataTransfer?.files[0];
     if (file) open(file);
   });
@@ -62,16 +92,17 @@ export function allowCaptures({ open, save }) {
 /**
  * Decode a captured stream again. Rejects with an error of one sentence.
  * @param {File} file
- * @param {string} [path]  Where the text of its events is.
+ * @param {{path?: string, format?: string}} [choices]  Where the text of its events is, and the
+ *   format of its model; what is not given is found.
  * @param {() => boolean} [isWanted]  Asked now and then; if it is not, nothing comes of it.
  */
-export async function openCapture(file, path, isWanted = () => true) {
+export async function openCapture(file, choices = {}, isWanted = () => true) {
   const capture = await readCapture(file, {
     ...runtimeOptions(),
-    path,
+    ...choices,
     vocabulary: await droppedVocabulary(),
   });
-  const { header, rows, text, end, timed, format, fidelity } = capture;
+  const { header, rows, text, end, timed, format, markup, fidelity } = capture;
   const recording = new Recording(0, unitOf(fidelity));
   recording.timed = timed;
   recording.stop = stopsOf(header);
@@ -94,7 +125,7 @@ export async function openCapture(file, path, isWanted = () => true) {
   const described = { header, end: end ?? undefined };
   const said = describeImport(capture);
   const ids = rows.reduce((count, row) => count + (row.ids?.length ?? 0), 0);
-  return { described, recording, fidelity, ids, said };
+  return { described, recording, fidelity, ids, said, markup };
 }
 
 /** @param {Record<string, any>} header */

@@ -1,12 +1,11 @@
 /**
  * Files that the reader drops, pastes or chooses: a stream in any form, or a tokenizer. In: files,
  * and text from the clipboard. Out: `open` is called with a stream's file; a tokenizer is used from
- * then on. Also the samples of a static site.
+ * then on. Also the samples.
  */
 
 import { element } from "./dom.js";
 import { messageOf, sayStatus, showAlert } from "./notices.js";
-import { isSite } from "./site.js";
 import { isTokenizerFile, useTokenizer } from "./tokenizer.js";
 
 /** @typedef {{line: number, reason: string}} Problem */
@@ -80,25 +79,41 @@ function listed(places, count) {
   return `${places.join("; ")}${more ? `; and ${more} more` : ""}.`;
 }
 
-/** Offer the samples of a static site. @param {(file: File) => void} open */
+/** Where the samples are, from the page's address: on a bridge as on a static site. */
+const SAMPLES = "page/samples/";
+
+/** Offer the samples, each a click away. @param {(file: File) => void} open */
 export async function offerSamples(open) {
-  if (!isSite) return;
-  const list = element("samples", HTMLSelectElement);
-  const label = /** @type {HTMLElement} */ (list.parentElement);
-  /** @type {{file: string, title: string}[]} */
-  const samples = await (await fetch("samples/samples.json")).json();
-  list.append(...samples.map(({ file, title }) => new Option(title, file)));
-  label.hidden = false;
-  list.addEventListener("change", async () => {
-    const name = list.value;
-    list.value = "";
-    if (!name) return;
-    try {
-      const answer = await fetch(`samples/${name}`);
-      if (!answer.ok) throw new Error(`it could not be fetched (HTTP ${answer.status}).`);
-      open(new File([await answer.blob()], name));
-    } catch (error) {
-      showAlert(`${name}: ${messageOf(error)}`);
-    }
-  });
+  const list = element("samples", HTMLElement);
+  /** @type {{file: string, title: string, about: string}[]} */
+  let samples = [];
+  try {
+    const answer = await fetch(`${SAMPLES}samples.json`);
+    if (answer.ok) samples = await answer.json();
+  } catch {
+    return; // without a network, a reader's own files can still be opened
+  }
+  list.append(
+    "Samples",
+    ...samples.map(({ file, title, about }) => {
+      const choice = document.createElement("button");
+      choice.type = "button";
+      choice.textContent = title;
+      choice.title = about;
+      choice.addEventListener("click", () => void openSample(file, open));
+      return choice;
+    }),
+  );
+  list.hidden = !samples.length;
+}
+
+/** @param {string} name @param {(file: File) => void} open */
+async function openSample(name, open) {
+  try {
+    const answer = await fetch(SAMPLES + name);
+    if (!answer.ok) throw new Error(`it could not be fetched (HTTP ${answer.status}).`);
+    open(new File([await answer.blob()], name));
+  } catch (error) {
+    showAlert(`${name}: ${messageOf(error)}`);
+  }
 }

@@ -7,7 +7,7 @@
  */
 
 import { ask, toldApart } from "./ask.js";
-import { allowCaptures, onCapture, openCapture, saveCapture } from "./captures.js";
+import { allowCaptures, captureText, onCapture, openCapture, saveCapture } from "./captures.js";
 import { address, button, element } from "./dom.js";
 import { attached, holdEngine, loadEngines, onEngineChange } from "./engines.js";
 import {
@@ -21,6 +21,8 @@ import {
   writeAddress,
 } from "./form.js";
 import { DEFAULT_STOP, DEFAULT_TEXT } from "./default-text.js";
+import { holdFormat, onFormatChange } from "./formats.js";
+import { explainWords, isHelpOpen } from "./help.js";
 import { offerSamples, onPaste, takeFile } from "./imports.js";
 import { alertHas, hideAlert, messageOf, sayStatus, showAlert } from "./notices.js";
 import * as playback from "./playback.js";
@@ -28,7 +30,15 @@ import { Recording, toHex } from "./recording.js";
 import { linkedCapture, reportText } from "./report.js";
 import { loadRuntime, onRuntimeChange, runtimeOptions, showRuntime } from "./runtime.js";
 import { isSite } from "./site.js";
-import { ownTextEngine, showEngine, showSource, unitOf } from "./source.js";
+import {
+  fidelityOf,
+  lastSource,
+  ownTextEngine,
+  showEngine,
+  showFidelity,
+  showSource,
+  unitOf,
+} from "./source.js";
 import { forgetUnfinished, keepUnfinished, recallUnfinished } from "./unfinished.js";
 
 /** @typedef {"loading" | "ready" | "streaming" | "finished" | "error"} State */
@@ -75,6 +85,7 @@ function setState(next) {
   stopButton.disabled = !streaming;
   showRuntime({ loading: state === "loading", streaming });
   holdEngine(streaming);
+  holdFormat(streaming);
   playback.showPlayback(state !== "loading");
   allowCaptures({
     open: worker !== undefined && !streaming,
@@ -107,7 +118,10 @@ async function boot() {
   performance.mark("detok-ready");
   setState("ready");
   const unfinished = recallUnfinished();
-  if (unfinished) run(unfinished);
+  const early = waiting;
+  waiting = undefined;
+  if (early) void open(early);
+  else if (unfinished) run(unfinished);
   else if (location.hash && !playback.shownRecording()) void openLinked();
   else if (startsByItself) {
     sayStatus("Ready. The text of the address starts in a moment.");
@@ -186,6 +200,7 @@ function start() {
  */
 function run(question, { intro = false } = {}) {
   endIntroduction();
+  loaded = undefined;
   stopping = false;
   const focused = document.activeElement;
   const hadFocus = focused === startButton || alertHas(focused);
@@ -197,6 +212,7 @@ function run(question, { intro = false } = {}) {
   recording.stop = request.stop;
   described = { header: {} };
   let lostAt = 0;
+  let sent = "";
   /** @type {{state: "finished" | "error", sentence: string}} */
   let ending = { state: "finished", sentence: "" };
   playback.show(recording, "live", { lang, onEnd: () => conclude(ending) });
@@ -207,22 +223,25 @@ function run(question, { intro = false } = {}) {
   current.addEventListener("hello", ({ detail: { engine, vocabulary, format } }) => {
     hideAlert();
     described.header = { protocol: "detok.v1", engine, vocabulary, ...toldApart(request) };
-    if (!own) showSource({ kind: "engine", engine, format });
+    if (!own) showSource({ kind: "engine", engine, format, streams: !intro });
   });
   current.addEventListener("start", ({ detail: { id, data, format, start } }) => {
     if (!intro) keepUnfinished({ ...question, request: { ...request, resume: id } });
     const engine = own ? ownTextEngine(data, described.header.engine) : described.header.engine;
     described.header.engine = engine;
     recording.unit = unitOf(engine?.fidelity, own && request.singleBytes);
+    sent = data;
     recording.format = format;
     if (format) described.header.chat_format = format;
     if (start) described.header.start = start;
-    showSource({ kind: own ? "text" : "engine", engine, format });
+    const fidelity = fidelityOf(engine, data, recording.hasAllIds);
+    showSource({ kind: own ? "text" : "engine", engine, fidelity, format, streams: !intro });
   });
   current.addEventListener("token", ({ detail: { rows = [], at, spent, count } }) => {
     lostAt = 0;
     const decoding = spent ? spent / 1000 / count : 0;
     for (const row of rows) recording.add(row, at, decoding);
+    showFidelity(fidelityOf(described.header.engine, sent, recording.hasAllIds));
     if (spent) playback.addDecoding(spent, count);
     playback.wake();
   });
@@ -253,6 +272,9 @@ function run(question, { intro = false } = {}) {
         : "";
       ending.sentence = note || (reason === "cancelled" ? "Stopped." : special);
     }
+    const { engine } = described.header;
+    if (fidelityOf(engine, sent, recording.hasAllIds) === "ids" && recording.length)
+      described.header.engine = { ...engine, fidelity: "ids" };
     recording.end(text, at);
     playback.wake();
   });
@@ -308,9 +330,26 @@ const SLOW_MS = 400;
 /** The file that is being read: another one takes its place. @type {symbol | undefined} */
 let opening;
 
-/** @param {File} file @param {string} [path]  Where the text of its events is. */
-async function open(file, path) {
-  if (!worker || state === "streaming" || state === "loading") return;
+/**
+ * What is shown, as a file that can be read again. The name of the source is kept where it is none.
+ * @type {{file: File, path?: string, source?: import("./source.js").Source} | undefined}
+ */
+let loaded;
+
+/**
+ * @param {File} file
+ * @param {{path?: string, format?: string, source?: import("./source.js").Source}} [choices]
+ *   Where the text of its events is; the format that the reader chose, who sees the end of the
+ *   stream again then; the source, if it is no file.
+ */
+async function open(file, { source, ...choices } = {}) {
+  if (state === "loading") return void (waiting = file);
+  if (!worker) return;
+  if (state === "streaming")
+    return showAlert("A stream is running. Stop it to open the file.", {
+      label: "Stop and open",
+      action: () => (answer?.cancel(), playback.leave(), setState("finished"), void open(file)),
+    });
   hideAlert();
   const mine = (opening = Symbol(file.name));
   const isWanted = () => opening === mine;
@@ -320,16 +359,28 @@ async function open(file, path) {
     if (isWanted()) showAlert(`Reading ${file.name} (${size} MB)…`, cancel);
   }, SLOW_MS);
   try {
-    const opened = await openCapture(file, path, isWanted).finally(() => clearTimeout(telling));
+    const opened = await openCapture(file, choices, isWanted).finally(() => clearTimeout(telling));
     if (!opened || !isWanted()) return;
     hideAlert();
-    const { recording, fidelity, ids, said } = opened;
+    const { recording, fidelity, ids, said, markup } = opened;
     described = opened.described;
     const { header, end } = described;
     const { format } = recording;
-    showSource({ kind: "capture", file: file.name, engine: header.engine, fidelity, format });
+    const { path, format: choice } = choices;
+    loaded = { file, path, source };
+    if (choice) header.chat_format = choice;
+    const shown = {
+      kind: /** @type {const} */ ("capture"),
+      file: file.name,
+      engine: header.engine,
+    };
+    showSource({ ...shown, fidelity, ...source, format, choice });
     playback.show(recording, "playing");
     setState("finished");
+    if (choice !== undefined) {
+      playback.toEnd();
+      return sayStatus(`Read again: ${format ? `in the format ${format}` : "in no format"}.`);
+    }
     const units = `${recording.count} ${recording.unit}${recording.count === 1 ? "" : "s"}`;
     const seconds = (recording.timeOf(recording.length - 1) / 1000).toFixed(1);
     sayStatus(`${file.name}: ${units}, ${recording.timed ? `${seconds} seconds` : "no times"}.`);
@@ -338,16 +389,42 @@ async function open(file, path) {
       end?.type === "error" ? `It ends with this error: ${end.message}` : "",
       said || end?.note || "",
       ids ? describeIds(ids) : "",
+      markup ? `Its text has the markup of ${markup}.` : "",
     ].filter(Boolean);
+    const readAs = markup
+      ? { label: `Read it as ${markup}`, action: () => void redecode(markup) }
+      : undefined;
     if (sentences.length)
-      showAlert(`${file.name}: ${sentences.join(" ")}`, ids ? OPEN_TOKENIZER : undefined);
+      showAlert(`${file.name}: ${sentences.join(" ")}`, ids ? OPEN_TOKENIZER : readAs);
   } catch (error) {
     if (!isWanted()) return;
     const reason = messageOf(error);
     withoutTokenizer = reason.includes("ids without their bytes") ? file : undefined;
     const [, maybe] = /Text may be in `([^`]+)`/.exec(reason) ?? [];
-    const readPath = maybe && { label: `Read ${maybe}`, action: () => void open(file, maybe) };
+    const readPath = maybe && {
+      label: `Read ${maybe}`,
+      action: () => void open(file, { path: maybe }),
+    };
     showAlert(`${file.name}: ${reason}`, withoutTokenizer ? OPEN_TOKENIZER : readPath || undefined);
+  }
+}
+
+/** A file that came while Python was loading. @type {File | undefined} */
+let waiting;
+
+/** Read what is shown again. @param {string} format  Its name, "none", or "" for what is found. */
+async function redecode(format) {
+  const recording = playback.shownRecording();
+  if (!worker || !recording) return;
+  try {
+    if (!loaded) {
+      const text = await captureText(recording, described);
+      loaded = { file: new File([text], "this stream"), source: lastSource() };
+    }
+    const { file, path, source } = loaded;
+    await open(file, { path, format, source });
+  } catch (error) {
+    showAlert(messageOf(error));
   }
 }
 
@@ -402,7 +479,7 @@ onSubmit(start);
 stopButton.addEventListener("click", stop);
 button("report").addEventListener("click", () => void copyReport());
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !event.defaultPrevented) stop();
+  if (event.key === "Escape" && !event.defaultPrevented && !isHelpOpen()) stop();
 });
 const take = (/** @type {File} */ file) => {
   endIntroduction();
@@ -413,6 +490,10 @@ onPaste(take);
 void offerSamples(take);
 onRuntimeChange(() => void boot());
 onEngineChange(() => void showTheirs());
+onFormatChange((name) => {
+  endIntroduction();
+  void redecode(name);
+});
 const given = Number(address.get("speed"));
 if (given > 0) playback.setSpeed(given);
 element("speed", HTMLSelectElement).addEventListener("change", ({ target }) => {
@@ -422,4 +503,5 @@ element("speed", HTMLSelectElement).addEventListener("change", ({ target }) => {
   else url.searchParams.delete("speed");
   history.replaceState(null, "", url);
 });
+explainWords();
 void boot();

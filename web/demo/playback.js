@@ -129,7 +129,8 @@ function onPaint({ from, to }) {
   const { recording } = player;
   if (!recording) return;
   const live = player.mode === "live";
-  if (live && to > from) measurePaint(recording, from, to);
+  // A recorded stream did not arrive now: it has no beginning by this clock.
+  if (live && to > from && recording.begun) measurePaint(recording, from, to);
   showHold(recording.heldBytes(to), recording.heldText(to), recording.stop);
   const over = recording.ended && (player.atEnd || !live);
   const settled = to === from || over || player.mode === "paused";
@@ -303,7 +304,9 @@ function seekFault() {
 const toStart = () => player.seek(0);
 const stepBack = () => player.step(-1);
 const stepOn = () => player.step(1);
-const toEnd = () => player.follow();
+export const toEnd = () => player.follow();
+/** Nobody waits for the end of what is shown any more. */
+export const leave = () => (onEnd = undefined);
 
 pauseButton.addEventListener("click", togglePause);
 button("to-start").addEventListener("click", toStart);

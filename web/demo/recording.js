@@ -217,6 +217,8 @@ export class Recording {
     this.timed = true;
   }
 
+  /** Whether every step so far has the id of its token. */
+  hasAllIds = true;
   #fresh = new TextDecoder();
   /** The name of the format that the stream is read in; null if it is read in none. */
   format = /** @type {string | null} */ (null);
@@ -370,6 +372,7 @@ export class Recording {
     this.begun ??= at;
     const n = this.length;
     this.#ids.push(id);
+    if (id === null) this.hasAllIds = false;
     if (ids) this.#textIds.set(n, ids);
     this.#append(bytes, at);
     if (special !== null) this.#special.set(n, special);

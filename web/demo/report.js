@@ -44,7 +44,7 @@ export async function reportText(recording, described) {
     ...(recording.verdict
       ? [`**${recording.verdict}**`, "", ...recording.verdicts.map(line), ""]
       : []),
-    `- Source: ${shown("source-name")}; engine: ${shown("engine-name")}; device: ${shown("engine-device")}; arrives as: ${shown("engine-fidelity")}`,
+    `- Source: ${shown("source-name")}; engine: ${shown("engine-name")}; device: ${shown("engine-device")}; arrives as: ${shown("engine-fidelity")}; format: ${recording.format ?? "none"}`,
     `- detok: ${runtimeName()}; browser: ${navigator.userAgent}`,
     `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
     `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "unknown"}`,

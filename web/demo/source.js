@@ -5,6 +5,7 @@
  */
 
 import { element } from "./dom.js";
+import { showFormat } from "./formats.js";
 import { isSite } from "./site.js";
 
 /** @typedef {"ids" | "bytes" | "text"} Fidelity */
@@ -19,15 +20,14 @@ import { isSite } from "./site.js";
  * @property {Engine} [engine]
  * @property {string} [fidelity]
  * @property {string | null} [format]  The name of the format that the stream is read in.
+ * @property {string} [choice]  The one that the reader chose; "" or without it, what was found.
+ * @property {boolean} [streams]  Whether there is a stream, and not only an engine.
  */
 
 const name = element("source-name", HTMLElement);
 const engineName = element("engine-name", HTMLElement);
 const device = element("engine-device", HTMLElement);
 const fidelity = element("engine-fidelity", HTMLElement);
-const markupSign = element("markup-sign", HTMLElement);
-const formatField = element("format-field", HTMLElement);
-const formatName = element("engine-format", HTMLElement);
 
 /** What local-answer.js names as its device. */
 const THIS_PAGE = "this page";
@@ -36,6 +36,7 @@ const THIS_PAGE = "this page";
 const FIDELITIES = {
   ids: "token ids, exact",
   bytes: "bytes, exact",
+  some: "bytes, exact; not all ids known",
   text: "text in chunks, decoded elsewhere",
 };
 
@@ -61,12 +62,19 @@ export function ownTextEngine(data, engine) {
 export function showEngine(engine) {
   if (isSite) {
     const none = { name: "none: this is a static page", device: "this browser" };
-    showSource({ kind: "text", engine: none });
-  } else if (engine) showSource({ kind: "engine", engine });
+    showSource({ kind: "text", engine: none, streams: false });
+  } else if (engine) showSource({ kind: "engine", engine, streams: false });
 }
 
+/** @type {Source} */
+let last = { kind: "engine" };
+/** What is shown, to show it again. */
+export const lastSource = () => last;
+
 /** @param {Source} source */
-export function showSource({ kind, file, engine, fidelity: given, format }) {
+export function showSource(source) {
+  last = source;
+  const { kind, file, engine, fidelity: given, format, choice, streams = true } = source;
   name.textContent = { engine: "engine", text: "your text", capture: file ?? "capture" }[kind];
   engineName.textContent =
     kind === "text"
@@ -75,8 +83,27 @@ export function showSource({ kind, file, engine, fidelity: given, format }) {
         (kind === "capture" ? "not named in the capture" : "unknown");
   device.textContent = engine?.device || (kind === "text" ? "none" : "not reported");
   fidelity.textContent = FIDELITIES[given ?? engine?.fidelity ?? ""] ?? "unknown";
-  formatName.textContent = format ?? "";
-  formatField.hidden = markupSign.hidden = !format;
+  for (const cell of [name, engineName, device]) cell.title = cell.textContent ?? "";
+  showFormat(format, { choice, shown: streams });
+}
+
+/**
+ * What has come of an answer: an engine that sends bytes may be asked with a vocabulary, and then
+ * the bridge knows the ids of most tokens, or of all.
+ * @param {Engine | undefined} engine
+ * @param {string} data  What is sent: "ids", "bytes" or "both".
+ * @param {boolean} allIds  Whether every token that has come has its id.
+ */
+export function fidelityOf(engine, data, allIds) {
+  if (engine?.fidelity !== "bytes" || data !== "both") return engine?.fidelity;
+  return allIds ? "ids" : "some";
+}
+
+/** Correct what arrives, while it does. @param {string | undefined} given */
+export function showFidelity(given) {
+  last.fidelity = given;
+  const said = FIDELITIES[given ?? ""] ?? "unknown";
+  if (fidelity.textContent !== said) fidelity.textContent = said;
 }
 
 /**

@@ -249,7 +249,7 @@ export const WILD_RULES = [
   },
   {
     id: "modulo-4",
-    name: "count of � modulo 4",
+    name: "show when � come in fours",
     does: "Keep tokens while the number of � in their text is not a multiple of 4, as if each � were a byte of an emoji. After one � that is text, everything waits.",
     link: "https://github.com/turboderp-org/exllamav2/issues/59",
     where: "exllamav2, which counts 1 to 4 of them",

@@ -51,6 +51,8 @@ import { unpack } from "./unpack.js";
  * @property {RecordedRow[]} rows  A row for each token.
  * @property {number} seconds  How long the stream took.
  * @property {string | null} format  The name of the format that its content was read in.
+ * @property {string | null} markup  The name of the format that its content seems to be written in,
+ *   if it was read in none.
  * @property {"ids" | "bytes" | "text"} fidelity  What is exact of all rows; text is not.
  * @property {boolean} timed   Whether the file has times.
  * @property {string} text     What was held, and became text at the end.
@@ -65,6 +67,8 @@ import { unpack } from "./unpack.js";
  *   "/vocabulary/".
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  For ids of a file that names none.
  * @property {string} [path]  Where the text is in events that are not known: "bar.text".
+ * @property {string} [format]  The format of its model, or "none". Default: what the file or the
+ *   vocabulary names, and harmony if the text begins so.
  */
 
 /**
@@ -74,7 +78,13 @@ import { unpack } from "./unpack.js";
  * @returns {Promise<Capture>}
  */
 export async function readCapture(source, options = {}) {
-  const { vocabularies = "/vocabulary/", vocabulary, path = "", ...runtime } = options;
+  const {
+    vocabularies = "/vocabulary/",
+    vocabulary,
+    path = "",
+    format: asked = "",
+    ...runtime
+  } = options;
   const name = source instanceof Blob && "name" in source ? String(source.name) : "";
   const bytes = await unpack(await bytesOf(source), name);
   const worker = decoderWorker(runtime);
@@ -85,9 +95,10 @@ export async function readCapture(source, options = {}) {
     // Without it, the capture may have the bytes of its tokens.
     await loadVocabulary(url, { ...runtime, sha256, cache: false }).catch(() => {});
   }
-  const first = await worker.ask("capture_rows", bytes, name, vocabulary?.sha256 ?? "", path);
-  const { header, seconds, deltas, timed, end, problems, leftOut, format, fidelity, verdict } =
-    first;
+  const its = vocabulary?.sha256 ?? "";
+  const first = await worker.ask("capture_rows", bytes, name, its, path, asked);
+  const { header, seconds, deltas, timed, end, problems, leftOut, format, markup } = first;
+  const { fidelity, verdict } = first;
   /** @type {RecordedRow[]} */
   const rows = [];
   // A long capture comes in parts, each in its own task, so that the page stays responsive.
@@ -100,6 +111,7 @@ export async function readCapture(source, options = {}) {
     rows,
     seconds,
     format,
+    markup,
     fidelity,
     timed,
     text: textOf(deltas),
