@@ -1,5 +1,5 @@
 """The bridge: an asyncio server that streams tokens from a local engine over WebSocket (detok.v1).
 
 Runs in: CPython.
-Imports: captures, errors, decode, formats, protocol, tokenizers.
+Imports: captures, errors, decode, formats, page, protocol, tokenizers.
 """

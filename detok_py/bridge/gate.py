@@ -9,6 +9,7 @@ Every web page that the user opens can reach a server on localhost. Therefore:
 - Origin must be the bridge's own or one from the command line (403).
 - A WebSocket must have an Origin, because any page can open one and browsers always send it (403).
 - Beyond loopback, every request needs the token (401).
+- POST is for the exit in OpenAI's language only (405). Browsers send an Origin with every POST.
 
 A browser tells a page nothing of a handshake that was refused. So a page that asks for detok.v1
 gets its WebSocket, and nothing on it but the close code 4403 or 4401 with the sentence. The bridge
@@ -20,6 +21,7 @@ Strings are compared as a whole, never by prefix.
 import base64
 import binascii
 import hmac
+import json
 import logging
 import re
 import secrets
@@ -28,6 +30,7 @@ from typing import Any
 
 from ..protocol.wire import SUBPROTOCOL
 from .metrics import Metrics
+from .openai_request import error_body
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -50,6 +53,9 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
 )
 TOKEN_PREFIX = "detok.token."
+EXIT = "/v1/"
+EXIT_CODES = {401: "invalid_api_key", 403: "origin_refused", 405: "method_not_allowed"}
+HEADER_NAME: re.Pattern[bytes] = re.compile(rb"[a-zA-Z0-9-]{1,64}")
 # The refused origins that are logged: any page can have any number of them.
 MOST_ORIGINS = 32
 log: logging.Logger = logging.getLogger("detok.bridge")
@@ -99,7 +105,7 @@ class Gate:
         status, sentence = self._check(scope, headers)
         origin = headers.get(b"origin", [b""])[0]
         # A page of an allowed origin may read why it was refused, too.
-        extra = self._cors_headers(origin) if status in (200, 204, 401) else []
+        extra = self._cors_headers(scope, headers) if status in (200, 204, 401) else []
         if status == 204:
             headers_out = [*HEADERS, *extra]
             await send({"type": "http.response.start", "status": 204, "headers": headers_out})
@@ -161,8 +167,9 @@ class Gate:
                 401,
                 "the token is missing or wrong; use the token that detok serve printed",
             )
-        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
-            return 405, "only GET and HEAD are allowed"
+        methods = _methods(scope)
+        if scope["type"] == "http" and scope["method"] not in methods:
+            return 405, f"only {' and '.join(methods)} are allowed"
         return 200, ""
 
     def _log(self, origin: str) -> None:
@@ -195,38 +202,60 @@ class Gate:
         # Each is compared in constant time, so the duration reveals nothing about the token.
         return sum([hmac.compare_digest(token, expected) for token in offered]) > 0
 
-    def _cors_headers(self, origin: bytes) -> list[tuple[bytes, bytes]]:
+    def _cors_headers(
+        self, scope: Scope, headers: dict[bytes, list[bytes]]
+    ) -> list[tuple[bytes, bytes]]:
         """Return the CORS headers for an allowed origin; for others none, and never `*`."""
+        origin = headers.get(b"origin", [b""])[0]
         if origin.decode("latin-1") not in self.allowed:
             return []
+        # OpenAI's clients send headers of their own; the user has allowed their origin.
+        asked = b",".join(headers.get(b"access-control-request-headers", []))
+        names = b", ".join(HEADER_NAME.findall(asked)) or b"authorization"
         return [
             (b"access-control-allow-origin", origin),
-            (b"access-control-allow-headers", b"authorization"),
-            (b"access-control-allow-methods", b"GET, HEAD"),
+            (b"access-control-allow-headers", names),
+            (b"access-control-allow-methods", ", ".join(_methods(scope)).encode()),
+            (b"access-control-expose-headers", b"x-detok-fidelity, x-detok-ignored"),
             (b"vary", b"Origin"),
         ]
+
+
+def _is_exit(scope: Scope) -> bool:
+    """Return whether a request is for the exit in OpenAI's language."""
+    return scope["type"] == "http" and str(scope.get("path", "")).startswith(EXIT)
+
+
+def _methods(scope: Scope) -> tuple[str, ...]:
+    return ("GET", "HEAD", "POST") if _is_exit(scope) else ("GET", "HEAD")
 
 
 async def refuse(
     scope: Scope, send: Send, status: int, sentence: str, extra: Iterable[tuple[bytes, bytes]] = ()
 ) -> None:
-    """Send an HTTP response with a status and one sentence, also in place of a handshake."""
-    body = (sentence[0].upper() + sentence[1:] + ".\n").encode()
+    """Send an HTTP response with a status and one sentence, also in place of a handshake. The exit
+    says it in OpenAI's shape.
+    """
+    sentence = sentence[0].upper() + sentence[1:] + "."
+    body, kind = (sentence + "\n").encode(), b"text/plain; charset=utf-8"
+    if _is_exit(scope):
+        code = EXIT_CODES.get(status, "refused")
+        body, kind = json.dumps(error_body(status, sentence, code)).encode(), b"application/json"
     if status == 405:
-        extra = [*extra, (b"allow", b"GET, HEAD")]
+        extra = [*extra, (b"allow", ", ".join(_methods(scope)).encode())]
     headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-type", kind),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),
         *HEADERS,
         *extra,
     ]
-    kind = "websocket.http" if scope["type"] == "websocket" else "http"
-    await send({"type": kind + ".response.start", "status": status, "headers": headers})
+    message = "websocket.http" if scope["type"] == "websocket" else "http"
+    await send({"type": message + ".response.start", "status": status, "headers": headers})
     await send(
         {
-            "type": kind + ".response.body",
+            "type": message + ".response.body",
             "body": b"" if scope.get("method") == "HEAD" else body,
             "more_body": False,
         }

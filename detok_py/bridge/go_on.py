@@ -150,7 +150,8 @@ def note_of(places: list[int]) -> str:
 def _marked(end: End, places: list[int]) -> End:
     if not places:
         return end
-    return end._replace(note=" ".join([note_of(places), *([end.note] if end.note else [])]))
+    note = " ".join([note_of(places), *([end.note] if end.note else [])])
+    return End(end.reason, note)  # what it counts is of the last part
 
 
 def _is_lost(error: EngineError) -> bool:

@@ -49,6 +49,7 @@ PARAMS = (
     "cut",
     "pace",
     "faults",
+    "tools",
 )
 MAX_TOKENS = 1 << 20
 PROMPT_LETTERS = 4096  # of the end of a prompt, which say what an answer begins in
@@ -67,6 +68,11 @@ def read_request(request: dict[str, Any]) -> Request:
                 code=wire.BAD_MESSAGE,
                 retry=False,
             )
+    tools = params.get("tools")
+    if tools is not None and not _is_list_of_objects(tools):
+        raise EngineError(
+            "Parameter tools must be a list of objects.", code=wire.BAD_MESSAGE, retry=False
+        )
     sampling = Sampling(
         max_tokens=_number(params, "max_tokens", int, 1, MAX_TOKENS) or Sampling().max_tokens,
         temperature=_number(params, "temperature", float, 0, 100),
@@ -75,6 +81,10 @@ def read_request(request: dict[str, Any]) -> Request:
         top_k=_number(params, "top_k", int, 0, 1 << 20),
     )
     return Request(request["prompt"], request["messages"], sampling, request["want"], params)
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
 def _number(params: dict[str, Any], name: str, kind: type, low: float, high: float) -> Any:
@@ -198,12 +208,16 @@ async def _answer(run: Run, request: Request, work: Work, watch: Stopwatch) -> s
     if request.prompt is not None or not getattr(work.engine, "tells_prompt", False):
         answer.start(request.prompt)
     await answer.prepare()
+    prompt_tokens = None
     async with contextlib.aclosing(answer.chunks()) as chunks:
         async for chunk in chunks:
+            if isinstance(chunk, Prompt) and isinstance(chunk.read, list):
+                prompt_tokens = len(chunk.read)
             if not log.data:
                 answer.start(chunk.read if isinstance(chunk, Prompt) else None)
             if isinstance(chunk, End):
-                log.finish(chunk.reason, chunk.note)
+                read = prompt_tokens if chunk.prompt_tokens is None else chunk.prompt_tokens
+                log.finish(chunk.reason, chunk.note, (read, chunk.tokens))
                 return chunk.reason
             before = log.position
             await answer.write(chunk)

@@ -39,6 +39,8 @@ ASCII_HEADERS = (b"host", b"origin", b"connection", b"upgrade", b"expect")
 # The extension of ASGI by which an app sends WebSocket messages without waiting for a turn of the
 # loop: whether it can, and how.
 FRAMES = "detok.frames"
+# The same for the body of a response: the app has sent its head, without a length.
+CHUNKS = "detok.chunks"
 PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
@@ -134,6 +136,24 @@ class StrictHTTP(Impatient, H11Protocol):
         self.conn: StrictConnection = StrictConnection(h11.SERVER, MAX_HEAD)
         self._timeout: asyncio.TimerHandle | None = None
         self._address: str = ""
+        self._given_app = self.app
+        self.app = self._app_with_chunks
+
+    async def _app_with_chunks(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["http_version"] == "1.1":  # an older client takes no chunks
+            chunks = {"can": self.can_write, "write": self.write_chunk}
+            scope["extensions"] = {CHUNKS: chunks}
+        await self._given_app(scope, receive, send)
+
+    def can_write(self) -> bool:
+        """Return whether the peer reads what is written, and the response goes on."""
+        return not (
+            self.flow.write_paused or self.cycle.disconnected or self.transport.is_closing()
+        )
+
+    def write_chunk(self, data: bytes) -> None:
+        """Write a chunk of the body in this turn of the loop; only if `can_write`."""
+        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)

@@ -28,6 +28,7 @@ from .assets import Assets, File, accepts_gzip, compress
 from .engines.recite import texts
 from .gate import Gate, Receive, Scope, Send
 from .metrics import CONTENT_TYPE
+from .openai_exit import openai_routes
 from .protocols import StrictHTTP, StrictWebSocket
 from .stream import Bridge
 
@@ -63,6 +64,7 @@ def application(bridge: Bridge, assets: Assets) -> Starlette:
     return Starlette(
         routes=[
             *_status_routes(bridge),
+            *openai_routes(bridge),
             Route("/texts.json", _prompts),
             Route("/vocabulary/{sha256:str}.detok", vocabulary),
             WebSocketRoute("/stream", bridge),

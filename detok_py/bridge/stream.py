@@ -5,15 +5,16 @@ receives, feeds and sends. Runs outlive their WebSockets, because a client may r
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import parse_qs
 
 from ..protocol import wire
 from ..protocol.runs import Run
 from ..protocol.server import ServerSession
-from .attached import AttachedEngine, report
+from .attached import AttachedEngine, plain, report
 from .engines import Engine, EngineError, Request
 from .gate import Receive, Scope, Send
 from .jobs import read_request
@@ -66,7 +67,7 @@ class Bridge:
         self._found_at = float("-inf")
         self._starting: set[asyncio.Task[None]] = set()
         self._opening_store: asyncio.Task[None] | None = None
-        self._draining = False
+        self.draining: bool = False
         self._expiry: asyncio.Task[None] | None = None
         self.metrics.clients.set_function(lambda: self.clients)
         for attached in engines:
@@ -90,6 +91,20 @@ class Bridge:
     def clients(self) -> int:
         """How many sockets have a place. A socket that is being closed has none."""
         return sum([session.has_place and not session.closing for session in self._sessions])
+
+    @property
+    def crowded(self) -> bool:
+        """Whether no further client may connect, not even for a moment."""
+        return self._sockets >= self.max_clients + max(WAITING_SOCKETS, self.max_clients)
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[None]:
+        """Count a client that has no WebSocket among the connected ones."""
+        self._sockets += 1
+        try:
+            yield
+        finally:
+            self._sockets -= 1
 
     async def open(self) -> None:
         """Open the store, and look at all engines. One that is slow, and is not the first, is not
@@ -125,15 +140,24 @@ class Bridge:
             self._attach(attached)
         self._found_at = time.monotonic()
 
-    async def _engine_for(self, query: bytes) -> AttachedEngine | None:
-        """Return the engine that a WebSocket's address names."""
-        name = parse_qs(query.decode("latin-1")).get("engine", [self.first.name])[-1]
-        for attached in self.engines:
-            if attached.name == name:
-                return attached
-        before = len(self.engines)
-        await self._look_for_engines(HELLO_SECONDS)
-        return next((one for one in self.engines[before:] if one.name == name), None)
+    async def engine_for(self, name: str, *, by_model: bool = False) -> AttachedEngine | None:
+        """Return the engine of a name, or, if asked for, of a model's name; "" is the first one."""
+
+        def found() -> AttachedEngine | None:
+            names = [one.name for one in self.engines]
+            if by_model and name not in names:
+                names = [plain(one.engine.info().model) or "" for one in self.engines]
+            return self.engines[names.index(name)] if name in names else None
+
+        if not name:
+            return self.first
+        attached = found()
+        if attached is None:
+            await self._look_for_engines(HELLO_SECONDS)
+            if by_model and found() is None:
+                await self.open()
+            attached = found()
+        return attached
 
     @property
     def down(self) -> str | None:
@@ -149,7 +173,7 @@ class Bridge:
     @property
     def unready(self) -> str | None:
         """Why a new client should go to another replica, in one sentence, or None."""
-        if self._draining:
+        if self.draining:
             return STOPPING
         if all(attached.unready for attached in self.engines):
             return self.first.unready
@@ -159,7 +183,7 @@ class Bridge:
         """Send the clients to other replicas, which have the runs too, and go on with the runs that
         are produced here, for so long at most.
         """
-        self._draining = True
+        self.draining = True
         for session in self._sessions:
             session.closing = session.closing or (1012, STOPPING)
             session.wake()
@@ -210,19 +234,20 @@ class Bridge:
                 }
             )
         await send({"type": "websocket.accept", "subprotocol": wire.SUBPROTOCOL})
-        if self._sockets >= self.max_clients + max(WAITING_SOCKETS, self.max_clients):
+        if self.crowded:
             self.metrics.refused.labels(str(wire.BUSY)).inc()
             return await send(
                 {"type": "websocket.close", "code": wire.BUSY, "reason": "too many clients"}
             )
-        if self._draining:
+        if self.draining:
             return await send({"type": "websocket.close", "code": 1012, "reason": STOPPING})
         self._sockets += 1
         report("client_connected", sockets=self._sockets)
         code = 1006
         try:
             extension = scope.get("extensions", {}).get(FRAMES, {})
-            attached = await self._engine_for(scope.get("query_string", b""))
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+            attached = await self.engine_for(query.get("engine", [""])[-1])
             if attached is None:
                 code = wire.NO_SUCH_ENGINE
                 error = wire.message("error", code=code, message=NO_SUCH_ENGINE, retry=False)
@@ -230,7 +255,7 @@ class Bridge:
                 return await send(
                     {"type": "websocket.close", "code": code, "reason": NO_SUCH_ENGINE}
                 )
-            code = await self._serve_socket(attached, receive, send, extension)
+            code = await self.serve(attached, receive, send, extension)
         finally:
             self._sockets -= 1
             report("client_lost", sockets=self._sockets, code=code)
@@ -246,9 +271,12 @@ class Bridge:
         self._find_place(session)
         session.claim_place()
 
-    async def _serve_socket(
+    async def serve(
         self, attached: AttachedEngine, receive: Receive, send: Send, extension: dict[str, Any]
     ) -> int:
+        """Serve a client of an engine: its frames come and go as messages of an ASGI WebSocket,
+        which need not be one. Return the close code.
+        """
         # A client that resumes must not wait for an engine that hangs: its run has a log.
         seconds = LOOK_SECONDS if attached.opened else HELLO_SECONDS
         if not await _within(seconds, self._open_for(attached)) and not attached.opened:

@@ -149,7 +149,7 @@ class Answer:
         self._format: str | None = None  # the one that the bridge names, or that of the vocabulary
         self._open: int | None = None  # the number of the call that is not complete
         if asked.get("vocabulary"):
-            self._use(named_vocabulary(asked["vocabulary"]))
+            self.use(named_vocabulary(asked["vocabulary"]))
 
     # ---------------------------------------------------------------- calls of JavaScript
 
@@ -169,7 +169,7 @@ class Answer:
         """Take the vocabulary that was asked for."""
         assert self._wanted is not None
         try:
-            self._use(unpack_vocabulary(given_bytes(given), self._wanted["sha256"]))
+            self.use(unpack_vocabulary(given_bytes(given), self._wanted["sha256"]))
         except VocabularyError as error:
             return self._refuse(str(error))
         return self._outcome([])
@@ -313,7 +313,8 @@ class Answer:
 
     # ---------------------------------------------------------------- events
 
-    def _use(self, vocabulary: Vocabulary) -> None:
+    def use(self, vocabulary: Vocabulary) -> None:
+        """Decode with this vocabulary, which the bridge must have."""
         self._vocabulary = vocabulary
         self._format = self._format or vocabulary.chat_format
         # From here on the session refuses a bridge with another vocabulary, also after a reconnect.
@@ -338,6 +339,10 @@ class Answer:
         return self._outcome([s.Failed(code, sentence, False, self.session.position)])
 
     def _outcome(self, events: list[Any], retry: "float | None" = None) -> str:
+        return json.dumps(self.results(events, retry), separators=(",", ":"))
+
+    def results(self, events: list[Any], retry: "float | None" = None) -> dict[str, Any]:
+        """Return what events of the session mean, as the object above."""
         out: dict[str, Any] = {"events": []}
         waiting, self._waiting = self._waiting + events, []
         for n, event in enumerate(waiting):
@@ -354,7 +359,7 @@ class Answer:
             out["close"] = self.session.closing
         if retry is not None:
             out["retry"] = retry
-        return json.dumps(out, separators=(",", ":"))
+        return out
 
     def _add(self, event: Any, out: list[Any]) -> None:
         """Add what an event of the session means for the page."""
@@ -394,7 +399,7 @@ class Answer:
             return
         known = kept_vocabularies.get(wanted["sha256"])
         if known is not None:
-            self._use(known)
+            self.use(known)
         else:
             self._wanted = wanted
 
@@ -472,16 +477,9 @@ class Answer:
         self._end(out, {"type": "finished", "reason": reason, "note": note, "position": position})
 
     def _fail(self, out: list[Any], code: int, message: str, retry: bool, position: int) -> None:
-        self._end(
-            out,
-            {
-                "type": "failed",
-                "code": code,
-                "message": message,
-                "retry": retry,
-                "position": position,
-            },
-        )
+        event: dict[str, Any] = {"type": "failed", "code": code, "message": message}
+        event.update({"retry": retry, "position": position})
+        self._end(out, event)
 
     def _end(self, out: list[Any], event: dict[str, Any]) -> None:
         """Report the end once, with the held text. The end that a cancelled stream sends later is

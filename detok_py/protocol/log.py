@@ -92,11 +92,21 @@ class Log:
             self._trim()
         self._show_new()
 
-    def finish(self, reason: str, note: str | None = None) -> None:
+    def finish(
+        self,
+        reason: str,
+        note: str | None = None,
+        counts: "tuple[int | None, int | None]" = (None, None),
+    ) -> None:
         """End the run: "eos", "stop", "length" or "cancelled". `note` is one sentence about what
-        the engine lost, if it lost anything.
+        the engine lost, if it lost anything. `counts` are the tokens that it says it has read and
+        generated.
         """
-        self.close({"type": "finished", "reason": reason, "note": note})
+        end: dict[str, Any] = {"type": "finished", "reason": reason, "note": note}
+        usage = {"prompt_tokens": counts[0], "completion_tokens": counts[1]}
+        if counts[0] is not None or counts[1] is not None:
+            end["usage"] = {key: usage[key] for key in usage if usage[key] is not None}
+        self.close(end)
 
     def fail(
         self,

@@ -213,7 +213,7 @@ def ollama(cut=0, **_):
 
 
 TEXT = "日本é🌦".encode()
-RAW = [Raw(b" \xf0\x9f\x8c\xa6", 3, 7), Raw(b"\xc6il", 1, 8), End("length")]
+RAW = [Raw(b" \xf0\x9f\x8c\xa6", 3, 7), Raw(b"\xc6il", 1, 8), End("length", tokens=4)]
 # engine, its answers, request, what comes out (joined, see `joined`)
 CASES = {
     "llama-server": (LlamaServer, llama, PROMPT, ([], b" \xf0\x9f\x8c\xa6\xc6il", "length")),
@@ -539,7 +539,9 @@ async def test_the_end_of_text_token_is_not_a_dropped_one():
     table = llama()
     table["POST", "/completion"] = events(*LLAMA, llama_end(5, "eos"))
     async with Replay(table) as server:
-        assert (await run(LlamaServer(check_address(server.url)), PROMPT))[-1] == End("eos")
+        assert (await run(LlamaServer(check_address(server.url)), PROMPT))[-1] == End(
+            "eos", tokens=5
+        )
 
 
 async def test_progress_events_are_not_tokens():

@@ -103,6 +103,17 @@ class Request(NamedTuple):
     params: dict[str, Any]
     answered: tuple[int, ...] = ()
 
+    @property
+    def tools(self) -> dict[str, Any]:
+        """The tools that the chat template lists, under OpenAI's name for them, if there are any.
+
+        >>> Request("hi", None, Sampling(), "ids", {}).tools
+        {}
+        """
+        tools = self.params.get("tools")
+        given = self.messages is not None and isinstance(tools, list) and tools
+        return {"tools": tools} if given else {}
+
 
 def with_values(messages: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
     """Return messages whose calls have their arguments as values and not as JSON text. Chat
@@ -159,11 +170,13 @@ class Raw(NamedTuple):
 
 class End(NamedTuple):
     """The end of an answer: "eos", "stop" or "length". `note` says what the engine lost, if
-    anything.
+    anything; `prompt_tokens` and `tokens` are what it says it has read and generated.
     """
 
     reason: str
     note: str | None = None
+    prompt_tokens: int | None = None
+    tokens: int | None = None
 
 
 Chunk = Prompt | Ids | Raw | End

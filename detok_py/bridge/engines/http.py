@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import httpx
 
+from ...captures.event_shapes import find
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from ...protocol.sse import EventReader
@@ -40,6 +41,8 @@ EVENT_SECONDS = 1800.0
 ANSWER_SECONDS = 20.0
 # The whole of an answer may take this many times as long as the engine may be silent.
 SLOWEST = 6
+# In the events of OpenAI's routes, llama-server, SGLang and Ollama.
+PROMPT_TOKENS = "usage.prompt_tokens|tokens_evaluated|meta_info.prompt_tokens|prompt_eval_count"
 _LONG_NUMBER = re.compile(r"\d{16}")
 
 
@@ -50,6 +53,16 @@ def is_ids(given: Any) -> TypeGuard[list[int]]:
     (True, False, False)
     """
     return isinstance(given, list) and all(type(i) is int and 0 <= i <= MAX_ID for i in given)
+
+
+def prompt_tokens(event: Any) -> int | None:
+    """Return how many tokens of the prompt an event says that the engine has read.
+
+    >>> prompt_tokens({"usage": {"prompt_tokens": 3}}), prompt_tokens({"tokens_evaluated": -1})
+    (3, None)
+    """
+    found = find(event, PROMPT_TOKENS)
+    return found[0] if found and is_ids(found[:1]) else None
 
 
 class Refusal(NamedTuple):

@@ -177,5 +177,5 @@ class LlamaCpp:
                 "utf-8", "replace"
             ),
         )
-        text = formatter(messages=with_values(request.messages)).prompt
+        text = formatter(messages=with_values(request.messages), **request.tools).prompt
         return list(self._llama.tokenize(text.encode("utf-8"), add_bos=False, special=True))

@@ -40,7 +40,7 @@ from . import (
 )
 from .address import Address
 from .agree import sample_of
-from .http import SILENCE_SECONDS, HttpEngine
+from .http import SILENCE_SECONDS, HttpEngine, prompt_tokens
 from .openai import SAMPLING
 
 HINT = "start it, for example: llama-server -m model.gguf --port 8080"
@@ -235,7 +235,8 @@ class LlamaServer(HttpEngine):
                         retry=False,
                     )
                 if event.get("stop"):
-                    yield _end(said.finish, total - counted)
+                    end = _end(said.finish, total - counted)
+                    yield end._replace(prompt_tokens=prompt_tokens(event), tokens=total)
                     return
 
     async def _step(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -284,7 +285,8 @@ class LlamaServer(HttpEngine):
     async def _prompt(self, request: Request) -> str:
         if request.prompt is not None:
             return request.prompt
-        answer = await self.client.post("/apply-template", {"messages": request.messages})
+        body = {"messages": request.messages, **request.tools}
+        answer = await self.client.post("/apply-template", body)
         prompt = answer.get("prompt") if isinstance(answer, dict) else None
         if not isinstance(prompt, str):
             raise EngineError(

@@ -11,7 +11,7 @@ from typing import Any
 from ...captures.event_shapes import read_event
 from . import Chunk, End, EngineError, Raw, Request, reason_of, with_values
 from .address import Address
-from .http import HttpEngine
+from .http import HttpEngine, prompt_tokens
 from .text import Surrogates, Tally
 
 
@@ -67,5 +67,6 @@ class Ollama(HttpEngine):
                 if data:
                     yield Raw(data)
                 if done:
-                    yield End(reason_of(said.finish), tally.note())
+                    counts = prompt_tokens(event), said.total
+                    yield End(reason_of(said.finish), tally.note(), *counts)
                     return

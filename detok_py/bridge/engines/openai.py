@@ -14,7 +14,7 @@ from ...captures.event_shapes import read_event
 from ...protocol import wire
 from . import Chunk, ContextFull, End, EngineError, Raw, Request, reason_of
 from .address import Address
-from .http import EngineClient, HttpEngine
+from .http import EngineClient, HttpEngine, prompt_tokens
 from .text import Surrogates, Tally
 
 # The parameters that OpenAI's routes, vLLM, llama-server and TGI name as we do.
@@ -95,6 +95,7 @@ async def stream_text(
     pairs = Surrogates()
     tally = Tally()
     finish = None
+    counts: tuple[int | None, int | None] = None, None
     async with aclosing(
         _events_with_usage(client, route_of(request), completion_body(model, request))
     ) as events:
@@ -103,6 +104,8 @@ async def stream_text(
             if said is None:
                 continue
             _count(event, said, tally)
+            if said.total is not None:
+                counts = prompt_tokens(event), said.total
             data = pairs.feed(said.text)
             if data:
                 yield Raw(data)
@@ -112,7 +115,7 @@ async def stream_text(
     rest = pairs.flush()
     if rest:
         yield Raw(rest)
-    yield End(reason_of(finish), tally.note())
+    yield End(reason_of(finish), tally.note(), *counts)
 
 
 async def _events_with_usage(

@@ -29,7 +29,7 @@ INVALID = bytes(range(0x80, 0xC2)) + bytes(range(0xF5, 0x100))
 
 
 class ScriptedEngine:
-    """Streams `params["text"]`, or the prompt if there is no such text.
+    """Streams `params["text"]`, or the prompt, or the last message, if there is no such text.
 
     `vocabulary` returns the bridge's vocabulary. `encode` is the encoder of its tokenizer; without
     one, each token is the longest that fits.
@@ -75,6 +75,8 @@ class ScriptedEngine:
         """Stream the text."""
         params = request.params
         text = params.get("text", request.prompt)
+        if "text" not in params and request.messages:
+            text = request.messages[-1].get("content")
         if not isinstance(text, str):
             raise _refusal("the scripted engine streams a text: give params.text, or a prompt")
         if len(text) > MAX_TEXT:
@@ -102,7 +104,8 @@ class ScriptedEngine:
         steps = itertools.islice(pieces.steps(), size)
         async for chunk in _play(steps, float(pace), faults, self._size_of):
             yield chunk
-        yield End("length" if cut_short else "stop" if "end" in faults else "eos")
+        reason = "length" if cut_short else "stop" if "end" in faults else "eos"
+        yield End(reason, prompt_tokens=0)
 
     def _cut_text(self, text: str, cut: str, faults: dict[str, Any], seed: int) -> "_Pieces":
         whole = text.encode("utf-8")

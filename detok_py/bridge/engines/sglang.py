@@ -16,7 +16,7 @@ from ...decode.vocabulary import Vocabulary
 from . import IDS, Chunk, End, EngineError, Ids, Request, reason_of
 from .address import Address
 from .agree import disagreement, sample_of
-from .http import HttpEngine
+from .http import HttpEngine, prompt_tokens
 from .openai import model_entry, stream_text, with_room
 
 
@@ -129,7 +129,7 @@ class SGLang(HttpEngine):
                         f"The SGLang at {self.client.address.shown} aborted the request; see its log."
                     )
                 if said.finish:
-                    yield End(reason_of(said.finish))
+                    yield End(reason_of(said.finish), None, prompt_tokens(event), said.total)
                     return
 
 

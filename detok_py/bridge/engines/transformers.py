@@ -177,6 +177,7 @@ class Transformers:
                 add_generation_prompt=True,
                 return_tensors="pt",
                 return_dict=True,
+                **request.tools,
             )["input_ids"]
         except (ValueError, TypeError):
             raise EngineError(

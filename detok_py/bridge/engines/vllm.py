@@ -11,7 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from ...captures.event_shapes import read_event
+from ...captures.event_shapes import find, read_event
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from . import IDS, Chunk, End, EngineError, Ids, Prompt, Request, reason_of
@@ -19,6 +19,9 @@ from .address import Address
 from .agree import disagreement, sample_of
 from .http import HttpEngine, is_ids
 from .openai import SAMPLING, completion_body, model_entry, route_of, with_room
+
+# Of a chat, and of a completion; in the first event.
+PROMPT_IDS = "prompt_token_ids|choices[!index].prompt_token_ids"
 
 
 class VLLM(HttpEngine):
@@ -84,17 +87,24 @@ class VLLM(HttpEngine):
         else:
             path, body = route_of(request), completion_body(self._model, request)
             body["return_token_ids"] = True
+            if request.tools:
+                # With "auto" the server looks for calls itself, and needs options for that.
+                body.update(request.tools, tool_choice="none")
             if request.answered:
                 path = "/v1/completions"
-                body.pop("messages", None)
+                for name in ("messages", "tools", "tool_choice"):
+                    body.pop(name, None)
                 body["prompt"] = [*await self._prompt_ids(request), *request.answered]
         finish = None
+        read: Any = None
         most = request.sampling.max_tokens
         async with aclosing(self.client.events(path, body, max_tokens=most)) as events:
             async for event in events:
                 said = read_event(event)
                 if said is None or not isinstance(event, dict):
                     continue
+                if read is None:
+                    [read, *_] = find(event, PROMPT_IDS) or [None]
                 if request.messages is not None and is_ids(event.get("prompt_token_ids")):
                     yield Prompt(event["prompt_token_ids"])
                 if said.ids:
@@ -108,12 +118,12 @@ class VLLM(HttpEngine):
                 finish = said.finish or finish
         if finish is None:
             raise self.client.ended_early()
-        yield End(reason_of(finish))
+        yield End(reason_of(finish), prompt_tokens=len(read) if is_ids(read) else None)
 
     async def _prompt_ids(self, request: Request) -> list[int]:
         given = "prompt" if request.messages is None else "messages"
         return await self.client.post_ids(
-            "/tokenize", {"model": self._model, given: getattr(request, given)}
+            "/tokenize", {"model": self._model, given: getattr(request, given), **request.tools}
         )
 
     async def _tokens_in(self, request: Request) -> dict[str, Any]:

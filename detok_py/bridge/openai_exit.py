@@ -1,0 +1,429 @@
+"""An exit in OpenAI's language: `/v1/chat/completions`, `/v1/completions` and `/v1/models`, in
+front of any engine of the bridge.
+
+In: requests as OpenAI's clients send them (openai_request.py). Out: answers in OpenAI's shapes
+(openai_reply.py). Behind each answer is a client of detok.v1 in this process, which reads a run as
+a page does, with the page's own decoder: an answer is produced, counted, kept and resumed in the
+one way that the bridge has.
+
+A client that leaves cancels its run. With the header `X-Detok-Run`, a random id, the run outlives
+the connection: the same request with the same id, and the id of the last event in `Last-Event-ID`,
+has the rest of it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from ..page.answer import Answer
+from ..protocol import wire
+from ..protocol.events import new_run_id
+from .attached import AttachedEngine, plain
+from .engines import BYTES, IDS, TEXT, Sampling
+from .engines import Request as EngineRequest
+from .gate import Receive, Scope, Send
+from .jobs import fault_of
+from .openai_reply import DONE, Chunks, Named, Whole, encode, name_of
+from .openai_request import MAX_BODY, Asked, ExitError, read_json, read_request
+from .protocols import CHUNKS
+from .stream import HELLO_SECONDS, STOPPING, Bridge
+
+log: logging.Logger = logging.getLogger("detok.bridge")
+
+BODY_SECONDS = 30.0
+# The HTTP status and OpenAI's code for a close code of detok.v1.
+STATUSES: dict[int, tuple[int, str]] = {
+    1011: (500, "internal_error"),
+    1012: (503, "stopping"),
+    wire.BAD_MESSAGE: (400, "bad_request"),
+    wire.NO_SUCH_ENGINE: (404, "model_not_found"),
+    wire.VOCABULARY_MISMATCH: (409, "model_changed"),
+    wire.RESUME_EXPIRED: (410, "run_expired"),
+    wire.BUSY: (429, "too_many_clients"),
+    wire.CANCELLED: (409, "run_taken"),
+    wire.ENGINE_DOWN: (503, "engine_down"),
+}
+STREAM_HEADERS = {"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
+TOO_LARGE = f"The body must have at most {MAX_BODY} bytes."
+NO_MODEL = "There is no such model here; GET /v1/models lists the models of this bridge."
+NO_VOCABULARY = "This engine sends token ids, and the bridge has no vocabulary to read them with; start it with --tokenizer."
+NO_TOOLS = "This engine decodes text itself, so calls of tools cannot be read from it; leave `tools` out, or use an engine that sends ids or bytes."
+CANCELLED = "Another client has cancelled this answer."
+CHANGED = "The engine has just got another model; ask again."
+BUG = "The bridge failed because of a bug in detok; its log names the place."
+TOO_FAR = "Last-Event-ID is beyond the end of this answer; ask without it for the whole of it."
+
+
+def openai_routes(bridge: Bridge) -> list[BaseRoute]:
+    """Return the routes of the exit."""
+
+    async def chat(request: Request) -> Response:
+        return await _answer(bridge, request, is_chat=True)
+
+    async def completions(request: Request) -> Response:
+        return await _answer(bridge, request, is_chat=False)
+
+    async def models(request: Request) -> Response:
+        found = await _models(bridge)
+        name = request.path_params.get("model")
+        if name is None:
+            return _json(200, {"object": "list", "data": found})
+        for one in found:
+            if one["id"] == name:
+                return _json(200, one)
+        return _refusal(ExitError(404, NO_MODEL, "model_not_found", param="model"))
+
+    async def unknown(request: Request) -> Response:
+        known = {route.path: route.methods for route in routes if isinstance(route, Route)}
+        methods = known.get(request.url.path)
+        if methods:
+            sentence = f"Only {' and '.join(sorted(methods))} can be used here."
+            return _refusal(ExitError(405, sentence, "method_not_allowed"))
+        sentence = "There is no such route here; the bridge has /v1/chat/completions, /v1/completions and /v1/models."
+        return _refusal(ExitError(404, sentence, "unknown_route"))
+
+    routes: list[BaseRoute] = [
+        Route("/v1/chat/completions", chat, methods=["POST"]),
+        Route("/v1/completions", completions, methods=["POST"]),
+        Route("/v1/models", models),
+        Route("/v1/models/{model:path}", models),
+        Route("/v1/{path:path}", unknown, methods=["GET", "POST"]),
+    ]
+    return routes
+
+
+async def _models(bridge: Bridge) -> list[dict[str, Any]]:
+    """Return OpenAI's list of models. The id is the model's name, or the engine's if another engine
+    has the same model, or none.
+    """
+    await bridge.open()
+    names = [plain(attached.engine.info().model) or "" for attached in bridge.engines]
+    return [
+        {
+            "id": name if name and names.count(name) == 1 else attached.name,
+            "object": "model",
+            "created": 0,
+            "owned_by": plain(attached.engine.info().name),
+        }
+        for name, attached in zip(names, bridge.engines, strict=True)
+    ]
+
+
+async def _answer(bridge: Bridge, request: Request, *, is_chat: bool) -> Response:
+    """Return the answer to a request, or its refusal."""
+    try:
+        if bridge.draining:
+            raise ExitError(503, STOPPING, "stopping", retry=True)
+        if bridge.crowded:
+            bridge.metrics.refused.labels("429").inc()
+            raise ExitError(
+                429, "This bridge has too many clients.", "too_many_clients", retry=True
+            )
+        with bridge.connected():
+            asked = read_request(read_json(await _body(request)), request.headers, is_chat=is_chat)
+            attached = await bridge.engine_for(asked.model, by_model=True)
+            if attached is None:
+                raise ExitError(404, NO_MODEL, "model_not_found", param="model")
+            if not attached.opened:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(attached.open(), HELLO_SECONDS)
+            return Reply(bridge, attached, asked)
+    except ExitError as error:
+        return _refusal(error)
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody reads it
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body of a request. Raises ExitError for another type, or one that is too large or
+    too slow.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise ExitError(415, "The Content-Type must be application/json.", "unsupported_media_type")
+    data = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            if int(request.headers.get("content-length", "0")) > MAX_BODY:
+                raise ExitError(413, TOO_LARGE, "body_too_large")
+            async for piece in request.stream():
+                data += piece
+                if len(data) > MAX_BODY:
+                    raise ExitError(413, TOO_LARGE, "body_too_large")
+    except TimeoutError:
+        sentence = f"The body did not come within {BODY_SECONDS:g} seconds."
+        raise ExitError(408, sentence, "timeout", retry=True) from None
+    return bytes(data)
+
+
+class Reply(Response):
+    """One answer, as long as its client stays."""
+
+    def __init__(self, bridge: Bridge, attached: AttachedEngine, asked: Asked) -> None:
+        self.background = None
+        self._bridge = bridge
+        self._attached = attached
+        self._asked = asked
+        self._run = asked.run or new_run_id()
+        self._fidelity = _fidelity(attached, asked)
+        prefix = "chatcmpl-" if asked.is_chat else "cmpl-"
+        model = asked.model or plain(attached.engine.info().model) or attached.name
+        named = Named(name_of(self._run, prefix), int(time.time()), model)
+        self._writer = _Writer(named, self._run, asked)
+        self._answer = Answer(encode(self._request()))
+        self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._over = asyncio.Event()
+        self._notice = ""
+        self._begun = False  # the response
+
+    def _request(self) -> dict[str, Any]:
+        """Return the request of the run, with how its text is read."""
+        asked = self._asked
+        options = dict(asked.options)
+        if asked.is_chat and self._attached.chat_format is None:
+            # The form of calls that most models without one of their own are asked for.
+            known = {"format": "hermes2_text"} if options["toolSchemas"] else {"tools": False}
+            options.update(known)
+        if asked.after:
+            return {**options, "resume": self._run}
+        return {**options, **asked.request, "id": self._run, "want": "both"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        problem = self._problem()
+        if problem is not None:
+            return await _refusal(problem)(scope, receive, send)
+        self._send = send
+        self._direct = scope.get("extensions", {}).get(CHUNKS, {})
+        at_once = {"can": self._can_write, "write": self._write}
+        with self._bridge.connected():
+            serving = asyncio.create_task(
+                self._bridge.serve(self._attached, self._inbox.get, self._take, at_once)
+            )
+            ends = [asyncio.create_task(self._over.wait()), asyncio.create_task(_left(receive))]
+            try:
+                await asyncio.wait([serving, *ends], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                code = 1000 if self._over.is_set() or not self._asked.run else 1006
+                self._over.set()
+                self._inbox.put_nowait({"type": "websocket.disconnect", "code": code})
+                for task in ends:
+                    task.cancel()
+                await asyncio.gather(serving, *ends, return_exceptions=True)
+                self._forget()
+        await self._end(scope, receive, send)
+
+    def _forget(self) -> None:
+        """Drop a run that nobody can come back for."""
+        run = self._bridge.store.runs.by_id.get(self._run)
+        if run is not None and run.log.end is not None and not self._asked.run:
+            self._bridge.store.forget(run)
+
+    def _problem(self) -> ExitError | None:
+        """Return why the engine cannot answer this request."""
+        if self._fidelity == IDS and self._attached.vocabulary is None and self._attached.opened:
+            return ExitError(503, NO_VOCABULARY, "no_vocabulary")
+        if self._fidelity == TEXT and self._asked.options.get("toolSchemas"):
+            return ExitError(400, NO_TOOLS, "unsupported_value", param="tools")
+        return None
+
+    # ---------------------------------------------------------------- from the bridge
+
+    def _can_write(self) -> bool:
+        """Return whether what the bridge says now can go to the client now."""
+        if self._writer.whole is not None:
+            return True
+        return self._begun and bool(self._direct) and bool(self._direct["can"]())
+
+    def _write(self, frames: list[str | bytes]) -> None:
+        """Take frames, and send the client what they mean, in this turn of the loop."""
+        self._hear(frames)
+        text = self._writer.now()
+        if text:
+            self._direct["write"](text.encode())
+
+    async def _take(self, message: Any) -> None:
+        """Take a message of the bridge, as fast as the client reads."""
+        if message["type"] == "websocket.close":
+            self._fail(message["code"], self._notice or message["reason"], retry=True)
+        else:
+            self._hear([message.get("text") or message.get("bytes")])
+        text = self._writer.now()
+        if text:
+            await self._begin()
+            body = {"type": "http.response.body", "body": text.encode(), "more_body": True}
+            await self._send(body)
+
+    def _hear(self, frames: list[Any]) -> None:
+        """Take frames of the bridge to this client."""
+        try:
+            for frame in frames:
+                if not self._over.is_set():
+                    self._heed(self._answer.results(self._answer.session.receive(frame)))
+        except Exception as error:
+            # A bug in the bridge. Its place is logged, but not its message.
+            log.error("exit_fault", extra={"fields": fault_of(error)})
+            self._fail(1011, BUG)
+
+    def _heed(self, results: dict[str, Any]) -> None:
+        """Note what frames mean for the client, and send the bridge what the session says."""
+        for frame in results.get("send", ()):
+            self._inbox.put_nowait({"type": "websocket.receive", "text": frame})
+        for event in results["events"]:
+            kind = event["type"]
+            if kind in ("text", "finished", "failed"):
+                self._writer.add(event["deltas"])
+            if kind == "finished":
+                self._finish(event["reason"], event["note"], event["position"])
+            elif kind == "failed":
+                self._fail(event["code"], event["message"], retry=event["retry"])
+            elif kind == "notice":
+                self._notice = event["message"]
+        if "fetch" in results:
+            vocabulary = self._attached.vocabulary
+            if vocabulary is None or vocabulary.sha256 != results["fetch"]["sha256"]:
+                return self._fail(wire.VOCABULARY_MISMATCH, CHANGED, retry=True)
+            self._answer.use(vocabulary)
+            self._heed(self._answer.results([]))
+
+    def _finish(self, reason: str, note: str | None, position: int) -> None:
+        """End the answer."""
+        if reason == "cancelled":
+            return self._fail(wire.CANCELLED, CANCELLED)
+        if not self._writer.finish(reason, note, self._usage(position)):
+            return self._fail(wire.RESUME_EXPIRED, TOO_FAR)
+        self._over.set()
+
+    def _usage(self, position: int) -> dict[str, int] | None:
+        """Return the tokens of an answer, as far as they were counted."""
+        run = self._bridge.store.runs.by_id.get(self._run)
+        usage: dict[str, int] = dict(((run and run.log.end) or {}).get("usage") or {})
+        if self._answer.session.data != "bytes":
+            usage["completion_tokens"] = position
+        if len(usage) < 2:
+            return usage or None
+        return {**usage, "total_tokens": sum(usage.values())}
+
+    def _fail(self, code: int, message: str, *, retry: bool = False) -> None:
+        """End the answer with an error."""
+        if not self._over.is_set():
+            status, name = STATUSES.get(code, (500, "internal_error"))
+            self._writer.fail(ExitError(status, message, name, retry=retry), begun=self._begun)
+            self._over.set()
+
+    # ---------------------------------------------------------------- to the client
+
+    async def _begin(self) -> None:
+        """Send the head of the response, once."""
+        if self._begun:
+            return
+        self._begun = True
+        whole = self._writer.whole is not None
+        headers = {"content-type": "application/json"} if whole else dict(STREAM_HEADERS)
+        headers |= {"cache-control": "no-store", "x-detok-fidelity": self._fidelity}
+        if self._asked.ignored:
+            headers["x-detok-ignored"] = ", ".join(self._asked.ignored)
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await self._send({"type": "http.response.start", "status": 200, "headers": pairs})
+
+    async def _end(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the rest of the response."""
+        if self._writer.failure is not None:
+            return await _refusal(self._writer.failure)(scope, receive, send)
+        await self._begin()
+        rest = self._writer.take().encode()
+        await self._send({"type": "http.response.body", "body": rest, "more_body": False})
+
+
+class _Writer:
+    """What goes to the client, as it comes: events, or one object at the end. `failure` is the
+    response in the place of an answer that has not begun.
+    """
+
+    def __init__(self, named: Named, secret: str, asked: Asked) -> None:
+        is_chat = asked.is_chat
+        self.failure: ExitError | None = None
+        self.whole: Whole | None = None
+        if not asked.streams:
+            self.whole = Whole(named, secret, is_chat=is_chat)
+        self._asked = asked
+        self._chunks = Chunks(
+            named, secret, is_chat=is_chat, after=asked.after, numbered=bool(asked.run)
+        )
+        self._out: list[str] = []
+
+    def now(self) -> str:
+        """Return what a stream has to send now, and forget it."""
+        return self.take() if self.whole is None else ""
+
+    def take(self) -> str:
+        """Return all that is left to send, and forget it."""
+        out, self._out = self._out, []
+        return out[0] if len(out) == 1 else "".join(out)
+
+    def add(self, rows: Any) -> None:
+        """Add deltas."""
+        if not rows:
+            return
+        if self.whole is not None:
+            self.whole.add(rows)
+        else:
+            self._out.append(self._chunks.text(rows))
+
+    def finish(self, reason: str, note: str | None, usage: dict[str, int] | None) -> bool:
+        """Add the end. Return False if the client says that it has more than there is."""
+        if self.whole is not None:
+            self._out.append(encode(self.whole.object(reason, usage, note)))
+            return True
+        self._out.append(self._chunks.end(reason, note))
+        if self._asked.has_usage:
+            self._out.append(self._chunks.usage(usage))
+        if self._chunks.position < self._asked.after:
+            return False
+        self._out.append(DONE)
+        return True
+
+    def fail(self, error: ExitError, *, begun: bool) -> None:
+        """Add an error: as an event, if the answer has begun."""
+        if self.whole is None and (begun or any(self._out)):
+            self._out.append(f"data: {encode(error.body)}\n\n")
+        else:
+            self.failure = error
+
+
+def _fidelity(attached: AttachedEngine, asked: Asked) -> str:
+    """Return what the engine gives for a request: "ids", "bytes" or "text"."""
+    if asked.request["params"].get("engine") == "scripted" or attached.engine.info().name == (
+        attached.scripted.info().name
+    ):
+        return BYTES if attached.vocabulary is None else IDS
+    request = EngineRequest(
+        asked.request["prompt"], asked.request["messages"], Sampling(), "both", {}
+    )
+    return attached.engine.gives(request)
+
+
+async def _left(receive: Receive) -> None:
+    """Wait until the client leaves."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _refusal(error: ExitError) -> Response:
+    headers = {"x-should-retry": "true" if error.retry else "false"}
+    if error.retry:
+        headers["retry-after"] = "1"
+    return _json(error.status, error.body, headers)
+
+
+def _json(status: int, value: Any, headers: dict[str, str] | None = None) -> Response:
+    return Response(
+        encode(value),
+        status,
+        {"content-type": "application/json", "cache-control": "no-store", **(headers or {})},
+    )

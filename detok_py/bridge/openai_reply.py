@@ -1,0 +1,208 @@
+"""An answer in OpenAI's shapes: server-sent events, or one object.
+
+In: what `page.answer.Answer` says about an answer (deltas, its end). Out: the bytes of events, or
+an object. Held: of a stream a count; of a whole answer its text.
+
+The position in a stream counts what a client has of it: each character of each channel, the
+beginning of each call, the role, the finish reason and the usage are one each. It is the `id` of
+each event, and does not depend on how the text was cut into events.
+"""
+
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+Rows = list[list[Any]]  # deltas as `page.deltas.crossed` returns them
+CHANNELS = {"content": "content", "reasoning": "reasoning_content"}
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+encode = _ENCODER.encode
+DONE = "data: [DONE]\n\n"
+
+
+class Named(NamedTuple):
+    """What every object of an answer has: its id, when it was made (seconds), its model."""
+
+    id: str
+    created: int
+    model: str
+
+    def object(self, kind: str, choices: list[Any], **more: Any) -> dict[str, Any]:
+        """Return an object of an answer."""
+        its = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        return {**its, "choices": choices, **{key: more[key] for key in more if more[key]}}
+
+
+def name_of(secret: str, prefix: str, number: int = 0) -> str:
+    """Return an id that is the same for everybody who reads a run, and does not show the run's.
+
+    >>> name_of("0123456789abcdef", "call_") == name_of("0123456789abcdef", "call_", 1)
+    False
+    """
+    return prefix + hashlib.sha256(f"{prefix}{number}\n{secret}".encode()).hexdigest()[:24]
+
+
+def finish_of(reason: str) -> str:
+    """Return OpenAI's word for why an answer ended.
+
+    >>> finish_of("eos"), finish_of("length"), finish_of("tool_calls")
+    ('stop', 'length', 'tool_calls')
+    """
+    return reason if reason in ("length", "tool_calls") else "stop"
+
+
+def extra(note: str | None) -> dict[str, Any] | None:
+    """Return what OpenAI's shapes have no place for."""
+    return {"note": note} if note else None
+
+
+class Calls:
+    """The calls of an answer, as their deltas come: which have begun, and have arguments."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+        self._sizes: list[int] = []
+
+    def delta(self, row: list[Any]) -> tuple[dict[str, Any], str, bool]:
+        """Return OpenAI's delta of a call without its arguments, the arguments that come with it,
+        and whether the call begins.
+        """
+        _, text, its = row
+        n = its["call"]
+        begins = n >= len(self._sizes)
+        delta: dict[str, Any] = {"index": n}
+        if begins:
+            self._sizes += [0] * (n + 1 - len(self._sizes))
+            delta["id"] = its.get("id") or name_of(self._secret, "call_", n)
+            delta.update(type="function", function={"name": its.get("name") or ""})
+        self._sizes[n] += len(text)
+        if its.get("complete") and not self._sizes[n]:
+            text = "{}"
+        return delta, text, begins
+
+
+class Chunks:
+    """The events of a streamed answer, from behind position `after`. `numbered` says whether they
+    have ids; only then can a client come back for the rest.
+    """
+
+    def __init__(
+        self, named: Named, secret: str, *, is_chat: bool, after: int = 0, numbered: bool = False
+    ) -> None:
+        self.position: int = 0
+        self._named = named
+        self._calls = Calls(secret)
+        self._after = after
+        self._numbered = numbered
+        self._kind = "chat.completion.chunk" if is_chat else "text_completion"
+        self._is_chat = is_chat
+        whole = encode(named.object(self._kind, [{"index": 0, "+": 0, "finish_reason": None}]))
+        before, _, self._tail = whole.partition('"+":0')
+        self._head = "data: " + before + ('"delta":{' if is_chat else "")
+        self._tail = ("}" if is_chat else "") + self._tail + "\n\n"
+
+    def text(self, rows: Rows) -> str:
+        """Return the events of some deltas."""
+        begin = "" if self.position else self._begin()
+        if len(rows) == 1 and len(rows[0]) == 2:
+            return begin + self._text(*rows[0])
+        out = [self._call(row) if len(row) > 2 else self._text(*row) for row in rows]
+        return begin + "".join(out)
+
+    def _begin(self) -> str:
+        """Return the first event, with the role."""
+        return self._event('"role":"assistant","content":""', 1) if self._is_chat else ""
+
+    def end(self, reason: str, note: str | None = None) -> str:
+        """Return the event with the finish reason."""
+        begin = "" if self.position else self._begin()
+        choice: dict[str, Any] = {"index": 0, "finish_reason": finish_of(reason)}
+        choice["delta" if self._is_chat else "text"] = {} if self._is_chat else ""
+        return begin + self._object(self._named.object(self._kind, [choice], detok=extra(note)))
+
+    def usage(self, usage: dict[str, int] | None) -> str:
+        """Return the event with the usage."""
+        return self._object({**self._named.object(self._kind, []), "usage": usage})
+
+    def _text(self, channel: str, text: str) -> str:
+        text = self._rest(text)
+        name = CHANNELS[channel] if self._is_chat else "text"
+        return self._event(f'"{name}":{encode(text)}', 0) if text else ""
+
+    def _call(self, row: list[Any]) -> str:
+        delta, text, begins = self._calls.delta(row)
+        out = ""
+        if begins:
+            delta["function"]["arguments"] = ""
+            out = self._event(f'"tool_calls":{encode([delta])}', 1)
+        text = self._rest(text)
+        if not text:
+            return out
+        more = {"index": delta["index"], "function": {"arguments": text}}
+        return out + self._event(f'"tool_calls":{encode([more])}', 0)
+
+    def _rest(self, text: str) -> str:
+        """Count a text; return what the client lacks of it."""
+        before = self.position
+        self.position += len(text)
+        return text if before >= self._after else text[self._after - before :]
+
+    def _object(self, value: dict[str, Any]) -> str:
+        self.position += 1
+        if self.position <= self._after:
+            return ""
+        return self._id() + "data: " + encode(value) + "\n\n"
+
+    def _event(self, inner: str, units: int) -> str:
+        self.position += units
+        if self.position <= self._after:
+            return ""
+        return self._id() + self._head + inner + self._tail
+
+    def _id(self) -> str:
+        return f"id: {self.position}\n" if self._numbered else ""
+
+
+class Whole:
+    """An answer that is sent as one object."""
+
+    def __init__(self, named: Named, secret: str, *, is_chat: bool) -> None:
+        self._named = named
+        self._is_chat = is_chat
+        self._calls = Calls(secret)
+        self._texts: dict[str, list[str]] = {"content": [], "reasoning": []}
+        self._found: list[dict[str, Any]] = []
+        self._arguments: list[list[str]] = []
+
+    def add(self, rows: Rows) -> None:
+        """Add deltas."""
+        for row in rows:
+            if len(row) == 2:
+                self._texts[row[0]].append(row[1])
+                continue
+            delta, text, begins = self._calls.delta(row)
+            if begins:
+                self._found.append(delta)
+                self._arguments.append([])
+            self._arguments[delta["index"]].append(text)
+
+    def object(
+        self, reason: str, usage: dict[str, int] | None, note: str | None = None
+    ) -> dict[str, Any]:
+        """Return the object."""
+        text = "".join(self._texts["content"])
+        choice: dict[str, Any] = {"index": 0, "finish_reason": finish_of(reason), "logprobs": None}
+        if not self._is_chat:
+            choice["text"] = text
+            return self._named.object("text_completion", [choice], usage=usage, detok=extra(note))
+        message: dict[str, Any] = {"role": "assistant", "content": text or None}
+        if not self._found:
+            message["content"] = text
+        if self._texts["reasoning"]:
+            message["reasoning_content"] = "".join(self._texts["reasoning"])
+        for call, pieces in zip(self._found, self._arguments, strict=True):
+            call.pop("index")
+            call["function"]["arguments"] = "".join(pieces)
+        if self._found:
+            message["tool_calls"] = self._found
+        choice["message"] = message
+        return self._named.object("chat.completion", [choice], usage=usage, detok=extra(note))

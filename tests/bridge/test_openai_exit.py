@@ -1,0 +1,464 @@
+"""The exit in OpenAI's language: what any chat UI gets that is given the bridge's URL."""
+
+import asyncio
+import contextlib
+import json
+
+import httpx
+import pytest
+from bridge_rig import TEXT, running
+from served_bridge import Bridge
+from test_bridge_stream import FakeEngine
+from waiting import eventually
+
+from detok_py.bridge.attached import AttachedEngine
+from detok_py.bridge.engines import End, EngineError, Ids, Raw
+from detok_py.bridge.engines.scripted import ScriptedEngine
+from detok_py.bridge.store import MemoryStore
+from detok_py.captures.event_shapes import read_event
+from detok_py.protocol import wire
+from detok_py.protocol.sse import EventReader
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+RUN = "0123456789abcdef"
+USER = [{"role": "user", "content": "hi"}]
+LANGUAGES = "日本語の文章、ภาษาไทย, हिन्दी, עברית, 🏳️‍🌈👩🏽‍🚀 and é. "
+
+
+def client(bridge):
+    return httpx.AsyncClient(base_url=bridge.url, trust_env=False, timeout=60)
+
+
+def ids_of(text):
+    """Return a text in tokens that are a byte each: every other character is split."""
+    return [Ids([byte]) for byte in text.encode()]
+
+
+def read(body):
+    """Return what our own reader finds in a stream: (content, reasoning, calls, finish)."""
+    said = [read_event(json.loads(event.data)) for event in events_of(body)]
+    calls: list[list[str]] = []
+    for one in said:
+        for call in one.calls:
+            if call.name:
+                calls.append([call.id, call.name, ""])
+            calls[-1][2] += call.text
+    text = "".join([one.text for one in said])
+    reasoning = "".join([one.reasoning for one in said])
+    return text, reasoning, calls, next((one.finish for one in said if one.finish), None)
+
+
+def events_of(body):
+    reader = EventReader()
+    found = [*reader.feed(body.encode()), *reader.flush()]
+    return [event for event in found if event.data != "[DONE]"]
+
+
+def error_of(answer):
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+async def ask(bridge, path=CHAT, headers=None, **body):
+    given = {"prompt": "hi"} if path == COMPLETIONS else {"messages": USER}
+    async with client(bridge) as http:
+        return await http.post(path, json={**given, **body}, headers=headers or {})
+
+
+async def answered(bridge, **body):
+    """Return an answer in a stream, and the same as one object."""
+    stream = await ask(bridge, stream=True, **body)
+    assert stream.text.endswith("data: [DONE]\n\n"), stream.text
+    whole = await ask(bridge, **body)
+    return read(stream.text), whole.json()["choices"][0]
+
+
+# ---------------------------------------------------------------- text
+
+
+@pytest.mark.parametrize("cut", ["token", "byte", "random"])
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+async def test_split_characters_arrive_whole(path, cut):
+    text = TEXT + LANGUAGES * 3
+    async with running() as bridge:
+        (said, reasoning, calls, finish), whole = await answered(
+            bridge, path=path, detok={"text": text, "cut": cut, "pace": 0}
+        )
+    assert said == text
+    assert (reasoning, calls, finish) == ("", [], "stop")
+    assert (whole["text"] if path == COMPLETIONS else whole["message"]["content"]) == text
+
+
+async def test_the_real_bridge_answers_with_what_its_model_recites():
+    served = Bridge()
+    try:
+        async with client(served) as http:
+            [model] = (await http.get("/v1/models")).json()["data"]
+            [first, *_] = (await http.get("/texts.json")).json()
+            given = {"model": model["id"], "prompt": first["prompt"], "max_tokens": 2000}
+            whole = (await http.post(COMPLETIONS, json=given)).json()
+            usage = {"include_usage": True}
+            stream = await http.post(
+                COMPLETIONS, json={**given, "stream": True, "stream_options": usage}
+            )
+    finally:
+        served.stop()
+    assert first["text"].startswith(whole["choices"][0]["text"].rstrip()[:40])
+    assert read(stream.text)[0] == whole["choices"][0]["text"]
+    last = json.loads(events_of(stream.text)[-1].data)
+    assert last["usage"] == whole["usage"]
+    assert whole["usage"]["prompt_tokens"] > 0
+    assert stream.headers["x-detok-fidelity"] == "bytes"
+
+
+async def test_a_stop_string_is_never_half_shown():
+    async with running() as bridge:
+        (said, *_, finish), whole = await answered(
+            bridge, stop=["\nUser:"], detok={"text": "fine\nUse it\nUser: no", "pace": 0}
+        )
+    assert (said, finish) == ("fine\nUse it", "stop")
+    assert whole["message"]["content"] == "fine\nUse it"
+
+
+async def test_an_answer_that_is_cut_short_says_so():
+    async with running() as bridge:
+        (said, *_, finish), whole = await answered(
+            bridge, max_tokens=3, detok={"text": "abcdef", "pace": 0}
+        )
+    assert (said, finish, whole["finish_reason"]) == ("abc", "length", "length")
+
+
+# ---------------------------------------------------------------- reasoning and calls
+
+HERMES = "{{ '<tool_call>' }}{{ '<think>' }}"
+CALL = '<think>日本?</think>I look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "東京"}}\n</tool_call>'
+TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+
+
+async def test_reasoning_and_calls_are_deltas_of_their_own():
+    async with running(FakeEngine([*ids_of(CALL), End("eos")])) as bridge:
+        said, whole = await answered(bridge, tools=TOOLS)
+    text, reasoning, [[call_id, name, arguments]], finish = said
+    assert (text.strip(), reasoning, finish) == ("I look.", "日本?", "tool_calls")
+    assert (name, json.loads(arguments)) == ("weather", {"city": "東京"})
+    assert call_id.startswith("call_")
+    message = whole["message"]
+    assert message["reasoning_content"] == reasoning
+    assert message["tool_calls"][0]["function"] == {"name": name, "arguments": arguments}
+    assert whole["finish_reason"] == "tool_calls"
+
+
+async def test_a_call_without_arguments_has_an_empty_object():
+    text = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    async with running(FakeEngine([*ids_of(text), End("eos")])) as bridge:
+        (_, _, [[_, name, arguments]], _), whole = await answered(bridge, tools=TOOLS)
+    assert (name, arguments) == ("now", "{}")
+    assert whole["message"]["content"] is None
+
+
+async def test_without_tools_what_looks_like_a_call_is_text():
+    async with running(FakeEngine([*ids_of(CALL), End("eos")])) as bridge:
+        (text, _, calls, finish), _ = await answered(bridge)
+    assert "<tool_call>" in text
+    assert (calls, finish) == ([], "stop")
+
+
+async def test_the_tools_reach_the_engine_in_its_own_request():
+    seen = []
+
+    class Engine(FakeEngine):
+        async def generate(self, request):
+            seen.append(request.tools)
+            yield End("eos")
+
+    async with running(Engine([])) as bridge:
+        await ask(bridge, tools=TOOLS)
+        await ask(bridge, tools=TOOLS, tool_choice="none")
+    assert seen == [{"tools": TOOLS}, {}]
+
+
+# ---------------------------------------------------------------- models and errors
+
+
+async def test_the_models_are_those_of_the_engines():
+    other = AttachedEngine("other", ScriptedEngine(lambda: None))
+    async with running(others=[other]) as bridge, client(bridge) as http:
+        models = (await http.get("/v1/models")).json()
+        assert [one["id"] for one in models["data"]] == ["first", "other"]
+        assert (await http.get("/v1/models/other")).json() == models["data"][1]
+        assert error_of(await http.get("/v1/models/none")) == (404, "model_not_found")
+        answer = (await ask(bridge, model="other", detok={"text": "é"})).json()
+        assert (answer["model"], answer["choices"][0]["message"]["content"]) == ("other", "é")
+        refused = await ask(bridge, model="gpt-5")
+        assert error_of(refused) == (404, "model_not_found")
+        assert "gpt-5" not in refused.text
+
+
+WRONG = {
+    "no messages": ({"messages": []}, "messages"),
+    "a message that is no object": ({"messages": ["hi"]}, "messages"),
+    "two answers": ({"n": 2}, "n"),
+    "log probabilities": ({"logprobs": True}, "logprobs"),
+    "a stop that is no string": ({"stop": [1]}, "stop"),
+    "tools without names": ({"tools": [{"type": "function"}]}, "tools"),
+    "a model that is no string": ({"model": 7}, "model"),
+    "a script with another word": ({"detok": {"x": 1}}, "detok"),
+    "a temperature beyond 100": ({"temperature": 1000}, None),
+    "no token": ({"max_tokens": 0}, None),
+}
+
+
+@pytest.mark.parametrize("kind", list(WRONG))
+async def test_a_wrong_parameter_is_named(kind):
+    body, param = WRONG[kind]
+    async with running() as bridge:
+        for stream in (True, False):
+            answer = await ask(bridge, stream=stream, **body)
+            error = answer.json()["error"]
+            assert (answer.status_code, error["type"]) == (400, "invalid_request_error")
+            assert error["param"] == param
+            assert answer.headers["x-should-retry"] == "false"
+
+
+async def test_what_has_no_effect_is_named_in_a_header():
+    async with running() as bridge:
+        answer = await ask(
+            bridge, detok={"text": "a"}, presence_penalty=1, frequency_penalty=0, user="me"
+        )
+    assert answer.headers["x-detok-ignored"] == "presence_penalty"
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b'{"a": NaN}', b"\xff", b'{"a":' + b"[" * 90 + b"]" * 90 + b"}"]
+)
+async def test_a_body_that_is_no_json_object_is_refused(body):
+    async with running() as bridge, client(bridge) as http:
+        answer = await http.post(CHAT, content=body, headers={"content-type": "application/json"})
+        assert error_of(answer) == (400, "invalid_json")
+
+
+async def test_a_body_that_is_too_large_or_of_another_type_is_refused():
+    async with running() as bridge, client(bridge) as http:
+        json_type = {"content-type": "application/json"}
+        for body in (b"x" * ((1 << 20) + 1), chunks_of(b"x" * 4096, 300)):
+            answer = await http.post(CHAT, content=body, headers=json_type)
+            assert error_of(answer) == (413, "body_too_large")
+        answer = await http.post(CHAT, content=b"{}", headers={"content-type": "text/plain"})
+        assert error_of(answer) == (415, "unsupported_media_type")
+        assert bridge.bridge.crowded is False
+
+
+async def chunks_of(piece, count):
+    for _ in range(count):
+        yield piece
+
+
+async def test_an_unknown_route_or_method_is_an_error_in_the_same_shape():
+    async with running() as bridge, client(bridge) as http:
+        assert error_of(await http.post("/v1/embeddings", json={})) == (404, "unknown_route")
+        assert error_of(await http.get(CHAT)) == (405, "method_not_allowed")
+        assert error_of(await http.request("DELETE", CHAT)) == (405, "method_not_allowed")
+        assert (await http.post("/info", json={})).status_code == 405
+
+
+FAILURES = {
+    "down": ([EngineError("No engine answers.")], 503, "engine_down", "true"),
+    "refused": (
+        [EngineError("Too long.", code=wire.BAD_MESSAGE, retry=False)],
+        400,
+        "bad_request",
+        "false",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(FAILURES))
+async def test_an_engine_that_fails_before_its_first_token_has_a_status(kind):
+    steps, status, code, retry = FAILURES[kind]
+    for stream in (True, False):
+        async with running(FakeEngine(steps)) as bridge:
+            answer = await ask(bridge, stream=stream)
+        assert error_of(answer) == (status, code)
+        assert answer.headers["x-should-retry"] == retry
+
+
+async def test_an_engine_that_is_lost_in_mid_answer_ends_the_stream_with_an_error():
+    steps = [*ids_of("caf\xe9"), EngineError("The engine was lost.")]
+    async with running(FakeEngine(steps)) as bridge:
+        stream = await ask(bridge, stream=True)
+        whole = await ask(bridge)
+    events = [json.loads(event.data) for event in events_of(stream.text)]
+    assert read(stream.text)[0] == "café"
+    assert events[-1]["error"]["message"] == "The engine was lost."
+    assert "[DONE]" not in stream.text
+    assert error_of(whole) == (503, "engine_down")
+
+
+async def test_text_that_was_decoded_elsewhere_is_marked():
+    async with running(FakeEngine([Raw("caf�".encode()), End("eos")], gives="text")) as bridge:
+        answer = await ask(bridge, stream=True)
+        assert answer.headers["x-detok-fidelity"] == "text"
+        assert read(answer.text)[0] == "caf�"
+        assert error_of(await ask(bridge, tools=TOOLS)) == (400, "unsupported_value")
+
+
+async def test_ids_without_a_vocabulary_are_refused():
+    async with running(FakeEngine([Ids([1]), End("eos")]), vocabulary=None) as bridge:
+        assert error_of(await ask(bridge)) == (503, "no_vocabulary")
+
+
+# ---------------------------------------------------------------- clients that leave
+
+
+async def test_a_client_that_leaves_cancels_its_run():
+    engine = FakeEngine([*ids_of("ab"), 3600])
+    for stream in (True, False):
+        async with running(engine) as bridge, client(bridge) as http:
+            asked = {"messages": USER, "stream": stream}
+            task = asyncio.create_task(first_of(http, asked))
+            await eventually(lambda: bridge.bridge.jobs and engine.given >= 2)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await eventually(lambda b=bridge.bridge: not b.jobs and not b.store.runs.by_id)
+            assert bridge.bridge.clients == 0
+        engine.given = 0
+    assert engine.closed == 2
+
+
+async def first_of(http, body, headers=None, size=1 << 30):
+    """Read a stream up to a number of bytes, then leave."""
+    data = b""
+    async with http.stream("POST", CHAT, json=body, headers=headers or {}) as answer:
+        async for piece in answer.aiter_raw():
+            data += piece
+            if len(data) >= size:
+                break
+    return data[:size]
+
+
+async def resumed(bridge, body, sizes, run=RUN):
+    """Read a stream that is cut behind these bytes, each time going on behind the last event that
+    came whole; return its events.
+    """
+    got, last = [], ""
+    async with client(bridge) as http:
+        for size in [*sizes, 1 << 30]:
+            headers = {"x-detok-run": run, **({"last-event-id": last} if last else {})}
+            data = await first_of(http, body, headers, size)
+            # An event is whole with the empty line behind it.
+            for event in data.decode(errors="replace").split("\n\n")[:-1]:
+                lines = event.split("\n")
+                got += [line[6:] for line in lines if line.startswith("data: ")]
+                last = next((line[4:] for line in lines if line.startswith("id: ")), last)
+            if "[DONE]" in got:
+                break
+    return [one for one in got if one != "[DONE]"], got.count("[DONE]")
+
+
+async def test_a_run_goes_on_behind_each_cut():
+    """Text, reasoning and a call are the same as without a cut, and are generated once."""
+    body = {"messages": USER, "stream": True, "tools": TOOLS}
+    body["stream_options"] = {"include_usage": True}
+    engine = FakeEngine([*ids_of(CALL), End("eos")])
+    async with running(engine, store=MemoryStore(max_runs=10_000)) as bridge:
+        plain, _ = await resumed(bridge, body, [])
+        size = len("".join(f"data: {one}\n\n" for one in plain))
+        wanted = said_in(plain)
+        for n, at in enumerate(range(1, size, 97)):
+            got, ends = await resumed(bridge, body, [at, 1, 400], run=f"{RUN}-{n}")
+            assert said_in(got) == wanted, at
+            assert ends == 1
+        assert engine.closed == n + 2  # one for each run
+
+
+def said_in(events):
+    found = [json.loads(one) for one in events]
+    said = read("".join(f"data: {json.dumps(one)}\n\n" for one in found))
+    calls = [call[1:] for call in said[2]]  # the id is that of the run
+    return said[0], said[1], calls, said[3], [one["usage"] for one in found if one.get("usage")]
+
+
+async def test_a_run_outlives_its_connection_and_is_begun_once():
+    engine = FakeEngine([*ids_of("日本"), 0.2, *ids_of("語"), End("eos")])
+    headers = {"x-detok-run": RUN}
+    async with running(engine) as bridge, client(bridge) as http:
+        await first_of(http, {"messages": USER, "stream": True}, headers, 1)
+        whole = await http.post(CHAT, json={"messages": USER}, headers=headers)
+        assert whole.json()["choices"][0]["message"]["content"] == "日本語"
+        again = await http.post(CHAT, json={"messages": USER}, headers=headers)
+        assert again.json()["choices"] == whole.json()["choices"]
+        assert engine.closed == 1
+        # Another request has another run, also with the same id.
+        await http.post(CHAT, json={"messages": USER, "stop": "x"}, headers=headers)
+        assert engine.closed == 2
+
+
+async def test_a_run_that_is_gone_is_not_begun_again():
+    async with running(FakeEngine([*ids_of("ab"), End("eos")])) as bridge:
+        gone = await ask(bridge, headers={"x-detok-run": RUN, "last-event-id": "2"}, stream=True)
+        assert error_of(gone) == (410, "run_expired")
+        for headers, code in (
+            ({"x-detok-run": "short"}, "invalid_run"),
+            ({"x-detok-run": RUN, "last-event-id": "x"}, "invalid_event_id"),
+        ):
+            assert error_of(await ask(bridge, headers=headers)) == (400, code)
+        first = await ask(bridge, headers={"x-detok-run": RUN}, stream=True)
+        assert read(first.text)[0] == "ab"
+        beyond = await ask(bridge, headers={"x-detok-run": RUN, "last-event-id": "99"}, stream=True)
+        assert error_of(beyond) == (410, "run_expired")
+
+
+# ---------------------------------------------------------------- who may ask
+
+
+async def test_who_may_ask_is_as_for_the_socket():
+    async with running(gate={"token": "secret", "allowed": ["http://localhost:3000"]}) as bridge:
+        for headers, status, code in (
+            ({}, 401, "invalid_api_key"),
+            ({"authorization": "Bearer wrong"}, 401, "invalid_api_key"),
+            ({"authorization": "Bearer secret"}, 200, None),
+            (
+                {"authorization": "Bearer secret", "origin": "http://evil.test"},
+                403,
+                "origin_refused",
+            ),
+            ({"authorization": "Bearer secret", "host": "evil.test"}, 421, "refused"),
+        ):
+            answer = await ask(bridge, headers=headers, detok={"text": "a"})
+            assert answer.status_code == status
+            assert "access-control-allow-origin" not in answer.headers
+            if code:
+                assert error_of(answer) == (status, code)
+
+
+async def test_a_page_of_an_allowed_origin_may_post():
+    origin = "http://localhost:3000"
+    async with running(gate={"allowed": [origin]}) as bridge, client(bridge) as http:
+        asks = "authorization, content-type, x-stainless-os"
+        preflight = await http.options(
+            CHAT,
+            headers={
+                "origin": origin,
+                "access-control-request-method": "POST",
+                "access-control-request-headers": asks,
+            },
+        )
+        assert preflight.status_code == 204
+        assert preflight.headers["access-control-allow-headers"] == asks
+        assert "POST" in preflight.headers["access-control-allow-methods"]
+        answer = await ask(bridge, headers={"origin": origin}, detok={"text": "a"})
+        assert answer.headers["access-control-allow-origin"] == origin
+
+
+async def test_a_client_beyond_the_places_is_refused_with_429():
+    engine = FakeEngine([*ids_of("a"), 3600])
+    async with running(engine, max_clients=1) as bridge, client(bridge) as http:
+        task = asyncio.create_task(first_of(http, {"messages": USER, "stream": True}))
+        await eventually(lambda: engine.given)
+        refused = await ask(bridge)
+        assert error_of(refused) == (429, "too_many_clients")
+        assert refused.headers["retry-after"] == "1"
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
