@@ -8,7 +8,6 @@ which notices that.
 import asyncio
 import functools
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -24,6 +23,7 @@ from .engines.scripted import ScriptedEngine
 from .jobs import Work, begins_in, carries, fault_of, run_job
 from .metrics import Metrics
 from .recover import Recovery
+from .store import clock
 
 log: logging.Logger = logging.getLogger("detok.bridge")
 # How long a vocabulary that was not found is not looked for again.
@@ -119,7 +119,7 @@ class AttachedEngine:
         if self.vocabulary is None:
             # The engine may have refused files that were changed meanwhile, or it was itself.
             there = self._find_vocabulary is not None and hasattr(self.engine, "model_path")
-            return there and time.monotonic() > found_at + FIND_SECONDS
+            return there and clock() > found_at + FIND_SECONDS
         try:
             return (await self._sample() is None) != (refusal is None)
         except EngineError:
@@ -134,7 +134,7 @@ class AttachedEngine:
             await asyncio.to_thread(lambda: vocabulary.sha256)  # it packs all tokens, once
         self.vocabulary, self.scripted.encode = vocabulary, encode
         refusal = await self._sample()
-        self._refusal = (refusal, time.monotonic())
+        self._refusal = (refusal, clock())
         self.refused = None
         if self._given is not None and refusal is not None:
             self.refused = f"The given tokenizer does not match the engine: {refusal}; pass the engine's own tokenizer, or none."

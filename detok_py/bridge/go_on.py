@@ -10,7 +10,6 @@ text with the same beginning.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
@@ -28,6 +27,7 @@ from .engines import (
     Request,
 )
 from .recover import Known, Recovery, Unknown
+from .store import clock
 
 PAUSE_SECONDS = 0.25
 # An engine that is lost again and again is broken.
@@ -120,7 +120,7 @@ async def going_on(
             yield End("length", note_of(places))  # the answer so far has filled the context
             return
         except EngineError as error:
-            lost, now = error, time.monotonic()
+            lost, now = error, clock()
         lost_at = now if lost_at is None else lost_at
         if not _is_lost(lost) or now - lost_at >= seconds or len(places) >= MAX_TIMES:
             raise lost

@@ -6,12 +6,12 @@ starts; `d` and `m`, what the run carries; `e`, its end) and packed pieces of th
 """
 
 import json
-import time
 from typing import Any, NamedTuple
 
 from ..protocol import wire
 from ..protocol.log import Log, do_nothing
 from ..protocol.runs import Run
+from .store import clock
 
 LOST = "The bridge's store has lost this answer; the text so far is kept. Ask again."
 NOTE = "The bridge's store was away, so this answer could not have been resumed elsewhere."
@@ -95,8 +95,9 @@ class SharedRun:
     """A run that other replicas may write or read.
 
     `lease` is set if it is written here. `turn` is that of the last reader here, `rival` the
-    highest turn that was heard of; `taking` is true while a reader here asks for a turn. `log_id`
-    and `asks_id` are the last entries that were read of the streams. `lost_at` is since when the
+    highest turn that was heard of; `taking` is true while a reader here asks for a turn, `unheard`
+    when the store did not have the run that a reader here has asked for something. `log_id` and
+    `asks_id` are the last entries that were read of the streams. `lost_at` is since when the
     store lacks what readers here have.
     """
 
@@ -109,6 +110,7 @@ class SharedRun:
         self.turn = 0
         self.rival: int = 0
         self.taking = False
+        self.unheard = False
         self.log_id: str = f"{run.log.position}-0"
         self.asks_id = "0-0"
         self.lost_at: float | None = None
@@ -176,7 +178,7 @@ class SharedRun:
         """Note that the store lacks what comes next. Its producer may put it back; if it does not,
         the run ends.
         """
-        now = time.monotonic()
+        now = clock()
         self.lost_at = now if self.lost_at is None else self.lost_at
         if now - self.lost_at >= after_seconds:
             self.run.log.close(lost_end())
@@ -196,7 +198,7 @@ class SharedRun:
         """Stop reading here, if it is the turn of a reader elsewhere."""
         session = self.run.reader.session
         if self.rival > self.turn and session is not None and not self.taking:
-            session.give_way(time.monotonic())
+            session.give_way(clock())
 
     def lose_lease(self) -> None:
         """Follow the run from now on: it was ended elsewhere, as its lease had run out. What was

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import secrets
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,6 +17,7 @@ from ..protocol.runs import Run, Runs
 from . import redis_scripts as scripts
 from .lease import SharedRun, unpack
 from .redis_link import BATCH_SECONDS, Call, Link, key_of, text
+from .store import clock
 
 DEAD = "The bridge that made this answer was lost; the text so far is kept. Ask again."
 _DEAD_END = {"type": "error", "code": wire.ENGINE_DOWN, "message": DEAD, "retry": True}
@@ -31,7 +31,7 @@ class Follower:
         self.runs = runs
         self.shared = shared
         self.stop: Callable[[Run], None] = lambda run: None
-        self._asked: set[SharedRun] = set()  # those whose readers want a turn, or give credit
+        self._asked: dict[SharedRun, None] = {}  # those whose readers want a turn, or give credit
         self._wake_ask = asyncio.Event()
         self._wake_key = f"detok:wake:{secrets.token_hex(8)}"  # a stream that only wakes XREAD
         self._wake_id = "0-0"
@@ -55,7 +55,7 @@ class Follower:
 
     def ask_soon(self, shared: SharedRun) -> None:
         """Ask for what a reader here wants."""
-        self._asked.add(shared)
+        self._asked[shared] = None
         self._wake_ask.set()
 
     def group_again(self) -> None:
@@ -73,8 +73,10 @@ class Follower:
         self._wake_ask.clear()
         if self.link.away:
             return
-        asked, self._asked = self._asked, set()
+        asked, self._asked = self._asked, {}
         order = [(shared, word) for shared in asked if (word := _word(shared))]
+        for shared, _ in order:
+            shared.unheard = False
         calls: list[Call] = [
             (
                 scripts.ASK,
@@ -86,7 +88,8 @@ class Follower:
         try:
             replies = await self.link.call(calls) if calls else []
         except self.link.errors:
-            self._asked.update([shared for shared in asked if shared.run.id in self.shared])
+            kept = [shared for shared in asked if shared.run.id in self.shared]
+            self._asked.update(dict.fromkeys(kept))
             self._wake_ask.set()
             raise
         for (shared, word), reply in zip(order, replies):
@@ -100,6 +103,10 @@ class Follower:
         await asyncio.sleep(BATCH_SECONDS)
 
     def _take_turn(self, shared: SharedRun, word: str, turn: int) -> None:
+        if turn == 0:
+            # Its producer puts it back, and then this is asked for again.
+            shared.unheard = True
+            return
         if word == "take":
             shared.taking = False
             shared.turn = max(shared.turn, turn)
@@ -138,6 +145,8 @@ class Follower:
     def hear(self, shared: SharedRun, turn: int, ack: int, cancel: bool) -> None:
         """Do what the reader of the highest turn asks for."""
         shared.hear(turn, ack)
+        if shared.unheard:
+            self.ask_soon(shared)
         if cancel and shared.lease is not None and shared.run.log.end is None:
             shared.run.log.finish("cancelled")
             self.stop(shared.run)
@@ -194,6 +203,10 @@ class Follower:
         else:
             shared.lost_at = None
         shared.hear(turn, shared.run.log.acked)
+        if shared.run.reader.session is not None and shared.lease is None:
+            acked = turn == shared.turn and int(reply[8]) >= log.acked
+            if shared.unheard or not (acked or turn > shared.turn):
+                self.ask_soon(shared)  # Redis has lost what a reader here has asked for
 
     async def fetch(self, run_id: str, tag: str, after: int) -> tuple[str, SharedRun | None]:
         """Bring the copy of a run up to date, or make one that begins at `after`. Return what LOOK
@@ -218,7 +231,7 @@ class Follower:
             if run is not None and base > after:
                 return "gone", None
             if run is not None and run.reader.session is not None:
-                run.reader.session.give_way(time.monotonic())
+                run.reader.session.give_way(clock())
             run = self.runs.create(run_id, {}, base=base)
             run.digest = text(reply[6])
             shared = self.share(run, tag, claiming=False)
@@ -231,7 +244,7 @@ class Follower:
         self.runs.drop(run)
         shared = self.shared.pop(run.id, None)
         if shared is not None:
-            self._asked.discard(shared)
+            self._asked.pop(shared, None)
 
     async def close(self) -> None:
         """Remove what only this replica uses."""

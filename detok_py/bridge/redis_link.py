@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..errors import DetokError
 from . import redis_scripts as scripts
+from .store import clock
 
 log: logging.Logger = logging.getLogger("detok.bridge")
 
@@ -106,7 +106,7 @@ class Link:
 
     def failed(self, error: Exception) -> None:
         """Note a failure. After some time of nothing else, Redis counts as away."""
-        now = time.monotonic()
+        now = clock()
         if self._failing_since is None:
             self._failing_since = now
         if not self.away and now - self._failing_since >= PATIENCE_SECONDS:

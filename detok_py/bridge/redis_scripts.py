@@ -92,13 +92,14 @@ return 'ok'
 )
 
 # ARGV from ttl grace dead. What a reader is missing: {'ok', turn, data, model, position, whether it
-# has ended, digest, entries}; {'lost'}, if the log is gone; {'gone'}; {'young'}, if the store may
-# be given the run back. If the producer is dead, the run is ended here, once, with the sum of what
-# the log has.
+# has ended, digest, entries, ack}; {'lost'}, if the log is gone; {'gone'}; {'young'}, if the store
+# may be given the run back. If the producer is dead, the run is ended here, once, with the sum of
+# what the log has.
 LOOK = (
     _COMMON
     + """
-local r = redis.call('HMGET', KEYS[1], 'turn', 'data', 'model', 'pos', 'n', 'sha', 'end', 'digest', 'sure')
+local r = redis.call('HMGET', KEYS[1], 'turn', 'data', 'model', 'pos', 'n', 'sha', 'end', 'digest', 'sure',
+  'ack')
 if not r[1] then return {young(ARGV[3]) and 'young' or 'gone'} end
 keep(ARGV[2])
 if r[5] ~= '0' and redis.call('EXISTS', KEYS[2]) == 0 then return {'lost'} end
@@ -111,13 +112,13 @@ if r[9] and not r[7] and redis.call('EXISTS', KEYS[4]) == 0 and not young(ARGV[3
   r[7] = 'dead'
 end
 return {'ok', r[1], r[2] or '', r[3] or '', r[4], r[7] or '', r[8],
-  redis.call('XRANGE', KEYS[2], ARGV[1], '+')}
+  redis.call('XRANGE', KEYS[2], ARGV[1], '+'), r[10]}
 """
 )
 
 # ARGV word turn ack ttl. A reader takes the run over ('take', which begins a turn), gives credit
 # ('ack') or cancels the run ('cancel'). Returns its turn; 0, if there is no such run; -1, if it is
-# another reader's turn.
+# another reader's turn. A turn that the store has lost is put back.
 ASK = (
     _COMMON
     + """
@@ -127,6 +128,9 @@ if ARGV[1] == 'take' then
   turn = redis.call('HINCRBY', KEYS[1], 'turn', 1)
 elseif tonumber(turn) > tonumber(ARGV[2]) then
   return -1
+else
+  turn = ARGV[2]
+  redis.call('HSET', KEYS[1], 'turn', turn)
 end
 redis.call('HSET', KEYS[1], 'ack', ARGV[3])
 if ARGV[1] == 'cancel' then redis.call('HSET', KEYS[1], 'cancel', 1) end

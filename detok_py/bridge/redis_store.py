@@ -19,7 +19,6 @@ import hmac
 import logging
 import os
 import secrets
-import time
 import zlib
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -32,6 +31,7 @@ from .lease import Lease, SharedRun
 from .redis_follower import Follower
 from .redis_link import Call, Link, Times, text
 from .redis_writer import Writer
+from .store import clock
 
 log: logging.Logger = logging.getLogger("detok.bridge")
 
@@ -76,7 +76,7 @@ class RedisStore:
         self._writer = Writer(self._follower)
         secret = os.environ.get("DETOK_STORE_SECRET", "") if secret is None else secret
         self._secret = secret.encode()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._closing = False
 
     async def open(self, stop: Callable[[Run], None]) -> None:
@@ -108,8 +108,8 @@ class RedisStore:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def _keep(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do a piece of work again and again; Redis may fail at any time."""
@@ -143,10 +143,10 @@ class RedisStore:
         """
         shared = self.shared.get(run_id)
         run = self.runs.by_id.get(run_id)
-        deadline = time.monotonic() + AHEAD_SECONDS
+        deadline = clock() + AHEAD_SECONDS
         if run is not None and (shared is None or shared.claiming or shared.lease):
             while run.log.shown < after <= run.log.position:
-                if time.monotonic() > deadline:
+                if clock() > deadline:
                     return AWAY
                 await asyncio.sleep(0.01)
             return None
@@ -162,7 +162,7 @@ class RedisStore:
             there = found is not None and (
                 found.run.log.position >= after or found.run.log.end is not None
             )
-            if status == "gone" or there or time.monotonic() > deadline:
+            if status == "gone" or there or clock() > deadline:
                 break
             await asyncio.sleep(0.05)
         if found is not None and found.run.log.position < after:
@@ -198,7 +198,7 @@ class RedisStore:
         """
         times = self.link.times
         arguments = (lease.claim, lease.digest, int(times.lease * 1000), times.grace)
-        deadline = time.monotonic() + 2 * times.lease
+        deadline = clock() + 2 * times.lease
         while (reply := await self._call_twice((scripts.CLAIM, shared.tag, arguments))) is not None:
             claim, digest, sure = [text(part) for part in reply]
             if claim == "young":
@@ -207,7 +207,7 @@ class RedisStore:
                 return "other request"
             if claim == lease.claim:
                 break
-            if sure or time.monotonic() > deadline:
+            if sure or clock() > deadline:
                 return "theirs"
             await asyncio.sleep(CLAIM_PAUSE_SECONDS)
         renewal = self._writer.renewal(shared.tag, lease, keep=True)

@@ -7,7 +7,6 @@ after that. While Redis is away, runs go on in memory; what it lacks is put back
 
 import asyncio
 import contextlib
-import time
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from . import redis_scripts as scripts
 from .lease import Batch, Lease, SharedRun
 from .redis_follower import Follower
 from .redis_link import BATCH_SECONDS, Call, Link, text
+from .store import clock
 
 
 class Writer:
@@ -27,7 +27,7 @@ class Writer:
         self.link: Link = follower.link
         self.expired: list[Run] = []
         self._follower = follower
-        self._written: set[SharedRun] = set()  # those whose logs have something new
+        self._written: dict[SharedRun, None] = {}  # those whose logs have something new
         self._wake_write = asyncio.Event()
         self._wake_leases = asyncio.Event()
         self._look_at_all = False  # at leases of runs that have ended, too
@@ -40,7 +40,7 @@ class Writer:
         self._follower.group_again()
 
     def _write_soon(self, shared: SharedRun) -> None:
-        self._written.add(shared)
+        self._written[shared] = None
         self._wake_write.set()
 
     def check_all(self) -> None:
@@ -53,9 +53,9 @@ class Writer:
         """Wait for something new, and append it."""
         await self._wake_write.wait()
         self._wake_write.clear()
-        begun = time.monotonic()
+        begun = clock()
         await self._append()
-        await asyncio.sleep(max(0.0, begun + BATCH_SECONDS - time.monotonic()))
+        await asyncio.sleep(max(0.0, begun + BATCH_SECONDS - clock()))
 
     async def write_rest(self) -> None:
         """Append all that is left."""
@@ -66,7 +66,7 @@ class Writer:
         """Append a batch of each run that has one."""
         calls: list[Call] = []
         waiting: list[SharedRun] = []
-        written, self._written = self._written, set()
+        written, self._written = self._written, {}
         for shared in written:
             lease = shared.lease
             batch = None if lease is None else lease.next_batch(shared.run)
@@ -80,7 +80,7 @@ class Writer:
         try:
             replies = await self.link.call(calls) if calls else []
         except self.link.errors:
-            self._written.update(waiting)
+            self._written.update(dict.fromkeys(waiting))
             self._wake_write.set()
             raise
         for shared, reply in zip(waiting, replies):
@@ -165,7 +165,7 @@ class Writer:
         """
         detached_at = run.reader.detached_at
         if not young and run.reader.session is None and detached_at is not None:
-            if time.monotonic() - detached_at >= self._follower.runs.keep_seconds:
+            if clock() - detached_at >= self._follower.runs.keep_seconds:
                 self.expired.append(run)
                 return
         lease.unstored = True

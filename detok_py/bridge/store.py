@@ -4,6 +4,7 @@
 the two there are, and one table of tests drives both (tests/bridge/test_stores.py).
 """
 
+import asyncio
 import zlib
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -77,6 +78,11 @@ class MemoryStore:
         """Cancel a run, whose engine is here."""
         run.log.finish("cancelled")
         return True
+
+
+def clock() -> float:
+    """Return the seconds on the clock of the loop that runs here: a simulation has its own."""
+    return asyncio.get_running_loop().time()
 
 
 def resumes(frame: str | bytes) -> tuple[str, int] | None:

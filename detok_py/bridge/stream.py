@@ -6,7 +6,6 @@ receives, feeds and sends. Runs outlive their WebSockets, because a client may r
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import parse_qs
@@ -20,7 +19,7 @@ from .gate import Receive, Scope, Send
 from .jobs import read_request
 from .metrics import Metrics
 from .protocols import FRAMES
-from .store import MemoryStore, Store, resumes
+from .store import MemoryStore, Store, clock, resumes
 
 HELLO_SECONDS = 30.0
 LOOK_SECONDS = 2.0
@@ -60,12 +59,12 @@ class Bridge:
         self.store: Store = store or MemoryStore()
         self.max_clients = max_clients
         self.continue_seconds = continue_seconds
-        self._sessions: set[ServerSession] = set()
+        self._sessions: dict[ServerSession, None] = {}
         self._sockets = 0
         self._find = find
         self._finding: asyncio.Task[None] | None = None
         self._found_at = float("-inf")
-        self._starting: set[asyncio.Task[None]] = set()
+        self._starting: dict[asyncio.Task[None], None] = {}
         self._opening_store: asyncio.Task[None] | None = None
         self.draining: bool = False
         self._expiry: asyncio.Task[None] | None = None
@@ -128,7 +127,7 @@ class Bridge:
         """Attach the engines that are found on this machine, if the user asked for that, and wait
         for it. An engine stays attached: a client that has its name is told that it is down.
         """
-        if self._find is None or time.monotonic() < self._found_at + FIND_SECONDS:
+        if self._find is None or clock() < self._found_at + FIND_SECONDS:
             return
         if self._finding is None or self._finding.done():
             self._finding = asyncio.create_task(self._attach_found())
@@ -138,7 +137,7 @@ class Bridge:
         assert self._find is not None
         for attached in await self._find():
             self._attach(attached)
-        self._found_at = time.monotonic()
+        self._found_at = clock()
 
     async def engine_for(self, name: str, *, by_model: bool = False) -> AttachedEngine | None:
         """Return the engine of a name, or, if asked for, of a model's name; "" is the first one."""
@@ -187,13 +186,13 @@ class Bridge:
         for session in self._sessions:
             session.closing = session.closing or (1012, STOPPING)
             session.wake()
-        deadline = time.monotonic() + seconds
+        deadline = clock() + seconds
         report("draining", runs=len(self.jobs))
         while jobs := {
             *self._starting,
             *[job for attached in self.engines for job in attached.jobs.values()],
         }:
-            left = deadline - time.monotonic()
+            left = deadline - clock()
             if left <= 0:
                 break
             await asyncio.wait(jobs, timeout=left)
@@ -286,7 +285,7 @@ class Bridge:
         session = ServerSession(self.store.runs, attached.hello(), engine=chosen)
         self._find_place(session)
         session.has_place = session.full is None
-        self._sessions.add(session)
+        self._sessions[session] = None
         sender = _Sender(session, send, extension)
         waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._end_wait, session)
         writer = asyncio.create_task(sender.run())
@@ -309,7 +308,7 @@ class Bridge:
                     session.refuse(wire.ENGINE_DOWN, problem)
                     continue
                 before = session.run
-                tasks = session.receive(frame, time.monotonic())
+                tasks = session.receive(frame, clock())
                 if session.run is not before and not tasks:
                     self.metrics.resumes.inc()
                     report("run_resumed")
@@ -321,9 +320,9 @@ class Bridge:
             writer.cancel()
             if session.closing and session.closing[0] == wire.BUSY:
                 self.metrics.refused.labels(str(wire.BUSY)).inc()
-            self._sessions.discard(session)
+            self._sessions.pop(session, None)
             # If the server closed the socket, the client did not cancel its run.
-            for word, run in session.lost(1006 if session.closing else code, time.monotonic()):
+            for word, run in session.lost(1006 if session.closing else code, clock()):
                 self._run_task(word, run, attached)
         return session.closing[0] if session.closing else code
 
@@ -344,8 +343,8 @@ class Bridge:
             run.log.fail(error.code, str(error), retry=error.retry)
             return
         starting = asyncio.create_task(self._start(run, request, attached, engine))
-        self._starting.add(starting)
-        starting.add_done_callback(self._starting.discard)
+        self._starting[starting] = None
+        starting.add_done_callback(self._starting.pop)
 
     async def _start(
         self, run: Run, request: Request, attached: AttachedEngine, engine: Engine
@@ -368,7 +367,7 @@ class Bridge:
     async def _expire_runs(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            for run in self.store.expire(time.monotonic()):
+            for run in self.store.expire(clock()):
                 if not run.reader.done:
                     report("run_expired", positions=run.log.position)
                 self._cancel(run)

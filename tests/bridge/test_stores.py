@@ -235,6 +235,7 @@ async def test_a_run_that_was_forgotten_is_gone_everywhere(kind, redis):
         here.store.forget(run)
 
         async def gone():
+            there.session.lost(1006, time.monotonic())
             there.connect()
             await there.resume(0)
             return there.session.closing is not None
@@ -516,3 +517,45 @@ async def test_a_run_that_goes_on_is_not_gone_because_redis_lacks_its_last_part(
         there.connect()
         assert await there.resume(len(TEXT)) is None
         await there.ends_with("finished", bytes=len(TEXT))
+
+
+async def test_a_reader_that_asks_while_redis_lacks_the_run_is_heard_later(redis):
+    """Redis was emptied, and the producer puts the run back after the reader has asked."""
+    async with two_places("redis", redis) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:1], reason=None)
+        await here.reads(PIECES[0])
+        here.session.lost(1006, time.monotonic())
+        assert await there.store.find(RUN, 0) is None
+        tag = here.store.tag_of(RUN)
+        keys = [f"detok:{{{tag}}}:{part}" for part in ("run", "log", "asks", "lease")]
+        await here.store.link.client.delete(*keys)
+        there.session.receive(wire.message("resume", id=RUN, after=0), time.monotonic())
+        await eventually(lambda: there.store.shared[RUN].turn == 2)
+        write(run, PIECES[1:])
+        await there.reads(TEXT)
+        await there.ends_with("finished")
+        assert there.session.closing is None
+
+
+async def test_credit_that_redis_has_lost_is_given_again(redis, monkeypatch):
+    async with two_places("redis", redis, window={"tokens": 4, "bytes": 4}) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:1], reason=None)
+        await here.reads(PIECES[0])
+        await there.resume(0)
+        await there.reads(PIECES[0])
+        await eventually(lambda: there.store.shared[RUN].turn == 2)
+        call = there.store.link.call
+        lost = []
+
+        async def losing(calls):
+            if not lost and any(words[0] == "ack" for _, _, words in calls):
+                lost.append(calls)
+                return [2 for _ in calls]
+            return await call(calls)
+
+        monkeypatch.setattr(there.store.link, "call", losing)
+        await there.receive(type="ack", n=4)
+        await eventually(lambda: run.reader.has_credit)
+        assert lost

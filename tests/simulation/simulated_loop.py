@@ -1,0 +1,135 @@
+"""An event loop whose clock is a number: when nothing is ready, it jumps to the next timer.
+
+In: coroutines and callbacks, each of which belongs to a machine (`at`). Out: the same order of
+steps in every run. A machine that is paused runs nothing, and what it would have run waits; one
+that is killed ends with all its tasks, and nothing of it leaves any more.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import heapq
+
+MACHINE = contextvars.ContextVar("machine")
+
+
+class Machine:
+    """A process that can be paused and killed: a replica, a client, Redis. `alive` is a number that
+    counts its lives; what belongs to an earlier one is dead.
+    """
+
+    def __init__(self, loop, name):
+        self.loop = loop
+        self.name = name
+        self.paused = False
+        self.held = []
+        self.tasks = {}
+        self.context = contextvars.copy_context()
+        self.context.run(MACHINE.set, self)
+
+    def __repr__(self):
+        return self.name
+
+    def spawn(self, work):
+        """Run a coroutine on this machine."""
+        return self.loop.create_task(work, context=self.context)
+
+    def pause(self):
+        self.paused = True
+
+    def go_on(self):
+        """Run what has waited, in its order."""
+        self.paused = False
+        held, self.held = self.held, []
+        self.loop.ready(held)
+
+    def end_tasks(self):
+        """Cancel all tasks until they have ended: redis-py can lose a cancellation."""
+        for task in list(self.tasks):
+            task.cancel()
+        if self.tasks:
+            self.loop.call_later(0.001, self.end_tasks, context=self.context)
+
+
+class Loop(asyncio.BaseEventLoop):
+    """`steps` counts the callbacks that have run, `faults` are errors that no one has caught."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 1000.0
+        self.steps = 0
+        self.faults = []
+        self.set_task_factory(self._make_task)
+        self.set_exception_handler(self._note)
+
+    def time(self):
+        return self.now
+
+    def ready(self, handles):
+        self._ready.extend(handles)
+
+    def _make_task(self, loop, work, **options):
+        task = asyncio.Task(work, loop=loop, **options)
+        context = options.get("context") or contextvars.copy_context()
+        machine = context.get(MACHINE, None)
+        if machine is not None:
+            machine.tasks[task] = None
+            task.add_done_callback(lambda task: machine.tasks.pop(task, None))
+        return task
+
+    def _note(self, loop, context):
+        self.faults.append(context)
+
+    def run_in_executor(self, executor, function, *args):
+        """Run at once: a thread is no part of what is simulated."""
+        future = self.create_future()
+        self.call_soon(lambda: future.cancelled() or future.set_result(function(*args)))
+        return future
+
+    async def create_connection(self, protocol_factory, host=None, port=None, **options):
+        return await self.connect(MACHINE.get(), host, protocol_factory)
+
+    def _run_once(self):
+        """Run what is ready, or go on to the time of the next timer."""
+        scheduled = self._scheduled
+        if not self._ready:
+            while scheduled and scheduled[0]._cancelled:
+                heapq.heappop(scheduled)
+            if not scheduled:
+                raise RuntimeError("nothing will ever happen again")
+            self.now = max(self.now, scheduled[0]._when)
+        while scheduled and scheduled[0]._when <= self.now:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            self._ready.append(timer)
+        for _ in range(len(self._ready)):
+            handle = self._ready.popleft()
+            if handle._cancelled:
+                continue
+            machine = handle._context.get(MACHINE, None)
+            if machine is not None and machine.paused:
+                machine.held.append(handle)
+                continue
+            self.steps += 1
+            handle._run()
+
+    def _process_events(self, events):
+        pass
+
+    def _write_to_self(self):
+        pass
+
+
+@contextlib.contextmanager
+def simulated_loop():
+    """Yield a loop; afterwards nothing of it is left."""
+    loop = Loop()
+    try:
+        yield loop
+    finally:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(RuntimeError):
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.close()

@@ -1,0 +1,62 @@
+"""Replicas, a Redis and clients under faults, in schedules that seeds choose: laws of a run hold.
+
+- What a reader has is the beginning of what one generation has made.
+- A run is generated once.
+- Every reader is told the end of its run, with a code that its faults explain.
+- Nothing of a run is left when its time is over.
+
+`python tests/simulation/replay.py SEED` shows what a seed does, and the fewest faults that break a
+law.
+"""
+
+import logging
+import os
+
+import pytest
+from simulated_cluster import run_plan
+from simulated_plan import make_plan
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+FIRST = int(os.environ.get("DETOK_FIRST_SEED", "1000"))
+SEEDS = int(os.environ.get("DETOK_SEEDS", "100000"))
+PART = 1000
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def broken(seeds):
+    """Return what is wrong in the schedules of these seeds."""
+    found = {}
+    for seed in seeds:
+        if wrong := run_plan(make_plan(seed)).wrong:
+            found[seed] = wrong
+    return found
+
+
+def test_the_laws_hold_in_25_schedules():
+    assert broken(range(25)) == {}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(0, 1000, 100))
+def test_the_laws_hold_in_1000_schedules(first):
+    assert broken(range(first, first + 100)) == {}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, PART))
+def test_the_laws_hold_in_as_many_schedules_as_asked_for(first):
+    assert broken(range(first, min(first + PART, FIRST + SEEDS))) == {}
+
+
+def test_a_seed_replays_exactly():
+    for seed in range(4):
+        first, second = [run_plan(make_plan(seed)) for _ in range(2)]
+        assert str(first.plan) == str(second.plan)
+        assert first.trace == second.trace
