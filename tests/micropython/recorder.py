@@ -36,13 +36,14 @@ UNTOLD = ("Answer", "given_bytes", "inbox")
 # The server's half of the protocol: its parts share a log, which the recorder does not see. Its
 # frames are on record as what the client takes; script_session.py runs both halves.
 UNTOLD += ("ServerSession", "Runs", "Run", "Log", "Reader", "Segments", "Allowance")
-# Tests that count what is asked of a vocabulary, that repeat another one over longer inputs, or
-# whose input is too deep to be written down.
+# Tests that count what is asked of a vocabulary, that repeat another one over longer inputs, that
+# take seconds in MicroPython, or whose input is too deep to be written down.
 NOT_RECORDED = (
     "does_not_walk_through",
     "longer_texts_with_one_stop",
     "by_byte_equal_the_text_decoders[b",
     "nested_without_end",
+    "very_many_states",
     # The recorder does not see that a row of stages assigns the states of its stages.
     "test_every_cutting_gives_the_text_of_the_whole[row]",
 )
