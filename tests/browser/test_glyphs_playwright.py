@@ -11,7 +11,9 @@ from pathlib import Path
 import documents
 import pytest
 import test_glyphs_catalogue as catalogue
+import test_page_copy_test as copied
 from packed import ROOT, install, pack
+from static_folder import serving
 
 from detok_py.glyphs.watch import GlyphWatch
 
@@ -198,3 +200,22 @@ def test_the_shell_form_has_the_options_and_the_verdict_of_detok_check(
     assert [stream["pieces"] for stream in found["streams"]] == [len(fixtures.TEXT.encode())]
     said = re.search("<h1>([^<]*)", (tmp_path / "report.html").read_text("utf-8"))[1]
     assert (said == "No broken glyph was shown") == (not code), said
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_the_test_that_the_page_copies_fails_where_each_chunk_is_decoded_alone(
+    app, play, booted, tmp_path
+):
+    booted.stream_text(copied.TEXT, cut="byte")
+    spec = booted.page.evaluate(copied.COPY, "Playwright Test, of a chat page")
+    for name in ("true", "false"):
+        (tmp_path / f"{name}.html").write_text(copied.PAGE.replace("ALONE", name))
+    with serving(tmp_path, copied.Quiet) as address:
+        for name in ("true", "false"):
+            text = spec.replace("http://127.0.0.1:3000", f"{address}/{name}.html")
+            (app / f"copied-{name}.spec.ts").write_text(text, encoding="utf-8")
+        [broken] = play("copied-true").values()
+        [right] = play("copied-false").values()
+    assert (broken["status"], right["status"]) == ("failed", "passed"), (broken, right)
+    assert "ufffd" in str(broken["errors"])

@@ -102,6 +102,36 @@ def test_a_visitor_streams_a_text_and_opens_a_sample(visit: Any) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.one_browser
+def test_a_link_and_a_report_of_a_bridge_open_here(visit: Any, site: str, booted: Any) -> None:
+    booted.stream_text("naïve <|endoftext|>日本 😀", cut="token")
+    report = str(
+        booted.page.evaluate(
+            """() => new Promise((resolve) => {
+              navigator.clipboard.writeText = async (text) => {
+                delete navigator.clipboard.writeText;
+                resolve(text);
+              };
+              document.getElementById("report").click();
+            })"""
+        )
+    )
+    fragment = re.search(r"#capture=[\w-]+", report[report.index("[Open this stream") :])
+    assert fragment
+    page = visit("?runtime=micropython")
+    for name, pasted in (("report", report), ("link", f"http://other:1/x{fragment[0]}")):
+        page.evaluate(PASTE, pasted)
+        expect(page.locator("#source-name"), name).to_have_text("the link's capture")
+        expect(page.locator("#pane-held")).to_have_text("naïve 日本 😀")
+        expect(page.locator("#engine-fidelity")).to_have_text("token ids, exact")
+        drop(page, "next.sse", b'data: {"choices":[{"delta":{"content":"next"}}]}\n\n')
+        expect(page.locator("#source-name")).to_have_text("next.sse")
+    page.goto("about:blank")
+    page.goto(f"{site}?runtime=micropython{fragment[0]}")
+    expect(page.locator("#pane-held")).to_have_text("naïve 日本 😀", timeout=30_000)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("runtime", ["pyodide", "micropython"])
 def test_the_default_text_shows_what_a_decoder_of_bytes_does_not_know(
     visit: Any, runtime: str

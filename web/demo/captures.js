@@ -9,6 +9,7 @@ import { describeImport } from "./imports.js";
 import { sayStatus } from "./notices.js";
 import { Recording } from "./recording.js";
 import { runtimeOptions } from "./runtime.js";
+import { isSite } from "./site.js";
 import { unitOf } from "./source.js";
 import { droppedVocabulary } from "./tokenizer.js";
 
@@ -26,6 +27,7 @@ const UNTIMED_MS = 1000 / 30;
 const openButton = button("import");
 const saveButton = button("export");
 const reportButton = button("report");
+const testButton = button("copy-test");
 const picker = element("import-file", HTMLInputElement);
 const dropSign = element("drop-sign", HTMLElement);
 const DROP_HERE = "Let go to open it: a stream, or a tokenizer";
@@ -86,7 +88,7 @@ function showDrops(open) {
 /** @param {{open: boolean, save: boolean}} allowed */
 export function allowCaptures({ open, save }) {
   openButton.disabled = !open;
-  saveButton.disabled = reportButton.disabled = !save;
+  saveButton.disabled = reportButton.disabled = testButton.disabled = !save;
 }
 
 /**
@@ -100,6 +102,7 @@ export async function openCapture(file, choices = {}, isWanted = () => true) {
   const capture = await readCapture(file, {
     ...runtimeOptions(),
     ...choices,
+    vocabularies: isSite ? null : undefined,
     vocabulary: await droppedVocabulary(),
   });
   const { header, rows, text, end, timed, format, markup, fidelity } = capture;

@@ -20,9 +20,9 @@ export class Gauges {
   #tallies = { held: makeTally("held"), naive: makeTally("naive"), stream: makeTally("stream") };
   #stream = new NumberList(element("gauges", HTMLElement), {
     tokens: "Tokens",
-    bytes: "Bytes waiting (most)",
-    characters: "Characters waiting (most)",
-    painted: "Arrival to painted, ms (half · 99 %)",
+    bytes: "Bytes held (most)",
+    characters: "Characters held (most)",
+    painted: "To painted, ms (half · 99 %)",
     decoding: "Decoding, µs a token",
   });
   /**

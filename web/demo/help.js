@@ -46,7 +46,7 @@ const HELP = [
   ],
   [
     "dt:has(+ [data-count=painted])",
-    "Arrival to painted",
+    "To painted",
     "From the arrival of a token in this page until its text is on the screen. Half of the tokens needed at most the first time, 99 of 100 at most the second. The wait for bytes that have not come is not in it.",
   ],
   [
@@ -72,14 +72,14 @@ function explain(where, word, meaning, n) {
   note.textContent = meaning;
   sign.setAttribute("popovertarget", note.id);
   sign.setAttribute("aria-describedby", note.id);
-  note.addEventListener("toggle", () => place(note, sign));
+  note.addEventListener("toggle", () => placeNote(note, sign));
   // A button inside a label would be a part of its field's name.
   if (term instanceof HTMLLabelElement) term.after(sign, note);
   else term.append(" ", sign, note);
 }
 
 /** Put a note below its sign, within the window. @param {HTMLElement} note @param {Element} sign */
-function place(note, sign) {
+export function placeNote(note, sign) {
   const { left, bottom, top } = sign.getBoundingClientRect();
   const { offsetWidth, offsetHeight } = note;
   const below = bottom + 6 + offsetHeight <= innerHeight;

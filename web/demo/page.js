@@ -20,6 +20,7 @@ import {
   startsByItself,
   writeAddress,
 } from "./form.js";
+import { onCopyTest } from "./copy-test.js";
 import { DEFAULT_STOP, DEFAULT_TEXT } from "./default-text.js";
 import { holdFormat, onFormatChange } from "./formats.js";
 import { explainWords, isHelpOpen } from "./help.js";
@@ -27,7 +28,7 @@ import { offerSamples, onPaste, takeFile } from "./imports.js";
 import { alertHas, hideAlert, messageOf, sayStatus, showAlert } from "./notices.js";
 import * as playback from "./playback.js";
 import { Recording, toHex } from "./recording.js";
-import { linkedCapture, reportText } from "./report.js";
+import { aboutStream, captureIn, linkedCapture, reportText } from "./report.js";
 import { loadRuntime, onRuntimeChange, runtimeOptions, showRuntime } from "./runtime.js";
 import { isSite } from "./site.js";
 import {
@@ -473,6 +474,18 @@ async function copyReport() {
   }
 }
 
+/** @type {Parameters<typeof onCopyTest>[0]} */
+async function copyTest(make, label) {
+  const recording = playback.shownRecording();
+  if (!recording) return;
+  try {
+    await navigator.clipboard.writeText(make(recording, aboutStream(recording)));
+    showAlert(`A test is in the clipboard: ${label}. It has the text of this stream.`);
+  } catch (error) {
+    showAlert(`No test could be copied. ${messageOf(error)}`);
+  }
+}
+
 // ---------------------------------------------------------------- what the reader does
 
 onSubmit(start);
@@ -481,13 +494,21 @@ button("report").addEventListener("click", () => void copyReport());
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !event.defaultPrevented && !isHelpOpen()) stop();
 });
-const take = (/** @type {File} */ file) => {
+const take = async (/** @type {File} */ file) => {
   endIntroduction();
-  void takeFile(file, open, () => withoutTokenizer);
+  try {
+    await takeFile((await captureIn(file)) ?? file, open, () => withoutTokenizer);
+  } catch (error) {
+    showAlert(messageOf(error));
+  }
 };
-onCapture(take, () => void save());
-onPaste(take);
-void offerSamples(take);
+onCapture(
+  (file) => void take(file),
+  () => void save(),
+);
+onPaste((file) => void take(file));
+void offerSamples((file) => void take(file));
+onCopyTest((make, label) => void copyTest(make, label));
 onRuntimeChange(() => void boot());
 onEngineChange(() => void showTheirs());
 onFormatChange((name) => {

@@ -19,6 +19,11 @@ const AROUND = 120;
 /** A longer fragment makes a link that programs cut. */
 const MOST_LINK = 6000;
 const FRAGMENT = "#capture=";
+const TOO_LARGE =
+  "The stream is too large for a link. Attach the file that Save writes: any detok page opens it.";
+const ELSEWHERE =
+  "Any other detok page opens it as well: paste this report there, or put the link's `#capture=…` behind the address.";
+const TITLE = "### Stream, as seen by detok";
 
 /** @param {Recording} recording @param {Described} described */
 export async function reportText(recording, described) {
@@ -39,7 +44,7 @@ export async function reportText(recording, described) {
   let fence = "```";
   while (picture.some((line) => line.includes(fence))) fence += "`";
   const lines = [
-    "### Stream, as seen by detok",
+    TITLE,
     "",
     ...(recording.verdict
       ? [`**${recording.verdict}**`, "", ...recording.verdicts.map(line), ""]
@@ -67,8 +72,19 @@ export async function reportText(recording, described) {
     if (faults.length > MOST_FAULTS) lines.push("", `… ${faults.length - MOST_FAULTS} more.`);
   }
   const link = await linkOf(await captureText(recording, described));
-  if (link) lines.push("", `[Open this stream in detok](${link})`);
+  if (link) lines.push("", ELSEWHERE, "", `[Open this stream in detok](${link})`);
+  else lines.push("", TOO_LARGE);
   return `${lines.join("\n")}\n`;
+}
+
+/**
+ * What a test of a stream says of itself.
+ * @param {Recording} recording
+ */
+export function aboutStream({ count, unit, splits, verdict }) {
+  const shown = (/** @type {string} */ id) => element(id, HTMLElement).textContent;
+  const title = `A stream of ${shown("engine-name")}: ${count} ${unit}s, ${splits.length} of which begin or end inside a character.`;
+  return { title, about: `${verdict || "Recorded live."} Recorded with detok ${runtimeName()}.` };
 }
 
 /** @param {Recording} recording */
@@ -121,8 +137,29 @@ async function linkOf(capture) {
 
 /** The capture in this page's address, if there is one. @returns {Promise<File | undefined>} */
 export async function linkedCapture() {
-  if (!location.hash.startsWith(FRAGMENT)) return undefined;
-  const base64 = location.hash.slice(FRAGMENT.length).replace(/-/g, "+").replace(/_/g, "/");
+  return location.hash.startsWith(FRAGMENT) ? unpacked(location.hash) : undefined;
+}
+
+/**
+ * The capture in a report, or in a link alone; undefined if the file is neither.
+ * @param {File} file
+ */
+export async function captureIn(file) {
+  if (file.size > MOST_REPORT) return undefined;
+  const text = (await file.text()).trim();
+  const link = text.startsWith(TITLE)
+    ? text.slice(text.lastIndexOf("[Open this stream in detok]("))
+    : text;
+  const [, fragment] = /(?:^|^https?:\S+|\(http\S+)(#capture=[\w-]+)\)?(?:$|\s)/.exec(link) ?? [];
+  return fragment ? unpacked(fragment) : undefined;
+}
+
+/** A report is smaller. */
+const MOST_REPORT = 1 << 20;
+
+/** @param {string} fragment */
+async function unpacked(fragment) {
+  const base64 = fragment.slice(FRAGMENT.length).replace(/-/g, "+").replace(/_/g, "/");
   try {
     const bytes = Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
     const opened = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));

@@ -63,8 +63,8 @@ import { unpack } from "./unpack.js";
  * @property {number} leftOut  How many more problems there are.
  *
  * @typedef {object} ReadOptions  Where the vocabulary of a file's ids is.
- * @property {string | URL} [vocabularies]  The folder of a bridge's vocabularies. Default
- *   "/vocabulary/".
+ * @property {string | URL | null} [vocabularies]  The folder of a bridge's vocabularies. Default
+ *   "/vocabulary/"; null if there is none.
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  For ids of a file that names none.
  * @property {string} [path]  Where the text is in events that are not known: "bar.text".
  * @property {string} [format]  The format of its model, or "none". Default: what the file or the
@@ -90,7 +90,7 @@ export async function readCapture(source, options = {}) {
   const worker = decoderWorker(runtime);
   await Promise.all([loadCaptures(worker, runtime.runtimeUrl), worker.keep(vocabulary)]);
   const sha256 = await worker.ask("capture_vocabulary", bytes, name);
-  if (sha256) {
+  if (sha256 && vocabularies !== null) {
     const url = new URL(`${encodeURIComponent(sha256)}.detok`, new URL(vocabularies, base()));
     // Without it, the capture may have the bytes of its tokens.
     await loadVocabulary(url, { ...runtime, sha256, cache: false }).catch(() => {});
