@@ -37,6 +37,8 @@ from .stream import HELLO_SECONDS, STOPPING, Bridge
 log: logging.Logger = logging.getLogger("detok.bridge")
 
 BODY_SECONDS = 30.0
+# After this time without an event a client is sent a comment.
+SILENT_SECONDS = 15.0
 # The HTTP status and OpenAI's code for a close code of detok.v1.
 STATUSES: dict[int, tuple[int, str]] = {
     1011: (500, "internal_error"),
@@ -180,6 +182,7 @@ class Reply(Response):
         self._over = asyncio.Event()
         self._notice = ""
         self._begun = False  # the response
+        self._silent = True
 
     def _request(self) -> dict[str, Any]:
         """Return the request of the run, with how its text is read."""
@@ -203,11 +206,17 @@ class Reply(Response):
         at_once = {"can": self._can_write, "write": self._write}
         with self._bridge.connected():
             serving = asyncio.create_task(
-                self._bridge.serve(self._attached, self._inbox.get, self._take, at_once)
+                self._bridge.serve(
+                    self._attached,
+                    self._inbox.get,
+                    self._take,
+                    at_once,
+                    comes_back=bool(self._asked.run),
+                )
             )
             ends = [asyncio.create_task(self._over.wait()), asyncio.create_task(_left(receive))]
             try:
-                await asyncio.wait([serving, *ends], return_when=asyncio.FIRST_COMPLETED)
+                await self._wait({serving, *ends})
             finally:
                 code = 1000 if self._over.is_set() or not self._asked.run else 1006
                 self._over.set()
@@ -217,6 +226,16 @@ class Reply(Response):
                 await asyncio.gather(serving, *ends, return_exceptions=True)
                 self._forget()
         await self._end(scope, receive, send)
+
+    async def _wait(self, ends: set[asyncio.Task[Any]]) -> None:
+        """Wait for the first end. A client that is sent nothing meanwhile is sent comments: proxies
+        close what is silent.
+        """
+        first = asyncio.FIRST_COMPLETED
+        while not (await asyncio.wait(ends, timeout=SILENT_SECONDS, return_when=first))[0]:
+            silent, self._silent = self._silent, True
+            if silent and self._writer.whole is None:
+                await self._send_text(": the engine has said nothing new\n\n")
 
     def _forget(self) -> None:
         """Drop a run that nobody can come back for."""
@@ -245,6 +264,7 @@ class Reply(Response):
         self._hear(frames)
         text = self._writer.now()
         if text:
+            self._silent = False
             self._direct["write"](text.encode())
 
     async def _take(self, message: Any) -> None:
@@ -255,9 +275,8 @@ class Reply(Response):
             self._hear([message.get("text") or message.get("bytes")])
         text = self._writer.now()
         if text:
-            await self._begin()
-            body = {"type": "http.response.body", "body": text.encode(), "more_body": True}
-            await self._send(body)
+            self._silent = False
+            await self._send_text(text)
 
     def _hear(self, frames: list[Any]) -> None:
         """Take frames of the bridge to this client."""
@@ -330,6 +349,11 @@ class Reply(Response):
             headers["x-detok-ignored"] = ", ".join(self._asked.ignored)
         pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
         await self._send({"type": "http.response.start", "status": 200, "headers": pairs})
+
+    async def _send_text(self, text: str) -> None:
+        await self._begin()
+        body = {"type": "http.response.body", "body": text.encode(), "more_body": True}
+        await self._send(body)
 
     async def _end(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the rest of the response."""

@@ -288,6 +288,7 @@ class Server:
 
     def stop(self) -> None:
         """Ask the server to stop: it closes WebSockets with 1012, then the engine."""
+        self.bridge.end_replies()
         self._uvicorn.should_exit = True
 
     async def drain(self, seconds: float) -> None:

@@ -59,7 +59,8 @@ class Bridge:
         self.store: Store = store or MemoryStore()
         self.max_clients = max_clients
         self.continue_seconds = continue_seconds
-        self._sessions: dict[ServerSession, None] = {}
+        # Whether clients without a WebSocket can come back for their runs; None for the others.
+        self._sessions: dict[ServerSession, bool | None] = {}
         self._sockets = 0
         self._find = find
         self._finding: asyncio.Task[None] | None = None
@@ -184,8 +185,8 @@ class Bridge:
         """
         self.draining = True
         for session in self._sessions:
-            session.closing = session.closing or (1012, STOPPING)
-            session.wake()
+            if self._sessions[session] is not False:
+                _dismiss(session)
         deadline = clock() + seconds
         report("draining", runs=len(self.jobs))
         while jobs := {
@@ -196,6 +197,12 @@ class Bridge:
             if left <= 0:
                 break
             await asyncio.wait(jobs, timeout=left)
+
+    def end_replies(self) -> None:
+        """End the answers to clients without a WebSocket; the server closes the WebSockets."""
+        for session, comes_back in self._sessions.items():
+            if comes_back is not None:
+                _dismiss(session)
 
     async def close(self) -> None:
         """Stop all generations and the engine."""
@@ -271,21 +278,29 @@ class Bridge:
         session.claim_place()
 
     async def serve(
-        self, attached: AttachedEngine, receive: Receive, send: Send, extension: dict[str, Any]
+        self,
+        attached: AttachedEngine,
+        receive: Receive,
+        send: Send,
+        extension: dict[str, Any],
+        *,
+        comes_back: bool | None = None,
     ) -> int:
-        """Serve a client of an engine: its frames come and go as messages of an ASGI WebSocket,
-        which need not be one. Return the close code.
+        """Serve a client of an engine: its frames come and go as messages of an ASGI WebSocket.
+        Return the close code.
+
+        For a client without a WebSocket, `comes_back` says whether it can come back for its run. It
+        is not told what the engine is now: before an answer the engine is looked at in any case.
         """
-        # A client that resumes must not wait for an engine that hangs: its run has a log.
-        seconds = LOOK_SECONDS if attached.opened else HELLO_SECONDS
-        if not await _within(seconds, self._open_for(attached)) and not attached.opened:
-            attached.down = "The engine has not started yet, so its vocabulary is unknown."
+        stored = self._opening_store is not None and self._opening_store.done()
+        if comes_back is None or not (stored and attached.opened):
+            await self._open_for(attached)
         # The first engine is the same with its name and without it.
         chosen = "" if attached is self.first else attached.name
         session = ServerSession(self.store.runs, attached.hello(), engine=chosen)
         self._find_place(session)
         session.has_place = session.full is None
-        self._sessions[session] = None
+        self._sessions[session] = comes_back
         sender = _Sender(session, send, extension)
         waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._end_wait, session)
         writer = asyncio.create_task(sender.run())
@@ -318,17 +333,30 @@ class Bridge:
         finally:
             waiting.cancel()
             writer.cancel()
-            if session.closing and session.closing[0] == wire.BUSY:
-                self.metrics.refused.labels(str(wire.BUSY)).inc()
-            self._sessions.pop(session, None)
-            # If the server closed the socket, the client did not cancel its run.
-            for word, run in session.lost(1006 if session.closing else code, clock()):
-                self._run_task(word, run, attached)
+            code = self._end_session(session, attached, code)
+        return code
+
+    def _end_session(self, session: ServerSession, attached: AttachedEngine, code: int) -> int:
+        """End a session whose client is gone; return its close code."""
+        if session.closing and session.closing[0] == wire.BUSY:
+            self.metrics.refused.labels(str(wire.BUSY)).inc()
+        self._sessions.pop(session, None)
+        # If the server closed the socket, the client did not cancel its run.
+        for word, run in session.lost(1006 if session.closing else code, clock()):
+            self._run_task(word, run, attached)
         return session.closing[0] if session.closing else code
 
     async def _open_for(self, attached: AttachedEngine) -> None:
-        await self._open_store()
-        await attached.open()
+        """Open the store and look at an engine, for a client that waits."""
+
+        async def open_both() -> None:
+            await self._open_store()
+            await attached.open()
+
+        # A client that resumes must not wait for an engine that hangs: its run has a log.
+        seconds = LOOK_SECONDS if attached.opened else HELLO_SECONDS
+        if not await _within(seconds, open_both()) and not attached.opened:
+            attached.down = "The engine has not started yet, so its vocabulary is unknown."
 
     def _run_task(self, word: str, run: Run, attached: AttachedEngine) -> None:
         if word == "cancel":
@@ -371,6 +399,12 @@ class Bridge:
                 if not run.reader.done:
                     report("run_expired", positions=run.log.position)
                 self._cancel(run)
+
+
+def _dismiss(session: ServerSession) -> None:
+    """Send a client to another replica."""
+    session.closing = session.closing or (1012, STOPPING)
+    session.wake()
 
 
 async def _within(seconds: float, work: Awaitable[None]) -> bool:

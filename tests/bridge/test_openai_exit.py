@@ -11,10 +11,10 @@ from served_bridge import Bridge
 from test_bridge_stream import FakeEngine
 from waiting import eventually
 
+from detok_py.bridge import openai_exit
 from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.engines import End, EngineError, Ids, Raw
 from detok_py.bridge.engines.scripted import ScriptedEngine
-from detok_py.bridge.store import MemoryStore
 from detok_py.captures.event_shapes import read_event
 from detok_py.protocol import wire
 from detok_py.protocol.sse import EventReader
@@ -77,6 +77,7 @@ async def answered(bridge, **body):
 # ---------------------------------------------------------------- text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cut", ["token", "byte", "random"])
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 async def test_split_characters_arrive_whole(path, cut):
@@ -209,6 +210,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", list(WRONG))
 async def test_a_wrong_parameter_is_named(kind):
     body, param = WRONG[kind]
@@ -229,6 +231,7 @@ async def test_what_has_no_effect_is_named_in_a_header():
     assert answer.headers["x-detok-ignored"] == "presence_penalty"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "body", [b"{", b"[]", b'{"a": NaN}', b"\xff", b'{"a":' + b"[" * 90 + b"]" * 90 + b"}"]
 )
@@ -329,47 +332,13 @@ async def test_a_client_that_leaves_cancels_its_run():
 async def first_of(http, body, headers=None, size=1 << 30):
     """Read a stream up to a number of bytes, then leave."""
     data = b""
-    async with http.stream("POST", CHAT, json=body, headers=headers or {}) as answer:
-        async for piece in answer.aiter_raw():
-            data += piece
-            if len(data) >= size:
-                break
+    with contextlib.suppress(httpx.TransportError):  # the connection was cut
+        async with http.stream("POST", CHAT, json=body, headers=headers or {}) as answer:
+            async for piece in answer.aiter_raw():
+                data += piece
+                if len(data) >= size:
+                    break
     return data[:size]
-
-
-async def resumed(bridge, body, sizes, run=RUN):
-    """Read a stream that is cut behind these bytes, each time going on behind the last event that
-    came whole; return its events.
-    """
-    got, last = [], ""
-    async with client(bridge) as http:
-        for size in [*sizes, 1 << 30]:
-            headers = {"x-detok-run": run, **({"last-event-id": last} if last else {})}
-            data = await first_of(http, body, headers, size)
-            # An event is whole with the empty line behind it.
-            for event in data.decode(errors="replace").split("\n\n")[:-1]:
-                lines = event.split("\n")
-                got += [line[6:] for line in lines if line.startswith("data: ")]
-                last = next((line[4:] for line in lines if line.startswith("id: ")), last)
-            if "[DONE]" in got:
-                break
-    return [one for one in got if one != "[DONE]"], got.count("[DONE]")
-
-
-async def test_a_run_goes_on_behind_each_cut():
-    """Text, reasoning and a call are the same as without a cut, and are generated once."""
-    body = {"messages": USER, "stream": True, "tools": TOOLS}
-    body["stream_options"] = {"include_usage": True}
-    engine = FakeEngine([*ids_of(CALL), End("eos")])
-    async with running(engine, store=MemoryStore(max_runs=10_000)) as bridge:
-        plain, _ = await resumed(bridge, body, [])
-        size = len("".join(f"data: {one}\n\n" for one in plain))
-        wanted = said_in(plain)
-        for n, at in enumerate(range(1, size, 97)):
-            got, ends = await resumed(bridge, body, [at, 1, 400], run=f"{RUN}-{n}")
-            assert said_in(got) == wanted, at
-            assert ends == 1
-        assert engine.closed == n + 2  # one for each run
 
 
 def said_in(events):
@@ -407,6 +376,67 @@ async def test_a_run_that_is_gone_is_not_begun_again():
         assert read(first.text)[0] == "ab"
         beyond = await ask(bridge, headers={"x-detok-run": RUN, "last-event-id": "99"}, stream=True)
         assert error_of(beyond) == (410, "run_expired")
+
+
+class Endless(FakeEngine):
+    """Says a kilobyte at a time, for ever."""
+
+    async def generate(self, request):
+        while True:
+            self.given += 1
+            yield Raw(b"x" * 1000)
+            await asyncio.sleep(0)
+
+
+async def test_a_client_that_does_not_read_makes_the_engine_wait():
+    engine = Endless([], gives="text")
+    async with running(engine) as bridge, client(bridge) as http:
+        async with http.stream("POST", CHAT, json={"messages": USER, "stream": True}):
+            before = -1
+            while engine.given != before:  # the buffers of the system are full some time
+                before = engine.given
+                await asyncio.sleep(0.2)
+        await eventually(lambda: not bridge.bridge.jobs)
+    assert engine.given < 20_000
+
+
+async def test_a_silent_engine_keeps_its_connection(monkeypatch):
+    """Proxies close connections on which nothing comes."""
+    monkeypatch.setattr(openai_exit, "SILENT_SECONDS", 0.02)
+    async with running(FakeEngine([0.2, *ids_of("é"), EngineError("Lost.")])) as bridge:
+        answer = await ask(bridge, stream=True)
+        whole = await ask(bridge)
+    assert answer.text.startswith(": ")
+    assert read(answer.text)[0] == "é"
+    # The status was sent with the first comment, so the error is an event.
+    assert "Lost." in answer.text
+    assert whole.status_code == 503
+
+
+async def test_a_bridge_that_stops_says_so_and_waits_for_nobody():
+    engine = FakeEngine([*ids_of("é"), 3600])
+    async with running(engine) as bridge, client(bridge) as http:
+        reading = asyncio.create_task(first_of(http, {"messages": USER, "stream": True}))
+        whole = asyncio.create_task(ask(bridge))
+        await eventually(lambda: engine.given >= 4)
+        bridge.server.stop()
+        stream = (await asyncio.wait_for(reading, 2)).decode()
+        assert error_of(await asyncio.wait_for(whole, 2)) == (503, "stopping")
+    assert read(stream)[0] == "é"
+    assert "This bridge is stopping." in stream
+
+
+async def test_a_bridge_that_drains_finishes_what_nobody_can_come_back_for():
+    engine = FakeEngine([*ids_of("日"), 0.3, *ids_of("本"), End("eos")])
+    async with running(engine) as bridge, client(bridge) as http:
+        body = {"messages": USER, "stream": True}
+        stays = asyncio.create_task(first_of(http, body))
+        leaves = asyncio.create_task(first_of(http, body, {"x-detok-run": RUN}))
+        await eventually(lambda: engine.given >= 6)
+        await bridge.bridge.drain(10)
+        assert read((await stays).decode())[0] == "日本"
+        assert "This bridge is stopping." in (await leaves).decode()
+        assert error_of(await ask(bridge)) == (503, "stopping")
 
 
 # ---------------------------------------------------------------- who may ask
