@@ -194,7 +194,9 @@ class Reply(Response):
             options.update(known)
         if asked.after:
             return {**options, "resume": self._run}
-        return {**options, **asked.request, "id": self._run, "want": "both"}
+        # Where an engine gives bytes, ids alone would cost it a request each.
+        want = "ids" if self._fidelity == IDS else "both"
+        return {**options, **asked.request, "id": self._run, "want": want}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""

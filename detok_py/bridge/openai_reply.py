@@ -98,13 +98,15 @@ class Chunks:
         whole = encode(named.object(self._kind, [{"index": 0, "+": 0, "finish_reason": None}]))
         before, _, self._tail = whole.partition('"+":0')
         self._head = "data: " + before + ('"delta":{' if is_chat else "")
+        names = CHANNELS if is_chat else {"content": "text"}
+        self._heads = {channel: f'{self._head}"{names[channel]}":' for channel in names}
         self._tail = ("}" if is_chat else "") + self._tail + "\n\n"
 
     def text(self, rows: Rows) -> str:
         """Return the events of some deltas."""
+        if self.position and len(rows) == 1 and len(rows[0]) == 2:
+            return self._text(*rows[0])
         begin = "" if self.position else self._begin()
-        if len(rows) == 1 and len(rows[0]) == 2:
-            return begin + self._text(*rows[0])
         out = [self._call(row) if len(row) > 2 else self._text(*row) for row in rows]
         return begin + "".join(out)
 
@@ -124,9 +126,14 @@ class Chunks:
         return self._object({**self._named.object(self._kind, []), "usage": usage})
 
     def _text(self, channel: str, text: str) -> str:
-        text = self._rest(text)
-        name = CHANNELS[channel] if self._is_chat else "text"
-        return self._event(f'"{name}":{encode(text)}', 0) if text else ""
+        before = self.position
+        self.position += len(text)
+        if before < self._after:
+            text = text[self._after - before :]
+        if not text:
+            return ""
+        number = f"id: {self.position}\n" if self._numbered else ""
+        return number + self._heads[channel] + encode(text) + self._tail
 
     def _call(self, row: list[Any]) -> str:
         delta, text, begins = self._calls.delta(row)

@@ -197,6 +197,16 @@ class StrictHTTP(Impatient, H11Protocol):
         if self.conn.their_state is not h11.IDLE:
             self._cancel_timeout()
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self.loop.call_later(HEAD_SECONDS, self._end_body, self.cycle)
+
+    def _end_body(self, cycle: Any) -> None:
+        """Close a connection whose request was answered before its body came, and still comes."""
+        if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
+            self._abort_late()
+
     def _cancel_timeout(self) -> None:
         if self._timeout is not None:
             self._timeout.cancel()

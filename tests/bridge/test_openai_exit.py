@@ -11,7 +11,7 @@ from served_bridge import Bridge
 from test_bridge_stream import FakeEngine
 from waiting import eventually
 
-from detok_py.bridge import openai_exit
+from detok_py.bridge import openai_exit, protocols
 from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.engines import End, EngineError, Ids, Raw
 from detok_py.bridge.engines.scripted import ScriptedEngine
@@ -252,9 +252,45 @@ async def test_a_body_that_is_too_large_or_of_another_type_is_refused():
         assert bridge.bridge.crowded is False
 
 
-async def chunks_of(piece, count):
+async def chunks_of(piece, count, pause=0.0):
     for _ in range(count):
         yield piece
+        await asyncio.sleep(pause)
+
+
+async def test_a_body_that_does_not_come_holds_its_place_for_a_moment_only(monkeypatch):
+    monkeypatch.setattr(openai_exit, "BODY_SECONDS", 0.3)
+    json_type = {"content-type": "application/json"}
+    async with running(max_clients=1) as bridge, client(bridge) as http:
+        slow = [
+            asyncio.create_task(
+                http.post(CHAT, content=chunks_of(b" ", 100, 0.05), headers=json_type)
+            )
+            for _ in range(9)
+        ]
+        await eventually(lambda: bridge.bridge.crowded)
+        assert error_of(await ask(bridge)) == (429, "too_many_clients")
+        for answer in await asyncio.gather(*slow):
+            assert error_of(answer) == (408, "timeout")
+        assert (await ask(bridge, detok={"text": "a"})).status_code == 200
+
+
+async def test_a_body_that_goes_on_behind_its_refusal_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(protocols, "HEAD_SECONDS", 0.3)
+    async with running() as bridge:
+        reader, writer = await asyncio.open_connection("127.0.0.1", bridge.port)
+        head = f"POST {CHAT} HTTP/1.1\r\nHost: {bridge.host}\r\nContent-Length: 9999\r\n\r\n"
+        writer.write(head.encode())
+        assert b" 415 " in await reader.readline()
+        with contextlib.suppress(ConnectionError):
+            for _ in range(100):
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        assert writer.is_closing() or reader.at_eof()
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 async def test_an_unknown_route_or_method_is_an_error_in_the_same_shape():
