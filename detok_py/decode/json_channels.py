@@ -2,8 +2,8 @@
 
 In: text, cut anywhere. Out: deltas of content, as soon as they are certain. Held: what may become a
 stop, and no stop is looked for inside a string of the value: neither does one end there, nor does
-one go on behind it. Only quotes and brackets are looked at. Text that does not begin as a JSON
-value does is ordinary text.
+one go on behind it. Of a value in brackets only quotes and brackets are looked at. Text that does
+not begin as a JSON value does is ordinary text.
 
 A pipeline (pipeline.py) uses it in the place of `Channels`.
 """
@@ -20,6 +20,34 @@ SPACE = " \t\r\n"
 BEGINS = '{["-0123456789tfn'  # what a JSON value begins with
 # What has been read: nothing but space, text, a part of the value, all of it.
 START, TEXT, VALUE, DONE = "start", "text", "value", "done"
+# What a value outside of brackets can be so far. Numbers stand for all that go on like them.
+WORDS = ("true", "false", "null")
+NUMBERS = {
+    "": {"-": "-", "0": "0", "1": "1"},
+    "-": {"0": "0", "1": "1"},
+    "0": {".": "1.", "e": "1e"},
+    "1": {"0": "1", "1": "1", ".": "1.", "e": "1e"},
+    "1.": {"0": "1.1", "1": "1.1"},
+    "1.1": {"0": "1.1", "1": "1.1", "e": "1e"},
+    "1e": {"-": "1e+", "+": "1e+", "0": "1e1", "1": "1e1"},
+    "1e+": {"0": "1e1", "1": "1e1"},
+    "1e1": {"0": "1e1", "1": "1e1"},
+}
+NO_VALUE = "!"
+# What is a value where it ends, or is one since its bracket or quote is closed.
+WHOLE = WORDS + ("0", "1", "1.1", "1e1", "{", "[", '"')
+
+
+def bare(so_far: str, c: str) -> str:
+    """Return what a number or a word is with one more character.
+
+    >>> bare(bare("", "7"), "."), bare("tru", "e"), bare("n", "o")
+    ('1.', 'true', '!')
+    """
+    if any(word.startswith(so_far + c) for word in WORDS):
+        return so_far + c
+    c = "1" if c in "123456789" else "e" if c == "E" else c
+    return NUMBERS.get(so_far, {}).get(c, NO_VALUE)
 
 
 class JsonChannels(Channels):
@@ -59,13 +87,14 @@ class JsonChannels(Channels):
         self._mode: str = START
         self._depth: int = 0  # brackets that are open
         self._quote: str = ""  # a quote inside a string, a backslash behind one
+        self._so_far: str = ""  # of a number or a word (`bare`); else what opened the value
         self._places = self._stops[START]
         Channels.reset(self)
 
     @property
     def complete(self) -> bool:
         """Whether the whole value has come."""
-        return self._mode == DONE
+        return self._mode == DONE and self._so_far in WHOLE
 
     @property
     def triggers(self) -> str | None:
@@ -115,6 +144,8 @@ class JsonChannels(Channels):
                     return at
             elif text[at] in '"{[]}' or (not self._depth and text[at] in SPACE + ","):
                 return at + 1
+            elif not self._depth:
+                self._so_far = bare(self._so_far, text[at])
             at += 1
         return at
 
@@ -128,6 +159,8 @@ class JsonChannels(Channels):
 
     def _read(self, out: "list[Delta]", c: str) -> None:
         """Go on behind the last character of a piece of the value."""
+        if not self._depth and c in '"{[]}':
+            self._so_far = NO_VALUE if self._so_far else c
         if c == '"':
             self._quote = c
             self.end_segment(out)
@@ -146,7 +179,7 @@ class JsonChannels(Channels):
 
     def save(self) -> Any:
         """Return the state as plain values."""
-        return Channels.save(self) + ((self._mode, self._depth, self._quote),)
+        return Channels.save(self) + ((self._mode, self._depth, self._quote, self._so_far),)
 
     def load(self, state: Any) -> None:
         """Take a state that `save` returned, or the list that JSON made of it."""
@@ -161,7 +194,7 @@ class JsonChannels(Channels):
     @property
     def key(self) -> Any:
         """All of the state that decides what is still to come."""
-        own = self._mode, self._depth, self._quote
+        own = self._mode, self._depth, self._quote, self._so_far
         return (self._name, self._node, self.held, own, self._shown if self._at_start else -1)
 
     @key.setter
@@ -172,5 +205,5 @@ class JsonChannels(Channels):
         self._at_start, self._shown = key[4] >= 0, max(0, key[4])
 
     def _take(self, own: Any) -> None:
-        self._mode, self._depth, self._quote = own
+        self._mode, self._depth, self._quote, self._so_far = own
         self._places = self._stops[self._mode]

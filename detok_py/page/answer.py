@@ -148,6 +148,7 @@ class Answer:
         self._over = False
         self._format: str | None = None  # the one that the bridge names, or that of the vocabulary
         self._open: int | None = None  # the number of the call that is not complete
+        self._complete = False  # the one JSON value of the format json has come
         if asked.get("vocabulary"):
             self.use(named_vocabulary(asked["vocabulary"]))
 
@@ -283,12 +284,14 @@ class Answer:
     def _crossed(self, deltas: list[Any]) -> list[list[Any]]:
         """Return deltas as they cross."""
         chat, before = self._chat, self._open
+        whole = chat is not None and chat.complete and not self._complete
+        self._complete = self._complete or whole
         if before is None and (chat is None or not any(d.call is not None for d in deltas)):
-            return crossed(deltas)
+            return crossed(deltas, whole=whole)
         assert chat is not None
         calls = chat.calls
         self._open = open_call(calls)
-        return crossed(deltas, calls, before)
+        return crossed(deltas, calls, before, whole)
 
     def _go_on_by_bytes(self) -> list[list[Any]]:
         """Decode from bytes instead of ids from here on, beginning with the held bytes."""

@@ -6,7 +6,7 @@ lists that become JSON.
 
 from typing import Any, Sequence
 
-from ..decode.channels import TOOL_CALL
+from ..decode.channels import CONTENT, TOOL_CALL
 from ..decode.chat import ChatStream
 from ..decode.detokenizer import Detokenizer
 from ..decode.utf8 import StreamingDetokenizer
@@ -71,13 +71,14 @@ def open_call(calls: list[Any]) -> "int | None":
 
 
 def crossed(
-    deltas: list[Any], calls: "Sequence[Any]" = (), open: "int | None" = None
+    deltas: list[Any], calls: "Sequence[Any]" = (), open: "int | None" = None, whole: bool = False
 ) -> list[list[Any]]:
     """Return deltas as they cross to JavaScript: `[channel, text]` each, and of a call in a format
     `[channel, text, {"call", "name", "id", "complete"}]`.
 
     `calls` are those of the stream now, and `open` is the number of the call that was not complete
-    before. A call that has ended without a delta has an empty one.
+    before. `whole` says that the one JSON value of `format="json"` has become complete: the last
+    delta gets `{"complete"}`. What has ended without a delta has an empty one.
     """
     out: list[list[Any]] = []
     for delta in deltas:
@@ -100,4 +101,7 @@ def crossed(
             found[-1]["complete"] = True
             if calls[n].id is not None:
                 found[-1]["id"] = calls[n].id
+    if whole:
+        out = out or [[CONTENT, ""]]
+        out[-1].append({"complete": True})
     return out

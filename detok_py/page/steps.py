@@ -130,7 +130,7 @@ def tokens_of(options: str, first: int, end: int) -> str:
 
 def _step(chat: ChatStream, before: Any, symbol: Any) -> "tuple[Any, Any]":
     """Take a symbol; return the step, and the state after it."""
-    open = open_call(chat.calls)
+    open, was = open_call(chat.calls), chat.complete
     try:
         if symbol is None:
             deltas = chat.flush()
@@ -149,7 +149,7 @@ def _step(chat: ChatStream, before: Any, symbol: Any) -> "tuple[Any, Any]":
     except (DetokError, UnicodeError) as error:
         chat._future = before
         return str(error), before
-    said = crossed(deltas, chat.calls, open)
+    said = crossed(deltas, chat.calls, open, chat.complete and not was)
     if symbol is None or reason is not None:
         return [said, reason or "end", None], None
     after = chat._future

@@ -162,3 +162,27 @@ def test_the_state_of_the_hooks_has_the_calls_as_they_come(library):
     assert all("arguments" not in call for calls in seen for call in calls if not call["complete"])
     cut = library.evaluate(STORE, asked(CUT, format=FORMAT))[1]["toolCalls"]
     assert cut == [{"id": None, "name": "look", "text": '{"at": "', "complete": False}]
+
+
+@pytest.mark.parametrize("granularity", ["character", "grapheme"])
+def test_one_json_value_says_when_it_is_complete(library, granularity):
+    deltas = library.evaluate(
+        """async (options) => {
+          const stream = new lib.DetokStream({ ...options, format: "json", output: "deltas" });
+          const chunks = ['{"a": ', '["}é"', "]}", " more"].map((text) => new TextEncoder().encode(text));
+          const source = new ReadableStream({
+            async pull(to) {
+              if (chunks.length) to.enqueue(chunks.shift());
+              else to.close();
+            },
+          });
+          const deltas = [];
+          for await (const delta of source.pipeThrough(stream)) deltas.push(delta);
+          return deltas;
+        }""",
+        {"runtime": "micropython", "granularity": granularity},
+    )
+    assert "".join([delta["text"] for delta in deltas]) == '{"a": ["}é"]} more'
+    [at] = [at for at, delta in enumerate(deltas) if "complete" in delta]
+    shown = "".join([delta["text"] for delta in deltas[: at + 1]])
+    assert shown == '{"a": ["}é"]}'[: -1 if granularity == "grapheme" else None]

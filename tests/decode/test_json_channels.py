@@ -107,6 +107,33 @@ def test_it_says_when_the_value_is_complete(text: str, complete_at: int | None) 
     assert chat.complete == (text[0] != "H")
 
 
+def test_a_number_or_a_word_is_complete_where_json_has_it() -> None:
+    words = [
+        *map("".join, itertools.product("-01.e+", repeat=5)),
+        "true",
+        "nul",
+        "no",
+        "1E5x",
+        '1"a"',
+    ]
+    for text in {word[:end] for word in words for end in range(1, 6)}:
+        chat = stream_of_bytes(text)
+        chat.flush()
+        try:
+            json.loads(text)
+        except ValueError:
+            assert not chat.complete, text
+        else:
+            assert chat.complete, text
+
+
+def stream_of_bytes(text: str) -> ChatStream[Any]:
+    chat = ChatStream(StreamingDetokenizer(), format="json")
+    for c in text.encode():
+        chat.feed(bytes([c]))
+    return chat
+
+
 def test_a_copy_goes_on_inside_a_string_and_a_stop_behind_the_value_counts() -> None:
     chat = ChatStream(StreamingDetokenizer(), ["\n\n"], format="json")
     assert chat.feed(b'{"a": "b\n') == [("content", '{"a": "b\n')]

@@ -151,6 +151,20 @@ def test_the_prompt_says_in_what_the_answer_begins():
     assert "".join([text for step in steps[:-1] for at, text in step if at == "reasoning"]) == "hm"
 
 
+VALUES = {'{"a": ["é}"]}': 12, '"x" y': 2, "12": 2, "[1": None, "no value": None}
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_the_delta_that_completes_one_json_value_says_so(text):
+    steps = Table({"format": "json", "stop": ["\n"]}, ids=False).deltas([*text, None])[:-1]
+    [*where] = [at for at, step in enumerate(steps) for said in step if "complete" in said[-1]]
+    assert where == ([] if VALUES[text] is None else [VALUES[text]])
+    line = line_of(lambda run, line: run.add_bytes(text.encode()), None, format="json")
+    told = [said for said in line.deltas if len(said) > 2]
+    assert [said[2] for said in told] == [{"complete": True}] * len(where)
+    assert line.text == text
+
+
 @pytest.mark.full
 def test_a_walk_through_states_that_hold_much_answers_a_part_of_the_question():
     table = Table({"format": "qwen3_coder"}, ids=False)

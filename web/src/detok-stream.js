@@ -50,7 +50,8 @@ import { Decoder } from "./create-decoder.js";
  * @property {number} [call]  The number of the call, from 0; absent outside of calls in a format.
  * @property {string} [name]  Of the tool: on the first delta of a call.
  * @property {string} [id]  Of the call, where the markup has one: on the first delta, or the last.
- * @property {boolean} [complete]  True on the last delta of a call, unless it was cut short.
+ * @property {boolean} [complete]  True on the last delta of a call, unless it was cut short; with
+ *   the format "json" on the delta with which the value is complete, whose text may be empty.
  *
  * @typedef {object} Call  A call of a tool, in a format.
  * @property {number} call  Its number, from 0.

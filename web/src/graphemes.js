@@ -44,16 +44,17 @@ export function shaper(granularity, calls) {
     /** @type {any[]} */
     const out = [];
     const end = () => out.push({ channel: last, text: whole?.flush() });
-    for (const [channel, text, call] of deltas) {
+    for (const [channel, text, more] of deltas) {
       if (channel !== last) end();
       last = channel;
-      out.push({ channel, text: whole && !call ? whole.feed(text) : text, ...call });
+      const call = more && "call" in more ? more : undefined;
+      out.push({ channel, text: whole && !call ? whole.feed(text) : text, ...more });
       if (call) {
         const before = calls[call.call] ?? { id: null, name: "", arguments: "", complete: false };
         calls[call.call] = { ...before, ...call, arguments: before.arguments + text };
       }
     }
     if (over) end();
-    return out.filter((delta) => delta.text || "call" in delta);
+    return out.filter((delta) => delta.text || "call" in delta || delta.complete);
   };
 }
