@@ -25,7 +25,7 @@ from ..page.answer import Answer
 from ..protocol import wire
 from ..protocol.events import new_run_id
 from .attached import AttachedEngine, plain
-from .engines import BYTES, IDS, TEXT, Sampling
+from .engines import BYTES, IDS, NO_ROOM_FOR_ANSWER, NO_ROOM_FOR_PROMPT, TEXT, Sampling
 from .engines import Request as EngineRequest
 from .gate import Receive, Scope, Send
 from .jobs import fault_of
@@ -334,6 +334,8 @@ class Reply(Response):
         """End the answer with an error."""
         if not self._over.is_set():
             status, name = STATUSES.get(code, (500, "internal_error"))
+            if message in (NO_ROOM_FOR_ANSWER, NO_ROOM_FOR_PROMPT):
+                name = "context_length_exceeded"  # by which clients shorten a chat
             self._writer.fail(ExitError(status, message, name, retry=retry), begun=self._begun)
             self._over.set()
 

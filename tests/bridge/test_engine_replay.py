@@ -1347,3 +1347,45 @@ async def test_a_blocking_engine_that_fails_tells_the_type_of_the_error_and_not_
     assert got == [Ids([1])]
     assert "RuntimeError" in str(caught.value)
     assert "canary" not in str(caught.value)
+
+
+# ---------------------------------------------------------------- tools and counts
+
+TOOLS = [{"type": "function", "function": {"name": "weather"}}]
+
+
+async def test_the_chat_template_gets_the_tools():
+    asked = CHAT._replace(params={"tools": TOOLS})
+    async with Replay(llama()) as server:
+        await run(LlamaServer(check_address(server.url)), asked)
+        [body] = server.bodies("/apply-template")
+    assert body == {"messages": CHAT.messages, "tools": TOOLS}
+    async with Replay(vllm()) as server:
+        await run(VLLM(check_address(server.url)), asked)
+        [body] = server.bodies("/v1/chat/completions")
+        # Its own parser of calls needs options of the server, and is not read.
+        assert (body["tools"], body["tool_choice"]) == (TOOLS, "none")
+        await run(VLLM(check_address(server.url)), PROMPT._replace(params={"tools": TOOLS}))
+        assert "tools" not in server.bodies("/v1/completions")[0]
+
+
+async def test_the_end_has_what_the_engine_has_counted():
+    ended = {**llama_end(4), "tokens_evaluated": 7}
+    usage = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5}}
+    told = {"message": {"content": "a"}, "done": True, "done_reason": "stop", "eval_count": 1}
+    for engine, table, request, counts in (
+        (LlamaServer, {("POST", "/completion"): events(*LLAMA, ended)}, PROMPT, (7, 4)),
+        (VLLM, {}, PROMPT, (2, None)),
+        (VLLM, {}, CHAT, (2, None)),
+        (
+            OpenAIServer,
+            {("POST", "/v1/completions"): events(openai_chunk("a", "stop"), usage)},
+            PROMPT,
+            (9, 5),
+        ),
+        (Ollama, {("POST", "/api/chat"): ndjson({**told, "prompt_eval_count": 3})}, CHAT, (3, 1)),
+    ):
+        tags = {("GET", "/api/tags"): Answer({"models": [{"name": "m"}]})}
+        async with Replay({**vllm(), **llama(), **tags, **table}) as server:
+            end = (await run(engine(check_address(server.url)), request))[-1]
+        assert (end.prompt_tokens, end.tokens) == counts, engine

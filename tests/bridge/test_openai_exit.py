@@ -13,7 +13,7 @@ from waiting import eventually
 
 from detok_py.bridge import openai_exit, protocols
 from detok_py.bridge.attached import AttachedEngine
-from detok_py.bridge.engines import End, EngineError, Ids, Raw
+from detok_py.bridge.engines import NO_ROOM_FOR_PROMPT, ContextFull, End, EngineError, Ids, Raw
 from detok_py.bridge.engines.scripted import ScriptedEngine
 from detok_py.captures.event_shapes import read_event
 from detok_py.protocol import wire
@@ -307,6 +307,12 @@ FAILURES = {
         [EngineError("Too long.", code=wire.BAD_MESSAGE, retry=False)],
         400,
         "bad_request",
+        "false",
+    ),
+    "too long": (
+        [ContextFull(NO_ROOM_FOR_PROMPT, code=wire.BAD_MESSAGE, retry=False)],
+        400,
+        "context_length_exceeded",
         "false",
     ),
 }

@@ -23,7 +23,15 @@ from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from ...protocol.sse import EventReader
 from ...protocol.wire import MAX_ID
-from . import TEXT, ContextFull, EngineError, Info, Request
+from . import (
+    NO_ROOM_FOR_ANSWER,
+    NO_ROOM_FOR_PROMPT,
+    TEXT,
+    ContextFull,
+    EngineError,
+    Info,
+    Request,
+)
 from .address import Address
 
 MAX_EVENT = 4 << 20  # bytes, in a line or in many, without an event
@@ -328,7 +336,7 @@ class EngineClient:
         """
         if "max_model_len" in text or ("context length" in text and "max_tokens" in text):
             return ContextFull(
-                "The prompt and max_tokens are more than the engine's context has; lower max_tokens, shorten the prompt, or start the engine with more.",
+                NO_ROOM_FOR_ANSWER,
                 code=wire.BAD_MESSAGE,
                 retry=False,
             )
@@ -339,7 +347,7 @@ class EngineClient:
             or "context window" in text
         ):
             return ContextFull(
-                "The prompt is longer than the engine's context; shorten it, or start the engine with more.",
+                NO_ROOM_FOR_PROMPT,
                 code=wire.BAD_MESSAGE,
                 retry=False,
             )
