@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 
 from ..errors import CaptureError
 from ..protocol.sse import EventReader, LineReader, is_data_part
+from .alike import Shapes
 from .parse import mark_halves, parse_json
 from .times import seconds_in
 from .wrapped import row_of_devtools
 
-# raw: whether its lines had bytes that are not UTF-8 · stamp: when it was written, by a clock of
-# its own, None if its line does not say · plain: whether its JSON has characters beyond ASCII that
-# are no escapes · escaped: whether all U+FFFD in it are escapes
+# value: the event's, or what it is of a shape (alike.py) · raw: whether its lines had bytes that
+# are not UTF-8 · stamp: when it was written, by a clock of its own, None if its line does not say ·
+# plain: whether its JSON has characters beyond ASCII that are no escapes · escaped: whether all
+# U+FFFD in it are escapes
 LoggedEvent = NamedTuple(
     "LoggedEvent",
     [
@@ -52,26 +54,57 @@ def read_log(
     """
     splitter = LineReader()
     lines = splitter.feed(data) + splitter.flush()
-    broken = {n for n, line in enumerate(lines, 1) if not is_utf8(line)}
-    found, problems = _event_lines([without_escapes(line) for line in lines])
-    reader = EventReader()
+    shapes = Shapes()
     events: list[Any] = []
+    problems: list[Any] = []
+    begin = 0  # of the lines that are read one by one
+    for n, line in enumerate(lines):
+        same = shapes.same(line)
+        if same is None:
+            # Between two events that are alike, a line without data says nothing.
+            if begin == n and (not line or line.startswith((b"event:", b"id:"))):
+                begin += 1
+            continue
+        if begin < n:
+            _read_lines(lines[begin:n], begin, stamps, events, problems)
+        begin = n + 1
+        plain = same.shape.plain or len(same.text.encode()) > len(same.text)
+        stamp = stamps[n] if stamps else None
+        escaped = "\ufffd" not in same.text
+        events.append(LoggedEvent(same, n + 1, False, stamp, plain, escaped))
+    _read_lines(lines[begin:], begin, stamps, events, problems)
+    problems.sort(key=lambda problem: problem.line)
+    return events, problems
+
+
+def _read_lines(
+    lines: list[bytes],
+    before: int,
+    stamps: "list[float | None] | None",
+    events: list[Any],
+    problems: list[Any],
+) -> None:
+    """Add the events and the problems of lines; there are so many `before` them."""
+    broken = {n for n, line in enumerate(lines, 1) if not is_utf8(line)}
+    found, wrong = _event_lines([without_escapes(line) for line in lines])
+    problems += [Problem(line + before, reason) for line, reason in wrong]
+    reader = EventReader()
     body = b"\n".join([line for line, _, _, _ in found]) + b"\n"
     for event in reader.feed(body) + reader.flush():
         _, first, last, prefix = found[event.line - 1]
         try:
-            value = parse_json(event.data, first, halves=True)
+            value = parse_json(event.data, first + before, halves=True)
         except CaptureError:
-            problems.append(Problem(first, _why_not(event.data)))
+            problems.append(Problem(first + before, _why_not(event.data)))
             continue
         last = max(last, first + event.data.count("\n"))
         raw = any(n in broken for n in range(first, last + 1))
-        stamp = stamps[last - 1] if stamps else seconds_in("".join([chr(c) for c in prefix]))
+        stamp = (
+            stamps[last + before - 1] if stamps else seconds_in("".join([chr(c) for c in prefix]))
+        )
         plain = max(event.data) > "\x7f"
         escaped = "\ufffd" not in event.data
-        events.append(LoggedEvent(value, first, raw, stamp, plain, escaped))
-    problems.sort(key=lambda problem: problem.line)
-    return events, problems
+        events.append(LoggedEvent(value, first + before, raw, stamp, plain, escaped))
 
 
 def is_utf8(data: bytes) -> bool:

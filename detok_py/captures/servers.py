@@ -9,6 +9,7 @@ What events say is read by the table that the bridge's engines and the library i
 
 from typing import Any, NamedTuple
 
+from .alike import MARKER
 from .event_shapes import Calls, find, read_event
 
 # channel: "content", "reasoning" or "tool_call" · text: what the event says, with marked halves ·
@@ -74,6 +75,30 @@ class Server:
         if parts:
             self._channel = parts[-1].channel
         return parts or None
+
+    def read_same(self, same: Any) -> Any:
+        """Return what an event says that is like an earlier one, as `read` does."""
+        shape = same.shape
+        if shape.channel is None:
+            shape.channel = "" if self._path else self._channel_of(shape.value)
+        elif shape.channel:
+            if not same.text:
+                return None
+            self._channel = shape.channel
+            return [Part(shape.channel, same.text, [])]
+        return self.read(same.whole())
+
+    def _channel_of(self, event: Any) -> str:
+        """Return the channel of an event that says one text, and nothing else; "" of others."""
+        said = read_event(event, self._counted, self._sent)
+        if said is None or find(event, "choices[index].index"):
+            return ""
+        others = (said.calls, said.tokens, said.ids, said.finish, said.error, said.total)
+        if any(others) or said.so_far is not None:
+            return ""
+        texts = ((REASONING, said.reasoning), (CONTENT, said.text))
+        found = [channel for channel, text in texts if text]
+        return found[0] if len(found) == 1 and MARKER in (said.reasoning, said.text) else ""
 
     def flush(self) -> list[Any]:
         """Return the end of an open tool call."""

@@ -8,6 +8,7 @@ import json
 from typing import Any, NamedTuple
 
 from ..errors import CaptureError
+from .alike import Same
 from .capture import EVENT, TEXT
 from .kinds import keys_of, kind_of_value, text_path
 from .log import MAX_PROBLEMS, Problem
@@ -72,7 +73,7 @@ def of_events(
     times = since_first([event.stamp for event in events])
     clock = "lines"
     if times is None:
-        times = since_first([stamp_of(event.value) for event in events])
+        times = since_first([stamp_of(_value_of(event)) for event in events])
         clock = "created_at"
     chunks = _chunksof_events(server, events, problems, times)
     if not chunks:
@@ -92,11 +93,16 @@ def of_events(
     return with_problems(Import(header, chunks, seconds, end, [], 0), problems)
 
 
+def _value_of(event: Any) -> Any:
+    """Return the value of an event; of one that is like another, that of their shape."""
+    return event.value.shape.value if isinstance(event.value, Same) else event.value
+
+
 def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
     """Return what a file without a stream is, or has."""
     if server.error:
         return " The server said: " + str(server.error)
-    values = [event.value for event in events]
+    values = [_value_of(event) for event in events]
     flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
     kind = kind_of_value(flat[0]) if flat else ""
     if kind:
@@ -120,7 +126,7 @@ def _chunksof_events(
     for number, event in enumerate(events, 1):
         seconds = times[number - 1] if times else 0.0
         for value in event.value if isinstance(event.value, list) else [event.value]:
-            parts = server.read(value)
+            parts = server.read_same(value) if isinstance(value, Same) else server.read(value)
             if isinstance(parts, str):
                 problems.append(Problem(event.line, parts))
                 continue

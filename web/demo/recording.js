@@ -445,6 +445,7 @@ export class Recording {
 
   /** Whether bytes of step `n` are markup. @param {number} n */
   hasMarkup(n) {
+    if (!this.#markup.size) return false;
     return this.bytesOf(n).some((_, i) => this.stateOf(n, i) === "markup");
   }
 

@@ -254,7 +254,7 @@ function makeChip(recording, n) {
   const label = document.createElement("span");
   label.className = "released";
   label.dir = "auto";
-  label.textContent = text ? shortened(visible(text)) : "·";
+  label.textContent = text ? shortened(visible(text.slice(0, 8 * MOST_LABEL))) : "·";
   // One formatting context for each chip.
   chip.append(cells, document.createElement("br"), label);
   return chip;
@@ -276,6 +276,10 @@ function makeMore(where, act) {
   return more;
 }
 
+/** Of a long text, what a sentence quotes. @param {string} text */
+const beginOf = (text) => (text.length > MOST_QUOTED ? `${text.slice(0, MOST_QUOTED)}…` : text);
+const MOST_QUOTED = 200;
+
 /** A step in a sentence. @param {Recording} recording @param {number} n */
 export function describeStep(recording, n) {
   const { at, id, ids, special, end, line, heldBytes, heldText } = recording.step(n);
@@ -288,11 +292,11 @@ export function describeStep(recording, n) {
     ...(ids?.length ? [`came with ${ids.length === 1 ? "id" : "ids"} ${ids.join(", ")}`] : []),
     ...(line === undefined ? [] : [`line ${line} of the file`]),
     ...(recording.timed ? [`at ${(at / 1000).toFixed(3)} s`] : []),
-    text ? `adds ${JSON.stringify(text)}` : "adds no text",
+    text ? `adds ${JSON.stringify(beginOf(text))}` : "adds no text",
     ...(recording.hasMarkup(n) ? ["has markup of the format"] : []),
     ...(heldBytes.length === 1 ? ["1 byte waits"] : []),
     ...(heldBytes.length > 1 ? [`${heldBytes.length} bytes wait`] : []),
-    ...(heldText ? [`${JSON.stringify(heldText)} waits`] : []),
+    ...(heldText ? [`${JSON.stringify(beginOf(heldText))} waits`] : []),
   ];
   return parts.join(", ");
 }
