@@ -20,7 +20,9 @@ from ..protocol.log import Log, do_nothing
 from ..protocol.runs import Run
 from .engines import (
     BYTES,
+    DEFAULT_MAX_TOKENS,
     IDS,
+    LONG_ANSWER,
     Chunk,
     End,
     Engine,
@@ -52,6 +54,7 @@ PARAMS = (
     "tools",
 )
 MAX_TOKENS = 1 << 20
+ALL_THERE_IS = "context"  # `max_tokens`: as many as the engine's context has room for
 PROMPT_LETTERS = 4096  # of the end of a prompt, which say what an answer begins in
 
 
@@ -73,8 +76,12 @@ def read_request(request: dict[str, Any]) -> Request:
         raise EngineError(
             "Parameter tools must be a list of objects.", code=wire.BAD_MESSAGE, retry=False
         )
+    most = DEFAULT_MAX_TOKENS
+    if params.get("max_tokens") == ALL_THERE_IS:
+        most = LONG_ANSWER
+        params = {name: params[name] for name in params if name != "max_tokens"}
     sampling = Sampling(
-        max_tokens=_number(params, "max_tokens", int, 1, MAX_TOKENS) or Sampling().max_tokens,
+        max_tokens=_number(params, "max_tokens", int, 1, MAX_TOKENS) or most,
         temperature=_number(params, "temperature", float, 0, 100),
         seed=_number(params, "seed", int, 0, (1 << 32) - 1),
         top_p=_number(params, "top_p", float, 0, 1),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..errors import DetokError, RemoteProtocolError
 from ..protocol import wire
+from .jobs import ALL_THERE_IS
 
 MAX_BODY = 1 << 20
 MAX_STOPS = 64
@@ -117,8 +118,7 @@ def read_request(body: dict[str, Any], headers: Mapping[str, str], *, is_chat: b
     params = {name: body[name] for name in SAMPLING if body.get(name) is not None}
     most = body.get("max_completion_tokens")
     most = body.get("max_tokens") if most is None else most
-    if most is not None:
-        params["max_tokens"] = most
+    params["max_tokens"] = ALL_THERE_IS if most is None else most
     tools = _read_tools(body) if is_chat else []
     if tools:
         params["tools"] = tools

@@ -1389,3 +1389,14 @@ async def test_the_end_has_what_the_engine_has_counted():
         async with Replay({**vllm(), **llama(), **tags, **table}) as server:
             end = (await run(engine(check_address(server.url)), request))[-1]
         assert (end.prompt_tokens, end.tokens) == counts, engine
+
+
+async def test_an_answer_of_any_length_is_as_long_as_the_engine_allows():
+    long = PROMPT._replace(sampling=Sampling(max_tokens=32768))
+    listed = {"data": [{"id": "m", "max_model_len": 9000}]}
+    for models, most in ((listed, 9000 - 512), ({"data": [{"id": "m"}]}, 2048)):
+        table = {**vllm(), ("GET", "/v1/models"): Answer(models)}
+        async with Replay(table) as server:
+            await run(OpenAIServer(check_address(server.url)), long)
+            [body] = server.bodies("/v1/completions")
+        assert most <= body["max_tokens"] <= max(most, 9000 - len("hi"))

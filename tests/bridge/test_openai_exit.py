@@ -130,6 +130,21 @@ async def test_an_answer_that_is_cut_short_says_so():
     assert (said, finish, whole["finish_reason"]) == ("abc", "length", "length")
 
 
+async def test_an_answer_may_fill_the_context_unless_it_is_bounded():
+    """Chat UIs send no `max_tokens`, and reasoning is long."""
+    seen = []
+
+    class Engine(FakeEngine):
+        async def generate(self, request):
+            seen.append((request.sampling.max_tokens, "max_tokens" in request.params))
+            yield End("eos")
+
+    async with running(Engine([])) as bridge:
+        await ask(bridge)
+        await ask(bridge, max_completion_tokens=7)
+    assert seen == [(32768, False), (7, True)]
+
+
 # ---------------------------------------------------------------- reasoning and calls
 
 HERMES = "{{ '<tool_call>' }}{{ '<think>' }}"

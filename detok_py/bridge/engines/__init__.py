@@ -21,6 +21,8 @@ from ...protocol import wire
 
 IDS, BYTES, TEXT = "ids", "bytes", "text"
 DEFAULT_MAX_TOKENS = 2048
+# The most tokens of an answer that may fill the engine's context.
+LONG_ANSWER = 32768
 NO_ROOM_FOR_ANSWER = "The prompt and max_tokens are more than the engine's context has; lower max_tokens, shorten the prompt, or start the engine with more."
 NO_ROOM_FOR_PROMPT = (
     "The prompt is longer than the engine's context; shorten it, or start the engine with more."

@@ -12,7 +12,16 @@ from typing import Any
 
 from ...captures.event_shapes import read_event
 from ...protocol import wire
-from . import Chunk, ContextFull, End, EngineError, Raw, Request, reason_of
+from . import (
+    DEFAULT_MAX_TOKENS,
+    Chunk,
+    ContextFull,
+    End,
+    EngineError,
+    Raw,
+    Request,
+    reason_of,
+)
 from .address import Address
 from .http import EngineClient, HttpEngine, prompt_tokens
 from .text import Surrogates, Tally
@@ -65,15 +74,20 @@ async def with_room(
     request: Request, context: Any, count: Callable[[], Awaitable[int]] | None = None
 ) -> Request:
     """Return the request with the default of max_tokens lowered to what the engine's context of
-    `context` tokens has left: engines refuse more. A number that the client gave stays.
+    `context` tokens has left: engines refuse more. Where that is not known, an answer has the
+    usual length. A number that the client gave stays.
 
     `count` asks the engine for the tokens of the prompt. It is called only if they may be too many.
     """
-    if type(context) is not int or context < 1 or "max_tokens" in request.params:
+    if "max_tokens" in request.params:
         return request
     sampling = request.sampling
+    if type(context) is not int or context < 1:
+        most = min(sampling.max_tokens, DEFAULT_MAX_TOKENS)
+        return request._replace(sampling=sampling._replace(max_tokens=most))
     # A token has at least one byte.
     used = len(json.dumps(request.prompt if request.messages is None else request.messages))
+    used += len(json.dumps(request.tools["tools"])) if request.tools else 0
     used += 0 if request.messages is None else TEMPLATE
     if used + len(request.answered) + sampling.max_tokens > context:
         used = min(used, context // 2)
