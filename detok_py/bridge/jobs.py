@@ -52,6 +52,7 @@ PARAMS = (
     "pace",
     "faults",
     "tools",
+    "reasoning",
 )
 MAX_TOKENS = 1 << 20
 ALL_THERE_IS = "context"  # `max_tokens`: as many as the engine's context has room for
@@ -76,6 +77,9 @@ def read_request(request: dict[str, Any]) -> Request:
         raise EngineError(
             "Parameter tools must be a list of objects.", code=wire.BAD_MESSAGE, retry=False
         )
+    if params.get("reasoning") not in (None, "tags"):
+        sentence = 'Parameter reasoning must be "tags".'
+        raise EngineError(sentence, code=wire.BAD_MESSAGE, retry=False)
     most = DEFAULT_MAX_TOKENS
     if params.get("max_tokens") == ALL_THERE_IS:
         most = LONG_ANSWER

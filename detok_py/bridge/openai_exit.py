@@ -187,8 +187,12 @@ class Reply(Response):
     def _request(self) -> dict[str, Any]:
         """Return the request of the run, with how its text is read."""
         asked = self._asked
-        options = dict(asked.options)
-        if asked.is_chat and self._attached.chat_format is None:
+        options, request = dict(asked.options), asked.request
+        if asked.is_chat and self._fidelity == TEXT:
+            # The engine has read its model's format itself.
+            options["tools"] = False
+            request = {**request, "params": {**request["params"], "reasoning": "tags"}}
+        elif asked.is_chat and self._attached.chat_format is None:
             # The form of calls that most models without one of their own are asked for.
             known = {"format": "hermes2_text"} if options["toolSchemas"] else {"tools": False}
             options.update(known)
@@ -196,7 +200,7 @@ class Reply(Response):
             return {**options, "resume": self._run}
         # Where an engine gives bytes, ids alone would cost it a request each.
         want = "ids" if self._fidelity == IDS else "both"
-        return {**options, **asked.request, "id": self._run, "want": want}
+        return {**options, **request, "id": self._run, "want": want}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""

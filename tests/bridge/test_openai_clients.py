@@ -12,6 +12,7 @@ import pytest
 from adapters.detok import vocabulary_of
 from bridge_rig import TEXT, running
 from cutting_proxy import DOWN, CuttingProxy
+from engine_replay import Answer, Replay, events, ndjson
 from redis_rig import NAME, redis_server
 from test_bridge_stream import FakeEngine
 from test_openai_exit import (
@@ -31,6 +32,9 @@ from test_openai_exit import (
 
 from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.engines import End, Ids
+from detok_py.bridge.engines.address import check_address
+from detok_py.bridge.engines.ollama import Ollama
+from detok_py.bridge.engines.openai import OpenAIServer
 from detok_py.bridge.redis_store import RedisStore
 from detok_py.bridge.store import MemoryStore
 from detok_py.commands.conformance import cases_of, load_suite
@@ -109,6 +113,30 @@ async def test_openais_own_client_understands_it():
             assert refused.value.code == "model_not_found"
             with pytest.raises(openai.BadRequestError):
                 await ai.chat.completions.create(model="first", messages=USER, n=2)
+
+
+@pytest.mark.parametrize("kind", ["openai", "ollama"])
+async def test_reasoning_that_an_engine_of_text_sends_apart_stays_reasoning(kind):
+    said = [{"thinking": "日"}, {"thinking": "本?"}, {"content": "4 "}, {"content": "🙂"}]
+    chat = [{"choices": [{"index": 0, "delta": delta}]} for delta in said]
+    chat.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    lines = [{"message": {"content": "", **one}, "done": False} for one in said]
+    lines.append({"message": {"content": ""}, "done": True, "done_reason": "stop"})
+    table = {
+        ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
+        ("GET", "/api/tags"): Answer({"models": [{"name": "m"}]}),
+        ("POST", "/v1/chat/completions"): events(*chat, done=True),
+        ("POST", "/api/chat"): ndjson(*lines),
+    }
+    async with Replay(table) as server:
+        engine = {"openai": OpenAIServer, "ollama": Ollama}[kind](check_address(server.url))
+        async with running(engine, vocabulary=None) as bridge:
+            stream, whole = await ask(bridge, stream=True), await ask(bridge)
+    assert stream.headers["x-detok-fidelity"] == "text"
+    assert read(stream.text)[:2] == ("4 🙂", "日本?")
+    answer = whole.json()
+    assert answer["choices"][0]["message"]["reasoning_content"] == "日本?"
+    assert "detok" not in answer  # nothing is missing
 
 
 # ---------------------------------------------------------------- every format of the suite

@@ -110,6 +110,11 @@ class Request(NamedTuple):
     answered: tuple[int, ...] = ()
 
     @property
+    def tags_reasoning(self) -> bool:
+        """Whether reasoning that an engine sends apart is to be in its text, between tags."""
+        return self.params.get("reasoning") == "tags"
+
+    @property
     def tools(self) -> dict[str, Any]:
         """The tools that the chat template lists, under OpenAI's name for them, if there are any.
 

@@ -12,7 +12,7 @@ from ...captures.event_shapes import read_event
 from . import Chunk, End, EngineError, Raw, Request, reason_of, with_values
 from .address import Address
 from .http import HttpEngine, prompt_tokens
-from .text import Surrogates, Tally
+from .text import Surrogates, Tags, Tally
 
 
 class Ollama(HttpEngine):
@@ -51,7 +51,8 @@ class Ollama(HttpEngine):
         else:
             path, body["prompt"] = "/api/generate", request.prompt
         pairs = Surrogates()
-        tally = Tally()
+        tags = Tags(request.tags_reasoning)
+        tally = Tally(has_reasoning=tags.wanted)
         most = request.sampling.max_tokens
         async with aclosing(self.client.events(path, body, max_tokens=most)) as events:
             async for event in events:
@@ -63,7 +64,8 @@ class Ollama(HttpEngine):
                 thinking = {"content": said.text, "thinking": event.get("thinking")}
                 tally.add(message if isinstance(message, dict) else thinking)
                 tally.counted(said.total)
-                data = pairs.feed(said.text) + (pairs.flush() if done else b"")
+                data = pairs.feed(tags.feed(said.reasoning, said.text))
+                data += pairs.flush() + tags.flush().encode() if done else b""
                 if data:
                     yield Raw(data)
                 if done:

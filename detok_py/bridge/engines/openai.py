@@ -24,7 +24,7 @@ from . import (
 )
 from .address import Address
 from .http import EngineClient, HttpEngine, prompt_tokens
-from .text import Surrogates, Tally
+from .text import Surrogates, Tags, Tally
 
 # The parameters that OpenAI's routes, vLLM, llama-server and TGI name as we do.
 SAMPLING = {"temperature": "temperature", "seed": "seed", "top_p": "top_p", "top_k": "top_k"}
@@ -107,7 +107,8 @@ async def stream_text(
     template.
     """
     pairs = Surrogates()
-    tally = Tally()
+    tags = Tags(request.tags_reasoning)
+    tally = Tally(has_reasoning=tags.wanted)
     finish = None
     counts: tuple[int | None, int | None] = None, None
     async with aclosing(
@@ -120,13 +121,13 @@ async def stream_text(
             _count(event, said, tally)
             if said.total is not None:
                 counts = prompt_tokens(event), said.total
-            data = pairs.feed(said.text)
+            data = pairs.feed(tags.feed(said.reasoning, said.text))
             if data:
                 yield Raw(data)
             finish = said.finish or finish
     if finish is None:
         raise client.ended_early()
-    rest = pairs.flush()
+    rest = pairs.flush() + tags.flush().encode()
     if rest:
         yield Raw(rest)
     yield End(reason_of(finish), tally.note(), *counts)

@@ -41,6 +41,35 @@ class Surrogates:
         return _encode(held)
 
 
+class Tags:
+    """Puts reasoning that an engine sends apart into its text, between tags, where that is `wanted`
+    (`"reasoning": "tags"`); else leaves it out.
+
+    >>> tags = Tags(True)
+    >>> tags.feed("hm", ""), tags.feed("?", ""), tags.feed("", "4"), tags.flush()
+    ('<think>hm', '?', '</think>4', '')
+    """
+
+    def __init__(self, wanted: bool) -> None:
+        self.wanted = wanted
+        self._open = False
+
+    def feed(self, reasoning: str, text: str) -> str:
+        """Return the text of an event, with its reasoning."""
+        if not self.wanted:
+            return text
+        out = ""
+        if reasoning:
+            out = reasoning if self._open else "<think>" + reasoning
+            self._open = True
+        return out + self.flush() + text if text else out
+
+    def flush(self) -> str:
+        """Return the closing tag, if it is missing."""
+        was_open, self._open = self._open, False
+        return "</think>" if was_open else ""
+
+
 class Tally:
     """Counts what a text engine sends, for the note at the end.
 
@@ -55,7 +84,8 @@ class Tally:
     answer.')
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_reasoning: bool = False) -> None:
+        self._has_reasoning = has_reasoning  # in its text, between tags
         self._tokens: int | None = None
         self._size = 0
         self._empty = 0
@@ -93,6 +123,7 @@ class Tally:
         said = [
             f"The engine sent {size} character{'s' * (size != 1)} of {channel} apart from its text; they are not in this answer."
             for channel, size in self._apart.items()
+            if channel != "reasoning" or not self._has_reasoning
         ]
         size = self._size + sum(self._apart.values())
         # Every other token has at least one byte.
