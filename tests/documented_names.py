@@ -22,7 +22,7 @@ FOREIGN = {
     # llama.cpp's sampling, assistant-ui, deep-chat
     "min_p", "targetText.slice", "requestBodyLimits",
     # HTTP headers, and hosts that other UIs ask
-    "ETag", "Range", "cdn.jsdelivr.net", "fonts.googleapis.com",
+    "ETag", "Range", "cdn.jsdelivr.net", "fonts.googleapis.com", "host.docker.internal",
     # an example of an engine that is called `big`, and of an adapter
     "DETOK_ENGINE_API_KEY_BIG", "adapter.mjs",
     # uv; ROCm's tools and cards, SGLang and Lemonade on them
