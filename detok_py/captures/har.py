@@ -17,15 +17,17 @@ from .stream import REPLACED, Chunk, Import, fidelity, of_events, of_records, wi
 from .times import since_first
 
 
-def of_har(har: Any, file: str, read: Any) -> Any:
-    """Return the first stream in a HAR file. `read` reads a body. A socket of text or bytes that
-    are no events counts only if there is nothing else: it may be the page's own.
+def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
+    """Return the stream in an entry of a HAR file, from 1; for 0, the first stream. `read` reads a
+    body. The header's "entries" has the number and the address of each stream. A socket of text or
+    bytes that are no events counts only if there is nothing else: it may be the page's own.
     """
     entries = har["log"].get("entries")
     if not isinstance(entries, list):
         raise CaptureError("not a HAR file: it has no log.entries.")
     found = None
     problems: list[Any] = []
+    streams: list[Any] = []
     for number, entry in enumerate(entries, 1):
         if not isinstance(entry, dict):
             continue
@@ -37,11 +39,10 @@ def of_har(har: Any, file: str, read: Any) -> Any:
             continue
         if stream is None:
             continue
-        if found is not None:
-            problems.append(Problem(0, f"{where} has a stream too; only the first is read"))
-            continue
-        found = stream
-        found.header["source"]["entry"] = number
+        streams.append([number, _url(entry)])
+        if number == wanted or (found is None and not wanted):
+            found = stream
+            found.header["source"]["entry"] = number
     for entry in entries if found is None else ():
         messages = entry.get("_webSocketMessages") if isinstance(entry, dict) else None
         found = found or _of_pieces(_received(messages), file)
@@ -51,6 +52,7 @@ def of_har(har: Any, file: str, read: Any) -> Any:
             "this HAR file has no stream of an engine; open the developer tools before the stream "
             "starts, and save it again with its content." + why
         )
+    found.header["entries"] = streams
     return with_problems(found, problems)
 
 

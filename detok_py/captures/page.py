@@ -71,20 +71,23 @@ def capture_rows(
     sha256: "str | None" = None,
     path: str = "",
     format: str = "",
+    entry: int = 0,
 ) -> str:
     """Return a recorded stream, decoded again, as JSON: what `summary` says, "rows" and "more" (see
-    `more_rows`), "seconds", "deltas", those of the end, "format", the name of the one that the
-    content was read in, "markup", the name of the one that it seems to be written in if it was read
-    in none, "fidelity", what is exact of all rows: "ids", "bytes" or only "text", "verdict", a
-    sentence on the whole stream, and "verdicts", as verdict.py has them.
+    `more_rows`), "count", of all rows, "entries", the streams of a HAR file, "seconds",
+    "deltas", those of the end, "format", the name of the one that the content was read in,
+    "markup", the name of the one that it seems to be in if it was read in none, "fidelity",
+    what is exact of all rows: "ids", "bytes" or only "text", "verdict", a sentence on the whole
+    stream, and "verdicts", as verdict.py has them.
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
-    `sha256`. `path` is where the text of unknown events is. The header's "stop", "chat_format",
-    "start", "reasoning" and "tools" are applied; `format` has precedence, the name of a format or
-    "none". Without a name, text that begins as harmony does is read so. Raises CaptureError; or
-    VocabularyError if there are ids without bytes, text or a vocabulary.
+    `sha256`. `path` is where the text of unknown events is, `entry` which of a HAR file. The
+    header's "stop", "chat_format", "start", "reasoning" and "tools" are applied; `format` has
+    precedence, the name of a format or "none". Without a name, text that begins as harmony does is
+    read so. Raises CaptureError; or VocabularyError if there are ids without bytes, text or a
+    vocabulary.
     """
-    found = _read(given, file, path)
+    found = _read(given, file, path, entry)
     _last[:] = [None, None]
     problems: list[Any] = []
     vocabulary = _vocabulary_for(found, sha256, problems)
@@ -105,9 +108,11 @@ def capture_rows(
         problems.append(Problem(differs, "here the server's text is not what its tokens say"))
     exact = _fidelity(found.header, rows)
     out = summary(with_problems(found, problems))
+    entries = header.pop("entries", [])
     out["header"] = _with_fidelity(header, exact)
     out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": named})
-    out["markup"] = None if named else markup
+    out.update({"markup": None if named else markup, "count": len(rows)})
+    out["entries"] = entries
     out.update({"fidelity": exact, "verdict": sentence(verdicts, exact)})
     out["verdicts"] = as_lists(verdicts)
     return _first_rows(out, rows)
@@ -296,10 +301,10 @@ def encode_text(path: str, text: str) -> str:
     return as_json(list(_tokenizers[path].encode(text)))
 
 
-def _read(given: "int | str", file: str, path: str = "") -> Any:
+def _read(given: "int | str", file: str, path: str = "", entry: int = 0) -> Any:
     data = given_bytes(given)
-    if path or _last[0] != data:
-        _last[:] = [data, read(data, file, path)]
+    if path or entry or _last[0] != data:
+        _last[:] = [data, read(data, file, path, entry)]
     return _last[1]
 
 

@@ -19,10 +19,11 @@ from .stream import LOSSY, of_events, of_records
 from .wrapped import unwrapped
 
 
-def read(data: bytes, file: str = "", path: str = "") -> Any:
+def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
     """Return the stream in a file. Raises CaptureError if there is none.
 
-    `path` says where the text of an event is that is not known (see event_shapes.py).
+    `path` says where the text of an event is that is not known (see event_shapes.py); `entry` which
+    entry of a HAR file is read, from 1, and 0 for the first with a stream.
 
     >>> found = read(b'data: {"choices":[{"delta":{"content":"hi"}}]}', "a.sse")
     >>> found.header["source"]["server"], found.chunks[0].data
@@ -46,7 +47,7 @@ def read(data: bytes, file: str = "", path: str = "") -> Any:
             pass  # lines of JSON
         else:
             if isinstance(value, dict) and isinstance(value.get("log"), dict):
-                return of_har(value, file, read)
+                return of_har(value, file, read, entry)
             values = value if isinstance(value, list) else [value]
             lines = _lines_of_items(data.decode()) if isinstance(value, list) else [1]
             events = [

@@ -120,17 +120,47 @@ def test_a_packed_file_is_unpacked_and_unknown_events_are_read_by_a_click(booted
 def test_a_large_file_says_that_it_is_read_and_the_next_one_takes_its_place(booted: Any) -> None:
     page = booted.page
     event = {"choices": [{"delta": {"content": "wörd "}}]}
-    large = f"data: {json.dumps(event)}\n\n".encode() * 12_000
+    shown = booted.text("held")
+    # Each event has another id, so that all are parsed.
+    large = b"".join(
+        [f'data: {{"id":{n},{json.dumps(event)[1:]}\n\n'.encode() for n in range(30_000)]
+    )
     drop(booted, "large.sse", large)
-    alert = page.locator("#alert")
-    expect(alert).to_contain_text("Reading large.sse (0.")
-    alert.get_by_role("button", name="Cancel").click()
-    expect(alert).to_be_hidden()
+    reading = page.locator("#reading")
+    expect(reading).to_contain_text("Reading large.sse (2.1 MB)")
+    reading.get_by_role("button", name="Cancel").click()
+    expect(reading).to_be_hidden()
+    booted.wait_for("ready")  # another worker is there at once: the first one has been stopped
+    assert booted.text("held") == shown
     drop(booted, "large.sse", large)
+    expect(reading).to_be_visible()
     drop(booted, "small.sse", b'data: {"choices":[{"delta":{"content":"small"}}]}\n\n')
     expect(page.locator("#source-name")).to_have_text("small.sse", timeout=60_000)
+    expect(page.locator("#pane-held")).to_have_text("small")
+    expect(reading).to_be_hidden()
     booted.stream_text("after", pace=5000)
     assert booted.text("held") == "after"
+
+
+@pytest.mark.full
+def test_each_stream_of_a_har_file_can_be_chosen(booted: Any) -> None:
+    page = booted.page
+    page.get_by_role("button", name="HAR, a proxy’s fault").click()
+    expect(page.locator("#pane-held .damage").first).to_be_visible()
+    choices = page.locator("#entry")
+    urls = ["chat.example/v1/chat/completions", "127.0.0.1:8000/v1/chat/completions"]
+    assert [
+        url in said
+        for url, said in zip(urls, choices.locator("option").all_text_contents(), strict=True)
+    ] == [True] * 2
+    choices.select_option("3")
+    expect(page.locator("#pane-held")).to_contain_text("Zürich")
+    expect(page.locator("#alert")).to_be_hidden()
+    expect(choices).to_have_value("3")
+    page.locator("#format").select_option("none")
+    expect(choices).to_have_value("3")
+    booted.stream_text("after")
+    expect(choices).to_be_hidden()
 
 
 SMALL = {

@@ -104,7 +104,7 @@ def test_halves_of_a_character_in_two_deltas_are_one_character():
         ("curl-verbose.txt", [(1, "no event: $ curl"), (16, "no event: user@host")]),
         ("terminal.log", [(1, "no event: docker"), (2, "no event: loading"), (9, "no event: ^C")]),
         ("torn.sse", [(3, "this event's JSON breaks off")]),
-        ("chat.har", [(0, "entry 3 (http://x/v1/chat/completions) has a stream too")]),
+        ("chat.har", []),
     ],
 )
 def test_what_cannot_be_read_is_said_by_line_and_reason(name, lines):
@@ -115,6 +115,17 @@ def test_what_cannot_be_read_is_said_by_line_and_reason(name, lines):
 def test_lines_of_a_terminal_are_where_they_were():
     chunks = opened("terminal.log").chunks
     assert [(chunk.line, chunk.event) for chunk in chunks] == [(3, 1), (4, 2), (7, 3)]
+
+
+def test_each_stream_of_a_har_file_is_listed_and_can_be_read():
+    data = (STREAMS / "chat.har").read_bytes()
+    first = read(data, "chat.har")
+    numbers = [number for number, _ in first.header["entries"]]
+    assert numbers[0] == first.header["source"]["entry"] == 2
+    for number in numbers:
+        assert read(data, "chat.har", entry=number).header["source"]["entry"] == number
+    with pytest.raises(CaptureError, match="has no stream of an engine"):
+        read(data, "chat.har", entry=1)
 
 
 def test_the_error_of_a_server_is_the_end():

@@ -94,8 +94,9 @@ export function allowCaptures({ open, save }) {
 /**
  * Decode a captured stream again. Rejects with an error of one sentence.
  * @param {File} file
- * @param {{path?: string, format?: string}} [choices]  Where the text of its events is, and the
- *   format of its model; what is not given is found.
+ * @param {{path?: string, format?: string, entry?: number,
+ *   onProgress?: (read: number, total: number) => void}} [choices]  Where the text of its events is,
+ *   the format of its model, and the entry of a HAR file; what is not given is found.
  * @param {() => boolean} [isWanted]  Asked now and then; if it is not, nothing comes of it.
  */
 export async function openCapture(file, choices = {}, isWanted = () => true) {
@@ -128,7 +129,8 @@ export async function openCapture(file, choices = {}, isWanted = () => true) {
   const described = { header, end: end ?? undefined };
   const said = describeImport(capture);
   const ids = rows.reduce((count, row) => count + (row.ids?.length ?? 0), 0);
-  return { described, recording, fidelity, ids, said, markup };
+  const { entries } = capture;
+  return { described, recording, fidelity, ids, said, markup, entries };
 }
 
 /** @param {Record<string, any>} header */
@@ -175,4 +177,25 @@ export async function saveCapture(recording, described) {
   link.download = `${new Date().toISOString().slice(0, 19).replace(/[T:]/g, "-")}.detok.jsonl`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+const entryField = element("entry-field", HTMLElement);
+const entryList = element("entry", HTMLSelectElement);
+
+/**
+ * Offer the other streams of a HAR file.
+ * @param {[number, string][]} entries
+ * @param {number} [shown]
+ */
+export function showEntries(entries, shown) {
+  entryField.hidden = entries.length < 2;
+  entryList.replaceChildren(
+    ...entries.map(([number, url]) => new Option(`entry ${number}: ${url}`, String(number))),
+  );
+  if (shown) entryList.value = String(shown);
+}
+
+/** @param {(entry: number) => void} change */
+export function onEntryChange(change) {
+  entryList.addEventListener("change", () => change(Number(entryList.value)));
 }

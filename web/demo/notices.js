@@ -7,6 +7,9 @@ import { element } from "./dom.js";
 
 const alert = element("alert", HTMLElement);
 const status = element("status", HTMLElement);
+const reading = element("reading", HTMLElement);
+const readingStep = element("reading-step", HTMLElement);
+const readingBar = element("reading-bar", HTMLProgressElement);
 
 /** @param {string} sentence @param {{label: string, action: () => void}} [wayOut] */
 export function showAlert(sentence, wayOut) {
@@ -36,3 +39,19 @@ export function sayStatus(sentence) {
 
 /** @param {unknown} error */
 export const messageOf = (error) => (error instanceof Error ? error.message : String(error));
+
+/**
+ * Say that a file is being read, and how far that is.
+ * @param {string} sentence
+ * @param {number} share  Of 1.
+ */
+export function showReading(sentence, share) {
+  readingStep.textContent = sentence;
+  readingBar.value = share;
+  if (reading.hidden) sayStatus(sentence);
+  reading.hidden = false;
+}
+
+export function hideReading() {
+  reading.hidden = true;
+}

@@ -6,8 +6,17 @@
  * engines.js, runtime.js, source.js, notices.js, playback.js, captures.js, report.js.
  */
 
+import { shutDown } from "../src/index.js";
 import { ask, toldApart } from "./ask.js";
-import { allowCaptures, captureText, onCapture, openCapture, saveCapture } from "./captures.js";
+import {
+  allowCaptures,
+  captureText,
+  onCapture,
+  onEntryChange,
+  openCapture,
+  saveCapture,
+  showEntries,
+} from "./captures.js";
 import { address, button, element } from "./dom.js";
 import { attached, holdEngine, loadEngines, onEngineChange } from "./engines.js";
 import {
@@ -25,7 +34,15 @@ import { DEFAULT_STOP, DEFAULT_TEXT } from "./default-text.js";
 import { holdFormat, onFormatChange } from "./formats.js";
 import { explainWords, isHelpOpen } from "./help.js";
 import { offerSamples, onPaste, takeFile } from "./imports.js";
-import { alertHas, hideAlert, messageOf, sayStatus, showAlert } from "./notices.js";
+import {
+  alertHas,
+  hideAlert,
+  hideReading,
+  messageOf,
+  sayStatus,
+  showAlert,
+  showReading,
+} from "./notices.js";
 import * as playback from "./playback.js";
 import { Recording, toHex } from "./recording.js";
 import { aboutStream, captureIn, linkedCapture, reportText } from "./report.js";
@@ -201,7 +218,9 @@ function start() {
  */
 function run(question, { intro = false } = {}) {
   endIntroduction();
-  loaded = undefined;
+  loaded = opening = undefined;
+  hideReading();
+  showEntries([]);
   stopping = false;
   const focused = document.activeElement;
   const hadFocus = focused === startButton || alertHas(focused);
@@ -326,24 +345,28 @@ function conclude({ state: next, sentence }) {
 
 // ---------------------------------------------------------------- captures
 
-/** From when on the page says that it reads a file. */
+/** From when on the page says that it reads a file, and how often how far. */
 const SLOW_MS = 400;
 /** The file that is being read: another one takes its place. @type {symbol | undefined} */
 let opening;
 
 /**
  * What is shown, as a file that can be read again. The name of the source is kept where it is none.
- * @type {{file: File, path?: string, source?: import("./source.js").Source} | undefined}
+ * @type {{file: File, path?: string, entry?: number,
+ *   source?: import("./source.js").Source} | undefined}
  */
 let loaded;
 
 /**
  * @param {File} file
- * @param {{path?: string, format?: string, source?: import("./source.js").Source}} [choices]
- *   Where the text of its events is; the format that the reader chose, who sees the end of the
- *   stream again then; the source, if it is no file.
+ * @param {{path?: string, format?: string, entry?: number,
+ *   source?: import("./source.js").Source}} [choices]  Where the text of its events is; the format
+ *   that the reader chose, who sees the end of the stream again then; the entry of a HAR file; the
+ *   source, if it is no file.
  */
-async function open(file, { source, ...choices } = {}) {
+async function open(file, { source, ...given } = {}) {
+  const { path, format: choice, entry } = given;
+  const choices = { path, format: choice, entry };
   if (state === "loading") return void (waiting = file);
   if (!worker) return;
   if (state === "streaming")
@@ -351,24 +374,37 @@ async function open(file, { source, ...choices } = {}) {
       label: "Stop and open",
       action: () => (answer?.cancel(), playback.leave(), setState("finished"), void open(file)),
     });
+  if (isReading()) {
+    waiting = file;
+    return stopReading();
+  }
   hideAlert();
   const mine = (opening = Symbol(file.name));
   const isWanted = () => opening === mine;
-  const telling = setTimeout(() => {
-    const size = (file.size / 1e6).toFixed(1);
-    const cancel = { label: "Cancel", action: () => ((opening = undefined), hideAlert()) };
-    if (isWanted()) showAlert(`Reading ${file.name} (${size} MB)…`, cancel);
+  const began = performance.now();
+  const size = (file.size / 1e6).toFixed(1);
+  let count = "";
+  let share = 0;
+  const telling = setInterval(() => {
+    const seconds = (performance.now() - began) / 1000;
+    if (isWanted())
+      showReading(`Reading ${file.name} (${size} MB), ${seconds.toFixed(0)} s${count}`, share);
   }, SLOW_MS);
+  /** @param {number} read @param {number} total */
+  const onProgress = (read, total) => {
+    count = `, ${read.toLocaleString("en")} of ${total.toLocaleString("en")} events`;
+    share = read / total;
+  };
   try {
-    const opened = await openCapture(file, choices, isWanted).finally(() => clearTimeout(telling));
+    const opened = await openCapture(file, { ...choices, onProgress }, isWanted);
     if (!opened || !isWanted()) return;
     hideAlert();
-    const { recording, fidelity, ids, said, markup } = opened;
+    const { recording, fidelity, ids, said, markup, entries } = opened;
     described = opened.described;
     const { header, end } = described;
     const { format } = recording;
-    const { path, format: choice } = choices;
-    loaded = { file, path, source };
+    loaded = { file, path, entry, source };
+    showEntries(entries, header.source?.entry);
     if (choice) header.chat_format = choice;
     const shown = {
       kind: /** @type {const} */ ("capture"),
@@ -407,7 +443,24 @@ async function open(file, { source, ...choices } = {}) {
       action: () => void open(file, { path: maybe }),
     };
     showAlert(`${file.name}: ${reason}`, withoutTokenizer ? OPEN_TOKENIZER : readPath || undefined);
+  } finally {
+    clearInterval(telling);
+    if (isWanted()) {
+      opening = undefined;
+      hideReading();
+    }
   }
+}
+
+/** Whether the reader has been told that a file is being read. */
+const isReading = () => opening !== undefined && !element("reading", HTMLElement).hidden;
+
+/** Stop the worker that reads a file, and start another one. */
+function stopReading() {
+  opening = worker = undefined;
+  hideReading();
+  shutDown();
+  void boot();
 }
 
 /** A file that came while Python was loading. @type {File | undefined} */
@@ -422,8 +475,7 @@ async function redecode(format) {
       const text = await captureText(recording, described);
       loaded = { file: new File([text], "this stream"), source: lastSource() };
     }
-    const { file, path, source } = loaded;
-    await open(file, { path, format, source });
+    await open(loaded.file, { ...loaded, format });
   } catch (error) {
     showAlert(messageOf(error));
   }
@@ -490,6 +542,10 @@ async function copyTest(make, label) {
 
 onSubmit(start);
 stopButton.addEventListener("click", stop);
+button("reading-cancel").addEventListener("click", () => {
+  stopReading();
+  sayStatus("Cancelled.");
+});
 button("report").addEventListener("click", () => void copyReport());
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !event.defaultPrevented && !isHelpOpen()) stop();
@@ -511,6 +567,9 @@ void offerSamples((file) => void take(file));
 onCopyTest((make, label) => void copyTest(make, label));
 onRuntimeChange(() => void boot());
 onEngineChange(() => void showTheirs());
+onEntryChange((entry) => {
+  if (loaded) void open(loaded.file, { path: loaded.path, entry });
+});
 onFormatChange((name) => {
   endIntroduction();
   void redecode(name);

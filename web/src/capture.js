@@ -57,6 +57,8 @@ import { unpack } from "./unpack.js";
  * @property {boolean} timed   Whether the file has times.
  * @property {string} text     What was held, and became text at the end.
  * @property {(End & Record<string, any>) | null} end  How it ended, as the file says.
+ * @property {[number, string][]} entries  Of a HAR file: the number and the address of each entry
+ *   with a stream.
  * @property {string} verdict  Who broke it, in one sentence; also if nobody did.
  * @property {Verdict[]} verdicts  The worst first.
  * @property {Problem[]} problems  What could not be read.
@@ -67,6 +69,10 @@ import { unpack } from "./unpack.js";
  *   "/vocabulary/"; null if there is none.
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  For ids of a file that names none.
  * @property {string} [path]  Where the text is in events that are not known: "bar.text".
+ * @property {(read: number, total: number) => void} [onProgress]  Called while the rows of a long
+ *   stream come.
+ * @property {number} [entry]  Which entry of a HAR file to read, from 1. Default: the first with a
+ *   stream.
  * @property {string} [format]  The format of its model, or "none". Default: what the file or the
  *   vocabulary names, and harmony if the text begins so.
  */
@@ -83,6 +89,8 @@ export async function readCapture(source, options = {}) {
     vocabulary,
     path = "",
     format: asked = "",
+    entry = 0,
+    onProgress = () => {},
     ...runtime
   } = options;
   const name = source instanceof Blob && "name" in source ? String(source.name) : "";
@@ -96,7 +104,7 @@ export async function readCapture(source, options = {}) {
     await loadVocabulary(url, { ...runtime, sha256, cache: false }).catch(() => {});
   }
   const its = vocabulary?.sha256 ?? "";
-  const first = await worker.ask("capture_rows", bytes, name, its, path, asked);
+  const first = await worker.ask("capture_rows", bytes, name, its, path, asked, entry);
   const { header, seconds, deltas, timed, end, problems, leftOut, format, markup } = first;
   const { fidelity, verdict } = first;
   /** @type {RecordedRow[]} */
@@ -104,6 +112,7 @@ export async function readCapture(source, options = {}) {
   // A long capture comes in parts, each in its own task, so that the page stays responsive.
   for (let part = first; ; part = await worker.ask("more_rows", part.more)) {
     for (const row of part.rows) rows.push(placedRow(row));
+    onProgress(rows.length, first.count);
     if (!part.more) break;
   }
   return {
@@ -116,6 +125,7 @@ export async function readCapture(source, options = {}) {
     timed,
     text: textOf(deltas),
     end,
+    entries: first.entries,
     verdict,
     verdicts: first.verdicts.map(verdictOf),
     problems: problems.map((/** @type {[number, string]} */ [line, reason]) => ({ line, reason })),
