@@ -19,8 +19,8 @@ def fewest_faults(seed):
     at = 0
     while at < len(plan.faults):
         fewer = plan.faults[:at] + plan.faults[at + 1 :]
-        if run_plan(replace(make_plan(seed), faults=fewer)).wrong:
-            plan.faults = fewer
+        if run_plan(replace(plan, faults=fewer)).wrong:
+            plan = replace(plan, faults=fewer)
         else:
             at += 1
     return plan

@@ -7,6 +7,8 @@ import asyncio
 import collections
 import random
 
+from simulated_plan import APART, KEEP_SECONDS, KEEPING, OF_SOCKETS
+
 from detok_py.protocol import wire
 from detok_py.protocol.client import ACTIVE, ClientSession
 from detok_py.protocol.events import Bytes, Failed, Finished, Tokens
@@ -96,7 +98,9 @@ class Reader:
         self.session = ClientSession(ack_every=plan.ack_every)
         self.text = []
         self.end = None
+        self._acts = list(plan.acts)
         self._after = 0
+        self._heard_at = 0.0
         self._random = random.Random(f"{plan.seed} {plan.name}")
         self._loop = cluster.loop
 
@@ -113,7 +117,7 @@ class Reader:
             code = await self._converse()
             if self.session.state not in ACTIVE:
                 break
-            if plan.leaves and code == 1000:
+            if code == 1000:
                 return
             self.cluster.note(self.name, "lost", code)
             seconds = self.session.lost(code, self._random.random())
@@ -151,6 +155,7 @@ class Reader:
                 session.ping()
                 continue
             quiet = 0
+            self._heard_at = self._loop.now
             if word == "close":
                 self._close(connection, value)
                 return value
@@ -166,25 +171,19 @@ class Reader:
 
     def _act(self):
         """Do what the plan says of this position; return a code to close the socket with."""
-        plan, session = self.plan, self.session
-        if plan.acts_at is None or session.position < plan.acts_at or session.state not in ACTIVE:
+        session = self.session
+        if not self._acts or session.position < self._acts[0][0] or session.state not in ACTIVE:
             return 0
-        plan.acts_at = None
-        self.cluster.note(self.name, plan.act)
-        if plan.act == "cancel":
+        _, act = self._acts.pop(0)
+        self.cluster.note(self.name, act)
+        if act == "cancel":
             session.cancel()
-        elif plan.act == "cut":
-            return 1006
-        elif plan.act == "leave":
-            plan.leaves = True
-            return 1000
-        elif plan.act == "reload":
-            self._after = self._random.randrange(session.position + 1) if plan.keeps else 0
+        if act.startswith("reload"):
+            self._after = session.position if act == "reload here" else 0
             self.text = []
-            self.session = ClientSession(ack_every=plan.ack_every)
-            self.session.attach(plan.run.id, self._after)
-            return 1001
-        return 0
+            self.session = ClientSession(ack_every=self.plan.ack_every)
+            self.session.attach(self.plan.run.id, self._after)
+        return {"cancel": 0, "leave": 1000, "cut": 1006}.get(act, 1001)
 
     def _take(self, events):
         for event in events:
@@ -212,14 +211,35 @@ class Reader:
         return made[self._after : until] == self.text
 
     def _check_end(self, event):
-        plan = self.plan
-        if isinstance(event, Finished):
-            if event.reason == "eos" and not any(
-                self._agrees(generation, whole=True) and generation.made == plan.run.tokens
-                for generation in self._generations
-            ):
+        run = self.plan.run
+        if isinstance(event, Failed):
+            if not self._explains(event):
+                self.cluster.fail("failed with a wrong code:", self.name, event)
+        elif event.reason == "eos":
+            whole = [one for one in self._generations if self._agrees(one, whole=True)]
+            if not any(one.made == run.tokens for one in whole):
                 self.cluster.fail("finished with a part of the text:", self.name)
-            elif event.reason != "eos" and not plan.run.may_be_cancelled:
-                self.cluster.fail("ended without a reason:", self.name, event)
-        elif event.code not in self.cluster.plan.codes(plan):
-            self.cluster.fail("failed with a wrong code:", self.name, event)
+        elif not any(one.cancels for one in (self.plan, *self.cluster.plan.others(self.plan))):
+            self.cluster.fail("ended without a reason:", self.name, event)
+
+    def _explains(self, event):
+        """Return whether the faults explain that a run has failed with this code."""
+        plan, kinds = self.cluster.plan, self.cluster.plan.kinds
+        others = plan.others(self.plan)
+        generated = bool(self._generations)
+        early = not generated and (others or self._reloads)
+        silent = self._loop.now - self._heard_at > KEEP_SECONDS - 2
+        if event.code == wire.RESUME_EXPIRED:
+            small = plan.max_log < 1000 and (others or self._reloads)
+            return bool(kinds - KEEPING) or silent or small or early
+        if event.code == wire.CANCELLED:
+            return bool(others)
+        if event.code == wire.ENGINE_DOWN:
+            if event.message != "given up" and not generated:
+                return bool(kinds & APART)
+            return bool(kinds - OF_SOCKETS or self.plan.run.fails_at)
+        return event.code in (1006, 1012) and bool(kinds)
+
+    @property
+    def _reloads(self):
+        return any(act.startswith("reload") for _, act in self.plan.acts)

@@ -12,6 +12,7 @@ import random
 from simulated_clients import Reader, ServedSocket
 from simulated_loop import Machine, simulated_loop
 from simulated_network import Network
+from simulated_plan import KEEP_SECONDS
 from simulated_redis import Data, Server
 
 from detok_py.bridge.attached import AttachedEngine
@@ -21,8 +22,7 @@ from detok_py.bridge.stream import Bridge
 from detok_py.decode.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"caf\xc3", b"the "])
-KEEP_SECONDS = 6
-TTL_SECONDS = 9
+TTL_SECONDS = 18
 WINDOW = {"tokens": 16, "bytes": 64}
 # How long a run may take to end once nothing is broken any more: what is left of it, a lease, a
 # grace, and a client that waits as long as runs are kept.
@@ -72,10 +72,7 @@ class Engine:
         generation = self._cluster.generation_of(plan, self._machine, request.answered)
         try:
             while generation.made < plan.tokens:
-                if (
-                    generation.made in plan.engine_fails
-                    and len(request.answered) != generation.made
-                ):
+                if generation.made in plan.fails_at and len(request.answered) != generation.made:
                     raise EngineError("The engine was lost.")
                 ids = generation.ids[generation.made :][: plan.chunk]
                 generation.made += len(ids)

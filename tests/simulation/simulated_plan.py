@@ -6,35 +6,50 @@ from dataclasses import dataclass
 
 from simulated_network import pair_of
 
+KEEP_SECONDS = 15
 
-@dataclass
+
+@dataclass(frozen=True)
 class RunPlan:
-    seed: str
+    """What an engine makes: `tokens` in chunks. The engine is lost once at each of `fails_at`."""
+
+    seed: int
     name: str
     id: str
     tokens: int
     chunk: int
     pace: float
     want: str
-    engine_fails: tuple = ()
-    may_be_cancelled: bool = False
+    fails_at: tuple = ()
+
+    def __str__(self):
+        lost = f", loses its engine at {self.fails_at}" if self.fails_at else ""
+        return f"{self.name}: {self.tokens} {self.want} by {self.chunk} each {self.pace} s{lost}"
 
 
-@dataclass
+@dataclass(frozen=True)
 class ReaderPlan:
-    seed: str
+    """Who reads a run, from when on, and what it does at which positions."""
+
+    seed: int
     name: str
     run: RunPlan
     at: float
     attaches: bool
     ack_every: int
-    act: str | None = None
-    acts_at: int | None = None
-    keeps: bool = False
-    leaves: bool = False
+    acts: tuple = ()
+
+    @property
+    def cancels(self):
+        return any(act in ("cancel", "leave") for _, act in self.acts)
+
+    def __str__(self):
+        begins = "attaches to" if self.attaches else "asks for"
+        acts = "".join([f", at {position} {act}" for position, act in self.acts])
+        return f"{self.at:7.3f} {self.name} {begins} {self.run}{acts}"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Fault:
     """Something bad at a time, for some seconds."""
 
@@ -50,7 +65,7 @@ class Fault:
     async def happen(self, cluster):
         await asyncio.sleep(self.at)
         async with cluster.locks[self.who]:
-            cluster.note("fault", self.kind, self.who, self.seconds, self.amount)
+            cluster.note("fault", self)
             await FAULTS[self.kind](self, cluster)
             cluster.note("over", self.kind, self.who)
 
@@ -100,13 +115,14 @@ async def slow_redis(fault, cluster):
 
 
 async def cut_sockets(fault, cluster):
-    """Each end learns of it at another time, or not at all."""
+    """Reset sockets; each end learns of it at another time."""
     network = cluster.network
     for connection in list(network.connections):
         if "redis" not in connection.pair and fault.who in connection.pair:
             connection.reset(0, connection.chance.random())
-            if fault.amount < 0.8:
-                connection.reset(1, connection.chance.random() * 3)
+            # Or the pings of the server find it out.
+            seconds = 3 if fault.amount < 0.8 else 20
+            connection.reset(1, connection.chance.random() * seconds)
 
 
 async def cut_from_redis(fault, cluster):
@@ -155,6 +171,13 @@ async def evict(fault, cluster):
         data.drop(keys[int(fault.amount * len(keys))])
 
 
+async def fill_redis(fault, cluster):
+    """Let its memory be full: it refuses to write."""
+    cluster.redis.data.is_full = True
+    await asyncio.sleep(fault.seconds)
+    cluster.redis.data.is_full = False
+
+
 async def jump_clock(fault, cluster):
     cluster.redis.jump += fault.amount
 
@@ -174,20 +197,26 @@ FAULTS = {
     "empty redis": empty_redis,
     "evict": evict,
     "jump clock": jump_clock,
+    "fill redis": fill_redis,
 }
-OF_REDIS = ("pause redis", "restart redis", "lose last second", "empty redis")
-LOSING = ("lose last second", "empty redis", "evict", "jump clock")
+OF_REDIS = ("pause redis", "restart redis", "lose last second", "empty redis", "fill redis")
+LOSING = {"lose last second", "empty redis", "evict", "jump clock"}
+# What takes a replica away from Redis or the world.
+APART = {"kill", "drain", "pause", "part from redis", "slow redis", "cut from redis"}
+OF_SOCKETS = {"cut sockets", "part from clients"}
+# While none of the other faults happens, Redis has all that readers were shown.
+KEEPING = {"kill", "drain", *OF_SOCKETS}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Plan:
     """All that a seed decides beforehand; delays and choices of clients follow from it too."""
 
     seed: int
     replicas: int
     runs: dict
-    readers: list
-    faults: list
+    readers: tuple
+    faults: tuple
     max_log: int
     continue_seconds: float
     waits_for_expiry: bool
@@ -198,33 +227,21 @@ class Plan:
 
     @property
     def may_generate_twice(self):
-        """Redis has lost a claim, and the replica that has the run could not put it back in time;
-        or it has lost it without being started again.
+        """Whether Redis loses a claim, and the replica that has the run may not be able to put it
+        back in time; or loses it without being started again.
         """
         if self.kinds & {"evict", "jump clock"}:
             return True
-        apart = {"kill", "drain", "pause", "part from redis", "slow redis", "cut from redis"}
         losses = [fault for fault in self.faults if fault.kind in LOSING]
-        return bool(losses) and bool(self.kinds & apart or len(losses) > 1)
+        return bool(losses) and bool(self.kinds & APART or len(losses) > 1)
 
-    def codes(self, reader):
-        """Return the codes that a reader may fail with."""
-        codes = set()
-        if self.kinds - {"cut sockets", "part from clients"}:
-            codes |= {4503, 4410, 1006, 1012}
-        if self.kinds & {"part from clients", "cut sockets"}:
-            codes |= {4410, 1006}
-        if reader.run.engine_fails:
-            codes.add(4503)
-        if len([other for other in self.readers if other.run is reader.run]) > 1:
-            codes |= {4499, 4410}
-        if reader.run.may_be_cancelled or (reader.act == "reload" and self.max_log < 1000):
-            codes |= {4410}
-        return codes
+    def others(self, reader):
+        """Return the other readers of a reader's run."""
+        return [one for one in self.readers if one.run is reader.run and one is not reader]
 
     def __str__(self):
         lines = [
-            f"seed {self.seed}: {self.replicas} replicas, log of {self.max_log} bytes, goes on for {self.continue_seconds} s"
+            f"seed {self.seed}: {self.replicas} replicas, logs of {self.max_log} bytes, engines wait {self.continue_seconds} s"
         ]
         lines += [f"  {reader}" for reader in self.readers]
         lines += [f"  {fault}" for fault in sorted(self.faults, key=lambda fault: fault.at)]
@@ -235,62 +252,57 @@ def make_plan(seed):
     """Return the plan of a seed."""
     rng = random.Random(f"plan {seed}")
     replicas = rng.choice([2, 2, 3])
-    runs, readers = {}, []
-    for n in range(rng.choice([1, 1, 2, 3])):
-        run = RunPlan(
-            str(seed),
-            f"run{n}",
-            f"{rng.getrandbits(128):032x}",
-            tokens=rng.choice([1, 5, 20, 40, 60]),
-            chunk=rng.choice([1, 1, 2, 5]),
-            pace=rng.choice([0.0, 0.01, 0.1, 0.1, 0.3]),
-            want=rng.choice(["ids", "bytes", "both"]),
-            engine_fails=(rng.randrange(20),) if rng.random() < 0.1 else (),
-        )
-        runs[run.name] = run
-        readers += [_reader(rng, seed, run, m) for m in range(rng.choice([1, 1, 1, 2]))]
+    runs = [_run(rng, seed, n) for n in range(rng.choice([1, 1, 2, 3]))]
+    readers = [_reader(rng, run, n) for run in runs for n in range(rng.choice([1, 1, 1, 2]))]
     kinds = rng.sample(sorted(FAULTS), rng.choice([1, 2, 3, 4]))
-    faults = [
-        _fault(rng, rng.choice(kinds), replicas) for _ in range(rng.choice([0, 1, 2, 3, 4, 6, 8]))
-    ]
+    begin, spread = rng.random() * 3, rng.choice([0.5, 2.0, 8.0])
+    faults = []
+    for _ in range(rng.choice([0, 1, 2, 3, 4, 6, 8])):
+        faults.append(_fault(rng, rng.choice(kinds), replicas, begin + rng.random() * spread))
     return Plan(
         seed,
         replicas,
-        runs,
-        readers,
-        faults,
-        max_log=rng.choice([1 << 20, 400]),
+        {run.name: run for run in runs},
+        tuple(readers),
+        tuple(faults),
+        max_log=rng.choice([1 << 20, 1 << 20, 400]),
         continue_seconds=rng.choice([0.0, 5.0]),
         waits_for_expiry=seed % 4 == 0,
     )
 
 
-def _reader(rng, seed, run, number):
-    reader = ReaderPlan(
-        str(seed),
+def _run(rng, seed, number):
+    return RunPlan(
+        seed,
+        f"run{number}",
+        f"{rng.getrandbits(128):032x}",
+        tokens=rng.choice([1, 20, 40, 60, 80]),
+        chunk=rng.choice([1, 1, 2, 5]),
+        pace=rng.choice([0.0, 0.02, 0.1, 0.1, 0.3]),
+        want=rng.choice(["ids", "bytes", "both"]),
+        fails_at=(rng.randrange(20),) if rng.random() < 0.1 else (),
+    )
+
+
+def _reader(rng, run, number):
+    acts = [(rng.randrange(80), "cut") for _ in range(rng.choice([0, 0, 1, 2, 4]))]
+    if rng.random() < 0.3:
+        acts.append((rng.randrange(60), rng.choice(["cancel", "leave", "reload", "reload here"])))
+    return ReaderPlan(
+        run.seed,
         f"{run.name}.{number}",
         run,
         at=rng.random() * 2 + number,
         attaches=number > 0,
         ack_every=rng.choice([1, 4, 64]),
+        acts=tuple(sorted(acts)),
     )
-    if rng.random() < 0.4:
-        reader.act = rng.choice(["cancel", "cut", "cut", "leave", "reload"])
-        reader.acts_at = rng.randrange(40)
-        reader.keeps = rng.random() < 0.5
-        run.may_be_cancelled |= reader.act in ("cancel", "leave")
-    return reader
 
 
-def _fault(rng, kind, replicas):
+def _fault(rng, kind, replicas, at):
     who = "redis" if kind in OF_REDIS else f"r{rng.randrange(replicas)}"
     if kind == "evict":
         who = rng.choice(["run", "log", "asks", "lease"])
     seconds = rng.choice([rng.random(), rng.random() * 6])
-    return Fault(
-        kind,
-        rng.random() * 8,
-        seconds,
-        who,
-        rng.random() if kind != "jump clock" else rng.uniform(-10, 10),
-    )
+    amount = rng.uniform(-10, 10) if kind == "jump clock" else rng.random()
+    return Fault(kind, at, seconds, who, amount)

@@ -7,10 +7,12 @@ runs the same commands here and in a real Redis. Its clock is that of the machin
 import copy
 import functools
 import hashlib
+import math
 
 import lupa.lua51
 
-START = b"0-0"
+GROWING = (b"HSET", b"HINCRBY", b"SET", b"XADD")
+WRITING = (*GROWING, b"DEL", b"EXPIRE", b"PEXPIRE", b"XTRIM")
 
 
 class Refused(Exception):
@@ -33,6 +35,19 @@ def compiled(text):
 @functools.cache
 def _lua():
     return lupa.lua51.LuaRuntime(encoding=None, unpack_returned_tuples=False)
+
+
+@functools.cache
+def _library():
+    """Return the `redis` of scripts, which calls the data that runs one: Lua frees late."""
+
+    def call(*words):
+        return to_lua(_running[-1].run([argument(word) for word in words]))
+
+    return _lua().table_from({b"call": call})
+
+
+_running = []
 
 
 def id_of(word, number=0):
@@ -81,8 +96,8 @@ class Data:
         self.values = {}
         self.until = {}  # milliseconds
         self.scripts = {}
-        self.refuses_writes = False
-        self._redis = _lua().table_from({b"call": self._call})
+        self.is_full = False
+        self._has_written = False  # in a script
 
     @property
     def now(self):
@@ -103,15 +118,12 @@ class Data:
         return self.values.pop(key, None) is not None
 
     def get(self, key, kind=None):
-        if self.until.get(key, self.now + 1) <= self.now:
+        if self.until.get(key, math.inf) <= self.now:
             self.drop(key)
         value = self.values.get(key)
         if value is None and kind is not None:
             value = self.values[key] = kind()
         return value
-
-    def _call(self, *words):
-        return to_lua(self.run([argument(word) for word in words]))
 
     def run(self, words):
         """Run a command; return its reply. Raises Refused."""
@@ -119,8 +131,10 @@ class Data:
         command = getattr(self, f"do_{name.decode().lower()}", None)
         if command is None:
             raise Refused(f"ERR unknown command '{name.decode()}'")
-        if self.refuses_writes and name in (b"HSET", b"SET", b"XADD", b"HINCRBY"):
+        if name in GROWING and not self._has_written and self.is_full:
             raise Refused("OOM command not allowed when used memory > 'maxmemory'.")
+        if name in WRITING:
+            self._has_written = bool(_running)
         return command(*words[1:])
 
     def do_hello(self, *words):
@@ -131,7 +145,10 @@ class Data:
             raise Refused("ERR unknown subcommand")
         return b"OK"
 
-    def do_config(self, *words):
+    def do_config(self, word, name, *value):
+        if word == b"SET":
+            self.is_full = value != (b"0",)
+            return b"OK"
         return {b"maxmemory-policy": b"noeviction"}
 
     def do_info(self, *words):
@@ -148,7 +165,13 @@ class Data:
             raise Refused("NOSCRIPT No matching script. Please use EVAL.")
         lua, keys = _lua(), int(count)
         table = lua.table_from
-        return from_lua(script(self._redis, table(words[:keys]), table(words[keys:])))
+        _running.append(self)
+        try:
+            self._has_written = False
+            return from_lua(script(_library(), table(words[:keys]), table(words[keys:])))
+        finally:
+            _running.pop()
+            self._has_written = False
 
     def do_del(self, *keys):
         return sum([self.get(key) is not None and self.drop(key) for key in keys])

@@ -87,6 +87,7 @@ def random_commands(rng):
             ["XADD", key, "MAXLEN", "~", 1, "*", "w", ""],
             ["SET", keys[3], "x", "PX", 100_000],
             ["HGET", keys[0], "claim"],
+            ["CONFIG", "SET", "maxmemory", rng.choice([0, 1])],
         ]
     )
 
@@ -114,6 +115,7 @@ def test_a_real_redis_replies_the_same(seed):
             client.response_callbacks.pop(reply, None)
         shas = {text: client.script_load(text) for text in scripts.ALL}
         for n in range(30):
+            client.config_set("maxmemory", 0)
             client.flushall()
             data = Data(time.time)
             for text in scripts.ALL:
