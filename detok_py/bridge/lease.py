@@ -86,7 +86,9 @@ class Lease:
         end = log.end
         if end is not None and end["type"] == "finished" and not log.ended:
             log.end = {**end, "note": f"{end['note']} {NOTE}" if end.get("note") else NOTE}
-        self.batch = None
+        if self.batch is not None:
+            self.number = self.batch.number  # it may be in the store: no other may have its id
+            self.batch = None
         if self.next_batch(run) is not None:
             self.applied(run)
 

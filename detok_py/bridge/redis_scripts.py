@@ -20,7 +20,8 @@ end
 """
 
 # ARGV claim digest lease_ms grace. Returns {claim, digest, whether it is sure} of the run. A claim
-# vanishes with its lease, unless its owner makes it sure: one that was given up has no effect.
+# vanishes with its lease, whoever reads it, unless its owner makes it sure: one that was given up
+# has no effect.
 # A store that has just been started may have lost runs; their producers put them back first.
 CLAIM = (
     _COMMON
@@ -101,7 +102,7 @@ LOOK = (
 local r = redis.call('HMGET', KEYS[1], 'turn', 'data', 'model', 'pos', 'n', 'sha', 'end', 'digest', 'sure',
   'ack')
 if not r[1] then return {young(ARGV[3]) and 'young' or 'gone'} end
-keep(ARGV[2])
+if r[9] then keep(ARGV[2]) end
 if r[5] ~= '0' and redis.call('EXISTS', KEYS[2]) == 0 then return {'lost'} end
 if r[9] and not r[7] and redis.call('EXISTS', KEYS[4]) == 0 and not young(ARGV[3]) then
   local entry = '{"s":' .. r[4] .. ',"e":' .. ARGV[4]
@@ -135,7 +136,7 @@ end
 redis.call('HSET', KEYS[1], 'ack', ARGV[3])
 if ARGV[1] == 'cancel' then redis.call('HSET', KEYS[1], 'cancel', 1) end
 redis.call('XADD', KEYS[3], 'MAXLEN', '~', '64', '*', 'w', ARGV[1], 't', turn, 'a', ARGV[3])
-keep(ARGV[4])
+if redis.call('HGET', KEYS[1], 'sure') then keep(ARGV[4]) else redis.call('EXPIRE', KEYS[3], ARGV[4]) end
 return tonumber(turn)
 """
 )

@@ -145,6 +145,8 @@ class RedisStore:
         run = self.runs.by_id.get(run_id)
         deadline = clock() + AHEAD_SECONDS
         if run is not None and (shared is None or shared.claiming or shared.lease):
+            if shared is not None and shared.claiming and after > run.log.position:
+                return AWAY  # this claim is late: the client has the run from another replica
             while run.log.shown < after <= run.log.position:
                 if clock() > deadline:
                     return AWAY

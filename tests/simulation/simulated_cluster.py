@@ -32,7 +32,8 @@ BOUND_SECONDS = 60.0
 class Generation:
     """What one engine makes for one request."""
 
-    def __init__(self, plan, number):
+    def __init__(self, plan, number, where):
+        self.where = where
         random_ = random.Random(f"{plan.seed} {plan.name} {number}")
         self.ids = [random_.randrange(len(VOCABULARY)) for _ in range(plan.tokens)]
         self.made = 0
@@ -218,11 +219,20 @@ class Cluster:
             found[-1].running = True
             found[-1].made = len(answered)
             return found[-1]
-        found.append(Generation(plan, len(found)))
+        found.append(Generation(plan, len(found), machine.name))
         self.note("generates", plan.name, machine.name, len(found))
         if len(found) > 1 and not self.plan.may_generate_twice:
             self.fail("generated twice:", plan.name)
         return found[-1]
+
+    @property
+    def producer(self):
+        """The name of a replica that generates now."""
+        for found in self.generations.values():
+            for generation in found:
+                if generation.running:
+                    return generation.where
+        return "r0"
 
     async def run(self):
         for replica in self.replicas.values():

@@ -127,9 +127,9 @@ def simulated_loop():
     try:
         yield loop
     finally:
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        with contextlib.suppress(RuntimeError):
-            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        # More than once: redis-py can lose a cancellation.
+        while tasks := asyncio.all_tasks(loop):
+            for task in tasks:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(tasks, timeout=0.1))
         loop.close()

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulated_network import pair_of
 
@@ -51,7 +51,7 @@ class ReaderPlan:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something bad at a time, for some seconds."""
+    """Something bad at a time, for some seconds. "producer" is the replica that generates then."""
 
     kind: str
     at: float
@@ -64,10 +64,11 @@ class Fault:
 
     async def happen(self, cluster):
         await asyncio.sleep(self.at)
-        async with cluster.locks[self.who]:
-            cluster.note("fault", self)
-            await FAULTS[self.kind](self, cluster)
-            cluster.note("over", self.kind, self.who)
+        fault = replace(self, who=cluster.producer) if self.who == "producer" else self
+        async with cluster.locks[fault.who]:
+            cluster.note("fault", fault)
+            await FAULTS[self.kind](fault, cluster)
+            cluster.note("over", self.kind, fault.who)
 
 
 async def kill_replica(fault, cluster):
@@ -254,8 +255,10 @@ def make_plan(seed):
     replicas = rng.choice([2, 2, 3])
     runs = [_run(rng, seed, n) for n in range(rng.choice([1, 1, 2, 3]))]
     readers = [_reader(rng, run, n) for run in runs for n in range(rng.choice([1, 1, 1, 2]))]
-    kinds = rng.sample(sorted(FAULTS), rng.choice([1, 2, 3, 4]))
-    begin, spread = rng.random() * 3, rng.choice([0.5, 2.0, 8.0])
+    # Most of what is hard to survive is a loss together with a producer that is away.
+    groups = [sorted(FAULTS), sorted(FAULTS), sorted(LOSING), sorted(APART)]
+    kinds = [rng.choice(group) for group in groups[: rng.choice([1, 2, 4, 4])]]
+    begin, spread = rng.random() * 3, rng.choice([0.5, 1.0, 2.0, 8.0])
     faults = []
     for _ in range(rng.choice([0, 1, 2, 3, 4, 6, 8])):
         faults.append(_fault(rng, rng.choice(kinds), replicas, begin + rng.random() * spread))
@@ -267,7 +270,7 @@ def make_plan(seed):
         tuple(faults),
         max_log=rng.choice([1 << 20, 1 << 20, 400]),
         continue_seconds=rng.choice([0.0, 5.0]),
-        waits_for_expiry=seed % 4 == 0,
+        waits_for_expiry=seed % 8 == 0,
     )
 
 
@@ -276,16 +279,17 @@ def _run(rng, seed, number):
         seed,
         f"run{number}",
         f"{rng.getrandbits(128):032x}",
-        tokens=rng.choice([1, 20, 40, 60, 80]),
+        tokens=rng.choice([1, 20, 60, 80]),
         chunk=rng.choice([1, 1, 2, 5]),
-        pace=rng.choice([0.0, 0.02, 0.1, 0.1, 0.3]),
+        pace=rng.choice([0.0, 0.02, 0.1, 0.2, 0.3]),
         want=rng.choice(["ids", "bytes", "both"]),
         fails_at=(rng.randrange(20),) if rng.random() < 0.1 else (),
     )
 
 
 def _reader(rng, run, number):
-    acts = [(rng.randrange(80), "cut") for _ in range(rng.choice([0, 0, 1, 2, 4]))]
+    acts = [(rng.randrange(80), "cut") for _ in range(rng.choice([0, 0, 1, 2]))]
+    acts += [(rng.randrange(4), "cut") for _ in range(rng.choice([0, 1]))]
     if rng.random() < 0.3:
         acts.append((rng.randrange(60), rng.choice(["cancel", "leave", "reload", "reload here"])))
     return ReaderPlan(
@@ -300,9 +304,11 @@ def _reader(rng, run, number):
 
 
 def _fault(rng, kind, replicas, at):
-    who = "redis" if kind in OF_REDIS else f"r{rng.randrange(replicas)}"
-    if kind == "evict":
-        who = rng.choice(["run", "log", "asks", "lease"])
+    who = rng.choice(["producer", f"r{rng.randrange(replicas)}"])
+    if kind in OF_REDIS:
+        who = "redis"
+    elif kind == "evict":
+        who = rng.choice(["run", "log", "log", "asks", "lease"])
     seconds = rng.choice([rng.random(), rng.random() * 6])
     amount = rng.uniform(-10, 10) if kind == "jump clock" else rng.random()
     return Fault(kind, at, seconds, who, amount)

@@ -55,6 +55,18 @@ def test_the_laws_hold_in_as_many_schedules_as_asked_for(first):
     assert broken(range(first, min(first + PART, FIRST + SEEDS))) == {}
 
 
+@pytest.mark.parametrize(
+    ("seed", "found"),
+    [
+        (470, "an end had the id of a batch that Redis had appended after its timeout"),
+        (10540, "who read a claim that was given up kept it"),
+        (10575, "a resume at a replica whose own claim was late broke the protocol"),
+    ],
+)
+def test_what_a_seed_has_found_stays_mended(seed, found):
+    assert broken([seed]) == {}, found
+
+
 def test_a_seed_replays_exactly():
     for seed in range(4):
         first, second = [run_plan(make_plan(seed)) for _ in range(2)]
