@@ -95,8 +95,8 @@ export function allowCaptures({ open, save }) {
  * Decode a captured stream again. Rejects with an error of one sentence.
  * @param {File} file
  * @param {{path?: string, format?: string, entry?: number,
- *   onProgress?: (read: number, total: number) => void}} [choices]  Where the text of its events is,
- *   the format of its model, and the entry of a HAR file; what is not given is found.
+ *   onProgress?: (read: number, total: number) => void}} [choices]  Where the text of its events
+ *   is, the format of its model, and the entry of a HAR file; what is not given is found.
  * @param {() => boolean} [isWanted]  Asked now and then; if it is not, nothing comes of it.
  */
 export async function openCapture(file, choices = {}, isWanted = () => true) {
