@@ -450,6 +450,54 @@ def test_a_bridge_that_stays_away_is_given_up_with_one_error_and_one_end(library
     assert answer["open"] == 0
 
 
+NOTHING = hashlib.sha256(b"").hexdigest()
+# An answer whose page is told at its first event of a kind that it is back.
+BACK = """async ([kind, type]) => {
+  const answer = lib.connect("/script", { runtime: "micropython", prompt: "" });
+  const events = eventsOf(answer);
+  answer.addEventListener(kind, () => window.dispatchEvent(new Event(type)), { once: true });
+  const { reason } = await answer.finished;
+  return { events: events.map(([type]) => type), reason };
+}"""
+
+
+@pytest.mark.full
+def test_a_page_that_is_back_tries_at_once_and_its_try_is_not_counted(library, served):
+    async def play(peer):
+        if served.played < first + 3:
+            return await peer.close(1012)
+        await peer.hello()
+        asked = await peer.hear()
+        await peer.say("started", id=asked["id"], data="bytes", position=0)
+        await peer.say("finished", id=asked["id"], reason="eos", bytes=0, sha256=NOTHING)
+        await peer.hear_until("closed")
+
+    first = served.played
+    served.script = play
+    answer = library.evaluate(BACK, ["resume", "online"])
+    assert served.played == first + 3
+    assert (answer["reason"], answer["events"].count("resume")) == ("eos", 1)
+
+
+@pytest.mark.full
+def test_a_page_that_is_back_finds_a_dead_connection_by_a_ping(library, served):
+    async def play(peer):
+        await peer.hello()
+        asked = await peer.hear()
+        await peer.say("started", id=asked["id"], data="bytes", position=0)
+        if served.played == first + 1:
+            assert (await peer.hear())["type"] == "ping"
+            await peer.hear_until("closed")  # as one that is dead says nothing
+        await peer.say("finished", id=asked["id"], reason="eos", bytes=0, sha256=NOTHING)
+        await peer.hear_until("closed")
+
+    first = served.played
+    served.script = play
+    answer = library.evaluate(BACK, ["start", "pageshow"])
+    assert served.played == first + 2
+    assert (answer["reason"], answer["events"].count("resume")) == ("eos", 1)
+
+
 @pytest.mark.parametrize("code", [1000, 4401, 4404, 4410])
 def test_a_bridge_that_refuses_is_not_asked_again(library, served, code):
     async def play(peer):

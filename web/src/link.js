@@ -16,6 +16,9 @@ import { rowOf } from "./rows.js";
  * @typedef {import("./decoder.js").Listener & Own} Listener
  */
 
+/** After these the network may be back, and timers have slept. */
+const BACK = ["online", "pageshow", "visibilitychange"];
+
 /** One answer's place in the worker. */
 export class Link {
   /** Whether the engine has been asked. */
@@ -23,6 +26,7 @@ export class Link {
   over = false;
   tokens = 0;
   held = "0 ";
+  ended = new AbortController();
 
   /**
    * @param {import("./connect.js").AnswerOptions} request
@@ -34,6 +38,9 @@ export class Link {
     this.listener = listener;
     this.worker = worker;
     this.stream = this.worker.add(listener);
+    const wake = () => globalThis.document?.hidden || this.tell("wake");
+    const { signal } = this.ended;
+    for (const type of BACK) globalThis.addEventListener?.(type, wake, { signal });
   }
 
   /** @param {string} address */
@@ -55,6 +62,7 @@ export class Link {
 
   close() {
     this.over = true;
+    this.ended.abort();
     this.worker.remove(this.stream, this.listener);
   }
 

@@ -27,6 +27,8 @@ const SUBPROTOCOL = "detok.v1";
  * Milliseconds without a frame after which a ping is sent. After twice as many the socket is dead.
  */
 const QUIET_MS = 20_000;
+/** Milliseconds in which a socket answers a ping after its page has been away, or is dead. */
+const AWAY_MS = 3_000;
 
 const encoder = new TextEncoder();
 
@@ -44,6 +46,10 @@ export class EngineSocket {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   timer;
   heard = 0;
+  /** When the next try is due. */
+  due = 0;
+  /** Whether the socket that is being opened is a try before its time. */
+  early = false;
 
   /**
    * @param {string} url
@@ -80,6 +86,7 @@ export class EngineSocket {
     };
     socket.onmessage = ({ data }) => {
       if (socket !== this.socket) return;
+      this.early = false;
       if (!this.frames.length) {
         this.arrived = epochNow();
         this.port.postMessage(0);
@@ -89,6 +96,26 @@ export class EngineSocket {
     socket.onclose = ({ code, reason }) => {
       if (socket === this.socket) this.#lost(code, reason);
     };
+  }
+
+  /**
+   * Go on at once where the page has been away, or the network: timers may have slept. A try before
+   * its time is not counted if nothing comes of it.
+   */
+  wake() {
+    const { socket } = this;
+    if (this.over) return;
+    if (!socket) {
+      clearTimeout(this.timer);
+      this.early = true;
+      this.connect();
+    } else if (socket.readyState === WebSocket.OPEN) {
+      const asked = epochNow();
+      this.tell("ping");
+      setTimeout(() => {
+        if (socket === this.socket && this.heard < asked) this.#hangUp(socket);
+      }, AWAY_MS);
+    }
   }
 
   /** End the stream now; closing with 1000 stops the engine. */
@@ -113,6 +140,7 @@ export class EngineSocket {
    * @param {unknown[]} args
    */
   tell(method, ...args) {
+    if (method === "wake") return this.wake();
     if (!this.over) this.#obey(this.ask(method, ...args), epochNow());
   }
 
@@ -128,13 +156,19 @@ export class EngineSocket {
     for (const frame of send)
       if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(frame);
     const over = events.some(({ type }) => type === "finished" || type === "failed");
-    if (retry !== undefined) this.timer = setTimeout(() => this.connect(), retry * 1000);
+    if (retry !== undefined) this.#wait(at + retry * 1000);
     if (over) this.#end(close ?? [1000, ""]);
     if (events.length || retry !== undefined) {
       const lost = retry === undefined ? {} : { retry: { seconds: retry, code } };
       this.onBatch({ at, events, ...lost }, over);
     }
     if (vocabulary && !over) void this.#fetchVocabulary(vocabulary.url);
+  }
+
+  /** Open the next socket at a time. @param {number} due */
+  #wait(due) {
+    this.due = due;
+    this.timer = setTimeout(() => this.connect(), Math.max(0, due - epochNow()));
   }
 
   /** @param {string} url */
@@ -157,7 +191,17 @@ export class EngineSocket {
     this.#drain();
     if (this.over) return;
     this.socket = undefined;
+    if (this.early) {
+      this.early = false;
+      return this.#wait(this.due);
+    }
     this.#obey(this.ask("lost", code, reason, Math.random()), epochNow(), code);
+  }
+
+  /** Don't wait for the other side to close. @param {WebSocket} socket */
+  #hangUp(socket) {
+    socket.close();
+    this.#lost(1006, "");
   }
 
   /** Detect a socket that has stopped receiving. */
@@ -166,10 +210,7 @@ export class EngineSocket {
     this.timer = setTimeout(() => {
       if (this.over || !this.socket) return;
       const quiet = epochNow() - this.heard;
-      if (quiet > 2 * QUIET_MS) {
-        this.socket.close();
-        return this.#lost(1006, "");
-      }
+      if (quiet > 2 * QUIET_MS) return this.#hangUp(this.socket);
       if (quiet >= QUIET_MS) this.tell("ping");
       this.#watch();
     }, QUIET_MS);
