@@ -52,7 +52,7 @@ PARAMS = (
     "pace",
     "faults",
     "tools",
-    "reasoning",
+    "apart",
 )
 MAX_TOKENS = 1 << 20
 ALL_THERE_IS = "context"  # `max_tokens`: as many as the engine's context has room for
@@ -77,8 +77,8 @@ def read_request(request: dict[str, Any]) -> Request:
         raise EngineError(
             "Parameter tools must be a list of objects.", code=wire.BAD_MESSAGE, retry=False
         )
-    if params.get("reasoning") not in (None, "tags"):
-        sentence = 'Parameter reasoning must be "tags".'
+    if params.get("apart") not in (None, "tags"):
+        sentence = 'Parameter apart must be "tags".'
         raise EngineError(sentence, code=wire.BAD_MESSAGE, retry=False)
     most = DEFAULT_MAX_TOKENS
     if params.get("max_tokens") == ALL_THERE_IS:

@@ -55,7 +55,6 @@ STREAM_HEADERS = {"content-type": "text/event-stream; charset=utf-8", "x-accel-b
 TOO_LARGE = f"The body must have at most {MAX_BODY} bytes."
 NO_MODEL = "There is no such model here; GET /v1/models lists the models of this bridge."
 NO_VOCABULARY = "This engine sends token ids, and the bridge has no vocabulary to read them with; start it with --tokenizer."
-NO_TOOLS = "This engine decodes text itself, so calls of tools cannot be read from it; leave `tools` out, or use an engine that sends ids or bytes."
 CANCELLED = "Another client has cancelled this answer."
 CHANGED = "The engine has just got another model; ask again."
 BUG = "The bridge failed because of a bug in detok; its log names the place."
@@ -188,14 +187,12 @@ class Reply(Response):
         """Return the request of the run, with how its text is read."""
         asked = self._asked
         options, request = dict(asked.options), asked.request
-        if asked.is_chat and self._fidelity == TEXT:
-            # The engine has read its model's format itself.
-            options["tools"] = False
-            request = {**request, "params": {**request["params"], "reasoning": "tags"}}
-        elif asked.is_chat and self._attached.chat_format is None:
+        if asked.is_chat and (self._fidelity == TEXT or self._attached.chat_format is None):
             # The form of calls that most models without one of their own are asked for.
             known = {"format": "hermes2_text"} if options["toolSchemas"] else {"tools": False}
             options.update(known)
+        if asked.is_chat and self._fidelity == TEXT:
+            request = {**request, "params": {**request["params"], "apart": "tags"}}
         if asked.after:
             return {**options, "resume": self._run}
         # Where an engine gives bytes, ids alone would cost it a request each.
@@ -253,8 +250,6 @@ class Reply(Response):
         """Return why the engine cannot answer this request."""
         if self._fidelity == IDS and self._attached.vocabulary is None and self._attached.opened:
             return ExitError(503, NO_VOCABULARY, "no_vocabulary")
-        if self._fidelity == TEXT and self._asked.options.get("toolSchemas"):
-            return ExitError(400, NO_TOOLS, "unsupported_value", param="tools")
         return None
 
     # ---------------------------------------------------------------- from the bridge

@@ -290,7 +290,7 @@ class Calls:
         if call.whole and call.index in self._seen:
             return ""
         out = ""
-        if self._begins(call):
+        if self.begins(call):
             out = self.flush() + ("\n" if self._seen else "")
             out += '{"name": ' + json.dumps(call.name, ensure_ascii=False) + ', "arguments": '
             self._seen.append(call.index)
@@ -298,7 +298,10 @@ class Calls:
         self._empty = self._empty and not call.text
         return out + str(call.text)
 
-    def _begins(self, call: Any) -> bool:
+    def begins(self, call: Any) -> bool:
+        """Return whether a piece is the first of a call."""
+        if call.whole and call.index in self._seen:
+            return False
         if self._open is None or call.index != self._open.index:
             return True
         # Some servers give all calls of an answer the same index, or none.

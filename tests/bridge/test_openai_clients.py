@@ -115,12 +115,26 @@ async def test_openais_own_client_understands_it():
                 await ai.chat.completions.create(model="first", messages=USER, n=2)
 
 
+def split_call(n, city):
+    """Return the deltas of a call whose arguments come in two pieces."""
+    first = {"index": n, "id": f"c{n}", "function": {"name": "weather", "arguments": '{"city": '}}
+    rest = {"index": n, "function": {"arguments": json.dumps(city) + "}"}}
+    return [{"tool_calls": [first]}, {"tool_calls": [rest]}]
+
+
+def whole_call(city):
+    """Return a call as Ollama sends it."""
+    return {"tool_calls": [{"function": {"name": "weather", "arguments": {"city": city}}}]}
+
+
 @pytest.mark.parametrize("kind", ["openai", "ollama"])
-async def test_reasoning_that_an_engine_of_text_sends_apart_stays_reasoning(kind):
+async def test_what_an_engine_of_text_sends_apart_stays_apart(kind):
     said = [{"thinking": "日"}, {"thinking": "本?"}, {"content": "4 "}, {"content": "🙂"}]
-    chat = [{"choices": [{"index": 0, "delta": delta}]} for delta in said]
-    chat.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-    lines = [{"message": {"content": "", **one}, "done": False} for one in said]
+    deltas = [*said, *split_call(0, "東京"), *split_call(1, "x</tool_call>y")]
+    chat = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    chat.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    messages = [*said, whole_call("東京"), whole_call("x</tool_call>y")]
+    lines = [{"message": {"content": "", **one}, "done": False} for one in messages]
     lines.append({"message": {"content": ""}, "done": True, "done_reason": "stop"})
     table = {
         ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
@@ -131,12 +145,22 @@ async def test_reasoning_that_an_engine_of_text_sends_apart_stays_reasoning(kind
     async with Replay(table) as server:
         engine = {"openai": OpenAIServer, "ollama": Ollama}[kind](check_address(server.url))
         async with running(engine, vocabulary=None) as bridge:
-            stream, whole = await ask(bridge, stream=True), await ask(bridge)
+            stream = await ask(bridge, stream=True, tools=TOOLS)
+            whole = await ask(bridge, tools=TOOLS)
+        bodies = server.bodies("/api/chat") + server.bodies("/v1/chat/completions")
     assert stream.headers["x-detok-fidelity"] == "text"
-    assert read(stream.text)[:2] == ("4 🙂", "日本?")
+    text, reasoning, calls, finish = read(stream.text)
+    assert (text.strip(), reasoning, finish) == ("4 🙂", "日本?", "tool_calls")
+    cities = [json.loads(arguments)["city"] for _, _, arguments in calls]
+    assert cities == ["東京", "x</tool_call>y"]
     answer = whole.json()
-    assert answer["choices"][0]["message"]["reasoning_content"] == "日本?"
+    message = answer["choices"][0]["message"]
+    assert message["reasoning_content"] == "日本?"
+    assert [call["function"]["arguments"] for call in message["tool_calls"]] == [
+        c[2] for c in calls
+    ]
     assert "detok" not in answer  # nothing is missing
+    assert [body["tools"] for body in bodies] == [TOOLS, TOOLS]
 
 
 # ---------------------------------------------------------------- every format of the suite

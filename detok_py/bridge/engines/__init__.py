@@ -110,9 +110,11 @@ class Request(NamedTuple):
     answered: tuple[int, ...] = ()
 
     @property
-    def tags_reasoning(self) -> bool:
-        """Whether reasoning that an engine sends apart is to be in its text, between tags."""
-        return self.params.get("reasoning") == "tags"
+    def tags_apart(self) -> bool:
+        """Whether what an engine sends apart, reasoning and calls, is to be in its text, between
+        tags.
+        """
+        return self.params.get("apart") == "tags"
 
     @property
     def tools(self) -> dict[str, Any]:

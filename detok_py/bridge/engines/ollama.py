@@ -48,11 +48,12 @@ class Ollama(HttpEngine):
         }
         if request.messages is not None:
             path, body["messages"] = "/api/chat", with_values(request.messages)
+            body.update(request.tools if request.tags_apart else {})
         else:
             path, body["prompt"] = "/api/generate", request.prompt
         pairs = Surrogates()
-        tags = Tags(request.tags_reasoning)
-        tally = Tally(has_reasoning=tags.wanted)
+        tags = Tags(request.tags_apart)
+        tally = Tally(tags=tags.wanted)
         most = request.sampling.max_tokens
         async with aclosing(self.client.events(path, body, max_tokens=most)) as events:
             async for event in events:
@@ -64,7 +65,7 @@ class Ollama(HttpEngine):
                 thinking = {"content": said.text, "thinking": event.get("thinking")}
                 tally.add(message if isinstance(message, dict) else thinking)
                 tally.counted(said.total)
-                data = pairs.feed(tags.feed(said.reasoning, said.text))
+                data = pairs.feed(tags.feed(said))
                 data += pairs.flush() + tags.flush().encode() if done else b""
                 if data:
                     yield Raw(data)

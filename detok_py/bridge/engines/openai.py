@@ -43,6 +43,7 @@ def completion_body(model: str | None, request: Request) -> dict[str, Any]:
     }
     if request.messages is not None:
         body["messages"] = request.messages
+        body.update(request.tools if request.tags_apart else {})
     else:
         body["prompt"] = request.prompt
     return body
@@ -107,8 +108,8 @@ async def stream_text(
     template.
     """
     pairs = Surrogates()
-    tags = Tags(request.tags_reasoning)
-    tally = Tally(has_reasoning=tags.wanted)
+    tags = Tags(request.tags_apart)
+    tally = Tally(tags=tags.wanted)
     finish = None
     counts: tuple[int | None, int | None] = None, None
     async with aclosing(
@@ -121,7 +122,7 @@ async def stream_text(
             _count(event, said, tally)
             if said.total is not None:
                 counts = prompt_tokens(event), said.total
-            data = pairs.feed(tags.feed(said.reasoning, said.text))
+            data = pairs.feed(tags.feed(said))
             if data:
                 yield Raw(data)
             finish = said.finish or finish

@@ -7,6 +7,8 @@ surrogate pair between two events. A lone surrogate is not a character, so it be
 import json
 from typing import Any
 
+from ...captures.event_shapes import Calls
+
 # The names of reasoning beside `content`: of vLLM, of DeepSeek and llama-server, of Ollama.
 REASONING = ("reasoning", "reasoning_content", "thinking")
 # Tokens that make no text: the end of the text; more around reasoning and tool calls.
@@ -42,32 +44,53 @@ class Surrogates:
 
 
 class Tags:
-    """Puts reasoning that an engine sends apart into its text, between tags, where that is `wanted`
-    (`"reasoning": "tags"`); else leaves it out.
+    """Puts what an engine sends apart into its text, between tags, where that is `wanted`
+    (`"apart": "tags"`): reasoning, and calls as most models write them; else leaves it out.
 
+    >>> from ...captures.event_shapes import read_event
     >>> tags = Tags(True)
-    >>> tags.feed("hm", ""), tags.feed("?", ""), tags.feed("", "4"), tags.flush()
-    ('<think>hm', '?', '</think>4', '')
+    >>> for message in (
+    ...     {"thinking": "hm"},
+    ...     {"content": "4"},
+    ...     {"tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]},
+    ... ):
+    ...     print(tags.feed(read_event({"message": message, "done": False})))
+    <think>hm
+    </think>4
+    <tool_call>{"name": "f", "arguments": {}
+    >>> tags.flush()
+    '}</tool_call>'
     """
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
-        self._open = False
+        self._close = ""  # what ends the part that is open
+        self._calls = Calls()
 
-    def feed(self, reasoning: str, text: str) -> str:
-        """Return the text of an event, with its reasoning."""
+    def feed(self, said: Any) -> str:
+        """Return the text of an event, with what it has apart."""
+        text: str = said.text
         if not self.wanted:
             return text
         out = ""
-        if reasoning:
-            out = reasoning if self._open else "<think>" + reasoning
-            self._open = True
-        return out + self.flush() + text if text else out
+        if said.reasoning:
+            if self._close != "</think>":
+                out = self.flush() + "<think>"
+            out += said.reasoning
+            self._close = "</think>"
+        if text:
+            out += self.flush() + text
+        for call in said.calls:
+            if self._calls.begins(call):
+                out += self.flush() + "<tool_call>"
+                self._close = "</tool_call>"
+            out += self._calls.feed(call)
+        return out
 
     def flush(self) -> str:
-        """Return the closing tag, if it is missing."""
-        was_open, self._open = self._open, False
-        return "</think>" if was_open else ""
+        """Return the end of the part that is open."""
+        end, self._close = self._calls.flush() + self._close, ""
+        return end
 
 
 class Tally:
@@ -84,8 +107,8 @@ class Tally:
     answer.')
     """
 
-    def __init__(self, *, has_reasoning: bool = False) -> None:
-        self._has_reasoning = has_reasoning  # in its text, between tags
+    def __init__(self, *, tags: bool = False) -> None:
+        self._tags = tags  # what comes apart is in the text too
         self._tokens: int | None = None
         self._size = 0
         self._empty = 0
@@ -123,7 +146,7 @@ class Tally:
         said = [
             f"The engine sent {size} character{'s' * (size != 1)} of {channel} apart from its text; they are not in this answer."
             for channel, size in self._apart.items()
-            if channel != "reasoning" or not self._has_reasoning
+            if not self._tags
         ]
         size = self._size + sum(self._apart.values())
         # Every other token has at least one byte.
