@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import detok_py
+
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.native  # about the files of the repository
 WORKFLOWS = {
@@ -116,3 +118,23 @@ def test_only_a_tag_publishes_and_only_with_provenance():
 def test_no_workflow_uses_a_secret():
     for path in (ROOT / ".github" / "workflows").glob("*.yml"):
         assert "secrets." not in path.read_text("utf-8")
+
+
+def test_an_issue_asks_for_the_report_of_the_page_and_says_how_to_get_it():
+    folder = ROOT / ".github" / "ISSUE_TEMPLATE"
+    page = (ROOT / "web" / "demo" / "index.html").read_text("utf-8")
+    forms = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(folder.glob("*.yml"))]
+    asked = [form for form in forms if "body" in form]
+    assert len(asked) == 2
+    for form in asked:
+        assert {"name", "description", "body"} <= set(form)
+        fields = {field["id"]: field for field in form["body"]}
+        assert {field["type"] for field in form["body"]} <= {"textarea", "input"}
+        assert '"Copy report"' in fields["report"]["attributes"]["description"]
+    assert ">Copy report</button>" in page
+
+
+def test_the_citation_names_this_version():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert (cited["cff-version"], cited["version"]) == ("1.2.0", detok_py.__version__)
+    assert cited["license"] == "Apache-2.0"
