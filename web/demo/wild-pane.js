@@ -31,6 +31,9 @@ const link = element("wild-link", HTMLAnchorElement);
 const tally = element("tally-wild", HTMLElement);
 
 const pane = new TextPane(element("pane-wild", HTMLElement), "wild");
+/** While it is not shown, nothing is worked through: what each step gave takes memory. */
+const holder = /** @type {HTMLElement} */ (pane.element.closest(".pane"));
+new MutationObserver(workOn).observe(holder, { attributeFilter: ["hidden"] });
 /** How many steps are on the page, and when more of them are shown at the earliest. */
 let painted = 0;
 let paintDue = 0;
@@ -90,7 +93,7 @@ export function keepWildEnd() {
 /** Work through the steps up to the position, then paint. */
 function work() {
   clearTimeout(later);
-  if (!recording) return;
+  if (!recording || holder.hidden) return;
   const begun = performance.now();
   while (pieces.length < position) {
     const until = Math.min(position, pieces.length + STEPS);
