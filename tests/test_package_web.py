@@ -16,7 +16,7 @@ import detok_py
 pytestmark = [pytest.mark.native, pytest.mark.full]
 
 MOST_JAVASCRIPT = 10_000
-MOST_PACKED = 586_000
+MOST_PACKED = 592_000
 SUBPATHS = {
     "detok-web": {
         *("Answer", "Decoder", "DetokError", "DetokStream", "connect", "createDecoder"),
@@ -258,7 +258,7 @@ def test_without_the_frameworks_the_rest_can_still_be_imported(built, tmp_path):
 
 
 CONSUMER = """
-import { connect, DetokError, DetokStream, loadVocabulary, warmUp, type Delta, type Finish, type Vocabulary } from "detok-web";
+import { connect, createDecoder, DetokError, DetokStream, loadVocabulary, warmUp, type Delta, type Finish, type Vocabulary } from "detok-web";
 import { readAnswer } from "detok-web/fetch";
 import { DetokTransport } from "detok-web/ai-sdk";
 import { useAnswer } from "detok-web/react";
@@ -301,6 +301,14 @@ connect("/stream", {});
 // @ts-expect-error Text is text.
 for await (const part of new DetokStream().readable) part.channel;
 for await (const part of new DetokStream({ output: "deltas" }).readable) part.channel satisfies Delta["channel"];
+const decoder = await createDecoder({ stop: ["x"], onText: (text) => text.length satisfies number });
+(decoder.push(1) + decoder.flush() + (await decoder.ready())) satisfies string;
+// @ts-expect-error Text is text.
+decoder.feed(1).at(-1).channel;
+const byChannel = await createDecoder({ output: "deltas", onText: ([delta]) => delta?.channel satisfies string | undefined });
+byChannel.push(1).map(({ channel }) => channel satisfies Delta["channel"]);
+(await byChannel.ready()).length satisfies number;
+(await byChannel.ready((deltas) => deltas.length)) satisfies number;
 document.querySelector("detok-text")!.request = { prompt: "" };
 const answer = inVue(() => "/stream");
 answer.state.value.status satisfies "ready" | "submitted" | "streaming" | "reconnecting" | "error";

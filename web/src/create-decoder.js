@@ -29,6 +29,25 @@ import {
  * @property {string} text   Text that may become a stop string, a tag or a marker.
  */
 
+/**
+ * @template {"text" | "deltas" | undefined} [Output="text"]
+ * @typedef {Output extends "deltas" ? import("./detok-stream.js").Delta[] : string} Shown  What a
+ *   call returns.
+ */
+
+/**
+ * @template {"text" | "deltas" | undefined} [Output="text"]
+ * @typedef {object} Late  How text comes that was late.
+ * @property {Output} [output]  Strings of the content, or deltas of all channels.
+ * @property {(given: Shown<Output>) => void} [onText]  Is given text that was not known when its
+ *   token was pushed, as soon as it is known. No call returns it then.
+ */
+
+/**
+ * @template {"text" | "deltas" | undefined} [Output="text"]
+ * @typedef {Omit<Options, "output"> & Late<Output>} DecoderOptions  Those of `createDecoder`.
+ */
+
 /** Bytes that are decoded at a time, and symbols that one question to Python has at most. */
 const PIECE = 1 << 16;
 const SYMBOLS_A_CALL = 1 << 12;
@@ -36,13 +55,16 @@ const SYMBOLS_A_CALL = 1 << 12;
 /**
  * Make a decoder. With a vocabulary, stops, tags or markers it waits for the runtime, and rejects
  * with a DetokError where that cannot be had; bytes alone need none.
- * @param {Options} [options]
+ * @template {"text" | "deltas" | undefined} [Output="text"]
+ * @param {DecoderOptions<Output>} [options]
+ * @returns {Promise<Decoder<Output>>}
  * @example
  * const decoder = await createDecoder({ vocabulary, stop: ["</s>"] });
  * for (const id of ids) bubble.append(decoder.push(id));
  * bubble.append(decoder.flush() + (await decoder.ready()));
  */
 export async function createDecoder(options) {
+  /** @type {Decoder<Output>} */
   const decoder = new Decoder(options);
   const signal = options?.signal;
   signal?.throwIfAborted();
@@ -60,6 +82,7 @@ export async function createDecoder(options) {
  * this page has not met it before, its text comes with a later call, or with `ready`; never wrong,
  * never out of order. Bytes become text by the browser's TextDecoder, which gives with each feed
  * what the core gives, so without stops, tags and a vocabulary nothing is asked for.
+ * @template {"text" | "deltas" | undefined} [Output="text"]
  */
 export class Decoder {
   #shape;
@@ -83,11 +106,11 @@ export class Decoder {
   /** The calls so far, in a format. @type {import("./detok-stream.js").Call[]} */
   calls = [];
 
-  /** @param {Options} [given] */
+  /** @param {DecoderOptions<Output>} [given] */
   constructor(given = {}) {
-    const options = checked(given);
-    const { output, vocabulary, granularity, fatal = false, onText } = options;
-    this.#onText = onText;
+    const options = checked(/** @type {Options} */ (given));
+    const { output, vocabulary, granularity, fatal = false } = options;
+    this.#onText = given.onText;
     this.#shape = shaper(granularity, this.calls);
     this.#deltas = output === "deltas";
     this.#direct = granularity !== "grapheme" && !this.#deltas;
@@ -126,14 +149,14 @@ export class Decoder {
     return { bytes: held.length / 2 || decode(this.#tail)[1].length, text };
   }
 
-  /** Take one id: the quickest way. @param {number} id @returns {any} */
+  /** Take one id: the quickest way. @param {number} id @returns {Shown<Output>} */
   push(id) {
     if (this.#direct && !this.#utf8 && !this.waiting && !this.#late.length && !this.finishReason) {
       const step = typeof id === "number" ? look(this.#state, id) : undefined;
-      if (typeof step === "string") return step;
+      if (typeof step === "string") return /** @type {Shown<Output>} */ (step);
       if (step?.text !== undefined) {
         this.#state = step.next;
-        return step.text;
+        return /** @type {Shown<Output>} */ (step.text);
       }
     }
     return this.feed(id);
@@ -144,7 +167,7 @@ export class Decoder {
    * is refused is a DetokError, and so is a byte with `fatal`: it alone is left out, and the error
    * is thrown behind all text before it; from this call if there is none, else from the next one.
    * @param {unknown} chunk
-   * @returns {any}
+   * @returns {Shown<Output>}
    */
   feed(chunk) {
     if (!this.#utf8) return this.#take(asIds(chunk));
@@ -158,7 +181,7 @@ export class Decoder {
     return this.#take(symbols);
   }
 
-  /** End the text; return what was held. What is fed later is dropped. @returns {any} */
+  /** End the text; return what was held. What is fed later is dropped. @returns {Shown<Output>} */
   flush() {
     /** @type {Given[]} */
     const symbols = [null];
@@ -175,13 +198,16 @@ export class Decoder {
   /**
    * Wait until all that was given is decoded; resolves to what has not been returned yet, up to an
    * error. While something is `waiting` behind it, call it again.
-   * @param {(given: any) => any} [take]  Takes it before anything that comes later is returned.
-   * @returns {Promise<any>}
+   * @template [Taken=Shown<Output>]
+   * @param {(given: Shown<Output>) => Taken} [take]  Takes it before anything that comes later is
+   *   returned.
+   * @returns {Promise<Taken>}
    */
-  async ready(take = (given) => given) {
+  async ready(take) {
     if (!this.#filling) this.#drain();
     while (this.#filling) await this.#filling;
-    return take(this.#take([]));
+    const given = this.#take([]);
+    return take ? take(given) : /** @type {any} */ (given);
   }
 
   /** Append the text of bytes. @param {Uint8Array} bytes @param {Given[]} symbols */
@@ -198,7 +224,7 @@ export class Decoder {
     }
   }
 
-  /** @param {Given[]} symbols @returns {any} */
+  /** @param {Given[]} symbols @returns {Shown<Output>} */
   #take(symbols) {
     for (const symbol of symbols) this.#queue.push(symbol);
     if (!this.#filling) this.#drain();
@@ -211,7 +237,7 @@ export class Decoder {
     return this.#given();
   }
 
-  /** What has come and was not returned yet. */
+  /** What has come and was not returned yet. @returns {any} */
   #given() {
     const shown = this.#shape(this.#late.splice(0), this.finishReason !== null);
     return this.#deltas ? shown : contentOf(shown.map(({ channel, text }) => [channel, text]));

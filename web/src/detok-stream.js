@@ -38,8 +38,6 @@ import { Decoder } from "./create-decoder.js";
  * @property {boolean} [skipSpecialTokens]  Default true.
  * @property {"error" | "skip"} [unknown]  What an unknown id does. Default "error".
  * @property {boolean} [fatal]  Invalid bytes are an error instead of U+FFFD.
- * @property {(given: any) => void} [onText]  Of `createDecoder`: is given text that was not known
- *   when its token was pushed, as soon as it is known. No call returns it then.
  * @property {"text" | "deltas"} [output]  Strings of the content, or {@link Delta}s of all
  *   channels.
  * @property {AbortSignal} [signal]  Cancels the stream.
@@ -113,6 +111,7 @@ export class DetokStream {
    */
   constructor(options = {}) {
     const { signal } = options;
+    /** @type {Decoder<any>} */
     const decoder = new Decoder(options);
     /** The calls so far, in a format. */
     this.calls = decoder.calls;
