@@ -226,12 +226,15 @@ class Follower:
             # It was dropped, or another socket was quicker.
             return await self.fetch(run_id, tag, after)
         shared = self.shared.get(run_id)
+        if shared is not None and (shared.lease is not None or shared.claiming):
+            return status, shared  # an engine here writes it by now: there is nothing to copy
         if not known or shared is None:
             base = unpack(reply[7][0][1][1])[0]["s"] if reply[7] else int(reply[4])
-            if run is not None and base > after:
-                return "gone", None
             if run is not None and run.reader.session is not None:
                 run.reader.session.give_way(clock())
+            if run is not None and base > after:
+                self.drop(run)  # the log no longer has what comes next here
+                return "gone", None
             run = self.runs.create(run_id, {}, base=base)
             run.digest = text(reply[6])
             shared = self.share(run, tag, claiming=False)

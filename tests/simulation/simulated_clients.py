@@ -9,9 +9,10 @@ import random
 
 from simulated_plan import APART, KEEP_SECONDS, KEEPING, OF_SOCKETS
 
+from detok_py.bridge.redis_follower import DEAD
 from detok_py.protocol import wire
 from detok_py.protocol.client import ACTIVE, ClientSession
-from detok_py.protocol.events import Bytes, Failed, Finished, Tokens
+from detok_py.protocol.events import Bytes, Failed, Finished, Started, Tokens
 
 QUIET_SECONDS = (
     3.0  # after which a client asks whether its socket lives; after twice as many it gives it up
@@ -155,7 +156,6 @@ class Reader:
                 session.ping()
                 continue
             quiet = 0
-            self._heard_at = self._loop.now
             if word == "close":
                 self._close(connection, value)
                 return value
@@ -187,6 +187,8 @@ class Reader:
 
     def _take(self, events):
         for event in events:
+            if isinstance(event, (Started, Bytes, Tokens)):
+                self._heard_at = self._loop.now
             if isinstance(event, (Bytes, Tokens)):
                 self.text += event.data if isinstance(event, Bytes) else event.ids
                 self._check_text(event)
@@ -235,7 +237,7 @@ class Reader:
         if event.code == wire.CANCELLED:
             return bool(others)
         if event.code == wire.ENGINE_DOWN:
-            if event.message != "given up" and not generated:
+            if event.message == DEAD and not generated:
                 return bool(kinds & APART)
             return bool(kinds - OF_SOCKETS or self.plan.run.fails_at)
         return event.code in (1006, 1012) and bool(kinds)
