@@ -404,6 +404,7 @@ def test_a_panic_of_a_library_is_an_error():
     assert (outcome.verdict, outcome.why) == ("error", "PanicException: index out of bounds")
 
 
+@pytest.mark.full  # tests/decode/test_conformance.py has the cases
 def test_detok_itself_is_right_everywhere(capsys, tmp_path):
     files = ["--json", str(tmp_path / "out.json"), "--junit", str(tmp_path / "out.xml")]
     assert cli.main(["conformance", "--adapter", OURS, *files]) == 0

@@ -58,7 +58,7 @@ class Shown:
             self.calls[delta.call][1] += delta.text
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_after_every_id_what_is_shown_is_what_every_way_on_has_in_common(name: str) -> None:
     for case in cases(name):
@@ -136,6 +136,7 @@ def runs_of(given: tuple[int, ...]) -> list[tuple[str, str]]:
     return runs
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", STOPS, ids=repr)
 @pytest.mark.parametrize("scope", ["content", "everywhere"])

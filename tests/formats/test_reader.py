@@ -235,6 +235,7 @@ def test_without_tokens_it_says_after_every_character_what_every_way_on_has_in_c
         assert read.flush().whole() == (parts(whole), [tuple(call) for call in whole.calls])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_text_without_tokens_is_read_the_same_in_any_chunks(name: str) -> None:
     texts = [spelled(symbol) for symbol in markers_of(name)[0]]

@@ -82,6 +82,7 @@ def obeys(make: Any, certain: Certain, units: list[Any], most: int) -> None:
             assert shown + characters(again.flush()) == whole
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_stops_sequences_and_half_characters_show_what_is_certain(seed: int) -> None:
     choose = random.Random(seed)
@@ -108,6 +109,7 @@ SPACES = ["a", " ", "'", "s", ".", "<0xF0>", "<0x9F>", "\n"]
 FALLBACK = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stop", [(), ("a ",), (" .",), ("\n.", " \n")])
 def test_a_clean_up_in_front_of_stops_shows_what_is_certain(stop: tuple[str, ...]) -> None:
     vocabulary = Vocabulary.from_pieces(SPACES, FALLBACK)

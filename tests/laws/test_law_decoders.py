@@ -233,7 +233,7 @@ SKIPS = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "byte_fallback", "skip"), SKIPS)
 def test_every_push_shows_what_is_certain(name, byte_fallback, skip):
     rules, pieces, clean_up = FAMILIES[name]
@@ -245,7 +245,7 @@ def test_every_push_shows_what_is_certain(name, byte_fallback, skip):
     )
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("name", "byte_fallback"), WAYS)
 def test_every_push_with_special_tokens_set_apart_shows_what_is_certain(name, byte_fallback):
     rules, pieces, clean_up = FAMILIES[name]

@@ -137,6 +137,7 @@ def check_channels(seed: int, most: int, choose: Any = channels_of) -> None:
     ignores_cuts(lambda: make_channels(given), certain, "abbab", characters)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(20))
 def test_stops_tags_and_artifacts_together(seed: int) -> None:
     check_channels(seed, 4)

@@ -65,7 +65,7 @@ def plain(deltas: Any) -> list[tuple[str, str]]:
     return [(channel, text) for channel, text, *_ in deltas if text]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_ids_through_the_table_are_the_stream_with_its_calls(name):
     for case in cases(name):
@@ -89,7 +89,7 @@ def test_ids_through_the_table_are_the_stream_with_its_calls(name):
         assert shown.calls == expected(chat), case["name"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_text_through_the_table_is_the_stream_with_its_calls(name):
     for case in cases(name):
