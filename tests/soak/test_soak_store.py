@@ -23,7 +23,7 @@ from detok_py.protocol.events import Failed, Finished, Started
 
 pytestmark = [pytest.mark.native, pytest.mark.soak]
 
-SCHEDULES = int(os.environ.get("DETOK_SOAK_SCHEDULES", "10000"))
+SCHEDULES = int(os.environ.get("DETOK_SOAK_SCHEDULES", "2000"))
 AT_ONCE = 30
 # The longest that nothing may come, on a busy machine: a lease, a look at it, the store away for
 # two seconds, and handshakes with replicas that were killed.
