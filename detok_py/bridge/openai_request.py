@@ -26,9 +26,11 @@ READ = {
     *("model", "messages", "prompt", "stream", "stream_options", "stop", "tools", "tool_choice"),
     *("max_tokens", "max_completion_tokens", "n", "best_of", "echo", "suffix", "logprobs"),
     *("top_logprobs", "detok", "user", "metadata", "store", "service_tier", "safety_identifier"),
-    *("prompt_cache_key", "functions", "function_call"),
+    *("prompt_cache_key", "functions", "function_call", "after"),
     *SAMPLING,
 }
+# How an answer is sent, and not what it is.
+OF_ONE_REQUEST = ("stream", "stream_options", "after")
 # What would give another answer than asked for: (parameter, values that change nothing).
 REFUSED: dict[str, tuple[Any, ...]] = {
     "n": (None, 1),
@@ -124,7 +126,7 @@ def read_request(body: dict[str, Any], headers: Mapping[str, str], *, is_chat: b
         params["tools"] = tools
     params.update(_read_script(body.get("detok")))
     stop = _read_stop(body.get("stop"))
-    run, after = _read_run(headers)
+    run, after = _read_run(headers, body.get("after"))
     streamed = body.get("stream_options")
     ignored = [name for name in body if name not in READ and body[name] not in (None, 0, {}, [])]
     if body.get("tool_choice") not in (None, "auto", "none"):
@@ -201,9 +203,12 @@ def _read_script(value: Any) -> dict[str, Any]:
     return value
 
 
-def _read_run(headers: Mapping[str, str]) -> tuple[str, int]:
-    """Return the id of a run that outlives its connection, and what the client has of it."""
+def _read_run(headers: Mapping[str, str], after: Any) -> tuple[str, int]:
+    """Return the id of a run that outlives its connection, and what the client has of it: its
+    header says it, or `after` of the body, for clients that can't set one for each request.
+    """
     run, last = headers.get("x-detok-run", ""), headers.get("last-event-id", "")
+    last = last or ("" if after is None else str(after))
     if run and not RUN.fullmatch(run):
         raise ExitError(
             400,
@@ -214,7 +219,9 @@ def _read_run(headers: Mapping[str, str]) -> tuple[str, int]:
         return run, 0
     if not re.fullmatch("[0-9]{1,15}", last):
         raise ExitError(
-            400, "Last-Event-ID must be the id of the last event that came.", "invalid_event_id"
+            400,
+            "Last-Event-ID, or `after`, must be the id of the last event that came.",
+            "invalid_event_id",
         )
     return run, int(last)
 
@@ -223,6 +230,6 @@ def _run_of(run: str, body: dict[str, Any]) -> str:
     """Return the id of the run that is made for a client's id and body. It says nothing about
     either, and another body has another run: its text would be read in another way.
     """
-    rest = {name: body[name] for name in body if name not in ("stream", "stream_options")}
+    rest = {name: body[name] for name in body if name not in OF_ONE_REQUEST}
     said = json.dumps(rest, sort_keys=True)
     return hashlib.sha256(f"openai\n{run}\n{said}".encode()).digest().hex()

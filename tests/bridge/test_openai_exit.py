@@ -432,6 +432,11 @@ async def test_a_run_that_is_gone_is_not_begun_again():
         assert read(first.text)[0] == "ab"
         beyond = await ask(bridge, headers={"x-detok-run": RUN, "last-event-id": "99"}, stream=True)
         assert error_of(beyond) == (410, "run_expired")
+        for rest in ({"after": 2}, {"after": "2"}):  # behind the role and one character
+            of_it = await ask(bridge, headers={"x-detok-run": RUN}, stream=True, **rest)
+            assert read(of_it.text)[0] == "b"
+        wrong = await ask(bridge, headers={"x-detok-run": RUN}, after=-1)
+        assert error_of(wrong) == (400, "invalid_event_id")
 
 
 class Endless(FakeEngine):
