@@ -17,6 +17,7 @@ import logging
 import time
 from typing import Any
 
+from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -166,7 +167,7 @@ class Reply(Response):
     """One answer, as long as its client stays."""
 
     def __init__(self, bridge: Bridge, attached: AttachedEngine, asked: Asked) -> None:
-        self.background = None
+        self.background: BackgroundTask | None = None
         self._bridge = bridge
         self._attached = attached
         self._asked = asked

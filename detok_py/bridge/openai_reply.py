@@ -10,12 +10,13 @@ each event, and does not depend on how the text was cut into events.
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 Rows = list[list[Any]]  # deltas as `page.deltas.crossed` returns them
 CHANNELS = {"content": "content", "reasoning": "reasoning_content"}
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-encode = _ENCODER.encode
+encode: Callable[[Any], str] = _ENCODER.encode
 DONE = "data: [DONE]\n\n"
 
 

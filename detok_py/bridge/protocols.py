@@ -137,7 +137,7 @@ class StrictHTTP(Impatient, H11Protocol):
         self._timeout: asyncio.TimerHandle | None = None
         self._address: str = ""
         self._given_app = self.app
-        self.app = self._app_with_chunks
+        self.app: Any = self._app_with_chunks
 
     async def _app_with_chunks(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["http_version"] == "1.1":  # an older client takes no chunks

@@ -26,7 +26,7 @@ class Shape:
         self.after = after
         self.value = value
         self.channel: str | None = None
-        self.plain = not (_is_ascii(before) and _is_ascii(after))
+        self.plain: bool = not (_is_ascii(before) and _is_ascii(after))
 
     def text_of(self, line: bytes) -> Any:
         """Return the string of a line; None for another line, or one with a quote or a code."""

@@ -306,6 +306,7 @@ def test_a_signal_that_was_aborted_before_finishes_after_one_can_listen(library)
 
 
 def test_a_stop_ends_the_answer_and_the_engine(either_page, served):
+    eventually_sync(lambda: served.running == 0)  # an earlier test's answers
     before = served.cancelled
     answer = ask(
         either_page, stop=["STOP"], **scripted("one ST OP STOP two " + "x" * 4000, pace=400)

@@ -78,6 +78,7 @@ def test_a_file_that_is_dropped_while_python_loads_is_opened_then(demo: Any) -> 
 
 
 @pytest.mark.full
+@pytest.mark.one_browser  # Firefox gives Enter to a page that is behind another now and then
 def test_each_word_that_is_not_plain_has_an_explanation(booted: Any) -> None:
     page = booted.page
     booted.stream_text("né")

@@ -45,7 +45,9 @@ import {
 
 /**
  * @template {"text" | "deltas" | undefined} [Output="text"]
- * @typedef {Omit<Options, "output"> & Late<Output>} DecoderOptions  Those of `createDecoder`.
+ * @typedef {import("./detok-stream.js").TextOptions &
+ *   Omit<import("./detok-stream.js").StreamOptions, "output"> &
+ *   import("./decoder.js").RuntimeOptions & Late<Output>} DecoderOptions  Those of `createDecoder`.
  */
 
 /** Bytes that are decoded at a time, and symbols that one question to Python has at most. */

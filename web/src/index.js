@@ -37,7 +37,6 @@ export { loadVocabulary } from "./load-vocabulary.js";
  * @typedef {import("./detok-stream.js").StreamEnd} StreamEnd
  * @typedef {import("./detok-stream.js").StreamOptions} StreamOptions
  * @typedef {import("./detok-stream.js").TextOptions} TextOptions
- * @typedef {import("./step-table.js").Options} DecoderOptions
  * @typedef {import("./step-table.js").Reason} Reason
  * @typedef {import("./vocabulary.js").LoadOptions} LoadOptions
  * @typedef {import("./vocabulary.js").Options} VocabularyOptions
@@ -47,4 +46,19 @@ export { loadVocabulary } from "./load-vocabulary.js";
 /**
  * @template {StreamOptions["output"]} [Output="text"]
  * @typedef {import("./detok-stream.js").Part<Output>} Part
+ */
+
+/**
+ * @template {StreamOptions["output"]} [Output="text"]
+ * @typedef {import("./create-decoder.js").Shown<Output>} Shown
+ */
+
+/**
+ * @template {StreamOptions["output"]} [Output="text"]
+ * @typedef {import("./create-decoder.js").Late<Output>} Late
+ */
+
+/**
+ * @template {StreamOptions["output"]} [Output="text"]
+ * @typedef {import("./create-decoder.js").DecoderOptions<Output>} DecoderOptions
  */

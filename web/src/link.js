@@ -38,7 +38,9 @@ export class Link {
     this.listener = listener;
     this.worker = worker;
     this.stream = this.worker.add(listener);
-    const wake = () => globalThis.document?.hidden || this.tell("wake");
+    // The page must not keep an answer that nobody holds.
+    const link = new WeakRef(this);
+    const wake = () => globalThis.document?.hidden || link.deref()?.tell("wake");
     const { signal } = this.ended;
     for (const type of BACK) globalThis.addEventListener?.(type, wake, { signal });
   }
