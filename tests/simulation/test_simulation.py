@@ -17,12 +17,9 @@ import pytest
 from simulated_cluster import run_plan
 from simulated_plan import make_plan
 
-pytestmark = [
-    pytest.mark.native,
-    pytest.mark.slow,
-    # A machine that is killed closes nothing, and Python warns of each connection.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+# A machine that is killed closes nothing, and Python warns of each connection.
+unclosed = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = [pytest.mark.native, pytest.mark.slow, unclosed]
 
 FIRST = int(os.environ.get("DETOK_FIRST_SEED", "1000"))
 SEEDS = int(os.environ.get("DETOK_SEEDS", "100000"))
