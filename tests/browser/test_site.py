@@ -263,7 +263,7 @@ def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
     page.on("request", lambda one: None if one.url.startswith((site, "data:", "blob:")) else wrong.append(one.url))  # fmt: skip
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(site)
-    page.get_by_role("link", name="Documentation").click()
+    page.get_by_role("link", name="Documents").click()
     expect(page.locator("#documentation")).to_be_visible()
     page.get_by_role("link", name="createDecoder", exact=True).first.click()
     expect(page).to_have_url(re.compile("/docs/web/create-decoder.html$"))
