@@ -4,9 +4,9 @@ In: a URL path. Out: a File, or None. Files outside the folders are never opened
 path must be a plain name, and the path must be inside the folder after links are resolved.
 
 In a clone the folders are `web/` and `.build/runtime/`. Elsewhere they are those of detok_py_page,
-a distribution that the extra `serve` installs; its runtime is compressed (`name.gz`), and has no
-file twice. Beside the runtime folder are `page`, the demo page in few files, and `examples`, those
-that need a bundler.
+a distribution that the extra `serve` installs; its runtime files are compressed (`name.gz`). Beside
+the runtime folder are `page`, the demo page bundled into few files, and `examples`, those that need
+a bundler.
 """
 
 import gzip
@@ -139,15 +139,15 @@ class Assets:
         for stored in (file, file.with_name(file.name + ".gz")):
             try:
                 real = stored.resolve(strict=True)
-            except (OSError, ValueError, RuntimeError):  # RuntimeError: links that lead in a circle
+            except (OSError, ValueError, RuntimeError):  # RuntimeError: circular links
                 continue
             if real.is_relative_to(root) and real.is_file():
                 return self._read(real, file.suffix, stored != file, accepts_gzip(accept_encoding))
         return None
 
     def read_ahead(self) -> None:
-        """Read, hash and compress what a page with Python asks for, as browsers do. Takes a tenth
-        of a second, which is for a thread: the first visitor would wait for it.
+        """Read, hash and compress the files that a page with Python requests. Takes a tenth of a
+        second; call it in a thread, so that the first visitor need not wait.
         """
         for file in [*self.page.glob("*"), *self.runtime.glob("*")]:
             if file.suffix != ".map":

@@ -1,8 +1,8 @@
-"""One engine of the bridge: what it is now, its vocabulary, and the runs that it produces.
+"""One engine of the bridge: its state, its vocabulary, and the runs that it writes.
 
 In: an engine. Out: the `hello` of its clients, and jobs that write its answers to runs. An engine
-may come back with another model at any time; every client, run and request comes through `open`,
-which notices that.
+may be restarted with another model at any time. `open` notices that, and every client, run and
+request calls it.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from .recover import Recovery
 from .store import clock
 
 log: logging.Logger = logging.getLogger("detok.bridge")
-# How long a vocabulary that was not found is not looked for again.
+# Seconds between two searches for a vocabulary that was not found.
 FIND_SECONDS = 60.0
 MAX_NAME = 1000
 
@@ -37,12 +37,11 @@ def report(event: str, **fields: Any) -> None:
 
 
 class AttachedEngine:
-    """An engine under a name, by which clients choose it.
+    """An engine with the name by which clients choose it.
 
-    `vocabulary` and `encode` are those of `--tokenizer`; by default `find_vocabulary` gets them
-    from the engine. The scripted engine, which streams a client's own text, cuts it with them.
-    `jobs` are the answers that the engine produces now, by their runs. `forget` drops a run; the
-    bridge sets it.
+    `vocabulary` and `encode` come from `--tokenizer`; by default `find_vocabulary` gets them from
+    the engine. The scripted engine, which streams a client's own text, cuts the text into tokens
+    with them. `jobs` has the task that writes each run. `forget` drops a run; the bridge sets it.
     """
 
     def __init__(
@@ -69,14 +68,14 @@ class AttachedEngine:
         self._given = vocabulary
         self._find_vocabulary = find_vocabulary
         self._identity: str | None = None
-        # What the engine had against the vocabulary, and when that was found.
+        # Why the engine refused the vocabulary, and when.
         self._refusal: tuple[str | None, float] = (None, 0.0)
         self._failure: EngineError | None = None
         self._look: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Look at the engine: start it, and find its vocabulary if it has another model than
-        before. Those who ask at the same time share one look.
+        """Open the engine, and find its vocabulary if it has another model than before. Concurrent
+        callers share one attempt.
 
         If the engine is down, `self.down` says why; a later call tries again.
         """
@@ -96,7 +95,7 @@ class AttachedEngine:
         except EngineError as error:
             self.down, self._failure = str(error), error
         except Exception as error:
-            # An answer of a shape that no adapter expects. Its place is logged, not its content.
+            # A response that no adapter expects. The place in the code is logged, not the content.
             log.error("engine_fault", extra={"fields": fault_of(error)})
             self._failure = EngineError(
                 "The engine's answers have a shape that detok does not know; check that it is the engine you meant, and its version.",
@@ -105,7 +104,7 @@ class AttachedEngine:
             self.down = str(self._failure)
 
     async def _sample(self) -> str | None:
-        """Return what the engine has against the vocabulary in use, by a sample."""
+        """Return why the engine refuses the vocabulary, after a test with some tokens, or None."""
         return (
             None
             if self.vocabulary is None
@@ -117,13 +116,13 @@ class AttachedEngine:
             return True
         refusal, found_at = self._refusal
         if self.vocabulary is None:
-            # The engine may have refused files that were changed meanwhile, or it was itself.
+            # The files that the engine refused, or the engine, may have changed since.
             there = self._find_vocabulary is not None and hasattr(self.engine, "model_path")
             return there and clock() > found_at + FIND_SECONDS
         try:
             return (await self._sample() is None) != (refusal is None)
         except EngineError:
-            return False  # as unknown as before
+            return False  # still unknown
 
     async def _find(self) -> None:
         """Find the vocabulary of the engine's model, or compare the given one with it."""
@@ -131,7 +130,9 @@ class AttachedEngine:
         if vocabulary is None and self._find_vocabulary is not None:
             vocabulary, encode = await self._find_vocabulary(self.engine) or (None, None)
         if vocabulary is not None:
-            await asyncio.to_thread(lambda: vocabulary.sha256)  # it packs all tokens, once
+            await asyncio.to_thread(
+                lambda: vocabulary.sha256
+            )  # cached; the first use packs all tokens
         self.vocabulary, self.scripted.encode = vocabulary, encode
         refusal = await self._sample()
         self._refusal = (refusal, clock())
@@ -143,8 +144,8 @@ class AttachedEngine:
                 job.cancel()
 
     def _refuse_ids(self, run: Run) -> bool:
-        """End a run if the engine's ids are not of the vocabulary that its client knows. Return
-        whether they are not.
+        """End a run if its client knows another vocabulary than the engine has. Return whether it
+        was ended.
         """
         hello = self.hello()
         if self.refused is not None:
@@ -183,7 +184,7 @@ class AttachedEngine:
         return self.vocabulary
 
     def engine_of(self, request: Request) -> Engine:
-        """Return what answers a request: this engine, or the scripted one. Raises EngineError for
+        """Return the engine for a request: this one, or the scripted one. Raises EngineError for
         the name of another engine.
         """
         name = request.params.get("engine")
@@ -228,12 +229,12 @@ class AttachedEngine:
             positions=run.log.position,
         )
         if end.get("code") == wire.ENGINE_DOWN and self._identity is None:
-            self.opened = False  # it may come back with another model, and would not say so
+            self.opened = False  # it may come back with another model without notice
 
     @property
     def chat_format(self) -> str | None:
-        """The name of the format that the model speaks: as the chat template that the engine uses
-        says, else as its vocabulary does.
+        """The name of the model's chat format, found from the engine's chat template, else from its
+        vocabulary.
         """
         return format_of(getattr(self.engine, "chat_template", None), self.vocabulary)
 
@@ -243,7 +244,9 @@ class AttachedEngine:
         return self.down or (None if self.opened else "The engine has not started yet.")
 
     async def stop(self) -> None:
-        """End the jobs. Their ends are written then, and the engine can be closed."""
+        """Cancel the jobs and wait for them. After that, all runs have an end, and the engine can
+        be closed.
+        """
         tasks = [job for job in (self._look, *self.jobs.values()) if job is not None]
         for task in tasks:
             task.cancel()
@@ -277,7 +280,7 @@ class AttachedEngine:
 
 
 def format_of(template: Any, vocabulary: Vocabulary | None) -> str | None:
-    """Return the name of the format that a chat template writes, else that of a vocabulary.
+    """Return the name of the chat format found from a chat template, else from a vocabulary.
 
     >>> format_of("{{ '<seed:tool_call>' }}", None), format_of(None, None)
     ('seed_oss', None)
@@ -294,7 +297,7 @@ def _written_by(template: str, vocabulary: Vocabulary | None) -> str | None:
 
 
 def plain(said: Any) -> str | None:
-    """Return what an engine says about itself as text that every client can read.
+    """Return an engine's text about itself, in a form that every client can read.
 
     >>> plain("qwen\\ud800"), plain(7), plain(None)
     ('qwen?', '7', None)
@@ -306,7 +309,7 @@ _RECOVERY_TABLES: WeakKeyDictionary[Vocabulary, dict[bytes, list[int]]] = WeakKe
 
 
 def _recovery_table(vocabulary: Vocabulary) -> dict[bytes, list[int]]:
-    """Return the table that ids are recovered with; it takes a second to make."""
+    """Return the table for recovering ids; making it takes a second."""
     if vocabulary not in _RECOVERY_TABLES:
         _RECOVERY_TABLES[vocabulary] = Recovery.table(vocabulary)
     return _RECOVERY_TABLES[vocabulary]

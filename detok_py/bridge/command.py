@@ -9,8 +9,8 @@ from typing import Any
 
 
 class _OfEngine(argparse.Action):
-    """Collects the options of each engine in `engines`, a list of dicts. An option before the first
-    --engine is of the first.
+    """Collects the options of each engine in `engines`, a list of dicts. Options before the first
+    --engine belong to the first engine.
     """
 
     def __call__(
@@ -43,7 +43,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         action=_OfEngine,
         metavar="FILE",
         help="tokenizer.json or its folder, *.model, *.gguf, *.tiktoken, tekken.json, vocab.json, vocab.txt or *.detok, if the engine can't provide its own. "
-        "With several engines, this, --model and --context are of the --engine before them",
+        "With several engines, this, --model and --context belong to the --engine before them",
     ),
     "--model": dict(
         action=_OfEngine,
@@ -64,7 +64,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         action="append",
         default=[],
         metavar="NAME",
-        help="another host name by which clients reach this bridge, with a port if it is another one",
+        help="another host name by which clients reach this bridge, with a port if it differs",
     ),
     "--allow-origin": dict(
         action="append",
@@ -85,8 +85,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         const=60.0,
         default=0.0,
         metavar="SECONDS",
-        help="when an engine is lost in mid-answer, wait for it (default 60 s) and go on behind the tokens so far, "
-        "with llama-server, vLLM and SGLang; a note of the answer says where",
+        help="when an engine is lost in mid-answer, wait for it (default 60 s) and continue after the tokens so far, "
+        "with llama-server, vLLM and SGLang; a note in the answer says where",
     ),
     "--store": dict(
         metavar="URL",
@@ -98,7 +98,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         metavar="N",
         help="with --store: how long the answers begun here go on after SIGTERM, while their clients read them at other replicas (default 25)",
     ),
-    "--json": dict(action="store_true", help="write what it says on stdout as JSON, a line each"),
+    "--json": dict(action="store_true", help="write stdout as one JSON object per line"),
     "--log-level": dict(
         choices=["debug", "info", "warning"],
         default="warning",
@@ -116,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal; return 0."""
-    # Imported here, so that the help needs none of the packages of the extra.
+    # Imported here, so that --help works without the packages of the extra.
     from .serve import serve
 
     return serve(args)

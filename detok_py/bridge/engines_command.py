@@ -119,7 +119,7 @@ async def probe(urls: list[str], *, allow_remote: bool = False, named: bool = Fa
 
 
 async def _probe_one(url: str, allow_remote: bool, named: bool) -> Seen | None:
-    from .find import (  # needs the packages of the extra, which the help doesn't
+    from .find import (  # needs the packages of the extra; --help does not
         engine_at,
         recognise,
     )

@@ -1,8 +1,8 @@
 """Find the engine that the command line names, and the vocabulary of an engine.
 
 In: `recite`, `scripted`, a URL, a kind and a URL (`vllm+http://…`), or an in-process engine and a
-model. Out: an Engine, not opened yet. For a URL without a kind, `recognise` asks the server; if it
-gives no answer, llama-server is assumed.
+model. Out: an Engine, not opened yet. For a URL without a kind, `recognise` asks the server; if
+none answers, llama-server is assumed.
 """
 
 import asyncio
@@ -56,8 +56,9 @@ def attach_engine(
     context: int = 0,
     tokenizer: Found | None = None,
 ) -> AttachedEngine:
-    """Return the engine that `--engine` gives, `[NAME=]ENGINE`, under the name that clients choose
-    it by: for a URL without a name, its host and port. Raises AddressError or EngineError.
+    """Return the engine of an `--engine` option, `[NAME=]ENGINE`, with the name by which clients
+    choose it. A URL without a name is named by its host and port. Raises AddressError or
+    EngineError.
 
     >>> attach_engine("scripted").name, attach_engine("fast=llama+http://127.0.0.1:8080").name
     ('scripted', 'fast')
@@ -93,7 +94,7 @@ def open_engine(
     context: int = 0,
     vocabulary: Vocabulary | None = None,
 ) -> Engine:
-    """Return an engine. One with a name may have an API key of its own in the environment. Raises
+    """Return an engine. A named one may have its own API key in the environment. Raises
     AddressError or EngineError.
     """
     if model is not None and spec in ("recite", "scripted"):
@@ -161,8 +162,8 @@ def engine_at(
 def finder(
     known: Iterable[AttachedEngine], urls: Iterable[str]
 ) -> Callable[[], Awaitable[list[AttachedEngine]]]:
-    """Return a function that looks for engines at `urls`, and returns those that are new. They were
-    not named by the user, so they are sent no API key.
+    """Return a function that looks for engines at `urls`, and returns new ones. They get no API
+    key, because the user has not named them.
     """
     seen = {_base_of(attached.engine) for attached in known}
     places = [check_address(url, named=False) for url in urls]
@@ -183,7 +184,7 @@ def finder(
 
 
 def _base_of(engine: Engine) -> str | None:
-    """Return where an engine on HTTP is."""
+    """Return the address of an engine on HTTP."""
     client = getattr(engine, "front", None) or getattr(engine, "client", None)
     return client.address.base if isinstance(client, EngineClient) else None
 

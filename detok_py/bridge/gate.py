@@ -9,11 +9,11 @@ Every web page that the user opens can reach a server on localhost. Therefore:
 - Origin must be the bridge's own or one from the command line (403).
 - A WebSocket must have an Origin, because any page can open one and browsers always send it (403).
 - Beyond loopback, every request needs the token (401).
-- POST is for the exit in OpenAI's language only (405). Browsers send an Origin with every POST.
+- Only the OpenAI-compatible routes take POST (405). Browsers send an Origin with every POST.
 
-A browser tells a page nothing of a handshake that was refused. So a page that asks for detok.v1
-gets its WebSocket, and nothing on it but the close code 4403 or 4401 with the sentence. The bridge
-logs each refused origin once, with the option that allows it.
+A page cannot see why a WebSocket handshake was refused. So a page that asks for detok.v1 gets a
+WebSocket that is closed at once, with the close code 4403 or 4401 and the sentence. The bridge logs
+each refused origin once, with the option that allows it.
 
 Strings are compared as a whole, never by prefix.
 """
@@ -56,7 +56,7 @@ TOKEN_PREFIX = "detok.token."
 EXIT = "/v1/"
 EXIT_CODES = {401: "invalid_api_key", 403: "origin_refused", 405: "method_not_allowed"}
 HEADER_NAME: re.Pattern[bytes] = re.compile(rb"[a-zA-Z0-9-]{1,64}")
-# The refused origins that are logged: any page can have any number of them.
+# How many refused origins are logged: a page could make up any number.
 MOST_ORIGINS = 32
 log: logging.Logger = logging.getLogger("detok.bridge")
 
@@ -199,7 +199,7 @@ class Gate:
                     offered.append(base64.b64decode(rest.strip(), validate=True).partition(b":")[2])
                 except (binascii.Error, ValueError):
                     continue
-        # Each is compared in constant time, so the duration reveals nothing about the token.
+        # Compared in constant time, so the duration reveals nothing about the token.
         return sum([hmac.compare_digest(token, expected) for token in offered]) > 0
 
     def _cors_headers(
@@ -222,7 +222,7 @@ class Gate:
 
 
 def _is_exit(scope: Scope) -> bool:
-    """Return whether a request is for the exit in OpenAI's language."""
+    """Return whether a request is for an OpenAI-compatible route."""
     return scope["type"] == "http" and str(scope.get("path", "")).startswith(EXIT)
 
 
@@ -233,8 +233,8 @@ def _methods(scope: Scope) -> tuple[str, ...]:
 async def refuse(
     scope: Scope, send: Send, status: int, sentence: str, extra: Iterable[tuple[bytes, bytes]] = ()
 ) -> None:
-    """Send an HTTP response with a status and one sentence, also in place of a handshake. The exit
-    says it in OpenAI's shape.
+    """Send an HTTP response with a status and one sentence, also in place of a handshake.
+    OpenAI-compatible routes send it in OpenAI's shape.
     """
     sentence = sentence[0].upper() + sentence[1:] + "."
     body, kind = (sentence + "\n").encode(), b"text/plain; charset=utf-8"

@@ -1,12 +1,12 @@
-"""Go on with an answer whose engine was lost in the middle of it: `detok serve --continue`.
+"""Continue an answer whose engine was lost in the middle: `detok serve --continue`.
 
-In: an engine, a request, and the ids of the answer so far. Out: the chunks of one answer, over as
-many lives of the engine as it takes. When the engine is back, it gets the ids of the prompt and of
-the answer, and generates what follows. The End has a note that says where.
+In: an engine, a request, and the ids of the answer so far. Out: the chunks of one answer, across
+restarts of the engine. When the engine is back, it gets the ids of the prompt and of the answer so
+far, and generates the rest. A note in the End says where it was lost.
 
-At temperature 0 the text is that of an undisturbed answer, as far as the engine computes the same
-from ids that it reads at once and from ids that it generates one by one. Otherwise it is another
-text with the same beginning.
+At temperature 0 the text equals that of an undisturbed answer, if the engine computes the same from
+ids that it reads at once as from ids that it generates one by one. Otherwise only the beginning is
+the same.
 """
 
 import asyncio
@@ -30,12 +30,13 @@ from .recover import Known, Recovery, Unknown
 from .store import clock
 
 PAUSE_SECONDS = 0.25
-# An engine that is lost again and again is broken.
+# After so many losses, the engine is considered broken.
 MAX_TIMES = 16
 
 
 class Answered:
-    """The ids of an answer so far. `ended` is true when the last one ends the answer.
+    """The ids of an answer so far. `ended` is true if the last id ends the answer; `known` is false
+    once the ids of a chunk were unknown.
 
     >>> answered = Answered([5])
     >>> answered.add(Ids([7, 8])), answered.add(Raw(b"x", 1, 9)), answered.ids, answered.known
@@ -53,7 +54,7 @@ class Answered:
         self._end_ids = end_ids
 
     def add(self, chunk: Chunk) -> None:
-        """Add the ids of a chunk; without them, they are not known any more."""
+        """Add the ids of a chunk."""
         if isinstance(chunk, Ids):
             self.ids += chunk.ids
             self.ended = chunk.ends
@@ -110,7 +111,7 @@ async def going_on(
                     if isinstance(chunk, End):
                         yield _marked(chunk, places)
                         return
-                    if not isinstance(chunk, Prompt):  # which says nothing of the answer
+                    if not isinstance(chunk, Prompt):  # a Prompt proves nothing about the answer
                         lost = lost_at = None
                     yield chunk
             raise EngineError("The engine's stream ended without an end event.")
@@ -151,7 +152,7 @@ def _marked(end: End, places: list[int]) -> End:
     if not places:
         return end
     note = " ".join([note_of(places), *([end.note] if end.note else [])])
-    return End(end.reason, note)  # what it counts is of the last part
+    return End(end.reason, note)  # without its counts, which are of the last part only
 
 
 def _is_lost(error: EngineError) -> bool:

@@ -1,7 +1,8 @@
 """One generation: copies an engine's chunks to a run's log, with backpressure from the client.
 
 In: a Run with its request, and the engine. Out: the run's log, then its end or failure. A run
-carries what the client wants as far as the engine provides it, and `started` names what it carries.
+carries ids, bytes or both: what the client wants, as far as the engine provides it. `started` says
+which.
 """
 
 import asyncio
@@ -55,8 +56,8 @@ PARAMS = (
     "apart",
 )
 MAX_TOKENS = 1 << 20
-ALL_THERE_IS = "context"  # `max_tokens`: as many as the engine's context has room for
-PROMPT_LETTERS = 4096  # of the end of a prompt, which say what an answer begins in
+ALL_THERE_IS = "context"  # a value of `max_tokens`: whatever the engine's context has room for
+PROMPT_LETTERS = 4096  # of a prompt's end that are searched for the section it opens
 
 
 def read_request(request: dict[str, Any]) -> Request:
@@ -136,8 +137,8 @@ def carries(want: str, gives: str, vocabulary: Vocabulary | None) -> str:
 def begins_in(
     prompt: list[int] | str, vocabulary: Vocabulary | None, chat_format: str | None
 ) -> str:
-    """Return in what an answer begins behind a prompt: "content", "reasoning" or "header"; "" if
-    ids of no vocabulary cannot say.
+    """Return the section that the end of a prompt opens: "content", "reasoning" or "header"; "" if
+    the prompt is ids and there is no vocabulary.
 
     >>> begins_in("Hi<|im_end|><|im_start|>assistant<think>", None, None)
     'reasoning'
@@ -152,12 +153,11 @@ def begins_in(
 
 
 class Work(NamedTuple):
-    """What jobs of one engine have in common.
+    """What the jobs of one engine share.
 
-    `ready` looks at the engine before an answer and returns its vocabulary, or ends the run.
-    `table` returns the table that ids are recovered with, `begins` what an answer begins in behind
-    a prompt. An engine that is lost is waited for
-    `continue_seconds`, if it can go on with an answer.
+    `ready` checks the engine before an answer, and returns its vocabulary or ends the run. `table`
+    returns the table for recovering ids; `begins` is `begins_in` for this engine. A job waits up to
+    `continue_seconds` for a lost engine that can continue an answer.
     """
 
     engine: Engine
@@ -184,7 +184,7 @@ async def run_job(run: Run, request: Request, work: Work) -> None:
         raise
     except EngineError as error:
         if isinstance(error, ModelChanged):
-            # Looking at the engine ends the runs whose vocabulary it no longer has, this one too.
+            # This ends all runs with a vocabulary that the engine no longer has, perhaps this one.
             with contextlib.suppress(EngineError):
                 await work.ready(run, request)
         log.fail(error.code, str(error), retry=error.retry)
@@ -240,13 +240,13 @@ async def _answer(run: Run, request: Request, work: Work, watch: Stopwatch) -> s
 
 
 class _Answer:
-    """What is known of an answer while it is written: its ids, as far as they can be recovered."""
+    """The state of an answer that is being written: its ids, as far as they can be recovered."""
 
     def __init__(
         self, run: Run, request: Request, work: Work, vocabulary: Vocabulary | None
     ) -> None:
         self._run = run
-        self._log = run.log  # the run has another one when its lease was lost
+        self._log = run.log  # kept here: a run that loses its lease gets another log
         self._request = request
         self._work = work
         self._vocabulary = vocabulary
@@ -257,13 +257,13 @@ class _Answer:
         self._answered = Answered(list(request.answered), end_ids=end_ids)
 
     def start(self, prompt: list[int] | str | None) -> None:
-        """Start the log, with what the answer begins in behind this prompt, if that is known."""
+        """Start the log, with the section that the prompt has opened, if that is known."""
         scripted = self._request.params.get("engine") is not None
         begins = "" if prompt is None or scripted else self._work.begins(prompt)
         self._log.start(self._data, begins)
 
     async def prepare(self) -> None:
-        """Make the table that ids are recovered with, if they are needed."""
+        """Make the table for recovering ids, if it is needed."""
         gives = self._work.engine.gives(self._request)
         needed = self._data == "both" or (self._goes_on and gives == BYTES)
         if needed and self._vocabulary is not None:
@@ -271,7 +271,7 @@ class _Answer:
             self._recovery = Recovery(self._vocabulary, table)
 
     def chunks(self) -> AsyncGenerator[Chunk, None]:
-        """Return the chunks of the engine, which may be lost and come back."""
+        """Return the chunks of the engine, across its losses."""
         work = self._work
         if not self._goes_on:
             return work.engine.generate(self._request)
@@ -294,7 +294,7 @@ class _Answer:
         )
 
     async def write(self, chunk: Chunk) -> None:
-        """Append a chunk, with the ids that can be recovered from it."""
+        """Append a chunk, with the ids recovered from it."""
         log = self._log
         if self._recovery is None or not isinstance(chunk, Raw):
             if self._goes_on:

@@ -1,8 +1,9 @@
-"""Who may write a run that replicas share, and what one replica knows of it.
+"""The right to write a run that replicas share, and what one replica knows about such a run.
 
-In: the log that an engine writes here, or entries of the log in the store. Out: batches for the
-store, or the same log as at the replica that writes it. An entry is a line of JSON (`s`, where it
-starts; `d` and `m`, what the run carries; `e`, its end) and packed pieces of the log.
+In: the log that an engine of this replica writes, or entries that another replica has appended to
+the store. Out: batches to append to the store, or a copy of the other replica's log. An entry is a
+line of JSON (`s`, where it starts; `d` and `m`, what the run carries; `e`, its end) and packed
+pieces of the log.
 """
 
 import json
@@ -18,7 +19,7 @@ NOTE = "The bridge's store was away, so this answer could not have been resumed 
 
 
 class Batch(NamedTuple):
-    """What is appended to the log of the store at once: an entry, up to position `end`."""
+    """One append to the store's log: an entry with everything up to position `end`."""
 
     number: int
     end: int
@@ -28,11 +29,11 @@ class Batch(NamedTuple):
 
 
 class Lease:
-    """The right to write a run, which this replica has. `claim` is what the store knows it by.
+    """The right of this replica to write a run. `claim` identifies it in the store.
 
-    `number` is that of the last batch that was appended. `batch` waits for the store's answer.
-    `unstored` is true while the store lacks what readers here were shown, `orphan` when it is not
-    to have the run again.
+    `number` is the number of the last appended batch. `batch` was sent, and the store has not
+    replied yet. `unstored` is true while local readers have seen more than the store has. `orphan`
+    is true if the run must not be put back into the store.
     """
 
     def __init__(self, claim: str, digest: str) -> None:
@@ -44,7 +45,9 @@ class Lease:
         self.orphan = False
 
     def next_batch(self, run: Run) -> Batch | None:
-        """Return the batch to append: the one that waits for an answer, or else all that is new."""
+        """Return the batch to append: the one without a reply, or else a new one with all that is
+        new.
+        """
         log = run.log
         first = self.number == 0
         new = (
@@ -57,7 +60,7 @@ class Lease:
         return self.batch
 
     def whole(self, run: Run) -> Batch:
-        """Return all that the log has, as one batch; nothing may be new."""
+        """Return the whole log as one batch; all of it must have been appended before."""
         return self._pack(run, run.log.base, self.number, first=True)
 
     def _pack(self, run: Run, start: int, number: int, *, first: bool) -> Batch:
@@ -73,21 +76,21 @@ class Lease:
         return Batch(number, log.position, entry, sha256, int(log.end is not None))
 
     def applied(self, run: Run) -> None:
-        """Show the batch to readers."""
+        """Note that the store has the batch, and show it to readers."""
         batch, self.batch = self.batch, None
         if batch is not None:
             self.number = batch.number
             run.log.show(batch.end, ended=bool(batch.ended))
 
     def go_on_without(self, run: Run) -> None:
-        """Show all that is new to readers here although the store does not have it."""
+        """Show everything new to local readers, although the store does not have it."""
         self.unstored = True
         log = run.log
         end = log.end
         if end is not None and end["type"] == "finished" and not log.ended:
             log.end = {**end, "note": f"{end['note']} {NOTE}" if end.get("note") else NOTE}
         if self.batch is not None:
-            self.number = self.batch.number  # it may be in the store: no other may have its id
+            self.number = self.batch.number  # the store may have it: use no number twice
             self.batch = None
         if self.next_batch(run) is not None:
             self.applied(run)
@@ -96,11 +99,12 @@ class Lease:
 class SharedRun:
     """A run that other replicas may write or read.
 
-    `lease` is set if it is written here. `turn` is that of the last reader here, `rival` the
-    highest turn that was heard of; `taking` is true while a reader here asks for a turn, `unheard`
-    when the store did not have the run that a reader here has asked for something. `log_id` and
-    `asks_id` are the last entries that were read of the streams. `lost_at` is since when the
-    store lacks what readers here have.
+    "Here" means: at this replica. `lease` is set if the run is written here. One reader at a time
+    has the turn to read: `turn` is the number of the last turn here, `rival` the highest number
+    seen in the store, and `taking` is true while a reader here asks for a turn. `unheard` is true
+    if the store did not have the run when a reader here asked for something. `log_id` and `asks_id`
+    are the ids of the last entries read from both streams. `lost_at` is the time since when the
+    store has had less than the readers here.
     """
 
     def __init__(self, run: Run, tag: str, *, claiming: bool) -> None:
@@ -119,24 +123,24 @@ class SharedRun:
 
     @property
     def settled(self) -> bool:
-        """Whether the store has the whole run, with the end that was written here."""
+        """Whether the run was written here, and the store has all of it with its end."""
         return self.run.log.ended and self.lease is not None and not self.lease.unstored
 
     @property
     def follows(self) -> bool:
-        """Whether a reader here waits for what is written elsewhere."""
+        """Whether a reader here waits for what another replica writes."""
         wanted = self.run.reader.session is not None or self.cancelled
         return wanted and self.lease is None and not self.claiming and self.run.log.end is None
 
     @property
     def listens(self) -> bool:
-        """Whether what other readers ask for matters here."""
+        """Whether this replica must read what readers elsewhere ask for."""
         writes = self.lease is not None and not self.settled
         return not self.claiming and (writes or self.run.reader.session is not None)
 
     def begin(self, started: str, model: str | None) -> None:
-        """Begin with what the producer says (`Log.started`). A client that was told another model
-        is refused.
+        """Start the copy with the producer's `Log.started`. Refuse a client whose hello named
+        another model.
         """
         data, begins = started.split(" ")
         reader = self.run.reader
@@ -149,9 +153,7 @@ class SharedRun:
         self.run.log.start(data, begins)
 
     def apply(self, key: str, entry: bytes) -> bool:
-        """Add an entry of the log, without what is here already. Return False if something is
-        missing before it.
-        """
+        """Add the new part of an entry of the log. Return False if an earlier entry is missing."""
         header, records = unpack(entry)
         log = self.run.log
         at = header["s"]
@@ -161,14 +163,14 @@ class SharedRun:
             return False
         if "d" in header and not log.data:
             self.begin(header["d"], header.get("m") or None)
-        log.hold = do_nothing  # the session is woken once
+        log.hold = do_nothing  # so that the session wakes once
         for op, count, payload in read_records(records):
             skip = log.position - at
             if skip < count:
                 log.add(op, count - skip, payload[wire.split_at(op, payload, skip) :])
             at += count
         if "e" in header:
-            # A store that has lost its last part is behind what readers here were shown.
+            # The store may have lost its last part, which readers here have seen.
             log.close(header["e"] if at == log.position else lost_end())
         log.hold = None
         log.show(log.position, ended=log.end is not None)
@@ -177,8 +179,8 @@ class SharedRun:
         return True
 
     def lose(self, after_seconds: float) -> None:
-        """Note that the store lacks what comes next. Its producer may put it back; if it does not,
-        the run ends.
+        """Note that the store has lost what comes next. If its producer does not put it back in
+        time, the run ends.
         """
         now = clock()
         self.lost_at = now if self.lost_at is None else self.lost_at
@@ -186,7 +188,7 @@ class SharedRun:
             self.run.log.close(lost_end())
 
     def hear(self, turn: int, ack: int) -> None:
-        """Note whose turn it is to read the run, and the credit that this reader gives."""
+        """Note the highest turn in the store, and the position that its reader acknowledged."""
         self.rival = max(self.rival, turn)
         if self.taking:
             return
@@ -197,14 +199,14 @@ class SharedRun:
             reader.wake()
 
     def give_way(self) -> None:
-        """Stop reading here, if it is the turn of a reader elsewhere."""
+        """Stop reading here if a reader elsewhere has a later turn."""
         session = self.run.reader.session
         if self.rival > self.turn and session is not None and not self.taking:
             session.give_way(clock())
 
     def lose_lease(self) -> None:
-        """Follow the run from now on: it was ended elsewhere, as its lease had run out. What was
-        not appended in time is dropped.
+        """Follow the run from now on: its lease ran out, so another replica has ended it. Drop what
+        was not appended in time.
         """
         old = self.run.log
         new = Log(max_size=old.max_size, base=old.base, codec=old.codec)
@@ -221,7 +223,7 @@ class SharedRun:
 
 
 def lost_end() -> dict[str, Any]:
-    """Return the end of a run that the store has lost: without a sum, as its reader may have more
+    """Return the end of a run that the store has lost. It has no SHA-256: the reader may have more
     than the store, and this replica may not have the beginning.
     """
     end = {"code": wire.ENGINE_DOWN, "message": LOST, "retry": True, "sha256": None}
@@ -229,7 +231,7 @@ def lost_end() -> dict[str, Any]:
 
 
 def pieces(log: Log, start: int, end: int | None = None) -> list[tuple[int, int, bytes]]:
-    """Return the (op, count, payload) of what a log has from `start` on."""
+    """Return the pieces of a log from `start` on, as (op, count, payload)."""
     out = []
     end = log.position if end is None else end
     while start < end and (step := log.read(start, end)) is not None:
@@ -240,7 +242,7 @@ def pieces(log: Log, start: int, end: int | None = None) -> list[tuple[int, int,
 
 
 def record(op: int, count: int, payload: bytes) -> bytes:
-    """Return one piece of data as it stands in an entry.
+    """Pack one piece for an entry.
 
     >>> read_records(record(wire.IDS, 2, b"ab") + record(wire.BYTES, 1, b"c"))
     [(1, 2, b'ab'), (0, 1, b'c')]
@@ -249,7 +251,7 @@ def record(op: int, count: int, payload: bytes) -> bytes:
 
 
 def read_records(data: bytes) -> list[tuple[int, int, bytes]]:
-    """Return the (op, count, payload) of each piece."""
+    """Unpack the pieces of an entry: (op, count, payload) each."""
     out = []
     at = 0
     while at < len(data):

@@ -80,7 +80,7 @@ class Times:
         self._sum += seconds
 
     def family(self) -> HistogramMetricFamily:
-        """Return the histogram as Prometheus has it: each bucket with those below it."""
+        """Return the histogram in Prometheus's form: each bucket includes those below it."""
         family = HistogramMetricFamily(self._name, self._about)
         total = 0
         buckets = []

@@ -1,14 +1,13 @@
-"""An exit in OpenAI's language: `/v1/chat/completions`, `/v1/completions` and `/v1/models`, in
-front of any engine of the bridge.
+"""An OpenAI-compatible API in front of the bridge's engines: `/v1/chat/completions`,
+`/v1/completions` and `/v1/models`.
 
 In: requests as OpenAI's clients send them (openai_request.py). Out: answers in OpenAI's shapes
-(openai_reply.py). Behind each answer is a client of detok.v1 in this process, which reads a run as
-a page does, with the page's own decoder: an answer is produced, counted, kept and resumed in the
-one way that the bridge has.
+(openai_reply.py). Behind each answer is a detok.v1 client in this process, which reads and decodes
+a run as a page does. So these answers are produced, counted, kept and resumed as all others.
 
-A client that leaves cancels its run. With the header `X-Detok-Run`, a random id, the run outlives
-the connection: the same request with the same id, and the id of the last event in `Last-Event-ID`,
-has the rest of it.
+A client that disconnects cancels its run. With the header `X-Detok-Run`, a random id, the run
+outlives the connection: the same request with the same id, and with the id of the last event in
+`Last-Event-ID`, returns the rest.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ from .stream import HELLO_SECONDS, STOPPING, Bridge
 log: logging.Logger = logging.getLogger("detok.bridge")
 
 BODY_SECONDS = 30.0
-# After this time without an event a client is sent a comment.
+# After so many seconds without an event, a stream gets a comment.
 SILENT_SECONDS = 15.0
 # The HTTP status and OpenAI's code for a close code of detok.v1.
 STATUSES: dict[int, tuple[int, str]] = {
@@ -57,7 +56,7 @@ TOO_LARGE = f"The body must have at most {MAX_BODY} bytes."
 NO_MODEL = "There is no such model here; GET /v1/models lists the models of this bridge."
 NO_VOCABULARY = "This engine sends token ids, and the bridge has no vocabulary to read them with; start it with --tokenizer."
 CANCELLED = "Another client has cancelled this answer."
-CHANGED = "The engine has just got another model; ask again."
+CHANGED = "The engine has just loaded another model; ask again."
 BUG = "The bridge failed because of a bug in detok; its log names the place."
 TOO_FAR = "Last-Event-ID is beyond the end of this answer; ask without it for the whole of it."
 
@@ -101,8 +100,8 @@ def openai_routes(bridge: Bridge) -> list[BaseRoute]:
 
 
 async def _models(bridge: Bridge) -> list[dict[str, Any]]:
-    """Return OpenAI's list of models. The id is the model's name, or the engine's if another engine
-    has the same model, or none.
+    """Return OpenAI's list of models. The id is the model's name; if that is unknown, or another
+    engine has it too, the engine's name.
     """
     await bridge.open()
     names = [plain(attached.engine.info().model) or "" for attached in bridge.engines]
@@ -118,7 +117,7 @@ async def _models(bridge: Bridge) -> list[dict[str, Any]]:
 
 
 async def _answer(bridge: Bridge, request: Request, *, is_chat: bool) -> Response:
-    """Return the answer to a request, or its refusal."""
+    """Return the response to a request: an answer or an error."""
     try:
         if bridge.draining:
             raise ExitError(503, STOPPING, "stopping", retry=True)
@@ -143,9 +142,7 @@ async def _answer(bridge: Bridge, request: Request, *, is_chat: bool) -> Respons
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body of a request. Raises ExitError for another type, or one that is too large or
-    too slow.
-    """
+    """Return the body of a request. Raises ExitError if it is not JSON, too large or too slow."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise ExitError(415, "The Content-Type must be application/json.", "unsupported_media_type")
     data = bytearray()
@@ -164,7 +161,7 @@ async def _body(request: Request) -> bytes:
 
 
 class Reply(Response):
-    """One answer, as long as its client stays."""
+    """One answer to a connected client."""
 
     def __init__(self, bridge: Bridge, attached: AttachedEngine, asked: Asked) -> None:
         self.background: BackgroundTask | None = None
@@ -185,18 +182,18 @@ class Reply(Response):
         self._silent = True
 
     def _request(self) -> dict[str, Any]:
-        """Return the request of the run, with how its text is read."""
+        """Return the request of the run, and set how its text is read."""
         asked = self._asked
         options, request = dict(asked.options), asked.request
         if asked.is_chat and (self._fidelity == TEXT or self._attached.chat_format is None):
-            # The form of calls that most models without one of their own are asked for.
+            # The form in which most models without a call format are asked for calls.
             known = {"format": "hermes2_text"} if options["toolSchemas"] else {"tools": False}
             options.update(known)
         if asked.is_chat and self._fidelity == TEXT:
             request = {**request, "params": {**request["params"], "apart": "tags"}}
         if asked.after:
             return {**options, "resume": self._run}
-        # Where an engine gives bytes, ids alone would cost it a request each.
+        # From an engine that gives bytes, each id alone would cost a request.
         want = "ids" if self._fidelity == IDS else "both"
         return {**options, **request, "id": self._run, "want": want}
 
@@ -232,8 +229,8 @@ class Reply(Response):
         await self._end(scope, receive, send)
 
     async def _wait(self, ends: set[asyncio.Task[Any]]) -> None:
-        """Wait for the first end. A client that is sent nothing meanwhile is sent comments: proxies
-        close what is silent.
+        """Wait until the answer or the client ends. A silent stream gets comments, because proxies
+        close silent connections.
         """
         first = asyncio.FIRST_COMPLETED
         while not (await asyncio.wait(ends, timeout=SILENT_SECONDS, return_when=first))[0]:
@@ -242,13 +239,13 @@ class Reply(Response):
                 await self._send_text(": the engine has said nothing new\n\n")
 
     def _forget(self) -> None:
-        """Drop a run that nobody can come back for."""
+        """Drop a run to which no client can come back."""
         run = self._bridge.store.runs.by_id.get(self._run)
         if run is not None and run.log.end is not None and not self._asked.run:
             self._bridge.store.forget(run)
 
     def _problem(self) -> ExitError | None:
-        """Return why the engine cannot answer this request."""
+        """Return why the engine cannot answer this request, or None."""
         if self._fidelity == IDS and self._attached.vocabulary is None and self._attached.opened:
             return ExitError(503, NO_VOCABULARY, "no_vocabulary")
         return None
@@ -256,13 +253,13 @@ class Reply(Response):
     # ---------------------------------------------------------------- from the bridge
 
     def _can_write(self) -> bool:
-        """Return whether what the bridge says now can go to the client now."""
+        """Return whether the client can be sent to at once."""
         if self._writer.whole is not None:
             return True
         return self._begun and bool(self._direct) and bool(self._direct["can"]())
 
     def _write(self, frames: list[str | bytes]) -> None:
-        """Take frames, and send the client what they mean, in this turn of the loop."""
+        """Turn frames of the run into bytes for the client, in this turn of the loop."""
         self._hear(frames)
         text = self._writer.now()
         if text:
@@ -270,7 +267,7 @@ class Reply(Response):
             self._direct["write"](text.encode())
 
     async def _take(self, message: Any) -> None:
-        """Take a message of the bridge, as fast as the client reads."""
+        """Send a message of the bridge, as fast as the client reads."""
         if message["type"] == "websocket.close":
             self._fail(message["code"], self._notice or message["reason"], retry=True)
         else:
@@ -281,7 +278,7 @@ class Reply(Response):
             await self._send_text(text)
 
     def _hear(self, frames: list[Any]) -> None:
-        """Take frames of the bridge to this client."""
+        """Receive frames of the bridge."""
         try:
             for frame in frames:
                 if not self._over.is_set():
@@ -292,7 +289,9 @@ class Reply(Response):
             self._fail(1011, BUG)
 
     def _heed(self, results: dict[str, Any]) -> None:
-        """Note what frames mean for the client, and send the bridge what the session says."""
+        """Feed frames to the session, add its events to the response, and return its frames to the
+        bridge.
+        """
         for frame in results.get("send", ()):
             self._inbox.put_nowait({"type": "websocket.receive", "text": frame})
         for event in results["events"]:
@@ -321,7 +320,7 @@ class Reply(Response):
         self._over.set()
 
     def _usage(self, position: int) -> dict[str, int] | None:
-        """Return the tokens of an answer, as far as they were counted."""
+        """Return the numbers of tokens of an answer, as far as they are known."""
         run = self._bridge.store.runs.by_id.get(self._run)
         usage: dict[str, int] = dict(((run and run.log.end) or {}).get("usage") or {})
         if self._answer.session.data != "bytes":
@@ -335,7 +334,7 @@ class Reply(Response):
         if not self._over.is_set():
             status, name = STATUSES.get(code, (500, "internal_error"))
             if message in (NO_ROOM_FOR_ANSWER, NO_ROOM_FOR_PROMPT):
-                name = "context_length_exceeded"  # by which clients shorten a chat
+                name = "context_length_exceeded"  # on which clients shorten a chat
             self._writer.fail(ExitError(status, message, name, retry=retry), begun=self._begun)
             self._over.set()
 
@@ -369,8 +368,8 @@ class Reply(Response):
 
 
 class _Writer:
-    """What goes to the client, as it comes: events, or one object at the end. `failure` is the
-    response in the place of an answer that has not begun.
+    """Builds the response: events as they come, or one object at the end. `failure` is the error
+    response, if the answer failed before it began.
     """
 
     def __init__(self, named: Named, secret: str, asked: Asked) -> None:
@@ -386,11 +385,11 @@ class _Writer:
         self._out: list[str] = []
 
     def now(self) -> str:
-        """Return what a stream has to send now, and forget it."""
+        """Return the bytes that a stream has to send now, and forget them."""
         return self.take() if self.whole is None else ""
 
     def take(self) -> str:
-        """Return all that is left to send, and forget it."""
+        """Return all bytes that are left to send, and forget them."""
         out, self._out = self._out, []
         return out[0] if len(out) == 1 else "".join(out)
 
@@ -404,7 +403,7 @@ class _Writer:
             self._out.append(self._chunks.text(rows))
 
     def finish(self, reason: str, note: str | None, usage: dict[str, int] | None) -> bool:
-        """Add the end. Return False if the client says that it has more than there is."""
+        """Add the end. Return False if the client's Last-Event-ID is beyond it."""
         if self.whole is not None:
             self._out.append(encode(self.whole.object(reason, usage, note)))
             return True
@@ -425,7 +424,7 @@ class _Writer:
 
 
 def _fidelity(attached: AttachedEngine, asked: Asked) -> str:
-    """Return what the engine gives for a request: "ids", "bytes" or "text"."""
+    """Return what the engine provides for a request: "ids", "bytes" or "text"."""
     if asked.request["params"].get("engine") == "scripted" or attached.engine.info().name == (
         attached.scripted.info().name
     ):
@@ -437,7 +436,7 @@ def _fidelity(attached: AttachedEngine, asked: Asked) -> str:
 
 
 async def _left(receive: Receive) -> None:
-    """Wait until the client leaves."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -1,11 +1,11 @@
 """An answer in OpenAI's shapes: server-sent events, or one object.
 
-In: what `page.answer.Answer` says about an answer (deltas, its end). Out: the bytes of events, or
-an object. Held: of a stream a count; of a whole answer its text.
+In: the deltas and the end of an answer (`page.answer.Answer`). Out: the bytes of events, or an
+object. Held: the position in a stream; the text of a whole answer.
 
-The position in a stream counts what a client has of it: each character of each channel, the
-beginning of each call, the role, the finish reason and the usage are one each. It is the `id` of
-each event, and does not depend on how the text was cut into events.
+The position in a stream is the `id` of each event. Each character of each channel, the beginning of
+each call, the role, the finish reason and the usage count one. So it does not depend on how the
+text is cut into events.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class Named(NamedTuple):
 
 
 def name_of(secret: str, prefix: str, number: int = 0) -> str:
-    """Return an id that is the same for everybody who reads a run, and does not show the run's.
+    """Return an id that is equal for all readers of a run, and does not reveal the run's id.
 
     >>> name_of("0123456789abcdef", "call_") == name_of("0123456789abcdef", "call_", 1)
     False
@@ -52,12 +52,12 @@ def finish_of(reason: str) -> str:
 
 
 def extra(note: str | None) -> dict[str, Any] | None:
-    """Return what OpenAI's shapes have no place for."""
+    """Return the fields that OpenAI's shapes lack."""
     return {"note": note} if note else None
 
 
 class Calls:
-    """The calls of an answer, as their deltas come: which have begun, and have arguments."""
+    """The calls of a streamed answer: which have begun, and which have arguments."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
@@ -82,8 +82,8 @@ class Calls:
 
 
 class Chunks:
-    """The events of a streamed answer, from behind position `after`. `numbered` says whether they
-    have ids; only then can a client come back for the rest.
+    """The events of a streamed answer after position `after`. If `numbered`, they have ids, with
+    which a client can come back for the rest.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Chunks:
         return out + self._event(f'"tool_calls":{encode([more])}', 0)
 
     def _rest(self, text: str) -> str:
-        """Count a text; return what the client lacks of it."""
+        """Count a text; return the part that the client lacks."""
         before = self.position
         self.position += len(text)
         return text if before >= self._after else text[self._after - before :]

@@ -1,8 +1,8 @@
-"""What a request of OpenAI's API asks for.
+"""Requests of OpenAI's API, checked and translated.
 
-In: the body and the headers of a request. Out: what the bridge generates, how its text is read, and
-what the client wants to have of it; or an ExitError with the HTTP status and a body in OpenAI's
-shape. Nothing of a request is repeated in an error but the names of its parameters.
+In: the body and the headers of a request. Out: the run's request, how its text is read, and in
+which form the client wants the answer; or an ExitError with the HTTP status and a body in OpenAI's
+shape. Errors repeat only the names of parameters.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ MAX_BODY = 1 << 20
 MAX_STOPS = 64
 RUN = re.compile(r"[A-Za-z0-9_-]{16,64}")
 
-# The parameters that go to the engine, and of what kind the others are.
+# The parameters that go to the engine, and the kinds of the others.
 SAMPLING = ("temperature", "top_p", "top_k", "seed")
 SCRIPT = ("engine", "text", "cut", "pace", "faults")
 READ = {
@@ -29,9 +29,9 @@ READ = {
     *("prompt_cache_key", "functions", "function_call", "after"),
     *SAMPLING,
 }
-# How an answer is sent, and not what it is.
+# About how an answer is sent, not about its content.
 OF_ONE_REQUEST = ("stream", "stream_options", "after")
-# What would give another answer than asked for: (parameter, values that change nothing).
+# Refused, because the answer would differ: (parameter, values that change nothing).
 REFUSED: dict[str, tuple[Any, ...]] = {
     "n": (None, 1),
     "best_of": (None, 1),
@@ -46,8 +46,8 @@ TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_
 
 
 class ExitError(DetokError):
-    """A request is refused, or an answer has failed: an HTTP status, one sentence, OpenAI's code
-    for it, and whether another attempt may succeed.
+    """A refused request or a failed answer: an HTTP status, one sentence, OpenAI's code for it, and
+    whether another attempt may succeed.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ def error_body(status: int, message: str, code: str, param: str | None = None) -
 
 
 class Asked(NamedTuple):
-    """What a client asks for. `request` is that of a run; `options` say how its text is read, as
-    `page.deltas.open_chat` takes them. `run` is the id of the run, "" if nobody can come back for
-    it; `after` is what the client has of the stream. `ignored` names parameters without effect.
+    """What a client asks for. `request` is the run's; `options` are arguments of
+    `page.deltas.open_chat`. `run` is the id of a run to which the client can come back, or "";
+    `after` is the position that the client has. `ignored` names parameters without effect.
     """
 
     is_chat: bool
@@ -87,8 +87,8 @@ class Asked(NamedTuple):
 
 
 def read_json(data: bytes) -> dict[str, Any]:
-    """Return the object in a body. Raises ExitError for what is none, or is too deep or too large
-    for a message of detok.v1.
+    """Return the object in a body. Raises ExitError for another value, and for one that is too deep
+    or too large for a message of detok.v1.
     """
     try:
         text = data.decode("utf-8")
@@ -107,7 +107,7 @@ def read_json(data: bytes) -> dict[str, Any]:
 
 
 def read_request(body: dict[str, Any], headers: Mapping[str, str], *, is_chat: bool) -> Asked:
-    """Return what a request asks for. Raises ExitError, which names the invalid parameter."""
+    """Return a checked request. Raises ExitError, which names the invalid parameter."""
     for name, neutral in REFUSED.items():
         if body.get(name) not in neutral:
             raise _invalid(name, "is not supported here; leave it out")
@@ -204,8 +204,9 @@ def _read_script(value: Any) -> dict[str, Any]:
 
 
 def _read_run(headers: Mapping[str, str], after: Any) -> tuple[str, int]:
-    """Return the id of a run that outlives its connection, and what the client has of it: its
-    header says it, or `after` of the body, for clients that can't set one for each request.
+    """Return the id of a run that outlives its connection, and the position that the client has,
+    from the header, or from `after` in the body for clients that cannot set a header for each
+    request.
     """
     run, last = headers.get("x-detok-run", ""), headers.get("last-event-id", "")
     last = last or ("" if after is None else str(after))
@@ -227,8 +228,8 @@ def _read_run(headers: Mapping[str, str], after: Any) -> tuple[str, int]:
 
 
 def _run_of(run: str, body: dict[str, Any]) -> str:
-    """Return the id of the run that is made for a client's id and body. It says nothing about
-    either, and another body has another run: its text would be read in another way.
+    """Return a run id, made from the client's id and the body, of which it reveals nothing. Another
+    body gives another run, because its text is read in another way.
     """
     rest = {name: body[name] for name in body if name not in OF_ONE_REQUEST}
     said = json.dumps(rest, sort_keys=True)

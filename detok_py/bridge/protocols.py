@@ -3,8 +3,8 @@
 In: bytes of a connection. Out: ASGI. Held: at most 16 KiB of a request head, for at most five
 seconds, and one message of at most 1 MiB.
 
-uvicorn itself has no limit on the time for a request head, the connections of an address, the
-number of fragments and the number of pings, and always refuses with status 400.
+uvicorn itself does not limit the time for a request head, the connections of an address, fragments
+or pings, and refuses everything with status 400.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ MAX_HEADERS = 64
 MAX_HEADER_LINE = 8 << 10
 HEAD_SECONDS = 5.0
 MAX_CONNECTIONS = 1024
-# Connections of one address that have sent no whole request head. Beyond it, the oldest one is
-# closed, unless all have come within the last second: many clients may come back at once.
+# Connections of one address without a complete request head. Beyond this number the oldest is
+# closed, unless all came within the last second: many clients may reconnect at once.
 MAX_HEADS = 64
 HEAD_GRACE_SECONDS = 1.0
 MAX_FRAGMENTS = 256
 MAX_PINGS = 32
-# A peer that reads nothing for so long is gone. `close` waits for what is buffered, so a socket
-# whose peer is gone is aborted.
+# A peer that reads nothing for so long is gone. Its socket is aborted, because `close` would wait
+# for buffered data.
 STALL_SECONDS = 30.0
 CLOSE_SECONDS = 10.0
 CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:", re.IGNORECASE)
 ASCII_HEADERS = (b"host", b"origin", b"connection", b"upgrade", b"expect")
-# The extension of ASGI by which an app sends WebSocket messages without waiting for a turn of the
-# loop: whether it can, and how.
+# An ASGI extension: an app may send WebSocket messages without a turn of the event loop. Its two
+# functions say whether that is possible now, and do it.
 FRAMES = "detok.frames"
-# The same for the body of a response: the app has sent its head, without a length.
+# The same for a response body, after a head without a length.
 CHUNKS = "detok.chunks"
 PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
@@ -71,7 +71,7 @@ class StrictConnection(h11.Connection):
             ):
                 self.status = 431
                 raise h11.RemoteProtocolError("too many headers")
-            # These are decoded as ASCII further on, before the gate.
+            # Later code, before the gate, decodes these as ASCII.
             if any(
                 (name in ASCII_HEADERS or name.startswith(b"sec-websocket-"))
                 and not value.isascii()
@@ -85,7 +85,7 @@ class StrictConnection(h11.Connection):
 
 def framed(message: str | bytes) -> bytes:
     """Return the WebSocket frame of a message: unmasked and whole, RFC 6455 section 5.2. wsproto
-    takes four times as long, for every token.
+    would take four times as long for every token.
 
     >>> framed("hi"), framed(bytes(200))[:4]
     (b'\\x81\\x02hi', b'\\x82~\\x00\\xc8')
@@ -127,8 +127,8 @@ class Impatient:
 class StrictHTTP(Impatient, H11Protocol):
     """Closes connections whose request head is late; answers a refused request with its status.
 
-    Where there are too many connections, one makes room that has no request in progress: the oldest
-    of the address that has the most.
+    If there are too many connections, closes one without a request in progress: the oldest of the
+    address that has the most.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -140,13 +140,13 @@ class StrictHTTP(Impatient, H11Protocol):
         self.app: Any = self._app_with_chunks
 
     async def _app_with_chunks(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["http_version"] == "1.1":  # an older client takes no chunks
+        if scope["http_version"] == "1.1":  # HTTP/1.0 clients take no chunks
             chunks = {"can": self.can_write, "write": self.write_chunk}
             scope["extensions"] = {CHUNKS: chunks}
         await self._given_app(scope, receive, send)
 
     def can_write(self) -> bool:
-        """Return whether the peer reads what is written, and the response goes on."""
+        """Return whether the peer keeps up and the response has not ended."""
         return not (
             self.flow.write_paused or self.cycle.disconnected or self.transport.is_closing()
         )
@@ -157,7 +157,7 @@ class StrictHTTP(Impatient, H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        # The next piece of a file waits until this one is sent: nothing else is buffered.
+        # The next piece of a file waits until this one is sent, so at most one is buffered.
         transport.set_write_buffer_limits(high=0)
         self._address = network_of(self.client[0] if self.client else "")
         self._timeout = self.loop.call_later(HEAD_SECONDS, self._abort_late)
@@ -165,7 +165,7 @@ class StrictHTTP(Impatient, H11Protocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close an idle connection, this one at last, if there are too many."""
+        """If there are too many connections, close an idle one, or else this one."""
         idle = [one for one in self.connections if isinstance(one, StrictHTTP) and one.waits_until]
         counts = Counter([one._address for one in idle])
         begun = self.loop.time() - HEAD_GRACE_SECONDS
@@ -203,7 +203,7 @@ class StrictHTTP(Impatient, H11Protocol):
             self.loop.call_later(HEAD_SECONDS, self._end_body, self.cycle)
 
     def _end_body(self, cycle: Any) -> None:
-        """Close a connection whose request was answered before its body came, and still comes."""
+        """Close a connection whose request was answered while its body is still arriving."""
         if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
             self._abort_late()
 
@@ -247,7 +247,7 @@ class StrictHTTP(Impatient, H11Protocol):
 
 
 def network_of(address: str) -> str:
-    """Return whose an address is: itself, or of IPv6 the network of 64 bits.
+    """Return the network of an address: an IPv4 address itself, the /64 network of an IPv6 one.
 
     >>> network_of("192.0.2.1"), network_of("2001:db8:1:2:3::4"), network_of("")
     ('192.0.2.1', '2001:db8:1:2::', '')
@@ -284,7 +284,7 @@ class StrictWebSocket(Impatient, WSProtocol):
         self.transport.write(b"".join([framed(frame) for frame in frames]))
 
     def can_write(self) -> bool:
-        """Return whether the peer reads what is written, and the socket is open."""
+        """Return whether the peer keeps up and the socket is open."""
         return (
             self.writable.is_set()
             and self.handshake_complete
@@ -309,8 +309,8 @@ class StrictWebSocket(Impatient, WSProtocol):
 
     def handle_close(self, event: events.CloseConnection) -> None:
         if not self.close_sent and self.conn.state is ConnectionState.OPEN:
-            # Not a close frame from the peer: wsproto found a violation of RFC 6455 and chose the
-            # close code.
+            # Not a close frame from the peer: wsproto found a violation of RFC 6455, and has set
+            # the code.
             self._close_with(int(event.code), "violation of RFC 6455")
             return
         super().handle_close(event)

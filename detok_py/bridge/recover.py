@@ -6,7 +6,8 @@ their bytes, and gaps where several sequences of tokens are possible. Ids are ne
 llama-server sends nothing while the text ends inside a character. So in a chunk of several tokens,
 every token but the last ends inside a character. Given the bytes and the number of tokens, nearly
 always only one sequence of tokens fits. Special tokens have no bytes there, so any number of them
-can stand between the others: fewer tokens with special ones between them are other sequences.
+can stand between the others: a sequence of fewer tokens counts too, as special tokens may fill it
+up.
 """
 
 from typing import NamedTuple
@@ -79,14 +80,14 @@ class Recovery:
         if count == 1:
             # More bytes than the token has: the count or the vocabulary is wrong.
             return [known] if not rest else [Unknown(1, chunk.data)]
-        # A count above the bytes is no search: some of these tokens have none.
+        # More tokens than bytes: some have no bytes, so no search is possible.
         found = self._unique_cut(before, rest, count - 1) if count - 1 <= len(rest) else None
         if found is None:
             return [Unknown(count - 1, rest), known]
         return [*found, known]
 
     def restart(self) -> None:
-        """Go on with the chunks of another request, whose text begins anew for the engine."""
+        """Begin a new request of the same answer: the engine's text begins anew."""
         self._tail = b""
 
     def _bytes_of(self, token_id: int | None) -> bytes | None:

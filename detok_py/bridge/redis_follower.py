@@ -1,7 +1,8 @@
-"""What readers at this replica do with Redis: they follow logs, and ask for their turn and credit.
+"""The readers' side of the Redis store: follow logs, and send turns, credit and cancels to
+producers.
 
-In: entries of the log of runs that are written elsewhere, and what sessions here acknowledge. Out:
-copies of these runs, and asks for their producers. One blocking XREAD follows all streams.
+In: entries that other replicas append, and what sessions here acknowledge. Out: copies of the runs,
+and entries for their producers. One blocking XREAD follows all streams.
 """
 
 import asyncio
@@ -24,51 +25,53 @@ _DEAD_END = {"type": "error", "code": wire.ENGINE_DOWN, "message": DEAD, "retry"
 
 
 class Follower:
-    """Keeps the copies in `shared` as they are in Redis. `stop` stops the engine of a run."""
+    """Keeps the copies in `shared` up to date with Redis. `stop` stops the engine of a run."""
 
     def __init__(self, link: Link, runs: Runs, shared: dict[str, SharedRun]) -> None:
         self.link = link
         self.runs = runs
         self.shared = shared
         self.stop: Callable[[Run], None] = lambda run: None
-        self._asked: dict[SharedRun, None] = {}  # those whose readers want a turn, or give credit
+        self._asked: dict[SharedRun, None] = {}  # runs whose readers want a turn, or give credit
         self._wake_ask = asyncio.Event()
-        self._wake_key = f"detok:wake:{secrets.token_hex(8)}"  # a stream that only wakes XREAD
+        self._wake_key = (
+            f"detok:wake:{secrets.token_hex(8)}"  # a stream of this replica that only wakes XREAD
+        )
         self._wake_id = "0-0"
-        self._regroup = False  # whether other streams are to be followed
+        self._regroup = False  # whether XREAD must begin again, with other streams
 
     def share(self, run: Run, tag: str, *, claiming: bool) -> SharedRun:
-        """Begin to share a run."""
+        """Add a run to `shared`."""
         shared = self.shared[run.id] = SharedRun(run, tag, claiming=claiming)
         run.reader.moved = partial(self.moved, shared)
         return shared
 
     def moved(self, shared: SharedRun, new: bool) -> None:
-        """Ask for the credit that a reader here gives, or for the turn of a new one."""
+        """Send the credit that a reader here gives, or ask for the turn of a new reader."""
         if shared.claiming:
             return
         if new:
             shared.taking = True
         elif shared.lease is not None:
-            return  # the engine here has the credit already
+            return  # the engine of this replica has the credit already
         self.ask_soon(shared)
 
     def ask_soon(self, shared: SharedRun) -> None:
-        """Ask for what a reader here wants."""
+        """Send soon what a reader here wants."""
         self._asked[shared] = None
         self._wake_ask.set()
 
     def group_again(self) -> None:
-        """Follow other streams, as what has to be followed has changed."""
+        """Begin XREAD again, because the set of followed streams has changed."""
         self._regroup = True
         self._wake_ask.set()
 
     def ask_again(self) -> None:
-        """Ask for what could not be asked for: Redis has come back."""
+        """Send what could not be sent while Redis was away."""
         self._wake_ask.set()
 
     async def ask(self) -> None:
-        """Wait for what readers here want, and ask for it."""
+        """Wait for what readers here want, and send it to Redis."""
         await self._wake_ask.wait()
         self._wake_ask.clear()
         if self.link.away:
@@ -104,7 +107,7 @@ class Follower:
 
     def _take_turn(self, shared: SharedRun, word: str, turn: int) -> None:
         if turn == 0:
-            # Its producer puts it back, and then this is asked for again.
+            # Its producer restores the run; then `hear` asks again.
             shared.unheard = True
             return
         if word == "take":
@@ -118,7 +121,7 @@ class Follower:
         shared.give_way()
 
     async def follow(self) -> None:
-        """Read all streams that matter here, as soon as one has something new."""
+        """Read new entries of all followed streams, as soon as one has any."""
         followed: dict[str, SharedRun] = {}
         streams = {self._wake_key: self._wake_id}
         for shared in self.shared.values():
@@ -143,7 +146,7 @@ class Follower:
             self.hear(shared, int(fields[b"t"]), int(fields[b"a"]), fields[b"w"] == b"cancel")
 
     def hear(self, shared: SharedRun, turn: int, ack: int, cancel: bool) -> None:
-        """Do what the reader of the highest turn asks for."""
+        """Do what the reader with the latest turn asks for."""
         shared.hear(turn, ack)
         if shared.unheard:
             self.ask_soon(shared)
@@ -152,13 +155,13 @@ class Follower:
             self.stop(shared.run)
 
     def _apply(self, shared: SharedRun, entries: list[tuple[Any, bytes]]) -> None:
-        """Add entries of the log, unless something is missing before one."""
+        """Add entries to the copy of a log, unless an earlier entry is missing."""
         if not all(shared.apply(text(key), entry) for key, entry in entries):
             shared.lose(self.link.times.lease)
 
     async def look(self) -> None:
-        """Look at what is followed, twice a second: whether its producer lives, and whether Redis
-        still has it.
+        """Check followed runs twice a second: whether their producers live, and whether Redis still
+        has them.
         """
         await asyncio.sleep(self.link.times.poll)
         followed = [shared for shared in self.shared.values() if shared.follows]
@@ -168,7 +171,7 @@ class Follower:
             self._look(shared.tag, f"({shared.log_id}", shared.run.reader.session is not None)
             for shared in followed
         ]
-        # What a log has when Redis looks: by the time of its answer, more may have been read.
+        # Positions before the call: `follow` may read more before Redis replies.
         had = [shared.run.log.position for shared in followed]
         for shared, before, reply in zip(followed, had, await self.link.call(calls)):
             status = text(reply[0])
@@ -185,7 +188,7 @@ class Follower:
         return (scripts.LOOK, tag, (begin, times.ttl if keep else 0, times.grace, dead))
 
     def _take_look(self, shared: SharedRun, reply: Any, before: int) -> None:
-        """Apply what LOOK has returned. The log had all before a position when it was asked for."""
+        """Apply a reply of LOOK. `before` is the position of the log when LOOK was sent."""
         turn, started, position, ended = (
             int(reply[1]),
             text(reply[2]),
@@ -196,7 +199,7 @@ class Follower:
         if started and not log.data:
             shared.begin(started, text(reply[3]) or None)
         if position < before:
-            # A Redis that has lost its last part, and a producer that may put it back.
+            # Redis has lost its last part; the producer may restore it.
             shared.lose(0.0 if ended else self.link.times.lease)
         elif reply[7]:
             self._apply(shared, [(key, fields[1]) for key, fields in reply[7]])
@@ -206,11 +209,11 @@ class Follower:
         if shared.run.reader.session is not None and shared.lease is None:
             acked = turn == shared.turn and int(reply[8]) >= log.acked
             if shared.unheard or not (acked or turn > shared.turn):
-                self.ask_soon(shared)  # Redis has lost what a reader here has asked for
+                self.ask_soon(shared)  # Redis has lost an earlier request of a reader here
 
     async def fetch(self, run_id: str, tag: str, after: int) -> tuple[str, SharedRun | None]:
-        """Bring the copy of a run up to date, or make one that begins at `after`. Return what LOOK
-        says of it, or "ended", and the copy.
+        """Bring the copy of a run up to date, or make one that begins at `after`. Return the status
+        of LOOK, or "ended", and the copy.
         """
         run = self.runs.by_id.get(run_id)
         known = run is not None and run.log.base <= after <= run.log.position
@@ -223,17 +226,17 @@ class Follower:
                 self.drop(run)
             return status, None
         if self.runs.by_id.get(run_id) is not run:
-            # It was dropped, or another socket was quicker.
+            # The run was dropped, or another socket has fetched it.
             return await self.fetch(run_id, tag, after)
         shared = self.shared.get(run_id)
         if shared is not None and (shared.lease is not None or shared.claiming):
-            return status, shared  # an engine here writes it by now: there is nothing to copy
+            return status, shared  # an engine here writes it now: there is nothing to copy
         if not known or shared is None:
             base = unpack(reply[7][0][1][1])[0]["s"] if reply[7] else int(reply[4])
             if run is not None and run.reader.session is not None:
                 run.reader.session.give_way(clock())
             if run is not None and base > after:
-                self.drop(run)  # the log no longer has what comes next here
+                self.drop(run)  # the log no longer has the next position
                 return "gone", None
             run = self.runs.create(run_id, {}, base=base)
             run.digest = text(reply[6])
@@ -256,9 +259,9 @@ class Follower:
 
 
 def _word(shared: SharedRun) -> str:
-    """Return what a reader here asks for: "take", "ack", "cancel" or nothing."""
+    """Return what a reader here asks for: "take", "ack", "cancel" or ""."""
     if shared.run.reader.session is None:
-        # A late command would take the run from a newer socket elsewhere.
+        # A late "take" would take the run from a newer socket elsewhere.
         shared.taking = False
     if shared.taking:
         return "take"

@@ -1,4 +1,4 @@
-"""The connection to Redis: scripts in one round trip, and whether Redis is away."""
+"""The connection to Redis: scripts in one round trip, and whether Redis can be reached."""
 
 import asyncio
 import contextlib
@@ -22,8 +22,9 @@ Call = tuple[str, str, tuple[Any, ...]]  # a script, the tag of a run, and its a
 
 
 class Times(NamedTuple):
-    """Seconds: how long a lease lasts without its producer, how long a store that was started takes
-    no new runs, how often leases are looked at, how long keys live without a reader.
+    """Seconds: `lease`, how long a lease lasts if it is not renewed; `grace`, how long after a
+    start Redis gets no new runs; `poll`, how often leases are checked; `ttl`, how long keys live
+    without a reader.
     """
 
     lease: float
@@ -38,8 +39,8 @@ class StoreError(DetokError):
 
 class Link:
     """A pool of connections to one Redis. `errors` are what its commands raise. `away` is true
-    before the first connection, and after `PATIENCE_SECONDS` of failures only; `on_change` is
-    called when it changes. `refused` is true if the last attempt had no password or a wrong one.
+    before the first connection, and once commands have failed for `PATIENCE_SECONDS`; `on_change`
+    is called when it changes. `refused` is true if Redis refused the password of the last attempt.
     """
 
     def __init__(self, url: str, times: Times) -> None:
@@ -86,7 +87,7 @@ class Link:
                 replies = await pipe.execute(raise_on_error=False)
             if attempt or not any(isinstance(reply, self._no_script) for reply in replies):
                 break
-            await self._load_scripts()  # a Redis that was started again has forgotten them
+            await self._load_scripts()  # a restarted Redis has forgotten them
         for reply in replies:
             if isinstance(reply, Exception):
                 raise reply
@@ -105,7 +106,7 @@ class Link:
         return self._failing_since is not None
 
     def failed(self, error: Exception) -> None:
-        """Note a failure. After some time of nothing else, Redis counts as away."""
+        """Note a failure. After `PATIENCE_SECONDS` of failures, Redis counts as away."""
         now = clock()
         if self._failing_since is None:
             self._failing_since = now
@@ -115,7 +116,7 @@ class Link:
             self.on_change()
 
     async def connect(self) -> bool:
-        """Look whether Redis answers; return whether it does."""
+        """Try to reach Redis; return whether it answers."""
         try:
             await self._load_scripts()
         except self.errors as error:
@@ -140,8 +141,8 @@ class Link:
         return True
 
     async def _check_policy(self) -> None:
-        """Warn of a Redis that drops keys when its memory is full: answers would end early."""
-        with contextlib.suppress(*self.errors):  # a user may not be allowed to ask
+        """Warn if Redis evicts keys when its memory is full: answers would end early."""
+        with contextlib.suppress(*self.errors):  # this Redis user may not be allowed to ask
             found = await self.client.config_get("maxmemory-policy")
             policy = found.get("maxmemory-policy", found.get(b"maxmemory-policy"))
             if policy is not None and text(policy) != "noeviction":
@@ -155,7 +156,7 @@ class Link:
 
 
 def key_of(tag: str, part: str) -> str:
-    """Return the name of a key of a run.
+    """Return the name of one of a run's keys.
 
     >>> key_of("ab12", "log")
     'detok:{ab12}:log'

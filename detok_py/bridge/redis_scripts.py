@@ -1,10 +1,10 @@
-"""What the Redis store does atomically: Lua scripts, each on the keys of one run.
+"""The atomic operations of the Redis store: Lua scripts, each on the keys of one run.
 
-A run has four keys with one hash tag: `run` (a hash: who has claimed it, whose turn it is to read
-it, the credit, what the log has), `log` (a stream, which the producer appends to), `asks` (a
-stream, which readers append to) and `lease`, which is there for as long as the producer lives. The
-id of an entry of the log is its last position and the number of its batch, so the entries before an
-acknowledged position can be dropped by their ids.
+A run has four keys with one hash tag: `run` (a hash: the claim, the turn of the reader, its credit,
+the state of the log), `log` (a stream to which the producer appends), `asks` (a stream to which
+readers append) and `lease`, which exists while the producer lives. The id of an entry of the log is
+its last position and the number of its batch, so the entries before an acknowledged position can be
+dropped by their ids.
 
 Each script begins with KEYS run log asks lease.
 """
@@ -19,10 +19,9 @@ local function keep(ttl)
 end
 """
 
-# ARGV claim digest lease_ms grace. Returns {claim, digest, whether it is sure} of the run. A claim
-# vanishes with its lease, whoever reads it, unless its owner makes it sure: one that was given up
-# has no effect.
-# A store that has just been started may have lost runs; their producers put them back first.
+# ARGV claim digest lease_ms grace. Returns {claim, digest, whether it is confirmed} of the run. A
+# claim expires with its lease until its owner confirms it, so an abandoned claim has no effect. A
+# Redis that has just started ('young') may have lost runs: their producers restore them first.
 CLAIM = (
     _COMMON
     + """
@@ -38,10 +37,10 @@ return {ARGV[1], ARGV[2], ''}
 )
 
 # ARGV claim lease_ms ttl grace number [end entry sha256 ended base data model]. Appends a batch if
-# the run is its owner's, once, however often it is sent. Number 0 only renews the lease, and `end`
-# is then the number of the last batch that was appended. Returns {'ok', turn, ack, cancel};
-# {'lost', whether the store is young}, if it lacks what was appended before; {'fenced'}, if the run
-# is another's; {'ended'}, if a reader has ended it.
+# the caller owns the run; a batch that is sent twice is appended once. Number 0 only renews the
+# lease; `end` is then the number of the last appended batch. Returns {'ok', turn, ack, cancel};
+# {'lost', whether Redis is young}, if earlier batches are missing; {'fenced'}, if another replica
+# owns the run; {'ended'}, if a reader has ended it.
 APPEND = (
     _COMMON
     + """
@@ -68,8 +67,8 @@ return {'ok', r[4], r[5], r[6] or ''}
 """
 )
 
-# ARGV claim lease_ms ttl grace number end entry sha256 ended digest turn ack data model. Puts a run
-# back that the store has lost, or has lost the last part of.
+# ARGV claim lease_ms ttl grace number end entry sha256 ended digest turn ack data model. Restores a
+# run of which Redis has lost all or the last part.
 RESTORE = (
     _COMMON
     + """
@@ -92,10 +91,10 @@ return 'ok'
 """
 )
 
-# ARGV from ttl grace dead. What a reader is missing: {'ok', turn, data, model, position, whether it
-# has ended, digest, entries, ack}; {'lost'}, if the log is gone; {'gone'}; {'young'}, if the store
-# may be given the run back. If the producer is dead, the run is ended here, once, with the sum of
-# what the log has.
+# ARGV from ttl grace dead. Returns what a reader lacks: {'ok', turn, data, model, position, end,
+# digest, entries, ack}; {'lost'}, if the log is gone; {'gone'}, if the run is; {'young'}, if the
+# run may still be restored. If the producer is dead, this script ends the run, once, with the
+# SHA-256 of the log.
 LOOK = (
     _COMMON
     + """
@@ -117,9 +116,9 @@ return {'ok', r[1], r[2] or '', r[3] or '', r[4], r[7] or '', r[8],
 """
 )
 
-# ARGV word turn ack ttl. A reader takes the run over ('take', which begins a turn), gives credit
-# ('ack') or cancels the run ('cancel'). Returns its turn; 0, if there is no such run; -1, if it is
-# another reader's turn. A turn that the store has lost is put back.
+# ARGV word turn ack ttl. A reader takes the run over ('take' begins a new turn), gives credit
+# ('ack') or cancels the run ('cancel'). Returns its turn; 0, if there is no such run; -1, if
+# another reader has a later turn. Restores a turn that Redis has lost.
 ASK = (
     _COMMON
     + """

@@ -1,15 +1,15 @@
 """A store of runs in Redis or Valkey: any replica of the bridge resumes any run.
 
-In: what engines write here, and what readers want here. Out: the same runs at every replica.
-Held: a copy of each run that is read or written here.
+In: runs that engines of this replica write, and the wishes of its readers. Out: the same runs at
+every replica. Held: a copy of each run that is read or written here.
 
-A run has one producer, the replica that claimed its id and holds its lease. What its engine writes
-is appended to a stream in Redis, the log, and is shown to readers after that (redis_writer.py). A
-reader at another replica follows the log, and appends to another stream what it asks for: its turn,
-credit, the run's cancelling (redis_follower.py). If a lease has run out, a reader ends the log.
+A run has one producer, the replica that claimed its id and holds its lease. It appends the engine's
+data to a stream in Redis, the log, and shows it to readers after that (redis_writer.py). A reader
+at another replica follows the log. To a second stream it appends what it asks for: its turn,
+credit, a cancel (redis_follower.py). If a lease runs out, a reader ends the log.
 
 While Redis is away, runs that are written here go on in memory and are put back afterwards; new
-runs are refused. Run ids are secrets, so keys have a keyed hash of them.
+runs are refused. Run ids are secrets, so the names of keys contain a keyed hash of them.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ log: logging.Logger = logging.getLogger("detok.bridge")
 
 LEASE_SECONDS = 3.0
 POLL_SECONDS = 0.5
-# Keys live this much longer than a client tries to resume.
+# Keys live this much longer than clients try to resume.
 SPARE_SECONDS = 30
 AHEAD_SECONDS = 1.0
 CLAIM_PAUSE_SECONDS = 0.1
@@ -52,8 +52,8 @@ class RedisStore:
     """Runs that all replicas of the bridge share through one Redis or Valkey.
 
     `url` is redis://, rediss:// or unix://. `secret` keys the hashes of run ids; all replicas need
-    the same. `grace` is how long a store that has just been started takes no new runs: for that
-    time the replicas put back what it has lost. `bounds` are those of `Runs`.
+    the same. For `grace` seconds after its start, Redis gets no new runs: replicas first restore
+    what it has lost. `bounds` are the options of `Runs`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RedisStore:
         **bounds: Any,
     ) -> None:
         self.runs: Runs = Runs(codec=zlib, **bounds)
-        # Producers get time for a failed command, a look and a busy machine.
+        # Time for a failed command, a check and a busy machine.
         grace = lease + 2 if grace is None else grace
         times = Times(lease, grace, poll, int(self.runs.keep_seconds) + SPARE_SECONDS)
         self.link: Link = Link(url, times)
@@ -80,7 +80,7 @@ class RedisStore:
         self._closing = False
 
     async def open(self, stop: Callable[[Run], None]) -> None:
-        """Connect. A Redis that is away is tried again and again."""
+        """Connect; while Redis cannot be reached, try again and again."""
         self._follower.stop = stop
         self.link.on_change = self._look_at_everything
         writer, follower = self._writer, self._follower
@@ -95,7 +95,7 @@ class RedisStore:
         await self.link.connect()
 
     async def close(self) -> None:
-        """Append what is left, and disconnect."""
+        """Append what is not in Redis yet, and disconnect."""
         if self._tasks and not self.link.away:
             with contextlib.suppress(*self.link.errors):
                 await self._writer.write_rest()
@@ -112,13 +112,13 @@ class RedisStore:
         task.add_done_callback(self._tasks.pop)
 
     async def _keep(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do a piece of work again and again; Redis may fail at any time."""
+        """Repeat a piece of work for ever, through failures of Redis."""
         while not self._closing:
             try:
                 await work()
             except self.link.errors as error:
                 self.link.failed(error)
-                self._look_at_everything()  # it may have been started again, without what it had
+                self._look_at_everything()  # Redis may have been restarted without its data
                 await asyncio.sleep(0.05)
             except Exception as error:
                 # A bug in the bridge, or entries of another version: the other runs go on.
@@ -137,16 +137,16 @@ class RedisStore:
         return REFUSED if self.link.refused else AWAY
 
     async def find(self, run_id: str, after: int) -> str | None:
-        """Fetch a run. A position that the log does not have is given a moment to come: the client
-        may have it from another replica, before Redis has answered this one. Then the client has to
-        try again; if the run has ended, it counts as gone: Redis has lost its last part.
+        """Fetch a run. If the log does not reach `after` yet, wait a moment: the client may have
+        seen more at another replica than this one has read. After that, the client must try again;
+        or, if the run has ended, the run counts as lost, because Redis has lost its last part.
         """
         shared = self.shared.get(run_id)
         run = self.runs.by_id.get(run_id)
         deadline = clock() + AHEAD_SECONDS
         if run is not None and (shared is None or shared.claiming or shared.lease):
             if shared is not None and shared.claiming and after > run.log.position:
-                return AWAY  # this claim is late: the client has the run from another replica
+                return AWAY  # this claim is late: another replica already has the run
             while run.log.shown < after <= run.log.position:
                 if clock() > deadline:
                     return AWAY
@@ -169,13 +169,13 @@ class RedisStore:
             await asyncio.sleep(0.05)
         if found is not None and found.run.log.position < after:
             self._follower.drop(found.run)
-            # Its producer may still put back what Redis lacks: the client tries again.
+            # Its producer may still restore it, so the client tries again.
             return YOUNG if status == "ok" else None
         return None
 
     async def claim(self, run: Run) -> bool:
-        """Claim a run. Its client is refused if that takes longer than two commands may; the claim
-        is followed up then, so that the run has a producer or no claim.
+        """Claim a run. If that takes longer than two commands may, the client is refused; the claim
+        is still pursued, so that the run ends up with a producer or without a claim.
         """
         shared = self._follower.share(run, self.tag_of(run.id), claiming=True)
         lease = Lease(secrets.token_hex(8), run.digest)
@@ -196,7 +196,7 @@ class RedisStore:
 
     async def _claim(self, shared: SharedRun, lease: Lease) -> str:
         """Return who has the run: "ours", "theirs" or "other request"; "young" or "away" if nobody
-        has. The claim is made sure before its engine starts: one that was not vanishes soon.
+        has it. The claim is confirmed before its engine starts; an unconfirmed claim expires soon.
         """
         times = self.link.times
         arguments = (lease.claim, lease.digest, int(times.lease * 1000), times.grace)
@@ -253,8 +253,8 @@ class RedisStore:
             await self.link.call([call])
 
     def expire(self, now: float) -> list[Run]:
-        """Drop what nothing here needs; return the runs whose keys have run out in Redis. Runs that
-        Redis has whole are kept here too, for a Redis that loses them.
+        """Drop copies that nothing here needs; return the runs whose keys have expired in Redis.
+        Runs that Redis has in full are kept here too, in case Redis loses them.
         """
         gone, self._writer.expired = self._writer.expired, []
         settled: list[Run] = []
@@ -266,7 +266,7 @@ class RedisStore:
                 if not shared.cancelled or run.log.end is not None:
                     self._follower.drop(run)
             elif shared.settled:
-                run.reader.done = True  # Redis has it, so it is the first to be dropped here
+                run.reader.done = True  # Redis has it, so drop it here first
                 settled.append(run)
             elif lease.orphan or lease.unstored:
                 if now - (run.reader.detached_at or now) >= self.runs.keep_seconds:
@@ -276,11 +276,11 @@ class RedisStore:
         return gone
 
     def tag_of(self, run_id: str) -> str:
-        """Return the hash of a run id that its keys have."""
+        """Return the hash of a run id, for the names of its keys."""
         return hmac.new(self._secret, run_id.encode(), hashlib.sha256).hexdigest()[:32]
 
 
 def refuse(run: Run, code: int, sentence: str) -> None:
-    """Close the socket of a run that cannot begin; its client tries again where that helps."""
+    """Close the socket of a run that cannot begin."""
     if run.reader.session is not None and not run.reader.session.closing:
         run.reader.session.refuse(code, sentence)

@@ -1,8 +1,8 @@
-"""What the producers at this replica do with Redis: they append what engines write, and keep
-leases.
+"""The producers' side of the Redis store: append what engines write, renew leases, restore lost
+runs.
 
-In: logs that engines write. Out: batches in the log of Redis, and the same shown to readers here
-after that. While Redis is away, runs go on in memory; what it lacks is put back afterwards.
+In: logs that engines write. Out: batches in Redis, which readers here see after Redis has them.
+While Redis is away, runs go on in memory, and are put back afterwards.
 """
 
 import asyncio
@@ -19,21 +19,19 @@ from .store import clock
 
 
 class Writer:
-    """Appends what is new in the logs that are written here. `expired` are runs whose keys have run
-    out.
-    """
+    """Appends the new data of runs written here. `expired` are runs whose keys have expired."""
 
     def __init__(self, follower: Follower) -> None:
         self.link: Link = follower.link
         self.expired: list[Run] = []
         self._follower = follower
-        self._written: dict[SharedRun, None] = {}  # those whose logs have something new
+        self._written: dict[SharedRun, None] = {}  # runs with new data
         self._wake_write = asyncio.Event()
         self._wake_leases = asyncio.Event()
-        self._look_at_all = False  # at leases of runs that have ended, too
+        self._look_at_all = False  # also at leases of runs that have ended
 
     def begin(self, shared: SharedRun, lease: Lease) -> None:
-        """Write a run from now on."""
+        """Begin to append a run."""
         shared.lease = lease
         shared.turn = 1
         shared.run.log.hold = partial(self._write_soon, shared)
@@ -44,13 +42,13 @@ class Writer:
         self._wake_write.set()
 
     def check_all(self) -> None:
-        """Look at all leases soon: Redis has come or gone, or was started again."""
+        """Check all leases soon: Redis was lost, is back, or was restarted."""
         self._look_at_all = True
         self._wake_write.set()
         self._wake_leases.set()
 
     async def write(self) -> None:
-        """Wait for something new, and append it."""
+        """Wait for new data, and append it."""
         await self._wake_write.wait()
         self._wake_write.clear()
         begun = clock()
@@ -63,7 +61,7 @@ class Writer:
             await self._append()
 
     async def _append(self) -> None:
-        """Append a batch of each run that has one."""
+        """Append one batch of each run with new data."""
         calls: list[Call] = []
         waiting: list[SharedRun] = []
         written, self._written = self._written, {}
@@ -110,8 +108,8 @@ class Writer:
             self._end_elsewhere(shared, lease)
 
     def _end_elsewhere(self, shared: SharedRun, lease: Lease) -> None:
-        """Stop writing a run that was ended elsewhere, because its lease had run out. What was
-        shown to a reader here, and is not in the log, is not taken back: then the run goes on here.
+        """Stop writing a run that another replica has ended, because its lease ran out. If a reader
+        here has seen data that Redis lacks, the run goes on in memory instead: shown data stays.
         """
         was_shared = not (lease.unstored or lease.orphan)
         lease.orphan = True
@@ -121,11 +119,11 @@ class Writer:
             self._follower.group_again()
 
     def renewal(self, tag: str, lease: Lease, *, keep: bool) -> Call:
-        """Return the call that renews a lease; it makes a claim sure. `keep` keeps the keys too."""
+        """Return the call that renews a lease and confirms its claim; `keep` renews the keys."""
         return (scripts.APPEND, tag, (*self._claim(lease, keep=keep), 0, lease.number))
 
     async def keep_leases(self) -> None:
-        """Renew the leases held here, twice a second, and put back what Redis has lost."""
+        """Renew the leases held here twice a second, and restore what Redis has lost."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake_leases.wait(), self.link.times.poll)
         self._wake_leases.clear()
@@ -160,8 +158,8 @@ class Writer:
                 self._end_elsewhere(shared, lease)
 
     def _expire_or_restore(self, run: Run, lease: Lease, *, young: bool) -> None:
-        """The keys are gone. Unless Redis was started again, nothing has read the run for as long
-        as it is kept: it ends.
+        """Handle missing keys. If the run had no reader for `keep_seconds`, its keys have expired
+        and it ends; otherwise Redis has lost them, and they are put back.
         """
         detached_at = run.reader.detached_at
         if not young and run.reader.session is None and detached_at is not None:
@@ -192,4 +190,4 @@ class Writer:
             self._write_soon(shared)
             self._follower.group_again()
         else:
-            self._wake_leases.set()  # more was shown in the meantime: it is put back once more
+            self._wake_leases.set()  # more was shown in the meantime: restore once more

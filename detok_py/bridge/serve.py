@@ -1,4 +1,4 @@
-"""What `detok serve` does: attach engines, listen, say where, and serve until a signal.
+"""`detok serve`: attach engines, listen, print the address, and serve until a signal.
 
 In: the options of the command line, as one value. Out: a running bridge.
 """
@@ -37,7 +37,7 @@ M_MMAP_THRESHOLD = -3  # of <malloc.h>
 
 
 class Listening(NamedTuple):
-    """Where a bridge listens, and who may connect. `made_token` is the token if nobody gave one."""
+    """Where a bridge listens, and who may connect. `made_token` is set if the user gave no token."""
 
     sock: socket.socket
     hosts: list[str]
@@ -47,7 +47,7 @@ class Listening(NamedTuple):
 
 
 def serve(args: argparse.Namespace) -> int:
-    """Serve until a signal; return 0. Raises ServeError for options that cannot be."""
+    """Serve until a signal; return 0. Raises ServeError for invalid options."""
     set_up_logging(args.log_level)
     _return_memory()
     engines = _attach_engines(args)
@@ -58,8 +58,8 @@ def serve(args: argparse.Namespace) -> int:
 
 
 def _return_memory() -> None:
-    """Make glibc give back each block of 128 KiB or more that is freed. By default it keeps blocks
-    of the size of the largest that was ever freed, for good.
+    """Make glibc return freed blocks of 128 KiB or more to the system. By default this threshold
+    grows to the largest block that was ever freed.
     """
     with contextlib.suppress(OSError, AttributeError, TypeError):  # another libc
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 128 << 10)
@@ -103,7 +103,7 @@ def _listen(args: argparse.Namespace) -> Listening:
     except ServeError:
         sock.close()
         raise
-    # A proxy that has a public name may let anybody in.
+    # Behind a public name, a proxy may let anybody in.
     public = [name.rpartition(":")[0] or name for name in args.public_name]
     private = all(is_loopback(host.strip("[]").lower()) for host in [args.host, *public])
     made = None if given or private else new_token()
@@ -143,8 +143,8 @@ async def _serve(
                 await serving
                 raise ServeError(attached.refused)
             _say_engine(args, attached, several=len(bridge.engines) > 1)
-        # What is there now stays: a garbage collection that looks at it would stop all clients for
-        # longer than a token takes.
+        # What exists now stays. Garbage collections that scan it would pause all clients for longer
+        # than a token takes.
         gc.collect()
         gc.freeze()
         await reading
@@ -170,7 +170,7 @@ def _handle_signals(args: argparse.Namespace, server: Server) -> None:
     draining: list[asyncio.Task[None]] = []
 
     def terminate() -> None:
-        # Where the runs are in memory, no other replica could go on with them.
+        # Runs in memory cannot continue at another replica.
         if not args.store or draining:
             return server.stop()
         draining.append(asyncio.create_task(server.drain(args.drain_seconds)))

@@ -160,9 +160,8 @@ def routes(app: Starlette) -> list[BaseRoute]:
 
 
 def names_of(host: str, port: int, extra: Iterable[str] = ()) -> list[str]:
-    """Return the Host headers that the bridge accepts. `extra` are other names, each with a port if
-    it is another one. Browsers leave the ports 80 and 443 out. Raises ServeError for a name that is
-    none.
+    """Return the Host headers that the bridge accepts. `extra` are other names, with a port if it
+    differs. Browsers omit the ports 80 and 443. Raises ServeError for an invalid name.
 
     >>> names_of("127.0.0.1", 8765)
     ['127.0.0.1:8765', 'localhost:8765', '[::1]:8765']
@@ -188,7 +187,7 @@ def names_of(host: str, port: int, extra: Iterable[str] = ()) -> list[str]:
 
 
 def bracketed(host: str) -> str:
-    """Return a host as it stands in a URL.
+    """Return a host in the form for URLs.
 
     >>> bracketed("::1"), bracketed("127.0.0.2")
     ('[::1]', '127.0.0.2')
@@ -292,7 +291,7 @@ class Server:
         self._uvicorn.should_exit = True
 
     async def drain(self, seconds: float) -> None:
-        """Send the clients to other replicas, finish what is produced here, and stop."""
+        """Send the clients to other replicas, finish the runs written here, and stop."""
         try:
             await self.bridge.drain(seconds)
         finally:
@@ -312,7 +311,7 @@ class Server:
 class JsonLines(logging.Formatter):
     """Formats a record as one JSON object: time, level, event, and the fields given to `report`.
 
-    Arguments of the message and messages of exceptions are left out.
+    Leaves out the arguments of messages and the messages of exceptions.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -340,7 +339,8 @@ def set_up_logging(level: str) -> None:
     """
     sink = logging.StreamHandler(sys.stderr)
     sink.setFormatter(JsonLines())
-    # A sink that cannot write would print the record with its exception, which may quote a request.
+    # If a record cannot be written, logging would print it with its exception, which may quote a
+    # request.
     sink.handleError = lambda record: None  # type: ignore[method-assign]
     for name, least in (
         ("detok", level.upper()),
@@ -369,8 +369,8 @@ def _file_response(request: Request, file: File, caching: str) -> Response:
 
 
 class Pieces(Response):
-    """A response that is sent piece by piece, as fast as the peer reads: a peer that does not read
-    holds one piece, not a copy of the file.
+    """A response that is sent piece by piece as the peer reads, so a slow peer costs the memory of
+    one piece, not of the file.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

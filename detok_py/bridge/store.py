@@ -1,7 +1,7 @@
-"""Where the runs of a bridge are kept: the interface, and the store in memory.
+"""Where a bridge keeps its runs: the interface of a store, and the store in memory.
 
-`Store` is all that the bridge asks of a store; `MemoryStore` and `RedisStore` (redis_store.py) are
-the two there are, and one table of tests drives both (tests/bridge/test_stores.py).
+The bridge uses a store only through `Store`. `MemoryStore` and `RedisStore` (redis_store.py)
+implement it, and pass the same tests (tests/bridge/test_stores.py).
 """
 
 import asyncio
@@ -15,44 +15,46 @@ from ..protocol.runs import Run, Runs
 
 
 class Store(Protocol):
-    """Keeps runs. `runs` are those that sessions here can read now."""
+    """Keeps runs. `runs` are those that sessions of this process can read now."""
 
     runs: Runs
 
     async def open(self, stop: Callable[[Run], None]) -> None:
-        """Begin to work. `stop` stops the engine of a run that has ended elsewhere."""
+        """Open the store. It calls `stop` for a run that another replica has ended, to stop its
+        engine.
+        """
 
     async def close(self) -> None:
-        """End all work."""
+        """Close the store."""
 
     @property
     def away(self) -> str | None:
-        """Why no run can begin, in one sentence, or None."""
+        """One sentence that says why no run can begin, or None."""
 
     async def find(self, run_id: str, after: int) -> str | None:
-        """Fetch a run that a client wants to resume, before a session looks for it in `runs`.
-        Return why that is not possible, or None.
+        """Put a run that a client wants to resume into `runs`. Return why that is not possible, or
+        None.
         """
 
     async def claim(self, run: Run) -> bool:
-        """Return whether an engine here has to write the run. If not, it is written elsewhere, or
-        its client was refused.
+        """Return whether this process must start an engine for the run. If not, another replica
+        writes it, or its client was refused.
         """
 
     def cancel(self, run: Run) -> bool:
-        """Cancel a run, wherever it is written. Return whether its engine is here, and has to be
-        stopped.
+        """Cancel a run, whichever replica writes it. Return whether this process must stop its
+        engine.
         """
 
     def forget(self, run: Run) -> None:
         """Drop a run. It cannot be resumed after this."""
 
     def expire(self, now: float) -> list[Run]:
-        """Drop and return the runs that are over a bound; the program stops their engines."""
+        """Drop the runs that exceed a bound, and return them; the caller stops their engines."""
 
 
 class MemoryStore:
-    """Runs in the memory of one bridge, which writes all of them. `bounds` are those of `Runs`."""
+    """Runs in the memory of a bridge that has no replicas. `bounds` are the options of `Runs`."""
 
     def __init__(self, **bounds: Any) -> None:
         self.runs: Runs = Runs(codec=zlib, **bounds)
@@ -75,13 +77,13 @@ class MemoryStore:
         return True
 
     def cancel(self, run: Run) -> bool:
-        """Cancel a run, whose engine is here."""
+        """Cancel a run. Return True: its engine is in this process."""
         run.log.finish("cancelled")
         return True
 
 
 def clock() -> float:
-    """Return the seconds on the clock of the loop that runs here: a simulation has its own."""
+    """Return the time of the running event loop in seconds: in a simulation, simulated time."""
     return asyncio.get_running_loop().time()
 
 

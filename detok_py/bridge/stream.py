@@ -23,10 +23,9 @@ from .store import MemoryStore, Store, clock, resumes
 
 HELLO_SECONDS = 30.0
 LOOK_SECONDS = 2.0
-# How long what was found on this machine is not looked for again.
+# How long the engines found on this machine are cached.
 FIND_SECONDS = 10.0
-# Sockets beyond `max_clients` that may be open at the same time, and for how long each: enough to
-# send the resume of a run.
+# How many sockets beyond `max_clients` may be open, and for how long each: enough to resume a run.
 WAITING_SOCKETS = 8
 WAITING_SECONDS = 5.0
 STOPPING = "This bridge is stopping."
@@ -37,11 +36,11 @@ NO_SUCH_ENGINE = "There is no such engine here; /info lists the engines of this 
 class Bridge:
     """The engines, and the runs of all clients.
 
-    A client chooses an engine by its name in the address of its WebSocket (`?engine=NAME`); the
-    first engine is that of clients that choose none. `find` returns engines of this machine that
-    are not known yet. `max_clients` bounds the open WebSockets of all engines. A few more are open
-    for a moment: each is told hello, and has a place if it resumes a run whose socket has one. An
-    engine that is lost in mid-answer is waited for `continue_seconds`, to go on.
+    A client chooses an engine by the address of its WebSocket (`?engine=NAME`); the default is the
+    first engine. `find` returns engines of this machine that are not known yet. `max_clients`
+    limits the WebSockets that have a place, of all engines together. A few more may be open for a
+    moment: each gets a hello, and takes over the place of the run that it resumes. If an engine is
+    lost in mid-answer, the bridge waits up to `continue_seconds` for it, and continues the answer.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Bridge:
         self.store: Store = store or MemoryStore()
         self.max_clients = max_clients
         self.continue_seconds = continue_seconds
-        # Whether clients without a WebSocket can come back for their runs; None for the others.
+        # None for a WebSocket; for other clients, whether they can come back for their run.
         self._sessions: dict[ServerSession, bool | None] = {}
         self._sockets = 0
         self._find = find
@@ -79,17 +78,17 @@ class Bridge:
 
     @property
     def first(self) -> AttachedEngine:
-        """The engine of clients that choose none."""
+        """The default engine."""
         return self.engines[0]
 
     @property
     def jobs(self) -> list[Run]:
-        """The runs that the engines write now."""
+        """The runs that engines are writing now."""
         return [run for attached in self.engines for run in attached.jobs]
 
     @property
     def clients(self) -> int:
-        """How many sockets have a place. A socket that is being closed has none."""
+        """How many sockets have a place. A socket that is being closed does not count."""
         return sum([session.has_place and not session.closing for session in self._sessions])
 
     @property
@@ -99,7 +98,7 @@ class Bridge:
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[None]:
-        """Count a client that has no WebSocket among the connected ones."""
+        """Count a client without a WebSocket as connected."""
         self._sockets += 1
         try:
             yield
@@ -107,8 +106,8 @@ class Bridge:
             self._sockets -= 1
 
     async def open(self) -> None:
-        """Open the store, and look at all engines. One that is slow, and is not the first, is not
-        waited for long.
+        """Open the store, and look at all engines. Waits at most two seconds for each engine but
+        the first.
         """
         await self._open_store()
         await self._look_for_engines(LOOK_SECONDS)
@@ -125,8 +124,9 @@ class Bridge:
             await asyncio.shield(self._opening_store)
 
     async def _look_for_engines(self, seconds: float) -> None:
-        """Attach the engines that are found on this machine, if the user asked for that, and wait
-        for it. An engine stays attached: a client that has its name is told that it is down.
+        """Attach the engines found on this machine, if the user asked for that. Waits at most
+        `seconds`. An engine that goes down stays attached, so that its clients learn that it is
+        down.
         """
         if self._find is None or clock() < self._found_at + FIND_SECONDS:
             return
@@ -141,7 +141,7 @@ class Bridge:
         self._found_at = clock()
 
     async def engine_for(self, name: str, *, by_model: bool = False) -> AttachedEngine | None:
-        """Return the engine of a name, or, if asked for, of a model's name; "" is the first one."""
+        """Return the engine with a name, or if `by_model` with a model's name; "" is the default."""
 
         def found() -> AttachedEngine | None:
             names = [one.name for one in self.engines]
@@ -180,8 +180,8 @@ class Bridge:
         return self.store.away
 
     async def drain(self, seconds: float) -> None:
-        """Send the clients to other replicas, which have the runs too, and go on with the runs that
-        are produced here, for so long at most.
+        """Send the clients to other replicas, which have the runs too. Then wait for the runs that
+        are written here, at most `seconds`.
         """
         self.draining = True
         for session in self._sessions:
@@ -286,11 +286,12 @@ class Bridge:
         *,
         comes_back: bool | None = None,
     ) -> int:
-        """Serve a client of an engine: its frames come and go as messages of an ASGI WebSocket.
-        Return the close code.
+        """Serve a client of an engine, whose frames are messages of an ASGI WebSocket. Return the
+        close code.
 
-        For a client without a WebSocket, `comes_back` says whether it can come back for its run. It
-        is not told what the engine is now: before an answer the engine is looked at in any case.
+        `comes_back` is None for a WebSocket; for another client, whether it can come back for its
+        run. Such a client gets its hello without a look at the engine, which follows before its
+        answer anyway.
         """
         stored = self._opening_store is not None and self._opening_store.done()
         if comes_back is None or not (stored and attached.opened):
@@ -337,7 +338,7 @@ class Bridge:
         return code
 
     def _end_session(self, session: ServerSession, attached: AttachedEngine, code: int) -> int:
-        """End a session whose client is gone; return its close code."""
+        """End the session of a client that is gone; return its close code."""
         if session.closing and session.closing[0] == wire.BUSY:
             self.metrics.refused.labels(str(wire.BUSY)).inc()
         self._sessions.pop(session, None)
@@ -353,7 +354,7 @@ class Bridge:
             await self._open_store()
             await attached.open()
 
-        # A client that resumes must not wait for an engine that hangs: its run has a log.
+        # A client that resumes reads a log, and must not wait for an engine that hangs.
         seconds = LOOK_SECONDS if attached.opened else HELLO_SECONDS
         if not await _within(seconds, open_both()) and not attached.opened:
             attached.down = "The engine has not started yet, so its vocabulary is unknown."
@@ -408,7 +409,7 @@ def _dismiss(session: ServerSession) -> None:
 
 
 async def _within(seconds: float, work: Awaitable[None]) -> bool:
-    """Wait for `work`, but not longer than `seconds`. Return whether it is done."""
+    """Wait for `work`, at most `seconds`. Return whether it is done."""
     try:
         await asyncio.wait_for(work, seconds)
     except TimeoutError:
@@ -417,8 +418,8 @@ async def _within(seconds: float, work: Awaitable[None]) -> bool:
 
 
 class _Sender:
-    """Sends the frames of a session: at once where that is possible, and once in a turn of the
-    loop, so that what comes in the same turn is one frame; else as fast as the peer reads.
+    """Sends the frames of a session once in a turn of the event loop, so that data of the same turn
+    shares a frame. Frames that cannot be written at once are sent as fast as the peer reads.
     """
 
     def __init__(self, session: ServerSession, send: Send, extension: dict[str, Any]) -> None:
@@ -429,7 +430,7 @@ class _Sender:
         self._woken = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._sending = False
-        self._wrote = False  # in this turn
+        self._wrote = False  # in this turn of the loop
         session.wake = self.wake
 
     def wake(self) -> None:

@@ -1,8 +1,7 @@
-"""Events that are alike: lines that differ in one string only, as most of a stream do.
+"""Read similar events quickly: most lines of a stream differ in one string only.
 
-In: lines, in order. Out: for a line that is an earlier one with another string in one place, what
-both have in common, and the string; such a line is not parsed. Held: the last shape, and the line
-before.
+In: lines, in order. Out: for a line that equals an earlier one but for one string, their common
+shape and the string; such a line is not parsed. Held: the last shape, and the line before.
 """
 
 import json
@@ -10,12 +9,12 @@ from typing import Any
 
 from .parse import parse_json
 
-FAILURES = 64  # so many lines are compared in vain, and then no more
+FAILURES = 64  # after so many comparisons without a match, no more lines are compared
 MARKER = "detok\u2060marker"
 
 
 class Shape:
-    """What lines have in common: all but the text of one string. `value` has a marker there.
+    """What lines have in common: everything but the text of one string. `value` has a marker there.
 
     `channel` is for servers.py: where the text belongs, "" if more than it must be read, None if
     that is not known yet.
@@ -29,7 +28,9 @@ class Shape:
         self.plain: bool = not (_is_ascii(before) and _is_ascii(after))
 
     def text_of(self, line: bytes) -> Any:
-        """Return the string of a line; None for another line, or one with a quote or a code."""
+        """Return the string of a line; None if the line has another shape, or its string a quote or
+        an escape.
+        """
         if not (line.startswith(self.before) and line.endswith(self.after)):
             return None
         text = line[len(self.before) : len(line) - len(self.after)]
@@ -40,7 +41,7 @@ class Shape:
         try:
             said = text.decode()
             return json.loads(f'"{said}"') if "\\" in said else said
-        except ValueError:  # no UTF-8, or the end of the string is elsewhere
+        except ValueError:  # not UTF-8, or the string ends elsewhere
             return None
 
 
@@ -72,7 +73,7 @@ class Shapes:
         self._failed = 0
 
     def same(self, line: bytes) -> "Same | None":
-        """Return what a line says in the last shape, None if it has another."""
+        """Return a line as an event of the last shape, or None if it has another shape."""
         shape = self._shape
         text = shape.text_of(line) if shape is not None else None
         if shape is not None and text is not None:
@@ -90,7 +91,7 @@ class Shapes:
 
 
 def shape_of(one: bytes, other: bytes) -> "Shape | None":
-    """Return what two lines have in common, None if they differ in more than a string."""
+    """Return the common shape of two lines, or None if they differ in more than one string."""
     size = min(len(one), len(other))
     begin = _common(size, lambda n: one[:n] == other[:n])
     end = _common(size - begin, lambda n: n == 0 or one[-n:] == other[-n:])
@@ -103,7 +104,7 @@ def shape_of(one: bytes, other: bytes) -> "Shape | None":
         return None
     try:
         value = parse_json(_json_in(before + MARKER.encode() + after), 0)
-    except Exception:  # no JSON, or no UTF-8; each Python raises another
+    except Exception:  # not JSON, or not UTF-8; CPython and MicroPython raise different errors
         return None
     shape = Shape(before, after, value)
     return shape if shape.text_of(one) is not None and shape.text_of(other) is not None else None
@@ -114,7 +115,9 @@ def _json_in(line: bytes) -> str:
 
 
 def _common(most: int, holds: Any) -> int:
-    """Return the largest number up to `most` that holds; all smaller ones do."""
+    """Return the largest number up to `most` for which `holds` is true; it is true for all smaller
+    ones.
+    """
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

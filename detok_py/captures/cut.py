@@ -10,7 +10,7 @@ from typing import Any
 from ..decode.vocabulary import Vocabulary
 from ..errors import VocabularyError
 
-CRASH = "The engine crashed, as it was asked to; what came before is kept."
+CRASH = "The engine crashed, as requested; what came before is kept."
 
 
 def cut(asked: dict[str, Any], vocabulary: "Vocabulary | None") -> tuple[list[Any], Any]:
@@ -73,7 +73,7 @@ class LongestTokens:
             try:
                 piece = vocabulary.token_bytes(token_id)
             except ValueError:
-                continue  # a hole
+                continue  # an id without bytes
             if 0 < len(piece) <= 64 and piece not in self._ids:
                 self._ids[piece] = token_id
                 self._longest = max(self._longest, len(piece))

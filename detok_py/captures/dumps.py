@@ -1,8 +1,8 @@
-"""The bytes that a server sent, in what tools write about them.
+"""Read the bytes that a server sent from the output of tracing tools.
 
 In: the output of `curl --trace` or `--trace-ascii`, or a hex dump as Wireshark, `hexdump -C` and
-`xxd` write it. Out: the body of the response, and when each of its lines was whole. An HTTP/1
-response loses its head and its chunks (RFC 9112, 7.1).
+`xxd` write it. Out: the body of the response, and the time when each of its lines was complete. An
+HTTP/1 response loses its head and its chunks (RFC 9112, 7.1).
 """
 
 from typing import Any
@@ -14,8 +14,8 @@ RECEIVED = b"<= Recv data"
 
 
 def curl_trace(data: bytes) -> "tuple[bytes, list[Any], bool] | None":
-    """Return (body, stamps of its lines, whether bytes beyond ASCII are lost) of what curl traced;
-    None if this is no trace.
+    """Return (body, stamps of its lines, whether bytes beyond ASCII are lost) of a trace of curl;
+    None for other data.
 
     >>> curl_trace(b"12:00:01.5 <= Recv data, 2 bytes (0x2)\\n0000: 61 0a" + b" " * 43 + b"a.\\n")
     (b'a\\n', [43201.5, 43201.5], False)
@@ -38,7 +38,7 @@ def curl_trace(data: bytes) -> "tuple[bytes, list[Any], bool] | None":
             row = _hex_row(line[6:])
             if len(line) != 54 + len(row):
                 lossy = True
-                # curl begins another line of its output for each CRLF, and leaves that out.
+                # curl begins a new line of output for each CRLF, and does not print the CRLF.
                 row = (b"\r\n" if int(line[:4], 16) == len(block[2]) + 2 else b"") + line[6:]
             block[2] += row
     pieces = [dechunked(part) for _, _, part in blocks]
@@ -55,8 +55,8 @@ def curl_trace(data: bytes) -> "tuple[bytes, list[Any], bool] | None":
 
 
 def hex_dump(data: bytes) -> "bytes | None":
-    """Return the bytes of a hex dump; None if this is none. Of a connection that was followed, they
-    are those of the server, which Wireshark indents.
+    """Return the bytes of a hex dump; None for other data. In Wireshark's "Follow" view, the
+    server's bytes are indented; then only these are returned.
 
     >>> hex_dump(b"00000000  47 45 54\\n    00000000  64 61 74 61  3a 20 31 0a        data: 1.\\n")
     b'data: 1\\n'
@@ -75,12 +75,12 @@ def hex_dump(data: bytes) -> "bytes | None":
     if not known or known < 0.7 * len(lines):
         return None
     client, server = b"".join(sides[False]), b"".join(sides[True])
-    # Without an indent there is one side only, or what is indented is all.
+    # Without an indent, or if all lines have it, there is one side only.
     return server if server and not client.startswith(b"HTTP/") else client or server
 
 
 def http_body(data: bytes) -> "tuple[bytes, str] | None":
-    """Return (body, its encoding) of an HTTP/1 response; None if this is none."""
+    """Return (body, its encoding) of an HTTP/1 response; None for other data."""
     if not data.startswith(b"HTTP/1"):
         return None
     head, mark, body = data.partition(b"\r\n\r\n")
@@ -97,7 +97,7 @@ def http_body(data: bytes) -> "tuple[bytes, str] | None":
 
 
 def dechunked(data: bytes) -> bytes:
-    """Return the data of a chunked body; `data` itself if it is none.
+    """Return the data of a chunked body; `data` itself if it is not chunked.
 
     >>> dechunked(b"4\\r\\ndata\\r\\n2\\r\\n: \\r\\n0\\r\\n\\r\\n"), dechunked(b"data: {}")
     (b'data: ', b'data: {}')
@@ -124,7 +124,7 @@ def _size_of(words: bytes) -> int:
 
 
 def _with_line_ends(part: bytes) -> bytes:
-    """Return a block of `--trace-ascii`, which writes a dot for each LF, with these."""
+    """Return a block of `--trace-ascii` with its LFs, for which curl writes dots."""
     for name in (b"data:", b"event:", b"id:", b": "):
         part = part.replace(b".." + name, b"\n\n" + name)
         part = part.replace(b"}." + name, b"}\n" + name)

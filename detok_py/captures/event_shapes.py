@@ -1,27 +1,30 @@
 """What an event of a server says: text, reasoning, tool calls, tokens, and how the answer ended.
 
-In: the JSON value of one event, or of a whole answer. Out: a `Said`, or None if its shape is not
-known. Held: nothing; `Calls` holds the tool call that is open.
+In: the JSON value of one event, or of a whole answer. Out: a `Said`, or None for an unknown shape.
+Held: nothing; `Calls` holds the tool call that is open.
 
-The shapes are data: event_shapes.json has rows for each API. web/src/read-events.js reads the same
-rows, and tests/vectors/servers.json has events of each API, with what both must read. To add an
-API, add a row and a vector, and run `python tools/event_shapes.py`.
+Which JSON shapes are known is a table: event_shapes.json has a few rows for each API.
+web/src/read-events.js reads the same rows, and tests/vectors/servers.json has events of each API,
+with what both must read. To add an API, add a row and a vector, and run
+`python tools/event_shapes.py`.
 
-The first row that applies to an event counts; rows for an exact `type` come first. A row applies if
-the event meets all its conditions in `when`; a row without `when` applies if its text is a string,
-or its error not empty. A condition is a path that the event has, `key=value,value`, or `key~part`.
-All other fields are paths, `text`, `reasoning`, `calls`, `ids`, `tokens` and `finish` from the
-value at `in`. `text` and `reasoning` join the strings that they find. `calls` has paths of its own,
-from each value at `at`; `whole` calls may repeat streamed ones. With `repeats`, each event has all
-text and ids so far. `over` ends an answer that gives no reason. A path has steps:
+The first row that applies to an event is used; rows for an exact `type` are tried first. A row
+applies if the event meets all conditions in `when`. A row without `when` applies if its `text`
+finds a string, or its `error` finds something. A condition is a path that the event has,
+`key=value,value`, or `key~part`. All other fields are paths. `text`, `reasoning`, `calls`, `ids`,
+`tokens` and `finish` start at the value at `in`, the others at the event. `text` and `reasoning`
+join all strings found. `calls` finds values at `at`, and has one path for each field of a call,
+which starts there; `whole` marks calls that may repeat streamed ones. `repeats` marks servers whose
+events repeat all text and ids so far. `over` finds something if the answer has ended, also without
+a reason. The steps of a path:
 
     a.b           a key in the value of a key
-    a,b           of several keys, the first whose value is not null or ""
-    [*]           all items of a list
-    [a] [!a]      the items whose key `a` is true, or is not; also for one object
+    a,b           the first of these keys whose value is not null or ""
+    [*]           each item of a list
+    [a] [!a]      the items (or the one object) whose key `a` is true; is not true
     [a=b]         the items whose key `a` is "b"
     path|path     the first path that finds a value other than null and ""
-    path?word     `word`, if the path finds something true
+    path?word     `word`, if the path finds a true value
 
 >>> read_event({"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]})[:3]
 ('OpenAI-compatible server', 'hi', '')
@@ -73,7 +76,9 @@ def _read_table() -> Any:
 
 
 def _index_rows(table: Any) -> Any:
-    """Return the rows by their exact type, and the others with the keys that an event must have."""
+    """Return the rows by their exact `type`, and the other rows with the keys of which an event
+    must have one.
+    """
     typed: Any = {}
     others = []
     for api, row in [(part["api"], row) for part in table for row in part["rows"]]:
@@ -236,7 +241,7 @@ def _text(event: Any, path: "str | None") -> str:
 
 
 def _number(found: list[Any]) -> "int | None":
-    """Return a number of tokens; None for one that no answer can have."""
+    """Return a number of tokens; None if it is missing or impossible."""
     good = found and type(found[0]) is int and 0 <= found[0] <= MAX_ID
     return found[0] if good else None
 
@@ -249,11 +254,11 @@ def _json_text(value: Any) -> str:
 
 
 def _new_text(text: str, sent: str) -> str:
-    """Return what is new in a text that repeats all before it."""
+    """Return the new part of a text that repeats the text before it."""
     same = 0
     while same < len(text) and text[same : same + 1] == sent[same : same + 1]:
         same += 1
-    # What the server takes back cannot be taken back here: it is text that came.
+    # If the server changed earlier text, the new version is appended: shown text stays.
     return text[same:]
 
 
@@ -271,7 +276,7 @@ def _calls(event: Any, paths: Any) -> list[Any]:
 
 
 class Calls:
-    """Joins the pieces of tool calls to what a model writes between its tags. Held: the open call.
+    """Joins the pieces of tool calls to JSON, as a model writes it. Held: the open call.
 
     >>> calls = Calls()
     >>> calls.feed(Call(0, "a", "look", "", False)), calls.feed(Call(0, "", "", "{}", False))
@@ -282,11 +287,11 @@ class Calls:
 
     def __init__(self) -> None:
         self._open: Any = None
-        self._empty = True  # no arguments came yet
+        self._empty = True  # no arguments have come yet
         self._seen: list[Any] = []
 
     def feed(self, call: Any) -> str:
-        """Return what a piece adds."""
+        """Return the JSON text that a piece adds."""
         if call.whole and call.index in self._seen:
             return ""
         out = ""
@@ -304,7 +309,7 @@ class Calls:
             return False
         if self._open is None or call.index != self._open.index:
             return True
-        # Some servers give all calls of an answer the same index, or none.
+        # Some servers give all calls of an answer the same index, or no index.
         return bool(call.name) and (call.id != self._open.id if call.id else call.index is None)
 
     def flush(self) -> str:
@@ -315,7 +320,7 @@ class Calls:
 
 
 def read_ids(values: Any) -> Any:
-    """Return token ids, and those in lists, as a list; None if there is none, or something else."""
+    """Return token ids, alone or in lists, as one list; None if there are none, or other values."""
     ids: list[Any] = []
     for value in values:
         ids += value if isinstance(value, list) else [value]
@@ -326,16 +331,16 @@ def read_ids(values: Any) -> Any:
 def _tokens(given: list[Any], ids: Any) -> list[Any]:
     tokens = [_token(one) for one in given]
     if all(token == (None, None) for token in tokens):
-        tokens = []  # an older llama-server says only how likely pieces of text were
+        tokens = []  # an older llama-server has only the probabilities of pieces of text
     if ids and len(tokens) == len(ids):
         return [(i, tokens[n][1]) for n, i in enumerate(ids)]
     return tokens or [(i, None) for i in ids or []]
 
 
 def _token(token: Any) -> tuple[Any, Any]:
-    r"""Return the (id, bytes) of a token, None for what is not said.
+    r"""Return the (id, bytes) of a token; None for each that is not given.
 
-    A token is an object, or its name: its text, token_id:7 (vLLM), bytes:\xf0\x9f (OpenAI).
+    A token is an object or a string: its text, `token_id:7` (vLLM) or `bytes:\xf0\x9f` (OpenAI).
     """
     token = {"token": token} if isinstance(token, str) else token
     if not isinstance(token, dict):
@@ -355,7 +360,7 @@ def _token(token: Any) -> tuple[Any, Any]:
 
 
 def _named_bytes(name: str) -> "bytes | None":
-    r"""Return the bytes that the name of a token says, or None.
+    r"""Return the bytes of a token that is given as a string, or None.
 
     >>> _named_bytes("é"), _named_bytes(r"bytes:\xf0\x9f"), _named_bytes("\ufffd")
     (b'\xc3\xa9', b'\xf0\x9f', None)

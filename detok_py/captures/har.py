@@ -19,8 +19,8 @@ from .times import since_first
 
 def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
     """Return the stream in an entry of a HAR file, from 1; for 0, the first stream. `read` reads a
-    body. The header's "entries" has the number and the address of each stream. A socket of text or
-    bytes that are no events counts only if there is nothing else: it may be the page's own.
+    body. The header's "entries" has the number and the address of each stream. A socket whose
+    messages are not events counts only if there is nothing else: it may be the page's own.
     """
     entries = har["log"].get("entries")
     if not isinstance(entries, list):

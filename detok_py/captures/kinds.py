@@ -1,11 +1,12 @@
-"""What a file is that has no stream: by its first bytes, by its keys; and where its text may be.
+"""Explain a file that has no stream, by its first bytes or its keys, and find where its text may
+be.
 
 In: the bytes of a file, or the values of its events. Out: a sentence, or a path for `find`.
 """
 
 from typing import Any
 
-# The first bytes of files that are no streams.
+# The first bytes of files that are not streams.
 MAGIC = (
     (b"\x89PNG", "a PNG picture"),
     (b"\xff\xd8\xff", "a JPEG picture"),
@@ -28,7 +29,7 @@ MAGIC = (
     (b"SQLite format 3", "an SQLite database"),
     (b"OggS", "an Ogg recording"),
     (b"ID3", "an MP3 recording"),
-    (b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS, and not the file itself: run git lfs pull"),
+    (b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS instead of the file: run git lfs pull"),
 )  # fmt: skip
 HOW = {
     "a packet capture": ". In Wireshark choose Follow, HTTP stream, save what that shows, and open it here"
@@ -46,7 +47,7 @@ MOST_EVENTS = 200
 
 
 def kind_of(data: bytes) -> str:
-    """Return what a file is, "" if that is not known.
+    """Return the kind of a file, "" if unknown.
 
     >>> kind_of(b"\\x89PNG\\r\\n"), kind_of(b"<!doctype html><title>502 Bad Gateway</title>")
     ('a PNG picture', 'an HTML page, “502 Bad Gateway”')
@@ -67,7 +68,7 @@ def kind_of(data: bytes) -> str:
 
 
 def kind_of_value(value: Any) -> str:
-    """Return what a JSON file is, "" if that is not known."""
+    """Return the kind of a JSON file, "" if unknown."""
     for key, name in KEYS if isinstance(value, dict) else ():
         if key in value:
             return name
@@ -89,7 +90,7 @@ def keys_of(values: list[Any]) -> list[str]:
 
 
 def text_path(values: list[Any]) -> str:
-    """Return the path of the strings that look most like a text in pieces; "" if there is none.
+    """Return the path of the strings that look most like a text in pieces; "" if no path does.
 
     >>> text_path([{"id": "x", "bar": {"text": "He"}}, {"id": "x", "bar": {"text": "llo"}}])
     'bar.text'

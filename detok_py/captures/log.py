@@ -3,7 +3,7 @@
 In: bytes. Out: events with the numbers of their lines, and the lines that could not be read.
 protocol/sse.py reads event streams; this module finds their lines among others:
 
-- colours and cursor movements of a terminal, and the prefixes of a log, are removed;
+- a terminal's colours and cursor movements, and a log's prefixes, are removed;
 - lines of `curl -i`, `-v` and `--raw`, prompts and progress are left out;
 - an event that a terminal has broken into several lines is joined again;
 - events need no empty line between them if each is one line of JSON.
@@ -37,14 +37,15 @@ LoggedEvent = NamedTuple(
 Problem = NamedTuple("Problem", [("line", int), ("reason", str)])
 
 MAX_PROBLEMS = 50
-MAX_WRAPPED = 400  # lines that one event may have been broken into
+MAX_WRAPPED = 400  # the most lines into which one event was broken
 FIELDS = (b"event:", b"id:", b"retry:", b":")
 
 
 def read_log(
     data: bytes, stamps: "list[float | None] | None" = None
 ) -> tuple[list[Any], list[Any]]:
-    """Return (events, problems). `stamps` are the times of the lines, if they are not in them.
+    """Return (events, problems). `stamps` are the times of the lines, if the lines have none
+    themselves.
 
     >>> events, problems = read_log(
     ...     b'$ curl -N x\\n\\x1b[32m data: {"a":1}\\x1b[0m\\ndata: {"b":\\n'
@@ -61,7 +62,7 @@ def read_log(
     for n, line in enumerate(lines):
         same = shapes.same(line)
         if same is None:
-            # Between two events that are alike, a line without data says nothing.
+            # Between two similar events, a line without data has no meaning.
             if begin == n and (not line or line.startswith((b"event:", b"id:"))):
                 begin += 1
             continue
@@ -84,7 +85,7 @@ def _read_lines(
     events: list[Any],
     problems: list[Any],
 ) -> None:
-    """Add the events and the problems of lines; there are so many `before` them."""
+    """Add the events and the problems of lines, the first of which has the number `before` + 1."""
     broken = {n for n, line in enumerate(lines, 1) if not is_utf8(line)}
     found, wrong = _event_lines([without_escapes(line) for line in lines])
     problems += [Problem(line + before, reason) for line, reason in wrong]
@@ -228,7 +229,7 @@ def _is_whole(event: bytes, after: bytes) -> bool:
 
 
 def _is_of_curl(line: bytes) -> bool:
-    """Return whether curl has written the line: headers, `-v`, a progress meter, a chunk's size."""
+    """Return whether a line is curl's own: a header, `-v`, a progress meter, a chunk's size."""
     if line[:2] in (b"< ", b"> ", b"* ", b"} ", b"{ ") or line.startswith(b"HTTP/"):
         return True
     if line.rstrip() in (b"<", b">"):

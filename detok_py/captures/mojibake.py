@@ -2,8 +2,8 @@
 
 In: a text. Out: where it was misread, as what, and the right text. A run is misread if its
 characters, encoded back, are UTF-8. That also holds by chance: French `voilà »`, a corner of a
-table. So a text counts as misread only if more of it is than can be chance, and a line that has
-other letters beyond ASCII is not.
+table. So a text counts as misread only if it has more such runs than chance explains. A line with
+other letters beyond ASCII never counts.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ Misread = NamedTuple(
 LATIN = "Latin-1 or Windows-1252"
 CONSOLE = "code page 437 or 850"
 CAUSES = {
-    LATIN: "UTF-8 was read as Latin-1 or Windows-1252, as a program does that is not told the charset",
+    LATIN: "UTF-8 was read as Latin-1 or Windows-1252, as programs do that do not know the charset",
     CONSOLE: "UTF-8 was read as a console's code page (437 or 850)",
 }
 
@@ -41,7 +41,7 @@ CP850 = (
 
 
 def _table(*upper: str) -> dict[str, int]:
-    """Return the byte of each character; the first of the texts that has it counts."""
+    """Return the byte of each character, from the first text that has the character."""
     out: dict[str, int] = {}
     for text in upper:
         for n in range(128):
@@ -79,7 +79,7 @@ def find_misread(text: str) -> list[Misread]:
 
 
 def misread_runs(line: str) -> list[Misread]:
-    """Return all runs of a line that are UTF-8 if encoded back, whatever else it has.
+    """Return all runs of a line that are UTF-8 when encoded back, whatever else the line has.
 
     >>> [(run.right, run.weight) for run in misread_runs("caf├⌐ ╔═╗")]
     [('é', 1), ('ͻ', 0)]
@@ -111,7 +111,7 @@ def _runs(line: str, table: dict[str, int], encoding: str) -> list[Misread]:
             piece = line[at : at + size]
             right += bytes([table[letter] for letter in piece])
             count += 1
-            # Lines and corners of a table may be nothing else.
+            # Lines and corners of a table may be just that.
             if not all("\u2500" <= letter <= "\u259f" for letter in piece):
                 weight += min(2, size - 1)
             # Text has no C1 controls.
@@ -140,7 +140,7 @@ def _sequence(line: str, at: int, table: dict[str, int]) -> int:
 
 
 def _is_quoted(before: str, after: str, size: int) -> bool:
-    """Return whether one sequence by itself may be an example, and not part of a text."""
+    """Return whether a single sequence may be an example rather than part of a text."""
     if size == 2:
         return not (_is_letter(before) or _is_letter(after))
     return before in QUOTES and after in QUOTES and before + after != ""

@@ -1,9 +1,9 @@
 """What the worker in a page calls to read, write and make recorded streams: JSON in and out.
 
 In: the bytes of a file (inbox.py), a recording that a page made, or a text of the reader's own.
-Out: the stream, decoded row by row; or the text of a `.detok.jsonl`. Vocabularies are those that
-answer.py keeps. Held: the last file, between two calls about it, and the rows of a long stream that
-were not fetched yet.
+Out: the stream, decoded row by row; or the text of a `.detok.jsonl`. Vocabularies are kept by
+answer.py. Held: the last file, between two calls about it, and the rows of a long stream that were
+not fetched yet.
 
 A row comes as [seconds since the start, row, channel, line, event, broken, ids]: rows as in
 answer.py, the place in the file, how the text was damaged before it was recorded ("" if it was
@@ -47,7 +47,7 @@ NO_TOKENIZER = (
 MOST_ROWS = 4096
 HARMONY = "harmony"
 NO_FORMAT = "none"
-MOST_OF_MARKUP = 1 << 16  # bytes in which a format is looked for
+MOST_OF_MARKUP = 1 << 16  # how many bytes are searched for the markup of a format
 _last: list[Any] = [None, None]
 _tokenizers: dict[str, Any] = {}
 _left: dict[int, list[Any]] = {}
@@ -61,7 +61,7 @@ def capture_vocabulary(given: "int | str", file: str = "") -> str:
     try:
         sha256 = _named(_read(given, file).header)
     except DetokError:
-        return "null"  # `capture_rows` says what is wrong with it
+        return "null"  # `capture_rows` reports the error
     return json.dumps(None if sha256 is None or kept_vocabulary(sha256) else sha256)
 
 
@@ -102,10 +102,10 @@ def capture_rows(
     verdicts = from_header(found.header, len(rows))
     if verdicts is None:
         verdicts = judge(found, rows, numbers, held, named is None)
-    # A server that reads the format, too, sends other text than its tokens say.
+    # A server that parses the format itself sends other text than its tokens have.
     differs = None if named else _first_difference(found.chunks, rows, deltas)
     if differs is not None and not any(one.rule in AGAINST_TOKENS for one in verdicts):
-        problems.append(Problem(differs, "here the server's text is not what its tokens say"))
+        problems.append(Problem(differs, "here the server's text differs from that of its tokens"))
     exact = _fidelity(found.header, rows)
     out = summary(with_problems(found, problems))
     entries = header.pop("entries", [])
@@ -139,7 +139,7 @@ def _decoded(
             ids = [i for i, _ in tokens if i is not None]
             tokens = [(None, chunk.data)] if chunk.data or ids else []
         else:
-            broken = ""  # what was broken is the server's text, and its tokens are shown
+            broken = ""  # the server's text was broken, but its tokens are shown
         for token_id, data in tokens:
             row = answer.row(token_id, data)
             rows.append([chunk.seconds, row, chunk.channel, chunk.line, chunk.event, broken, ids])
@@ -167,7 +167,7 @@ def _answer_for(channel: str, header: dict[str, Any], vocabulary: Any) -> Answer
         if header.get(name) is True:
             asked[name] = True
     if channel != CONTENT and len(asked) == 3:
-        asked["format"] = None  # what a server has separated has no markup
+        asked["format"] = None  # channels that a server has separated have no markup
     named, start = header.get("chat_format"), header.get("start")
     if named == NO_FORMAT:
         asked["format"] = None
@@ -179,7 +179,7 @@ def _answer_for(channel: str, header: dict[str, Any], vocabulary: Any) -> Answer
 
 def _markup_of(chunks: list[Any], vocabulary: Any) -> "str | None":
     """Return the name of the format that the content seems to be written in; None if it has no
-    markup that only one has. Of other formats than harmony, a text may speak.
+    markup that only one has. For formats other than harmony, the text may be about the format.
     """
     parts: list[bytes] = []
     size = 0
@@ -204,7 +204,7 @@ def _bytes_of(token_id: "int | None", data: "bytes | None", vocabulary: Any) -> 
 
 
 def _fidelity(header: dict[str, Any], rows: list[Any]) -> str:
-    """Return what is exact of all rows. Bytes may be those of a text, which the header says."""
+    """Return the fidelity of all rows. Bytes may come from text, as the header says."""
     engine = header.get("engine")
     named = engine.get("fidelity") if isinstance(engine, dict) else None
     if any(row[6] is not None for row in rows) or not rows:

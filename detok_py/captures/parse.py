@@ -1,4 +1,4 @@
-"""Read JSON of other programs, some of which send halves of surrogate pairs.
+"""Read JSON of other programs, which may have halves of surrogate pairs.
 
 In: JSON texts, and strings with marked halves. Out: values, and UTF-8. Held: nothing.
 
@@ -85,8 +85,8 @@ class Halves:
         self.held: int = 0
 
     def feed(self, text: str) -> tuple[bytes, bool]:
-        """Return the bytes of a string, and whether it had half a surrogate pair without
-        the other.
+        """Return the bytes of a string, and whether it had half a surrogate pair without its other
+        half.
         """
         if not self.held and (not text or ord(max(text)) < MARK):
             return text.encode(), False

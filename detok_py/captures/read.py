@@ -1,8 +1,8 @@
-"""A file, as a stream of chunks: whatever it is, and what in it could not be read.
+"""Read a file of any supported kind as a stream of chunks, and list what could not be read.
 
 In: the bytes of a file. Out: an `Import`. The file is a `.detok.jsonl`, a HAR file, one JSON value,
-or events: a body, the output of curl, a log (log.py). Which server's events they are is found out
-from them (servers.py).
+or events: a body, the output of curl, a log (log.py). servers.py finds out which server the events
+come from.
 """
 
 from typing import Any
@@ -22,8 +22,8 @@ from .wrapped import unwrapped
 def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
     """Return the stream in a file. Raises CaptureError if there is none.
 
-    `path` says where the text of an event is that is not known (see event_shapes.py); `entry` which
-    entry of a HAR file is read, from 1, and 0 for the first with a stream.
+    `path` is the path of the text in events of unknown shape (see event_shapes.py). `entry` is the
+    number of an entry of a HAR file, from 1; 0 is the first with a stream.
 
     >>> found = read(b'data: {"choices":[{"delta":{"content":"hi"}}]}', "a.sse")
     >>> found.header["source"]["server"], found.chunks[0].data
@@ -59,7 +59,7 @@ def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
 
 
 def _of_dump(data: bytes, file: str, path: str) -> Any:
-    """Return the stream in what curl traced, or in a hex dump; None if it is neither."""
+    """Return the stream in a trace of curl or in a hex dump; None for other files."""
     traced = curl_trace(data)
     if traced:
         body, stamps, lossy = traced
@@ -81,7 +81,7 @@ def _of_dump(data: bytes, file: str, path: str) -> Any:
 
 
 def _of_lines(data: bytes, file: str, path: str) -> Any:
-    """Return the stream in lines: of events, of a log, or that Python has printed."""
+    """Return the stream in lines: events, a log, or values printed by Python."""
     lines = data.replace(b"\r\n", b"\n").split(b"\n")
     inner = unwrapped(lines)
     if inner:
@@ -117,7 +117,7 @@ def _printed(texts: list[str]) -> tuple[list[Any], list[Any]]:
 
 
 def _as_utf8(data: bytes) -> bytes:
-    """Return a text without byte order mark, in UTF-8. PowerShell saves what curl writes in UTF-16.
+    """Return a text in UTF-8 without byte order mark. PowerShell saves curl's output in UTF-16.
 
     >>> _as_utf8("\\ufeffdata: é".encode("utf-16-le")) == "data: é".encode()
     True

@@ -13,11 +13,11 @@ MOST_DEPTH = 40
 
 
 class NotRead(ValueError):
-    """The text is no value that Python prints."""
+    """The text is not a value printed by Python."""
 
 
 def printed_bytes(lines: list[str]) -> "bytes | None":
-    """Return the bytes of a file of which each line is one bytes literal; None if it is another.
+    """Return the bytes of a file whose lines are bytes literals; None for other files.
 
     >>> printed_bytes(["b'data: {}'", "b''", "b'x'"]), printed_bytes(["b'da'", r"b'ta\\n'"])
     (b'data: {}\\n\\nx', b'data\\n')
@@ -61,7 +61,7 @@ def printed_value(line: str) -> Any:
 
 
 def looks_printed(line: str) -> bool:
-    """Return whether a line may be a value that Python has printed, and no JSON."""
+    """Return whether a line may be a value printed by Python rather than JSON."""
     name = _name_end(line, 0)
     return line[:2] in ("{'", "['") or (name > 0 and line[name : name + 1] in ("=", "("))
 

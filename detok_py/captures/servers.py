@@ -1,10 +1,10 @@
 """What an event of a server says in each channel, token by token, and which server it comes from.
 
 In: the values of events, in order. Out: `Part`s, the server's name, why the stream ended. Held: the
-open tool call, and how many tokens and how much text a server has sent that repeats both.
+open tool call; for a server that repeats earlier text, the text and the number of tokens so far.
 
-What events say is read by the table that the bridge's engines and the library in JavaScript use
-(event_shapes.py); here are the order of parts and the servers' names.
+event_shapes.py reads each event, here as in the bridge. This file puts the parts in order, and
+finds out which server sends them.
 """
 
 from typing import Any, NamedTuple
@@ -13,10 +13,10 @@ from .alike import MARKER
 from .event_shapes import Calls, find, read_event
 
 # channel: "content", "reasoning" or "tool_call" · text: what the event says, with marked halves ·
-# tokens: (id or None, bytes or None) each, [] if the event does not say them
+# tokens: (id or None, bytes or None) each, [] if the event has none
 Part = NamedTuple("Part", [("channel", str), ("text", str), ("tokens", "list[Any]")])
 
-# Servers whose `bytes` are those of the token, also where its text is a U+FFFD.
+# Servers whose `bytes` are the token's own, even if its `token` is U+FFFD.
 RAW_BYTES = ("OpenAI,", "llama-server")
 LOST = "\ufffd".encode()
 
@@ -46,7 +46,7 @@ class Server:
         self._certain = False
 
     def read(self, event: Any) -> Any:
-        """Return what an event says; a sentence if it cannot be read; None if it says no text."""
+        """Return the parts of an event; None if it has no text; a sentence if it cannot be read."""
         index = find(event, "choices[index].index")
         if index and not find(event, "choices[!index]"):
             return "choice " + str(index[0])[:9] + " is left out: only choice 0 is read"
@@ -66,10 +66,10 @@ class Server:
         parts = [Part(channel, text, []) for channel, text in texts if text]
         tokens = said.tokens
         if said.api == "OpenAI-compatible server" and not self.name.startswith(RAW_BYTES):
-            # Some servers give the bytes of a token's text: there U+FFFD can be any byte.
+            # Some servers encode the token's text: a U+FFFD there stands for unknown bytes.
             tokens = [(i, None if data and LOST in data else data) for i, data in tokens]
         if tokens and len(parts) < 2:
-            # A server that holds text back sends tokens alone; they belong to what it says.
+            # A server that holds text back sends tokens alone; their text comes later.
             channel, text, _ = parts[0] if parts else (self._channel, "", [])
             parts = [Part(channel, text, tokens)]
         if parts:
@@ -77,7 +77,7 @@ class Server:
         return parts or None
 
     def read_same(self, same: Any) -> Any:
-        """Return what an event says that is like an earlier one, as `read` does."""
+        """Do as `read`, for an event that differs from an earlier one only in its text."""
         shape = same.shape
         if shape.channel is None:
             shape.channel = "" if self._path else self._channel_of(shape.value)
@@ -89,7 +89,7 @@ class Server:
         return self.read(same.whole())
 
     def _channel_of(self, event: Any) -> str:
-        """Return the channel of an event that says one text, and nothing else; "" of others."""
+        """Return the channel of an event that has one text and nothing else; "" for others."""
         said = read_event(event, self._counted, self._sent)
         if said is None or find(event, "choices[index].index"):
             return ""

@@ -1,7 +1,7 @@
 """A stream as chunks, from events or from the records of a capture.
 
-In: events, in order. Out: an `Import`. Which server's events they are is found out from them
-(servers.py). Held: nothing.
+In: events, in order. Out: an `Import`. servers.py finds out which server the events come from.
+Held: nothing.
 """
 
 import json
@@ -47,7 +47,7 @@ Chunk = NamedTuple(
     ],
 )
 
-NO_STREAM = "there is no token stream in this: no event has text, ids or bytes that are known."
+NO_STREAM = "there is no token stream in this: no event has text, ids or bytes at a known place."
 LOSSY = (
     "curl --trace-ascii writes a dot for each byte beyond ASCII, so what broke cannot be seen: "
     "trace with --trace"
@@ -66,7 +66,7 @@ def of_events(
     file: str,
     path: str = "",
 ) -> Any:
-    """Return the stream in events. `form` says what they were in. Raises CaptureError if no event
+    """Return the stream in events. `form` names the kind of file. Raises CaptureError if no event
     has text, ids or bytes.
     """
     server = Server(path)
@@ -94,12 +94,12 @@ def of_events(
 
 
 def _value_of(event: Any) -> Any:
-    """Return the value of an event; of one that is like another, that of their shape."""
+    """Return the value of an event; for a similar event, the value of the shape."""
     return event.value.shape.value if isinstance(event.value, Same) else event.value
 
 
 def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
-    """Return what a file without a stream is, or has."""
+    """Return why a file has no stream."""
     if server.error:
         return " The server said: " + str(server.error)
     values = [_value_of(event) for event in events]
@@ -145,11 +145,11 @@ def _chunksof_events(
 
 
 def _chunk(halves: dict[str, Halves], part: Any, seconds: float, event: Any, number: int) -> Any:
-    """Return the chunk of a part in a list, [] if nothing of it can be shown yet."""
+    """Return a list with the chunk of a part, [] if none of it can be shown yet."""
     data, alone = halves.setdefault(part.channel, Halves()).feed(part.text)
     broken = ""
     if any(bytes_ is not None for _, bytes_ in part.tokens):
-        pass  # the text is shown by the bytes of its tokens
+        pass  # its tokens have the bytes of this text
     elif "\ufffd" in part.text:
         broken = INVALID if event.raw else ESCAPED if event.escaped else REPLACED
     elif alone:
@@ -162,7 +162,7 @@ def _chunk(halves: dict[str, Halves], part: Any, seconds: float, event: Any, num
 
 
 def fidelity(chunks: list[Any]) -> str:
-    """Return what is known of every chunk: "ids", "bytes" of its tokens, or only "text"."""
+    """Return what every chunk has: "ids", "bytes" of its tokens, or only "text"."""
     if all(chunk.tokens and all(i is not None for i, _ in chunk.tokens) for chunk in chunks):
         return "ids"
     exact = [
@@ -216,7 +216,7 @@ def with_problems(found: Any, more: list[Any]) -> Any:
 
 
 def summary(found: Any) -> dict[str, Any]:
-    """Return what a page says of an import, without the stream itself."""
+    """Return the summary of an import for a page."""
     return {
         "header": found.header,
         "timed": found.seconds is not None,

@@ -1,7 +1,7 @@
-"""When something was written: the times that logs, servers and tools put beside it.
+"""Read the times that logs, servers and tools write beside events.
 
 In: the text before an event on its line, or the value of an event. Out: seconds since some moment,
-or None. Only the differences between two of them mean something; time zones are left out.
+or None. Only differences have a meaning, so time zones are ignored.
 """
 
 from typing import Any
@@ -33,8 +33,8 @@ def seconds_in(text: str) -> "float | None":
 
 
 def stamp_of(event: Any) -> "float | None":
-    """Return when a server says that it made an event (Ollama's `created_at`); None if it says it
-    to the second only, as most do, or not.
+    """Return the time in an event (Ollama's `created_at`); None if it has none, or one in whole
+    seconds, as most servers send.
     """
     stamp = event.get("created_at") if isinstance(event, dict) else None
     return seconds_in(stamp) if isinstance(stamp, str) and "." in stamp else None

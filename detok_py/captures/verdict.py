@@ -1,8 +1,8 @@
 """Who broke a recorded stream: the engine, a proxy, the client, nobody; and by which rule.
 
 In: the chunks of a stream, the rows that they became, and the text of those. Out: `Verdict`s, the
-worst first, one for all places that are alike; and one sentence for the whole stream. Where the
-rules do not decide, the verdict is "unknown". A token that ends inside a character is no fault.
+worst first, one for all similar places; and one sentence for the whole stream. If the rules do not
+decide, the verdict is "unknown". A token that ends inside a character is not a fault.
 """
 
 from typing import Any, NamedTuple
@@ -100,7 +100,7 @@ def judge(
     found: Any, rows: list[Any], chunks: list[int], held: str, compares: bool
 ) -> list[Verdict]:
     """Return the verdicts on a stream. `chunks` has the number of each row's chunk, and `held` is
-    the text of its end. With `compares`, a server's text must be that of its tokens.
+    the text that was held at the end. With `compares`, a server's text must be that of its tokens.
     """
     places: dict[str, list[Place]] = {}
 
@@ -120,7 +120,7 @@ def judge(
             if misread == CONSOLE:
                 said += " In PowerShell: [Console]::OutputEncoding = [Text.Encoding]::UTF8."
         out.append(Verdict(who, rule, said, where[:MOST_PLACES], len(where)))
-    # In one order in each Python: a dict of MicroPython has none.
+    # Sorted, because a dict of MicroPython has no order.
     out.sort(key=lambda one: (ORDER.index(one.who), one.places[0].row, one.rule))
     return out
 
@@ -134,14 +134,16 @@ def sentence(verdicts: list[Verdict], fidelity: str) -> str:
             counts[one.who] = counts.get(one.who, 0) + one.count
         return " ".join([_blame(who, counts[who]) for who in ORDER if who in counts])
     if fidelity == "text":
-        return "Nothing in it is broken. It is the server's own text: what that left out cannot be seen here."
+        return (
+            "Nothing in it is broken. It is the server's own text: omissions cannot be seen here."
+        )
     if verdicts:
         return "Nobody broke anything. " + " ".join([one.said for one in verdicts])
     return "Nobody broke anything: every character is whole."
 
 
 def as_lists(verdicts: list[Verdict]) -> list[Any]:
-    """Return verdicts as JSON has them; MicroPython writes no named tuples."""
+    """Return verdicts as lists, because MicroPython writes no named tuples as JSON."""
     return [
         [one.who, one.rule, one.said, [list(place) for place in one.places], one.count]
         for one in verdicts
@@ -149,8 +151,8 @@ def as_lists(verdicts: list[Verdict]) -> list[Any]:
 
 
 def from_header(header: dict[str, Any], count: int) -> "list[Verdict] | None":
-    """Return the verdicts that a saved stream was given when it was first read, because the text
-    that they are about may not be in it; None if it has none. `count` is that of its rows.
+    """Return the verdicts saved in a stream's header, because the judged text may not be in the
+    file; None if there are none. `count` is the number of rows.
     """
     try:
         out = []
@@ -215,7 +217,7 @@ def _judge_text(found: Any, rows: list[Any], add: Any) -> None:
 
 
 def _judge_tokens(found: Any, rows: list[Any], held: str, add: Any) -> None:
-    """Judge the U+FFFD that tokens or bytes became, and the end."""
+    """Judge U+FFFD in the text of tokens or bytes, and the end."""
     exact = all(row[1][0] is not None for row in rows if row[6] is None)
     not_raw = (found.header.get("source") or {}).get("server") != "detok bridge"
     for n, (_, row, _, _, _, _, ids) in enumerate(rows):
@@ -242,7 +244,7 @@ def _judge_tokens(found: Any, rows: list[Any], held: str, add: Any) -> None:
 def _judge_against_tokens(
     found: Any, rows: list[Any], chunks: list[int], held: str, add: Any
 ) -> None:
-    """Judge the text of a server by the tokens that came beside it."""
+    """Compare the text of a server with the tokens that came with it."""
     first: dict[int, int] = {}
     ours = ""
     for n, row in enumerate(rows):

@@ -1,6 +1,6 @@
-"""Lines of a stream that another program has wrapped: journald, Docker, DevTools.
+"""Unwrap lines of a stream from other programs' formats: journald, Docker, DevTools.
 
-In: the lines of a file. Out: what was in them, and when each was written.
+In: the lines of a file. Out: the lines inside them, and when each was written.
 """
 
 import json
@@ -13,7 +13,7 @@ MOST_TRIED = 5
 
 def unwrapped(lines: list[bytes]) -> "tuple[list[bytes], list[Any]] | None":
     """Return (lines, stamps) of a log of JSON objects that have lines in them, as `journalctl -o
-    json` and Docker's json-file driver write it; None if this is none. Numbers of lines stay.
+    json` and Docker's json-file driver write it; None for other files. Line numbers stay the same.
 
     >>> unwrapped([b'{"__REALTIME_TIMESTAMP":"1500000","MESSAGE":"data: {}"}'])
     ([b'data: {}'], [1.5])

@@ -5,12 +5,12 @@ only.
 extra `test` (Playwright, h11, websockets). The parts:
 
 - `watch` records what the page shows, with `watcher.js` in each frame; `calls` makes its calls to
-  the browser, and `pictures` shows what it found
+  the browser, and `pictures` adds screenshots
 - `proxy` cuts the engine's streams: `recut` decides where, `http` and `messages` frame the pieces,
   and `traffic` reads the text that was sent
 - `truth` compares what was sent with what is shown, and `held` when
 - `verdict` judges, and `report` writes the verdict
-- `drive` types and waits as `detok check` does, and `options` reads what it is given
+- `drive` types and waits as `detok check` does, and `options` reads the command line and its files
 
 The npm package runs them in Node too (web/kit/): all but `command`, `plugin`, `proxy` and `http`.
 

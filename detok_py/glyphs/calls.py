@@ -1,7 +1,7 @@
-"""Calls to a browser that serve each of Playwright's APIs, sync, async and JavaScript's.
+"""Calls to a browser that work with each of Playwright's APIs: sync, async and JavaScript.
 
-What calls the browser is a generator of calls without arguments, each of which gets its result.
-`make` and `make_async` make the calls; in Node (web/kit/) JavaScript does.
+Code that calls the browser is a generator: it yields functions without arguments, and is sent their
+results. `make` and `make_async` call the functions; in Node (web/kit/) JavaScript does.
 """
 
 import pkgutil
@@ -48,7 +48,7 @@ def make(steps: Steps) -> Any:
     """
     calls = make_async(steps)
     try:
-        # What the synchronous API returns is not awaitable, so this runs to the end.
+        # Results of the synchronous API are not awaitable, so this runs to the end.
         calls.send(None)
     except StopIteration as end:
         return end.value

@@ -251,6 +251,6 @@ def check_self(args: argparse.Namespace) -> int:
     print(
         "This installation works."
         if good
-        else "This installation does not work: the fault was not caught, or the mended page was blamed."
+        else "This installation does not work: the fault was not found, or the mended page was reported."
     )
     return 0 if good else 1

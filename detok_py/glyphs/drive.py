@@ -2,7 +2,7 @@
 Playwright.
 
 In: a watched page, the options of the command line, the true text if it is known, and the proxy if
-there is one. Out: the verdict. What calls the browser is a generator of calls (calls.py).
+there is one. Out: the verdict. Code that calls the browser is a generator (calls.py).
 """
 
 import argparse
@@ -46,7 +46,7 @@ FIELDS = (
 )
 # Types of requests that never stream an answer.
 STATIC = ("stylesheet", "font", "image", "media", "manifest")
-PENDING_SECONDS = 20  # a request that takes longer is no answer that the page waits for
+PENDING_SECONDS = 20  # the page does not wait for a request that takes longer
 
 
 class Check(NamedTuple):
@@ -89,9 +89,9 @@ def launch_options(
     variable: Callable[[str], str | None],
     which: Callable[[str], str | None],
 ) -> dict[str, Any]:
-    """Return how Playwright is to launch the browser of `args`.
+    """Return the options with which Playwright launches the browser of `args`.
 
-    It is the one of DETOK_CHROMIUM (…), Playwright's `own` if there is one, or one on the PATH.
+    It is the one that DETOK_CHROMIUM (…) names, else Playwright's `own`, else one on the PATH.
     """
     name, programs = PROGRAMS[args.browser]
     options: dict[str, Any] = {"headless": not args.headed, "timeout": 60_000}
@@ -129,7 +129,7 @@ def launch_options(
 
 
 class Requests:
-    """The requests of a page: the hosts that were asked, and those that are not answered yet."""
+    """The requests of a page: their hosts, and which are not answered yet."""
 
     def __init__(self, page: Any) -> None:
         self.hosts: set[str] = set()
@@ -229,11 +229,11 @@ def _ask(watch: GlyphWatch, page: Any, check: Check) -> Steps:
 
 
 def _judging(check: Check, typed: int) -> Options:
-    """Return how the page is judged that was asked so."""
+    """Return the options for judging the page."""
     args, truth = check.args, check.truth
     answers = check.traffic.answers if check.traffic else []
     if args.upstream:
-        # The page's own server may have changed the engine's answer, so only the engine's counts.
+        # The page's own server may have changed the engine's answer, so compare with the engine's.
         origin = origin_of(args.upstream) + "/"
         answers = [a for a in answers if a.url.startswith(origin)] or answers
     echoed = truth and letters(truth) in letters(check.prompt or truth)
@@ -274,7 +274,7 @@ def _unread(check: Check, hosts: set[str]) -> list[dict[str, Any]]:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error of the browser, without the name of the call.
+    """Return the first line of a browser's error, without the name of the call.
 
     >>> first_line(RuntimeError("Error: page.goto: refused\\nCall log: …"))
     'refused'
@@ -287,7 +287,7 @@ def first_line(error: Exception) -> str:
 
 
 def unfit(browser: str, version: str, playwright: str, error: Exception) -> CheckError:
-    """Return the error for a browser that has started, and then not done what Playwright asked.
+    """Return the error for a browser that started, but failed at a command of Playwright.
 
     >>> refused = RuntimeError(
     ...     "Error: Protocol error (emulation.set): unknown command\\nemulation.set"
@@ -331,15 +331,15 @@ def find_field(page: Any, seconds: float) -> Steps:
     except Exception as error:
         if not is_browsers(error, "TimeoutError"):
             raise
-        sentence = "The page has no field to type into; say with --script how it is asked, or leave --prompt and --text out."
+        sentence = "The page has no field to type into; describe with --script how to ask it, or omit --prompt and --text."
         raise CheckError(sentence) from None
 
 
 def put(field: Any, text: str) -> Steps:
     """Put a text into a field so that the page notices it.
 
-    In Firefox, React notices keys, but not a value that is only set. An editor (`contenteditable`)
-    gets its text as typed anyway, and may not have taken in one key when the next comes.
+    In Firefox, React notices keys, but not a value that is set. For an editor (`contenteditable`),
+    Playwright's `fill` counts as typing anyway, and keys could come faster than it takes them.
     """
     yield lambda: field.fill(text, timeout=10_000)
     if (yield lambda: field.evaluate("e => e.isContentEditable")):

@@ -1,8 +1,9 @@
-"""Text that a page held too long: the proxy had sent it whole, and the page showed it later.
+"""Text that a page held too long: the proxy had sent it in full, and the page showed it later.
 
-In: when each part of an answer could be decoded, and what the page's changes ended in, both with
-the time in milliseconds. Out: the stretches of text that were late. As in `truth`, only letters
-count, because a page may change markup.
+In: the parts of an answer, with the times when they could be decoded; the last characters of each
+text that the page changed, with the times of the changes. Out: the stretches of text that were
+late. As in `truth`, only letters count, because a page may change markup. Times are in
+milliseconds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,8 +11,8 @@ from typing import NamedTuple
 
 from .truth import letters
 
-SKEW = 50.0  # milliseconds by which the clocks of the page and of the proxy may differ
-SURE = 8  # the fewest letters that say where in the answer a change is, wherever that is
+SKEW = 50.0  # how many milliseconds the clocks of page and proxy may differ
+SURE = 8  # so many letters identify any place in the answer
 
 
 class Held(NamedTuple):
@@ -25,7 +26,7 @@ class Held(NamedTuple):
 
 
 def untimed(arrived: Iterable[tuple[float, str]], shown: Iterable[tuple[float, str]]) -> str:
-    """Return the end of an answer, of which no change says when it was shown.
+    """Return the end of an answer for which no change tells the time.
 
     >>> untimed([(0, "one "), (10, "two ")], [(5, "one")])
     'two'
@@ -35,10 +36,10 @@ def untimed(arrived: Iterable[tuple[float, str]], shown: Iterable[tuple[float, s
 
 
 def taken_back(sent: str, shown: Iterable[tuple[float, str]], page: str) -> list[str]:
-    """Return what a page showed behind the beginning of an answer that was not sent, and that is
-    no longer there.
+    """Return the text that a page showed after the beginning of an answer, that was never sent, and
+    that is no longer there.
 
-    Of Markdown that is rendered anew only letters count, and these were sent.
+    Markdown that is rendered again is no such text: only letters count, and they were sent.
 
     >>> shown = [(0, "Hello Wor"), (5, "Hello Worms▍"), (9, "Hello World")]
     >>> taken_back("Hello World", shown, "Hello World")
@@ -50,7 +51,7 @@ def taken_back(sent: str, shown: Iterable[tuple[float, str]], page: str) -> list
         tail = _without_cursor(letters(raw))
         if len(tail) <= SURE or tail in wanted or tail in kept:
             continue
-        least, most = SURE - 1, len(tail)  # of the beginnings, the longest one that was sent
+        least, most = SURE - 1, len(tail)  # the longest beginning that was sent
         while most - least > 1:
             half = (least + most) // 2
             least, most = (half, most) if tail[:half] in wanted else (least, half)
@@ -67,8 +68,8 @@ def held(
     """Return the stretches of an answer that were shown more than `limit_ms` after they arrived.
 
     `arrived` are its parts in their order, `shown` the last characters of each text that changed.
-    A character that no change accounts for is not counted: `truth.compare` finds what is missing,
-    and `untimed` says what was not measured.
+    Characters that belong to no change are not counted: `truth.compare` finds missing text, and
+    `untimed` returns text without a time.
 
     >>> held([(0, "one "), (10, "two "), (500, "three")], [(5, "one"), (505, "one two three")], 300)
     [Held(late_ms=495, late_characters=3, text='two')]
@@ -109,15 +110,15 @@ def _without_cursor(tail: str) -> str:
 
 
 def _ends(text: str, times: Sequence[float], shown: Iterable[tuple[float, str]]) -> list[float]:
-    """Return when each character was shown, as far as the page showed the answer."""
+    """Return the times when the characters were shown, as far as the page showed the answer."""
     ends: list[float] = []
     known = 0  # how many characters had arrived
     for when, raw in shown:
         tail = letters(raw)
         while known < len(times) and times[known] <= when + SKEW:
             known += 1
-        # The next place that ends in this tail. A short one is taken only if it goes on where the
-        # last one ended, because the page may have the same letters in a clock or a button.
+        # The next place with this tail. A short tail counts only right after the previous one,
+        # because a clock or a button may show the same letters.
         near = known if len(tail) >= SURE else min(known, len(ends) + len(tail) + SURE)
         for part in (tail, _without_cursor(tail)):
             at = text.find(part, max(0, len(ends) - len(part) + 1), near) if part else -1

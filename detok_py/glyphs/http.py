@@ -1,7 +1,7 @@
 """One connection through the proxy: HTTP/1.1 on both sides, framed by h11 (RFC 9112).
 
 In: the requests of a browser, or of a UI's server. Out: the same requests to their server, and the
-answers, cut if they are streams. Held: one request's body; of an answer only what was read last.
+answers, cut if they are streams. Held: one request's body; of an answer only the last piece.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class Side:
         self.http: h11.Connection = h11.Connection(role, max_incomplete_event_size=MAX_HEAD)
         self.reader = reader
         self.writer = writer
-        self.heard: bool = False  # anything of the current exchange
+        self.heard: bool = False  # any part of the current exchange
         if begun:
             self.http.receive_data(begun)
 
@@ -78,11 +78,11 @@ class Side:
 
     @property
     def unread(self) -> bytes:
-        """What was received after the last event."""
+        """The bytes received after the last event."""
         return self.http.trailing_data[0]
 
     def ready_for_next(self) -> bool:
-        """Begin the next exchange if the connection may carry one; return whether it may."""
+        """Begin the next exchange if the connection allows one; return whether it does."""
         if self.http.our_state is h11.DONE and self.http.their_state is h11.DONE:
             self.http.start_next_cycle()
             self.heard = False
@@ -91,7 +91,9 @@ class Side:
 
 
 class Connection:
-    """A client's connection: one exchange after another, each with the server it asks for."""
+    """A client's connection: one exchange after another, each with the server that the request
+    names.
+    """
 
     def __init__(
         self,
@@ -162,7 +164,9 @@ class Connection:
         return False
 
     async def _exchange(self, request: h11.Request) -> bool:
-        """Pass on one request and its answer; return whether the connection may carry another."""
+        """Pass on one request and its answer; return whether the connection allows another
+        exchange.
+        """
         target = request.target.decode("latin-1")
         if target.startswith(("http://", "https://")):
             origin = origin_of(target)
@@ -206,7 +210,7 @@ class Connection:
                     kept = False
                 else:
                     problem = f"{origin} closed the connection without an answer."
-                # The server may have closed a kept connection meanwhile: try a new one.
+                # The server may have closed an idle connection meanwhile: try a new one.
                 if not kept:
                     return await self._refuse(502, b"Bad Gateway", problem)
         if isinstance(answer, h11.InformationalResponse):
@@ -219,7 +223,7 @@ class Connection:
         return self.client.ready_for_next()
 
     async def _connect(self, origin: str) -> tuple[Side, bool]:
-        """Return the connection to a server, and whether it was kept from an earlier exchange."""
+        """Return a connection to a server, and whether it was used in an earlier exchange."""
         if self.server and self.server_origin == origin and not self.server.reader.at_eof():
             return self.server, True
         self._drop_server()
@@ -238,7 +242,7 @@ class Connection:
         coding = header(answer, b"content-encoding").lower()
         wbits = {"gzip": 31, "x-gzip": 31, "deflate": 15}.get(
             coding, 0
-        )  # as zlib names the formats
+        )  # the formats as values of zlib's `wbits`
         record = None
         if (
             request.method != b"HEAD"
@@ -250,7 +254,7 @@ class Connection:
         headers = []
         for name, value in answer.headers.raw_items():
             low = name.lower()
-            # Packing the pieces changes the length. Without one, h11 sends chunks.
+            # Compressing in pieces changes the length. Without a length, h11 sends chunks.
             if low in HOP_BY_HOP or (low == b"content-length" and record and wbits):
                 continue
             if low == b"location":

@@ -1,11 +1,10 @@
-"""The messages of a WebSocket (RFC 6455), in more fragments or as several messages.
+"""Cut the messages of a WebSocket (RFC 6455) into fragments or into several messages.
 
-In: the bytes that a server sends. Out: the bytes of other frames, with the same messages. Held: the
-frame and the message that are unfinished.
+In: the bytes that a server sends. Out: the bytes of other frames with the same content. Held: the
+unfinished frame and message.
 
-`wsproto` could not do this: it sends a fragment of text as whole characters only, and a cut inside
-a character is what shows a careless reader. Nothing but Python itself is needed, so that it also
-runs in Node.
+`wsproto` cannot do this: it cuts text between characters only, and a cut inside a character is the
+test for a careless reader. Only the standard library is used, so that this file also runs in Node.
 """
 
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from .recut import ProxyError
 from .traffic import Answer, Traffic
 
 CONTINUATION, TEXT, BINARY, CONTROL = 0, 1, 2, 8
-# In one message: receivers refuse messages with more fragments than they expect.
+# The most fragments of one message: receivers limit their number.
 MAX_FRAGMENTS = 1000
 Frame = tuple[int, bool, bytes, bool]  # opcode, whether it is the last, data, whether to pause
 
@@ -36,7 +35,7 @@ def frame_bytes(opcode: int, fin: bool, data: bytes) -> bytes:
 
 
 class Messages:
-    """Cuts the messages of one stream, and reads their text."""
+    """Cuts the messages of one stream, and collects their text."""
 
     def __init__(self, traffic: Traffic, answer: Answer) -> None:
         self.answer = answer
@@ -44,7 +43,7 @@ class Messages:
         self._kind, self._message, self._held = TEXT, b"", b""
 
     def receive(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Yield the bytes of each frame to send for what came, and whether to pause after it."""
+        """Yield the bytes of each frame to send, and whether to pause after it."""
         self._held += data
         while len(self._held) >= 2:
             opcode, size, start = self._held[0], self._held[1], 2
@@ -62,7 +61,7 @@ class Messages:
                 yield frame_bytes(code, fin, piece), pause
 
     def feed(self, opcode: int, fin: bool, data: bytes) -> Iterator[Frame]:
-        """Yield the frames to send for one that came."""
+        """Yield the frames to send for one that was received."""
         if opcode >= CONTROL:
             yield opcode, fin, data, False
             return
@@ -70,7 +69,7 @@ class Messages:
             self._kind, self._message = opcode, b""
         self._message += data
         self.answer.bytes += len(data)
-        # JSON is not cut into messages: half of it is not JSON.
+        # JSON is not cut into messages: half an object is not JSON.
         split = self.splits and (self._kind == BINARY or data[:1] not in b"{[")
         for frame in self._messages(data) if split else self._fragments(opcode, fin, data):
             self.answer.pieces += 1

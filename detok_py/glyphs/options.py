@@ -16,7 +16,7 @@ STEPS = ("goto", "click", "fill", "type", "press", "wait_for", "wait", "settle")
 
 
 class CheckError(DetokError, RuntimeError):
-    """The check could not run: no browser, no page, or a step that failed."""
+    """The check could not run: no browser, no page, or a failed step."""
 
 
 def _seconds(text: str) -> float:
@@ -41,26 +41,26 @@ CUTS: Rows = (
     ("--websocket", {"choices": ("fragments", "messages"), "help": "cut WebSocket messages into fragments (default) or messages"}),
 )  # fmt: skip
 PROXY: Rows = (
-    ("--upstream", {"metavar": "URL", "help": "the engine; without it, the proxy is a browser's HTTP proxy"}),
+    ("--upstream", {"metavar": "URL", "help": "the engine; by default, the proxy is a browser's HTTP proxy"}),
     ("--listen", {"metavar": "PORT", "type": _port, "default": 8764, "help": "the port on 127.0.0.1 (default: 8764; 0: any free one)"}),
     *CUTS,
     ("--json", {"action": "store_true", "help": "write one JSON object per line"}),
 )  # fmt: skip
 PAGE: Rows = (
     ("url", {"nargs": "?", "metavar": "URL", "help": "the page; one that streams by itself needs nothing else"}),
-    ("--self", {"action": "store_true", "dest": "itself", "help": "prove this installation: a page with a known fault, and its mended twin"}),
+    ("--self", {"action": "store_true", "dest": "itself", "help": "test this installation: a page with a known fault, and its mended copy"}),
 )  # fmt: skip
 CHECK: dict[str, Rows] = {
     "driving the page": (
-        ("--prompt", {"metavar": "TEXT", "help": "what to type into the page's field and send"}),
-        ("--text", {"metavar": "FILE", "help": "the true answer (UTF-8); also what is typed when there is no --prompt and no --script"}),
+        ("--prompt", {"metavar": "TEXT", "help": "text to type into the page's field and send"}),
+        ("--text", {"metavar": "FILE", "help": "the true answer (UTF-8); it is also typed if there is no --prompt and no --script"}),
         ("--script", {"metavar": "FILE", "help": f"steps to do instead, YAML or JSON: a list of {', '.join(STEPS)}; {{text}} and {{prompt}} are filled in"}),
         ("--timeout", {"metavar": "S", "type": _seconds, "default": 60.0, "help": "seconds for the page to finish (default: 60)"}),
         ("--quiet", {"metavar": "MS", "type": _seconds, "default": 800.0, "help": "milliseconds without a change that mean it has finished (default: 800)"}),
         ("--browser", {"choices": BROWSERS, "default": "chromium"}),
         ("--headed", {"action": "store_true", "help": "show the browser"}),
     ),
-    "cutting its stream (any of these puts the chaos proxy between)": (
+    "cutting its stream (each of these options adds the chaos proxy)": (
         ("--upstream", {"metavar": "URL", "help": "the engine; where the page's server calls it, give --listen too and point the server there"}),
         ("--listen", {"metavar": "PORT", "type": _port, "help": "the proxy's port on 127.0.0.1 (default: any free one)"}),
         *CUTS,
@@ -69,7 +69,7 @@ CHECK: dict[str, Rows] = {
         ("--within", {"metavar": "CSS", "help": "only what is inside an element that matches"}),
         ("--exclude", {"metavar": "CSS", "help": "not what is inside an element that matches"}),
         ("--ignore", {"metavar": "RULE", "action": "append", "default": [], "choices": sorted(RULES), "help": "leave a rule out; may be repeated"}),
-        ("--max-late", {"metavar": "MS", "type": _seconds, "help": "fail if text that the proxy had sent whole was shown more than so many milliseconds later"}),
+        ("--max-late", {"metavar": "MS", "type": _seconds, "help": "fail if text was shown more than so many milliseconds after the proxy had sent it"}),
         ("--allow-literal", {"action": "store_true", "help": "a U+FFFD that stays is the model's own"}),
     ),
     "output": tuple(

@@ -1,4 +1,4 @@
-"""Pictures of broken glyphs: of the page where they are still shown, else painted again.
+"""Pictures of broken glyphs: of the page if they are still shown, else painted again.
 
 In: findings with their frames and pages. Out: `screenshot`, a PNG in base64, and `screenshot_kind`
 ("page" or "redrawn") in the first findings.
@@ -17,7 +17,7 @@ DRAW = """([text, font]) => { const p = document.createElement('p'); p.style.css
 
 def add_pictures(browser: Any, findings: list[dict[str, Any]]) -> Steps:
     """Add a picture to each of the first findings."""
-    easel: list[Any] = []  # a context and its page, once something is painted again
+    easel: list[Any] = []  # a context and its page, made for the first text to be painted again
     for finding in findings[:MAX_PICTURES]:
         picture = yield from _of_the_page(finding)
         finding["screenshot_kind"] = "page" if picture else "redrawn"

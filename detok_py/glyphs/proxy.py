@@ -85,11 +85,11 @@ class ChaosProxy(Traffic):
             try:
                 await Connection(self, upstream, reader, writer).run()
             except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
-                pass  # one side has closed the connection
+                pass  # one side closed the connection
             except ProxyError as error:
                 self.problems.append(str(error))
             except OSError:
-                pass  # the host of a tunnel cannot be reached: the browser sees the end of it
+                pass  # the tunnel's host cannot be reached: the browser sees that the tunnel ends
             except asyncio.CancelledError:
                 writer.transport.abort()  # the proxy is closing: what was not sent yet is dropped
             finally:

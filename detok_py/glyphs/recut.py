@@ -58,8 +58,8 @@ class Recut:
         if self.split == "every-byte":
             return [data[i : i + 1] for i in range(len(data))]
         if self.split == "token":
-            # Like the tokens of a byte-level vocabulary: words, single signs, and a character of
-            # three or four bytes in two parts.
+            # Like tokens of a byte-level vocabulary: words, single signs, and halves of characters
+            # of three or four bytes.
             return re.findall(
                 rb" ?[A-Za-z0-9_]+|[\xc0-\xff][\x80-\xbf]?|[\x80-\xbf]+|\n+|[\x00-\x7f]", data
             )

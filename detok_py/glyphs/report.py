@@ -49,7 +49,7 @@ def sentence(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-# What a violation of a rule is, and what happened to it; of the other rules, a broken glyph.
+# A noun and a verb for violations of a rule; for the other rules, "broken glyph".
 PIECES = {
     "dropped-text": "dropped",
     "duplicated-text": "shown twice",

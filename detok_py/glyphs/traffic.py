@@ -1,6 +1,6 @@
 """The streams that pass through the proxy, and the text in them.
 
-In: the bytes of a stream as its server sent them. Out: the text that the engine meant.
+In: the bytes of a stream as its server sent them. Out: the text in the engine's events.
 """
 
 import codecs
@@ -21,16 +21,16 @@ STREAMS = re.compile(
 # These types are streams if a script fetches them, no length is given, and nothing says that they
 # are files.
 PERHAPS = re.compile(r"^(text/plain|application/octet-stream|application/json|)\s*(;|$)", re.I)
-# What a server says of a file, and never of an answer that it is still making.
+# Headers that files have, and answers that are still generated never have.
 OF_FILES = ("etag", "last-modified", "accept-ranges", "content-range", "content-disposition")
-# A loader asks for these; an answer is asked for as anything, as text, as JSON or as events.
+# Loaders of files request these; answers are requested as any type, text, JSON or events.
 MEDIA = re.compile(r"wasm|zip|(image|audio|video|font|model)/", re.I)
 FILES = re.compile(
     r"\.(wasm|bin|data|zip|whl|gz|br|zst|tar|detok|gguf|onnx|safetensors|model|tiktoken|json"
     r"|[cm]?js|css|map|woff2?|ttf|otf|png|jpe?g|gif|webp|avif|svg|ico|mp[34]|pdf)$",
     re.I,
 )
-# How files begin that no text begins like: WebAssembly, zip, gzip, Zstandard, xz, PNG, PDF.
+# The first bytes of files, which no text has: WebAssembly, zip, gzip, Zstandard, xz, PNG, PDF.
 MAGIC = (
     b"\0asm", b"PK\3\4", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"\x89PNG", b"%PDF-",
 )  # fmt: skip
@@ -114,7 +114,9 @@ class SentText:
                 self._event(data.strip("\x1e ") if isinstance(item, bytes) else data)
 
     def _read_document(self, document: str) -> None:
-        """Read an answer in JSON, whole or a line each. Other JSON is data of the page."""
+        """Read an answer in JSON, as one value or one value per line. Other JSON is data of the
+        page.
+        """
         self._document = ""
         try:
             values = [json.loads(document)]
@@ -161,7 +163,7 @@ def text_of(value: Any) -> str | None:
 
 
 def origin_of(address: str) -> str:
-    """Return the origin of an address, as it is written there.
+    """Return the origin of an address, spelled as in the address.
 
     >>> origin_of("http://127.0.0.1:3000/chat?a=1")
     'http://127.0.0.1:3000'
@@ -183,7 +185,8 @@ def origin_of(address: str) -> str:
 class Answer:
     """One stream that was cut: its address, how many bytes in how many pieces, and its text.
 
-    It leaves the list `among` when bytes come that only a file has, and the rest is not cut.
+    If bytes come that only a file has, it removes itself from the list `among`, and cuts nothing
+    more.
     """
 
     def __init__(
@@ -198,12 +201,12 @@ class Answer:
         self.finished = False
         self._among = among
         self._is_file = False
-        # Bytes without a charset. In text, byte 0 is a character.
+        # Bytes without a charset. In text with one, a byte 0 is a character.
         self._raw = bool(re.match(r"(application/octet-stream)?\s*$", content_type, re.I))
         self._framed = False
 
     def cut(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Yield the pieces of what came, each with whether to pause after it."""
+        """Yield the pieces to send, and whether to pause after each."""
         if self._is_file or self._has_files(data):
             self._is_file = True
             if self._among and self in self._among:
@@ -218,7 +221,7 @@ class Answer:
             yield piece, pause
 
     def _has_files(self, data: bytes) -> bool:
-        """Return whether only a file has these bytes, which come next."""
+        """Return whether the next bytes can only be a file's."""
         if not self.bytes:
             if data.startswith(MAGIC):
                 return True
@@ -255,7 +258,7 @@ class Traffic:
         self.blind: set[str] = set()
 
     def begin(self, url: str, content_type: str) -> Answer:
-        """Return a new answer, which is listed from now on."""
+        """Add a new answer to `answers`, and return it."""
         answer = Answer(url, content_type, self.split, self.answers)
         self.answers.append(answer)
         return answer
@@ -263,8 +266,8 @@ class Traffic:
     def is_stream(self, url: str, request: Mapping[str, str], answer: Mapping[str, str]) -> bool:
         """Return whether an answer is a stream that is to be cut, by its address and both headers.
 
-        A stream is what has the type of one. It may also be text, JSON or bytes that a script or a
-        server asked for, of unknown length, if neither side says that it is a file.
+        An answer with a stream's type is a stream. So are text, JSON and bytes of unknown length
+        that a script or a server requested, unless a header says that they are a file.
 
         >>> traffic = Traffic("token", 0, None, "messages")
         >>> traffic.is_stream("http://a/b", {"accept": "*/*"}, {"content-type": "text/plain"})

@@ -54,9 +54,9 @@ def unmarked(text: str) -> str:
 
 
 def misread(text: str, encoding: str) -> str:
-    """Return the text that the UTF-8 bytes of `text` are in `encoding`.
+    """Return the UTF-8 bytes of `text`, decoded as `encoding`.
 
-    A byte that `encoding` does not have is read as Latin-1.
+    A byte that `encoding` lacks is decoded as Latin-1.
     """
     try:
         return text.encode("utf-8", "surrogatepass").decode(encoding)
@@ -72,7 +72,7 @@ def _bytes(text: str) -> list[bytes]:
 
 def latin1(text: str) -> list[str]:
     """Return the runs of `text` that are UTF-8 read one byte at a time, as Latin-1, windows-1252 or
-    a console's code page: `Ã©`, `é¾œ`, `├⌐`. One run alone proves little (captures/mojibake.py).
+    a console's code page: `Ã©`, `é¾œ`, `├⌐`. A single run proves little (captures/mojibake.py).
 
     >>> latin1("café Ã© naïve")
     ['Ã©']
@@ -119,9 +119,9 @@ def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
 
 
 def _anchors(wanted: str, page: str) -> list[tuple[int, int]]:
-    """Return pairs of a place in the text and its place in the page.
+    """Return (place in the text, place in the page) pairs that match.
 
-    They are of the distances between the two that most pieces of the text agree on.
+    Most pieces of the text agree on their distances.
     """
     for size in (RESYNC, 3, 1):
         size = min(size, len(wanted))
@@ -137,8 +137,7 @@ def _anchors(wanted: str, page: str) -> list[tuple[int, int]]:
                     break
                 votes.setdefault(j - i, []).append(i)
         if votes:
-            # More than one distance, because a text that repeats itself also agrees with its own
-            # later parts.
+            # More than one distance, because a repetitive text also matches its own later parts.
             ways = sorted(votes, key=lambda way: len(votes[way]), reverse=True)[:4]
             return [(votes[way][0], votes[way][0] + way) for way in ways]
     return []

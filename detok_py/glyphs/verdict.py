@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Rule(NamedTuple):
-    """How bad a violation is (in axe's words), what it is, whether it fails a check, and what must
-    be known for it to pass: the true text, what the engine sent, or the times of both.
+    """The impact of a violation (in axe's words), its description, whether it fails a check, and
+    what must be known before the rule can pass: the true text, the engine's text, or the times.
     """
 
     impact: str
@@ -117,7 +117,7 @@ CAUSES = {
         "until then a page can wait for the second half before it shows the first."
     ),
     "sent-broken": (
-        "The engine sent it so: it decodes each token by itself. Mend the engine, or read its token ids or bytes and decode those."
+        "The engine sent it broken: it decodes each token by itself. Mend the engine, or read its token ids or bytes and decode those."
     ),
     "half-stayed": (
         "Half a UTF-16 pair stayed: the text was cut by UTF-16 unit between two messages, or \\uXXXX escapes were decoded one by one. "
@@ -170,14 +170,14 @@ def _cause(finding: dict[str, Any], sent_broken: bool) -> str:
     return "pieces" if finding["run"] >= 2 else "cut"
 
 
-HELD_MS = 1000.0  # from here on a text that was held back is worth a note
+HELD_MS = 1000.0  # text held back for longer is reported as incomplete
 HELD_CAUSE = (
-    "The page waits before it shows what it has: for the end of the answer, a line or a word, "
+    "The page waits before it shows received text: for the end of the answer, a line or a word, "
     "or for an animation that is slower than the stream."
 )
 
 MARKUP_CAUSE = (
-    "{} is markup of the model, and nothing has read it: start the engine with the parsers of its model (for reasoning and for tool calls), "
+    "{} is markup of the model that nothing has parsed: start the engine with the parsers of its model (for reasoning and for tool calls), "
     "or read the answer in its format. If the answer is about markup, name it in allow_literal."
 )
 TAKEN_BACK_CAUSE = "A guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else."
@@ -186,19 +186,19 @@ TEXT_CAUSES = {
     "dropped-text": "Bytes or characters are thrown away: decode(errors='ignore'), a filter that deletes U+FFFD, or an end of stream that flushes nothing.",
     "duplicated-text": "The same piece was shown twice: a retry, a resumed stream, or a delta that repeats what was held.",
     "reordered-text": "Pieces were shown in another order than they came: concurrent reads, or state set from a stale value.",
-    "latin1-mojibake": "Bytes were taken for Latin-1: atob() gives bytes, not text, and a response without a charset may be read so. Decode them as UTF-8.",
+    "latin1-mojibake": "Bytes were decoded as Latin-1: atob() gives bytes, not text, and a response without a charset may be decoded so. Decode them as UTF-8.",
     "changed-text": "The characters were replaced on their way: compare what each step receives.",
 }  # fmt: skip
-CODE_PAGE = "Bytes were taken for a console's code page (437 or 850), as PowerShell does with what a program prints: set [Console]::OutputEncoding to UTF-8."
+CODE_PAGE = "Bytes were taken for a console's code page (437 or 850), as PowerShell does with the output of a program: set [Console]::OutputEncoding to UTF-8."
 
 
 class Options(NamedTuple):
-    """What is judged, and by what: see `GlyphWatch.result`, whose arguments these are.
+    """What to judge, and how: the arguments of `GlyphWatch.result`.
 
     `sent` are the engine's answers as a proxy read them; without `truth` they are the true text.
     `answers` are those streams, with the times when their text arrived. Text that was shown more
-    than `max_late` milliseconds after it arrived is a violation. The U+FFFD of `literal` are the
-    model's own.
+    than `max_late` milliseconds after it arrived is a violation. `literal` has texts whose U+FFFD
+    the model has sent itself.
     """
 
     within: str | None = None
@@ -223,7 +223,7 @@ class Options(NamedTuple):
 
     @property
     def genuine(self) -> list[str]:
-        """The texts whose U+FFFD are the model's own."""
+        """Texts whose U+FFFD the model has sent itself."""
         if self.truth is not None:
             return [self.truth]
         literal = self.allow_literal
@@ -236,14 +236,17 @@ class Options(NamedTuple):
 
     @property
     def odd(self) -> str:
-        """What an engine must not send. Without the true text a U+FFFD may be the model's own."""
+        """A pattern of characters that an engine must not send. Without the true text, U+FFFD is
+        allowed, because the model may have sent it itself.
+        """
         unknown = self.truth is None or "\ufffd" in self.truth
         return "[\ud800-\udfff]" if unknown else "[\ufffd\ud800-\udfff]"
 
 
 class Seen(NamedTuple):
-    """What the page showed: findings of the watcher, its text, characters without a glyph, what its
-    changes ended in, with their times, and markers of chat formats in its text.
+    """What the page showed: findings of the watcher, its text, characters without a glyph (`tofu`),
+    the last characters of each changed text with the time (`tails`), and markers of chat formats
+    (`markup`).
     """
 
     findings: Sequence[dict[str, Any]]
@@ -299,7 +302,7 @@ def entry(name: str, **fields: Any) -> dict[str, Any]:
 
 # --- the parts of a verdict -----------------------------------------------------------------------
 def _upstream(seen: Seen, options: Options) -> Entries:
-    """What the engine sent broken."""
+    """Broken text that the engine sent."""
     # The halves of a pair that were sent apart are a fault only if a reader saw one.
     halves = [f for f in seen.findings if f["kind"] == "surrogate" and not f["outside"]]
     if options.halves and halves:
@@ -332,7 +335,7 @@ def _glyphs(seen: Seen, options: Options) -> Entries:
 
 
 def _not_kept(seen: Seen, options: Options) -> Entries:
-    """Findings that the watcher only counted."""
+    """Findings that the watcher has counted, but not kept."""
     more = max((finding["more"] for finding in seen.findings), default=0)
     if more:
         yield entry("too-many", text=f"{more} more findings were not kept")
@@ -357,7 +360,7 @@ def _text(seen: Seen, options: Options) -> Entries:
 
 
 def _taken_back(seen: Seen, options: Options) -> Entries:
-    """Text that was shown behind an answer's beginning, and was not the answer's."""
+    """Text that was shown after the beginning of an answer, and does not belong to it."""
     for one in options.compared:
         for text in taken_back(one, seen.tails, seen.text):
             yield entry("taken-back", target=[], text=text, cause_hint=TAKEN_BACK_CAUSE)
@@ -385,7 +388,7 @@ def _late(seen: Seen, options: Options) -> Entries:
         limit, name = HELD_MS, "held-text"
     for answer in options.answers:
         one = answer.sent.text or ""
-        # If something is missing on the page, where the rest belongs is not certain.
+        # If text is missing on the page, the places of the rest are uncertain.
         if not letters(one) or compare(one, seen.text):
             continue
         for late in held(answer.sent.arrived, seen.tails, limit):

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 BINDING = "__detokGlyphsPost"
 
 
-# What only markers have: the others are written by people too, or are tags of other markup.
+# Only markers have these characters. Other tags may be written by people, or belong to other
+# markup.
 _MARKER = re.compile(r"[|｜:_]|think|tool", re.IGNORECASE)
 
 
@@ -86,7 +87,7 @@ class GlyphWatch:
         self._debuggers: list[tuple[Any, Any]] = []
         self._tails: list[tuple[float, str]] = []
         self._literal: list[str] = []
-        # The proxy before the page, if one is; it knows when text arrived.
+        # The proxy before the page, if any; it knows when text arrived.
         self.traffic: Traffic | None = None
         self._installed = mode == "off"
         if not self.is_async:
@@ -169,7 +170,7 @@ class GlyphWatch:
             waited += pause
 
     def _states(self) -> Steps:
-        """Return the state of each document that can be asked."""
+        """Return the state of each document that answers."""
         states = []
         for _, frame in self._frames():
             state = yield from quietly(frame.evaluate, script("state.js"))
@@ -240,7 +241,7 @@ class GlyphWatch:
                 f"No element of the page matches {include!r}: there is nothing to judge."
             )
         self._tails = sorted(tails, key=lambda one: one[0])
-        # The other findings are of documents that are closed. They were shown, so they count.
+        # The other findings come from closed documents. They were shown, so they count.
         closed = {"outside": False, "live": False, "frame": None, "page": None, "more": 0}
         found = {name: {**one, **closed} for name, one in self._gone.items()} | found
         for finding in found.values():
@@ -248,9 +249,9 @@ class GlyphWatch:
         return sorted(found.values(), key=lambda f: (f["url"], f["born"]))
 
     def _read(self, frame: Any, include: str | None, exclude: str | None) -> Steps:
-        """Return what the watcher of a frame has found, or None if it cannot be asked."""
-        # If the page forbids scripts, the watcher did not run either. The debugger can run it now,
-        # and at least the current content is seen.
+        """Return the findings of a frame's watcher, or None if the frame does not answer."""
+        # If the page forbids scripts, the watcher did not run either. The debugger runs it now,
+        # which finds at least the current content.
         yield from quietly(frame.evaluate, script("watcher.js"))
         answer = yield from quietly(frame.evaluate, script("read.js"), [include, exclude])
         if not answer:
@@ -316,9 +317,8 @@ class GlyphWatch:
         that last purpose only, or True to let every U+FFFD pass that stays to the end. `sent` are
         the engine's answers as a proxy read them; without `truth`, each is compared. `times` is how
         often the page must show the text. `ignore` names rules (verdict.RULES). `screenshots` adds
-        a PNG in base64 to each finding. If `traffic` is set, text that was held back for a second
-        is incomplete, or for more than `max_late` milliseconds a violation; and `sent` are its
-        answers.
+        a PNG in base64 to each finding. If `traffic` is set, `sent` are its answers, text that was
+        held back for a second is incomplete, and for more than `max_late` milliseconds a violation.
         """
         self.asked = True
         options = Options(
@@ -336,7 +336,7 @@ class GlyphWatch:
     def _by_proxy(
         self, options: Options, max_late: float | None, sent: Sequence[str] | None = None
     ) -> Options:
-        """Return the options with what the proxy before the page knows."""
+        """Return the options, completed with the proxy's answers and times."""
         traffic = self.traffic
         answers = list(traffic.answers) if traffic else []
         if traffic and traffic.problems and not answers:
@@ -404,8 +404,8 @@ class GlyphWatch:
         return self._run(steps())
 
     def _clean(self, options: Options, strict: bool, max_late: float | None) -> Steps:
-        """Return the verdict that `expect_clean` fails by. Text that the proxy has sent and that is
-        missing may still come, and is waited for.
+        """Return the verdict that `expect_clean` fails by. If text that the proxy has sent is
+        missing, waits for it, because it may still come.
         """
         self.asked = True
         result = yield from self._result(self._by_proxy(options, max_late))

@@ -12,9 +12,8 @@ In: frames (`str` text, `bytes` binary), and the fact that a socket opened or wa
     # when the socket is lost:          seconds = session.lost(code)
     # after so many seconds:            open another socket; if it is None, give up
 
-The guarantee: the connection can be cut after any byte, in either direction, any number of times.
-The data of the events, joined, is what it would have been without the cut, or a Failed event says
-that it is not.
+The guarantee: the connection may be cut after any byte, in either direction, any number of times.
+The joined data of the events is then the same as without the cuts, or there is a Failed event.
 """
 
 import hashlib
@@ -31,7 +30,7 @@ FINISHED = "finished"
 FAILED = "failed"
 ACTIVE = (WAITING, STREAMING)
 
-MAX_KEEP_SECONDS = 600.0  # a client does not try for longer, whatever a server says
+MAX_KEEP_SECONDS = 600.0  # an upper bound for the server's `keep_seconds`
 
 # `generate` and `attach` are calls of the program: without a transition they are a
 # LocalProtocolError. The other events are frames of the server for this run: without a transition
@@ -40,7 +39,7 @@ TRANSITIONS = {
     (IDLE, "generate"): WAITING,
     (IDLE, "attach"): WAITING,
     (WAITING, "started"): STREAMING,
-    (WAITING, "finished"): FINISHED,  # cancelled before its engine began
+    (WAITING, "finished"): FINISHED,  # cancelled before its engine has begun
     (WAITING, "error"): FAILED,
     (STREAMING, "started"): STREAMING,  # the answer to `resume`
     (STREAMING, "data"): STREAMING,
@@ -288,14 +287,14 @@ class ClientSession:
         if kind == "pong":
             return [events.Pong()]
         if event.get("id") != self.run_id or self.state not in ACTIVE:
-            return []  # about an earlier run
+            return []  # belongs to an earlier run
         if kind not in ("started", "finished", "error"):
             return []  # a newer server may have more messages
         state = events.next_state(TRANSITIONS, self.state, kind, RemoteProtocolError)
         out: list[Any]
         if kind == "started":
             self._check_start(event)
-            # Not at the hello: the next message may say that the server is full.
+            # Not at the hello, because the next message may say that the server is full.
             self._retries.reset()
             self.data = event["data"]
             start = event.get("start")
@@ -358,7 +357,7 @@ class ClientSession:
                 f"`{event['type']}` has position {total!r}, expected {self.position}."
             )
         if self._hash is not None and event.get("sha256") != self._hash.digest().hex():
-            raise RemoteProtocolError(f"The SHA-256 in `{event['type']}` is not that of the data.")
+            raise RemoteProtocolError(f"The SHA-256 in `{event['type']}` does not match the data.")
 
     def _receive_data(self, frame: bytes) -> list[Any]:
         op, entries = wire.read_data(frame)

@@ -1,4 +1,4 @@
-"""The log of a run: what its engine has said, and how it ended.
+"""The log of a run: its data, and how it ended.
 
 In: an engine's tokens or bytes, and its end. Out: frames from any position that is still kept, up
 to `shown`. Held: all pieces, or, beyond `max_size`, those that the reader has not acknowledged.
@@ -23,15 +23,15 @@ MAX_LOG = 8 << 20
 
 
 class Log:
-    """What one engine has said, append-only.
+    """The data of one run, append-only.
 
-    `data` is what the log carries ("bytes", "ids", "both"; "" before `start`). `begins` is what the
-    answer begins in, as its prompt ends: "content", "reasoning", "header", or "" if that is not
-    known. `position` is where
-    the next piece goes, `end` the last message of the run, or None. Readers may have what is before
-    `shown`, and the end when `ended` is true. Both follow at once, unless `hold` is set: it is
-    called when there is something new, and what sets it calls `show` later. `acked` is set by the
-    reader: what is before it may be dropped. `changed` is called when readers may have more.
+    `data` is what the log carries ("bytes", "ids", "both"; "" before `start`). `begins` is the
+    section that the end of the prompt has opened: "content", "reasoning", "header", or "" if
+    unknown. `position` is where the next piece goes, `end` the last message of the run, or None.
+    Readers get the data before `shown`, and the end if `ended` is true. By default, new data is
+    shown at once. If `hold` is set, the log calls it instead, and its owner calls `show` later.
+    `acked` is set by the reader: data before it may be dropped. The log calls `changed` when there
+    is more to read.
     """
 
     def __init__(self, *, max_size: int = MAX_LOG, base: int = 0, codec: Any = None) -> None:
@@ -51,7 +51,7 @@ class Log:
         self._sum: str | None = None  # the SHA-256, once the run has ended
 
     def start(self, data: str, begins: str = "") -> None:
-        """Set what the log carries, and what the answer begins in; the client gets `started`."""
+        """Set `data` and `begins`; the client gets `started`."""
         if data not in WANTS:
             raise LocalProtocolError(f"A run carries 'bytes', 'ids' or 'both', not {data!r}.")
         self.data = data
@@ -99,8 +99,8 @@ class Log:
         counts: "tuple[int | None, int | None]" = (None, None),
     ) -> None:
         """End the run: "eos", "stop", "length" or "cancelled". `note` is one sentence about what
-        the engine lost, if it lost anything. `counts` are the tokens that it says it has read and
-        generated.
+        the engine lost, if anything. `counts` are the numbers of prompt tokens and generated
+        tokens, as the engine says.
         """
         end: dict[str, Any] = {"type": "finished", "reason": reason, "note": note}
         usage = {"prompt_tokens": counts[0], "completion_tokens": counts[1]}
@@ -116,8 +116,8 @@ class Log:
         retry: bool = False,
         vocabulary: dict[str, Any] | None = None,
     ) -> None:
-        """End the run with an error. The client gets the data before it first. `vocabulary` is the
-        one that the server has now, if the client has another.
+        """End the run with an error, which comes after the data. `vocabulary` is the server's
+        current one, if the client has another.
         """
         self.close(
             {
@@ -136,7 +136,7 @@ class Log:
             self._show_new()
 
     def show(self, position: int, *, ended: bool) -> None:
-        """Let readers have what is before `position`, and the end if `ended`."""
+        """Show readers the data before `position`, and the end if `ended`."""
         self.shown = position
         self.ended = ended
         self.changed()
@@ -151,7 +151,7 @@ class Log:
 
     @property
     def started(self) -> str:
-        """What `start` was told, in words for a store: "ids reasoning"; "" before."""
+        """The arguments of `start` as one string, for a store: "ids reasoning"; "" before."""
         return f"{self.data} {self.begins}" if self.data else ""
 
     @property
@@ -166,12 +166,12 @@ class Log:
 
     @property
     def codec(self) -> Any:
-        """What compresses the pieces that the reader has acknowledged, like zlib, or None."""
+        """The module that compresses acknowledged pieces, such as zlib, or None."""
         return self._pieces.codec
 
     @property
     def size(self) -> int:
-        """The bytes that the log takes, bookkeeping included."""
+        """The size of the log in bytes, with bookkeeping."""
         return self._pieces.size
 
     def read(self, position: int, limit: int) -> tuple[bytes, int] | None:
@@ -197,17 +197,17 @@ class Log:
         return wire.message(fields.pop("type"), **fields)
 
     def acknowledge(self, n: int) -> None:
-        """Note that the reader has what is before `n`."""
+        """Note that the reader has the data before `n`."""
         self.acked = n
         self._pieces.pack(n)
         if self._pieces.size > self.max_size:
             self._trim()
 
     def _trim(self) -> None:
-        """Drop the oldest pieces that are acknowledged while the log is larger than it may be."""
+        """Drop the oldest acknowledged pieces while the log exceeds `max_size`."""
         while self._pieces.size > self.max_size and self._pieces.drop_first(self.acked):
             pass
 
 
 def do_nothing() -> None:
-    """Do nothing: what is called where nothing has to be called."""
+    """Do nothing: the default of `changed`."""

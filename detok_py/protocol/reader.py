@@ -1,7 +1,7 @@
-"""Who reads a run: one session at a time, as far as its client gives credit.
+"""The reader of a run: one session at a time, which reads as far as its client gives credit.
 
-In: a session that takes the run, and what its client acknowledges. Out: how far the engine and the
-session may go. Held: the session, and since when there is none.
+In: a session, and what its client acknowledges. Out: how far the engine and the session may go.
+Held: the session, or the time since when there has been none.
 """
 
 from typing import Any, Callable
@@ -10,13 +10,14 @@ from .log import Log, do_nothing
 
 
 class Reader:
-    """Who reads a run, and how much credit the client gives.
+    """The place of the session that reads a run, and its client's credit.
 
-    `session` reads the run, or None; `detached_at` is when the last one was lost. `done` is true
-    when the client wants nothing more of the run. `model` is what the client was told that its ids
-    are of. `wake` is called when credit may have come back; the engine's job sets it. `moved` is
-    called with what the client has acknowledged too, and with whether the session is a new one; a
-    store that shares runs sets it.
+    `session` is the session that reads the run, or None; `detached_at` is the time when the last
+    one was lost. `done` is true if the client needs nothing more of the run. `model` is the
+    vocabulary or model that the client's hello named. The reader calls `wake`, which the engine's
+    job sets, when there may be credit again. It calls `moved`, which a store that shares runs sets,
+    after each acknowledgement and for each new session; the argument says whether the session is
+    new.
     """
 
     def __init__(self, log: Log, window: dict[str, int]) -> None:
@@ -41,7 +42,7 @@ class Reader:
 
     @property
     def has_credit(self) -> bool:
-        """Whether the engine may go on."""
+        """Whether the engine may write more."""
         return self.log.position < self.limit
 
     def take(self, session: Any, after: int) -> None:
@@ -58,7 +59,7 @@ class Reader:
         self.detached_at = now
 
     def acknowledge(self, n: int) -> None:
-        """Note that the client has everything before `n`."""
+        """Note that the client has the data before `n`."""
         self._move(n, False)
 
     def _move(self, n: int, new: bool) -> None:

@@ -1,7 +1,7 @@
 """Runs, and how long a server keeps them.
 
-A run is one generation: its log, and the place of the one session that reads it. It belongs to no
-socket: it is kept when its socket is lost, and another socket can continue it.
+A run is one generation: its log, and the reader of the log. It outlives its socket: another socket
+can continue it.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ class Run:
     """One generation. Its engine writes to `log` while `reader.has_credit`, so nothing is dropped
     for a slow client.
 
-    The program may empty `request` when it has read it; a repeated request is compared by its
-    digest. `weight` is the size of the request, in characters.
+    The program may empty `request` after reading it; `digest` recognises a repeated request.
+    `weight` is the size of the request in characters.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Run:
 
 
 class Runs:
-    """The runs that a server keeps: those with a client, and, for `keep_seconds`, those without.
+    """The runs that a server keeps: all with a client, and for `keep_seconds` those without one.
 
-    A run that was received to its end is kept too: the page that received it may be reloaded before
-    it knows. Bounds: at most `max_runs` without a client, and at most `max_log` bytes of runs that
-    were received to their end. Beyond them, runs that were received to their end are dropped first,
-    then the others; in each group, those that lost their client first. The requests of runs that
-    have not ended have at most `max_pending` characters in all; beyond them, requests are refused.
-    `codec` compresses what was acknowledged, like zlib.
+    Runs whose client has received the end are kept too, because a page may be reloaded just then.
+    Bounds: at most `max_runs` without a client, and at most `max_log` bytes of runs that were
+    received to their end. Beyond the bounds, runs that were received to their end are dropped
+    first, then others without a client; in each group, those that have been without a client for
+    longest. Requests of runs that have not ended may have `max_pending` characters in all; further
+    requests are refused. `codec`, such as zlib, compresses what was acknowledged.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Runs:
         return gone
 
     def over_bounds(self, runs: list[Run], now: float) -> list[Run]:
-        """Return which of these runs are over a bound."""
+        """Return the runs, among these, that exceed a bound."""
         away = [run for run in runs if run.reader.detached_at is not None]
         away.sort(key=lambda run: (not run.reader.done, run.reader.detached_at or 0.0))
         too_many = len(away) - self.max_runs
@@ -112,6 +112,6 @@ class Runs:
 
 
 def request_digest(run_id: str, request: dict[str, Any]) -> str:
-    """Return what two requests are compared by. It says nothing without the run id, a secret."""
-    # Both requests that are compared are made from parsed JSON, in the order of keys of the sender.
+    """Return a digest by which two requests are compared. It is keyed with the run id, a secret."""
+    # Both requests come from parsed JSON, so their keys are in the sender's order.
     return hashlib.sha256(f"{run_id}\n{json.dumps(request)}".encode()).digest().hex()

@@ -2,8 +2,8 @@
 
 In: pieces (op, count, payload). Out: frames from any position that is still kept. Held: the pieces
 from `base` to `end`, small neighbours in one segment, because a segment for each token would take a
-hundred times the memory of a token. What the reader has acknowledged is read again only after a
-reload of its page: 64 such segments are compressed into a block, if there is a codec, like zlib.
+hundred times the memory of a token. Acknowledged pieces are read again only after a reload of the
+page, so 64 such segments are compressed into a block, if there is a codec such as zlib.
 
 >>> pieces = Segments()
 >>> pieces.append(wire.IDS, 2, b"ab"); pieces.append(wire.IDS, 1, b"c")
@@ -16,7 +16,7 @@ from typing import Any, Iterable, Iterator
 from . import wire
 
 MAX_FRAME_DATA = 16 << 10
-SEGMENT_COST = 200  # bytes of bookkeeping that a segment is counted with
+SEGMENT_COST = 200  # bytes of bookkeeping per segment, as an estimate
 _SEGMENT_ROOM = 31  # small pieces that are added to a segment, each of less than 256 bytes
 _MAX_OFFSETS = 16
 _DROPPED = (0, 0, -1, b"", b"")
@@ -45,7 +45,7 @@ class Segments:
         self._unpacked: list[tuple[int, int, int, bytes, bytes]] = []  # of the last block read
         self._open_op = -1  # of the last segment, if more can be added to it
         self._room = 0
-        # The offsets, in their segments, of positions where a piece or a read ended lately.
+        # Offsets, in their segments, of positions where a piece or a read ended recently.
         self._offsets: dict[int, int] = {}
 
     def append(self, op: int, count: int, payload: bytes) -> None:
@@ -81,7 +81,7 @@ class Segments:
             return None
         if position >= self._segments[-1][0]:
             segments: Iterable[tuple[int, int, int, bytes, bytes]] = self._segments[-1:]
-            self._unpacked = []  # no block is read any more
+            self._unpacked = []  # all blocks have been read
         else:
             segments = self._from(position)
         out: list[bytes] = []
@@ -117,7 +117,7 @@ class Segments:
         return (wire.data_frame(op, b"".join(out)), position) if out else None
 
     def _from(self, position: int) -> Iterator[tuple[int, int, int, bytes, bytes]]:
-        """Yield the segments from the one that has `position`, those of blocks too."""
+        """Yield the segments from the one with `position` on, also those in blocks."""
         for at in range(self._find(position), len(self._segments)):
             segment = self._segments[at]
             if segment[2] != _BLOCK:
@@ -130,7 +130,7 @@ class Segments:
                     yield inner
 
     def pack(self, before: int) -> None:
-        """Compress what is before a position, where that are enough segments for a block."""
+        """Compress the segments before a position, as far as they fill blocks."""
         if self.codec is None:
             return
         begin = end = max(self._packed, self._first)
@@ -153,7 +153,7 @@ class Segments:
                 end += 1
 
     def drop_first(self, before: int) -> bool:
-        """Drop the oldest segment, if all of it is before a position. Return whether it was."""
+        """Drop the oldest segment if all of it is before a position. Return whether it was."""
         if self._first == len(self._segments):
             return False
         start, count, _, payload, _ = self._segments[self._first]
@@ -217,8 +217,8 @@ def _unpack(start: int, data: bytes) -> Iterator[tuple[int, int, int, bytes, byt
 
 
 def _left_of_piece(sizes: bytes, skip: int) -> int:
-    """Return how many bytes are left, at offset `skip` of a segment, of the piece that they came
-    in; 0 if the segment is one piece.
+    """Return how many bytes of a piece are left at offset `skip` of a segment; 0 if the segment is
+    one piece.
 
     >>> _left_of_piece(bytes([3, 4]), 2), _left_of_piece(bytes([3, 4]), 3), _left_of_piece(b"", 3)
     (1, 4, 0)

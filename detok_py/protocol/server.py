@@ -1,7 +1,7 @@
-"""The server's side of one socket of detok.v1, sans-I/O: which run it reads, credit, resuming.
+"""The server's side of one detok.v1 socket, sans-I/O: the run that it reads, credit, resuming.
 
 In: frames of a client (`str` text, `bytes` binary), and the logs of runs. Out: frames for the
-socket, and what the program has to do: start or stop an engine. Held: the position that was sent.
+socket, and commands for the program: start or stop an engine. Held: the position sent so far.
 
 >>> from detok_py.protocol.client import ClientSession
 >>> client, server = ClientSession(), ServerSession(Runs(), {"engine": {"name": "demo"}})
@@ -50,14 +50,14 @@ TRANSITIONS = {
     (STREAMING, "resume"): STARTING,
     (ENDED, "resume"): STARTING,
     (STARTING, "started"): STREAMING,
-    (STARTING, "end"): ENDED,  # an engine that fails before it starts
+    (STARTING, "end"): ENDED,  # the engine failed before it started
     (STREAMING, "end"): ENDED,
     (STARTING, "release"): IDLE,
     (STREAMING, "release"): IDLE,
     (ENDED, "release"): IDLE,
 }
 
-MAX_MESSAGES = 256  # of a client at once; MESSAGES_A_SECOND in the long run
+MAX_MESSAGES = 256  # that a client may send at once; MESSAGES_A_SECOND in the long run
 MESSAGES_A_SECOND = 64
 MESSAGE_SIZE = 16 << 10  # a longer message counts as several
 MAX_PINGS = 20
@@ -66,7 +66,7 @@ _ID_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 
 class Allowance:
-    """What a client may spend: `most` at once, `each_second` in the long run.
+    """A rate limit (token bucket): `most` at once, `each_second` in the long run.
 
     >>> pings = Allowance(2, 1)
     >>> [pings.spend(1, now) for now in (0.0, 0.0, 0.0, 1.5)]
@@ -80,7 +80,7 @@ class Allowance:
         self._at = 0.0
 
     def spend(self, cost: float, now: float) -> bool:
-        """Spend `cost`, and return whether the client had it; if not, nothing is spent."""
+        """Spend `cost` and return True, or return False if too little is left."""
         left = min(self._most, self.left + self._each_second * max(0.0, now - self._at))
         self._at = now
         self.left = left - cost if left >= cost else left
@@ -90,18 +90,19 @@ class Allowance:
 class ServerSession:
     """One socket of a server.
 
-    `receive` returns what the program has to do, as (word, run): ("generate", run) starts an
-    engine, ("cancel", run) stops it. `frames()` returns what to send now: all that credit allows.
-    `run` is the run that is read here, or None. `closing` is the (code, reason) to close the socket
-    with, or None. `wake`, which the program sets, is called when there is something to send.
+    `receive` returns commands for the program: ("generate", run) to start an engine, ("cancel",
+    run) to stop it. `frames()` returns the frames to send now, as far as credit allows. `run` is
+    the run that this socket reads, or None. `closing` is the (code, reason) to close the socket
+    with, or None. The session calls `wake`, which the program sets, when there is something to
+    send.
 
     A program that bounds its clients sets `has_place` to False for a socket beyond the bound. Such
     a socket may continue a run whose socket has a place, and takes that place: the older socket is
-    probably half-open. For any other run it needs a new place. If there is none, `full` is one
-    sentence, which the program keeps up to date, and the socket is closed with it (4429).
+    probably half-open. For any other run it needs a new place. While no place is free, the program
+    sets `full` to one sentence, with which the socket is closed (4429).
 
-    `engine` is the one that the client has chosen, if it has: the same request of another engine is
-    another request.
+    `engine` is the name of the engine that the client has chosen, or "". Equal requests for
+    different engines are different requests.
     """
 
     def __init__(
@@ -132,8 +133,8 @@ class ServerSession:
         self._outbox: list[str | bytes] = [wire.message("hello", **fields)]
 
     def receive(self, frame: str | bytes, now: float = 0.0) -> list[tuple[str, Run]]:
-        """Take a frame of the client; return what there is to do. A breach of the protocol sets
-        `closing`; the run can still be resumed.
+        """Take a frame of the client; return commands for the program. A breach of the protocol
+        sets `closing`; the run can still be resumed.
         """
         if self.closing:
             return []
@@ -172,7 +173,7 @@ class ServerSession:
         return out
 
     def refuse(self, code: int, sentence: str) -> None:
-        """Close the socket with a code, and say why."""
+        """Close the socket with a code and a sentence."""
         self._send_error(code, sentence, retry=code in wire.RETRY_CODES)
         self.closing = (code, sentence[:100])
         self.wake()
@@ -225,10 +226,10 @@ class ServerSession:
         )
 
     def _spend(self, size: int, now: float) -> None:
-        """Count a message: each costs work, and most cost memory, whether the client reads or not.
+        """Count a message against the rate limit, because most cost work and memory.
 
-        An ack that moves on is free: what it acknowledges was sent within the client's credit. So
-        is a request whose run the client has received.
+        Two kinds are free: an ack with a new position, which credit limits already, and a request
+        whose run the client has received to its end.
         """
         if not self._messages.spend(1 + size / MESSAGE_SIZE, now):
             raise RemoteProtocolError("Too many messages at once; send fewer.", wire.BUSY)
@@ -262,13 +263,13 @@ class ServerSession:
             request["engine"] = self.engine
         run = self.runs.by_id.get(run_id)
         if run is not None:
-            # The same request again, as the client does not know that it arrived. It runs once.
+            # The same request again: the client does not know whether it arrived. It runs once.
             same = run.digest == request_digest(run_id, request)
             _require(same, "This run id belongs to another request; each run needs a new one.")
             self._read(run_id, 0, now, "resume")
             return []
         if self.run is not None and self.run.log.end is not None:
-            self._release(now)  # its engine has ended, so the client need not wait for the rest
+            self._release(now)  # its engine has ended: the client need not read the rest first
         next_state(TRANSITIONS, self._state, "generate", RemoteProtocolError)
         if not self.claim_place():
             return []
@@ -297,7 +298,7 @@ class ServerSession:
             self._messages.left += 2
 
     def _read(self, run_id: str, after: int, now: float, event: str) -> None:
-        """Read a run here from now on. A socket that has read it, probably half-open, is closed.
+        """Let this socket read a run. The socket that has read it, probably half-open, is closed.
 
         If the run is gone, or its log no longer reaches back to `after`, this socket is closed.
         """
@@ -332,7 +333,7 @@ class ServerSession:
         run.reader.take(self, after)
 
     def _release(self, now: float) -> None:
-        """Stop reading the run: its socket is lost, or reads another run."""
+        """Stop reading the run, because the socket is lost or reads another run."""
         if self.run is not None:
             self._go_on("release")
             self.run.reader.release(now)
@@ -340,7 +341,8 @@ class ServerSession:
 
 
 def model_of(hello: dict[str, Any]) -> str | None:
-    """Return what a hello says that ids are of: the vocabulary's SHA-256, or else the model.
+    """Return what identifies the ids according to a hello: the vocabulary's SHA-256, or else the
+    model.
 
     >>> model_of({"engine": {"model": "m"}}), model_of({"vocabulary": {"sha256": "ab12"}})
     ('m', 'ab12')

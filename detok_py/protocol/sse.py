@@ -1,4 +1,4 @@
-"""Server-sent events and lines of JSON, read from bytes that may be cut anywhere.
+"""Read server-sent events and lines of JSON from bytes that may be cut anywhere.
 
 In: bytes. Out: events. Held: one unfinished line, and the data of one unfinished event.
 
@@ -6,7 +6,7 @@ This is the event stream of WHATWG HTML 9.2.6, with the additions that engines n
 without data is left out, and so is `[DONE]`, which ends OpenAI's streams. llama-server's `error:`
 field counts as data. A line that begins with "{" is an event: Ollama sends JSON without field
 names. So is a line of AI SDK 4's data stream, `0:"text"`. At the end of the stream `flush` returns
-an event that no empty line has ended.
+an event even if no empty line follows it.
 
 >>> reader = EventReader()
 >>> (
@@ -76,7 +76,7 @@ class EventReader:
 
     @property
     def held_size(self) -> int:
-        """How many bytes are held. A line of the unfinished event counts one more."""
+        """The number of held bytes; each line of the unfinished event counts one more."""
         return len(self._lines.held) + self._size
 
     def feed(self, chunk: bytes) -> list[Event]:

@@ -13,8 +13,8 @@ A text frame is one JSON object with a `type`. A binary frame is one op byte, th
     0x03   count, length, bytes                 `count` tokens of unknown ids, and their bytes
 
 Numbers are unsigned LEB128 in their shortest form, at most 2³² - 1. A frame may have any number of
-entries (0x03: one). Where frames are cut has no meaning: what was sent is the joined payloads, and
-the SHA-256 in `finished` is that of the joined payloads.
+entries (0x03: one). Frame boundaries have no meaning: the stream is the joined payloads, and
+`finished` has their SHA-256.
 
 >>> data_frame(BYTES, b"\\xf0\\x9f"), data_frame(IDS, pack_ids([3, 300]))
 (b'\\x00\\xf0\\x9f', b'\\x01\\x03\\xac\\x02')
@@ -39,7 +39,7 @@ OPS: dict[str, tuple[int, ...]] = {
     "bytes": (BYTES,),
     "ids": (IDS,),
     "both": (TOKENS, GAP),
-}  # by what a stream carries
+}  # by what the stream carries
 
 _LONE_SURROGATE = "A string in a message has a lone surrogate."
 _NOT_JSON = "A text frame must be JSON."
@@ -48,7 +48,7 @@ MAX_VALUES = 1 << 16
 MAX_MESSAGE = 1 << 20
 MAX_ID = (1 << 32) - 1
 
-# Close codes. 4000 + the HTTP status that means the same.
+# Close codes: 4000 plus the HTTP status with the same meaning.
 BAD_MESSAGE = 4400
 UNAUTHORISED = 4401
 FORBIDDEN_ORIGIN = 4403
@@ -80,9 +80,9 @@ def read_message(frame: str) -> dict[str, Any]:
     """Return the message in a text frame: a dict with a `type`.
 
     Raises RemoteProtocolError (4400) if the frame is too long, is nested deeper than 64, has more
-    than 65,536 values, is not a JSON object, or has NaN or a lone surrogate. The depth is counted
-    before parsing, because parsing a deeply nested text can exhaust the stack of a WebAssembly
-    interpreter; the values, because each takes much more time and memory than its characters.
+    than 65,536 values, is not a JSON object, or has NaN or a lone surrogate. Both are counted
+    before parsing: a deeply nested text can exhaust the stack of a WebAssembly interpreter, and
+    each value costs much more time and memory than its characters.
     """
     if len(frame) > MAX_MESSAGE:
         raise RemoteProtocolError(

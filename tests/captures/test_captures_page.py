@@ -239,7 +239,7 @@ data: {"choices":[{"delta":{"content":"!"},"logprobs":{"content":[{"token":"y","
 """
     found = read(body)
     assert "".join([plain(row[1])[2] for row in found["rows"]]) == "aé"
-    assert found["problems"] == [[1, "here the server's text is not what its tokens say"]]
+    assert found["problems"] == [[1, "here the server's text differs from that of its tokens"]]
     assert [row[5] for row in found["rows"]] == ["", "", ""]
 
 

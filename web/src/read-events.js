@@ -2,9 +2,8 @@
  * Events of chat APIs, and their whole answers, to deltas.
  *
  * In: events, whose data is JSON. Out: deltas, those of calls with their number and name. Held:
- * half a surrogate pair that an engine wrote into two events, and the tool call that is open. What
- * events say is data: event-shapes.js, whose rows and paths detok_py/captures/event_shapes.py
- * explains and reads too.
+ * half a surrogate pair that an engine cut between two events, and the open tool call. The table of
+ * shapes is event-shapes.js; detok_py/captures/event_shapes.py explains its rows and paths.
  */
 
 import { DetokError } from "./decoder.js";
@@ -129,7 +128,7 @@ const callsOf = (event, paths) =>
     ];
   });
 
-/** Numbers the tool calls of an answer, and says when each begins and ends. */
+/** Numbers the tool calls of an answer, and marks where each begins and ends. */
 class Calls {
   /** @type {Call | undefined} */
   #open;
@@ -187,7 +186,7 @@ export function deltasOf(end) {
   let sent = "";
   let over = false;
   let known = false;
-  /** What an event is that is not read here. @type {string | undefined} */
+  /** The type or the keys of the first event whose shape is unknown. @type {string | undefined} */
   let stranger;
   /**
    * @param {TransformStreamDefaultController<Delta>} controller
@@ -224,7 +223,7 @@ export function deltasOf(end) {
         value = JSON.parse(data);
       } catch {
         return fail(
-          "The server sent an event that is no JSON: the stream was cut, or it is not an engine's. What came before is kept.",
+          "The server sent an event that is not JSON: the stream was cut, or it does not come from an engine. The text so far is kept.",
         );
       }
       for (const event of Array.isArray(value) ? value : [value]) {
@@ -259,12 +258,12 @@ export function deltasOf(end) {
       }
       if (!known && stranger)
         end.error ??= new DetokError(
-          `The server's answer is of a kind that is not read here (${stranger}); read it yourself, and give its text to DetokStream.`,
+          `The server's answer has an unknown shape (${stranger}); read it yourself, and write its text into a DetokStream.`,
           { kind: "server" },
         );
       if (!over)
         end.error ??= new DetokError(
-          "The server's stream ended before the answer did; what came is kept. Ask again for the whole of it.",
+          "The server's stream ended before the answer did; the text so far is kept. Ask again for the whole answer.",
           { kind: "server", retry: true },
         );
     },

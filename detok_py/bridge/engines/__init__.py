@@ -1,4 +1,4 @@
-"""What an engine is: a class with `info()` and `generate(request)`, in a file of its own.
+"""The interface of engines: classes with `info()` and `generate(request)`, one file each.
 
 In: a Request. Out: chunks, then one End. An engine states its fidelity, which says what its chunks
 are:
@@ -7,8 +7,8 @@ are:
     "bytes"   Raw chunks: the exact bytes of the tokens, also invalid ones; ids only if known
     "text"    Raw chunks: UTF-8 of text that the engine decoded, with the errors it made
 
-If a stream stops without an End, the bridge reports that the engine was lost. An engine that
-cannot go on raises EngineError. Its message is one sentence with the cause and what to do about it.
+If a stream stops without an End, the bridge reports that the engine was lost. An engine that fails
+raises EngineError. Its message is one sentence with the cause and what to do about it.
 """
 
 import json
@@ -21,7 +21,7 @@ from ...protocol import wire
 
 IDS, BYTES, TEXT = "ids", "bytes", "text"
 DEFAULT_MAX_TOKENS = 2048
-# The most tokens of an answer that may fill the engine's context.
+# The most tokens of an answer whose length only the engine's context limits.
 LONG_ANSWER = 32768
 NO_ROOM_FOR_ANSWER = "The prompt and max_tokens are more than the engine's context has; lower max_tokens, shorten the prompt, or start the engine with more."
 NO_ROOM_FOR_PROMPT = (
@@ -51,7 +51,7 @@ class ContextFull(EngineError):
 
 class Info(NamedTuple):
     """What is known about an engine. `device` is what the engine reports, or None. `identity` is
-    what it says about its model, in any form: another value means another model.
+    the engine's description of its model, in any form: another value means another model.
     """
 
     name: str
@@ -98,8 +98,8 @@ class Sampling(NamedTuple):
 class Request(NamedTuple):
     """A request to an engine: a prompt, or messages for the engine's chat template.
 
-    `answered` has the ids of an answer that broke off: the engine goes on behind them. Only engines
-    with `goes_on` take it.
+    `answered` has the ids of an interrupted answer, which the engine continues. Only engines with
+    `goes_on` support it.
     """
 
     prompt: str | None
@@ -111,8 +111,8 @@ class Request(NamedTuple):
 
     @property
     def tags_apart(self) -> bool:
-        """Whether what an engine sends apart, reasoning and calls, is to be in its text, between
-        tags.
+        """Whether reasoning and calls that an engine sends apart are to be put into its text,
+        between tags.
         """
         return self.params.get("apart") == "tags"
 
@@ -129,8 +129,8 @@ class Request(NamedTuple):
 
 
 def with_values(messages: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Return messages whose calls have their arguments as values and not as JSON text. Chat
-    templates take them so; servers with OpenAI's routes do this themselves.
+    """Return messages whose calls have their arguments as values instead of JSON text, as chat
+    templates expect; servers with OpenAI's routes do this themselves.
 
     >>> call = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
     >>> with_values([{"role": "assistant", "tool_calls": [call]}])[0]["tool_calls"][0]["function"]
@@ -155,15 +155,15 @@ def with_values(messages: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
 
 
 class Prompt(NamedTuple):
-    """The prompt as the model reads it, in ids or in text: with what the chat template puts around
-    the messages. It comes before an answer, if at all.
+    """The prompt as the model reads it, in ids or in text, after the chat template was applied. It
+    comes before the answer, if at all.
     """
 
     read: list[int] | str
 
 
 class Ids(NamedTuple):
-    """Token ids. If `ends`, the last one made the engine stop: its bytes are not text."""
+    """Token ids. If `ends`, the last id made the engine stop: its bytes are not text."""
 
     ids: list[int]
     ends: bool = False
@@ -183,7 +183,7 @@ class Raw(NamedTuple):
 
 class End(NamedTuple):
     """The end of an answer: "eos", "stop" or "length". `note` says what the engine lost, if
-    anything; `prompt_tokens` and `tokens` are what it says it has read and generated.
+    anything; `prompt_tokens` and `tokens` are the engine's counts of tokens read and generated.
     """
 
     reason: str
@@ -217,7 +217,7 @@ class Engine(Protocol):
     """The methods that an engine has."""
 
     async def open(self) -> None:
-        """Start the engine, or find it, and read what it says about its model. Called again before
+        """Start or find the engine, and read what it says about its model. Called again before
         every run, because the model may have changed. Raises EngineError.
         """
 

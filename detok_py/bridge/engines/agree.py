@@ -28,7 +28,7 @@ def sample_of(vocabulary: Vocabulary) -> str:
             word = vocabulary.token_bytes(i).decode().strip()
         except ValueError:
             continue
-        # What no normalizer changes.
+        # Characters that no normalizer changes.
         if word.isalnum() and unicodedata.normalize("NFKC", word) == word:
             words.append(word)
     return f"{SAMPLE.strip()} {' '.join(words)}".strip() + "\n"
@@ -41,7 +41,7 @@ def disagreement(ids: Any, sample: str, vocabulary: Vocabulary) -> str | None:
 
     >>> v = Vocabulary.from_bytes([bytes([b]) for b in range(256)])
     >>> disagreement(list(SAMPLE.encode()), SAMPLE, v) is None, disagreement([1, 2], SAMPLE, v)
-    (True, "it reads the engine's ids for a sample as another text")
+    (True, "it decodes the engine's ids for a sample to another text")
     >>> disagreement([300], SAMPLE, v)
     'the engine uses id 300, and it has 256 ids'
     """
@@ -58,4 +58,4 @@ def disagreement(ids: Any, sample: str, vocabulary: Vocabulary) -> str | None:
     # texts cannot be compared.
     if text.strip() == sample.strip().encode() or vocabulary.rules != {"type": "Bytes"}:
         return None
-    return "it reads the engine's ids for a sample as another text"
+    return "it decodes the engine's ids for a sample to another text"

@@ -1,4 +1,4 @@
-"""The HTTP client for engines, and what engines that are reached by it share.
+"""The HTTP client for engines, and the common part of engines with an HTTP API.
 
 In: requests. Out: JSON, or the events of a stream as they come. Held: at most one event, of at most
 4 MiB.
@@ -41,13 +41,13 @@ PIECE = 4 << 10
 EVENTS_A_TOKEN = 64
 MORE_EVENTS = 4096
 MAX_ANSWER = 256 << 20
-# An engine is silent while it reads a long prompt. After this time the connection is given up.
+# An engine is silent while it reads a long prompt. After so many seconds the connection is closed.
 SILENCE_SECONDS = 300.0
-# An engine may say meanwhile, with comments, that it lives: for so long without an event.
+# How long an engine that sends comments as signs of life may send no event.
 EVENT_SECONDS = 1800.0
-# What an engine says about itself comes at once.
+# Requests for an engine's own state are answered at once.
 ANSWER_SECONDS = 20.0
-# The whole of an answer may take this many times as long as the engine may be silent.
+# A whole answer may take so many times as long as the engine may be silent.
 SLOWEST = 6
 # In the events of OpenAI's routes, llama-server, SGLang and Ollama.
 PROMPT_TOKENS = "usage.prompt_tokens|tokens_evaluated|meta_info.prompt_tokens|prompt_eval_count"
@@ -55,7 +55,7 @@ _LONG_NUMBER = re.compile(r"\d{16}")
 
 
 def is_ids(given: Any) -> TypeGuard[list[int]]:
-    """Say whether this is a list of token ids.
+    """Return whether this is a list of token ids.
 
     >>> is_ids([1, 2]), is_ids([-1]), is_ids(None)
     (True, False, False)
@@ -64,7 +64,7 @@ def is_ids(given: Any) -> TypeGuard[list[int]]:
 
 
 def prompt_tokens(event: Any) -> int | None:
-    """Return how many tokens of the prompt an event says that the engine has read.
+    """Return the number of prompt tokens that an event reports.
 
     >>> prompt_tokens({"usage": {"prompt_tokens": 3}}), prompt_tokens({"tokens_evaluated": -1})
     (3, None)
@@ -74,16 +74,16 @@ def prompt_tokens(event: Any) -> int | None:
 
 
 class Refusal(NamedTuple):
-    """What an answer with one of some statuses means."""
+    """The meaning of a response with one of some statuses."""
 
     statuses: tuple[int, ...]
     sentence: str
     code: int = wire.ENGINE_DOWN
     retry: bool = True
-    model: bool = False  # only if the text is about the model
+    model: bool = False  # only if the body is about the model
 
 
-# The first that fits.
+# The first that fits is used.
 REFUSALS = (
     Refusal(
         (301, 302, 303, 307, 308),
@@ -125,8 +125,8 @@ FAILURE = Refusal((), "The {name} at {at} failed ({status}); see its log.")
 
 class EngineClient:
     """A client of one engine. Error messages have its `name`, and the `hint` how to start it. The
-    key of the environment is sent only to an address that the user named. `asks_usage` is false
-    once the engine has refused to count its tokens.
+    key of the environment is sent only to an address that the user named. `asks_usage` becomes
+    false if the engine refuses to report usage.
     """
 
     def __init__(
@@ -228,7 +228,9 @@ class EngineClient:
             sentence = f"The engine sent more than {MAX_EVENT >> 20} MiB without an event; that is not a stream of tokens."
             raise EngineError(sentence, retry=False)
         if left < 0:
-            sentence = "The engine sent far more events than the tokens it was asked for; that is not an answer."
+            sentence = (
+                "The engine sent far more events than requested tokens; that is not an answer."
+            )
             raise EngineError(sentence, retry=False)
         if time.monotonic() - begun > EVENT_SECONDS:
             raise self._without_event()
@@ -368,8 +370,8 @@ class EngineClient:
 
 
 class HttpEngine:
-    """What the engines with an HTTP API share. As it stands, one gives text, and has no route that
-    shows its vocabulary. `open` finds the model, unless one was named.
+    """The base of engines with an HTTP API. By default an engine gives text, and has no route for
+    its vocabulary. `open` finds the model, unless one was named.
     """
 
     fidelity: str = TEXT  # for a prompt; messages go through a route that gives text
@@ -387,7 +389,7 @@ class HttpEngine:
         self._named = model is not None
         self._model = model
         self._identity: str | None = None
-        self._context: Any = None  # the size of the engine's context, as it says it
+        self._context: Any = None  # the size of the engine's context, as it reports it
 
     def info(self) -> Info:
         """The fidelity for a prompt, and the model; no device, because no API reports it."""
@@ -411,8 +413,8 @@ class HttpEngine:
 
 
 def _whole_number(digits: str) -> int | float:
-    """Return a number as JavaScript reads it: beyond 15 digits it is a fraction, which no check for
-    a count or an id lets through.
+    """Return a number as JavaScript reads it: a float beyond 15 digits, which no check for a count
+    or an id accepts.
 
     >>> _whole_number("12"), _whole_number("9" * 4000)
     (12, inf)
@@ -421,8 +423,8 @@ def _whole_number(digits: str) -> int | float:
 
 
 def _is_about_the_model(text: str) -> bool:
-    """Return whether the body of a 404 says that there is no such model. A server without the route
-    does not speak of a model.
+    """Return whether the body of a 404 is about a missing model. A server that lacks the route does
+    not mention a model.
 
     >>> _is_about_the_model('{"error":{"message":"The model `m` does not exist.","param":"model"}}')
     True

@@ -25,7 +25,7 @@ class Lemonade(LlamaServer):
         self._earlier: list[EngineClient] = []
 
     async def open(self) -> None:
-        """Ask Lemonade where its llama-server is: with another model it has another port."""
+        """Ask Lemonade for the address of its llama-server, whose port changes with the model."""
         health = await self.front.get("/v1/health")
         url = _backend_of(health)
         if url is None:

@@ -44,11 +44,11 @@ from .http import SILENCE_SECONDS, HttpEngine, prompt_tokens
 from .openai import SAMPLING
 
 HINT = "start it, for example: llama-server -m model.gguf --port 8080"
-# At most this many ids without bytes are looked up one by one.
+# The most ids without bytes that are looked up one by one.
 MAX_SPECIAL = 1024
 MAX_SIZE = 1 << 22
-# What identifies the model, in /props and in the `meta` of /v1/models. The media marker is random:
-# another one means that the server was restarted.
+# What identifies the model, in /props and in the `meta` of /v1/models. The media marker is random,
+# and changes when the server is restarted.
 IDENTITY = ("model_path", "model_alias", "bos_token", "eos_token", "chat_template", "media_marker")
 META = ("vocab_type", "n_vocab", "n_embd", "n_params", "size")
 
@@ -117,7 +117,7 @@ class LlamaServer(HttpEngine):
 
     @property
     def chat_template(self) -> str | None:
-        """The template that the server puts messages into, which need not be the model's own."""
+        """The chat template that the server applies, which may differ from the model's own."""
         template = self._props.get("chat_template")
         return template if isinstance(template, str) else None
 
@@ -139,8 +139,8 @@ class LlamaServer(HttpEngine):
     async def vocabulary(self) -> Vocabulary | None:
         """The vocabulary from the server itself.
 
-        It is asked for one token with the probabilities of all ids, which have their raw bytes.
-        Special tokens have no bytes there; their texts are looked up one by one.
+        Requests one token with the probabilities of all ids, which include their raw bytes. Special
+        tokens have no bytes there; their texts are looked up one by one.
         """
         if not self._size:
             return None
@@ -222,7 +222,7 @@ class LlamaServer(HttpEngine):
                 said = read_event(event)
                 if said is None or "prompt_progress" in event:
                     continue
-                # More tokens than it was asked for are not believed.
+                # A count above the requested number of tokens is not used.
                 total = said.total if said.total is not None and said.total <= most else counted
                 if said.data is not None:
                     yield Raw(

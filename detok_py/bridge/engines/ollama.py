@@ -1,7 +1,7 @@
 """Ollama: text only, as lines of JSON.
 
-In: `/api/generate`, `/api/chat`. Out: Raw chunks of text. Ollama's runner builds bytes from text
-again, so bytes that it could not decode are lost.
+In: `/api/generate`, `/api/chat`. Out: Raw chunks of text. Ollama's runner makes text of the bytes,
+so bytes that it could not decode are lost.
 """
 
 from collections.abc import AsyncGenerator

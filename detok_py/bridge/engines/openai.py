@@ -1,8 +1,8 @@
 """Any server with OpenAI's routes: text only.
 
 In: `/v1/completions` and `/v1/chat/completions`. Out: Raw chunks of the text that the server
-decoded, with any U+FFFD that it made. These routes have no ids. What a server sends apart from the
-text of its answer, and text that it must have lost, are in the note of the end.
+decoded, with any U+FFFD that it made. These routes have no ids. The note of the end tells what the
+server sent apart from the text, and text that it must have lost.
 """
 
 import json
@@ -26,7 +26,7 @@ from .address import Address
 from .http import EngineClient, HttpEngine, prompt_tokens
 from .text import Surrogates, Tags, Tally
 
-# The parameters that OpenAI's routes, vLLM, llama-server and TGI name as we do.
+# Parameters that have the same name in OpenAI's routes, vLLM, llama-server and TGI.
 SAMPLING = {"temperature": "temperature", "seed": "seed", "top_p": "top_p", "top_k": "top_k"}
 
 
@@ -75,8 +75,8 @@ async def with_room(
     request: Request, context: Any, count: Callable[[], Awaitable[int]] | None = None
 ) -> Request:
     """Return the request with the default of max_tokens lowered to what the engine's context of
-    `context` tokens has left: engines refuse more. Where that is not known, an answer has the
-    usual length. A number that the client gave stays.
+    `context` tokens has left: engines refuse more. If the context is unknown, the default stays; so
+    does a number that the client gave.
 
     `count` asks the engine for the tokens of the prompt. It is called only if they may be too many.
     """
@@ -137,7 +137,7 @@ async def stream_text(
 async def _events_with_usage(
     client: EngineClient, path: str, body: dict[str, Any]
 ) -> AsyncGenerator[Any, None]:
-    """Yield the events of a stream. `usage` is asked for, unless the server does not know that."""
+    """Yield the events of a stream, with `usage` unless the server does not support that."""
     came = False
     most: int = body["max_tokens"]
     if client.asks_usage:
@@ -158,7 +158,7 @@ async def _events_with_usage(
 
 
 def _count(event: Any, said: Any, tally: Tally) -> None:
-    """Count what an event has: text, text of other channels, the number of tokens."""
+    """Count the contents of an event: text, text of other channels, the number of tokens."""
     tally.counted(said.total)
     choices = event["choices"] if isinstance(event, dict) and event.get("choices") else None
     choice = choices[0] if isinstance(choices, list) else None
@@ -183,8 +183,8 @@ class OpenAIServer(HttpEngine):
         )
 
     async def open(self) -> None:
-        """Find the model's name, unless it was given, and its context. A model that is still there
-        is kept.
+        """Find the model's name, unless it was given, and its context. Keeps the model if it is
+        still listed.
         """
         try:
             entry = await model_entry(self.client, self._model)

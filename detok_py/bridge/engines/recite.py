@@ -92,7 +92,7 @@ class ReciteEngine(LlamaServer):
     def info(self) -> Info:
         """As llama-server, with the device from the child's log."""
         return (
-            super().info()._replace(identity=None)  # its model is always the same file
+            super().info()._replace(identity=None)  # it always has the same model
             if self._child is not None
             else Info("llama.cpp", "bytes", None, self._path.name)
         )

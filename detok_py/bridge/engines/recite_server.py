@@ -127,7 +127,7 @@ def _start(options: argparse.Namespace) -> Any:
     params.model.path = options.model
     params.model_alias = [
         Path(options.model).stem
-    ]  # the name in /v1/models, which is else the whole path
+    ]  # the name in /v1/models; by default the whole path
     params.hostnames = ["127.0.0.1"]
     params.port = options.port
     params.n_parallel = options.parallel

@@ -86,10 +86,10 @@ class ScriptedEngine:
         cut = self._cut(request)
         seed = request.sampling.seed or 0
         faults = _faults(params.get("faults", {}))
-        # In a thread, so that other clients need not wait; and of long texts one at a time.
+        # In a thread, so that other clients need not wait; one long text at a time.
         async with self._cutting if len(text) > LONG else contextlib.nullcontext():
             pieces = await asyncio.to_thread(self._cut_text, text, cut, faults, seed)
-        # A run may wait for its client for a minute: it keeps the pieces only.
+        # A run may wait a minute for its client, so only the pieces are kept.
         params.pop("text", None)
         del text
         size = pieces.total
@@ -100,7 +100,9 @@ class ScriptedEngine:
         if pace is None:
             pace = max(200.0, size / 5)
         elif isinstance(pace, bool) or not isinstance(pace, (int, float)) or pace < 0:
-            raise _refusal("pace is a number of tokens or bytes a second, 0 for as fast as it goes")
+            raise _refusal(
+                "pace is a number of tokens or bytes a second, 0 for as fast as possible"
+            )
         steps = itertools.islice(pieces.steps(), size)
         async for chunk in _play(steps, float(pace), faults, self._size_of):
             yield chunk
@@ -165,7 +167,7 @@ async def _play(
             begin += stall_seconds
         if crash_at is not None and done >= crash_at:
             raise EngineError(
-                "The scripted engine crashed, as it was asked to; what came before is kept.",
+                "The scripted engine crashed, as requested; what came before is kept.",
                 retry=False,
             )
         if pace:
@@ -181,7 +183,7 @@ async def _play(
             done += size_of(step)
     if crash_at is not None:
         raise EngineError(
-            "The scripted engine crashed, as it was asked to; what came before is kept.",
+            "The scripted engine crashed, as requested; what came before is kept.",
             retry=False,
         )
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from ...captures.event_shapes import Calls
 
-# The names of reasoning beside `content`: of vLLM, of DeepSeek and llama-server, of Ollama.
+# The names of the field for reasoning: in vLLM, in DeepSeek and llama-server, in Ollama.
 REASONING = ("reasoning", "reasoning_content", "thinking")
-# Tokens that make no text: the end of the text; more around reasoning and tool calls.
+# How many tokens may have no text: the end of text; more around reasoning and tool calls.
 SILENT = 1
 SILENT_TAGS = 16
-# Events without text that are not suspicious: they say a role or a reason, or have a special token.
+# How many events without text are normal: with a role, a reason, or a special token.
 SILENT_EVENTS = 8
 
 
@@ -44,8 +44,8 @@ class Surrogates:
 
 
 class Tags:
-    """Puts what an engine sends apart into its text, between tags, where that is `wanted`
-    (`"apart": "tags"`): reasoning, and calls as most models write them; else leaves it out.
+    """Puts reasoning and calls that an engine sends apart into its text, between tags, if `wanted`
+    (`"apart": "tags"`); otherwise drops them.
 
     >>> from ...captures.event_shapes import read_event
     >>> tags = Tags(True)
@@ -64,11 +64,11 @@ class Tags:
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
-        self._close = ""  # what ends the part that is open
+        self._close = ""  # the tag that ends the open part
         self._calls = Calls()
 
     def feed(self, said: Any) -> str:
-        """Return the text of an event, with what it has apart."""
+        """Return the text of an event, including its reasoning and calls."""
         text: str = said.text
         if not self.wanted:
             return text
@@ -88,13 +88,13 @@ class Tags:
         return out
 
     def flush(self) -> str:
-        """Return the end of the part that is open."""
+        """Return the end of the open part."""
         end, self._close = self._calls.flush() + self._close, ""
         return end
 
 
 class Tally:
-    """Counts what a text engine sends, for the note at the end.
+    """Counts text and tokens of an engine that sends text, for the note at the end.
 
     >>> tally = Tally()
     >>> tally.add({"content": "日"}), tally.note()
@@ -108,7 +108,7 @@ class Tally:
     """
 
     def __init__(self, *, tags: bool = False) -> None:
-        self._tags = tags  # what comes apart is in the text too
+        self._tags = tags  # reasoning and calls are in the text too
         self._tokens: int | None = None
         self._size = 0
         self._empty = 0
@@ -116,7 +116,7 @@ class Tally:
         self._apart: dict[str, int] = {}
 
     def add(self, message: dict[str, Any]) -> None:
-        """Count the message of an event: its `content`, and what it has apart from that."""
+        """Count the message of an event: `content`, reasoning and calls."""
         text = message.get("content")
         thought = next((message[name] for name in REASONING if message.get(name)), None)
         if isinstance(thought, str):
@@ -131,13 +131,13 @@ class Tally:
         if not size:
             self._empty += 1
             return
-        # Tokens are without text while a character is incomplete. When it comes, it has at least a
-        # byte of each.
+        # Tokens have no text while a character is incomplete. Each of them adds at least one byte
+        # to it.
         self._unexplained += self._empty if text.isascii() else max(0, self._empty + 1 - size)
         self._empty = 0
 
     def counted(self, tokens: Any) -> None:
-        """Note how many tokens the engine has counted, if it says that."""
+        """Note the engine's own count of tokens, if it reports one."""
         if type(tokens) is int:
             self._tokens = tokens
 

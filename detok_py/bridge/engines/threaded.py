@@ -43,7 +43,7 @@ async def in_thread(
         except EngineError as error:
             put(error)
         except Exception as error:
-            # Its message could repeat the prompt, so only its type is told.
+            # Its message could repeat the prompt, so only its type is reported.
             put(
                 EngineError(
                     f"{name} failed in mid-answer ({type(error).__name__}); what came before is kept.",

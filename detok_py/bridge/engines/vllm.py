@@ -20,7 +20,7 @@ from .agree import disagreement, sample_of
 from .http import HttpEngine, is_ids
 from .openai import SAMPLING, completion_body, model_entry, route_of, with_room
 
-# Of a chat, and of a completion; in the first event.
+# Where the first event of a chat, or of a completion, has the prompt's ids.
 PROMPT_IDS = "prompt_token_ids|choices[!index].prompt_token_ids"
 
 
