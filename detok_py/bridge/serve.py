@@ -37,7 +37,7 @@ M_MMAP_THRESHOLD = -3  # of <malloc.h>
 
 
 class Listening(NamedTuple):
-    """Where a bridge listens, and who may connect. `made_token` is set if the user gave no token."""
+    """Where a bridge listens, and who may connect. `made_token` is set if the user gave none."""
 
     sock: socket.socket
     hosts: list[str]

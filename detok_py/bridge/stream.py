@@ -141,7 +141,7 @@ class Bridge:
         self._found_at = clock()
 
     async def engine_for(self, name: str, *, by_model: bool = False) -> AttachedEngine | None:
-        """Return the engine with a name, or if `by_model` with a model's name; "" is the default."""
+        """Return the engine of a name, or if `by_model` of a model's name; "" is the default."""
 
         def found() -> AttachedEngine | None:
             names = [one.name for one in self.engines]

@@ -33,7 +33,7 @@ _ADAPTER = "An adapter is named MODULE:FUNCTION or FILE.py:FUNCTION"
 
 
 class Outcome(NamedTuple):
-    """The verdict on a case; `outs` is what came of each step, `why` says what was wrong."""
+    """The verdict on a case; `outs` has the output of each step, `why` says what was wrong."""
 
     case: str
     verdict: str
@@ -199,7 +199,7 @@ def judge(case: dict[str, Any], adapter: Callable[[Any], Any]) -> Outcome:
         raise
     except NotImplementedError as error:
         verdict, why = "not claimed", str(error)
-    except BaseException as error:  # a panic of Rust is no Exception
+    except BaseException as error:  # a panic in Rust is not an Exception
         verdict, why = "error", _named(error)
     return Outcome(case["id"], verdict, why, outs, time.perf_counter() - began)
 
@@ -304,7 +304,7 @@ def _compared(shown: list[Any], wanted: list[Any]) -> tuple[str, str]:
 
 
 def _difference(shown: list[Any], wanted: list[Any]) -> str:
-    """Say how two texts differ; what they begin with in common is left out if it is long."""
+    """Say how two texts differ; a long common prefix is left out."""
     pairs = enumerate(zip(shown, wanted, strict=False))
     same = next((at for at, (a, b) in pairs if a != b), min(len(shown), len(wanted)))
     begin = same - 10 if same > 40 else 0
@@ -340,7 +340,7 @@ def _shown(pairs: list[Any]) -> str:
 
 
 def _told(value: Any) -> str:
-    """Return a value as JSON in ASCII: what looks the same is told apart."""
+    """Return a value as JSON in ASCII, in which characters that look alike differ."""
     return json.dumps(value, separators=(",", ":"), default=repr)
 
 

@@ -1,10 +1,10 @@
-"""The cases of formats in the conformance suite: their steps, and what comes of them.
+"""The cases of formats in the conformance suite: their steps and their verdicts.
 
-In: a case of formats.json, which has an answer's ids, what it says, and how much of that is certain
-after each id; and what an adapter returns. Out: the case with steps, as other cases have them, in
-chunks of ids; a verdict. Content and reasoning are compared without the white space at their ends
-and where a call or another section interrupts them. Arguments are compared as JSON: white space
-outside of strings, and how a character is escaped, do not count.
+In: a case of formats.json, which has the ids of an answer, its message, and how much of the message
+is certain after each id; and the output of an adapter. Out: the case with steps, as other cases
+have them, in chunks of ids; a verdict. Content and reasoning are compared without the white space
+at their ends and where a call or another section interrupts them. Arguments are compared as JSON:
+white space outside of strings, and how a character is escaped, do not count.
 """
 
 import json
@@ -151,8 +151,8 @@ def _written(arguments: Any) -> str:
 
 
 def json_characters(text: str) -> list[str]:
-    """Return JSON, which may be cut anywhere, without what two writers do differently: white space
-    outside of strings, and escapes. A quote that is an end of a string is two quotes here.
+    """Return JSON, which may be cut anywhere, without the freedoms of writers: white space outside
+    of strings, and escapes. A quote that is an end of a string is two quotes here.
 
     >>> json_characters('{ "\\\\u00e9\\\\"": 1')
     ['{', '""', 'é', '"', '""', ':', '1']

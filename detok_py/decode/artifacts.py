@@ -1,8 +1,9 @@
 """Find stops, tags and artifacts in the text of one channel.
 
-An artifact is a marker of a chat template, such as `<|im_end|>`, that an engine lets through at an
-end of the answer. It is dropped at both ends of the text; elsewhere it is text. In: text, cut
-anywhere. Out: how much of its end must wait, and what of its beginning is certain. Held: nothing.
+An artifact is a marker of a chat template, such as `<|im_end|>`, that an engine leaves at an end of
+the answer. It is dropped at both ends of the text; elsewhere it is text. In: text, cut anywhere.
+Out: how many characters at its end must wait, and which part of its beginning is certain. Held:
+nothing.
 """
 
 from typing import Any, Sequence
@@ -25,7 +26,7 @@ ARTIFACTS = tuple(
     [marker + newlines for marker in _CLOSING + _OPENING for newlines in ("", "\n", "\n\n")]
 )
 
-MAX_ARTIFACTS = 4  # how many are dropped at each end; it bounds what is held
+MAX_ARTIFACTS = 4  # how many are dropped at each end, which limits the held text
 _MAX_MEMO = 4096  # entries in the memo of a search
 
 
@@ -141,8 +142,8 @@ class ArtifactSearch(WordSearch):
         return best
 
     def certain_start(self, state: int, text: str, no_stop: int = 0) -> tuple[str, int]:
-        """Return what is certain to be shown of a text that begins here, and the length of the
-        artifacts that it begins with: -1 if that can still change.
+        """Return the part of a text's beginning that is certain to be shown, and the length of the
+        artifacts before it, -1 if that can still change.
         """
         key = (state, text, no_stop, LEAD)
         known = self._memo.get(key)

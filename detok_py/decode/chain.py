@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .rules import Rule
     from .stage import Future, ItemStage, JoinedText
 
-# A private-use character that no rule names. What it leaves behind is the state of a text that has
+# A private-use character that no rule names. After it, the chain is in the state of a text that has
 # begun.
 NEUTRAL = "\U000f0000"
 
@@ -33,8 +33,8 @@ class Chain:
     """Decoder rules, compiled. `entry` makes the item of a token; `push` and `flush` run the rules.
 
     `rules` come from `read_rules`. `byte_fallback` is "utf8" or "hf", `errors` a policy of utf8.py.
-    `late_because` says why the law does not hold, "" if it does: the output after every push is
-    then the longest common prefix of all that could follow.
+    `late_because` is "" if the law holds (after every push, the output is the longest common prefix
+    over all continuations), else the reason why it does not.
 
     >>> from detok_py.decode.rules import read_rules
     >>> chain = Chain(
@@ -78,8 +78,8 @@ class Chain:
         self.maps: list[ItemMap]
         self.items: list[ItemStage]
         self.maps, self.items = token_stages(rules.tokens, byte_fallback, errors)
-        # "hf" stands for what the library of the rules does. Under "strict" a bad byte raises, so
-        # all ways are the same.
+        # "hf" means: as the library of the rules does. Under "strict" a bad byte raises in all
+        # modes.
         ways: dict[str, type[Join | WholeRuns]] = {
             "ByteFallback": WholeRuns,
             "SentencePiece": SingleBytes,
@@ -89,7 +89,7 @@ class Chain:
         self.join: Join | WholeRuns = self.join_class(errors, make_text)
 
     def default_state(self) -> State:
-        """Return the state of a text that has begun, and of which nothing is held."""
+        """Return the state of a text that has begun, with nothing held."""
         start = self.state
         self.push(self.entry(NEUTRAL.encode(), True))
         default = self.state
@@ -140,13 +140,12 @@ class Chain:
         """Return what can come out next, None if anything can. `letters` are the characters that
         make a difference to the caller.
         """
-        # Rules that are late may hold the whole text; to look at what becomes of it costs its
-        # length.
+        # Late rules may hold the whole text; running them on it costs its length.
         if self.late_because or any(stage.held_bytes for stage in self.items):
             return None
         if not any(stage.held_text for stage in self.items):
             return self.join.futures(letters)
-        # What a stage holds depends on whether another token comes, and on nothing else of it.
+        # Held text depends only on whether another token comes, not on which.
         start = self.state
         end = self.flush()
         self.state = start
@@ -187,8 +186,8 @@ class Apart:
     between them as they are, and single spaces join it all.
 
     That is `spaces_between_special_tokens` of slow tokenizers, as vLLM streams it. A run counts
-    although its text is empty, so a space is certain as soon as it is known what stands on both
-    sides. transformers' clean-up of spaces comes last, over the joined text. Used as `Chain` is.
+    even if its text is empty, so a space is certain as soon as both its sides are known.
+    transformers' clean-up of spaces comes last, over the joined text. Used as `Chain` is.
 
     >>> from detok_py.decode.rules import read_rules
     >>> apart = Apart(Chain(read_rules({"type": "Metaspace"})))
@@ -212,7 +211,7 @@ class Apart:
         if clean_up and (chain.rules.text or chain.join_class is WholeRuns):
             self.late_because = (
                 chain.late_because
-                or "the clean-up of spaces comes behind rules that hold text back themselves"
+                or "the clean-up of spaces comes after rules that hold text back themselves"
             )
         self.begin: State = chain.state
         self.place: int = 0  # 1 in a run of ordinary tokens, 2 behind a special token

@@ -63,7 +63,7 @@ PROMPTED, ANSWER, ANSWER_CALL = "prompted reasoning", "answer", "answer's tool_c
 OPEN_REASONING, CLOSE_REASONING = "open reasoning", "close reasoning"
 OPEN_CALL, CLOSE_CALL = "open call", "close call"
 
-EVERY = "all"  # behind a pair of tags: every block between them is reasoning, not the first alone
+EVERY = "all"  # after a pair of tags: every block between them is reasoning, not only the first
 
 
 def tag_pairs(pairs: Any, option: str) -> tuple[tuple[str, str, bool], ...]:
@@ -201,7 +201,7 @@ class Channels:
 
     Law: the deltas of every `feed`, joined, are the longest common prefix of the final deltas over
     everything that could still come. At most one stop or tag less a character is held, and before
-    it what could be the last 4 artifacts.
+    it text that could be the last 4 artifacts.
 
     Deltas are not empty. Within one `feed`, neighbours of one channel are one delta, but two tool
     calls are two. `calls` has the text of every call that was closed, `open_call` that of one that
@@ -248,8 +248,8 @@ class Channels:
             option = "reasoning" if start == REASONING else "tools"
             raise ValueError("start is " + repr(start) + ", so " + option + " must have tags.")
         words, markers = stop_words(stop), _markers(trim_artifacts)
-        # All that the deltas depend on besides the text. The values do not change, whatever
-        # happens to the lists that were given.
+        # Everything but the text that the deltas depend on; copies, so the caller may change its
+        # lists.
         self.options: dict[str, Any] = {
             "stop": words,
             "include_stop": bool(include_stop),
@@ -344,11 +344,11 @@ class Channels:
         return len(self.calls), len(self.call)
 
     def call_since(self, mark: "tuple[int, int]") -> str | None:
-        """Return what was added to the open call; None if a call has ended."""
+        """Return the text added to the open call since then; None if a call has ended."""
         return self.call[mark[1] :] if len(self.calls) == mark[0] else None
 
     def extend_call(self, text: str) -> None:
-        """Add to the open call what came out of a table."""
+        """Add text from a table to the open call."""
         self.call += text
 
     def end_segment(self, out: list[Delta]) -> None:
@@ -390,7 +390,7 @@ class Channels:
             self._emit(out, whole)
 
     def _emit_certain(self, out: list[Delta], whole: str, no_stop: int) -> None:
-        """Emit what is certain of `whole`, the text that waited and the new text; hold the rest."""
+        """Emit the certain part of `whole` (the held text and the new one); hold the rest."""
         search = self._place.search
         if self._at_start:
             certain, lead = search.certain_start(self._node, whole, no_stop)
@@ -478,7 +478,7 @@ class Channels:
 
     @property
     def key(self) -> "tuple[str, int, str, int, bool]":
-        """All of the state that decides what is still to come, of a text that has not ended."""
+        """The part of the state that future output depends on, for a text that has not ended."""
         shown = self._shown if self._at_start else -1
         return self._name, self._node, self.held, shown, self._new_call
 

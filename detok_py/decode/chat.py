@@ -3,8 +3,8 @@
 In: what the detokenizer takes, cut anywhere. Out: deltas, text with its channel, as soon as they
 are certain. Held: what the parts hold (pipeline.py).
 
-What a step does is remembered in a table (table.py) that streams made alike share. An id that has
-come in the same state before is one look into the table; the parts run only for what is new.
+A table (table.py), shared by streams with the same options, caches each step. An id that has come
+in the same state before costs one lookup; the parts run only for new steps.
 """
 
 from typing import TYPE_CHECKING, Any, Generic, Iterable, Protocol, Sequence
@@ -38,10 +38,10 @@ else:
 
     Chunk = TypeVar("Chunk", contravariant=True)
 
-# The pairs of tags where nothing else is given.
+# The default pairs of tags.
 _REASONING = ("<think>", "</think>")
 _TOOLS = ("<tool_call>", "</tool_call>")
-_LONGEST = 32  # characters: longer pieces of text hardly come again
+_LONGEST = 32  # characters: longer pieces of text rarely come again
 _NOWHERE = Row(None)  # the row of a stream whose steps are not remembered
 
 
@@ -79,11 +79,10 @@ class ChatStream(Generic[Chunk]):
     it is an ordinary token.
 
     `finish_reason` is None, then "stop", "eos" or "length"; later input is dropped, and `tokens`
-    does not count it. What ends the answer makes all text certain: the call that takes it returns
-    what was held. `flush` does so where the input just ends. So an end of the answer that only
-    looked like the beginning of a stop or tag is not lost, and neither is part of a character
-    before an id that ends the answer. A stop string discards what came after it, part of a
-    character included.
+    does not count it. The token that ends the answer makes all text certain: the call that takes it
+    returns the held text. `flush` does so if the input just ends. So text that only looked like the
+    beginning of a stop or tag is not lost, nor is part of a character before an id that ends the
+    answer. A stop string discards everything after it, including part of a character.
 
     >>> from detok_py.decode.utf8 import StreamingDetokenizer
     >>> c = ChatStream(StreamingDetokenizer(), stop=["\\nUser:"])
@@ -143,22 +142,22 @@ class ChatStream(Generic[Chunk]):
             raise ValueError(
                 "eos_ids, stop_ids, min_tokens and max_tokens need a detokenizer that takes ids; this one takes bytes."
             )
-        # What makes text of a chunk, where it is not ids.
+        # Decodes chunks, if they are not ids.
         self._text_of: Any = None if self._parts.takes_ids else detokenizer.feed
         self._table = _table_of(self._parts)
         self._begin()
 
     def _begin(self) -> None:
-        # Characters shown in each channel, once a mark was made.
+        # Characters shown in each channel, counted once a mark was made.
         self._counts: dict[str, int] | None = None
         self._take_row(_NOWHERE)
 
     def _take_row(self, row: Row) -> None:
-        """Go on from the state that the parts are in, whose row is `row`."""
+        """Continue from the state of the parts, whose row is `row`."""
         # While steps come out of the table, the parts lag behind.
         self._row, self._lags = row, False
         parts, rules = self._parts, self._parts.rules
-        # How many more ids can come out of the table, and how many will have come by then.
+        # How many more ids may use the table, and how many will have come by then.
         self._left = 0
         if parts.goes_on:
             self._left = max(0, rules.most - parts.tokens - 1)
@@ -252,7 +251,7 @@ class ChatStream(Generic[Chunk]):
     @property
     def held_text(self) -> str:
         """The text that is not shown yet: it may become a stop, a tag or an artifact, or it is that
-        of the detokenizer. Ids that may become a stop sequence are not decoded yet.
+        of the detokenizer. Ids that may become a stop sequence are not decoded, and not included.
         """
         parts = self._catch_up()
         held: str = parts.channels.held + getattr(parts.source, "held_text", "")
@@ -296,7 +295,7 @@ class ChatStream(Generic[Chunk]):
         return self._push(token_id)
 
     def _push(self, token_id: Any) -> list[Delta]:
-        """Take an id that the table has no step for, and note its step."""
+        """Take an id that has no step in the table, and note its step."""
         parts, rules = self._parts, self._parts.rules
         if not parts.takes_ids:
             raise TypeError("`push` takes a token id, and this stream takes bytes: use `feed`.")
@@ -343,7 +342,7 @@ class ChatStream(Generic[Chunk]):
                     return self._feed_text(text)
             deltas, row, call = step
             if row is not None:
-                # What is shown of text that is held depends on bytes that wait, too.
+                # Held bytes also decide which held text is shown.
                 if row.key[1][2] and bytes_held(self._parts.source):
                     return self._feed_text(text)
                 self._row, self._lags = row, True
@@ -378,8 +377,8 @@ class ChatStream(Generic[Chunk]):
         return True
 
     def _feed_at_once(self, out: list[Delta], ids: list[int]) -> bool:
-        """Take ids of which none can end the answer, wait or be a tag; return False if that is not
-        known, or if a stop string has ended it: then nothing is taken.
+        """Take ids in one step if none of them can end the answer, wait or be a tag. Return False,
+        and take nothing, if that is unknown or if a stop string ends within them.
         """
         parts, rules, tokens = self._parts, self._parts.rules, self.tokens
         if self._left < len(ids) or parts.pending or not rules.watched.isdisjoint(ids):
@@ -396,8 +395,8 @@ class ChatStream(Generic[Chunk]):
         return True
 
     def _feed_text(self, text: str) -> list[Delta]:
-        """Take text that does not just pass, and note its step. Where the detokenizer holds bytes,
-        what is certain of text that is held depends on them too, so the step is not noted.
+        """Take text that may change the state, and note its step. If the detokenizer holds bytes,
+        the step depends on them too, and is not noted.
         """
         parts, row = self._catch_up(), self._row
         channels: Any = parts.channels
@@ -478,9 +477,9 @@ class ChatStream(Generic[Chunk]):
         return back
 
     def save(self, *, calls: bool = False) -> "Saved":
-        """Return the state, the detokenizer's included, as plain values: all that decides what is
-        still to come. The text of calls is included on request; without it `calls` of the stream
-        that goes on has only what came since.
+        """Return the state, with the detokenizer's, as plain values: everything that future output
+        depends on. The text of calls is included on request; without it `calls` of the stream that
+        goes on has only what came since.
         """
         counts = None if self._counts is None else dict(self._counts)
         parts = self._catch_up()
@@ -498,7 +497,7 @@ class ChatStream(Generic[Chunk]):
 
     @property
     def _future(self) -> Any:
-        """What decides all that is still to come, as plain values: `Pipeline.future`."""
+        """Everything that future output depends on, as plain values: `Pipeline.future`."""
         return self._catch_up().future
 
     @_future.setter
@@ -568,8 +567,8 @@ def _channels_of(
 
 
 def _start_of(source: Any, name: Any, options: dict[str, Any]) -> str:
-    """Return in what the answer begins, as the end of the prompt says; in a format, or with the
-    pairs of tags of `options`.
+    """Return the section that the end of the prompt has opened; in a format, or with the pairs of
+    tags of `options`.
     """
     if name == "json" or (name is None and not getattr(source, "_prompt", None)):
         return "content"
@@ -580,7 +579,7 @@ def _start_of(source: Any, name: Any, options: dict[str, Any]) -> str:
 
 
 def _table_of(parts: Pipeline) -> Table:
-    """Return the table that streams made alike share: its key is all that they are made with."""
+    """Return the table that streams with the same options share."""
     rules = parts.rules
     options = tuple(parts.channels.options.items())
     key = (options, rules.sequences, rules.eos, rules.least, rules.most)

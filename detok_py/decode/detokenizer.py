@@ -1,17 +1,15 @@
 """Token ids to text, a token at a time.
 
 In: ids. Out: after every push, the longest common prefix of the final text over everything that
-could still come. Held: what the decoder rules of the vocabulary hold (chain.py), and nothing else.
+could still come. Held: only what the decoder rules of the vocabulary hold (chain.py).
 
-Most tokens don't change the state, which is the default one of a text that has begun and of which
-nothing is held. Then a push is one look into a table, which fills itself. For other tokens it is a
-step from one small state to another, which is remembered too. The chain of rules runs only for
-what is new.
+Most tokens don't change the state: the default one, of a text that has begun, with nothing held.
+Then a push is one lookup in a table, which fills itself. Other tokens are steps from one small
+state to another, which are cached too. The chain of rules runs only for new steps.
 
-Every push is bounded: it takes time in proportion to the text of its token, times the number of
-rules, and to the text that it puts out, whatever came before (rules.py has the limits). The first
-Detokenizer with a clean-up of spaces, or with replacements behind the join, takes up to a tenth of
-a second to be made.
+Every push takes time in proportion to the text of its token times the number of rules, and to the
+text that it returns, whatever came before (rules.py has the limits). Making the first Detokenizer
+with a clean-up of spaces, or with replacements after the join, takes up to a tenth of a second.
 """
 
 from operator import itemgetter
@@ -62,12 +60,12 @@ class _NoTexts(dict):  # type: ignore[type-arg]  # MicroPython has no `dict[…]
         return None
 
 
-MOST_OF_PROMPT = 1024  # ids that are kept, to say in what an answer begins
+MOST_OF_PROMPT = 1024  # ids of the prompt that are kept, to find the section that it opens
 NO_TEXTS: "dict[int, str | None]" = _NoTexts()  # of a state that is too large to have a row
 
 
 class Tables(Table):
-    """What Detokenizers that are made alike share. The tables fill themselves, and can be
+    """What Detokenizers with the same settings share. The tables fill themselves, and can be
     forgotten.
 
     `settings` are what they are made with, and `rules` the decoder rules; `start` is the state of a
@@ -100,19 +98,19 @@ class Detokenizer:
     """Token ids to text: `push` one id, `feed` many, `flush` at the end.
 
     `vocabulary` has the table and the decoder rules. `prompt_ids` go through the same rules first,
-    so a prompt may end inside a character, or decide a leading space. The text that comes, joined,
-    is that of the prompt and all further ids without the text of the prompt alone. Where that is
-    not its beginning (the prompt alone ends in U+FFFD, say, for half a character that is completed
-    later), what the two texts begin with in common is left out. `skip_special_tokens` leaves
-    special tokens out, and halves of a character join across them. `byte_fallback` is "utf8" (a run
-    of byte tokens is a UTF-8 stream) or "hf" (as Hugging Face decodes it: one bad byte turns the
-    whole run into U+FFFD, so the run is held until it ends). `errors` is a policy of
-    `StreamingDetokenizer`. `unknown` is "error" (VocabularyError before any state changes; the
-    stream goes on after it) or "skip". `spans=True` records which characters each token took part
-    in. `clean_up_tokenization_spaces` overrides what the vocabulary says; `clean_up` is what holds.
-    `spaces_between_special_tokens=True` (`apart`) is for special tokens that are shown: what stands
-    between them is decoded by itself, and one space joins the parts, as slow tokenizers do and vLLM
-    asks of them. A part without text counts too. `settings` are the options it was made with.
+    so a prompt may end inside a character, or decide a leading space. The joined output is the text
+    of the prompt and all further ids, without the text of the prompt alone. If the latter is not a
+    prefix of the former (because the prompt ends inside a character, for example), their common
+    prefix is left out. `skip_special_tokens` leaves special tokens out, and halves of a character
+    join across them. `byte_fallback` is "utf8" (a run of byte tokens is a UTF-8 stream) or "hf" (as
+    Hugging Face decodes it: one bad byte turns the whole run into U+FFFD, so the run is held until
+    it ends). `errors` is a policy of `StreamingDetokenizer`. `unknown` is "error" (VocabularyError
+    before any state changes; the stream goes on after it) or "skip". `spans=True` records which
+    characters each token took part in. `clean_up_tokenization_spaces` overrides the vocabulary's
+    setting; `clean_up` is the result. `spaces_between_special_tokens=True` (`apart`) is for special
+    tokens that are shown: what stands between them is decoded by itself, and one space joins the
+    parts, as slow tokenizers do and vLLM asks of them. A part without text counts too. `settings`
+    are the options it was made with.
 
     >>> v = Vocabulary.from_bytes([b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3])
     >>> t = Detokenizer(v)
@@ -208,11 +206,11 @@ class Detokenizer:
             self._shown = 0
 
     def _omit_prompt(self, certain: str) -> None:
-        """Leave out of what comes next what it has in common with the text that the prompt ends in,
-        behind what was `certain` of it.
+        """Leave out the common prefix of the next text and the held end of the prompt's text, which
+        follows its `certain` part.
 
-        The end of a prompt can be held: a byte run, an unfinished character. It is in the prompt's
-        own text all the same.
+        The end of a prompt may be held (a byte run, an unfinished character), but belongs to the
+        prompt's own text.
         """
         chain = self._current_chain()
         state = chain.state
@@ -232,8 +230,8 @@ class Detokenizer:
         have one.
         """
         chain = self._chain
-        # Whether the chain is in the stream's state, as it always is without a row. It lags behind
-        # while steps come out of the table, and the row has the state.
+        # Whether the chain has the stream's state. While steps come from the table, the chain lags
+        # behind, and the row has the state; without a row, the chain has it.
         self._in_chain = True
         if self._trace is not None or self._ended or not chain.is_small:
             self._row = self._counted = None
@@ -257,8 +255,8 @@ class Detokenizer:
         return self._chain
 
     def _futures(self, letters: str) -> "list[Future] | None":
-        """Return what can come out next: texts, each with whether the text ends behind it; None if
-        anything can. `letters` are the characters that make a difference to the caller.
+        """Return the possible next texts, each with whether the stream may end after it; None if
+        any text can follow. `letters` are the characters that make a difference to the caller.
         """
         return self._current_chain().futures(letters)
 

@@ -2,8 +2,8 @@
 
 In: text, in which each marker that is one token is a symbol. Out: deltas, as soon as they are
 certain. Held: what the reader of the format holds, and in front of it the end of the text that may
-become a stop or an artifact. Where the reader holds what is text or the end of a section, what the
-stops hold is shown ahead, as far as it is certain either way.
+become a stop or an artifact. If the reader holds what is either text or the end of a section, text
+that the stops hold is shown early, as far as it is certain in both cases.
 
 A pipeline (pipeline.py) uses it in the place of `Channels`.
 """
@@ -29,7 +29,7 @@ from .word_search import shared
 if TYPE_CHECKING:
     from ..formats.tool_call import ToolCall
 
-FEW_OF_PROMPT = 32  # ids, in which most prompts say in what the answer begins
+FEW_OF_PROMPT = 32  # ids at the end of a prompt, enough to find the section that it opens
 MOST_AHEAD = 512  # characters of what the reader holds that are looked at
 
 
@@ -89,8 +89,8 @@ def known_format(name: "str | None") -> "str | None":
 
 
 def start_of(source: Any, name: "str | ChatFormat | None", pairs: Any = ()) -> str:
-    """Return in what an answer begins behind the prompt of a detokenizer: in a format, or with
-    these pairs of tags around reasoning.
+    """Return the section that a detokenizer's prompt opens: in a format, or with these pairs of
+    tags around reasoning.
     """
     for count in (FEW_OF_PROMPT, MOST_OF_PROMPT):
         tail = source.prompt_tail(count) if hasattr(source, "prompt_tail") else ""
@@ -100,7 +100,7 @@ def start_of(source: Any, name: "str | ChatFormat | None", pairs: Any = ()) -> s
 
 
 def start_in(tail: str, name: "str | ChatFormat | None", pairs: Any = ()) -> str:
-    """Return in what an answer begins behind a prompt that ends in `tail`.
+    """Return the section that a prompt opens which ends in `tail`.
 
     >>> start_in("<|im_start|>assistant\\n<think>\\n", None, [("<think>", "</think>")])
     'reasoning'
@@ -115,8 +115,8 @@ def start_in(tail: str, name: "str | ChatFormat | None", pairs: Any = ()) -> str
 def format_channels(
     name: Any, source: Any, stop: Any, tool_schemas: Any, options: dict[str, Any]
 ) -> "FormatChannels":
-    """Return the channels of a format, or of its name, behind a detokenizer; ValueError for a name
-    that is none.
+    """Return the channels of a format, or of its name, for a detokenizer. Raises ValueError for an
+    unknown name.
     """
     own: ChatFormat | None = None
     if isinstance(name, ChatFormat):
@@ -231,7 +231,7 @@ class FormatChannels:
         """Forget everything and begin a new text."""
         self.reader: Reader = Reader(self.form, self.options["start"], self._types)
         self._edges.reset()
-        self._at = self._place  # the channel of the text that the stops are looked for in
+        self._at = self._place  # the channel of the text that is searched for stops
         self._ahead = ""  # what was shown of the text that the stops hold
         # How many characters of what the reader holds came where no stop could end.
         self._safe: int = 0
@@ -311,12 +311,12 @@ class FormatChannels:
         return "".join(self.calls[-1].parts[mark[-1] :]) if self.calls else ""
 
     def extend_call(self, text: str) -> None:
-        """Add to the arguments of the last call what came out of a table."""
+        """Add text from a table to the arguments of the last call."""
         self.reader.calls[-1].parts.append(text)
 
     @property
     def ends_with_call(self) -> bool:
-        """Whether the last call is complete: then the answer asks for what it returns."""
+        """Whether the last call is complete."""
         return bool(self.calls) and self.calls[-1].complete
 
     def expects(self, tag: str) -> bool:
@@ -381,7 +381,7 @@ class FormatChannels:
             self._emit(out, said.text)
 
     def _turn(self, out: list[Delta]) -> None:
-        """A section has ended: what the stops hold of it is certain."""
+        """End a section: text of it that the stops hold is certain now."""
         found: list[Delta] = []
         self._edges.end_segment(found)
         self._show(out, found)
@@ -389,7 +389,7 @@ class FormatChannels:
         self._at = self._place
 
     def _show(self, out: list[Delta], found: list[Delta]) -> None:
-        """Give text that the stops have let go, without what was shown ahead of it."""
+        """Emit text that the stops have released, without the part that was shown early."""
         text = "".join([each.text for each in found])
         n = min(len(text), len(self._ahead))
         self._ahead = self._ahead[n:]
@@ -402,8 +402,8 @@ class FormatChannels:
             out.append(Delta(self._at, text))
 
     def _look_ahead(self, out: list[Delta]) -> None:
-        """Show what the stops hold as far as it is certain: what the reader holds is text that
-        follows, or the section ends, or the answer.
+        """Show text that the stops hold early, as far as it is certain whether the reader's held
+        symbols become text, or end the section or the answer.
         """
         edges, follows = self._edges, self.reader.waiting[:MOST_AHEAD]
         if not follows or self.reader.in_call:
@@ -465,7 +465,7 @@ class FormatChannels:
 
     @property
     def key(self) -> Any:
-        """All of the state that decides what is still to come, of a text that has not ended. The
+        """The part of the state that future output depends on, for a text that has not ended. The
         third part says whether any text waits.
         """
         waits = bool(self.held)

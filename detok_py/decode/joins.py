@@ -1,4 +1,4 @@
-"""Where tokens become text: items in, text out, the text stages behind the join included.
+"""Where tokens become text: items in, text out, through the text stages after the join.
 
 Bytes that follow each other are one UTF-8 stream, which ends where an item of text comes. Held: an
 unfinished character, or the byte run that `WholeRuns` can't be sure of.
@@ -100,9 +100,9 @@ class WholeRuns:
     """Items → text as Hugging Face decodes byte tokens: a run that is not UTF-8 as a whole becomes
     one U+FFFD a byte.
 
-    While a run is good so far there are two futures: it ends well, or it turns out bad. Each goes
-    through text stages of its own, and what the two have in common is certain. Once they differ,
-    nothing is certain until the run ends or is bad. So a run is held; a token costs O(1). (Under
+    While a run is valid so far, there are two futures: it ends valid, or becomes invalid. Each goes
+    through its own text stages; their common prefix is certain. Once they differ, nothing more is
+    certain until the run ends or becomes invalid. So a run is held; a token costs O(1). (Under
     "strict" a bad run has no text, so there is one future, and `Join` will do.)
     """
 
@@ -204,7 +204,7 @@ class WholeRuns:
         return None if futures is None else futures + [(bad, False)]
 
     def take_shared(self) -> str:
-        """Take from the beginnings of both futures what they have in common."""
+        """Remove the common prefix of both futures, and return it."""
         good, bad = self.good_out, self.bad_out
         shared = ""
         while not self.differ and self.good_at < len(good) and self.bad_at < len(bad):

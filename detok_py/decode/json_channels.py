@@ -1,9 +1,8 @@
 """The content of an answer that is one JSON value, as structured output is (RFC 8259).
 
-In: text, cut anywhere. Out: deltas of content, as soon as they are certain. Held: what may become a
-stop, and no stop is looked for inside a string of the value: neither does one end there, nor does
-one go on behind it. Of a value in brackets only quotes and brackets are looked at. Text that does
-not begin as a JSON value does is ordinary text.
+In: text, cut anywhere. Out: deltas of content, as soon as they are certain. Held: text that may
+become a stop. No stop may overlap a string of the value. Of a value in brackets, only quotes and
+brackets are parsed. Text that does not begin as a JSON value does is ordinary text.
 
 A pipeline (pipeline.py) uses it in the place of `Channels`.
 """
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from .stage import Delta
 
 SPACE = " \t\r\n"
-BEGINS = '{["-0123456789tfn'  # what a JSON value begins with
-# What has been read: nothing but space, text, a part of the value, all of it.
+BEGINS = '{["-0123456789tfn'  # what a JSON value begins with What has been read: nothing but space, text, a part of the value, all of it.
 START, TEXT, VALUE, DONE = "start", "text", "value", "done"
 # What a value outside of brackets can be so far. Numbers stand for all that go on like them.
 WORDS = ("true", "false", "null")
@@ -34,12 +32,12 @@ NUMBERS = {
     "1e1": {"0": "1e1", "1": "1e1"},
 }
 NO_VALUE = "!"
-# What is a value where it ends, or is one since its bracket or quote is closed.
+# States that are a whole value if the text ends, or since a bracket or quote was closed.
 WHOLE = WORDS + ("0", "1", "1.1", "1e1", "{", "[", '"')
 
 
 def bare(so_far: str, c: str) -> str:
-    """Return what a number or a word is with one more character.
+    """Return the state of a number or a word after one more character.
 
     >>> bare(bare("", "7"), "."), bare("tru", "e"), bare("n", "o")
     ('1.', 'true', '!')
@@ -69,7 +67,7 @@ class JsonChannels(Channels):
         words = stop_words(stop)
         # A stop with a quote inside would end in a string.
         of_value = [word for word in words if '"' not in word[:-1]]
-        # Of the others, those that text which is no value can begin with.
+        # Other stops, with which text that is not a value may begin.
         of_start = [word for word in words if word in of_value or word.strip()[0] not in BEGINS]
         tags: dict[str, Any] = {"reasoning": None, "tools": None}
         self._stops: dict[str, Any] = {
@@ -133,8 +131,8 @@ class JsonChannels(Channels):
         return at
 
     def _end_of_piece(self, text: str, at: int) -> int:
-        """Return where what comes is read in another way: in front of what is no space, or behind a
-        character that changes the state.
+        """Return where the state changes next: before a character that is not space, or after one
+        that changes the state.
         """
         if self._mode in (TEXT, DONE):
             return len(text)
@@ -150,7 +148,7 @@ class JsonChannels(Channels):
         return at
 
     def _begin(self, out: "list[Delta]", c: str) -> None:
-        """Begin the value, or text that is none; other stops are looked for from here on."""
+        """Begin the value, or ordinary text; each has its own stops."""
         self._mode = VALUE if c in BEGINS else TEXT
         self._places = self._stops[self._mode]
         held = self.held

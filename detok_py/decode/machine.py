@@ -1,11 +1,10 @@
-"""Text stages in a row, compiled to one finite machine that puts out text as early as it is
-certain.
+"""Text stages in a row, compiled to one finite machine that outputs text as early as it is certain.
 
 In: stages whose states are finitely many (literal replacements, strips). Out: `Machine`, a
 subsequential transducer: it reads a character, puts out text and goes to another state; each state
-has the text that it puts out at the end. It is onward: in every state, what all futures share has
-been put out already (M. Mohri, "Minimization algorithms for sequential transducers", 2000). So it
-obeys the law by construction, and a character costs one look into a table.
+has the text that it puts out at the end. It is onward: in every state, the common prefix of all
+futures has already been output (M. Mohri, "Minimization algorithms for sequential transducers",
+2000). So it obeys the law by construction, and a character costs one look into a table.
 
 The stages are composed one by one, and the machine is made onward and minimal after each. So it
 stays small, though the stages themselves have thousands of states between them.
@@ -15,13 +14,13 @@ from typing import Any, Sequence
 
 from .stage import TextStage, common
 
-# Steps that are looked at to make a machine, at most: a tenth of a second. transformers' clean-up
-# of spaces takes 10,000.
+# The most steps explored to make a machine: a tenth of a second. transformers' clean-up of spaces
+# takes 10,000.
 MAX_WORK = 1 << 17
 
 
 class _Work:
-    """How many more steps may be looked at."""
+    """How many more steps may be explored."""
 
     def __init__(self) -> None:
         self.left = MAX_WORK
@@ -76,7 +75,7 @@ class Machine:
 
 
 def make_machine(stages: Sequence[TextStage], letters: str) -> Machine | None:
-    """Return the machine of the stages in a row, None if it has too many states to be made soon.
+    """Return the machine of the stages in a row, None if making it would take too long.
 
     `letters` has all characters that make a difference to the stages.
 

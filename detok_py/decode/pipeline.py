@@ -6,9 +6,9 @@ become a stop, a tag or an artifact.
 
 The parts: ids (ends of text, stop sequences) → detokenizer → stops, tags and artifacts
 (channels.py). They are flushed in this order too; what one part still held goes through the later
-ones. What an earlier part holds says what can come next: half a character only becomes some
-characters, ids that wait are text or the end. So what a later part holds is shown ahead where
-nothing that can come completes what it waits for.
+ones. Held input of an earlier part limits what can come next: half a character becomes one of a few
+characters; waiting ids become text, or end the answer. So held text of a later part is shown early,
+if nothing that can come completes its stop or tag.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
@@ -51,14 +51,14 @@ IdRules = NamedTuple(
     ],
 )
 NO_LIMIT = 1 << 60
-MAX_HELD = 512  # characters: the steps from a state that holds more are not remembered
+MAX_HELD = 512  # characters: steps from a state that holds more are not cached
 AT_REST = (0, (), "", 0)  # a key's part of ids that wait, text ahead and ids to come
 
 
 def id_rules(
     source: Any, eos_ids: Any, stop_ids: Any, channels: Any, least: Any, most: Any
 ) -> IdRules:
-    """Return what is done with the ids of `source`; for these `channels`."""
+    """Return the rules for the ids of `source`, with these `channels`."""
     vocabulary = getattr(source, "vocabulary", None)
     skips = vocabulary is not None and getattr(source, "skip_special_tokens", False)
     limits = _count(least, "min_tokens"), NO_LIMIT if most is None else _count(most, "max_tokens")
@@ -154,7 +154,7 @@ class Pipeline:
         self.state: int = 0  # of the search for sequences
         self.waiting: list[int] = []  # the last ids, as long as they may become a stop sequence
         self.ended: bool = False
-        # Text that was shown already, because whatever comes next begins with it.
+        # Text that was shown early, because whatever comes next begins with it.
         self.ahead: str = ""
 
     @property
@@ -180,8 +180,8 @@ class Pipeline:
             self._settle(out)
 
     def take_ids(self, out: list[Delta], ids: Sequence[int]) -> None:
-        """Take ids of which some may end the answer, one by one: all of them or, where one is
-        refused, none.
+        """Take ids one by one, because some may end the answer: all of them, or none if one is
+        refused.
         """
         before = self.save() if hasattr(self.source, "save") else None
         try:
@@ -234,7 +234,7 @@ class Pipeline:
                 self._release(out, held, len(todo))
                 self._stop_within(out, len(todo))
             if not self._may_stop():
-                # What waits begins behind a tag, and is no stop.
+                # The waiting ids begin after a tag, and are not a stop.
                 todo = self.waiting + todo
                 self.waiting = []
                 self.state = 0
@@ -317,7 +317,7 @@ class Pipeline:
     # ------------------------------------------------------------ what the next text begins with
 
     def _settle(self, out: list[Delta]) -> None:
-        """Take out of the deltas what was shown ahead of them, and show ahead what is certain."""
+        """Remove text that was shown early from the deltas, and show early what is certain now."""
         while self.ahead and out:
             channel, text = out.pop(0)
             ahead, self.ahead = self.ahead, self.ahead[len(text) :]
@@ -333,8 +333,8 @@ class Pipeline:
         out.append(Delta(channel, more))
 
     def _certain_ahead(self) -> str:
-        """Return the text that everything that can still come begins with, though the channels hold
-        it: bytes, ids or text that wait in front of them say what can come next.
+        """Return the held text of the channels that all possible continuations begin with. Bytes,
+        ids or text that earlier parts hold limit the continuations.
         """
         if not self.waiting and len(self.channels.held) <= len(self.ahead):
             return ""
@@ -416,11 +416,11 @@ class Pipeline:
 
     @property
     def future(self) -> Any:
-        """What of the state decides what is still to come, of an answer that goes on, as plain
-        values.
+        """The part of the state that future output depends on, for an answer that has not ended, as
+        plain values.
 
-        Pipelines made alike that have the same future give the same deltas from here on, whatever
-        they gave before. What was counted and collected is not in it.
+        Pipelines with the same options and the same future give the same deltas from here on.
+        Counts and collected calls are not in it.
         """
         own = self.state, tuple(self.waiting), self.ahead, self.count_class(self.tokens)
         return self.source.save(), self.channels.key, own
@@ -436,8 +436,8 @@ class Pipeline:
         self.waiting = list(waiting)
 
     def count_class(self, tokens: int) -> int:
-        """Return what of the number of ids makes a difference: how many more nothing can end the
-        answer within, up to one more than the longest stop sequence.
+        """Return the part of the number of ids that matters: how many more ids cannot end the
+        answer, up to one more than the longest stop sequence.
         """
         rules = self.rules
         return min(max(rules.least - tokens, 0), rules.longest + 1) if rules.least else 0

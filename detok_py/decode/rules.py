@@ -14,17 +14,17 @@ TokenizerFormatError:
     behind the join  Replace, Strip, Metaspace, ByteLevel, Fuse
 
 The bound: what a token costs depends on the length of its own text and on the rules, not on what
-came before it. So rules that could make a long text of a short one, or that have very much to look
-for, are refused too: more than MAX_RULES of them, a text or count above MAX_SIZE, replacements that
-make a text more than MAX_GROWTH times as long.
+came before it. So rules that could make a long text of a short one, or that search for very much,
+are refused too: more than MAX_RULES of them, a text or count above MAX_SIZE, replacements that make
+a text more than MAX_GROWTH times as long.
 """
 
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 from ..errors import TokenizerFormatError
 
-# No tokenizer is known that has more than 5 rules, a text of more than 10 characters, a Strip of
-# more than one, or a replacement that is longer than what it replaces.
+# Known tokenizers have at most 5 rules, texts of 10 characters, a Strip of one, and no replacement
+# longer than the text that it replaces.
 MAX_RULES = 32
 MAX_SIZE = 64
 MAX_GROWTH = 256
@@ -42,8 +42,7 @@ WORDPIECE_CLEAN_UP = (
     TRANSFORMERS_CLEAN_UP[:7] + ((" do not", " don't"),) + TRANSFORMERS_CLEAN_UP[7:]
 )
 
-# What SentencePiece takes off the beginning of a text: one leading `▁`, or as many as the pieces
-# begin with.
+# What SentencePiece strips at the beginning of a text: one leading `▁`, or all leading ones.
 STRIPS = ("none", "one", "all")
 
 # One rule. `find` is what it looks for (pattern, mark, prefix, suffix, pad token), `put` what it
@@ -150,7 +149,7 @@ def _growth(rule: Rule) -> int:
     if rule.kind == "Replace":
         at_every_place = rule.replace or not rule.find
         return len(rule.put) + 1 if at_every_place else max(1, -(-len(rule.put) // len(rule.find)))
-    # These put a space in the place of a text, which can be empty and is then everywhere.
+    # These replace a text by a space; an empty text matches everywhere.
     return (
         2
         if (rule.kind == "BPEDecoder" and not rule.find) or (rule.kind == "CTC" and not rule.put)

@@ -1,12 +1,12 @@
-"""Which characters each token took part in: the alignment that logprobs and highlighting need.
+"""The alignment of tokens and characters, for logprobs and highlighting.
 
 In: the items that a Detokenizer takes. Out: for each token the characters (first, one past last) of
 the text. Held: the owners of what the stages hold.
 
-A `Trace` runs stages of its own, made from the rules of the chain, a character at a time. Beside
-each stage stands a queue of what was fed to it, each unit with the first and last token that it
-came from. What a stage puts out belongs to what it has used up: its queue less what it holds. Where
-a rule makes few characters of many (`<n>` becomes a newline), the new ones belong to all tokens of
+A `Trace` runs stages of its own, made from the rules of the chain, a character at a time. Each
+stage has a queue of its input, each unit with the first and last token that it came from. The
+output of a stage belongs to the units that it has consumed: its queue without what it holds. If a
+rule makes few characters of many (`<n>` becomes a newline), the new ones belong to all tokens of
 the old ones.
 """
 
@@ -105,9 +105,7 @@ class Trace:
             self._feed_text([Owned(c, owner, owner) for c in item.text])
 
     def _settle_run(self) -> None:
-        """Give what the join has put out to the tokens of the bytes that it doesn't hold
-        any more.
-        """
+        """Assign the output of the join to the tokens of the bytes that it no longer holds."""
         used = self.run[: len(self.run) - len(self.join.run)]
         if not used:
             return
@@ -175,9 +173,7 @@ class Trace:
             self.length += 1
 
     def _settle_text(self, at: int, out: str, held: int) -> list[Owned]:
-        """Give the text that a stage has put out to the owners of the characters that it has used
-        up.
-        """
+        """Assign the output of a stage to the owners of the characters that it has consumed."""
         queue = self.queues[at]
         used = queue[: len(queue) - held]
         self.queues[at] = queue[len(used) :]

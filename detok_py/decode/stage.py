@@ -1,7 +1,7 @@
-"""What a stage is: one step on the way from tokens to text.
+"""Stages: the steps on the way from tokens to text.
 
-In: items (in front of the join) or text (behind it). Out: what has become certain. Held: whatever
-could still change, and nothing else.
+In: items (in front of the join) or text (behind it). Out: text or items that are certain. Held:
+only what could still change.
 
 A stage obeys four rules: any chunking gives the same joined output; output is never taken back; an
 empty input changes nothing; after `flush()` nothing is held. Its whole state is in the attribute
@@ -118,17 +118,17 @@ def common(a: str, b: str) -> int:
 
 
 if TYPE_CHECKING:
-    # What can come out of a stage next: a text, and whether the stream ends behind it. Otherwise
-    # any text can follow.
+    # A possible next output of a stage: a text, and whether the stream ends after it; if not, any
+    # text can follow.
     Future = tuple[str, bool]
 MAX_FUTURES = 64  # states that are looked at to find the futures of a stage
 
 
 def futures_of(stage: TextStage, texts: list[str] | None, letters: str) -> "list[Future] | None":
-    """Return what can come out of `stage` next, None if anything can.
+    """Return the possible next outputs of `stage`, None if any text is possible.
 
-    `texts` are what can come in next; None means any text, or the end. `letters` are the characters
-    that make a difference to the stage or behind it.
+    `texts` are the possible next inputs; None means any text, or the end. `letters` are the
+    characters that the stage, or a later one, treats specially.
     """
     start = stage.state
     futures: list[Future] = []

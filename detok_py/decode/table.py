@@ -1,9 +1,8 @@
-"""What a stream remembers: in which state, which symbol gives what and leads where.
+"""A cache of steps: for a state and a symbol, the output and the next state.
 
 In: a state and a symbol. Out: the step, if it was taken before. A state is the key of its row, and
-all that decides what is still to come is in the state. So a step means the same in every stream
-that shares the table, whatever came before it there; what streams are made with decides which table
-they share.
+contains everything that future output depends on. So a step is valid in every stream that shares
+the table. Streams with the same options share one.
 """
 
 from typing import Any, Callable
@@ -12,7 +11,7 @@ from .word_search import HAS_REGULAR_EXPRESSIONS
 
 # Rows and steps that a table keeps, some 250 bytes each; MicroPython has less memory.
 MAX_STEPS = 1 << 15 if HAS_REGULAR_EXPRESSIONS else 1 << 11
-MAX_TABLES = 32  # of a kind that a vocabulary keeps for the next stream with the same settings
+MAX_TABLES = 32  # per kind, kept by a vocabulary for the next stream with the same settings
 
 
 _without_vocabulary: dict[Any, Any] = {}
@@ -27,7 +26,7 @@ def kept(vocabulary: Any, kind: str, key: Any, make: Callable[[], Any]) -> Any:
     """
     memo = _without_vocabulary if vocabulary is None else vocabulary._memo
     known: dict[Any, Any] = memo.setdefault(kind, {})
-    found = known.get(key)  # the hash of a long key takes its time
+    found = known.get(key)  # hashing a long key is slow
     if found is None:
         if len(known) >= MAX_TABLES:
             known.clear()

@@ -123,7 +123,7 @@ class WholeText:
 
 
 class AfterPrompt:
-    """Leave out what the text has in common with what the prompt ended in, if anything."""
+    """Leave out the common prefix of the text and the held end of the prompt."""
 
     held = letters = ""
 
@@ -205,10 +205,10 @@ class Row:
 class Exact:
     """Text stages in a row as one machine, which obeys the law.
 
-    Each stage alone is as early as it can be, but a row of them need not be. Two futures that
-    differ behind the first stage may be the same behind the second. And a literal whose replacement
-    begins as the literal does is certain before it is complete. The machine (machine.py) puts out
-    what all futures share. A character costs one look into a table.
+    Each stage alone is as early as possible, but a row of them may not be: two futures that differ
+    after the first stage may be equal after the second, and a replacement that begins like its
+    literal is certain before the literal is complete. The machine (machine.py) outputs the common
+    prefix of all futures. A character costs one look into a table.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -279,8 +279,8 @@ class Exact:
 
 
 def _left_out(text: str, rest: str) -> tuple[str, str]:
-    """Return `text` without what it has in common with `rest`, and what is then to be left out of
-    the text behind it.
+    """Return `text` without its common prefix with `rest`, and what is then left out of the
+    following text.
     """
     n = common(text, rest)
     return text[n:], rest[n:] if n == len(text) else ""
@@ -313,7 +313,9 @@ def needs_all(rule: Rule) -> str:
 
 
 def text_row(rules: Sequence[Rule], errors: str) -> tuple[Callable[[], JoinedText], str]:
-    """Return how to make one stage of the rules, and why it is late, "" if it obeys the law."""
+    """Return a function that makes one stage of the rules, and why the stage is late, "" if it
+    obeys the law.
+    """
 
     def row() -> JoinedText:
         return Row(text_stages(rules, errors))

@@ -1,4 +1,4 @@
-"""Bytes to text: UTF-8, exactly and as early as it can be known.
+"""Bytes to text: UTF-8, exactly and as early as possible.
 
 In: bytes, cut anywhere. Out: text. Held: at most 3 bytes, the beginning of one character that can
 still be completed.
@@ -118,12 +118,12 @@ def decode_utf8(data: "Data", errors: str) -> tuple[str, bytes]:
 
 
 def texts_behind(held: bytes, errors: str, letters: str) -> list[str] | None:
-    """Return what the text that comes next can begin with, after the unfinished character `held`;
-    None if it can begin with anything.
+    """Return the possible beginnings of the next text, after the unfinished character `held`; None
+    if any is possible.
 
-    What comes is a character that `held` begins, or what the policy makes of `held` alone.
-    `letters` are the characters that make a difference to the caller: two stand for all others, as
-    one alone would look certain.
+    The text begins with a character that `held` begins, or with the policy's text for `held`.
+    `letters` are the characters that the caller treats specially. Two others stand for all others,
+    because a single one would look certain.
 
     >>> texts_behind(b"\\xe4\\xb8", "strict", "a中")
     ['中', '一', '丁']

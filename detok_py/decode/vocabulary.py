@@ -1,8 +1,8 @@
 """An immutable table: id → bytes, with the rules by which its tokens become text.
 
 In: tokens as bytes, or as the pieces and the decoder rules of a tokenizer file. Out: the bytes of
-an id. Nothing is converted before it is asked for, so that a vocabulary of 150,000 tokens costs
-what is used of it.
+an id. Tokens are converted when they are first used, so that a vocabulary of 150,000 tokens costs
+little.
 """
 
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Searchable(Protocol):
-        """What has ids, and can be asked for any object. Bytes can only be asked for bytes."""
+        """A container of ids that accepts any object in `in`. Bytes accept only bytes."""
 
         def __iter__(self) -> Iterator[int]: ...
         def __contains__(self, __value: object) -> bool: ...
@@ -58,8 +58,8 @@ def id_list(ids: Iterable[Any], what: str) -> list[Any]:
 def as_ids(ids: "Ids | Iterable[int]", what: str = "ids") -> list[int]:
     """Return a list of ids as ints, as `as_id` takes each; `what` is the name of the argument.
 
-    Their sum is the quickest look at all of them: it is no int if one is a float, a numpy integer
-    or a tensor.
+    Their sum is the quickest check: it is not an int if one of them is a float, a numpy integer or
+    a tensor.
     """
     out = ids if ids.__class__ is list else id_list(ids, what)
     try:
@@ -91,7 +91,7 @@ class Vocabulary:
     spaces are removed as transformers does. A vocabulary that is `silent` has no text for unknown
     ids, instead of an error. `added_ids` are those of added tokens, None where that is not known: a
     token that may be a marker of a chat format is special or one of these. `chat_format` is the
-    name of the format that its model speaks, None if nobody has said so.
+    name of its model's chat format, None if unknown.
 
     >>> v = Vocabulary.from_bytes(
     ...     [b"caf", b"\\xc3", b"\\xa9", b"<eos>"], special_ids=[3], eos_ids=[3]
@@ -295,8 +295,8 @@ class Vocabulary:
         return Vocabulary.unpack, (self.pack(),)
 
     def stored_bytes(self, token_id: int) -> bytes:
-        """Return what the table holds for an id: its bytes, or the UTF-8 of its piece where the
-        rules are about pieces.
+        """Return the stored bytes of an id: its own bytes, or the UTF-8 of its piece if the rules
+        work on pieces.
         """
         if token_id.__class__ is not int:
             token_id = as_id(token_id)

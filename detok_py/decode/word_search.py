@@ -47,7 +47,7 @@ Match = NamedTuple("Match", [("kind", str), ("word", Any)])
 
 # MicroPython's `re` has no `escape` and matches bytes, not characters.
 HAS_REGULAR_EXPRESSIONS = hasattr(re, "escape")
-_SHORT = 16  # a text of at most so many characters is walked: a search takes longer to begin
+_SHORT = 16  # shorter texts are walked: a regular expression takes longer to begin
 _MANY = 64  # first characters: a pattern of so many choices tries them one by one
 _MAX_SHARED = 64  # automatons and tables that are kept for the next stream with the same words
 
@@ -55,8 +55,8 @@ _shared: dict[Any, Any] = {}
 
 
 def shared(key: tuple[Any, ...], make: Any) -> Any:
-    """Return what `make` makes of a key without its first part, the same for the same key."""
-    found = _shared.get(key)  # the hash of a long list of words takes its time
+    """Return `make(*key[1:])`, cached by the key."""
+    found = _shared.get(key)  # hashing a long list of words is slow
     if found is None:
         if len(_shared) >= _MAX_SHARED:
             _shared.clear()

@@ -104,7 +104,7 @@ class ChatFormat:
         return cls(OWN, "the fields of a response template: " + ", ".join(tags), spec)
 
 
-OWN = "response_template"  # the name of a format that is none of the table
+OWN = "response_template"  # the name of a format that is not in the table
 THINKING = ("thinking", "reasoning", "reasoning_content")
 CALLS = ("tool_calls",)
 

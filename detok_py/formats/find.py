@@ -1,11 +1,11 @@
-"""Which format a vocabulary speaks, and in what an answer begins.
+"""Find the chat format of a vocabulary, and the section in which an answer begins.
 
-In: a chat template as text, what tells whether a spelling is one token, the end of a prompt. Out:
-the name of a format of the table and what it was found by, or None if nothing decides. A template
-is searched for strings, not rendered.
+In: a chat template as text, a function that tells whether a spelling is one token, the end of a
+prompt. Out: the name of a format in the table and how it was found, or None if nothing decides. A
+template is searched for strings, not rendered.
 
-What decides are the strings with which the models' own templates write a call or reasoning. The
-rules of llama.cpp (`common/chat.cpp`) and mlx-lm (`tokenizer_utils.py`) are of the same kind.
+The strings with which the models' own templates write calls or reasoning decide. The rules of
+llama.cpp (`common/chat.cpp`) and mlx-lm (`tokenizer_utils.py`) are of the same kind.
 """
 
 from typing import Any, Callable, NamedTuple
@@ -197,12 +197,12 @@ def strings_in(value: Any) -> "list[str]":
     return [each for part in parts for each in strings_in(part)]
 
 
-# What stands before a turn, or ends one, in any format.
+# What precedes a turn, or ends one, in any format.
 TURNS = ("<|", "<｜", "[/INST]", "]~b]", "<seed:", "<SPECIAL_", "<start_of_turn>", "<role>")
 
 
 def find_start(name: str, tail: str) -> str:
-    """Return in what an answer begins: "content", "reasoning" or "header".
+    """Return the section in which an answer begins: "content", "reasoning" or "header".
 
     `tail` is the end of the prompt, with special tokens as they are spelled. Without one, harmony
     may begin with a header. Raises KeyError if no format has this name.

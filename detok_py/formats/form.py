@@ -1,7 +1,7 @@
 """A format for one vocabulary: its markers as symbols, and which of them are markup where.
 
-A marker that the vocabulary has as one token is one symbol; spelled as text it is only text. One
-that the vocabulary does not have is a symbol too, which the reader makes of its letters.
+A marker that the vocabulary has as one token is one symbol; spelled as text it is only text. A
+marker that the vocabulary lacks is a symbol too, which the reader recognises by its letters.
 """
 
 from typing import Any, Callable, NamedTuple

@@ -1,9 +1,9 @@
 """The reader of one format: symbols in, deltas out, with the state as plain values.
 
 In: symbols, the characters of the answer and one character for each token that is a marker. Out:
-what is certain of content, reasoning and calls. Held: in text the newlines and the beginning of a
-marker at its end; of a call everything until its name is known, because then it is certain that it
-is one; behind a call the space before what closes it.
+what is certain of content, reasoning and calls. Held: in text, newlines and the beginning of a
+marker at its end; a call until its name is known, because only then is it certainly a call; after a
+call, the space before its closing marker.
 
 A step (text_steps.py and its neighbours) reads what it can of the symbols that wait, and says which
 step is next.
@@ -18,7 +18,7 @@ from .values import SPACE, in_common
 STEPS: "dict[str, Callable[[Any], bool]]" = {}
 for _steps in (text_steps, json_steps, header_steps, tag_steps, literal_steps, code_steps, trees):
     STEPS.update(_steps.STEPS)
-PIECE = 4096  # symbols that are read at once
+PIECE = 4096  # symbols that are read in one step
 NOTHING = Said("", "", None, None)
 
 
@@ -83,7 +83,7 @@ class Reader(State):
         return "".join(parts) + text[begin : len(text) - len(self.half)]
 
     def _settle(self, out: list[Said]) -> list[Said]:
-        """Return what came out without what was said ahead of it, and with what is certain whether
+        """Return the output without the part that was shown early, plus what is certain whether
         `half` becomes a marker or stays text.
         """
         if self.calls:

@@ -68,7 +68,7 @@ PLACES_OF_TEXT: "tuple[str, ...]" = tuple(
 )
 MOST_NEWLINES = 2  # at each side of a marker, which are markup
 
-# What came out: text of a channel; of a call its number and, on its first, its name. No channel: a
+# Output: text of a channel; for a call its number and, on its first, its name. Without a channel: a
 # marker that ends a run of text.
 Said = NamedTuple(
     "Said", [("channel", str), ("text", str), ("call", "int | None"), ("name", "str | None")]
@@ -321,7 +321,7 @@ class State:
     # ------------------------------------------------------------ calls
 
     def refute(self) -> bool:
-        """What looked like a call is text, from its first symbol on."""
+        """Treat what looked like a call as text, from its first symbol on."""
         raw, self.raw = self.raw, ""
         self.show(self.held + raw[0])
         self.held = ""
@@ -330,7 +330,7 @@ class State:
         return self.go("text")
 
     def fail(self) -> bool:
-        """What has been read is no call."""
+        """Treat what has been read as text: it is not a call."""
         if not self.on_fail:
             return self.refute()
         self.buf, self.raw = self.raw, ""
@@ -338,7 +338,7 @@ class State:
         return self.go(self.on_fail)
 
     def say_call(self, name: str) -> None:
-        """A call is certain, and has this name."""
+        """Begin a call, which is certain now and has this name."""
         self.enclose()
         self.certain = True
         self.calls.append(ToolCall(self.id, name))

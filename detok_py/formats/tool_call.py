@@ -1,10 +1,10 @@
-"""A call that an answer makes: what a ChatStream says of it."""
+"""A tool call of an answer, as a ChatStream returns it."""
 
 
 class ToolCall:
     """A call: `id` and `name` as far as the markup has them, `arguments` as JSON text, and whether
-    it is `complete`. `parts` are the pieces in which the arguments came, and `ahead` is what was
-    said of the next one.
+    it is `complete`. `parts` are the pieces in which the arguments came, and `ahead` is the part of
+    the next one that was shown early.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The steps of two formats whose answers are no sections: harmony's messages, Kimi K3's tags."""
+"""The steps of two formats without sections: harmony's messages, Kimi K3's tags."""
 
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -186,7 +186,7 @@ def harmony_code(r: "State") -> bool:
 
 
 def harmony_words(r: "State") -> bool:
-    """Give text that is no JSON."""
+    """Give text that is not JSON."""
     end = call_end(r)
     r.give_words(end)
     return end >= 0 and end_call(r, '"')

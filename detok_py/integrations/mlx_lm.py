@@ -1,4 +1,4 @@
-"""In the place of the streaming detokenizers of mlx-lm (`mlx_lm/tokenizer_utils.py`).
+"""A replacement for the streaming detokenizers of mlx-lm (`mlx_lm/tokenizer_utils.py`).
 
 In: ids, by `add_token`. Out: `text`, all of it so far, and `last_segment`, what is new since it was
 last read. Written from mlx-lm's documented interface; mlx-lm is not needed to import it.

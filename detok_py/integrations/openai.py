@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class TextStage:
-    """Text that is text already, as the first stage of a ChatStream.
+    """The first stage of a ChatStream whose input is text.
 
     A string of JSON can be cut between the halves of a surrogate pair. So one half at the end of a
     chunk is held, and joined with the other; a half without its other is U+FFFD. All other text is

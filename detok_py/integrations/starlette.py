@@ -1,4 +1,4 @@
-"""In the place of Starlette's and FastAPI's `StreamingResponse`, for ids instead of text.
+"""A replacement for Starlette's and FastAPI's `StreamingResponse`, for ids instead of text.
 
 In: a tokenizer, and an iterable or async iterable of ids, lists of ids, or bytes. Out: a response
 whose chunks are whole characters of UTF-8, each sent as soon as it is certain.

@@ -1,8 +1,8 @@
-"""In the place of `tokenizers.decoders.DecodeStream`.
+"""A replacement for `tokenizers.decoders.DecodeStream`.
 
 In: a tokenizer (Hugging Face `tokenizers`, or any with `decode(ids)`) and ids, step by step. Out:
-text or None. Held: what DecodeStream holds too, the end of a text that is U+FFFD as yet; `flush`
-returns it at the end, which DecodeStream has no method for.
+text or None. Held: as in DecodeStream, a text that still ends in U+FFFD; `flush`, which
+DecodeStream lacks, returns it at the end.
 """
 
 from collections.abc import Iterable

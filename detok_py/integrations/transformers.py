@@ -1,11 +1,11 @@
-"""In the place of transformers' `TextStreamer` and its kin (`generation/streamers.py`).
+"""Replacements for transformers' `TextStreamer` and its relatives (`generation/streamers.py`).
 
 In: what `generate(streamer=…)` puts: first the prompt's ids, then each new one. Out: text, as soon
 as it is certain, to `on_finalized_text`. Written from transformers' documented interface;
 transformers is not needed to import it.
 
-TextStreamer waits for a space or a line's end and decodes the whole line at each token. These wait
-only for what can still change.
+TextStreamer waits for a space or a line's end and decodes the whole line at each token. These hold
+only text that can still change.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""In the place of vLLM's `IncrementalDetokenizer` (`vllm/v1/engine/detokenizer.py`).
+"""A replacement for vLLM's `IncrementalDetokenizer` (`vllm/v1/engine/detokenizer.py`).
 
 In: a request, and the ids of each step, by `update`. Out: text, by `get_next_output_text`, and the
 stop string that was found. Written from vLLM's interface; vLLM is not needed to import it.

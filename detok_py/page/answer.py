@@ -47,7 +47,7 @@ from ..protocol.wire import ENGINE_DOWN, RESUME_EXPIRED, VOCABULARY_MISMATCH
 from .deltas import crossed, open_call, open_chat
 from .inbox import given_bytes, unpack_batch
 
-# What a close code means to a person, for a bridge that gives no reason itself.
+# Sentences for close codes, if the bridge sends no reason.
 CLOSED = {
     1001: "The bridge has been stopped. Start it again, then try again.",
     1006: "The connection to the bridge was lost. Check that it is running, then try again.",
@@ -67,7 +67,7 @@ CLOSED = {
     ENGINE_DOWN: "The engine is not answering. Start it, then try again.",
 }
 NO_VOCABULARY = (
-    "The bridge sends ids, and no vocabulary to read them with; ask for bytes, or start it with "
+    "The bridge sends ids, and no vocabulary to decode them with; ask for bytes, or start it with "
     "--tokenizer."
 )
 

@@ -1,5 +1,4 @@
-"""The bytes that JavaScript gives to Python: a buffer that it writes into, and the frames of a
-batch.
+"""Bytes from JavaScript to Python: a buffer that JavaScript writes into, and the frames of a batch.
 
 In: what JavaScript has written. Out: bytes, or the WebSocket frames in them. Held: the buffer.
 

@@ -1,16 +1,16 @@
-"""What of a stream's steps JavaScript need not ask for, because Python has said it beforehand.
+"""Steps of a stream that JavaScript takes by itself, because Python has described them beforehand.
 
 In: a ChatStream in a state. Out: plain values that become JSON.
 
 Tokens. In the default state of a detokenizer most tokens give a text of their own and leave the
-state as it is. What a token is, is known with the vocabulary: its bytes in the packed file, where
-tokens are bytes; else `texts_of` says it. Bytes that follow each other are one UTF-8 stream, which
-a text ends, so a held beginning of a character is no other state, only other bytes.
+state as it is. What a token gives follows from the vocabulary: its bytes in the packed file, if
+tokens are bytes; otherwise `texts_of` returns it. Neighbouring bytes are one UTF-8 stream, which a
+text ends, so the held beginning of a character is not another state, only other bytes.
 
 Text. `passing` is `[blocked, lead, then]`: a character that is none of `blocked` is shown behind
 `lead`, on the channel of the state, and leads to the state `then`; with None as `then` the state
-stays. The steps by blocked characters are few. With them JavaScript puts together what a text does,
-a character at a time: however a text is cut, the same comes out.
+stays. The steps by blocked characters are few. With them JavaScript follows a text character by
+character, so the output does not depend on how the text is cut.
 """
 
 from typing import Any, Callable
@@ -23,7 +23,7 @@ from ..decode.packed import places
 from ..decode.stage import RAW
 from ..errors import DetokError
 
-# A private-use character that no option names: it stands for all that make no difference.
+# A private-use character that no option names: it stands for all ordinary characters.
 NEUTRAL = "\U000f0001"
 SPACE = " \t\r\n"
 PLACES = ("text", "edge")  # where the reader of a format reads text

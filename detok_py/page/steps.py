@@ -29,11 +29,11 @@ MOST_PASSING = 1 << 9  # states whose passing text is kept
 MOST_KINDS = 64  # of streams, told apart by their options
 
 _streams: dict[str, "tuple[ChatStream, Any]"] = {}
-_passing: dict[Any, Any] = {}  # what passes, by the options and the state
+_passing: dict[Any, Any] = {}  # `passing`, by the options and the state
 
 
 class Text:
-    """What a ChatStream decodes where its input is text already, decoded by the page.
+    """The first stage of a ChatStream whose input is text that the page has decoded.
 
     `held` are the bytes of half a character that the page's decoder holds.
 
@@ -92,7 +92,7 @@ def _crossed_state(chat: ChatStream, future: Any) -> list[Any]:
         hold(chat, b"")
         future = chat._future
     text_held = chat.held_text
-    # Half a character can make text certain that is held, so no text just passes it.
+    # Half a character can make held text certain, so no text just passes.
     passes, told = None, json.dumps(future)
     if not held or (tokens and not text_held):
         key = id(chat), told

@@ -1,4 +1,4 @@
-"""What the worker in a page calls: answers by number, the steps of text streams, JSON out.
+"""The functions that a page's worker calls: answers by number, the steps of text streams, JSON out.
 
 In: numbers, JSON texts, and bytes (inbox.py). Out: JSON texts. Held: one decoder for each answer
 that is open, until `release`. These functions are the only Python objects that JavaScript keeps.
