@@ -99,7 +99,8 @@ class Request(NamedTuple):
     """A request to an engine: a prompt, or messages for the engine's chat template.
 
     `answered` has the ids of an interrupted answer, which the engine continues. Only engines with
-    `goes_on` support it.
+    `goes_on` support it. `exactly` is the text that the engine must answer with. Only engines with
+    `says_exactly` support it: they accept a grammar.
     """
 
     prompt: str | None
@@ -108,6 +109,7 @@ class Request(NamedTuple):
     want: str
     params: dict[str, Any]
     answered: tuple[int, ...] = ()
+    exactly: str | None = None
 
     @property
     def tags_apart(self) -> bool:
@@ -152,6 +154,22 @@ def with_values(messages: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
         else message
         for message in messages or ()
     ]
+
+
+def grammar_of(text: str) -> str:
+    r"""Return the grammar of one text, in llama.cpp's GBNF; xgrammar (vLLM, SGLang) reads it too.
+
+    >>> print(grammar_of('é "\\"'), grammar_of(chr(7)))
+    root ::= "é \"\\\"" root ::= "\u0007"
+    """
+    out = ""
+    for ch in text:
+        if ch in '"\\':
+            out += "\\" + ch
+        else:
+            # xgrammar takes any number of digits after \x.
+            out += ch if ch >= " " and ch != "\x7f" else f"\\u{ord(ch):04x}"
+    return f'root ::= "{out}"'
 
 
 class Prompt(NamedTuple):

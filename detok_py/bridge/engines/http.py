@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple, TypeGuard
 
@@ -126,7 +126,8 @@ FAILURE = Refusal((), "The {name} at {at} failed ({status}); see its log.")
 class EngineClient:
     """A client of one engine. Error messages have its `name`, and the `hint` how to start it. The
     key of the environment is sent only to an address that the user named. `asks_usage` becomes
-    false if the engine refuses to report usage.
+    false if the engine refuses to report usage. `listen` is called with the path and
+    the body of a request, and each event of its answer.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class EngineClient:
         self.hint = hint
         self.max_answer = MAX_ANSWER
         self.asks_usage = True
+        self.listen: Callable[[str, dict[str, Any], Any], None] = _ignore
         headers = {"host": address.host, "accept-encoding": "identity", "user-agent": "detok"}
         if address.named:
             key = key or os.environ.get(address.key)
@@ -209,12 +211,14 @@ class EngineClient:
                         size += min(len(chunk) - at, PIECE)
                         for event in reader.feed(chunk[at : at + PIECE]):
                             size, left = 0, left - 1
-                            yield self._event(event.data)
+                            self.listen(path, body, said := self._event(event.data))
+                            yield said
                     if left != before:
                         begun = time.monotonic()
                     self._check_pace(size, left, begun)
                 for event in reader.flush():
-                    yield self._event(event.data)
+                    self.listen(path, body, said := self._event(event.data))
+                    yield said
         except TimeoutError:
             raise self._without_event() from None
         except httpx.HTTPError as error:
@@ -375,6 +379,7 @@ class HttpEngine:
     """
 
     fidelity: str = TEXT  # for a prompt; messages go through a route that gives text
+    version_at: tuple[str, str] = ("", "")  # the route and the key, if there is one
 
     def __init__(
         self,
@@ -399,6 +404,18 @@ class HttpEngine:
         """The fidelity for a prompt; text for messages."""
         return TEXT if request.messages is not None else self.fidelity
 
+    async def version(self) -> str | None:
+        """What the engine says about its version, or None."""
+        path, key = self.version_at
+        if not path:
+            return None
+        try:
+            said = await getattr(self, "front", self.client).get(path)
+        except EngineError:
+            return None
+        found = said.get(key) if isinstance(said, dict) else None
+        return found if isinstance(found, str) and found else None
+
     async def vocabulary(self) -> Vocabulary | None:
         """None: there is no route for it. The model's folder may have it."""
         return None
@@ -410,6 +427,10 @@ class HttpEngine:
     async def close(self) -> None:
         """Close the connections. The server goes on running."""
         await self.client.close()
+
+
+def _ignore(path: str, body: dict[str, Any], event: Any) -> None:
+    """Do nothing with an event that nobody listens for."""
 
 
 def _whole_number(digits: str) -> int | float:

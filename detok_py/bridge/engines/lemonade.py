@@ -14,6 +14,7 @@ class Lemonade(LlamaServer):
     """Finds Lemonade's llama-server and talks to that."""
 
     client: EngineClient
+    version_at: tuple[str, str] = ("/v1/health", "version")
 
     def __init__(self, address: Address, *, allow_remote: bool = False) -> None:
         super().__init__(address, name="Lemonade (llama.cpp)")

@@ -36,6 +36,7 @@ from . import (
     Raw,
     Request,
     Sampling,
+    grammar_of,
     reason_of,
 )
 from .address import Address
@@ -60,8 +61,10 @@ class LlamaServer(HttpEngine):
     """
 
     fidelity = BYTES
+    version_at: tuple[str, str] = ("/props", "build_info")
     goes_on = True
     tells_prompt = True
+    says_exactly = True
 
     def __init__(
         self,
@@ -213,6 +216,8 @@ class LlamaServer(HttpEngine):
             n_probs=1,
             post_sampling_probs=True,
         )
+        if request.exactly is not None:
+            body["grammar"] = grammar_of(request.exactly)
         if request.messages is not None:
             yield Prompt(body["prompt"])
         counted = 0

@@ -16,7 +16,10 @@ from .text import Surrogates, Tags, Tally
 
 
 class Ollama(HttpEngine):
-    """An engine with Ollama's own routes."""
+    """An engine with Ollama's own routes. An exact text comes as JSON, in quotes."""
+
+    says_exactly = True
+    version_at: tuple[str, str] = ("/api/version", "version")
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
         super().__init__(address, name="Ollama", hint="start it: ollama serve", model=model)
@@ -51,6 +54,9 @@ class Ollama(HttpEngine):
             body.update(request.tools if request.tags_apart else {})
         else:
             path, body["prompt"] = "/api/generate", request.prompt
+        if request.exactly is not None:
+            # A grammar holds from the first token on, so there is no room for reasoning.
+            body.update(format={"type": "string", "enum": [request.exactly]}, think=False)
         pairs = Surrogates()
         tags = Tags(request.tags_apart)
         tally = Tally(tags=tags.wanted)

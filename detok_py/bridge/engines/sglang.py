@@ -13,7 +13,7 @@ from typing import Any
 
 from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
-from . import IDS, Chunk, End, EngineError, Ids, Request, reason_of
+from . import IDS, Chunk, End, EngineError, Ids, Request, grammar_of, reason_of
 from .address import Address
 from .agree import disagreement, sample_of
 from .http import HttpEngine, prompt_tokens
@@ -24,7 +24,9 @@ class SGLang(HttpEngine):
     """An engine with SGLang's native API."""
 
     fidelity = IDS
+    version_at: tuple[str, str] = ("/get_server_info", "version")
     goes_on = True
+    says_exactly = True
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
         super().__init__(
@@ -103,6 +105,8 @@ class SGLang(HttpEngine):
             ),
             "stream": True,
         }
+        if request.exactly is not None:
+            body["sampling_params"]["ebnf"] = grammar_of(request.exactly)
         counted = 0
         most = request.sampling.max_tokens
         async with aclosing(self.client.events("/generate", body, max_tokens=most)) as events:

@@ -20,6 +20,7 @@ class TGI(HttpEngine):
     """An engine with TGI's native API."""
 
     fidelity = IDS
+    version_at: tuple[str, str] = ("/info", "version")
 
     def __init__(self, address: Address, *, model: str | None = None) -> None:
         super().__init__(

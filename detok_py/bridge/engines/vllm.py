@@ -14,7 +14,7 @@ from typing import Any
 from ...captures.event_shapes import find, read_event
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
-from . import IDS, Chunk, End, EngineError, Ids, Prompt, Request, reason_of
+from . import IDS, Chunk, End, EngineError, Ids, Prompt, Request, grammar_of, reason_of
 from .address import Address
 from .agree import disagreement, sample_of
 from .http import HttpEngine, is_ids
@@ -30,8 +30,10 @@ class VLLM(HttpEngine):
     """
 
     fidelity = IDS
+    version_at: tuple[str, str] = ("/version", "version")
     goes_on = True
     tells_prompt = True
+    says_exactly = True
 
     def __init__(
         self, address: Address, *, model: str | None = None, tokens_only: bool = False
@@ -87,6 +89,8 @@ class VLLM(HttpEngine):
         else:
             path, body = route_of(request), completion_body(self._model, request)
             body["return_token_ids"] = True
+            if request.exactly is not None:
+                body["structured_outputs"] = {"grammar": grammar_of(request.exactly)}
             if request.tools:
                 # With "auto" the server looks for calls itself, and needs options for that.
                 body.update(request.tools, tool_choice="none")
