@@ -1,6 +1,6 @@
 """The `detok` command: run a subcommand and report expected errors in one sentence.
 
-In: the command line. Out: an exit code: 0 success, 1 `check` found a fault, `engines` no engine or
+In: the command line. Out: an exit code: 0 success, 1 a check found a fault, `engines` no engine or
 `formats explain` no format, 2 an error. Each subcommand is a module with `add_arguments(parser)`
 and `run(args) -> int`. Only the requested one is imported, so `detok decode` needs no web server
 and no browser. A module of several commands reads the name from `args.command`, or in
@@ -12,6 +12,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -42,7 +43,7 @@ COMMANDS = {
     ),
     "engines": Command(
         "detok_py.bridge.engines_command",
-        "list the engines on this machine and what each can provide",
+        "list the engines on this machine and what each can provide, or check one: engines check URL",
         "serve",
     ),
     "decode": Command(
@@ -85,6 +86,9 @@ class Completion(argparse.Action):
             for action in sub._actions:
                 if action.metavar in FILES:
                     action.complete = shtab.FILE
+                # A word that may stand before what the user gives.
+                words = re.findall(r"\[(\w+)\] ", str(action.metavar))
+                action.choices = words or action.choices
         try:
             print(shtab.complete(whole, shell=shell))
         except NotImplementedError:

@@ -1,6 +1,7 @@
 """The `detok` command: its output and exit codes. The subcommands have tests of their own."""
 
 import argparse
+import re
 import signal
 import subprocess
 import sys
@@ -231,6 +232,7 @@ def test_the_shell_completes_every_command_and_its_options(shell, capsys):
     assert ended.value.code == 0
     said = capsys.readouterr().out
     assert all(name in said for name in [*cli.COMMANDS, "--think", "--allow-origin", "--max-late"])
+    assert re.search(r'[("]check[)"]', said)  # of `detok engines`
 
 
 def test_completion_without_its_package_or_for_another_shell_is_a_sentence(capsys, monkeypatch):

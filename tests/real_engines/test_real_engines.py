@@ -20,6 +20,7 @@ from bridge_rig import converse, running
 from cutting_proxy import UP, CuttingProxy
 from large_data import data_folder
 
+from detok_py.bridge.engine_check import prove
 from detok_py.bridge.engines import EngineError
 from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.engines.openai import OpenAIServer
@@ -212,6 +213,15 @@ async def test_the_default_of_max_tokens_is_not_refused(vllm):
                     bridge.stream, bridge.url, prompt=prompt, want="bytes", params={"seed": 1}
                 )
                 assert isinstance(heard.end, Finished), heard.end
+
+
+async def test_the_check_of_an_engine_finds_no_fault(vllm, model):
+    engine = VLLM(check_address(vllm.url))
+    await engine.open()
+    proof = await prove(engine, load_tokenizer(model).vocabulary, seconds=120)
+    await engine.close()
+    assert proof.result == "clean", proof
+    assert (proof.broken, proof.resumed.equal, proof.repeatable) == (0, True, True), proof
 
 
 async def test_a_wrong_model_name_is_called_that(vllm):
