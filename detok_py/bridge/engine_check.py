@@ -1,16 +1,16 @@
-"""Prove an engine: ask it for texts that split characters, and compare all that it gives for them.
+"""Check an engine: request texts whose characters are split over tokens, and compare its output.
 
 In: an open engine, and its vocabulary if there is one. Out: a `Proof`. Held: one answer.
 
-Each text is asked for twice, streamed and whole, by the engine's own client. What is compared with
-what:
+Each text is requested twice by the engine's own client, streamed and not streamed. Three
+comparisons are made:
 
-    given      the ids or bytes that detok reads, with the text that was asked for
-    streamed   the text that the engine decodes in the same stream, with those ids or bytes
-    whole      the engine's text when it does not stream, with the same
+    given      the ids or bytes that detok reads, with the requested text
+    streamed   the engine's own text in the same stream, with those ids or bytes
+    whole      the engine's text without streaming, with the same ids or bytes
 
-An engine with a grammar for answers is made to say the texts; another one is asked to repeat them.
-Then a longer answer breaks off in the middle, and goes on as with `detok serve --continue`.
+An engine that accepts a grammar must answer with the text. Other engines are asked to repeat it.
+Then a longer answer is interrupted and resumed, as `detok serve --continue` does it.
 """
 
 import asyncio
@@ -50,10 +50,10 @@ TEXTS = {
     "combining marks": "ẹ́ q̣̇ Z͑ͫ क्षि",
     "control characters": "a\x07b\x1b[0mc\u200b\u202ed\u2066e\ufeff\x7f",
 }
-# Of the answer that breaks off.
+# Of the answer that is interrupted.
 TOKENS = 64
 FEWEST = 8
-# A lost engine is there at once: it was not lost.
+# The engine was not lost, so it is back at once.
 BACK_SECONDS = 10.0
 
 
@@ -103,8 +103,8 @@ class Row(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """An answer that broke off and went on. `equal` is None if it cannot be compared; `why` says
-    the reason.
+    """An interrupted and resumed answer. `equal` is None if it cannot be compared; `why` has the
+    reason.
     """
 
     equal: bool | None
@@ -131,7 +131,7 @@ class Proof(NamedTuple):
 
     @property
     def broken(self) -> int:
-        """The characters that the engine broke."""
+        """The number of characters that the engine broke."""
         return sum([row.broken for row in self.rows])
 
     @property
@@ -171,15 +171,15 @@ async def prove(
     seconds: float,
     say: Callable[[str], None] = lambda step: None,
 ) -> Proof:
-    """Ask an open engine for everything. An answer may take `seconds`; `say` is called with what is
-    asked for next. Raises EngineError.
+    """Check an open engine. An answer may take `seconds`; `say` is called with the name of each
+    step. Raises EngineError.
     """
     asker = _Asker(engine, vocabulary, seconds)
     rows = []
     for name, text in TEXTS.items():
         say(name)
         rows.append(await asker.row(name, text))
-    say("an answer that breaks off and goes on")
+    say("an answer that is interrupted and resumed")
     request = _request(" ".join(list(TEXTS.values())[:-1]), TOKENS)
     heard = await asker.hear(request)
     rows.append(await asker.row_of(f"repeated, {TOKENS} tokens", "prompt", heard))
@@ -205,7 +205,7 @@ async def prove(
 
 
 class _Asker:
-    """Asks an engine, and remembers what its answers have in common."""
+    """Sends requests to an engine, and collects notes and whether its answers are repeatable."""
 
     def __init__(self, engine: Any, vocabulary: Vocabulary | None, seconds: float) -> None:
         self.engine = engine
@@ -219,22 +219,20 @@ class _Asker:
         self._text: str | None = None
 
     async def row(self, name: str, text: str) -> Row:
-        """Ask for a text, streamed and whole."""
+        """Request a text, streamed and not streamed."""
         request = _request(text, len(text.encode()) + FEWEST)
         if getattr(self.engine, "says_exactly", False):
             try:
                 heard = await self.hear(request._replace(exactly=text))
                 return await self.row_of(name, "grammar", heard, text)
             except EngineError as error:
-                # If it fails without a grammar too, that is what is wrong with it.
+                # A request without a grammar follows; if that fails too, its error is raised.
                 where = f" at {self.engine.client.address.shown}"
                 self.notes.append(f"By grammar: {error}".replace(where, ""))
         return await self.row_of(name, "prompt", await self.hear(request), text)
 
     async def row_of(self, name: str, asked_by: str, heard: Heard, text: str | None = None) -> Row:
-        """Compare an answer with the same one that is not streamed, and with the text that was
-        asked for.
-        """
+        """Compare an answer with the same one without streaming, and with the requested text."""
         whole = await self.whole()
         same = self.compare(heard, whole)
         said = whole.text if whole is not None and same is not False else None
@@ -281,7 +279,7 @@ class _Asker:
         return same
 
     async def hear(self, request: Request, *, cut_after: int | None = None) -> Heard:
-        """Return the answer to a request; it breaks off after `cut_after` tokens, and goes on."""
+        """Return the answer to a request, interrupted and resumed after `cut_after` tokens."""
         self._sent, self._text = None, None
         client = getattr(self.engine, "client", None)
         if client is not None:
@@ -358,7 +356,7 @@ class _Asker:
         return data, StreamingDetokenizer().feed(data), self._text or None
 
     async def whole(self) -> Whole | None:
-        """Ask what was asked last once more, not streamed. None for engines without HTTP."""
+        """Repeat the last request without streaming. None for engines without HTTP."""
         if self._sent is None:
             return None
         path, body = self._sent
@@ -394,8 +392,8 @@ class _Asker:
 
 
 class _CutOnce:
-    """An engine whose first answer breaks off after some tokens, as if the engine was lost; `at`
-    counts them.
+    """An engine whose first answer fails after some tokens, as if the engine was lost. `at` counts
+    the tokens before that.
     """
 
     def __init__(self, engine: Engine, after: int) -> None:
@@ -413,13 +411,13 @@ class _CutOnce:
                 self.at += len(chunk.ids) if isinstance(chunk, Ids) else chunk.tokens
                 if self.at >= self._after:
                     self._after = None
-                    raise EngineError("The answer was broken off to resume it.")
+                    raise EngineError("The answer was interrupted to resume it.")
 
 
 async def _resume(asker: _Asker, request: Request, heard: Heard) -> Resumed:
-    """Break off the answer that was heard, and let it go on."""
+    """Request the answer again, interrupt and resume it, and compare."""
     if not getattr(asker.engine, "goes_on", False):
-        return Resumed(None, why="the engine takes no ids of an answer to go on behind")
+        return Resumed(None, why="the engine cannot continue an answer from its ids")
     if heard.ids is None:
         return Resumed(None, why="some ids of the answer are not known")
     if len(heard.ids) < FEWEST:
@@ -436,7 +434,7 @@ async def _resume(asker: _Asker, request: Request, heard: Heard) -> Resumed:
     if again.ids == heard.ids:
         return Resumed(True, **where)
     if asker.repeatable is False:
-        why = "the engine answers the same request with other tokens, so nothing can be compared"
+        why = "the engine answers the same request with other tokens each time"
         return Resumed(None, **where, why=why)
     same = 0
     for one, other in zip(heard.ids, again.ids or [], strict=False):
@@ -447,7 +445,7 @@ async def _resume(asker: _Asker, request: Request, heard: Heard) -> Resumed:
 
 
 async def _ids(asker: _Asker, request: Request, heard: Heard) -> dict[str, Any] | None:
-    """Compare ids that were recovered from bytes with those that the engine gives one by one."""
+    """Compare the ids recovered from bytes with the ids of step mode."""
     alone = request._replace(want="ids")
     engine = asker.engine
     if engine.gives(request) in (IDS, TEXT) or engine.gives(alone) != IDS or not asker.vocabulary:

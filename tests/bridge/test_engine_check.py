@@ -231,7 +231,7 @@ async def test_an_engine_that_cannot_resume_is_proven_in_the_rest(kind):
         assert (row.streamed, row.whole) == ("equal", "equal"), row
         assert row.given == ("equal" if kind == "tgi" else "not compared")
     assert proof.resumed.equal is None
-    assert "takes no ids" in proof.resumed.why
+    assert "cannot continue" in proof.resumed.why
 
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang", "tgi", "ollama", "openai"])
