@@ -91,6 +91,13 @@ not have, its adapter leaves the format out.
 | system | ids at once | cases | right | late | early | wrong | error |
 |---|--:|--:|--:|--:|--:|--:|--:|
 """
+EXAMPLES = """
+## Examples
+
+How many cases of each system have a verdict, and the first of them with the first difference. For
+parsers: early, wrong or error, with ids one by one. After `make peers`, `.build/peers/` has the
+verdicts on every case.
+"""
 
 
 def environment() -> dict[str, str]:
@@ -166,16 +173,16 @@ def cells(document: dict) -> str:
     return " | ".join(str(number or "·") for number in numbers) + " |\n"
 
 
-def listed(document: dict, verdicts: tuple[str, ...], what: str = "") -> str:
-    """Return the cases with these verdicts, folded."""
-    rows = [case for case in document["cases"] if case["verdict"] in verdicts]
-    if not rows:
-        return ""
-    text = f"\n<details><summary>{document['system']}{what}: {len(rows)}</summary>\n\n"
-    for row in rows:
-        why = row["why"].replace("`", "'").replace("\n", " ")[:160]
-        text += f"- {row['verdict']} `{row['case']}`: `{why}`\n"
-    return text + "\n</details>\n"
+def examples(document: dict, verdicts: tuple[str, ...], what: str = "") -> str:
+    """Return the first case with each of these verdicts."""
+    text = f"\n**{document['system']}{what}**\n\n"
+    lines = []
+    for verdict in verdicts:
+        rows = [case for case in document["cases"] if case["verdict"] == verdict]
+        if rows:
+            why = rows[0]["why"].replace("`", "'").replace("\n", " ")[:160]
+            lines.append(f"- {verdict} {len(rows)}: `{rows[0]['case']}`: `{why}`\n")
+    return text + "".join(lines) if lines else ""
 
 
 def page(decoders: list[dict], parsers: list[dict], date: str) -> str:
@@ -194,13 +201,12 @@ def page(decoders: list[dict], parsers: list[dict], date: str) -> str:
         [NO_LLAMA_CPP] + [NO_VLLM] * (not ENGINES.exists()) + [NO_O200K] * (not O200K.exists())
     )
     text += "".join(f"- {each}\n" for each in missing)
-    text += "\n## Which cases\n\nThe cases in which a system is not right, with the first thing that differs. Of parsers, those\n"
-    text += "that are early, wrong or an error where ids come one by one.\n"
+    text += EXAMPLES
     for document in decoders:
-        text += listed(document, VERDICTS[1:])
+        text += examples(document, VERDICTS[1:])
     for document in parsers:
         if document["chunk"] == 1:
-            text += listed(document, VERDICTS[2:], ", ids one by one")
+            text += examples(document, VERDICTS[2:], ", ids one by one")
     return text
 
 
