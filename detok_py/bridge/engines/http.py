@@ -375,22 +375,19 @@ class EngineClient:
 
 class HttpEngine:
     """The base of engines with an HTTP API. By default an engine gives text, and has no route for
-    its vocabulary. `open` finds the model, unless one was named.
+    its vocabulary. `open` finds the model, unless one was named. `name` and `hint` (how to start
+    the engine) are for error messages.
     """
 
+    name: str
+    hint: str
     fidelity: str = TEXT  # for a prompt; messages go through a route that gives text
     version_at: tuple[str, str] = ("", "")  # the route and the key, if there is one
 
     def __init__(
-        self,
-        address: Address,
-        *,
-        name: str,
-        hint: str,
-        model: str | None = None,
-        key: str | None = None,
+        self, address: Address, *, model: str | None = None, key: str | None = None
     ) -> None:
-        self.client: EngineClient = EngineClient(address, name=name, hint=hint, key=key)
+        self.client: EngineClient = EngineClient(address, name=self.name, hint=self.hint, key=key)
         self._named = model is not None
         self._model = model
         self._identity: str | None = None

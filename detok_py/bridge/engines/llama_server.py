@@ -44,7 +44,6 @@ from .agree import sample_of
 from .http import SILENCE_SECONDS, HttpEngine, prompt_tokens
 from .openai import SAMPLING
 
-HINT = "start it, for example: llama-server -m model.gguf --port 8080"
 # The most ids without bytes that are looked up one by one.
 MAX_SPECIAL = 1024
 MAX_SIZE = 1 << 22
@@ -60,6 +59,8 @@ class LlamaServer(HttpEngine):
     `device` is what the launcher read in the server's log, because the API does not report it.
     """
 
+    name = "llama-server"
+    hint = "start it, for example: llama-server -m model.gguf --port 8080"
     fidelity = BYTES
     version_at: tuple[str, str] = ("/props", "build_info")
     goes_on = True
@@ -74,7 +75,7 @@ class LlamaServer(HttpEngine):
         device: str | None = None,
         key: str | None = None,
     ) -> None:
-        super().__init__(address, name="llama-server", hint=HINT, key=key)
+        super().__init__(address, key=key)
         self._name = name
         self._device = device
         self._size = 0

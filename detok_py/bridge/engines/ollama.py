@@ -10,7 +10,6 @@ from typing import Any
 
 from ...captures.event_shapes import read_event
 from . import Chunk, End, EngineError, Raw, Request, reason_of, with_values
-from .address import Address
 from .http import HttpEngine, prompt_tokens
 from .text import Surrogates, Tags, Tally
 
@@ -21,8 +20,8 @@ class Ollama(HttpEngine):
     says_exactly = True
     version_at: tuple[str, str] = ("/api/version", "version")
 
-    def __init__(self, address: Address, *, model: str | None = None) -> None:
-        super().__init__(address, name="Ollama", hint="start it: ollama serve", model=model)
+    name = "Ollama"
+    hint = "start it: ollama serve"
 
     async def open(self) -> None:
         """Choose the first model, if none was named."""

@@ -22,7 +22,6 @@ from . import (
     Request,
     reason_of,
 )
-from .address import Address
 from .http import EngineClient, HttpEngine, prompt_tokens
 from .text import Surrogates, Tags, Tally
 
@@ -174,13 +173,8 @@ def _count(event: Any, said: Any, tally: Tally) -> None:
 class OpenAIServer(HttpEngine):
     """An engine with OpenAI's routes."""
 
-    def __init__(self, address: Address, *, model: str | None = None) -> None:
-        super().__init__(
-            address,
-            name="OpenAI-compatible server",
-            hint="start it, or give another URL with --engine",
-            model=model,
-        )
+    name = "OpenAI-compatible server"
+    hint = "start it, or give another URL with --engine"
 
     async def open(self) -> None:
         """Find the model's name, unless it was given, and its context. Keeps the model if it is

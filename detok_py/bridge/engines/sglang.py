@@ -14,7 +14,6 @@ from typing import Any
 from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
 from . import IDS, Chunk, End, EngineError, Ids, Request, grammar_of, reason_of
-from .address import Address
 from .agree import disagreement, sample_of
 from .http import HttpEngine, prompt_tokens
 from .openai import model_entry, stream_text, with_room
@@ -23,19 +22,13 @@ from .openai import model_entry, stream_text, with_room
 class SGLang(HttpEngine):
     """An engine with SGLang's native API."""
 
+    name = "SGLang"
+    hint = "start it: python -m sglang.launch_server --model-path MODEL"
     fidelity = IDS
     version_at: tuple[str, str] = ("/get_server_info", "version")
     goes_on = True
     says_exactly = True
-
-    def __init__(self, address: Address, *, model: str | None = None) -> None:
-        super().__init__(
-            address,
-            name="SGLang",
-            hint="start it: python -m sglang.launch_server --model-path MODEL",
-            model=model,
-        )
-        self._path: str | None = None
+    _path: str | None = None
 
     async def open(self) -> None:
         """Find the model's path."""

@@ -10,7 +10,6 @@ from typing import Any
 from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
 from . import IDS, Chunk, End, EngineError, Ids, Request, reason_of
-from .address import Address
 from .agree import disagreement, sample_of
 from .http import HttpEngine
 from .openai import SAMPLING, stream_text, with_room
@@ -19,16 +18,10 @@ from .openai import SAMPLING, stream_text, with_room
 class TGI(HttpEngine):
     """An engine with TGI's native API."""
 
+    name = "TGI"
+    hint = "start it: text-generation-launcher --model-id MODEL"
     fidelity = IDS
     version_at: tuple[str, str] = ("/info", "version")
-
-    def __init__(self, address: Address, *, model: str | None = None) -> None:
-        super().__init__(
-            address,
-            name="TGI",
-            hint="start it: text-generation-launcher --model-id MODEL",
-            model=model,
-        )
 
     async def open(self) -> None:
         """Find the model's name, unless it was given."""

@@ -29,6 +29,8 @@ class VLLM(HttpEngine):
     ids.
     """
 
+    name = "vLLM"
+    hint = "start it: vllm serve MODEL"
     fidelity = IDS
     version_at: tuple[str, str] = ("/version", "version")
     goes_on = True
@@ -38,7 +40,7 @@ class VLLM(HttpEngine):
     def __init__(
         self, address: Address, *, model: str | None = None, tokens_only: bool = False
     ) -> None:
-        super().__init__(address, name="vLLM", hint="start it: vllm serve MODEL", model=model)
+        super().__init__(address, model=model)
         self._root = ""
         self._tokens_only = tokens_only
 
