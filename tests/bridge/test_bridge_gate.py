@@ -887,18 +887,6 @@ async def test_bad_json_is_4400_and_does_not_affect_others(text):
         assert (await other).data == TEXT.encode() * 4
 
 
-async def test_an_unknown_event_type_is_answered_and_the_connection_stays_open():
-    async with (
-        running() as bridge,
-        socket_to(bridge) as ws,
-    ):
-        await ws.recv()
-        await ws.send('{"type":"dance"}')
-        assert json.loads(await ws.recv())["type"] == "error"
-        await ws.send('{"type":"ping"}')
-        assert json.loads(await ws.recv())["type"] == "pong"
-
-
 async def test_a_flood_of_pings_is_closed():
     async with running() as bridge:
         reader, writer = await opened(bridge)
@@ -914,17 +902,6 @@ async def test_a_flood_of_pings_is_closed():
         await close_and_wait(writer)
 
 
-async def test_a_ninth_client_gets_4429(monkeypatch):
-    monkeypatch.setattr("detok_py.bridge.stream.WAITING_SECONDS", 0.1)
-    async with running() as bridge, contextlib.AsyncExitStack() as stack:
-        for _ in range(8):
-            ws = await stack.enter_async_context(socket_to(bridge))
-            await ws.recv()
-        reader, writer = await opened(bridge)
-        assert await close_code(reader) == 4429
-        await close_and_wait(writer)
-
-
 async def test_a_peer_that_does_not_answer_pings_is_closed(monkeypatch):
     monkeypatch.setattr("detok_py.bridge.server.PING_SECONDS", 0.2)
     async with running() as bridge:
@@ -935,13 +912,7 @@ async def test_a_peer_that_does_not_answer_pings_is_closed(monkeypatch):
         await close_and_wait(writer)
 
 
-def test_the_ping_interval_and_timeout_add_up_to_40_seconds():
-    from detok_py.bridge.server import PING_SECONDS
-
-    assert PING_SECONDS * 2 == 40
-
-
-async def test_a_stalled_reader_holds_less_than_256_kib_and_loses_nothing():
+async def test_a_stalled_reader_holds_less_than_512_kib_and_loses_nothing():
     name, text = "a-slow-reader-01", "a" * 50_000
     params = {"engine": "scripted", "text": text, "cut": "random", "pace": 0}
     async with running() as bridge:
@@ -968,24 +939,6 @@ async def test_a_stalled_reader_holds_less_than_256_kib_and_loses_nothing():
         later.attach(name)
         heard = await converse(bridge.stream, bridge.url, later)
     assert heard.data == text.encode()
-
-
-async def test_an_ack_beyond_the_sent_position_is_closed():
-    async with (
-        running() as bridge,
-        socket_to(bridge) as ws,
-    ):
-        await ws.recv()
-        await ws.send(
-            wire.message(
-                "generate", prompt="", params={"engine": "scripted", "text": "abc", "pace": 1}
-            )
-        )
-        await ws.send(wire.message("ack", n=500))
-        with pytest.raises(websockets.ConnectionClosed) as closed:
-            while True:
-                await ws.recv()
-        assert closed.value.rcvd.code == 4400
 
 
 # ------------------------------------------------------------------- output

@@ -886,38 +886,6 @@ def of_chat(*deltas, **usage):
     )
 
 
-@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
-async def test_reasoning_that_a_server_sends_apart_is_told(name):
-    table = openai()
-    table["POST", "/v1/chat/completions"] = of_chat(
-        {"role": "assistant", "content": ""}, {name: "2 + 2"}, {name: " = 4"}, {"content": "4"}
-    )
-    async with Replay(table) as server:
-        *_, end = chunks = await run(OpenAIServer(check_address(server.url)), CHAT)
-    assert joined(chunks) == ([], b"4", "eos")
-    assert "9 characters of reasoning" in end.note
-
-
-async def test_tool_calls_that_a_server_sends_apart_are_told():
-    table = openai()
-    table["POST", "/v1/chat/completions"] = of_chat({"tool_calls": [{"index": 0}]})
-    async with Replay(table) as server:
-        assert "tool calls" in (await run(OpenAIServer(check_address(server.url)), CHAT))[-1].note
-
-
-async def test_reasoning_of_ollama_is_told():
-    table = ollama()
-    table["POST", "/api/chat"] = ndjson(
-        {"message": {"content": "", "thinking": "hm"}, "done": False},
-        {"message": {"content": "4"}, "done": False},
-        {"message": {"content": ""}, "done": True, "done_reason": "stop", "eval_count": 5},
-    )
-    async with Replay(table) as server:
-        chunks = await run(Ollama(check_address(server.url)), CHAT)
-    assert joined(chunks) == ([], b"4", "eos")
-    assert "2 characters of reasoning" in chunks[-1].note
-
-
 async def test_text_that_a_server_lost_is_told_by_its_count_of_tokens():
     table = openai()
     for lost, tokens in ((False, 4), (True, 1724)):
