@@ -19,7 +19,7 @@ ifneq ($(filter C POSIX,$(LC_ALL)),)
 export LC_ALL := C.UTF-8
 endif
 
-.PHONY: help demo site test test-all check soak mutants bench peers real-uis real-engines package release-check fresh format lock clean
+.PHONY: help demo site test test-all check soak mutants bench peers real-uis real-engines pictures package release-check fresh format lock clean
 
 help:
 	@echo "make demo      serves the page on http://127.0.0.1:$(PORT)/   (PORT=…, ENGINE=http://127.0.0.1:8080)"
@@ -34,6 +34,7 @@ help:
 	@echo "make peers     runs other systems through the conformance suite and writes docs/conformance.md: installs 3 GB"
 	@echo "make real-uis  tries the regression kit on other people's chat UIs: installs 4 GB"
 	@echo "make real-engines  compares vLLM and transformers with their own truth: installs 2 GB"
+	@echo "make pictures  makes the pictures of the README from the page"
 	@echo "make package   builds what is published into dist/: for Python two distributions, for npm two packages"
 	@echo "make release-check  builds it, and rehearses the release up to the upload   (TAG=v1.2.3)"
 	@echo "make format    formats Python and JavaScript"
@@ -89,6 +90,10 @@ real-uis:
 real-engines:
 	$(call setup,real-engines)
 	@exec $(VENV) tools/checks.py real-engines
+
+pictures:
+	$(call setup,pictures)
+	@exec $(VENV) tools/make_pictures.py
 
 package:
 	$(call setup,test)

@@ -45,6 +45,7 @@ STEPS = {
     "webkit": Step("Selenium", ("requirements/webkit.txt", VENV), (".venv/lib/*/site-packages/selenium/__init__.py",), partial(install, "webkit")),
     "clients": Step("OpenAI's client", ("requirements/clients.txt", VENV), (".venv/lib/*/site-packages/openai/__init__.py",), partial(install, "clients")),
     "mutants": Step("cosmic-ray", ("requirements/mutants.txt",), (".build/mutants/site/cosmic_ray/__init__.py",), partial(install, "mutants", toolchain.BUILD / "mutants" / "site")),
+    "pictures": Step("Pillow", ("requirements/pictures.txt",), (".build/pictures/site/PIL/__init__.py",), partial(install, "pictures", toolchain.BUILD / "pictures" / "site")),
     "project": Step("detok_py in place", ("pyproject.toml", "tools/hatch_build.py", VENV), (".venv/bin/detok",), toolchain.install_project),
     "npm": Step("the packages from npm", ("package-lock.json",), ("node_modules/pyodide/pyodide.mjs",), toolchain.install_node_packages),
     "micropip": Step("micropip", ("requirements/micropip.txt",), (".build/wheels",), toolchain.fetch_micropip),
@@ -134,6 +135,7 @@ TARGETS = {
         ["webkit", "clients", "docs"],
     ],
     "mutants": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "mutants"], *ARTEFACTS],
+    "pictures": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "pictures"], *ARTEFACTS],
     "release": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "release"], *ARTEFACTS],
     "real-uis": [
         ["dev", "npm"],
