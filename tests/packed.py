@@ -88,7 +88,7 @@ def assert_links_are_absolute(readme, repository):
     """Every link of a README leads to a file of the repository at the version's tag, or
     elsewhere.
     """
-    links = re.findall(r"\]\(([^)#]+)", readme)
+    links = re.findall(r"\]\(([^)#]+)", readme) + re.findall(r'\bsrc(?:set)?="([^"]+)"', readme)
     assert links
     for link in links:
         assert link.startswith("https://"), link

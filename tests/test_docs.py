@@ -327,3 +327,17 @@ def test_troubleshooting_has_every_public_error_of_python():
         if inspect.isclass(value) and issubclass(value, Exception)
     }
     assert classes <= {row[0] for row in table("## In Python")}
+
+
+def test_the_readme_is_short_and_its_picture_stands_still_for_reduced_motion():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert readme.count("\n") <= 120
+    [(reduced, still, moving)] = re.findall(
+        r'<picture>\s*<source media="\(([^)]+)\)" srcset="([^"]+)">\s*<img src="([^"]+)"\s+alt="[^"]+">',
+        readme,
+    )
+    assert reduced == "prefers-reduced-motion: reduce"
+    assert (ROOT / still).read_bytes().startswith(b"\x89PNG")
+    data = (ROOT / moving).read_bytes()
+    assert (data[:4], data[8:12], b"ANIM" in data[:64]) == (b"RIFF", b"WEBP", True)
+    assert len(data) <= 1_500_000

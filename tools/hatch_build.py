@@ -54,10 +54,19 @@ def published(readme: str, repository: str, version: str, folder: str = "") -> s
 
     >>> published("[a](docs/a.md#b) ![c](../c.svg)", "https://h/o/r", "1.2", "x")
     '[a](https://h/o/r/blob/v1.2/x/docs/a.md#b) ![c](https://h/o/r/raw/v1.2/c.svg)'
+    >>> published('<img src="docs/a.webp">', "https://h/o/r", "1.2")
+    '<img src="https://h/o/r/raw/v1.2/docs/a.webp">'
     """
 
-    def absolute(link: re.Match[str]) -> str:
-        path = posixpath.normpath(posixpath.join("/", folder, link[2]))
-        return f"{link[1]}({repository}/{'raw' if link[1][0] == '!' else 'blob'}/v{version}{path})"
+    def address(path: str, kind: str) -> str:
+        path = posixpath.normpath(posixpath.join("/", folder, path))
+        return f"{repository}/{kind}/v{version}{path}"
 
+    def absolute(link: re.Match[str]) -> str:
+        return f"{link[1]}({address(link[2], 'raw' if link[1][0] == '!' else 'blob')})"
+
+    def source(tag: re.Match[str]) -> str:
+        return tag[1] + address(tag[2], "raw") + '"'
+
+    readme = re.sub(r'(\bsrc(?:set)?=")(?![a-z]+:)([^"]+)"', source, readme)
     return re.sub(r"(!?\[[^\]]*\])\((?![a-z]+:|#)([^)]+)\)", absolute, readme)
