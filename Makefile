@@ -1,6 +1,6 @@
-# detok. Two commands: `make demo` and `make test`. Each sets up what it needs, in .venv/, node_modules/
-# and .build/. Given: Python 3.11 or newer, make and git; where uv or Node is missing, the set-up
-# fetches it.
+# detok. Two commands: `make demo` and `make test`. Each sets up what it needs, in .venv/,
+# node_modules/ and .build/. Given: Python 3.11 or newer, make and git; where uv or Node is missing,
+# the set-up fetches it.
 
 PORT ?= 8765
 ENGINE ?=

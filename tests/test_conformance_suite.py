@@ -184,7 +184,7 @@ def test_a_version_has_the_cases_that_were_there():
 def test_the_page_about_other_systems_is_of_this_suite_and_has_a_row_for_each():
     """`make peers` writes it, with the cases of the version that it names."""
     text = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
-    version, count = re.search(r"version ([\d.]+) of .+, (\d+) cases", text).groups()
+    version, count = re.search(r"version ([\d.]+) of\s.+, (\d+) cases", text).groups()
     assert int(count) == len(list(cases_of(load_suite(), version)))
     rows = re.findall(
         r"^\| (.+) \| (.+) \| (\d+) \|" + r" (\d+|·) \|" * 5 + "$", text, re.MULTILINE

@@ -6,6 +6,7 @@ what a fresh Python has really loaded afterwards.
 """
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -239,3 +240,22 @@ def test_what_is_too_large_is_found():
     sixteen = "".join(f"        self.a{n} = {n}\n" for n in range(16))
     source = f"class Wide:\n    def f(self):\n{sixteen}\nasync def long():\n" + "    0\n" * 600
     assert list(too_large(source)) == ["620 lines", "Wide: 16 attributes", "long: 601 lines"]
+
+
+# Ruff checks those of Python (W505), and tests/test_docs_names.py the lines of documents.
+COMMENTED = ("js", "mjs", "css", "html", "toml", "yml", "yaml")
+COMMENT = re.compile(r"\s*(#|//|/?\*|<!--)")
+
+
+def test_comments_in_other_languages_have_at_most_100_characters():
+    folders = ("web", "tools", "deploy", "packages", "conformance", ".github", "tests/js")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*")]
+    files += [ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / "eslint.config.js"]
+    long = [
+        f"{file.relative_to(ROOT)}:{number}"
+        for file in files
+        if file.name == "Makefile" or file.suffix[1:] in COMMENTED
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), 1)
+        if len(line) > 100 and COMMENT.match(line) and "node_modules" not in file.parts
+    ]
+    assert long == []

@@ -63,17 +63,26 @@ NO_LLAMA_CPP = (
 HEAD = """\
 # Other systems in the conformance suite
 
-Written by `make peers` on {date}, with version {version} of [the suite](../conformance/README.md), {count} cases, on {machine}.
-To do it again: `make peers`. It installs the versions below into `.build/` (some 3 GB, most of it for vLLM) and changes nothing else.
+Written by `make peers` on {date}, with version {version} of
+[the suite](../conformance/README.md), {count} cases, on
+{machine}. `make peers` writes it again: it installs the versions below
+into `.build/` (some 3 GB, most of it for vLLM) and changes nothing else.
 
-Each system is run as it is published, through an adapter of a few lines in [conformance/adapters](../conformance/README.md). It takes
-part in the cases that it has an interface for, and in no others: a decoder of bytes in those of bytes, a decoder of whole texts in
-those without prompts, a parser in those of the formats that it reads, and so on. So rows have different numbers of cases, and their
-counts are no ranking. Many of these systems do what they are for: one that prints words is late by design, one that decodes whole
-texts shows U+FFFD until a character is whole, one that gives a call when it ends is late in every case with a call.
+Each system is run as it is published, through an adapter of a few lines in
+[conformance/adapters](../conformance/README.md). It takes part only in cases that it has an
+interface for: a decoder of bytes in those of bytes, a decoder of whole texts in those without
+prompts, a parser in those of the formats that it reads. So rows have different numbers of cases,
+and their counts are no ranking. Many of these systems do what they are for: one that prints words
+is late by design, one that decodes whole texts shows U+FFFD until a character is whole, one that
+returns a call at its end is late in every case with a call.
 
-- **right**: after every push exactly what is certain; **late**: the same text, some of it later; **early**: the same text, but something
-  was shown before it was certain, and taken back where it was not so; **wrong**: another text at the end; **error**: an error.
+| verdict | meaning |
+|---|---|
+| right | after every push exactly the text that is certain |
+| late | the same text, some of it later |
+| early | the same text, but some was shown before it was certain |
+| wrong | another text at the end |
+| error | an error |
 
 ## Decoders
 
@@ -83,10 +92,11 @@ texts shows U+FFFD until a character is whole, one that gives a call when it end
 FORMATS = """
 ## Parsers of formats
 
-The ids of an answer go in one by one, four at once, or all at once: engines that decode several tokens in a step do that too. What
-is run are the parsers' functions for streams, not those for whole texts. A system takes no part in cases with a policy that is its
-own to choose, such as what becomes of a call of an unknown tool. Where a parser needs tokens that the suite's small vocabulary does
-not have, its adapter leaves the format out.
+The ids of an answer go in one by one, four at once, or all at once, as from engines that decode
+several tokens in a step. The parsers' functions for streams are run, not those for whole texts. A
+system takes no part in cases about a policy that it is free to choose, such as what becomes of a
+call of an unknown tool. If a parser needs tokens that the suite's small vocabulary lacks, its
+adapter leaves the format out.
 
 | system | ids at once | cases | right | late | early | wrong | error |
 |---|--:|--:|--:|--:|--:|--:|--:|
