@@ -43,7 +43,7 @@ QUIET = {
 }
 settings.register_profile("check", max_examples=15, **QUIET)
 settings.register_profile("test", max_examples=40, **QUIET)
-settings.register_profile("test-all", max_examples=150, **QUIET)
+settings.register_profile("test-all", max_examples=100, **QUIET)
 settings.register_profile("soak", max_examples=5000, **QUIET)
 settings.load_profile(os.environ.get("DETOK_PROFILE", "test" if IN_PYODIDE else "test-all"))
 
@@ -177,8 +177,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         )
         items[:] = [item for item, keep in zip(items, kept, strict=True) if keep]
     if not IN_PYODIDE:
-        # One test of it takes a minute: where it begins first, several processes end together.
-        items.sort(key=lambda item: item.path.name != "test_micropython.py")
+        # Each takes a minute in one process: where they begin first, all processes end together.
+        long = ("test_micropython.py", "test_packages.py")
+        items.sort(key=lambda item: item.path.name not in long)
         return
     for item in items:
         if item.get_closest_marker("native"):

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from detok_py import __version__
@@ -40,24 +41,35 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def pack() -> dict:
-    """Build the packages, once for all processes; return the figures of detok-web: file, bytes,
-    unpacked, javascript; and in `pyodide` those of the other.
-    """
+def built_once(kind: str, sources: Iterable[Path], build: Callable[[Path], object]) -> Path:
+    """Return a folder that `build` has filled from these sources, once for all processes."""
     digest = hashlib.sha256()
-    for path in sorted(path for source in SOURCES for path in ROOT.glob(source) if path.is_file()):
+    for path in sorted(path for path in sources if path.is_file()):
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-    folder = ROOT / ".build" / "packed" / digest.hexdigest()[:24]
+    folder = ROOT / ".build" / "packed" / kind / digest.hexdigest()[:24]
     folder.parent.mkdir(parents=True, exist_ok=True)
-    figures = folder / "figures.json"
     with open(folder.parent / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not figures.exists():
+        if not (folder / "built").exists():
             for old in folder.parent.glob("*/"):
                 shutil.rmtree(old)
-            said = run(["node", str(ROOT / "tools" / "package_web.mjs"), str(folder)], ROOT)
-            figures.write_text(said.splitlines()[-1], encoding="utf-8")
-    return json.loads(figures.read_text("utf-8"))
+            folder.mkdir()
+            build(folder)
+            (folder / "built").touch()
+    return folder
+
+
+def pack() -> dict:
+    """Build the packages; return the figures of detok-web: file, bytes, unpacked, javascript; and
+    in `pyodide` those of the other.
+    """
+
+    def build(folder: Path) -> None:
+        said = run(["node", str(ROOT / "tools" / "package_web.mjs"), str(folder)], ROOT)
+        (folder / "figures.json").write_text(said.splitlines()[-1], encoding="utf-8")
+
+    folder = built_once("npm", [path for each in SOURCES for path in ROOT.glob(each)], build)
+    return json.loads((folder / "figures.json").read_text("utf-8"))
 
 
 def install(built: dict, folder: Path, *, pyodide: bool = False) -> Path:

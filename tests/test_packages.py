@@ -17,7 +17,7 @@ from pathlib import Path
 import browser_wheel as packer
 import layout
 import pytest
-from packed import ROOT, assert_links_are_absolute
+from packed import ROOT, assert_links_are_absolute, built_once
 
 from detok_py import __version__ as VERSION
 
@@ -130,11 +130,11 @@ def package():
 
 
 @pytest.fixture(scope="module")
-def dist(package, tmp_path_factory):
+def dist(package):
     """A folder with all that is published, built from the current sources."""
-    folder = tmp_path_factory.mktemp("dist")
-    package.build(folder)
-    return folder
+    folders = (ROOT / ".build" / name for name in ("runtime", "page", "examples"))
+    sources = [*(ROOT / name for name in git()), *(f for each in folders for f in each.rglob("*"))]
+    return built_once("all", sources, lambda folder: package.build(folder / "dist")) / "dist"
 
 
 def names(path):

@@ -15,6 +15,7 @@ so has what begins with an underscore.
 import ast
 import base64
 import builtins
+import functools
 import hashlib
 import io
 import keyword
@@ -286,6 +287,7 @@ def zipped(files: dict[str, bytes], smallest: bool = False) -> bytes:
     return out.getvalue()
 
 
+@functools.cache  # zopfli takes seconds, and several wheels have the same modules
 def deflated(data: bytes, smallest: bool) -> bytes:
     """Return raw deflate data (RFC 1951); the smallest is zopfli's, which is ten times as slow."""
     if smallest:

@@ -185,10 +185,13 @@ def webkit(tier: str) -> Outcome:
 
 
 def in_browser(name: str, tier: str, *words: str, **environment: str) -> Outcome:
-    """Chromium, which has most of the tests, in two processes of pytest, beside Firefox in one."""
+    """Chromium, which has most of the tests, in three processes of pytest beside one of Firefox.
+
+    On two cores: browsers are waited for two thirds of the time.
+    """
     folder = "tests/real_uis" if tier == "real-uis" else "tests/browser"
     many = name == "chromium" and tier in ("test", "test-all")
-    spread = ["-n", "2", "--dist", "worksteal"] if many else ["-s"]
+    spread = ["-n", "3", "--dist", "worksteal"] if many else ["-s"]
     return pytest(tier, folder, "--browser", name, *spread, *words, **environment)
 
 
