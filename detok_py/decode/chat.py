@@ -63,7 +63,8 @@ class ChatStream(Generic[Chunk]):
     unless `stop_scope` is "everywhere"; `include_stop` shows them. `eos_ids` end it too, in
     addition to those of the vocabulary, and are never shown; with None no id ends it. `stop_ids`
     are ids, or sequences of ids, that end it as stop strings do: only a sequence that begins in the
-    content counts, unless `stop_scope` is "everywhere". The stop that is complete first ends the
+    content counts, unless `stop_scope` is "everywhere". With a format no stop ends inside the
+    arguments of a call: their JSON is made of the markup. The stop that is complete first ends the
     answer, with the token that completes it; of a string and a sequence that end with one token,
     the sequence does. Within the first `min_tokens` ids nothing ends the answer, neither an id nor
     a stop string in their text; after `max_tokens` ids the answer is over. `reasoning`, `tools`,

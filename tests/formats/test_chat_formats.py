@@ -166,6 +166,18 @@ def test_stops_between_markers_show_what_is_certain(stop: tuple[str, ...], scope
             pending += [(*given, i) for i in range(len(UNITS))]
 
 
+@pytest.mark.parametrize("stop", ["END", '"a"', "}"])
+def test_no_stop_ends_inside_the_arguments_of_a_call(stop: str) -> None:
+    chat = ChatStream(
+        StreamingDetokenizer(), format="qwen3_hermes", stop=stop, stop_scope="everywhere"
+    )
+    call = '{"a": "one END two"}'
+    chat.feed(f'<tool_call>\n{{"name": "f", "arguments": {call}}}\n</tool_call>'.encode())
+    assert ([each.arguments for each in chat.calls], chat.finish_reason) == ([call], None)
+    shown = chat.feed(f"So {stop} it is".encode())
+    assert ("".join([delta.text for delta in shown]).strip(), chat.finish_reason) == ("So", "stop")
+
+
 def test_text_that_is_no_token_is_markup_in_a_stream_of_bytes() -> None:
     chat = ChatStream(StreamingDetokenizer(), format="qwen3_hermes")
     said = chat.feed(b'<think>\nHm</think>Hi <tool_call>{"name": "f", "arguments": {}}</tool_call>')
