@@ -112,6 +112,8 @@ const app = await Application.bootstrap(
     excludeInternal: true,
     sort: ["kind", "alphabetical-ignoring-documents"],
     groupOrder: [...new Set(groups.values()), "Modules", "*"],
+    searchInDocuments: true,
+    searchInComments: true,
     navigation: { includeGroups: true, includeCategories: false, includeFolders: false },
     highlightLanguages: [
       "bash",
