@@ -61,7 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="write one JSON object per line")
     parser.add_argument(
-        "--model", metavar="NAME", help="check: a model that the engine lists (default: the first)"
+        "--model",
+        metavar="NAME",
+        help="check: a model that the engine lists (default: the first), or the folder for transformers",
     )
     parser.add_argument(
         "--tokenizer",
