@@ -14,7 +14,6 @@ from bridge_rig import VOCABULARY, Conversation, converse, running, socket_to
 from cutting_proxy import DOWN, UP, CuttingProxy
 
 from detok_py.bridge.engines import End, Ids, Info, Raw
-from detok_py.bridge.store import MemoryStore
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Failed, Finished, Tokens
 
@@ -223,16 +222,3 @@ async def test_a_bridge_that_stays_away_is_an_error_when_it_no_longer_keeps_the_
     assert heard.end.code == 1006
     assert EXPECTED.startswith(heard.data)
     assert heard.data
-
-
-async def test_resuming_an_expired_run_is_an_error():
-    engine = CountingEngine(pause=0.01)
-    async with running(engine, store=MemoryStore(keep_seconds=0.0)) as bridge:
-
-        async def lose(event, ws, session):
-            if isinstance(event, Tokens) and event.position > 10:
-                ws.transport.abort()
-
-        heard = await converse(bridge.stream, bridge.url, on_event=lose, wait_factor=8, prompt="hi")
-    assert heard.end.code == 4410
-    assert EXPECTED.startswith(heard.data)

@@ -370,27 +370,6 @@ async def test_a_vocabulary_that_does_not_match_the_engine_is_refused():
     assert "151936" in heard.end.message
 
 
-async def test_a_lost_socket_is_resumed_at_its_position():
-    engine = FakeEngine([item for n in range(200) for item in (Ids([n]), 0.002)] + [End("eos")])
-    cuts = []
-
-    async def cut(event, ws, session):
-        if isinstance(event, Tokens) and len(cuts) < 3 and event.position >= 40 * (len(cuts) + 1):
-            cuts.append(event.position)
-            ws.transport.abort()
-
-    async with running(engine) as bridge:
-        heard = await converse(
-            bridge.stream, bridge.url, prompt="hi", on_event=cut, wait_factor=0.1
-        )
-        metrics = bridge.bridge.metrics.expose().decode()
-    assert heard.ids == list(range(200))
-    assert isinstance(heard.end, Finished)
-    assert heard.sockets == 4
-    assert engine.closed == 1
-    assert "detok_resumes_total 3.0" in metrics
-
-
 async def test_a_slow_reader_pauses_only_its_own_engine():
     engine = FakeEngine([Ids([n % 256]) for n in range(20_000)] + [End("eos")])
     async with running(engine) as bridge, socket_to(bridge, max_queue=1) as slow:

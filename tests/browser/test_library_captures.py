@@ -1,6 +1,5 @@
 """Captures in a page: read, decoded again and written, in both runtimes."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -68,22 +67,6 @@ def test_ids_without_bytes_are_read_with_the_bridges_vocabulary(open_library, se
     assert page.evaluate(READ, [text, {}]) == expected
     other = write_capture({"vocabulary": {"sha256": "0" * 64}}, [(0.0, "i", ids)])
     assert "--tokenizer" in page.evaluate(READ, [other, {}])
-
-
-def test_an_event_stream_and_a_har_file_are_captures_too(library):
-    body = 'data: {"choices":[{"delta":{"content":"né"}}]}\n\ndata: [DONE]\n\n'
-    assert library.evaluate(READ, [body, {}]) == "né"
-    messages = [
-        {
-            "type": "receive",
-            "time": 1,
-            "opcode": 1,
-            "data": '{"type":"hello","protocol":"detok.v1"}',
-        },
-        {"type": "receive", "time": 1.5, "opcode": 2, "data": "AMOp"},
-    ]
-    har = json.dumps({"log": {"entries": [{"_webSocketMessages": messages}]}})
-    assert library.evaluate(READ, [har, {}]) == "é"
 
 
 @pytest.mark.parametrize("text", ["", "hello", "{}", "[1,2]"])
