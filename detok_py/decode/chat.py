@@ -263,14 +263,6 @@ class ChatStream(Generic[Chunk]):
         """The format in which the answer is read; None if it is read in none."""
         return getattr(self._parts.channels, "form", None)
 
-    @property
-    def _triggers(self) -> str | None:
-        """The characters that can change how text passes the channels: text without them is shown
-        as it is. None where any text can.
-        """
-        parts = self._catch_up()
-        return parts.channels.triggers if parts.goes_on and not parts.ahead else None
-
     def __repr__(self) -> str:
         state = self.finish_reason or self.channel
         return f"<ChatStream {state}, {self.tokens} tokens, held {self.held_text!r}, {self.detokenizer!r}>"

@@ -45,8 +45,6 @@ WRAPPED = {
     "ernie4.5": ("⟦<response>⟧\n", "\n⟦</response>⟧\n"),
     "hunyuan_a13b": ("<answer>\n", "\n</answer>"),
 }
-# A further text after the calls is not possible: code and headers would be read as such.
-NO_TEXT_AFTER = ("harmony", "kimi_k3", "command_a", "ernie4.5", "hunyuan_a13b", "granite3")
 # Text before the calls is not possible: only the beginning of an answer can be a call.
 NO_TEXT_BEFORE = ("llama3.1_json", "llama4_pythonic")
 SCHEMA_NEEDED = ("qwen3_coder", "qwen3.5", "nemotron3", "step3.5", "seed_oss", "glm4.5", "glm4.7")
