@@ -42,7 +42,7 @@ READ = {
 REFUSED = {
     "events of another kind": ("text/event-stream", sse({"type": "status", "step": 5}), "(status)"),
     "JSON of another kind": ("application/json", '{"answer": "yes"}', "(answer)"),
-    "no JSON": ("application/json", "<html>", "no JSON"),
+    "not JSON": ("application/json", "<html>", "not JSON"),
     "a stream that was cut": ("text/event-stream", CHAT.partition("data: [DONE]")[0].rpartition("data:")[0], "ended before"),
 }  # fmt: skip
 

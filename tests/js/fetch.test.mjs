@@ -167,7 +167,7 @@ test("a tool call comes with its number and name, and its arguments as they grow
 test("a stream that breaks off says so, after all that had come", async () => {
   for (const [stream, words] of /** @type {const} */ ([
     [`${chunk({ content: "half" })}\n\n`, /ended before/],
-    [`${chunk({ content: "half" })}\n\ndata: {"choi`, /no JSON/],
+    [`${chunk({ content: "half" })}\n\ndata: {"choi`, /not JSON/],
     [
       `${chunk({ content: "half" })}\n\ndata: {"error":{"message":"out of memory","code":500}}\n\n`,
       /out of memory/,
