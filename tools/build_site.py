@@ -22,6 +22,17 @@ PARTS = (
     "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.zip", "python_core.json",
 )  # fmt: skip
 
+ACCESSIBLE = (
+    (r'<div class="col-content">', '<div class="col-content" role="main">'),
+    (r"<table.*?</table>", r'<div class="wide" role="group" aria-label="Table" tabindex="0">\g<0></div>'),
+    (r"<th([^>]*)></th>", r"<td\1></td>"),
+    (r"<pre>", '<pre tabindex="0">'),
+    (r'<a class="headerlink" href="#([^"]+)">', r'<a class="headerlink" href="#\1" aria-label="Link to \1">'),
+    (r'<a [^>]*class="tsd-anchor-icon"><svg[^>]*><use[^>]*></use></svg></a>(</h\d></summary>)', r"\1"),
+    (r'<div class="attr function">', '<div class="attr function" role="group" tabindex="0">'),
+    (r'<main class="pdoc"></main>', '<main class="pdoc"><h1>Python: detok_py</h1></main>'),
+)  # fmt: skip
+
 
 def build(folder: Path) -> None:
     """Write the site into a folder, which is emptied first. Raises FileNotFoundError if the runtime
@@ -50,6 +61,31 @@ def build_docs(folder: Path) -> None:
     python = ROOT / ".build" / "docs" / "venv" / "bin" / "python"
     subprocess.run(["node", site / "draw.mjs", folder], check=True)
     subprocess.run([python, site / "python_reference.py", folder / "python"], check=True)
+    for file in folder.rglob("*.html"):
+        file.write_text(accessible(file.read_text("utf-8")), encoding="utf-8")
+
+
+def accessible(page: str) -> str:
+    """Return a page of TypeDoc or pdoc with what assistive technology and narrow screens need, and
+    both tools leave out: a main landmark, names of links, and boxes that scroll by keyboard.
+    """
+    for pattern, new in ACCESSIBLE:
+        page = re.sub(pattern, new, page, flags=re.DOTALL)
+    page = without_skips(page)
+    style = (ROOT / "tools" / "site" / "site.css").read_text("utf-8")
+    return page.replace("</head>", f"<style>{style}</style></head>")
+
+
+def without_skips(page: str) -> str:
+    """Return a page in which no heading is more than one level below the one before."""
+    last = 0
+
+    def heading(found: re.Match[str]) -> str:
+        nonlocal last
+        level, last = int(found[1]), min(int(found[1]), last + 1)
+        return f"<h{level}" if level == last else f'<h{level} aria-level="{last}"'
+
+    return re.sub(r"<h([1-6])(?=[\s>])", heading, page)
 
 
 def index_page() -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe import faults
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.one_browser
@@ -124,6 +125,30 @@ def test_every_example_is_listed_and_none_that_is_not_there(example: Any) -> Non
     assert sorted(path.name for path in EXAMPLES.glob("*.html")) == sorted(
         [f"{name}.html" for name in FILES] + ["index.html"]
     )
+
+
+@pytest.mark.full
+def test_each_example_shows_its_source_and_is_accessible_at_390_pixels(
+    page: Any, bridge: Any
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    exports = json.loads((ROOT / "web" / "package.json").read_text("utf-8"))["exports"]
+    found = {}
+    for name in ["", "chat/", *(f"{name}.html" for name in FILES if name not in ELSEWHERE)]:
+        page.goto(f"{bridge.url}/examples/{name}")
+        if name.endswith(".html"):
+            expect(page.locator(".source")).to_be_visible()
+            shown = page.locator(".source h2").all_text_contents()
+            assert sorted(shown) == sorted(FILES[name.removesuffix(".html")])
+            source = page.locator(".source pre").all_text_contents()
+            assert "/src/" not in "".join(source)
+            for module in re.findall(r'"(detok-web[^"]*)"', "".join(source)):
+                assert module.replace("detok-web", ".") in exports
+        found[name] = faults(page)
+    assert {name: them for name, them in found.items() if them} == {}
+    page.evaluate("() => { navigator.clipboard.writeText = async (text) => { document.title = text; }; }")  # fmt: skip
+    page.get_by_role("button", name="Copy python.js").click()
+    expect(page).to_have_title(re.compile("^import { loadPyodide }"))
 
 
 def test_a_chat_bubble(example: Any) -> None:

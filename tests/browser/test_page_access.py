@@ -4,26 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe import violations
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.one_browser
 
 ROOT = Path(__file__).resolve().parents[2]
-AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 BROKEN = ROOT / "tests" / "fixtures" / "streams" / "report-broken-utf8.sse"
-
-
-def violations(page: Any) -> list[Any]:
-    """Return the rules of WCAG 2.2 AA, and the best practices of axe, that the page breaks."""
-    page.evaluate(f"() => {{ {AXE.read_text('utf-8')} }}")
-    found: list[Any] = page.evaluate(
-        """async () => {
-          const { violations } = await axe.run(document);
-          delete globalThis.axe;
-          return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]);
-        }"""
-    )
-    return found
 
 
 def show_wild(page: Any) -> None:

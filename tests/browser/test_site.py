@@ -11,6 +11,7 @@ from typing import Any
 
 import build_site
 import pytest
+from axe import faults
 from playwright.sync_api import expect
 from static_folder import serving
 from stream_samples import PASTE
@@ -278,3 +279,17 @@ def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
     page.get_by_role("navigation", name="detok").get_by_role("link", name="Demo").click()
     expect(page.locator("html")).to_have_attribute("data-state", "ready", timeout=30_000)
     assert wrong == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    docs = folder / "docs"
+    # Of each kind of page in the references, one; the others are drawn alike.
+    pages = [*docs.glob("*.html"), *docs.glob("web/*.html"), *docs.glob("python/**/*.html")]
+    pages += [min(docs.glob(f"{kind}/*.html")) for kind in ("classes", "functions", "types")]
+    found = {}
+    for file in sorted(pages):
+        page.goto(f"{site}docs/{file.relative_to(docs).as_posix()}")
+        found[file.name] = faults(page)
+    assert {name: them for name, them in found.items() if them} == {}
+    page.goto(f"{site}docs/index.html")
+    page.get_by_role("button", name="Search").click()
+    page.locator("#tsd-search-input").fill("keeps a generation 60 s after a loss")
+    expect(page.locator("#tsd-search-results a").first).to_contain_text("replicas")
