@@ -2,8 +2,8 @@
 
 /**
  * @typedef {"option" | "data" | "network" | "policy" | "runtime" | "bridge" | "server"} ErrorKind
- *   An option is wrong; what is decoded is; a file or server cannot be reached; the page or a
- *   server forbids it; Python could not start, or is gone; the bridge says so; an HTTP server does.
+ *   What is wrong: an option; the decoded data; a file or server that cannot be reached; a policy of
+ *   the page or a server; Python, which could not start or is gone; the bridge; an HTTP server.
  */
 
 /**

@@ -17,7 +17,7 @@
  */
 
 /**
- * The arguments of a call that was read in a format; none while they come, or if they are no JSON.
+ * The arguments of a call that was read in a format; none while they come, or if they are not JSON.
  * @param {string} text
  * @param {boolean} complete
  * @returns {{arguments?: unknown}}
