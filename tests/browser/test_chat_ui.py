@@ -37,7 +37,7 @@ class ChatPage:
     def _heard(self, kind: str, text: str) -> None:
         # The browser itself reports a cut socket and a missing bridge in the console.
         if kind in ("error", "warning") and not any(
-            word in text for word in ("WebSocket", "/stream", "ERR_CONNECTION")
+            word in text for word in ("WebSocket", "/stream", "ERR_CONNECTION", "ERR_INTERNET")
         ):
             self.complaints.append(f"{kind}: {text}")
 
@@ -185,6 +185,25 @@ def test_a_stopped_bridge_is_reported_in_one_sentence_with_a_way_out(
     assert chat.answer == TEXTS["fr"]
     assert page.locator(".message").count() == 4
     assert page.locator(".end.wrong").count() == 0
+
+
+@pytest.mark.full
+@pytest.mark.only_browser("chromium")
+def test_offline_is_said_at_once_and_the_chat_goes_on_by_itself(chat: Any) -> None:
+    offline = re.compile("^You are offline")
+    chat.open()
+    assert chat.ask("de") == TEXTS["de"]
+    chat.page.context.set_offline(True)
+    expect(chat.page.get_by_role("status")).to_have_text(offline, timeout=2_000)
+    chat.send("fr")
+    # The library tries again for a while; then the answer ends, and is asked for again when the
+    # network is back.
+    expect(chat.page.locator(".end.wrong")).to_have_text(offline, timeout=60_000)
+    chat.page.context.set_offline(False)
+    text = chat.page.locator(".assistant").last.locator("> .text")
+    expect(text).to_have_text(TEXTS["fr"], timeout=30_000)
+    assert chat.page.locator(".message").count() == 4
+    assert chat.page.locator(".end.wrong").count() == 0
 
 
 # ---------------------------------------------------------------- stopping, going on, coming back

@@ -52,6 +52,8 @@ const SENTENCES = new Map([
   [4429, "The bridge is busy with other chats. Wait a moment, then try again."],
 ]);
 
+const OFFLINE = "You are offline. This goes on by itself when the network is back.";
+
 let chat = newChat();
 /** The views of the messages that are on the page. @type {Map<Message, MessageView>} */
 let views = new Map();
@@ -78,6 +80,7 @@ function say(sentence) {
 
 /** @param {import("/src/index.js").DetokError} error */
 function sentenceOf(error) {
+  if (!navigator.onLine) return OFFLINE;
   return SENTENCES.get(error.code ?? 0) ?? error.message;
 }
 
@@ -348,13 +351,16 @@ function begin(request) {
   });
   on("resume", () => {
     lost = true;
-    say("Connection lost, trying again…");
+    say(navigator.onLine ? "Connection lost, trying again…" : OFFLINE);
   });
   on("token", () => {
     if (lost) say("Connected again; nothing was lost.");
     lost = false;
   });
+  const offline = () => (lost = true);
+  addEventListener("offline", offline);
   on("finish", ({ reason, error, note }) => {
+    removeEventListener("offline", offline);
     const failed = reason === "error";
     if (failed && known && sizeOf(message) < sizeOf(known)) message.parts = known.parts;
     const sentence = failed
@@ -366,6 +372,12 @@ function begin(request) {
           : note;
     message.end = { reason, ...(sentence ? { sentence } : {}) };
     waitFor(undefined);
+    if (sentence === OFFLINE)
+      addEventListener(
+        "online",
+        () => its.messages.at(-1) === message && its === chat && askAgain(),
+        { once: true },
+      );
     const shown = views.get(message);
     current = undefined;
     shown?.paint();
@@ -562,6 +574,12 @@ onOtherTabs((id) => {
     show();
   }
   listChats();
+});
+
+addEventListener("offline", () => say(OFFLINE));
+addEventListener("online", () => {
+  if (ui.status.textContent === OFFLINE) say(current ? "Trying again…" : "");
+  void readEngine();
 });
 
 // ---------------------------------------------------------------- start
