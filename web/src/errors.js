@@ -2,8 +2,8 @@
 
 /**
  * @typedef {"option" | "data" | "network" | "policy" | "runtime" | "bridge" | "server"} ErrorKind
- *   What is wrong: an option; the decoded data; a file or server that cannot be reached; a policy of
- *   the page or a server; Python, which could not start or is gone; the bridge; an HTTP server.
+ *   What is wrong: an option; the data; a file or server that cannot be reached; a policy of the
+ *   page or a server; Python, which could not start or is gone; the bridge; an HTTP server.
  */
 
 /**
