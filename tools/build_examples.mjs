@@ -2,8 +2,9 @@
 // without a bundler.
 //
 // In: web/examples/react.jsx and ai-sdk.jsx, as a reader copies them, and uPlot, which the page
-// draws times with. Out: one module each. `detok-web/…` comes from web/src/; the parts of the
-// library that start its worker stay external, because the worker is found beside them.
+// draws times with, and what the chat reads Markdown with. Out: one module each.
+// `detok-web/…` comes from web/src/; the parts of the library that start its worker stay
+// external, because the worker is found beside them.
 // `react.development.js` is built with React's development checks. With arguments it builds those
 // files instead, for tests.
 
@@ -51,6 +52,7 @@ await build({
   entryPoints: [join(examples, "react.jsx"), join(examples, "ai-sdk.jsx")],
   define: production,
 });
+await build({ ...options, entryPoints: { markdown: join(examples, "chat", "markdown.js") } });
 const plot = join(root, "node_modules", "uplot", "dist");
 await build({ ...options, entryPoints: { uplot: join(plot, "uPlot.esm.js") } });
 await build({ ...options, entryPoints: { uplot: join(plot, "uPlot.min.css") } });

@@ -38,7 +38,7 @@ WHEELHOUSE = ROOT / ".build" / "wheelhouse"
 REQUIREMENTS = ("requirements/serve.txt", "requirements/engine.txt")
 # What the bridge serves of web/ as it is, and what is bundled for the page and for two examples.
 WEB = ("src", "examples")
-BUNDLED = ("react.js", "ai-sdk.js", "uplot.js", "uplot.css")
+BUNDLED = ("react.js", "ai-sdk.js", "uplot.js", "uplot.css", "markdown.js")
 # The memory of a started Pyodide and the bytecode of the wheel stay out: on a network their bytes
 # take longer than what they save.
 LEFT_OUT = ("memory.bin", "detok_bytecode.bin", "*.whl")

@@ -83,8 +83,8 @@ STEPS = {
     ),
     "examples": Step(
         "the examples that need a bundler",
-        ("web/examples/*.js*", "web/src/*.js", "tools/build_examples.mjs", "package-lock.json"),
-        (".build/examples/react.js", ".build/examples/react.development.js", ".build/examples/ai-sdk.js", ".build/examples/uplot.js", ".build/examples/uplot.css"),
+        ("web/examples/*.js*", "web/examples/chat/markdown.js", "web/src/*.js", "tools/build_examples.mjs", "package-lock.json"),
+        (".build/examples/react.js", ".build/examples/react.development.js", ".build/examples/ai-sdk.js", ".build/examples/uplot.js", ".build/examples/uplot.css", ".build/examples/markdown.js"),
         tool("node", "tools/build_examples.mjs"),
     ),
     "docs": Step(

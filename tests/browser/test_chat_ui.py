@@ -292,7 +292,7 @@ def test_a_page_that_was_closed_in_the_middle_reports_it_and_can_ask_again(proxi
 def test_reasoning_is_folded_and_a_tool_call_is_shown_and_not_run(chat: Any) -> None:
     chat.open()
     reasoning, _, answer = TEXTS["think"].removeprefix("<think>").partition("</think>")
-    assert chat.ask("think") == answer.lstrip()
+    assert chat.ask("think") == answer.lstrip().replace("**", "")
     folded = chat.page.locator("details.reasoning")
     assert folded.evaluate("(details) => details.open") is False
     folded.locator("summary").click()
@@ -302,6 +302,51 @@ def test_reasoning_is_folded_and_a_tool_call_is_shown_and_not_run(chat: Any) -> 
     figure = chat.page.locator("figure.call")
     assert "get_weather" in str(figure.locator("figcaption").text_content())
     assert json.loads(str(figure.locator(".text").text_content())) == call["arguments"]
+
+
+MARKDOWN = """## Plan
+
+**bold** and `code <b>` and [link](https://example.org/), [bad](javascript:alert(1))
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+1. one
+   - two
+
+<img src=x onerror=alert(1)> ![x](https://example.org/x.png)
+
+```js
+let **x** = 1;
+```
+"""
+GROW = """async (text) => {
+  const { showMarkdown } = await import("/examples/built/markdown.js");
+  const box = document.createElement("div");
+  let flashed = [];
+  for (let n = 1; n <= text.length; n++) {
+    showMarkdown(box, text.slice(0, n), true);
+    const prose = [...box.querySelectorAll("p, td, th, li")].map((one) => one.textContent).join(" ");
+    if (/[*`|]|\\]\\(|https/.test(prose.replace(/\\[bad.*|<img.*/s, ""))) flashed.push(prose);
+  }
+  showMarkdown(box, text, false);
+  const links = [...box.querySelectorAll("a")].map((one) => one.href);
+  return [flashed, links, box.innerHTML];
+}"""
+
+
+@pytest.mark.full
+def test_markdown_is_shown_without_flashing_markers_and_runs_nothing(chat: Any) -> None:
+    chat.open()
+    flashed, links, html = chat.page.evaluate(GROW, MARKDOWN)
+    assert flashed == []
+    assert links == ["https://example.org/", "https://example.org/x.png"]  # no image is loaded
+    assert "<img" not in html
+    assert "&lt;img src=x onerror=alert(1)&gt;" in html
+    assert "<strong>bold</strong> and <code>code &lt;b&gt;</code>" in html
+    assert "<td>1</td><td>2</td>" in html
+    assert "<pre><code>let **x** = 1;\n</code></pre>" in html
 
 
 @pytest.mark.full

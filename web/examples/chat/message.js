@@ -1,9 +1,10 @@
 /**
  * One message on the page. Text goes in as text nodes only, and shown text never changes.
  *
- * Content is text, reasoning is folded, and a tool call is shown but not run.
+ * Content is Markdown (markdown.js), reasoning is folded, and a tool call is shown but not run.
  */
 
+import { showMarkdown } from "/examples/built/markdown.js";
 import { readToolCalls } from "/src/tool-calls.js";
 
 /** @typedef {import("./history.js").Message} Message */
@@ -66,7 +67,9 @@ export class MessageView {
       if (!this.#parts[n] && !part.text.trim()) return;
       const shown = (this.#parts[n] ??= this.#begin(part.channel));
       const start = shown.painted || part.text.length - part.text.trimStart().length;
-      append(shown.text, part.text.slice(start));
+      if (role === "assistant" && part.channel === "content")
+        showMarkdown(shown.text, part.text.trimStart(), !end);
+      else append(shown.text, part.text.slice(start));
       shown.painted = part.text.length;
     });
     if (this.#ended || !(end || role === "user")) return;
