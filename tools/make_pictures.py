@@ -5,6 +5,7 @@ docs/images/page.webp, which plays the tokens of the same answer one by one. Hel
 PNG.
 """
 
+import argparse
 import io
 import re
 import runpy
@@ -30,6 +31,7 @@ LARGEST = 1_500_000
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     serve = [sys.executable, "-m", "detok_py", "serve", "--port", "0"]
     with (
         subprocess.Popen(serve, cwd=ROOT, stdout=subprocess.PIPE, text=True) as bridge,
