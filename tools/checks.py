@@ -185,13 +185,14 @@ def webkit(tier: str) -> Outcome:
 
 
 def in_browser(name: str, tier: str, *words: str, **environment: str) -> Outcome:
-    """Chromium, which has most of the tests, in three processes of pytest beside one of Firefox.
+    """Chromium in three processes of pytest; beside it Firefox in one, in two for `make test-all`.
 
     On two cores: browsers are waited for two thirds of the time.
     """
     folder = "tests/real_uis" if tier == "real-uis" else "tests/browser"
-    many = name == "chromium" and tier in ("test", "test-all")
-    spread = ["-n", "3", "--dist", "worksteal"] if many else ["-s"]
+    many = {("chromium", "test"): 3, ("chromium", "test-all"): 3, ("firefox", "test-all"): 2}
+    processes = many.get((name, tier))
+    spread = ["-n", str(processes), "--dist", "worksteal"] if processes else ["-s"]
     return pytest(tier, folder, "--browser", name, *spread, *words, **environment)
 
 
