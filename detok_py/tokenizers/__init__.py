@@ -59,8 +59,8 @@ def load_tokenizer(
     """Return the tokenizer of a file or folder; the format is detected from the content.
 
     `source` is a path, the bytes of a file, a binary file object, or a mapping: a folder's file
-    names and their contents, or a tokenizer.json that is parsed already. Of a mapping's files those
-    are read that would be read of a folder.
+    names and their contents, or a tokenizer.json that is parsed already. A mapping is read as the
+    folder would be.
 
     Reads tokenizer.json or its folder (Hugging Face), vocab.json with merges.txt, vocab.txt (BERT),
     *.model (SentencePiece), *.gguf (llama.cpp), *.tiktoken (OpenAI, Qwen, Whisper), tekken.json
@@ -68,9 +68,9 @@ def load_tokenizer(
     tokens. They follow from the file name or from `encoding`: "cl100k_base", "o200k_base",
     "o200k_harmony", "p50k_base", "p50k_edit", "r50k_base", "gpt2", "qwen", "whisper",
     "whisper_v3"; or they are given: `pattern` is a regular expression, `special_tokens` maps names
-    to ids, or lists names whose ids follow those of the file. Nothing is downloaded. Of a GGUF file
-    only the header is read. A folder's tekken.json is read in place of a tokenizer.json that
-    decodes otherwise, with a warning.
+    to ids, or lists names whose ids follow those of the file. Nothing is downloaded. Only the
+    header of a GGUF file is read. If the tekken.json and the tokenizer.json of a folder decode
+    differently, tekken.json is read, with a warning.
 
     Raises TokenizerFormatError if the file has another format or is damaged, OSError if it can't be
     read, ValueError if `pattern` or `special_tokens` is given for a file that has its own.
@@ -200,7 +200,7 @@ def _parsed(file: File, kind: str, size: int, ranks: RankOptions) -> Tokenizer:
     return hf_json.read(data, file.name, file.content, file.whole)
 
 
-# What begins as a vocab.json does: a piece and its id. tokenizer.json begins with its version.
+# A vocab.json begins with a piece and its id, a tokenizer.json with its version.
 _VOCAB_JSON = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\d+\s*[,}]')
 _RWKV = re.compile(rb"""\d{1,7} b?['"]""")
 _UNKNOWN_WORD = re.compile(rb"^\[UNK\]\r?$", re.MULTILINE)

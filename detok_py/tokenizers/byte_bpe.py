@@ -6,8 +6,8 @@ tiktoken, tekken), or from the score of the joined text (`sentencepiece.ScoreMer
 the same `merge`.
 
 A short piece is scanned for its lowest rank. A long one keeps its pairs in a heap, which takes
-O(n log n): a megabyte without a space takes seconds. Up to 65,536 words are cached, and of long
-pieces the parts between their seams.
+O(n log n): a megabyte without a space takes seconds. Up to 65,536 words are cached; a long
+piece is cached in parts, cut at its seams.
 """
 
 import codecs
@@ -259,7 +259,7 @@ class BytePairEncoder:
                 self._seams = SpaceSeams(space, {a[-1] for a in left})
             break
         if "▁" not in self._vocab and self._single.issuperset(ALPHABET):
-            # Measured: reading takes as long as merging a sixth as many characters as tokens.
+            # Measured: reading all tokens takes as long as merging a sixth as many characters.
             self._characters = CharacterSeams(self._tokens, len(self._vocab) // 6)
 
     def _tokens(self) -> bytes:
@@ -332,7 +332,7 @@ class RankEncoder:
         self._ranks = ranks
         self._words = Words(self._encode)
         self._parts = Words(lambda part: self._merge(part.encode("utf-8")))
-        # Bytes are read faster than the byte alphabet: as merging a twenty-fourth, measured.
+        # Tokens that are bytes are read four times as fast as those in the byte alphabet.
         self._characters = CharacterSeams(self._tokens, len(ranks) // 24)
 
     def encode(self, piece: str) -> list[int]:

@@ -1,6 +1,6 @@
 """The chat template that lies beside a tokenizer file, as text.
 
-In: what returns the files of a folder. Out: the template, and what Hugging Face calls
+In: a function that returns the files of a folder. Out: the template, and what Hugging Face calls
 `response_template`. Neither is rendered: a format is recognized by the strings in them.
 """
 

@@ -100,8 +100,8 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
     name = "default"
     if model in ("gpt2", "gemma4"):
         name = metadata.get("tokenizer.ggml.pre", name) if model == "gpt2" else model
-    # Only encoding needs it; of the pieces it says that they are in the byte alphabet, as all are
-    # whose pre-tokenizer is not known here.
+    # Decoding needs to know only whether the pieces are in the byte alphabet. They are where the
+    # pre-tokenizer is not known here.
     pre = PRE.get(name) if isinstance(name, str) else None
     mapped = model == "gpt2" and (pre is None or pre.mapped)
     tokens = _tokens(metadata, what)

@@ -78,8 +78,8 @@ def parse_document(data: bytes, what: str) -> tuple[Json, bytes | None]:
 def check(document: Json, what: str) -> None:
     """Raise TokenizerFormatError if a component is damaged.
 
-    Those that only encoding needs are compiled when the first text is encoded: what is not
-    supported there does not stop a file from being decoded.
+    Those that only encoding needs are compiled when the first text is encoded: a file that
+    can't be encoded can still be decoded.
     """
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
         component = document.get(part)

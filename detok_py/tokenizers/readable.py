@@ -3,7 +3,7 @@
 In: an object with `decode(ids) -> str`. Out: a vocabulary with decoder rules, and the options of a
 Detokenizer that decodes as the object does; or None. It is read of Hugging Face tokenizers and
 transformers' fast tokenizers, tiktoken and detok's own, checked against the object on ids of all
-kinds, and remembered for as long as the object stays as it is.
+kinds, and remembered until the object changes.
 """
 
 import json
@@ -105,8 +105,8 @@ def _read_hugging_face(tokenizer: Any, options: dict[str, bool]) -> Any:
     pieces: Any = _Pieces(rust, size, plain, options)
 
     def look() -> object:
-        """Return what changes with the object, without a list of thousands of tokens: of many added
-        ones only whether those that streams have asked for are shown still.
+        """Return what changes when the object does. If it has many added tokens, only those that
+        streams have asked for are compared: a list of thousands would take too long.
         """
         shown: object
         if many:
@@ -147,8 +147,8 @@ def _read_hugging_face(tokenizer: Any, options: dict[str, bool]) -> Any:
 class _Pieces:
     """The pieces of a tokenizer, asked for one by one.
 
-    `plain` are ids of added tokens that were not special. One that is special when it is first
-    asked for has no piece, where special tokens are skipped: so it is noticed, and read again.
+    `plain` are ids of added tokens that were not special. Where special tokens are skipped, one
+    that has become special since has no piece: so the change is noticed.
     """
 
     def __init__(self, rust: Any, size: int, plain: set[int], options: dict[str, bool]) -> None:
@@ -157,10 +157,13 @@ class _Pieces:
         self.plain = plain
         self.skips = options.get("skip_special_tokens", True)
         self.asked: list[int] = []  # of `plain`
-        self.text: tuple[int, str] = (0, "")  # of how many of them, shown as special tokens are
+        self.text: tuple[int, str] = (
+            0,
+            "",
+        )  # for how many of `asked`, and their text with special tokens skipped
 
     def are_shown(self) -> bool:
-        """Return whether none of the plain tokens that were asked for is special by now."""
+        """Return whether the plain tokens that were asked for are still plain."""
         ids = list(self.asked)
         if self.text[0] != len(ids):
             self.text = len(ids), self.rust.decode(ids, skip_special_tokens=False)

@@ -24,7 +24,7 @@ from .tokenizer import Encode
 
 SPACE = "▁"
 UNKNOWN_PENALTY = 10.0
-TOO_FAR = 100000.0  # a sum beyond it is set back to 0, and those behind it by as much
+TOO_FAR = 100000.0  # a sum beyond it is subtracted from itself and from those after it
 
 Found = Iterable[tuple[str, int]]
 

@@ -31,7 +31,7 @@ class TextStream:
             raise TypeError(
                 f"a stream is an iterable of ids, lists of ids or bytes, not {type(chunks).__name__}"
             )
-        # Bytes are one chunk: the numbers that they yield are no ids.
+        # Bytes are one chunk: iterating over them yields numbers, which are not ids.
         is_bytes = isinstance(chunks, (bytes, bytearray, memoryview))
         self._chunks: Any = [chunks] if is_bytes else chunks
         self._make = make

@@ -113,7 +113,7 @@ def parse(data: bytes, what: str, options: RankOptions) -> Tokenizer:
     name, pattern, special = options
     known = ENCODINGS.get(name if name is not None else what.removesuffix(".tiktoken"))
     if name is None and pattern is not None:
-        known = None  # the name of a file says nothing beside what is given
+        known = None  # what the caller gives counts, not the file's name
     if pattern is not None and len(pattern) > MAX_PATTERN:
         raise TokenizerFormatError(
             f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are allowed"

@@ -224,11 +224,11 @@ class _Window:
         self.ids = self._begin(prompt)
         self.text = self.ask(self.ids) if self.ids else ""
         self.waiting = self._trailing(self.text)
-        # The text of the window that is out already, or is the prompt's: what the prompt ends in is
-        # too, though it may be an unfinished character.
+        # The part of the window's text that needs no showing: it was shown, or it is the prompt's,
+        # even if that ends in an unfinished character.
         self.shown = self.text
-        self.count = 0  # characters that are out, since the prompt
-        self.doubts = 0  # pushes since characters that are shown were U+FFFD again
+        self.count = 0  # characters shown since the prompt
+        self.doubts = 0  # pushes since shown characters became U+FFFD
         self.ended = False
 
     def save(self) -> tuple[Any, ...]:
@@ -299,8 +299,8 @@ class _Window:
         self.waiting = self._trailing(text)
         text = text[: len(text) - self.waiting]
         if self.waiting and self.doubts < 3 and not text.startswith(self.shown):
-            # Characters that were good are U+FFFD: a byte run that is bad for now, because its last
-            # character is unfinished. That takes at most three pushes.
+            # Good characters became U+FFFD: the byte run is invalid until its last character is
+            # finished, which takes at most three pushes.
             self.doubts += 1
             return ""
         self.doubts = 0
@@ -312,7 +312,8 @@ class _Window:
     def _advance(self, text: str) -> str:
         """Return what `text` has beyond what is shown.
 
-        Where the object changed its mind, what is shown stays and the rest follows.
+        Where the object's text no longer begins with that, what is shown stays and the rest
+        follows.
         """
         same = common(self.shown, text)
         out = text[same:]
@@ -321,8 +322,8 @@ class _Window:
         if same < len(self.shown) and not out:
             return ""  # shorter than what is shown: nothing new is certain
         if out.startswith(REPLACEMENT) and gone:
-            # A byte run turned bad: one U+FFFD a byte, those of the characters that were shown
-            # included.
+            # The byte run became invalid: each of its bytes is one U+FFFD, also those of the
+            # characters that were shown.
             n = min(len(gone.encode("utf-8", "replace")), len(out) - len(out.lstrip(REPLACEMENT)))
             out = out[n:]
         elif gone:
