@@ -185,12 +185,12 @@ def webkit(tier: str) -> Outcome:
 
 
 def in_browser(name: str, tier: str, *words: str, **environment: str) -> Outcome:
-    """Chromium in three processes of pytest; beside it Firefox in one, in two for `make test-all`.
+    """Chromium in three or four processes of pytest; beside it Firefox in one or two.
 
     On two cores: browsers are waited for two thirds of the time.
     """
     folder = "tests/real_uis" if tier == "real-uis" else "tests/browser"
-    many = {("chromium", "test"): 3, ("chromium", "test-all"): 3, ("firefox", "test-all"): 2}
+    many = {("chromium", "test"): 3, ("chromium", "test-all"): 4, ("firefox", "test-all"): 2}
     processes = many.get((name, tier))
     spread = ["-n", str(processes), "--dist", "worksteal"] if processes else ["-s"]
     return pytest(tier, folder, "--browser", name, *spread, *words, **environment)
