@@ -28,7 +28,7 @@ help:
 	@echo "make test-all  runs the rest of the tests"
 	@echo "make check     lint, types and the quick unit tests: the loop while writing"
 	@echo "make soak      runs the tests that take many minutes"
-	@echo "make mutants   changes the code in 300 places, one at a time, and counts the changes that no test notices"
+	@echo "make mutants   changes the code in some 350 places, one at a time, and counts the changes that no test notices"
 	@echo "make fresh     runs make demo and make test as on a machine that nobody has touched"
 	@echo "make bench     measures beside peers and writes docs/benchmarks.md: installs 3 GB, takes ten minutes"
 	@echo "make peers     runs other systems through the conformance suite and writes docs/conformance.md: installs 3 GB"

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import mutants
+import mutants_js
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,3 +27,12 @@ def test_the_closing_line_says_how_many_live():
 def test_annotations_are_not_changed():
     found = mutants.annotations("def f(a: int | None = 1) -> str:\n    b: int = 1 | 2")
     assert sorted(found) == [((1, 9), (1, 19)), ((1, 28), (1, 31)), ((2, 7), (2, 10))]
+
+
+def test_javascript_is_changed_in_lines_of_code():
+    places = mutants_js.lines(40, 1)
+    assert len(set(places)) == 40
+    for place in places:
+        path, _, span = place.partition(":")
+        line = (ROOT / path).read_text("utf-8").splitlines()[int(span.split("-")[0]) - 1]
+        assert not line.lstrip().startswith(("//", "*", "/*", "import ")), line

@@ -44,7 +44,12 @@ STEPS = {
     "dev": Step("the tools' packages", ("requirements/dev.txt", VENV), (".venv/bin/pytest",), partial(install, "dev")),
     "webkit": Step("Selenium", ("requirements/webkit.txt", VENV), (".venv/lib/*/site-packages/selenium/__init__.py",), partial(install, "webkit")),
     "clients": Step("OpenAI's client", ("requirements/clients.txt", VENV), (".venv/lib/*/site-packages/openai/__init__.py",), partial(install, "clients")),
-    "mutants": Step("cosmic-ray", ("requirements/mutants.txt",), (".build/mutants/site/cosmic_ray/__init__.py",), partial(install, "mutants", toolchain.BUILD / "mutants" / "site")),
+    "mutants": Step(
+        "cosmic-ray and Stryker",
+        ("requirements/mutants.txt", "tools/stryker/package-lock.json"),
+        (".build/mutants/venv/lib/python*/site-packages/cosmic_ray/__init__.py", ".build/mutants/node_modules/@stryker-mutator/core/package.json"),
+        partial(toolchain.install_apart, "mutants", "tools/stryker"),
+    ),
     "pictures": Step("Pillow", ("requirements/pictures.txt",), (".build/pictures/site/PIL/__init__.py",), partial(install, "pictures", toolchain.BUILD / "pictures" / "site")),
     "project": Step("detok_py in place", ("pyproject.toml", "tools/hatch_build.py", VENV), (".venv/bin/detok",), toolchain.install_project),
     "npm": Step("the packages from npm", ("package-lock.json",), ("node_modules/pyodide/pyodide.mjs",), toolchain.install_node_packages),
