@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -40,7 +41,9 @@ class StoreError(DetokError):
 class Link:
     """A pool of connections to one Redis. `errors` are what its commands raise. `away` is true
     before the first connection, and once commands have failed for `PATIENCE_SECONDS`; `on_change`
-    is called when it changes. `refused` is true if Redis refused the password of the last attempt.
+    is called when it changes. `refused` is true if Redis refused the password of the last attempt,
+    `reached` once it has answered. The password is that of the address, or else that of the
+    environment: other users of a machine can read a command line.
     """
 
     def __init__(self, url: str, times: Times) -> None:
@@ -60,6 +63,7 @@ class Link:
                 url,
                 socket_timeout=TIMEOUT_SECONDS,
                 socket_connect_timeout=TIMEOUT_SECONDS,
+                password=os.environ.get("DETOK_STORE_PASSWORD") or None,
                 retry=None,
                 max_connections=16,
             )
@@ -69,6 +73,7 @@ class Link:
             ) from None
         self.away: bool = True
         self.refused: bool = False
+        self.reached: bool = False
         self.on_change: Callable[[], None] = lambda: None
         self._shas = {text: hashlib.sha1(text.encode()).hexdigest() for text in scripts.ALL}
         self._calls = asyncio.Semaphore(8)
@@ -130,6 +135,7 @@ class Link:
             self.refused = refused
             return False
         self.refused = False
+        self.reached = True
         self._failing_since = None
         if self.away:
             self.away = False

@@ -43,7 +43,7 @@ AHEAD_SECONDS = 1.0
 CLAIM_PAUSE_SECONDS = 0.1
 
 AWAY = "The bridge's store cannot be reached, so no run can begin or be resumed; try again soon."
-REFUSED = "The bridge's store wants another user or password than --store gives, so no run can begin or be resumed; whoever runs the bridge has to change it."
+REFUSED = "The bridge's store wants another user or password than --store or DETOK_STORE_PASSWORD gives, so no run can begin or be resumed; whoever runs the bridge has to change it."
 YOUNG = "The bridge's store has just been started; try again in a few seconds."
 OTHER = "This run id belongs to another request; each run needs a new one."
 
@@ -135,6 +135,13 @@ class RedisStore:
         if not self.link.away:
             return None
         return REFUSED if self.link.refused else AWAY
+
+    @property
+    def unready(self) -> str | None:
+        """Why new clients should go to another replica: this one has never reached Redis, or is
+        refused. If Redis was there and is away, it is so for all replicas, and runs go on here.
+        """
+        return self.away if self.link.refused or not self.link.reached else None
 
     async def find(self, run_id: str, after: int) -> str | None:
         """Fetch a run. If the log does not reach `after` yet, wait a moment: the client may have

@@ -81,9 +81,10 @@ def _status_routes(bridge: Bridge) -> list[BaseRoute]:
         )
 
     async def readyz(_: Request) -> Response:
-        problem = bridge.unready
+        unready = bridge.unready
         return _json_response(
-            {"ready": problem is None, "problem": problem}, 503 if problem else 200
+            {"ready": unready is None, "problem": unready or bridge.store.away},
+            503 if unready else 200,
         )
 
     async def info(_: Request) -> Response:

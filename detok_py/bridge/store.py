@@ -31,6 +31,10 @@ class Store(Protocol):
     def away(self) -> str | None:
         """One sentence that says why no run can begin, or None."""
 
+    @property
+    def unready(self) -> str | None:
+        """One sentence that says why new clients should go to another replica, or None."""
+
     async def find(self, run_id: str, after: int) -> str | None:
         """Put a run that a client wants to resume into `runs`. Return why that is not possible, or
         None.
@@ -59,6 +63,7 @@ class MemoryStore:
     def __init__(self, **bounds: Any) -> None:
         self.runs: Runs = Runs(codec=zlib, **bounds)
         self.away: str | None = None
+        self.unready: str | None = None
         self.forget: Callable[[Run], None] = self.runs.drop
         self.expire: Callable[[float], list[Run]] = self.runs.expire
 

@@ -177,7 +177,7 @@ class Bridge:
             return STOPPING
         if all(attached.unready for attached in self.engines):
             return self.first.unready
-        return self.store.away
+        return self.store.unready
 
     async def drain(self, seconds: float) -> None:
         """Send the clients to other replicas, which have the runs too. Then wait for the runs that

@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 import websockets
 import yaml
@@ -291,10 +292,14 @@ async def test_while_redis_is_away_runs_go_on_here_and_new_ones_are_refused():
                 assert other.events[1].code == 4503
                 assert "store" in other.events[1].message
                 await exchange(ws, session, heard, lambda: heard.end is not None)
-                assert bridges[0].bridge.unready == bridges[0].bridge.store.away
+                # It keeps its clients: their runs are here, and no other replica has a store.
+                async with httpx.AsyncClient(base_url=bridges[0].url) as http:
+                    ready = await http.get("/readyz", headers={"Host": NAME})
+                assert (ready.status_code, ready.json()["ready"]) == (200, True)
+                assert ready.json()["problem"] == bridges[0].bridge.store.away
             # It has lost everything, and is given back what it lost.
             redis.start()
-            await eventually(lambda: bridges[0].bridge.unready is None)
+            await eventually(lambda: bridges[0].bridge.store.away is None)
             shared = bridges[0].bridge.store.shared[session.run_id]
             await eventually(lambda: shared.settled)
             again = ClientSession()

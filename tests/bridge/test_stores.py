@@ -485,7 +485,12 @@ async def test_a_look_that_is_older_than_what_was_read_loses_nothing(redis, monk
         await there.ends_with("finished")
 
 
-async def test_a_wrong_password_is_said_as_such(caplog):
+async def test_a_replica_that_has_never_reached_redis_takes_no_clients():
+    async with opened(RedisStore("unix:///nowhere/redis.sock")) as [place]:
+        assert "cannot be reached" in place.store.away == place.store.unready
+
+
+async def test_a_wrong_password_is_said_as_such(caplog, monkeypatch):
     with redis_server() as redis, caplog.at_level(logging.WARNING, "detok.bridge"):
         admin = RedisStore(redis.url).link.client
         await admin.config_set("requirepass", "right")
@@ -493,11 +498,14 @@ async def test_a_wrong_password_is_said_as_such(caplog):
             RedisStore(redis.url), RedisStore(f"{redis.url}?password=wrong")
         ) as places:
             for place in places:
-                assert "password" in place.store.away
+                assert "password" in place.store.away == place.store.unready
                 await place.generate()
                 assert place.session.closing[0] == 4503
             await admin.aclose()
         async with opened(RedisStore(f"{redis.url}?password=right")) as [place]:
+            assert place.store.away is place.store.unready is None
+        monkeypatch.setenv("DETOK_STORE_PASSWORD", "right")
+        async with opened(RedisStore(redis.url)) as [place]:
             assert place.store.away is None
     messages = [record.message for record in caplog.records]
     assert set(messages) == {"store_refuses_the_password"}
