@@ -22,7 +22,7 @@ import websockets
 import yaml
 from bridge_rig import Conversation, converse
 from cutting_proxy import DOWN, UP, CuttingProxy
-from redis_rig import ORIGIN, STREAM, program, redis_server, replicas
+from redis_rig import NAME, ORIGIN, STREAM, program, redis_server, replicas
 from test_bridge_resume import EXPECTED
 from waiting import eventually
 from websockets.asyncio.client import connect, unix_connect
