@@ -193,6 +193,20 @@ test("a refusal is the server's own sentence", async () => {
   });
 });
 
+test("asking again may help a busy or broken server, and no other", async () => {
+  for (const [status, isRetryable] of [
+    [400, false],
+    [404, false],
+    [429, true],
+    [500, true],
+    [503, true],
+  ])
+    await assert.rejects(readAnswer(new Response("no", { status })).next(), {
+      code: status,
+      isRetryable,
+    });
+});
+
 test("leaving the loop cancels the body, even while it says nothing", async () => {
   let cancelled = false;
   const endless = new ReadableStream({
@@ -208,7 +222,7 @@ test("leaving the loop cancels the body, even while it says nothing", async () =
 
 test("calls beside each other, in an array, and what is no call", () => {
   const names = (/** @type {string} */ text) => readToolCalls(text).map(({ name }) => name);
-  assert.deepEqual(names('{"name":"a","arguments":{"x":"}{"}}{"name":"b","parameters":{}}'), [
+  assert.deepEqual(names('{"name":"a","arguments":{"x":"}}\\""}}{"name":"b","parameters":{}}'), [
     "a",
     "b",
   ]);

@@ -55,6 +55,44 @@ test("bytes and ids become text, and a stop cancels the source", async () => {
   assert.equal(await textOf(ids), TEXT);
 });
 
+test("bytes come in any container, and invalid ones are replaced unless they are an error", async () => {
+  const bytes = Uint8Array.of(0x41, 0xc3, 0xa9, 0xff, 0x42);
+  for (const chunk of [bytes, bytes.buffer, new DataView(bytes.buffer)])
+    assert.equal((await lib.createDecoder()).feed(chunk), "Aé\ufffdB");
+  assert.equal((await lib.createDecoder()).feed(new DataView(bytes.buffer, 1, 2)), "é");
+  const fatal = await lib.createDecoder({ fatal: true });
+  assert.equal(fatal.feed(bytes), "Aé");
+  assert.throws(() => fatal.feed(Uint8Array.of(0x43)), { name: "DetokError" });
+});
+
+test("a token may end text and begin a character", async () => {
+  const path = join(folder, "halves.detok");
+  const script = `import sys
+from detok_py import Vocabulary
+open(sys.argv[1], "wb").write(Vocabulary.from_bytes([b"a\\xe3\\xbf", b"\\xbf!"]).pack())`;
+  execFileSync(join(root, ".venv", "bin", "python"), ["-c", script, path]);
+  const decoder = await lib.createDecoder({ vocabulary: await lib.loadVocabulary(path) });
+  const shown = [0, 1, 0, 1].map((id) => decoder.push(id));
+  assert.deepEqual(shown, ["a", "\u3fff!", "a", "\u3fff!"]);
+});
+
+test("an AbortError of the writer is a wish to stop, and any other reason an error", async () => {
+  const wish = new DOMException("enough", "AbortError");
+  const expected = [
+    [undefined, "cancelled"],
+    [wish, "cancelled"],
+    [new Error("lost"), "error"],
+    [null, "error"],
+  ];
+  for (const [reason, told] of expected) {
+    const stream = new lib.DetokStream();
+    const writer = stream.writable.getWriter();
+    await writer.ready;
+    await writer.abort(reason);
+    assert.equal((await stream.finished).reason, told);
+  }
+});
+
 test("each push returns at once all that is certain: no text is late", async () => {
   const vocabulary = await lib.loadVocabulary(vocabularyFile); // a path
   const decoder = await lib.createDecoder({ vocabulary, stop: ["</s>"], reasoning: true });

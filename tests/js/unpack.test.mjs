@@ -7,9 +7,12 @@ import { deflateSync, gzipSync } from "node:zlib";
 import { unpack } from "../../web/src/unpack.js";
 
 const TEXT = "data: {}\n".repeat(4);
-// Made by Python's zipfile: one deflated file; a folder with a stored one; two files.
+// Made by Python's zipfile: one deflated file, also with its time in an extra field; a folder with
+// a stored one; two files.
 const ONE =
   "UEsDBBQAAAAIAJqYd10cwNBZDgAAACQAAAAFAAAAYS5zc2VLSSxJtFKoruVKwc0AAFBLAQIUAxQAAAAIAJqYd10cwNBZDgAAACQAAAAFAAAAAAAAAAAAAACAAQAAAABhLnNzZVBLBQYAAAAAAQABADMAAAAxAAAAAAA=";
+const TIMED =
+  "UEsDBBQAAAAIAAAAIQAcwNBZDgAAACQAAAAFAAkAYS5zc2VVVAUAAQAAAABLSSxJtFKoruVKwc0AAFBLAQIUAxQAAAAIAAAAIQAcwNBZDgAAACQAAAAFAAkAAAAAAAAAAACAAQAAAABhLnNzZVVUBQABAAAAAFBLBQYAAAAAAQABADwAAAA6AAAAAAA=";
 const FOLDER =
   "UEsDBBQAAAAAAAAAIQAAAAAAAAAAAAAAAAACAAAAZC9QSwMEFAAAAAAAAAAhAOkqC0kJAAAACQAAAAcAAABkL2Euc3NlZGF0YToge30KUEsBAhQDFAAAAAAAAAAhAAAAAAAAAAAAAAAAAAIAAAAAAAAAAAAAAIABAAAAAGQvUEsBAhQDFAAAAAAAAAAhAOkqC0kJAAAACQAAAAcAAAAAAAAAAAAAAIABIAAAAGQvYS5zc2VQSwUGAAAAAAIAAgBlAAAATgAAAAAA";
 const TWO =
@@ -28,6 +31,7 @@ test("gzip, zlib and a zip archive with one file are unpacked, also in one anoth
   assert.equal(await opened(gzipSync(TEXT)), TEXT);
   assert.equal(await opened(deflateSync(TEXT)), TEXT);
   assert.equal(await opened(ONE), TEXT);
+  assert.equal(await opened(TIMED), TEXT);
   assert.equal(await opened(FOLDER), "data: {}\n");
   assert.equal(await opened(gzipSync(Buffer.from(ONE, "base64"))), TEXT);
 });
