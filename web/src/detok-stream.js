@@ -213,7 +213,10 @@ export class DetokStream {
       start(controller) {
         into = controller;
         // `abort` below is called only after the current write, which may wait for a reader.
-        controller.signal?.addEventListener("abort", () => onWriterAbort(controller.signal.reason));
+        // Node 20 fails if the stream ends in the middle of an abort.
+        controller.signal?.addEventListener("abort", () =>
+          queueMicrotask(() => onWriterAbort(controller.signal.reason)),
+        );
       },
       async write(/** @type {any} */ chunk) {
         while (!served && !over)
