@@ -6,8 +6,8 @@ that no test has killed, and how many these are. Those of tests/equivalent_mutan
 nothing that can be seen, and are not counted. Exit code 1 if more than three in a hundred live.
 Stryker makes those of the library in JavaScript, in an eighth as many lines (mutants_js.py).
 
-Tests of `make test` run in a copy in .build/mutants/tree, up to the first that fails. A mutant that
-lives costs half a minute, one that is killed a few seconds.
+The examples of the file and tests of `make test` run in a copy in .build/mutants/tree, up to the
+first that fails. A mutant that lives costs half a minute, one that is killed a few seconds.
 """
 
 import argparse
@@ -33,7 +33,7 @@ KNOWN = ROOT / "tests" / "equivalent_mutants.txt"
 # Files, and the tests that see a change of them: the quickest first.
 MUTATED = {
     "detok_py/decode/*.py": ("tests/decode", "tests/formats", "tests/laws", "tests/goldens"),
-    "detok_py/protocol/*.py": ("tests/protocol",),
+    "detok_py/protocol/*.py": ("tests/protocol", "tests/captures"),
     "detok_py/tokenizers/*.py": ("tests/tokenizers", "tests/formats/test_find.py", "tests/goldens"),
     "detok_py/glyphs/verdict.py": ("tests/glyphs",),
 }
@@ -114,7 +114,7 @@ def chosen(count: int, seed: int, only: str) -> Iterator[tuple[Mutant, tuple[str
         made = mutant(path, *choose.choice(changes))
         if only in str(made):
             own = f"{tests[path][0]}/test_{Path(path).stem}.py"
-            yield made, ((own,) if (ROOT / own).exists() else ()) + tests[path]
+            yield made, (path, *((own,) if (ROOT / own).exists() else ()), *tests[path])
 
 
 def copy_tree() -> None:
@@ -136,7 +136,8 @@ def copy_tree() -> None:
 
 def passes(tests: tuple[str, ...]) -> bool:
     """Run tests up to the first that fails. What takes minutes has failed as well."""
-    command = [str(PYTHON), "-m", "pytest", "-x", "-q", "--tier=test", "--timeout=60", *tests]
+    command = [str(PYTHON), "-m", "pytest", "-x", "-q", "--tier=test", "--timeout=60"]
+    command += ["--doctest-modules", *tests]
     for plugin in ("cacheprovider", "randomly", "xdist", "rerunfailures"):
         command += ["-p", f"no:{plugin}"]
     environment = {"DETOK_PROFILE": "check", "DETOK_DATA": str(ROOT.parent / "shared" / "data")}

@@ -256,11 +256,10 @@ def test_a_vocabulary_that_is_not_one_is_refused_and_named(values, says):
         load(values)
 
 
-def test_ids_beyond_the_vocabulary_end_no_text():
-    assert (
-        load(gpt2_values(("x", "y"), (CONTROL, UNUSED), eos_token_id=(U32, 10**6))).eos_ids
-        == frozenset()
-    )
+@pytest.mark.parametrize(("token_id", "ends"), [(0, {0}), (1, {1}), (10**6, set())])
+def test_ids_beyond_the_vocabulary_end_no_text(token_id, ends):
+    values = gpt2_values(("x", "y"), (CONTROL, UNUSED), eos_token_id=(U32, token_id))
+    assert load(values).eos_ids == ends
 
 
 def test_encodes_as_llama_cpp_with_a_space_in_front_of_a_text_and_after_special_tokens():

@@ -188,3 +188,8 @@ def test_a_stream_of_a_model_shows_what_is_certain():
     ids = tokenizer.encode("the 😀 cat")
     assert "".join(map(stream.push, ids)) + stream.flush() == "the 😀 cat"
     assert stream.exact
+
+
+def test_an_unknown_piece_is_shown_as_the_file_says_or_as_two_question_marks():
+    assert load_tokenizer(broken()).decode([3, 0, 3]) == "a ⁇ a"
+    assert load_tokenizer(broken(trainer={44: "<?>"})).decode([3, 0, 3]) == "a<?>a"

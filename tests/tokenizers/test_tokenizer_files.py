@@ -689,6 +689,18 @@ def test_tekken_files_can_list_their_special_tokens():
     assert tokenizer.eos_ids == {1}
 
 
+@pytest.mark.parametrize(
+    ("rank", "name"), [(0, 7), (0, ""), (-1, "<s>"), (3, "<s>"), (None, "<s>")]
+)
+def test_a_special_token_of_tekken_needs_a_name_and_a_rank(rank, name):
+    from detok_py.tokenizers import tekken as reader
+
+    document = tekken(default_num_special_tokens=3)
+    document["special_tokens"] = [{"rank": rank, "token_str": name}]
+    with pytest.raises(TokenizerFormatError, match="needs a token_str and a unique rank below 1"):
+        reader.parse(json.dumps(document).encode())
+
+
 def test_tekken_ranks_beyond_the_vocabulary_size_are_ignored():
     from detok_py.tokenizers import tekken as reader
 

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from detok_py.errors import TokenizerFormatError, VocabularyError
+from detok_py.tokenizers import load_tokenizer
 from detok_py.tokenizers.wordpiece import WordPieceEncoder
 
 VOCAB = {"[UNK]": 0, "un": 1, "##aff": 2, "##able": 3, "##a": 4, "unaff": 5}
@@ -64,3 +65,11 @@ def test_random_words_encode_as_the_peer_does(prefix):
         for _ in range(40):
             word = "".join(rnd.choices("abé", k=rnd.randrange(1, 15)))
             assert ours.encode(word) == theirs.encode(word).ids
+
+
+@pytest.mark.parametrize(
+    "key", [{"max_input_chars_per_word": 9}, {"continuing_subword_prefix": "##"}]
+)
+def test_an_old_file_without_a_type_is_known_by_one_of_its_keys(key):
+    model = {"vocab": {"[UNK]": 0, "play": 1, "##ing": 2}, "unk_token": "[UNK]", **key}
+    assert load_tokenizer({"model": model}).encode("playing") == [1, 2]
