@@ -50,9 +50,12 @@ compile_stdlib.compile_beside("/detok.zip", "/bytecode.bin")
 await writeFile(join(out, "detok_bytecode.bin"), python.FS.readFile("/bytecode.bin"));
 const zip = python.FS.readFile("/core.zip");
 
-// Beside it, what the regression kit needs in Node: its folder of detok_py whole, what reads
-// servers' events, and what these import of the standard library beyond the core.
-const kit = { glyphs: /\.(py|js)$/, captures: /^(__init__|event_shapes|mojibake)\./ };
+// Beside it, what the regression kit needs in Node: its folder of detok_py (no terminals), what
+// reads servers' events, and what these import of the standard library beyond the core.
+const kit = {
+  glyphs: /^(?!terminal).*\.(py|js)$/,
+  captures: /^(__init__|event_shapes|mojibake)\./,
+};
 for (const [folder, pattern] of Object.entries(kit)) {
   python.FS.mkdirTree(`/kit/detok_py/${folder}`);
   for (const file of await readdir(join(root, "detok_py", folder)))

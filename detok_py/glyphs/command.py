@@ -1,5 +1,5 @@
-"""`detok check` drives a chat page, watches it, and reports broken glyphs. `detok proxy` runs the
-chaos proxy alone.
+"""`detok check` drives a chat page, or with `--pty` a program in a terminal, watches it, and
+reports broken glyphs. `detok proxy` runs the chaos proxy alone.
 
 In: the command line. Out: a verdict on stdout and in files (JSON, JUnit, HTML); exit code 0 if
 clean, 1 for violations, 2 if it could not run.
@@ -21,12 +21,25 @@ from typing import TYPE_CHECKING, Any
 
 from . import report
 from .drive import Check, drive, first_line, launch_options, summary, unfit
-from .options import CheckError, add_arguments, cuts, steps_of, true_text
+from .options import CheckError, cuts, steps_of, true_text
+from .options import add_arguments as add_options
 
 if TYPE_CHECKING:
     from .proxy import ChaosProxy
 
 __all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `detok check` or `detok proxy`."""
+    add_options(parser)
+    if parser.get_default("command") == "check":
+        parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+        parser.add_argument(
+            "--pty",
+            action="store_true",
+            help="check a program in a terminal, not a page: detok check --pty -- python chat.py",
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +48,9 @@ def run(args: argparse.Namespace) -> int:
         return run_proxy(args)
     if args.itself:
         return check_self(args)
-    if not args.url:
+    if args.words and not args.pty:
+        raise CheckError(f"One page is checked; leave out {args.words[0]!r}, or add --pty.")
+    if not args.url and not args.pty:
         raise CheckError(
             "Which page? Give its address: detok check http://127.0.0.1:3000, or --self to prove the installation."
         )
@@ -49,7 +64,10 @@ def run(args: argparse.Namespace) -> int:
     for name in (args.json, args.junit, args.html):
         if name and name != "-" and not Path(name).resolve().parent.is_dir():
             raise CheckError(f"{name} cannot be written: its folder does not exist.")
-    result = check(args, args.url, truth, steps)
+    if not args.pty:
+        result = check(args, args.url, truth, steps)
+    else:
+        result = check_program(args, truth)
     forms = {"json": report.as_json, "junit": report.as_junit, "html": report.as_html}
     to_stdout = False
     for form, write in forms.items():
@@ -110,6 +128,15 @@ def check(
             drive(watch, page, Check(args, url, truth, steps, chaos))
         )
         return result
+
+
+def check_program(args: argparse.Namespace, truth: str | None) -> dict[str, Any]:
+    """Run a command in a terminal, and return the verdict (terminal.py)."""
+    from .terminal import run_and_judge
+
+    with contextlib.ExitStack() as stack:
+        chaos = stack.enter_context(proxy_of(args)) if cuts(args) else None
+        return run_and_judge(args, truth, chaos)
 
 
 def playwright_version() -> str:

@@ -158,10 +158,7 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
     """Open the address, do the steps, wait until it is quiet, and return the verdict."""
     if "://" not in check.url:
         check = check._replace(url="http://" + check.url)
-    if check.args.max_late is not None and check.traffic is None:
-        raise CheckError(
-            "--max-late needs the proxy, which knows when text arrived; add --split none."
-        )
+    require_proxy(check)
     requests = Requests(page)
     deadline = time.monotonic() + check.args.timeout
     yield from _open(page, check)
@@ -177,10 +174,25 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
         for problem in traffic.problems:
             if any(host in problem for host in requests.hosts) or check.args.upstream:
                 raise CheckError(problem)
-    result: dict[str, Any] = yield from watch._result(_judging(check, typed))
+    result: dict[str, Any] = yield from watch._result(judging(check, typed))
+    return complete(result, check, requests.hosts, settled)
+
+
+def require_proxy(check: Check) -> None:
+    """Raise CheckError if what is asked for needs a proxy, and there is none."""
+    if check.args.max_late is not None and check.traffic is None:
+        raise CheckError(
+            "--max-late needs the proxy, which knows when text arrived; add --split none."
+        )
+
+
+def complete(
+    result: dict[str, Any], check: Check, hosts: set[str], settled: bool
+) -> dict[str, Any]:
+    """Return the verdict with what the check knows: its address, and what could not be judged."""
     result["url"] = check.url
     ignored = check.args.ignore
-    result["incomplete"] += [e for e in _unread(check, requests.hosts) if e["id"] not in ignored]
+    result["incomplete"] += [e for e in _unread(check, hosts) if e["id"] not in ignored]
     if not settled and "not-settled" not in ignored:
         text = f"after {check.args.timeout:g} s"
         result["incomplete"].append(entry("not-settled", target=[], text=text))
@@ -228,8 +240,8 @@ def _ask(watch: GlyphWatch, page: Any, check: Check) -> Steps:
     return typed
 
 
-def _judging(check: Check, typed: int) -> Options:
-    """Return the options for judging the page."""
+def judging(check: Check, typed: int) -> Options:
+    """Return the options for judging what was shown."""
     args, truth = check.args, check.truth
     answers = check.traffic.answers if check.traffic else []
     if args.upstream:
