@@ -28,7 +28,7 @@ FOREIGN = {
     # uv; ROCm's tools and cards, SGLang and Lemonade on them
     "--from", "rocminfo", "gfx1100", "gfx1151", "SGLANG_USE_AITER", "--llamacpp",
     # prometheus-client adds the last word
-    "detok_refused_total",
+    "detok_refused_total", "detok_store_failures_total",
 }  # fmt: skip
 
 SOURCES = (

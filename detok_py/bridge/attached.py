@@ -7,6 +7,7 @@ request calls it.
 
 import asyncio
 import functools
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -34,6 +35,16 @@ MAX_NAME = 1000
 def report(event: str, **fields: Any) -> None:
     """Log an event with numbers. Never pass a prompt, a text, a token or a run id."""
     log.info(event, extra={"fields": fields})
+
+
+def short_id(run_id: str) -> str:
+    """Return the name of a run in logs: whoever knows it cannot resume the run. It is the same at
+    every replica.
+
+    >>> short_id("0123456789abcdef")
+    '71c9db6e'
+    """
+    return hashlib.sha256(f"log {run_id}".encode()).hexdigest()[:8]
 
 
 class AttachedEngine:
@@ -213,7 +224,8 @@ class AttachedEngine:
         def begins(prompt: list[int] | str) -> str:
             return begins_in(prompt, self.vocabulary, self.chat_format)
 
-        work = Work(engine, ready, _recovery_table, begins, metrics, continue_seconds)
+        work = Work(engine, ready, _recovery_table, begins, metrics.of(self.name), continue_seconds)
+        report("run_started", run=short_id(run.id), engine=self.name)
         job = asyncio.create_task(run_job(run, request, work))
         self.jobs[run] = job
         job.add_done_callback(lambda _: self._job_ended(run))
@@ -223,6 +235,8 @@ class AttachedEngine:
         end = run.log.end or {}
         report(
             "run_ended",
+            run=short_id(run.id),
+            engine=self.name,
             kind=end.get("type"),
             reason=end.get("reason"),
             code=end.get("code"),

@@ -36,7 +36,7 @@ from .engines import (
     Sampling,
 )
 from .go_on import Answered, going_on
-from .metrics import Metrics, Stopwatch
+from .metrics import EngineMetrics, Stopwatch
 from .recover import LONG, Known, Recovery, Unknown
 
 logger: logging.Logger = logging.getLogger("detok.bridge")
@@ -164,7 +164,7 @@ class Work(NamedTuple):
     ready: Callable[[Run, Request], Awaitable[Vocabulary | None]]
     table: Callable[[Vocabulary], dict[bytes, list[int]]]
     begins: Callable[[list[int] | str], str]
-    metrics: Metrics
+    metrics: EngineMetrics
     continue_seconds: float = 0.0
 
 
@@ -175,7 +175,6 @@ async def run_job(run: Run, request: Request, work: Work) -> None:
     """
     log = run.log
     reason = "failed"
-    work.metrics.running.inc()
     try:
         reason = await _answer(run, request, work, Stopwatch(work.metrics))
     except asyncio.CancelledError:
@@ -203,8 +202,7 @@ async def run_job(run: Run, request: Request, work: Work) -> None:
         )
     finally:
         run.reader.wake = do_nothing
-        work.metrics.running.dec()
-        work.metrics.requests.labels(reason).inc()
+        work.metrics.ended(reason)
 
 
 async def _answer(run: Run, request: Request, work: Work, watch: Stopwatch) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..errors import DetokError
 from . import redis_scripts as scripts
-from .store import clock
+from .store import Counts, clock
 
 log: logging.Logger = logging.getLogger("detok.bridge")
 
@@ -71,6 +71,7 @@ class Link:
             raise StoreError(
                 f"--store is not the address of a Redis: {error}; expected a form like redis://127.0.0.1:6379/0."
             ) from None
+        self.counts: Counts = Counts()
         self.away: bool = True
         self.refused: bool = False
         self.reached: bool = False
@@ -89,7 +90,10 @@ class Link:
                 keys = [key_of(tag, part) for part in ("run", "log", "asks", "lease")]
                 pipe.execute_command("EVALSHA", self._shas[script], 4, *keys, *arguments)
             async with self._calls:
+                begun = clock()
                 replies = await pipe.execute(raise_on_error=False)
+                self.counts.calls += 1
+                self.counts.seconds += clock() - begun
             if attempt or not any(isinstance(reply, self._no_script) for reply in replies):
                 break
             await self._load_scripts()  # a restarted Redis has forgotten them
@@ -113,6 +117,7 @@ class Link:
     def failed(self, error: Exception) -> None:
         """Note a failure. After `PATIENCE_SECONDS` of failures, Redis counts as away."""
         now = clock()
+        self.counts.failures += 1
         if self._failing_since is None:
             self._failing_since = now
         if not self.away and now - self._failing_since >= PATIENCE_SECONDS:

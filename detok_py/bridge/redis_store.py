@@ -31,7 +31,7 @@ from .lease import Lease, SharedRun
 from .redis_follower import Follower
 from .redis_link import Call, Link, Times, text
 from .redis_writer import Writer
-from .store import clock
+from .store import Counts, clock
 
 log: logging.Logger = logging.getLogger("detok.bridge")
 
@@ -128,6 +128,11 @@ class RedisStore:
     def _look_at_everything(self) -> None:
         self._writer.check_all()
         self._follower.ask_again()
+
+    @property
+    def counts(self) -> Counts:
+        """What Redis has cost."""
+        return self.link.counts
 
     @property
     def away(self) -> str | None:

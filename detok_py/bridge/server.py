@@ -11,6 +11,7 @@ import ipaddress
 import json
 import logging
 import re
+import secrets
 import socket
 import sys
 from collections.abc import Iterable, Iterator
@@ -310,14 +311,20 @@ class Server:
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one JSON object: time, level, event, and the fields given to `report`.
+    """Formats a record as one JSON object: time, replica, level, event, and the fields given to
+    `report`. `replica` is a random word for this process.
 
     Leaves out the arguments of messages and the messages of exceptions.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._replica = secrets.token_hex(4)
+
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "replica": self._replica,
             "level": record.levelname.lower(),
             "event": str(record.msg)[:200].strip(),
         }

@@ -14,10 +14,23 @@ from ..protocol import wire
 from ..protocol.runs import Run, Runs
 
 
+class Counts:
+    """What a store has cost: its round trips, their time in seconds, and how many have failed."""
+
+    def __init__(self) -> None:
+        self.calls: int = 0
+        self.seconds: float = 0.0
+        self.failures: int = 0
+
+
 class Store(Protocol):
     """Keeps runs. `runs` are those that sessions of this process can read now."""
 
     runs: Runs
+
+    @property
+    def counts(self) -> Counts:
+        """What the store has cost."""
 
     async def open(self, stop: Callable[[Run], None]) -> None:
         """Open the store. It calls `stop` for a run that another replica has ended, to stop its
@@ -62,6 +75,7 @@ class MemoryStore:
 
     def __init__(self, **bounds: Any) -> None:
         self.runs: Runs = Runs(codec=zlib, **bounds)
+        self.counts: Counts = Counts()
         self.away: str | None = None
         self.unready: str | None = None
         self.forget: Callable[[Run], None] = self.runs.drop

@@ -13,11 +13,11 @@ from urllib.parse import parse_qs
 from ..protocol import wire
 from ..protocol.runs import Run
 from ..protocol.server import ServerSession
-from .attached import AttachedEngine, plain, report
+from .attached import AttachedEngine, plain, report, short_id
 from .engines import Engine, EngineError, Request
 from .gate import Receive, Scope, Send
 from .jobs import read_request
-from .metrics import Metrics
+from .metrics import Metrics, State
 from .protocols import FRAMES
 from .store import MemoryStore, Store, clock, resumes
 
@@ -68,13 +68,18 @@ class Bridge:
         self._opening_store: asyncio.Task[None] | None = None
         self.draining: bool = False
         self._expiry: asyncio.Task[None] | None = None
-        self.metrics.clients.set_function(lambda: self.clients)
+        self.metrics.state = self._state
         for attached in engines:
             self._attach(attached)
 
     def _attach(self, attached: AttachedEngine) -> None:
         attached.forget = self.store.forget
         self.engines.append(attached)
+
+    def _state(self) -> State:
+        engines = [(one.name, len(one.jobs), one.unready is None) for one in self.engines]
+        runs = list(self.store.runs.by_id.values())
+        return State(engines, self.clients, runs, self.store.away is None, self.store.counts)
 
     @property
     def first(self) -> AttachedEngine:
@@ -325,9 +330,10 @@ class Bridge:
                     continue
                 before = session.run
                 tasks = session.receive(frame, clock())
-                if session.run is not before and not tasks:
+                now = session.run
+                if now is not None and now is not before and not tasks:
                     self.metrics.resumes.inc()
-                    report("run_resumed")
+                    report("run_resumed", run=short_id(now.id))
                 for word, run in tasks:
                     self._run_task(word, run, attached)
                 sender.wake()
@@ -398,7 +404,7 @@ class Bridge:
             await asyncio.sleep(1.0)
             for run in self.store.expire(clock()):
                 if not run.reader.done:
-                    report("run_expired", positions=run.log.position)
+                    report("run_expired", run=short_id(run.id), positions=run.log.position)
                 self._cancel(run)
 
 

@@ -1024,9 +1024,13 @@ def test_the_debug_log_has_events_and_no_content():
         httpx.get(url + "?text=canary", trust_env=False)
         httpx.get(url + "canary", trust_env=False)
     out, errors = process.said
-    events = [json.loads(line)["event"] for line in errors.splitlines()]
+    lines = [json.loads(line) for line in errors.splitlines()]
+    events = {line["event"]: line for line in lines}
     assert "client_connected" in events
-    assert "run_ended" in events
+    assert len({line["replica"] for line in lines}) == 1
+    run = events["run_started"]["run"]
+    assert len(run) == 8
+    assert events["run_ended"]["run"] == run
     assert "canary" not in out + errors
 
 

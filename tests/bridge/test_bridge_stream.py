@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import httpx
 import pytest
@@ -34,6 +36,7 @@ from detok_py.protocol.events import (
 )
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class FakeEngine:
@@ -507,11 +510,26 @@ async def test_metrics_have_the_usual_names_and_no_content():
         )
         async with httpx.AsyncClient(trust_env=False) as http:
             text = (await http.get(bridge.url + "/metrics")).text
-    assert "detok_time_to_first_token_seconds_count 1.0" in text
-    assert "detok_inter_token_latency_seconds_count 5.0" in text
-    assert "detok_generation_tokens_total 6.0" in text
-    assert 'detok_requests_total{finished_reason="eos"} 1.0' in text
+    found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    engine = bridge.bridge.first.name
+    assert found[f'detok_time_to_first_token_seconds_count{{engine="{engine}"}}'] == "1.0"
+    assert found[f'detok_inter_token_latency_seconds_count{{engine="{engine}"}}'] == "5.0"
+    assert found[f'detok_generation_tokens_total{{engine="{engine}"}}'] == "6.0"
+    assert found[f'detok_requests_total{{engine="{engine}",finished_reason="eos"}}'] == "1.0"
+    assert found[f'detok_requests_running{{engine="{engine}"}}'] == "0.0"
+    assert found[f'detok_engine_up{{engine="{engine}"}}'] == "1.0"
+    assert found['detok_runs{state="ended"}'] == "1.0"
+    assert float(found['detok_run_bytes{state="ended"}']) > 0
     assert "canary" not in text
+    # The document and the dashboard have all of them, and nothing else.
+    names = set(re.findall(r"# HELP (\w+)", text))
+    names -= {name for name in names if name.endswith("_created")}
+    document = (ROOT / "docs/bridge-security.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(detok_\w+)` \|", document, re.M)) == names
+    dashboard = json.loads((ROOT / "deploy/grafana.json").read_text("utf-8"))
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    used = set(re.findall(r"\bdetok_\w+", " ".join(asked)))
+    assert {re.sub("_(bucket|sum|count)$", "", name) for name in used} == names
 
 
 def serve(*options):

@@ -88,7 +88,7 @@ async def answered(name, lines, want):
     engine = engine_of(name)
     engine.client.lines = list(lines)
     run = Run("0123456789abcdef", {})
-    work = Work(engine, vocabulary_of, lambda _: TABLE, begins, Metrics())
+    work = Work(engine, vocabulary_of, lambda _: TABLE, begins, Metrics().of("engine"))
     asked = Request("hi", None, Sampling(), want, {})
     if name == "vllm":  # which reads more of an event for messages
         asked = asked._replace(prompt=None, messages=[{}])
