@@ -18,11 +18,12 @@ except ImportError:
 
 from typing import TYPE_CHECKING, Any
 
-from .decode.chat import ChatStream, strip_thinking
+from .decode.chat import ChatStream
 from .decode.detokenizer import Detokenizer
 from .decode.rules import use_regex_compiler
 from .decode.stage import Delta
 from .decode.stop_strings import StopStrings
+from .decode.thinking import strip_thinking
 from .decode.utf8 import StreamingDetokenizer, last_complete_utf8_end, utf8_expected_len
 from .decode.vocabulary import ByteVocabulary, Vocabulary
 from .errors import (

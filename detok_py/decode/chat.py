@@ -7,52 +7,28 @@ A table (table.py), shared by streams with the same options, caches each step. A
 in the same state before costs one lookup; the parts run only for new steps.
 """
 
-from typing import TYPE_CHECKING, Any, Generic, Iterable, Protocol, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Iterable, Sequence
 
-from .channels import EVERY, Channels, tag_pairs
-from .detokenizer import Detokenizer
+from .chat_parts import REASONING, TOOLS, channels_of, opened_section, table_of
 from .pipeline import NO_LIMIT, Pipeline, bytes_held, id_rules
-from .stage import Delta
-from .table import Row, Table, kept
+from .stage import Chunk, Delta, TextSource
+from .table import Row
 from .utf8 import ended
 from .vocabulary import as_id, as_ids
-from .word_search import shared
 
 if TYPE_CHECKING:
-    # For type checkers only: before Python 3.13 no TypeVar of `typing` has a default.
     from typing import Literal
 
-    from typing_extensions import TypeVar
-
     from ..formats.chat_format import ChatFormat
-    from .channels import Start, StopScope
+    from .channels import StopScope
     from .pipeline import Saved as SavedParts
 
     # The state of the parts; the characters shown in each channel.
     Saved = tuple[SavedParts, dict[str, int] | None]
     ChatStart = Literal["auto", "content", "reasoning", "tool_call", "header"]
-    # What a stream takes: ids, bytes or text.
-    Chunk = TypeVar("Chunk", contravariant=True, default=Any)
-else:
-    from typing import TypeVar
 
-    Chunk = TypeVar("Chunk", contravariant=True)
-
-# The default pairs of tags.
-_REASONING = ("<think>", "</think>")
-_TOOLS = ("<tool_call>", "</tool_call>")
 _LONGEST = 32  # characters: longer pieces of text rarely come again
 _NOWHERE = Row(None)  # the row of a stream whose steps are not remembered
-
-
-class TextSource(Protocol, Generic[Chunk]):
-    """What a ChatStream reads from: a stage that makes text of chunks of ids, bytes or text."""
-
-    def feed(self, __chunk: Chunk) -> str:
-        """Take a chunk; return the text that it makes certain."""
-
-    def flush(self) -> str:
-        """End the stream; return what was held."""
 
 
 class ChatStream(Generic[Chunk]):
@@ -110,8 +86,8 @@ class ChatStream(Generic[Chunk]):
         stop: str | Iterable[str] | None = (),
         *,
         eos_ids: Iterable[int] | None = (),
-        reasoning: str | Sequence[str | Sequence[str]] | None = _REASONING,
-        tools: Sequence[str | Sequence[str | None] | None] | None = _TOOLS,
+        reasoning: str | Sequence[str | Sequence[str]] | None = REASONING,
+        tools: Sequence[str | Sequence[str | None] | None] | None = TOOLS,
         start: "ChatStart" = "auto",
         trim_artifacts: bool | str | Sequence[str] = True,
         stop_ids: Iterable[int | Iterable[int]] = (),
@@ -133,9 +109,7 @@ class ChatStream(Generic[Chunk]):
             "trim_artifacts": trim_artifacts,
         }
         self._finds_start = start == "auto"
-        channels = _channels_of(
-            detokenizer, stop, format, (reasoning, tools), tool_schemas, options
-        )
+        channels = channels_of(detokenizer, stop, format, (reasoning, tools), tool_schemas, options)
         rules = id_rules(detokenizer, eos_ids, stop_ids, channels, min_tokens, max_tokens)
         self._parts = Pipeline(detokenizer, channels, rules)
         limited = rules.least or rules.most != NO_LIMIT
@@ -145,7 +119,7 @@ class ChatStream(Generic[Chunk]):
             )
         # Decodes chunks, if they are not ids.
         self._text_of: Any = None if self._parts.takes_ids else detokenizer.feed
-        self._table = _table_of(self._parts)
+        self._table = table_of(self._parts)
         self._begin()
 
     def _begin(self) -> None:
@@ -436,8 +410,8 @@ class ChatStream(Generic[Chunk]):
         parts.source.reset(*([ids] if ids else []))
         if self._finds_start:
             options = parts.channels.options
-            options["start"] = _start_of(parts.source, options.get("format"), options)
-            self._table = _table_of(parts)
+            options["start"] = opened_section(parts.source, options.get("format"), options)
+            self._table = table_of(parts)
         parts.channels.reset()
         parts.begin()
         self._begin()
@@ -518,99 +492,3 @@ class ChatStream(Generic[Chunk]):
 
     def __deepcopy__(self, memo: object) -> "ChatStream[Chunk]":
         return self.copy()
-
-
-def _channels_of(
-    source: Any,
-    stop: Any,
-    format: Any,
-    tags: "tuple[Any, Any]",
-    tool_schemas: Any,
-    options: dict[str, Any],
-) -> Any:
-    """Return the channels of an answer: of a format, or of pairs of tags around reasoning and
-    calls.
-    """
-    name = format
-    own_tags = tags[0] is not _REASONING or tags[1] is not _TOOLS
-    if format == "auto":
-        vocabulary = getattr(source, "vocabulary", None)
-        name = None if own_tags else getattr(vocabulary, "chat_format", None)
-    elif format is None:
-        tags = None, None
-    elif own_tags:
-        raise ValueError(
-            f"reasoning and tools are pairs of tags of one's own; the format {format} has its own: leave them out."
-        )
-    if name == "json":
-        from .json_channels import JsonChannels
-
-        options["start"] = "content" if options["start"] == "auto" else options["start"]
-        return JsonChannels(stop, **options)
-    if name is not None:
-        from .format_channels import format_channels, known_format
-
-        name = known_format(name) if format == "auto" else name
-    if name is not None:
-        return format_channels(name, source, stop, tool_schemas, options)
-    options["reasoning"], options["tools"] = tags
-    if options["start"] == "auto":
-        options["start"] = _start_of(source, None, options)
-    return Channels(stop, **options)
-
-
-def _start_of(source: Any, name: Any, options: dict[str, Any]) -> str:
-    """Return the section that the end of the prompt has opened; in a format, or with the pairs of
-    tags of `options`.
-    """
-    if name == "json" or (name is None and not getattr(source, "_prompt", None)):
-        return "content"
-    from .format_channels import start_of
-
-    pairs = () if name is not None else tag_pairs(options["reasoning"], "reasoning")
-    return start_of(source, name, pairs)
-
-
-def _table_of(parts: Pipeline) -> Table:
-    """Return the table that streams with the same options share."""
-    rules = parts.rules
-    options = tuple(parts.channels.options.items())
-    key = (options, rules.sequences, rules.eos, rules.least, rules.most)
-    if parts.source.__class__ is Detokenizer:
-        of_ids: Table = kept(
-            parts.source.vocabulary, "tables", (parts.source.settings,) + key, Table
-        )
-        return of_ids
-    table: Table = shared(("table",) + key, lambda *_: Table())
-    return table
-
-
-def strip_thinking(
-    text: str,
-    open: str = "<think>",
-    close: str = "</think>",
-    *,
-    start: "Start" = "content",
-    every: bool = False,
-) -> str:
-    """Return a whole text without its reasoning: the content that a ChatStream with these tags
-    would give.
-
-    The first `open` begins the reasoning, the first `close` after that ends it, all later tags are
-    text; with `every` each block is reasoning. Reasoning that is never closed goes to the end. With
-    `start="reasoning"` the text begins within it, for templates that open the block in the prompt.
-    White space and tool calls stay.
-
-    >>> (
-    ...     strip_thinking("<think>2+2 is 4</think>Four."),
-    ...     strip_thinking("a <b> c"),
-    ...     strip_thinking("So <think>far"),
-    ... )
-    ('Four.', 'a <b> c', 'So ')
-    >>> strip_thinking("2+2 is 4</think>Four.", start="reasoning")
-    'Four.'
-    """
-    tags = (open, close, EVERY) if every else (open, close)
-    channels = Channels(reasoning=tags, tools=None, start=start, trim_artifacts=False)
-    deltas = channels.feed(text) + channels.flush()
-    return "".join([delta.text for delta in deltas if delta.channel == "content"])

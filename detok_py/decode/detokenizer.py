@@ -17,28 +17,15 @@ from typing import TYPE_CHECKING, Any, Iterable, NamedTuple
 
 from ..errors import DetokError, VocabularyError
 from .chain import Apart, Chain
-from .rules import Rules, read_rules
+from .rules import read_rules
+from .settings import NO_TEXTS, Settings, Tables
 from .spans import Trace
 from .stage import RAW, Item, State, tuples
-from .table import Row, Table
+from .table import Row
 from .utf8 import check_errors, decode_utf8, ended
 from .vocabulary import Vocabulary, as_id, as_ids
 
 Mark = NamedTuple("Mark", [("state", object), ("shown", int), ("ended", bool), ("trace", object)])
-
-# What a Detokenizer is made with, besides its vocabulary. Tables are kept by it.
-Settings = NamedTuple(
-    "Settings",
-    [
-        ("skip_special_tokens", bool),
-        ("byte_fallback", str),
-        ("errors", str),
-        ("unknown", str),
-        ("spans", bool),
-        ("clean_up_tokenization_spaces", bool),
-        ("spaces_between_special_tokens", bool),
-    ],
-)
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -50,48 +37,7 @@ if TYPE_CHECKING:
     ByteFallback = Literal["utf8", "hf"]
     Unknown = Literal["error", "skip"]
 
-
-class _NoTexts(dict):  # type: ignore[type-arg]  # MicroPython has no `dict[…]`
-    """The texts of a state that has no row: None for every id, so that a miss is no KeyError.
-    MicroPython asks no `__missing__`; there it is one.
-    """
-
-    def __missing__(self, token_id: int) -> None:
-        return None
-
-
 MOST_OF_PROMPT = 1024  # ids of the prompt that are kept, to find the section that it opens
-NO_TEXTS: "dict[int, str | None]" = _NoTexts()  # of a state that is too large to have a row
-
-
-class Tables(Table):
-    """What Detokenizers with the same settings share. The tables fill themselves, and can be
-    forgotten.
-
-    `settings` are what they are made with, and `rules` the decoder rules; `start` is the state of a
-    text that has not begun, and `default` that of one that has, with nothing held.
-    """
-
-    def __init__(self, settings: Settings, rules: Rules, start: State, default: State) -> None:
-        Table.__init__(self)
-        self.settings = settings
-        self.rules = rules
-        self.start = start
-        self.items: dict[int, Item | None] = {}  # id → what the chain takes, None if skipped
-        self.bytes_of: dict[int, bytes] = {}  # the same where the chain only joins bytes
-        # It has as many steps as there are tokens, and is not forgotten.
-        self.default_row: Row = Row(default)
-
-    def row(self, key: State) -> Row:
-        return self.default_row if key == self.default_row.key else Table.row(self, key)
-
-    def note_text(self, row: Row, token_id: int, text: str, after: Row) -> None:
-        """Remember the text that a token gave, and the row of the state that it led to."""
-        if row is not self.default_row:
-            self._grow()
-        if after is not row:
-            row.steps[token_id] = text, after
-        row.texts[token_id] = text if after is row else None
 
 
 class Detokenizer:

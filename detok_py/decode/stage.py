@@ -9,7 +9,18 @@ empty input changes nothing; after `flush()` nothing is held. Its whole state is
 and JSON and can be assigned to another stage made alike.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    # For type checkers only: before Python 3.13 no TypeVar of `typing` has a default.
+    from typing_extensions import TypeVar
+
+    # What a stream takes: ids, bytes or text.
+    Chunk = TypeVar("Chunk", contravariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Chunk = TypeVar("Chunk", contravariant=True)
 
 # The kinds of items.
 PIECE = 0  # `text` is a token string that the rules apply to
@@ -33,6 +44,16 @@ class Delta(_Pair):
 
     call: int | None = None
     name: str | None = None
+
+
+class TextSource(Protocol, Generic[Chunk]):
+    """What a ChatStream reads from: a stage that makes text of chunks of ids, bytes or text."""
+
+    def feed(self, __chunk: Chunk) -> str:
+        """Take a chunk; return the text that it makes certain."""
+
+    def flush(self) -> str:
+        """End the stream; return what was held."""
 
 
 State = Any  # int, str, None, or a tuple of states

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from detok_py.decode.artifacts import ArtifactSearch
-from detok_py.decode.chat import ChatStream, strip_thinking
+from detok_py.decode.chat import ChatStream
 from detok_py.decode.detokenizer import Detokenizer
 from detok_py.decode.stage import Delta
+from detok_py.decode.thinking import strip_thinking
 from detok_py.decode.utf8 import StreamingDetokenizer
 from detok_py.decode.vocabulary import Vocabulary
 from detok_py.errors import StreamEndedError, VocabularyError
