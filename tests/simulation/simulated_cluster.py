@@ -7,8 +7,10 @@ are the real ones.
 
 import asyncio
 import collections
+import functools
 import random
 
+import redis.utils
 from simulated_clients import Reader, ServedSocket
 from simulated_loop import Machine, simulated_loop
 from simulated_network import Network
@@ -20,6 +22,9 @@ from detok_py.bridge.engines import End, EngineError, Ids, Info
 from detok_py.bridge.redis_store import RedisStore
 from detok_py.bridge.stream import Bridge
 from detok_py.decode.vocabulary import Vocabulary
+
+# redis-py reads its own version from a file whenever it connects: a tenth of a short schedule.
+redis.utils.get_lib_version = functools.cache(redis.utils.get_lib_version)
 
 VOCABULARY = Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"caf\xc3", b"the "])
 TTL_SECONDS = 18

@@ -10,7 +10,7 @@ import contextlib
 import contextvars
 import heapq
 
-MACHINE = contextvars.ContextVar("machine")
+MACHINE = contextvars.ContextVar("machine", default=None)
 
 
 class Machine:
@@ -58,12 +58,31 @@ class Loop(asyncio.BaseEventLoop):
         super().__init__()
         self.now = 1000.0
         self.steps = 0
+        self._timers = 0
         self.faults = []
         self.set_task_factory(self._make_task)
         self.set_exception_handler(self._note)
 
     def time(self):
         return self.now
+
+    def call_soon(self, callback, *args, context=None):
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(self, when, callback, *args, context=None):
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        # A tuple is compared faster than a timer, and timers of one time run in their order.
+        self._timers += 1
+        heapq.heappush(self._scheduled, (when, self._timers, timer))
+        return timer
+
+    def call_later(self, delay, callback, *args, context=None):
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle):
+        pass
 
     def ready(self, handles):
         self._ready.extend(handles)
@@ -90,28 +109,29 @@ class Loop(asyncio.BaseEventLoop):
         return await self.connect(MACHINE.get(), host, protocol_factory)
 
     def _run_once(self):
-        """Run what is ready, or go on to the time of the next timer."""
-        scheduled = self._scheduled
-        if not self._ready:
-            while scheduled and scheduled[0]._cancelled:
-                heapq.heappop(scheduled)
-            if not scheduled:
-                raise RuntimeError("nothing will ever happen again")
-            self.now = max(self.now, scheduled[0]._when)
-        while scheduled and scheduled[0]._when <= self.now:
-            timer = heapq.heappop(scheduled)
-            timer._scheduled = False
-            self._ready.append(timer)
-        for _ in range(len(self._ready)):
-            handle = self._ready.popleft()
-            if handle._cancelled:
-                continue
-            machine = handle._context.get(MACHINE, None)
-            if machine is not None and machine.paused:
-                machine.held.append(handle)
-                continue
-            self.steps += 1
-            handle._run()
+        """Run what is ready, and go on to the time of the next timer, until the loop is stopped."""
+        scheduled, ready = self._scheduled, self._ready
+        while True:
+            if not ready:
+                while scheduled and scheduled[0][2]._cancelled:
+                    heapq.heappop(scheduled)
+                if not scheduled:
+                    raise RuntimeError("nothing will ever happen again")
+                self.now = max(self.now, scheduled[0][0])
+            while scheduled and scheduled[0][0] <= self.now:
+                ready.append(heapq.heappop(scheduled)[2])
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if handle._cancelled:
+                    continue
+                machine = handle._context.get(MACHINE)
+                if machine is not None and machine.paused:
+                    machine.held.append(handle)
+                    continue
+                self.steps += 1
+                handle._run()
+            if self._stopping:
+                return
 
     def _process_events(self, events):
         pass

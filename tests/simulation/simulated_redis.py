@@ -97,6 +97,7 @@ class Data:
         self.until = {}  # milliseconds
         self.scripts = {}
         self.is_full = False
+        self.added = 0  # entries, to all streams
         self._has_written = False  # in a script
 
     @property
@@ -233,6 +234,7 @@ class Data:
         stream = self.get(key, Stream)
         stream.entries.append((at, list(words[1:])))
         stream.last = at
+        self.added += 1
         if most is not None and len(stream.entries) > most + 100:  # "~": whole blocks only
             del stream.entries[:-most]
         return word_of(at)
@@ -363,7 +365,7 @@ class Server:
         self.context = machine.context
         self.data = data
         self.sessions = {}
-        self._looking = False
+        self._looked_at = 0
 
     def accept(self, connection):
         session = Session(self, connection)
@@ -371,9 +373,8 @@ class Server:
         return session
 
     def look(self):
-        """Answer the reads that wait, once."""
-        if not self._looking:
-            self._looking = True
+        """Answer the reads that wait, if something was added."""
+        if self._looked_at != self.data.added:
+            self._looked_at = self.data.added
             for session in list(self.sessions):
                 session.look()
-            self._looking = False
