@@ -15,7 +15,7 @@ from ..formats.chat_format import ChatFormat
 from ..formats.find import TURNS, find_start, opens_reasoning
 from ..formats.form import Form, marker_spellings
 from ..formats.reader import Reader
-from ..formats.state import CALL_STATE, TEXT_STATE, Said
+from ..formats.state import FIELDS, Said
 from ..formats.table import FORMATS
 from ..formats.values import is_mark, parameter_types
 from .artifacts import ARTIFACTS
@@ -153,10 +153,9 @@ def moved(saved: Any, before: Form, after: Form) -> Any:
         return after.mark(spelling) if spelling in after.spellings else spelling
 
     reader = respelled(saved[0])
-    text, call = saved[0][0], list(reader[1])
-    at = CALL_STATE.index("pos")
-    call[at] = len(respelled(text[TEXT_STATE.index("buf")][: call[at]]))
-    return ((reader[0], tuple(call)) + reader[2:],) + tuple(saved[1:])
+    fields, at = list(reader[0]), FIELDS.index("pos")
+    fields[at] = len(respelled(saved[0][0][FIELDS.index("buf")][: fields[at]]))
+    return ((tuple(fields),) + reader[1:],) + tuple(saved[1:])
 
 
 class FormatChannels:

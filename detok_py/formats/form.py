@@ -47,6 +47,9 @@ def marker_spellings() -> set[str]:
     return spellings
 
 
+LIMITS = ("<|start|>", "<|channel|>", "<|end|>", "<|return|>", "<|call|>")
+
+
 class Form:
     """The format `name`; `is_token` says of a spelling whether it is one token, None: as the table
     has it.
@@ -95,10 +98,8 @@ class Form:
         # What markers that are text begin with.
         self.begins: str = "".join(sorted({spelling[0] for spelling in self.texts}))
         # Symbols that end a value wherever they stand in it: those that end a message.
-        self.limits: str = ""
-        if spec.tree == "harmony":
-            ends = ("<|start|>", "<|channel|>", "<|end|>", "<|return|>", "<|call|>")
-            self.limits = "".join([c for each in ends for c in self.mark(each) if is_mark(c)])
+        marks = LIMITS if spec.tree == "harmony" else ()
+        self.limits: str = "".join([self.mark(each) for each in marks])
         self._markers: dict[Any, Markers] = {}
 
     def _tags(self, tags: Tags | None) -> Tags | None:

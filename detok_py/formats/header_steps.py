@@ -1,55 +1,54 @@
 """The steps of calls that have a header, and JSON behind it."""
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING
 
-from .values import DONE, is_mark
+from .values import DONE, SPACE, is_mark
 
 if TYPE_CHECKING:
     from .state import State
 
 
-def header(r: "State", stop: str) -> "str | None":
-    """Take the text up to the marker `stop`; "" if it has not come, None if this is no header."""
-    i = r.pos
-    while i < len(r.buf) and not is_mark(r.buf[i]):
-        i += 1
-    r.pos = i
-    if i == len(r.buf):
-        return ""
-    r.pos = 0
-    said = r.buf[:i].strip()
-    if r.buf[i] != stop or not said:
+def header(r: "State", stop: str) -> str:
+    """Take the text up to the marker `stop`; "" if this is no header, and so no call."""
+    end = r.upto()
+    said = r.buf[:end].strip()
+    if not said or r.buf[end] != r.form.inner[stop]:
         r.fail()
-        return None
-    r.take(i + 1)
+        return ""
+    r.take(end + 1)
     return said
 
 
 def kimi_k2(r: "State") -> bool:
     """Read `functions.NAME:0⟦argument_begin⟧J`."""
-    said = header(r, r.form.inner["<|tool_call_argument_begin|>"])
-    if not said:
-        return said is None
-    name, _, index = said.rpartition(":")
-    r.id = said
-    name = name if name and index.isdigit() else said
-    r.say_call(name[10:] if name.startswith("functions.") else name)
-    return r.go("json")
+    said = header(r, "<|tool_call_argument_begin|>")
+    if said:
+        name, _, index = said.rpartition(":")
+        r.id = said
+        begin(r, without_space(name if name and index.isdigit() else said))
+    return True
+
+
+def without_space(name: str) -> str:
+    """Return the name of a tool without the space of names that tools are in."""
+    return name[10:] if name.startswith("functions.") else name
+
+
+def begin(r: "State", name: str) -> bool:
+    """Begin a call whose header has ended."""
+    r.say_call(name)
+    return r.go("json_value")
 
 
 def deepseek(r: "State") -> bool:
     """Read `NAME⟦sep⟧J`."""
-    said = header(r, r.form.inner["<｜tool▁sep｜>"])
-    if not said:
-        return said is None
-    r.say_call(said)
-    return r.go("json")
+    said = header(r, "<｜tool▁sep｜>")
+    return not said or begin(r, said)
 
 
 def deepseek_r1(r: "State") -> bool:
     """Read `function⟦sep⟧NAME`, a newline, and J in a fence of Markdown."""
-    said = header(r, r.form.inner["<｜tool▁sep｜>"])
-    return said is None or (bool(said) and r.go("deepseek_name"))
+    return not header(r, "<｜tool▁sep｜>") or r.go("deepseek_name")
 
 
 def deepseek_name(r: "State") -> bool:
@@ -75,71 +74,68 @@ def fence(r: "State") -> bool:
         return False
     if r.buf.startswith("```"):
         r.take(len(whole) if r.buf.startswith(whole) else 3)
-    return r.go("json")
+    return r.go("json_value")
 
 
 def mistral(r: "State") -> bool:
     """Read an array, or `NAME[CALL_ID]ID[ARGS]J` with or without the id and the marker."""
-    c = r.peek()
-    if not c:
-        return False
-    if c in "[{":
+    if r.next() in "[{":
         return r.go("array")
-    i = r.pos
-    while i < len(r.buf) and r.buf[i] != "{" and not is_mark(r.buf[i]):
-        i += 1
-    r.pos = i
-    if i == len(r.buf):
-        return False
-    r.pos = 0
-    inner, name = r.form.inner, r.buf[:i].strip()
-    if not name or r.buf[i] not in ("{", inner["[ARGS]"], inner["[CALL_ID]"]):
+    end = r.upto("{")
+    c, inner, name = r.buf[end], r.form.inner, r.buf[:end].strip()
+    if not name or c not in ("{", inner["[ARGS]"], inner["[CALL_ID]"]):
         return r.fail()
     r.key = name
-    if r.buf[i] == inner["[CALL_ID]"]:
-        r.take(i + 1)
-        return r.go("mistral_id")
-    r.take(i + (r.buf[i] != "{"))
-    r.say_call(name)
-    return r.go("json")
+    r.take(end + (c != "{"))
+    return r.go("mistral_id") if c == inner["[CALL_ID]"] else begin(r, name)
 
 
 def mistral_id(r: "State") -> bool:
     """Read the id of a call."""
-    said = header(r, r.form.inner["[ARGS]"])
-    if not said:
-        return said is None
-    r.id = said
-    r.say_call(r.key)
-    return r.go("json")
+    r.id = header(r, "[ARGS]") or None
+    return not r.id or begin(r, r.key)
 
 
-def closes(r: "State") -> str:
-    """Return the marker that ends the arguments behind a header."""
-    call = r.form.calls[r.opener]
-    return call.close or call.opener
+def end_of(r: "State") -> int:
+    """Return where the arguments behind a header end, -1 if that has not come."""
+    limits = r.form.limits
+    end = r.find(limits or r.call.close or r.call.opener)
+    return end if end < len(r.buf) or (r.ended and limits) else -1
 
 
-def json_(r: "State") -> bool:
-    """Read arguments as JSON; text instead becomes a JSON string, up to what closes the call."""
-    c = r.peek()
-    if not c:
-        return False
-    if c == closes(r):
+def json_value(r: "State") -> bool:
+    """Read arguments as JSON; text instead becomes a JSON string, or code for a tool of the
+    engine.
+    """
+    end, at, skips = end_of(r), 0, r.form.limits
+    while at < len(r.buf) and (r.buf[at] in SPACE or (skips and is_mark(r.buf[at]))) and at != end:
+        at += 1
+    if at == end:
+        r.take(at)
         r.arguments("{}")
         r.how = DONE
         return r.go("json_end")
+    if at == len(r.buf):
+        return False
+    c = r.buf[at]
     if c in '{["':
-        r.stack.append("json_end")
-        return r.go("args")
+        r.take(at)
+        return r.then("args", "json_end")
+    if r.comma:
+        return r.go("engine_code")
+    r.take(at)
     r.arguments('"')
     return r.go("words")
 
 
 def words(r: "State") -> bool:
-    """Give text that stands where JSON should be."""
-    end = r.buf.find(closes(r))
-    r.give_words(end)
+    """Give text that stands where JSON should be. Space at its end waits, and is dropped at the
+    end.
+    """
+    end = end_of(r)
+    said = (r.buf if end < 0 else r.buf[:end]).rstrip()
+    r.inside(said)
+    r.take(len(said) if end < 0 else end)
     if end < 0:
         return False
     r.arguments('"')
@@ -151,11 +147,6 @@ def json_end(r: "State") -> bool:
     """Go on behind the arguments."""
     if r.how == DONE:
         r.complete()
-    return r.go("after") if r.form.calls[r.opener].close else r.leave()
-
-
-STEPS: "dict[str, Callable[[Any], bool]]" = {
-    "deepseek": deepseek, "deepseek_name": deepseek_name, "deepseek_r1": deepseek_r1, "fence":
-    fence, "json": json_, "json_end": json_end, "kimi_k2": kimi_k2, "mistral": mistral,
-    "mistral_id": mistral_id, "words": words,
-}  # fmt: skip
+    if r.form.limits:
+        return r.go("harmony_rest")
+    return r.go("after") if r.call.close else r.leave()

@@ -1,6 +1,6 @@
 """The steps of calls that are JSON: an object, an array of them, or `{"NAME": {…}}`."""
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING
 
 from .values import BAD, DONE, unescaped
 
@@ -14,7 +14,7 @@ IDS = ("id", "tool_call_id")
 
 def args(r: "State") -> bool:
     """Give a JSON value as it is written; of a string that begins with `{`, its text."""
-    if r.buf[:1] != '"':
+    if r.next() != '"':
         return r.go("args_raw")
     said, rest, ended = unescaped(r.buf[1:], '"')
     if said[:1] == "{":
@@ -26,21 +26,14 @@ def args(r: "State") -> bool:
 
 def args_raw(r: "State") -> bool:
     """Give a JSON value as it is written."""
-    how = r.scan()
-    r.arguments(r.form.spelled(r.take(r.pos)))
-    r.pos = 0
-    if not how:
-        return False
-    r.forget_scan()
-    return r.back(how)
+    said, how = r.follow()
+    r.arguments(r.form.spelled(said))
+    return bool(how) and r.back(how)
 
 
 def args_decoded(r: "State") -> bool:
     """Give the text of a string that holds JSON."""
-    end = 0
-    while end < len(r.buf) and r.buf[end] not in r.form.limits:
-        end += 1
-    inside = r.take(end)
+    inside = r.take(r.find(r.form.limits))
     said, rest, ended = unescaped(inside, '"')
     r.arguments(r.form.spelled(said))
     limited, r.buf = bool(r.buf), rest + r.buf
@@ -49,83 +42,57 @@ def args_decoded(r: "State") -> bool:
 
 def object_call(r: "State") -> bool:
     """Read a call that is one JSON object."""
-    r.stack.append("after")
-    return r.go("object")
+    return r.then("json_object", "after")
 
 
-def object_(r: "State") -> bool:
+def json_object(r: "State") -> bool:
     """Read what opens an object."""
-    return r.expect("{", "member")
+    if r.next() != "{":
+        return r.fail()
+    r.take(1)
+    return r.go("member")
 
 
 def member(r: "State") -> bool:
-    """Read what begins a member, or closes the object."""
-    c = r.peek(",")
-    if not c:
-        return False
+    """Read the key of a member, or what closes the object."""
+    c = r.next(",")
     if c == '"':
-        return r.go("key")
-    if c == "}":
+        r.key, r.buf = r.string()
+    if c == "}" or (c == '"' and r.buf[0] == ":"):
         r.take(1)
-    return end_object(r, c == "}")
-
-
-def key(r: "State") -> bool:
-    """Read the key of a member."""
-    if not r.scan():
-        return False
-    r.key = unescaped(r.taken()[1:], '"')[0]
-    return r.go("colon")
-
-
-def colon(r: "State") -> bool:
-    """Read what stands behind a key."""
-    c = r.peek()
-    if not c:
-        return False
-    if c != ":":
-        return end_object(r, False)
-    r.take(1)
-    return r.go("value")
+    elif c == '"':
+        c = ""
+    return r.go("value") if c == '"' else end_object(r, c == "}")
 
 
 def value(r: "State") -> bool:
-    """Find out what the value of a member is for."""
-    if not r.peek():
-        return False
+    """Read the value of a member: the arguments, the name, the id, or any other."""
     if r.key in ARGUMENTS and not r.has_arguments:
         r.has_arguments = True
-        r.stack.append("arguments_member")
-        return r.go("args")
-    return r.go("other_value")
+        return r.then("args", "arguments_member")
+    if not r.follows:
+        r.next()
+    is_name = r.key in NAMES and r.name is None
+    is_id = r.key in IDS and r.id is None
+    raw, how = r.follow(is_name or is_id)
+    if not how:
+        return False
+    said = r.form.spelled(unescaped(raw[1:], '"')[0] if raw[:1] == '"' else raw)
+    if how == DONE and is_name and raw[0] == '"':
+        r.name = said
+        if said:
+            r.say_call(said)
+    elif how == DONE and is_id:
+        r.id = said
+        if r.certain:
+            r.calls[-1].id = said
+    return r.go("member") if how == DONE else end_object(r, False)
 
 
 def arguments_member(r: "State") -> bool:
     """Go on behind the arguments."""
     r.whole = r.how == DONE
     return r.go("member") if r.whole else end_object(r, False)
-
-
-def other_value(r: "State") -> bool:
-    """Read the value of a member that is not the arguments: the name, the id, or any other."""
-    is_name = r.key in NAMES and r.name is None
-    is_id = r.key in IDS and r.id is None
-    how = r.scan()
-    if not how:
-        if not (is_name or is_id):
-            r.take(r.pos)
-            r.pos = 0
-        return False
-    raw = r.taken()
-    if how == DONE and is_name and raw[0] == '"':
-        r.name = r.form.spelled(unescaped(raw[1:], '"')[0])
-        if r.name:
-            r.say_call(r.name)
-    elif how == DONE and is_id:
-        r.id = r.form.spelled(unescaped(raw[1:], '"')[0] if raw[0] == '"' else raw)
-        if r.certain:
-            r.calls[-1].id = r.id
-    return r.go("member") if how == DONE else end_object(r, False)
 
 
 def end_object(r: "State", ended: bool) -> bool:
@@ -141,12 +108,9 @@ def end_object(r: "State", ended: bool) -> bool:
 
 def array(r: "State") -> bool:
     """Read an array of calls, or one call without brackets."""
-    c = r.peek()
-    if not c:
-        return False
+    c = r.next()
     if c == "{":
-        r.stack.append("after")
-        return r.go(r.form.calls[r.opener].item)
+        return r.then(r.call.item, "after")
     if c != "[":
         return r.fail()
     r.take(1)
@@ -155,107 +119,57 @@ def array(r: "State") -> bool:
 
 def items(r: "State") -> bool:
     """Read what begins an item of an array of calls, or closes the array."""
-    c = r.peek(",")
-    if not c:
-        return False
-    call, some = r.form.calls[r.opener], len(r.calls) > r.began
-    if c == "]":
-        if not some and call.least:
-            return r.fail()
-        r.take(1)
-        if not some:
-            r.enclose()
-        return r.go("after")
-    if c != "{":
+    c, some = r.next(","), len(r.calls) > r.began
+    if c == "{":
+        if some:
+            r.begin(r.buf, "skip_item")
+        return r.then(r.call.item, "item_end")
+    if c != "]":
         return r.go("after") if some else r.fail()
-    if some:
-        r.begin(r.buf, "skip_item")
-    r.stack.append("item_end")
-    return r.go(call.item)
+    if not some:
+        if r.call.least:
+            return r.fail()
+        r.enclose()
+    r.take(1)
+    return r.go("after")
 
 
 def item_end(r: "State") -> bool:
     """Go on behind an item."""
-    call = r.form.calls[r.opener]
     if r.calls[-1].complete:
         return r.go("items")
-    at = r.look()
-    if at < 0:
-        return False
-    if r.whole and call.close:
-        if r.buf.startswith(call.close, at):
-            r.complete()
-            return r.go("items")
-        if call.close.startswith(r.buf[at:]) and not r.ended:
-            return False
-    return r.leave()
+    at = r.behind()
+    if not r.whole or not r.closes(at):
+        return r.leave()
+    r.complete()
+    return r.go("items")
 
 
 def skip_item(r: "State") -> bool:
     """Skip what stands in an array of calls and is none."""
-    r.stack = []
-    how = r.scan()
-    r.take(r.pos)
-    r.pos = 0
-    if not how:
-        return False
-    r.forget_scan()
-    return r.leave()
+    return bool(r.follow()[1]) and r.leave()
 
 
 def keyed(r: "State") -> bool:
-    """Read `{"NAME": {…}}`."""
-    return r.expect("{", "keyed_name")
-
-
-def keyed_name(r: "State") -> bool:
-    """Read the name of a call, which is a key."""
-    c = r.peek()
-    if not c:
-        return False
-    if c != '"':
+    """Read `{"NAME":`, behind which the arguments stand."""
+    if r.next() != "{":
         return r.fail()
-    if not r.scan():
-        return False
-    r.key = unescaped(r.taken()[1:], '"')[0]
-    return r.go("keyed_colon")
-
-
-def keyed_colon(r: "State") -> bool:
-    """Read what makes a call certain."""
-    return r.expect(":", "keyed_certain")
-
-
-def keyed_certain(r: "State") -> bool:
-    """Say the call."""
-    r.say_call(r.form.spelled(r.key))
-    return r.go("keyed_value")
-
-
-def keyed_value(r: "State") -> bool:
-    """Read the arguments behind the name."""
-    if not r.peek():
-        return False
-    r.stack.append("keyed_end")
-    return r.go("args")
+    at = r.behind(1)
+    if r.buf[at] != '"':
+        return r.fail()
+    name, rest = r.string(at)
+    if rest[0] != ":":
+        return r.fail()
+    r.buf = rest[1:]
+    r.say_call(r.form.spelled(name))
+    return r.then("args", "keyed_end")
 
 
 def keyed_end(r: "State") -> bool:
     """Read the bracket behind the arguments."""
     r.whole = r.how == DONE
-    at = r.look() if r.whole else 0
-    if at < 0:
-        return False
+    at = r.behind() if r.whole else 0
     if r.whole and r.buf[at] == "}":
         r.take(at + 1)
         r.complete()
     return r.back()
-
-
-STEPS: "dict[str, Callable[[Any], bool]]" = {
-    "args": args, "args_decoded": args_decoded, "args_raw": args_raw, "arguments_member":
-    arguments_member, "array": array, "colon": colon, "item_end": item_end, "items": items, "key":
-    key, "keyed": keyed, "keyed_certain": keyed_certain, "keyed_colon": keyed_colon, "keyed_end": keyed_end, "keyed_name":
-    keyed_name, "keyed_value": keyed_value, "member": member, "object": object_, "object_call":
-    object_call, "other_value": other_value, "skip_item": skip_item, "value": value,
-}  # fmt: skip

@@ -1,36 +1,21 @@
 """The steps of calls that are Python, or Gemma's own notation."""
 
 import json
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
-from .values import (
-    BAD,
-    DONE,
-    SPACE,
-    STRING,
-    WORDS,
-    escaped,
-    is_mark,
-    json_kind,
-    quoted,
-    typed,
-    unescaped,
-)
+from .values import BAD, DONE, STRING, WORDS, is_mark, json_kind, quoted, typed, unescaped
 
 if TYPE_CHECKING:
     from .state import State
 
+OTHER_SPACE = "\x0b\x0c"
+
 
 def pythonic(r: "State") -> bool:
     """Read `[f(a=1), g()]`, or JSON in its place."""
-    c = r.peek()
-    if not c:
-        return False
-    if c != "[":
+    if r.next() != "[":
         return r.fail()
-    at = r.look("", 1)
-    if at < 0:
-        return False
+    at = r.behind(1)
     if r.buf[at] == "{":
         return r.go("array")
     r.take(at)
@@ -39,23 +24,18 @@ def pythonic(r: "State") -> bool:
 
 def python_lines(r: "State") -> bool:
     """Read one call a line, or a list."""
-    c = r.peek()
-    return bool(c) and r.go("pythonic" if c == "[" else "python_calls")
+    return r.go("pythonic" if r.next() == "[" else "python_calls")
 
 
 def lfm2(r: "State") -> bool:
     """Read a list of Python calls, or JSON."""
-    c = r.peek()
-    return bool(c) and r.go("array" if c == "{" else "pythonic")
+    return r.go("array" if r.next() == "{" else "pythonic")
 
 
 def python_calls(r: "State") -> bool:
     """Read the next call of a list."""
-    c = r.peek(",;")
-    if not c:
-        return False
-    some = len(r.calls) > r.began
-    if some and c in ("]", r.form.calls[r.opener].close):
+    c, some = r.next(",;"), len(r.calls) > r.began
+    if some and c in ("]", r.call.close):
         return r.go("python_end")
     if some:
         r.begin(r.buf, "python_end")
@@ -73,31 +53,20 @@ def python_end(r: "State") -> bool:
     r.stack = []
     if not r.buf:
         return False
-    if r.buf[0] == "]":
-        r.take(1)
+    r.take(r.buf[0] == "]")
     return r.go("after")
 
 
 def python_name(r: "State") -> bool:
     """Read a name and what opens its arguments."""
-    buf, i = r.buf, 0
-    while i < len(buf) and (buf[i].isalpha() or buf[i] == "_" or (i and is_name(buf[i]))):
-        i += 1
-    at = r.look("\x0b\x0c", i)
-    if (not i or ord(buf[0]) > 127) and buf:
+    end = r.name_end(0, ".-")
+    if r.buf and (not end or ord(r.buf[0]) > 127):
         return r.fail()
-    if at < 0:
-        return False
-    if buf[at] != "(":
+    at = r.behind(end, OTHER_SPACE)
+    if r.buf[at] != "(":
         return r.fail()
-    r.name = buf[:i]
-    r.take(at + 1)
+    r.name = r.take(at + 1)[:end]
     return r.go("python_argument")
-
-
-def is_name(c: str) -> bool:
-    """Say whether a character may stand in the name of a tool."""
-    return c.isalpha() or c.isdigit() or c in "_.-"
 
 
 def say_python(r: "State") -> None:
@@ -110,39 +79,27 @@ def say_python(r: "State") -> None:
 
 def python_argument(r: "State") -> bool:
     """Read the name of an argument, or what closes the call."""
-    c = r.peek(",")
-    if not c:
-        return False
-    call = r.form.calls[r.opener]
-    if c == ")":
-        if not r.certain and call.bare and len(r.calls) == r.began:
-            at = r.look("", 1)
-            if at < 0:
-                return False
-            if r.buf[at] not in "],":
+    if r.next(",") == ")":
+        if not r.certain and r.call.bare and len(r.calls) == r.began:
+            if r.buf[r.behind(1)] not in "],":
                 return r.fail()
         r.take(1)
         say_python(r)
         r.arguments("}")
         r.complete()
         return r.back()
-    buf, i = r.buf, 0
-    while i < len(buf) and (buf[i].isalpha() or buf[i] == "_" or (i and buf[i].isdigit())):
-        i += 1
-    at = r.look("\x0b\x0c", i)
-    if not i or (at >= 0 and buf[at] != "="):
+    buf, end = r.buf, r.name_end(0)
+    at = r.behind(end, OTHER_SPACE) if end else 0
+    if not end or buf[at] != "=":
         return r.back(BAD) if r.certain else r.fail()
-    then = r.look("\x0b\x0c", at + 1) if at >= 0 else -1
-    if then < 0:
-        return False
+    then = r.behind(at + 1, OTHER_SPACE)
     if buf[at + 1] == "=":
         return r.back(BAD) if r.certain else r.fail()
     say_python(r)
-    r.key, r.value_types = buf[:i], None
+    r.key, r.value_types = buf[:end], None
     r.give_key()
     r.take(then)
-    r.stack.append("python_value_end")
-    return r.go("literal")
+    return r.then("literal", "python_value_end")
 
 
 def python_value_end(r: "State") -> bool:
@@ -152,11 +109,10 @@ def python_value_end(r: "State") -> bool:
 
 def delimiter(r: "State") -> str:
     """Return what stands at both sides of Gemma's strings, "" in Python."""
-    inner = r.form.inner
-    body = r.form.calls[r.opener].body if r.form.calls else ""
+    body = r.call.body if r.form.calls else ""
     if body == "function_gemma":
-        return inner["<escape>"]
-    return inner['<|"|>'] if body in ("gemma", "gemma_bare") else ""
+        return r.form.inner["<escape>"]
+    return r.form.inner['<|"|>'] if body in ("gemma", "gemma_bare") else ""
 
 
 def literal(r: "State") -> bool:
@@ -176,34 +132,28 @@ def literal(r: "State") -> bool:
         if r.value_types != STRING:
             r.arguments('"')
         return r.go("string_1" if c == "'" else "string_2")
-    if r.value_types == STRING:
-        # The quote of a string was given with the key; what is not a string is its own text.
+    # The quote of a string was given with the key; what is not a string is its own text.
+    if r.value_types == STRING or not (c in "{[" or (c == "(" and not gemma)):
         return r.go("word")
-    if c in "{[" or (c == "(" and not gemma):
-        r.take(1)
-        r.nest += "{" if c == "{" else "["
-        r.arguments(r.nest[-1])
-        return r.go("element")
-    return r.go("word")
+    r.take(1)
+    r.nest += "{" if c == "{" else "["
+    r.arguments(r.nest[-1])
+    return r.go("element")
 
 
 def gemma_string(r: "State") -> bool:
     """Give one of Gemma's strings."""
-    close = delimiter(r)
-    end = r.buf.find(close)
-    if r.value_types == STRING:
-        raw = r.take(len(r.buf) if end < 0 else end)
-        r.arguments(escaped(r.form.spelled(raw)))
-        if end < 0:
-            return False
-        r.take(1)
-        r.arguments('"')
-        return r.back()
+    end = r.buf.find(delimiter(r))
+    is_string = r.value_types == STRING
     if end < 0:
+        if is_string:
+            r.inside(r.take(len(r.buf)))
         return False
     raw = r.take(end)
     r.take(1)
-    r.arguments(typed(r.form.spelled(raw), r.value_types))
+    if is_string:
+        r.inside(raw)
+    r.arguments('"' if is_string else typed(r.form.spelled(raw), r.value_types))
     return r.back()
 
 
@@ -220,24 +170,18 @@ def string_2(r: "State") -> bool:
 def string(r: "State", quote: str) -> bool:
     """Give a string with escapes."""
     said, r.buf, ended = unescaped(r.buf, quote)
-    r.arguments(escaped(r.form.spelled(said)) + ('"' if ended else ""))
+    r.inside(said)
+    r.arguments('"' if ended else "")
     return ended and r.back()
 
 
 def word(r: "State") -> bool:
     """Give a number, a constant or other text without quotes, at its end."""
-    i = r.pos
-    while i < len(r.buf) and r.buf[i] not in ",]})" and not is_mark(r.buf[i]):
-        i += 1
-    r.pos = i
-    if i == len(r.buf):
-        return False
-    r.pos = 0
-    said = r.form.spelled(r.take(i)).strip()
-    if not i:
-        return r.back(BAD)
-    r.arguments(typed(said, r.value_types) if delimiter(r) else python_word(said))
-    return r.back()
+    end = r.upto(",]})")
+    said = r.form.spelled(r.take(end)).strip()
+    if end:
+        r.arguments(typed(said, r.value_types) if delimiter(r) else python_word(said))
+    return r.back(DONE if end else BAD)
 
 
 def python_word(said: str) -> str:
@@ -262,50 +206,33 @@ def python_word(said: str) -> str:
 
 
 def element(r: "State") -> bool:
-    """Read an item of a list, or a key and its value."""
-    c = r.peek(",")
-    if not c:
-        return False
-    kind = r.nest[-1]
-    mapping = kind in "{}"
+    """Read an item of a list, or a key; its value follows."""
+    c, kind = r.next(","), r.nest[-1]
+    mapping, gemma = kind in "{}", delimiter(r)
     if c in "]})":
         r.take(1)
-        r.nest = r.nest[:-1]
         r.arguments("}" if mapping else "]")
-        return r.back()
-    gemma = delimiter(r)
-    if is_mark(c) and c != gemma:
+        return end_container(r, DONE)
+    if (is_mark(c) and c != gemma) or (mapping and not mapping_key(r, gemma)):
         return end_container(r, BAD)
+    r.nest = r.nest[:-1] + ("}" if mapping else "]")
+    r.value_types = None
     if not mapping:
         r.arguments(", " if kind == "]" else "")
-        r.nest = r.nest[:-1] + "]"
-        r.value_types = None
-        r.stack.append("element_end")
-        return r.go("literal")
-    found = mapping_key(r, gemma)
-    if found is None:
-        return False
-    if not found:
-        return end_container(r, BAD)
-    types = None
-    if len(r.nest) == 1 and gemma and r.form.calls[r.opener].body == "function_gemma":
-        types = r.type_of(r.key)
-    r.value_types = None
+        return r.then("literal", "element_end")
     r.comma = kind == "}"
     r.give_key()
-    r.value_types = types
-    r.nest = r.nest[:-1] + "}"
-    r.stack.append("element_end")
-    return r.go("element_value")
+    if len(r.nest) == 1 and gemma and r.call.body == "function_gemma":
+        r.value_types = r.type_of(r.key)
+    return r.then("element_value", "element_end")
 
 
 def element_value(r: "State") -> bool:
     """Begin the value of a key."""
-    if not r.peek():
-        return False
-    if r.value_types == STRING and r.buf[0] in ('"', delimiter(r)):
+    c = r.next()
+    if r.value_types == STRING and c in ('"', delimiter(r)):
         r.arguments('"')
-    elif r.value_types == STRING and r.buf[0] in "{[":
+    elif r.value_types == STRING and c in "{[":
         r.value_types = None
     return r.go("literal")
 
@@ -316,49 +243,38 @@ def element_end(r: "State") -> bool:
 
 
 def end_container(r: "State", how: str) -> bool:
-    """Leave a list or mapping that is broken."""
+    """Leave a list or mapping that has ended or is broken."""
     r.nest = r.nest[:-1]
     return r.back(how)
 
 
-def mapping_key(r: "State", gemma: str) -> "bool | None":
-    """Take a key and its colon; None if it is not whole, False if it is none."""
-    buf = r.buf
-    if buf[0] == gemma or buf[0] in "\"'":
-        if buf[0] == gemma:
-            said, found, rest = buf[1:].partition(gemma)
-            ended = bool(found)
-        else:
-            said, rest, ended = unescaped(buf[1:], buf[0])
-        rest = rest.lstrip(SPACE)
-        if not ended or not rest:
-            return None
-        r.key, r.buf = said, rest[1:]
-        return rest[0] == ":"
-    end = 0
-    while end < len(buf) and buf[end] not in ":,{}[]" and not is_mark(buf[end]):
-        end += 1
-    if end == len(buf):
-        return None
-    if buf[end] != ":":
-        r.take(end + 1)
-        return False
-    r.key = buf[:end].strip()
-    r.take(end + 1)
-    return True
+def mapping_key(r: "State", gemma: str) -> bool:
+    """Take a key and its colon; say whether there is one."""
+    c = r.buf[0]
+    if c == gemma:
+        end = r.find(gemma, 1)
+        at = r.behind(end + 1)
+        r.key = r.buf[1:end]
+    elif c in "\"'":
+        r.key, r.buf = r.string()
+        at = 0
+    else:
+        at = r.upto(":,{}[]")
+        if is_mark(r.buf[at]) or r.buf[at] != ":":
+            r.take(at + 1)
+            return False
+        r.key = r.buf[:at].strip()
+    return r.take(at + 1)[at] == ":"
 
 
 def gemma(r: "State") -> bool:
     """Read `call:NAME{K:V,…}`."""
-    r.peek()
+    r.next()
     buf = r.buf
     at = 4 if buf.startswith("call") else 0
     if not at and "call".startswith(buf):
         return False
-    at += buf[at : at + 1] == ":"
-    at = r.look("\x0b\x0c", at)
-    if at < 0:
-        return False
+    at = r.behind(at + (buf[at : at + 1] == ":"), OTHER_SPACE)
     end = at
     while end < len(buf) and not buf[end].isspace() and buf[end] not in ":{}\"'":
         if is_mark(buf[end]):
@@ -366,57 +282,32 @@ def gemma(r: "State") -> bool:
         end += 1
     if end == at:
         return r.fail()
-    then = r.look("\x0b\x0c", end)
-    if then < 0:
-        return False
+    then = r.behind(end, OTHER_SPACE)
     if buf[then] != "{":
         return r.fail()
-    r.name = buf[at:end]
-    r.say_call(r.name)
+    r.say_call(buf[at:end])
     r.take(then)
-    r.stack.append("literal_end")
-    return r.go("literal")
+    return r.then("literal", "json_end")
+
+
+function_gemma = gemma
 
 
 def gemma_bare(r: "State") -> bool:
     """Read the same where its opener is missing: no space, and names of letters."""
-    end = len("call:")
-    while end < len(r.buf) and is_name(r.buf[end]):
+    buf, end = r.buf, len("call:")
+    while end < len(buf) and (buf[end].isalpha() or buf[end].isdigit() or buf[end] in "_.-"):
         end += 1
-    if end == len(r.buf):
+    if end == len(buf):
         return False
-    return r.go("gemma") if r.buf[end] == "{" and end > 5 else r.fail()
-
-
-def literal_end(r: "State") -> bool:
-    """Go on behind the arguments."""
-    if r.how == DONE:
-        r.complete()
-    return r.go("after")
-
-
-def value_only(r: "State") -> bool:
-    """Stop behind a value that stands by itself."""
-    return False
+    return r.go("gemma") if buf[end] == "{" and end > 5 else r.fail()
 
 
 def python_value(r: "State", raw: str) -> str:
     """Return a Python literal as JSON text, "" if it is none."""
-    alone = r.__class__(r.form)
-    alone.stack = ["value_only"]
-    alone.at, alone.buf = "literal", raw
-    while STEPS[alone.at](alone):
-        pass
-    whole = alone.at == "value_only" and alone.how == DONE and not alone.buf.strip()
+    alone: Any = r.__class__(r.form)
+    alone.then("literal", "")
+    alone.buf = raw
+    alone.work()
+    whole = not alone.at and alone.how == DONE and not alone.buf.strip()
     return alone.pending if whole else ""
-
-
-STEPS: "dict[str, Callable[[Any], bool]]" = {
-    "element": element, "element_end": element_end, "element_value": element_value,
-    "function_gemma": gemma, "gemma": gemma, "gemma_bare": gemma_bare, "gemma_string":
-    gemma_string, "lfm2": lfm2, "literal": literal, "literal_end": literal_end, "python_argument":
-    python_argument, "python_calls": python_calls, "python_end": python_end, "python_lines":
-    python_lines, "python_name": python_name, "python_next": python_next, "python_value_end":
-    python_value_end, "pythonic": pythonic, "string_1": string_1, "string_2": string_2,
-    "value_only": value_only, "word": word,
-}  # fmt: skip

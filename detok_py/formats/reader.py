@@ -13,11 +13,13 @@ from typing import Any, Callable
 
 from . import code_steps, header_steps, json_steps, literal_steps, tag_steps, text_steps, trees
 from .state import Said, State
-from .values import SPACE, in_common
+from .values import SPACE, More, in_common
 
-STEPS: "dict[str, Callable[[Any], bool]]" = {}
-for _steps in (text_steps, json_steps, header_steps, tag_steps, literal_steps, code_steps, trees):
-    STEPS.update(_steps.STEPS)
+MODULES = text_steps, json_steps, header_steps, tag_steps, literal_steps, code_steps, trees
+# The steps by their names: the functions of these modules.
+STEPS: "dict[str, Callable[[Any], bool]]" = {
+    name: getattr(module, name) for module in MODULES for name in dir(module)
+}
 PIECE = 4096  # symbols that are read in one step
 NOTHING = Said("", "", None, None)
 
@@ -56,10 +58,17 @@ class Reader(State):
             if self.raw:
                 self.raw += piece
             self.buf += piece
-            while STEPS[self.at](self):
-                pass
+            self.work()
         out, self.out = self.out, []
         return out
+
+    def work(self) -> None:
+        """Go from step to step, as far as the symbols lead."""
+        try:
+            while self.at and STEPS[self.at](self):
+                pass
+        except More:
+            pass
 
     def _symbols(self, text: str) -> str:
         """Return text with a symbol for each marker that is text; its end may become one, and
@@ -124,8 +133,7 @@ class Reader(State):
     def _end(self) -> list[Said]:
         self.ended = True
         while True:
-            while STEPS[self.at](self):
-                pass
+            self.work()
             if self.at in ("text", "edge"):
                 self.end_text()
                 break

@@ -3,69 +3,25 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .form import CONTENT, REASONING, TOOL_CALL, Form
+from .table import Call
 from .tool_call import ToolCall
-from .values import BAD, DONE, SPACE, STRING, escaped, has_mark, is_mark, quoted
+from .values import BAD, DONE, SPACE, STRING, More, escaped, has_mark, is_mark, quoted, unescaped
 
 if TYPE_CHECKING:
     from .values import Types
 
 # All of the state but the calls: plain values, which can be a key, or become JSON.
-TEXT_STATE: "tuple[str, ...]" = tuple(
-    [
-        "at",
-        "section",
-        "run",
-        "shown",
-        "content",
-        "reasoning",
-        "wrapped",
-        "after_call",
-        "after_reasoning",
-        "held",
-        "skip",
-        "buf",
-        "half",
-        "ahead",
-        "ended",
-    ]
-)
-CALL_STATE: "tuple[str, ...]" = tuple(
-    [
-        "raw",
-        "opener",
-        "began",
-        "on_fail",
-        "name",
-        "id",
-        "certain",
-        "pending",
-        "comma",
-        "has_arguments",
-        "whole",
-        "key",
-        "value_types",
-        "nest",
-        "how",
-        "pos",
-        "depth",
-        "quote",
-    ]
-)
+FIELDS = (
+    "at", "section", "run", "shown", "content", "reasoning", "wrapped", "after_call",
+    "after_reasoning", "held", "skip", "buf", "half", "ahead", "ended", "raw", "opener", "began",
+    "on_fail", "name", "id", "certain", "pending", "comma", "has_arguments", "whole", "key",
+    "value_types", "nest", "how", "pos", "depth", "quote",
+)  # fmt: skip
 # The steps in which text of a section is read.
-PLACES_OF_TEXT: "tuple[str, ...]" = tuple(
-    [
-        "text",
-        "edge",
-        "thought",
-        "harmony",
-        "harmony_start",
-        "harmony_header",
-        "harmony_body",
-        "harmony_over",
-        "kimi_k3",
-        "k3_text",
-    ]
-)
+PLACES_OF_TEXT = (
+    "text", "edge", "thought", "harmony", "harmony_start", "harmony_header", "harmony_body",
+    "harmony_over", "kimi_k3", "k3_text",
+)  # fmt: skip
 MOST_NEWLINES = 2  # at each side of a marker, which are markup
 
 # Output: text of a channel; for a call its number and, on its first, its name. Without a channel: a
@@ -106,14 +62,14 @@ class State:
         self.buf: str = ""  # symbols that no step has read
         self.half: str = ""  # the end of the text, which may become a marker that is text
         self.ahead: str = ""  # what was said already of what comes out next, as `half` has come
-        self.raw: str = ""  # all symbols of a call, while it is not certain that it is one
         self.opener = 0  # which of the calls of the format is read
         self.began = 0  # how many calls there were before it
-        self.on_fail: str = ""
         self.begin()
 
     def begin(self, raw: str = "", on_fail: str = "") -> None:
-        """Forget the last call; `raw` are the symbols that wait until the next one is certain."""
+        """Forget the last call; `raw` are the symbols that wait until the next one is certain, and
+        are read as text, or by the step `on_fail`, if it is none.
+        """
         self.raw, self.on_fail = raw, on_fail
         self.name: str | None = None
         self.id: str | None = None
@@ -123,14 +79,13 @@ class State:
         self.comma: bool = False
         self.key = ""
         self.value_types: Any = None
-        self.nest = (
-            ""  # the containers that are open: `{`, `[`, or `}`, `]` behind their first item
-        )
+        # The containers that are open: `{`, `[`, or `}`, `]` behind their first item.
+        self.nest = ""
         self.how: str = DONE
         self.forget_scan()
 
     def forget_scan(self) -> None:
-        self.pos: int = 0
+        self.pos: int = 0  # how many of the symbols were looked at
         self.depth: int = -2
         self.quote: str = ""
 
@@ -141,19 +96,17 @@ class State:
         """The state as plain values: `load` takes it. Of the calls it has their number, and whether
         the last one is complete.
         """
-        text = tuple([getattr(self, name) for name in TEXT_STATE])
-        call = tuple([getattr(self, name) for name in CALL_STATE])
+        fields = tuple([getattr(self, name) for name in FIELDS])
         complete = bool(self.calls) and self.calls[-1].complete
-        return text, call, tuple(self.stack), len(self.calls), complete
+        return fields, tuple(self.stack), len(self.calls), complete
 
     def load(self, state: Any, calls: Any = None) -> None:
         """Take a state, or what JSON made of it, and the calls so far, as (id, name, arguments,
         complete). Without them they stay, if they are as many; else nothing is known of them.
         """
-        text, call, stack, count, complete = state
-        for names, values in ((TEXT_STATE, text), (CALL_STATE, call)):
-            for name, value in zip(names, values):
-                setattr(self, name, value)
+        fields, stack, count, complete = state
+        for name, value in zip(FIELDS, fields):
+            setattr(self, name, value)
         if self.value_types is not None:
             self.value_types = tuple(self.value_types)
         self.stack = list(stack)
@@ -201,44 +154,102 @@ class State:
         first = [c for c in self.form.markers(self).first if not is_mark(c)]
         return "".join(first) + self.form.begins
 
-    # ------------------------------------------------------------ what steps do
+    # ------------------------------------------------------------ symbols
 
-    def peek(self, also: str = "") -> str:
-        """Drop space; return the next symbol, "" if none has come."""
-        if self.buf and (self.buf[0] in SPACE or self.buf[0] in also):
-            self.buf = self.buf.lstrip(SPACE + also)
-        return self.buf[:1]
+    def next(self, also: str = "") -> str:
+        """Drop space; return the next symbol."""
+        self.buf = self.buf.lstrip(SPACE + also)
+        if not self.buf:
+            raise More
+        return self.buf[0]
 
-    def expect(self, symbol: str, then: str) -> bool:
-        """Take a symbol behind space, and go to a step; behind another one this is no call."""
-        c = self.peek()
-        if not c:
-            return False
-        if c != symbol:
-            return self.fail()
-        self.take(1)
-        return self.go(then)
-
-    def look(self, also: str = "", at: int = 0) -> int:
-        """Return where the next symbol is that is no space, -1 if none has come."""
-        while at < len(self.buf) and (self.buf[at] in SPACE or self.buf[at] in also):
+    def behind(self, at: int = 0, also: str = "") -> int:
+        """Return where the next symbol is that is no space."""
+        while self.buf[at : at + 1] in SPACE + also:
+            if at >= len(self.buf):
+                raise More
             at += 1
-        return at if at < len(self.buf) else -1
+        return at
+
+    def find(self, symbols: Any, at: int = 0) -> int:
+        """Return where the next of some symbols stands, or how many symbols wait."""
+        end = len(self.buf)
+        for each in symbols:
+            found = self.buf.find(each, at, end)
+            end = found if found >= 0 else end
+        return end
+
+    def upto(self, symbols: str = "") -> int:
+        """Return where the next marker stands, or the next of some symbols."""
+        buf, at = self.buf, self.pos
+        while at < len(buf) and buf[at] not in symbols and not is_mark(buf[at]):
+            at += 1
+        self.pos = at
+        if at == len(buf):
+            raise More
+        self.pos = 0
+        return at
+
+    def name_end(self, at: int, also: str = "") -> int:
+        """Return where a name ends that begins with a letter: letters, digits, and `also`."""
+        buf, end = self.buf, at
+        while end < len(buf) and (
+            buf[end].isalpha()
+            or buf[end] == "_"
+            or (end > at and (buf[end].isdigit() or buf[end] in also))
+        ):
+            end += 1
+        return end
+
+    def string(self, at: int = 0) -> "tuple[str, str]":
+        """Return the string that begins with the quote at a place, and what stands behind it and
+        space.
+        """
+        said, rest, ended = unescaped(self.buf[at + 1 :], self.buf[at])
+        rest = rest.lstrip(SPACE)
+        if not ended or not rest:
+            raise More
+        return said, rest
+
+    def closes(self, at: int) -> bool:
+        """Say whether what closes the call stands at a place."""
+        close, rest = self.call.close, self.buf[at:]
+        if len(rest) < len(close) and close.startswith(rest) and not self.ended:
+            raise More
+        return bool(close) and rest.startswith(close)
 
     def take(self, count: int) -> str:
         """Take symbols out of those that wait."""
         text, self.buf = self.buf[:count], self.buf[count:]
         return text
 
+    # ------------------------------------------------------------ steps
+
+    @property
+    def call(self) -> Call:
+        """How the call that is read begins and goes on."""
+        return self.form.calls[self.opener]
+
     def go(self, at: str) -> bool:
         self.at = at
         return True
 
+    def then(self, at: str, behind: str) -> bool:
+        """Go to a step, and to another one when that is done."""
+        self.stack.append(behind)
+        return self.go(at)
+
     def back(self, how: str = DONE) -> bool:
         """Go on with the step that waits for this one."""
         self.how = how
-        self.at = self.stack.pop()
-        return True
+        return self.go(self.stack.pop())
+
+    # ------------------------------------------------------------ JSON values
+
+    @property
+    def follows(self) -> bool:
+        """Whether the JSON value that begins the symbols is followed already."""
+        return self.depth != -2
 
     def scan(self) -> str:
         """Follow the JSON value that begins the symbols, up to `pos`; return how it ended.
@@ -282,11 +293,17 @@ class State:
         self.pos = i
         return how
 
-    def taken(self) -> str:
-        """Take the symbols that were followed."""
-        text = self.take(self.pos)
-        self.forget_scan()
-        return text
+    def follow(self, whole: bool = False) -> "tuple[str, str]":
+        """Take what has come of a JSON value, or all of it at its end if it is to be `whole`;
+        return it, and how it ended.
+        """
+        how = self.scan()
+        if whole and not how:
+            return "", ""
+        said, self.pos = self.take(self.pos), 0
+        if how:
+            self.forget_scan()
+        return said, how
 
     # ------------------------------------------------------------ text
 
@@ -302,11 +319,12 @@ class State:
                 self.shown = 2 if text.strip("\n") else 1
             self.say(self.section, text)
 
-    def say(self, channel: str, text: str) -> None:
+    def say(self, channel: str, text: str, call: int | None = None) -> None:
+        """Give text of a channel, as one with what has just been given of it."""
         last = self.out[-1] if self.out else None
-        if last is not None and last.channel == channel and channel != TOOL_CALL:
+        if last and last.channel == channel and last.call == call and last.name is None:
             text = self.out.pop().text + text
-        self.out.append(Said(channel, text, None, None))
+        self.out.append(Said(channel, text, call, None))
 
     def end_run(self) -> None:
         """End the run of text: a marker has come."""
@@ -326,8 +344,7 @@ class State:
         self.show(self.held + raw[0])
         self.held = ""
         self.buf = raw[1:]
-        self.stack = []
-        return self.go("text")
+        return self.leave()
 
     def fail(self) -> bool:
         """Treat what has been read as text: it is not a call."""
@@ -340,7 +357,7 @@ class State:
     def say_call(self, name: str) -> None:
         """Begin a call, which is certain now and has this name."""
         self.enclose()
-        self.certain = True
+        self.name, self.certain = name, True
         self.calls.append(ToolCall(self.id, name))
         self.out.append(Said(TOOL_CALL, "", len(self.calls) - 1, name))
         self.arguments(self.pending)
@@ -360,18 +377,11 @@ class State:
             return
         at = len(self.calls) - 1
         self.calls[at].parts.append(text)
-        last = self.out[-1] if self.out else None
-        if last is not None and last.call == at and last.name is None:
-            text = self.out.pop().text + text
-        self.out.append(Said(TOOL_CALL, text, at, None))
+        self.say(TOOL_CALL, text, at)
 
-    def give_words(self, end: int) -> None:
-        """Give text as the inside of a JSON string: up to `end`, or all that has come if that is
-        -1. Space at its end waits, and is dropped at the end.
-        """
-        said = (self.buf if end < 0 else self.buf[:end]).rstrip()
-        self.arguments(escaped(self.form.spelled(said)))
-        self.take(len(said) if end < 0 else end)
+    def inside(self, symbols: str) -> None:
+        """Give the inside of a JSON string."""
+        self.arguments(escaped(self.form.spelled(symbols)))
 
     def type_of(self, key: str) -> "Types":
         """Return the types that the schema of the call's tool gives to a parameter."""

@@ -64,7 +64,7 @@ def call(
     opener: str,
     body: str,
     close: str = "",
-    item: str = "object",
+    item: str = "json_object",
     least: int = 0,
     tags: "Tags | None" = None,
     bare: bool = False,

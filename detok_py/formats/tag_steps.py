@@ -1,10 +1,10 @@
 """The steps of calls whose parameters stand in tags, each raw: XML of several families, GLM's."""
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from .header_steps import header
-from .literal_steps import python_value
-from .values import STRING, escaped, is_mark, json_kind, typed
+from .literal_steps import OTHER_SPACE, python_value
+from .values import STRING, is_mark, json_kind, typed
 
 if TYPE_CHECKING:
     from .state import State
@@ -46,18 +46,12 @@ def split_attribute(name: str) -> "tuple[str, str]":
 
 def tagged(r: "State") -> bool:
     """Read the calls of a block, or what closes it."""
-    call = r.form.calls[r.opener]
-    tags: Any = call.tags
-    at = r.look()
-    if at < 0:
-        return False
-    rest = r.buf[at:]
-    if rest.startswith(call.close):
-        r.take(at + len(call.close))
+    at = r.behind()
+    if r.closes(at):
+        r.take(at + len(r.call.close))
         return r.leave()
-    name, length = opening(rest, tags.name, tags.behind)
-    if length < 0 and call.close.startswith(rest) and not r.ended:
-        return False
+    tags: Any = r.call.tags
+    name, length = opening(r.buf[at:], tags.name, tags.behind)
     if length < 0:
         return r.fail() if r.raw else r.leave()
     if not length:
@@ -71,22 +65,20 @@ def tagged(r: "State") -> bool:
 def say_tagged(r: "State", name: str) -> bool:
     """Begin a call whose tag has come."""
     r.begin(r.raw)
-    r.name = r.form.spelled(split_attribute(name)[0])
-    r.say_call(r.name)
+    r.say_call(r.form.spelled(split_attribute(name)[0]))
     r.arguments("{")
     return r.go("parameters")
 
 
 def untagged(r: "State") -> bool:
     """Read a call whose opener is missing: a parameter, or its end, must follow its name."""
-    tags: Any = r.form.calls[r.opener].tags
+    tags: Any = r.call.tags
     name, length = opening(r.buf, tags.name, tags.behind)
-    at = r.look("", length) if length > 0 else -1
     if length < 0:
         return r.fail()
-    if at < 0:
+    if not length:
         return False
-    rest = r.buf[at:]
+    rest = r.buf[r.behind(length) :]
     if not rest.startswith(tags.end):
         found = opening(rest, tags.key, tags.behind)[1]
         if tags.end.startswith(rest) or not found:
@@ -99,31 +91,25 @@ def untagged(r: "State") -> bool:
 
 def step3(r: "State") -> bool:
     """Read `function⟦sep⟧`, and a call in tags."""
-    said = header(r, r.form.inner["<｜tool_sep｜>"])
-    return said is None or (bool(said) and r.go("step3_tag"))
+    return not header(r, "<｜tool_sep｜>") or r.go("step3_tag")
 
 
 def step3_tag(r: "State") -> bool:
     """Read the tag of a call."""
-    tags: Any = r.form.calls[r.opener].tags
-    if not r.peek():
-        return False
+    r.next()
+    tags: Any = r.call.tags
     name, length = opening(r.buf, tags.name, tags.behind)
     if length < 0:
         return r.fail()
-    if not length:
-        return False
     r.take(length)
-    return say_tagged(r, name)
+    return bool(length) and say_tagged(r, name)
 
 
 def parameters(r: "State") -> bool:
     """Read up to a parameter, or the end of the call; what stands between is not shown."""
-    call = r.form.calls[r.opener]
+    call, buf, i = r.call, r.buf, 0
     tags: Any = call.tags
-    buf, i = r.buf, 0
-    ends = [tags.end, call.close]
-    ends += tags.again
+    ends = (tags.end, call.close) + tags.again
     while i < len(buf):
         for each in ends:
             if buf.startswith(each, i):
@@ -151,7 +137,7 @@ def parameter(r: "State", name: str) -> bool:
     if not attribute:
         r.value_types = r.type_of(r.key)
     r.give_key()
-    tags: Any = r.form.calls[r.opener].tags
+    tags: Any = r.call.tags
     return r.go("value_edge" if tags.newline else "raw_value")
 
 
@@ -159,43 +145,34 @@ def value_edge(r: "State") -> bool:
     """Drop the newline that a value begins with."""
     if not r.buf:
         return False
-    if r.buf[0] == "\n":
-        r.take(1)
+    r.take(r.buf[0] == "\n")
     return r.go("raw_value")
 
 
 def raw_value(r: "State") -> bool:
     """Give the value of a parameter: a string as it comes, another one at its end."""
-    tags: Any = r.form.calls[r.opener].tags
+    tags: Any = r.call.tags
     return give_raw(r, tags.value_end, tags.newline, "parameters", tags.python)
 
 
 def give_raw(r: "State", close: str, newline: bool, then: str, python: bool = False) -> bool:
     """Give a raw value up to `close`; `then` is the next step."""
-    is_string = r.value_types == STRING
-    end = r.buf.find(close, max(0, r.pos - len(close)))
-    if end < 0 and not is_string:
-        r.pos = len(r.buf)
-        return False
-    raw = r.buf if end < 0 else r.buf[:end]
+    types, end = r.value_types, r.buf.find(close, max(0, r.pos - len(close)))
     if end < 0:
-        keep = 0
-        for whole in (close, "\n" + close) if newline else (close,):
-            for n in range(1, len(whole)):
-                if raw.endswith(whole[:n]):
-                    keep = max(keep, n)
-        raw = raw[: len(raw) - keep]
-        r.take(len(raw))
-    else:
-        r.take(end + len(close))
-        if newline and raw.endswith("\n"):
-            raw = raw[:-1]
-    raw = r.form.spelled(raw)
-    if is_string:
-        r.arguments(escaped(raw) + ('"' if end >= 0 else ""))
-        return end >= 0 and r.go(then)
+        r.pos = 0 if types == STRING else len(r.buf)
+        if types == STRING:
+            keep = max(begun(r.buf, close), begun(r.buf, "\n" + close) if newline else 0)
+            r.inside(r.take(len(r.buf) - keep))
+        return False
     r.pos = 0
-    types = r.value_types
+    raw = r.take(end + len(close))[:end]
+    if newline and raw.endswith("\n"):
+        raw = raw[:-1]
+    if types == STRING:
+        r.inside(raw)
+        r.arguments('"')
+        return r.go(then)
+    raw = r.form.spelled(raw)
     said = typed(raw, types)
     if python and types and ("array" in types or "object" in types) and not json_kind(raw.strip()):
         said = python_value(r, raw.strip()) or said
@@ -203,37 +180,39 @@ def give_raw(r: "State", close: str, newline: bool, then: str, python: bool = Fa
     return r.go(then)
 
 
+def begun(text: str, word: str) -> int:
+    """Return how many characters at the end of a text begin a word.
+
+    >>> begun("a</t", "</tool>")
+    3
+    """
+    at = text.find(word[0], max(0, len(text) - len(word) + 1))
+    while at >= 0 and not word.startswith(text[at:]):
+        at = text.find(word[0], at + 1)
+    return len(text) - at if at >= 0 else 0
+
+
 def glm(r: "State") -> bool:
     """Read `NAME`, and pairs of a key and a value."""
-    i = r.look("\x0b\x0c")
-    end = i
-    while 0 <= end < len(r.buf) and not (r.buf[end].isspace() or r.buf[end] == "{"):
+    at = end = r.behind(0, OTHER_SPACE)
+    while end < len(r.buf) and not (r.buf[end].isspace() or r.buf[end] == "{"):
         if is_mark(r.buf[end]):
             break
         end += 1
-    if i < 0:
-        return False
-    if end == i:
+    if end == at:
         return r.fail()
-    at = r.look("\x0b\x0c", end)
-    if at < 0:
-        return False
-    call = r.form.calls[r.opener]
-    if r.buf[at] not in (r.form.inner["<arg_key>"], call.close, call.opener):
+    then = r.behind(end, OTHER_SPACE)
+    if r.buf[then] not in (r.form.inner["<arg_key>"], r.call.close, r.call.opener):
         return r.fail()
-    r.name = r.buf[i:end]
-    r.say_call(r.name)
+    r.say_call(r.buf[at:end])
     r.arguments("{")
-    r.take(at)
+    r.take(then)
     return r.go("glm_key")
 
 
 def glm_key(r: "State") -> bool:
     """Read a key, or what closes the call."""
-    inner, call = r.form.inner, r.form.calls[r.opener]
-    c = r.peek()
-    if not c:
-        return False
+    inner, call, c = r.form.inner, r.call, r.next()
     if c in (call.close, call.opener):
         r.arguments("}")
         r.complete()
@@ -242,27 +221,18 @@ def glm_key(r: "State") -> bool:
     if c != inner["<arg_key>"]:
         r.take(1)
         return True
-    end = r.buf.find(inner["</arg_key>"])
-    at = r.look("", end + 1) if end >= 0 else -1
-    if at < 0:
-        return False
+    end = r.find(inner["</arg_key>"])
+    at = r.behind(end + 1)
     r.key = r.buf[1:end].strip()
     found = r.buf[at] == inner["<arg_value>"]
     r.take(at + found)
     if found:
         r.value_types = r.type_of(r.key)
         r.give_key()
-        return r.go("glm_value")
+        r.go("glm_value")
     return True
 
 
 def glm_value(r: "State") -> bool:
     """Give the value of a key."""
     return give_raw(r, r.form.inner["</arg_value>"], False, "glm_key")
-
-
-STEPS: "dict[str, Callable[[Any], bool]]" = {
-    "glm": glm, "glm_key": glm_key, "glm_value": glm_value, "parameters": parameters, "raw_value":
-    raw_value, "step3": step3, "step3_tag": step3_tag, "tagged": tagged, "untagged": untagged,
-    "value_edge": value_edge,
-}  # fmt: skip

@@ -1,6 +1,6 @@
 """The steps of text between markers, and of what stands behind a call."""
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING
 
 from .form import CONTENT, REASONING
 
@@ -92,20 +92,9 @@ def edge(r: "State") -> bool:
 
 def after(r: "State") -> bool:
     """Drop space and what closes the call; other text is text, with its space."""
-    call = r.form.calls[r.opener]
-    at = r.look("`" if call.body == "deepseek_r1" else "")
-    if at < 0:
-        return False
-    close = call.close
-    if close and r.buf.startswith(close, at):
+    at = r.behind(0, "`" if r.call.body == "deepseek_r1" else "")
+    if r.closes(at):
         if r.whole and r.calls:
             r.complete()
-        r.take(at + len(close))
-    elif close and close.startswith(r.buf[at:]) and not r.ended:
-        return False
+        r.take(at + len(r.call.close))
     return r.leave()
-
-
-STEPS: "dict[str, Callable[[Any], bool]]" = {
-    "after": after, "edge": edge, "text": text, "thought": thought,
-}  # fmt: skip

@@ -16,6 +16,10 @@ MOST_MARKS = 64
 _FIRST = chr(FIRST_MARK)
 
 
+class More(Exception):
+    """Symbols have not come that a step must see before it takes any."""
+
+
 def is_mark(c: str) -> bool:
     """Say whether a character stands for a marker.
 
