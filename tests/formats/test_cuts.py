@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.native, pytest.mark.full]
 
 # Calls without an opener: what has come may go on as the rest of one of these.
 BARE = {
-    "llama3.1_json": ('{"name": "x", "parameters": {}}', '"name": "x", "parameters": {}}'),
+    "llama3.1_json": ('{"name": "x", "parameters": {}}', '"name": "x", "arguments": {}}'),
     "llama4_pythonic": ("[f(a=1)]", "f(a=1)]", "=1)]"),
 }
 XML = ("<function=f></function>", "=f></function>", "></function>")
