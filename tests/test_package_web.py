@@ -22,7 +22,7 @@ SUBPATHS = {
         *("Answer", "Decoder", "DetokError", "DetokStream", "connect", "createDecoder"),
         *("graphemes", "loadVocabulary", "shutDown", "warmUp"),
     },
-    "detok-web/fetch": {"ServerSentEvents", "readAnswer"},
+    "detok-web/fetch": {"ServerSentEvents", "readAnswer", "resumingFetch"},
     "detok-web/ai-sdk": {"DetokTransport"},
     "detok-web/assistant-ui": {"detokModel"},
     "detok-web/deep-chat": {"detokHandler"},

@@ -153,9 +153,11 @@ export { startWorker } from "./worker-start.js";
         name: "shared",
         /** @param {import("esbuild").PluginBuild} build */
         setup: ({ onResolve }) =>
-          onResolve({ filter: /^\.\// }, ({ path }) =>
-            shared.has(path) ? { path: "./index.js", external: true } : undefined,
-          ),
+          onResolve({ filter: /^\.\// }, ({ path, kind }) => {
+            if (shared.has(path)) return { path: "./index.js", external: true };
+            // The hooks share a file that is a sub-path too.
+            return path === "./store.js" && kind !== "entry-point" ? { path, external: true } : {};
+          }),
       },
     ],
   };
@@ -172,7 +174,6 @@ export { startWorker } from "./worker-start.js";
       .map((file) => `src/${basename(file)}`)
       .filter((file) => !file.endsWith("/index.js")),
     outdir: "node",
-    minify: false,
     sourcemap: false,
   });
   await rm(join(target, "hosts"), { recursive: true });

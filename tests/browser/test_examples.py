@@ -536,6 +536,31 @@ def test_a_svelte_store_gives_its_state_at_once_and_cancels_with_its_last_reader
     assert seen == ["ready", "eos", LONG, "ready", True, True, "cancelled"]
 
 
+@pytest.mark.full
+def test_all_hooks_read_an_answer_that_no_bridge_gives(example: Any) -> None:
+    """What the state is then, is in tests/browser/test_library_any_answer.py."""
+    texts = example.blank().evaluate(
+        """async ([text, asked]) => {
+          await import("/examples/built/react_ask.js");
+          await import("/examples/built/vue_ask.js");
+          const ask = async function* (request, { signal }) {
+            if (request !== asked || signal.aborted) throw new Error(String(request));
+            yield* text;
+          };
+          const react = await mount({}, ask), vue = mountVue({}, ask), svelte = answerStore(ask);
+          let last;
+          svelte.subscribe((state) => (last = state));
+          const reasons = [];
+          for (const { send } of [react.answer, vue.answer, svelte])
+            reasons.push((await send(asked)).reason);
+          await until(() => react.answer.status === "ready" && vue.element.textContent === text);
+          return [reasons, react.answer.text, vue.answer.state.value.text, last.text];
+        }""",
+        [LONG, "hello"],
+    )
+    assert texts == [["end"] * 3, LONG, LONG, LONG]
+
+
 # ---------------------------------------------------------------- the AI SDK's own chat
 
 

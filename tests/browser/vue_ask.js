@@ -4,12 +4,12 @@ import { createApp, h } from "vue";
 import { answerStore } from "detok-web/svelte";
 import { useAnswer } from "detok-web/vue";
 
-globalThis.mountVue = (options) => {
+globalThis.mountVue = (options, source = () => "/stream") => {
   const element = document.body.appendChild(document.createElement("output"));
   const mounted = { renders: 0 };
   const app = createApp({
     setup() {
-      mounted.answer = useAnswer(() => "/stream", options);
+      mounted.answer = useAnswer(source, options);
       return () => (mounted.renders++, h("p", mounted.answer.state.value.text));
     },
   });

@@ -4,7 +4,7 @@ import { useChat } from "@ai-sdk/react";
 import type { ChatTransport, UIMessage } from "ai";
 import { DetokTransport } from "../../web/src/ai-sdk.js";
 import { createDecoder } from "../../web/src/create-decoder.js";
-import type { TextOptions } from "../../web/src/detok-stream.js";
+import { DetokStream, type TextOptions } from "../../web/src/detok-stream.js";
 import { define, type DetokText } from "../../web/src/element.js";
 import { readAnswer } from "../../web/src/fetch.js";
 import { useAnswer } from "../../web/src/react.js";
@@ -21,11 +21,20 @@ export function Chat() {
   const { messages, sendMessage, status } = useChat<Message>({ transport: typed, resume: true });
   const answer = useAnswer("/stream", { runtime: "micropython" });
   const calls: (string | undefined)[] = answer.toolCalls.map((call) => call.name);
-  const reason: "eos" | "stop" | "length" | "tool_calls" | "cancelled" | "error" | undefined =
-    answer.finish?.reason;
+  const reason: string | undefined = answer.finish?.reason;
   void answer.send({ messages: [{ role: "user", content: "hello" }] });
   // @ts-expect-error a prompt is text
   void answer.send(5);
+  const read = useAnswer((prompt: string, { signal }) => readAnswer(fetch("/answer", { signal })));
+  void read.send("hello");
+  // @ts-expect-error the function takes text
+  void read.send({ prompt: "hello" });
+  const socket = useAnswer((source: ReadableStream<number[]>) =>
+    source.pipeThrough(new DetokStream({ output: "deltas" })),
+  );
+  void socket.send(new ReadableStream());
+  // @ts-expect-error bytes are not an answer
+  useAnswer(async () => (await fetch("/answer")).body!);
   return [messages.length, sendMessage, status, calls, reason, plain];
 }
 

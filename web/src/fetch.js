@@ -12,6 +12,8 @@ import { DetokStream } from "./detok-stream.js";
 import { checked } from "./options.js";
 import { deltasOf } from "./read-events.js";
 
+export { resumingFetch } from "./resuming-fetch.js";
+
 /**
  * @typedef {import("./detok-stream.js").Delta} Delta
  * @typedef {object} ServerSentEvent  An event of a stream.

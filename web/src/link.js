@@ -3,6 +3,7 @@
  * loads it when it is first called.
  */
 
+import { BACK } from "./back.js";
 import { DetokError, socketUrl } from "./decoder.js";
 import { rowOf } from "./rows.js";
 
@@ -15,9 +16,6 @@ import { rowOf } from "./rows.js";
  *
  * @typedef {import("./decoder.js").Listener & Own} Listener
  */
-
-/** After these the network may be back, and timers have slept. */
-const BACK = ["online", "pageshow", "visibilitychange"];
 
 /** One answer's place in the worker. */
 export class Link {

@@ -1,8 +1,9 @@
 /**
  * An answer as React state: `const { text, status, send, stop } = useAnswer("/stream")`.
  *
- * In: a prompt or messages, by `send`. Out: text, reasoning and tool calls so far; a component is
- * rendered at most once a frame. Held: one answer; it is cancelled when the component is unmounted.
+ * In: a prompt or messages, by `send`; or any answer, by a function. Out: text, reasoning and tool
+ * calls so far; a component is rendered at most once a frame. Held: one answer; it is cancelled
+ * when the component is unmounted.
  */
 
 "use client"; // not for React on servers
@@ -12,21 +13,22 @@ import { AnswerStore } from "./store.js";
 
 /**
  * @typedef {import("./store.js").AnswerState} AnswerState
- * @typedef {import("./store.js").Asking} Asking
  * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
  */
 
 /**
- * An answer of a bridge, as state of this component.
- * @param {string | URL} url  The bridge's WebSocket.
- * @param {AnswerOptions} [options]  As for `connect`; the options of `send` overrule them.
- * @returns {AnswerState & import("./store.js").Asking}
+ * An answer as state of this component.
+ * @template [Request=string | AnswerOptions]
+ * @param {string | URL | import("./store.js").Ask<Request>} source  The bridge's WebSocket, or a
+ *   function that answers, such as `(prompt, { signal }) => readAnswer(fetch(…, { signal }))`.
+ * @param {AnswerOptions} [options]  For a bridge, as for `connect`; those of `send` overrule them.
+ * @returns {AnswerState & import("./store.js").Asking<Request>}
  */
-export function useAnswer(url, options = {}) {
-  const [store] = useState(() => new AnswerStore());
+export function useAnswer(source, options = {}) {
+  const [store] = useState(() => /** @type {AnswerStore<Request>} */ (new AnswerStore()));
   const state = useSyncExternalStore(store.subscribe, store.read, store.read);
   useEffect(() => {
-    store.url = url;
+    store.source = source;
     store.options = options;
   });
   useEffect(() => store.stop, [store]);

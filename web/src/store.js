@@ -2,31 +2,56 @@
  * An answer as the state of a user interface, for any framework: what react.js, vue.js and
  * svelte.js share.
  *
- * In: a prompt or messages, by `send`. Out: text, reasoning and tool calls so far; listeners are
- * called at most once a frame. Held: one answer.
+ * In: a prompt or messages, by `send`; or any answer, by a function. Out: text, reasoning and tool
+ * calls so far; listeners are called at most once a frame. Held: one answer.
  */
 
 import { Answer } from "./connect.js";
+import { asDetokError } from "./decoder.js";
 import { readToolCalls, toolCallOf } from "./tool-calls.js";
 
 /**
+ * @template Request
+ * @typedef {(request: Request, context: AskContext) => Deltas | Promise<Deltas> | string | URL}
+ *   Ask Answers a request without a bridge: with `readAnswer`, or a stream through `DetokStream`.
+ *   `request` is what `send` was given. It may return the address of a bridge instead.
+ */
+/**
+ * @template Request
+ * @typedef {object} Asking  What asks and stops.
+ * @property {(request: Request) => Promise<AnswerEnd>} send  Asks with a prompt, or what `connect`
+ *   takes; without a bridge, with what the function takes. Cancels an unfinished answer. Resolves
+ *   with how the new one ended; never rejects.
+ * @property {() => void} stop  Stops the answer that is coming; what came of it stays.
+ */
+/**
+ * @typedef {import("./detok-stream.js").Delta | string} DeltaOrText  A string is content.
+ * @typedef {AsyncIterable<DeltaOrText> | ReadableStream<DeltaOrText>} Deltas  Any answer.
+ *
+ * @typedef {object} AskContext  What a function that answers is given beside the request.
+ * @property {AbortSignal} signal  Aborted by `stop`, by the next `send` and when the component
+ *   ends.
+ *
+ * @typedef {Partial<Omit<import("./connect.js").Finish, "reason">>} EndDetails  Of a bridge's
+ *   answer, `tokens`, `text`, `note`; and `error`.
+ * @typedef {EndDetails & {reason: EndReason, at: number}} AnswerEnd  How an answer ended.
+ * @typedef {import("./connect.js").Finish["reason"] | "end" | (string & {})} EndReason  Without a
+ *   bridge: the engine's word if `readAnswer` has one; else "end", "cancelled" or "error".
+ *
  * @typedef {object} AnswerState  An answer as a page shows it.
  * @property {string} text       The content so far.
  * @property {string} reasoning  The reasoning so far.
  * @property {import("./tool-calls.js").ToolCall[]} toolCalls  The tool calls so far; the last may
  *   be unfinished.
- * @property {import("./create-decoder.js").Held} held  What waits for later tokens.
+ * @property {import("./create-decoder.js").Held} held  What waits for later tokens, where a bridge
+ *   answers; nothing for other answers.
  * @property {"ready" | "submitted" | "streaming" | "reconnecting" | "error"} status  "ready" to
  *   ask, also after an answer.
  * @property {Error | undefined} error  Why the last answer failed.
- * @property {import("./connect.js").Finish | undefined} finish  How the last answer ended.
+ * @property {AnswerEnd | undefined} finish  How the last answer ended.
  *
  * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
  * @typedef {import("./tool-calls.js").ToolCall} ToolCall
- *
- * @typedef {object} Asking  What asks and stops.
- * @property {AnswerStore["send"]} send  Asks with a prompt, or what `connect` takes.
- * @property {() => void} stop  Stops the answer that is coming; what came of it stays.
  */
 
 /** @type {AnswerState} */
@@ -40,24 +65,27 @@ const NOTHING = Object.freeze({
   finish: undefined,
 });
 
-/** The answer of one component. Listeners are called at most once a frame. */
+/**
+ * The answer of one component. Listeners are called at most once a frame.
+ * @template [Request=string | AnswerOptions]
+ */
 export class AnswerStore {
   /**
-   * @param {string | URL} [url]  The bridge's WebSocket.
-   * @param {AnswerOptions} [options]  Those of `send` overrule them.
+   * @param {string | URL | Ask<Request>} [source]  The bridge's WebSocket, or a function that
+   *   answers.
+   * @param {AnswerOptions} [options]  For a bridge. Those of `send` overrule them.
    */
-  constructor(url = "", options = {}) {
-    /** The bridge's WebSocket, of the next answer. */
-    this.url = url;
+  constructor(source = "", options = {}) {
+    /** The source of the next answer. */
+    this.source = source;
     /** Those of the next answer. */
     this.options = options;
   }
 
   #state = NOTHING;
   #shown = NOTHING;
-  #tool = "";
-  /** @type {import("./connect.js").Answer | undefined} */
-  #answer;
+  /** What ends the answer that is coming; another one is ignored. */
+  #ended = new AbortController();
   /** @type {number | undefined} */
   #frame;
   /** @type {Set<() => void>} */
@@ -77,50 +105,83 @@ export class AnswerStore {
 
   /**
    * Ask. Cancels an unfinished answer. Resolves with how the new one ended; never rejects.
-   * @param {string | AnswerOptions} request  A prompt, or what `connect` takes.
+   * @param {Request} request  A prompt, or what `connect` takes; without a bridge, what the
+   *   function takes.
+   * @returns {Promise<AnswerEnd>}
    */
-  send = (request) => {
-    this.#answer?.cancel();
-    const answer = new Answer(this.url, {
+  send = async (request) => {
+    this.stop();
+    const ended = (this.#ended = new AbortController());
+    /** @param {Partial<AnswerState>} change @param {boolean} [now] */
+    const tell = (change, now) => ended === this.#ended && this.#tell(change, now);
+    tell({ ...NOTHING, status: "submitted" });
+    const take = this.#taker(tell);
+    const given = this.#given(request, ended.signal);
+    const end = await (typeof given === "string" || given instanceof URL
+      ? this.#askBridge(given, /** @type {any} */ (request), ended.signal, take, tell)
+      : readThrough(given, ended.signal, take));
+    const error = end.reason === "error" ? end.error : undefined;
+    tell({ status: error ? "error" : "ready", error, finish: end, held: NOTHING.held }, true);
+    return end;
+  };
+
+  /** What the source gives for a request. @param {Request} request @param {AbortSignal} signal */
+  #given(request, signal) {
+    try {
+      return typeof this.source === "function" ? this.source(request, { signal }) : this.source;
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /**
+   * What adds a delta to the state.
+   * @param {(change: Partial<AnswerState>) => void} tell
+   * @returns {(delta: import("./detok-stream.js").Delta) => void}
+   */
+  #taker(tell) {
+    /** @type {import("./detok-stream.js").Call[]} */
+    const calls = [];
+    let tool = "";
+    return ({ channel, text, call, ...more }) => {
+      /** @type {Partial<AnswerState>} */
+      let change;
+      if (call !== undefined) {
+        const before = calls[call] ?? { call, id: null, name: "", arguments: "", complete: false };
+        calls[call] = { ...before, ...more, arguments: before.arguments + text };
+        change = { toolCalls: calls.map(toolCallOf) };
+      } else if (channel === "content") change = { text: this.#state.text + text };
+      else if (channel === "reasoning") change = { reasoning: this.#state.reasoning + text };
+      else change = { toolCalls: readToolCalls((tool += text)) };
+      tell({ ...change, status: "streaming" });
+    };
+  }
+
+  /**
+   * @param {string | URL} url
+   * @param {string | AnswerOptions} request
+   * @param {AbortSignal} signal
+   * @param {(delta: import("./detok-stream.js").Delta) => void} take
+   * @param {(change: Partial<AnswerState>) => void} tell
+   * @returns {Promise<AnswerEnd>}
+   */
+  #askBridge(url, request, signal, take, tell) {
+    const answer = new Answer(url, {
       ...this.options,
       ...(typeof request === "string" ? { prompt: request } : request),
     });
-    this.#answer = answer;
-    this.#tool = "";
-    this.#tell({ ...NOTHING, status: "submitted" });
-    /** @param {string} type @param {(detail: any) => void} take */
-    const on = (type, take) =>
-      answer.addEventListener(type, (event) => {
-        if (answer === this.#answer) take(/** @type {CustomEvent} */ (event).detail);
-      });
-    on("delta", ({ channel, text, call }) => {
-      if (call !== undefined)
-        this.#tell({ toolCalls: answer.calls.map(toolCallOf), status: "streaming" });
-      else if (channel === "content")
-        this.#tell({ text: this.#state.text + text, status: "streaming" });
-      else if (channel === "reasoning")
-        this.#tell({ reasoning: this.#state.reasoning + text, status: "streaming" });
-      else this.#tell({ toolCalls: readToolCalls((this.#tool += text)), status: "streaming" });
-    });
-    on("held", (held) => this.#tell({ held }));
-    on("resume", () => this.#tell({ status: "reconnecting" }));
-    on("start", () => this.#tell({ status: "streaming" }));
-    on("finish", (finish) => {
-      this.#tell(
-        {
-          status: finish.reason === "error" ? "error" : "ready",
-          error: finish.reason === "error" ? finish.error : undefined,
-          finish,
-          held: NOTHING.held,
-        },
-        true,
-      );
-    });
-    return answer.finished;
-  };
+    signal.addEventListener("abort", () => answer.cancel());
+    answer.addEventListener("delta", ({ detail }) => take(detail));
+    answer.addEventListener("held", ({ detail }) => tell({ held: detail }));
+    answer.addEventListener("resume", () => tell({ status: "reconnecting" }));
+    answer.addEventListener("start", () => tell({ status: "streaming" }));
+    return new Promise((resolve) =>
+      answer.addEventListener("finish", ({ detail }) => resolve(detail)),
+    );
+  }
 
   /** Stop the answer that is coming; what came of it stays. */
-  stop = () => this.#answer?.cancel();
+  stop = () => this.#ended.abort();
 
   /** @param {Partial<AnswerState>} change @param {boolean} [now] */
   #tell(change, now = false) {
@@ -135,4 +196,51 @@ export class AnswerStore {
     this.#shown = this.#state;
     for (const listener of this.#listeners) listener();
   }
+}
+
+/**
+ * Read an answer that does not come from a bridge.
+ * @param {Deltas | Promise<Deltas>} answer
+ * @param {AbortSignal} signal
+ * @param {(delta: import("./detok-stream.js").Delta) => void} take
+ * @returns {Promise<AnswerEnd>}
+ */
+async function readThrough(answer, signal, take) {
+  /** @param {string} reason @param {EndDetails} [why] @returns {AnswerEnd} */
+  const end = (reason, why) => ({ reason, at: performance.timeOrigin + performance.now(), ...why });
+  /** Resolves when the answer is not wanted any more. @type {Promise<undefined>} */
+  const aborted = new Promise((resolve) =>
+    signal.addEventListener("abort", () => resolve(undefined)),
+  );
+  try {
+    const given = await Promise.race([answer, aborted]);
+    if (!given) return end("cancelled");
+    const [next, leave] = reading(given);
+    for (;;) {
+      const part = await Promise.race([next(), aborted]);
+      if (!part || signal.aborted) {
+        leave()?.catch(() => {});
+        return end("cancelled");
+      }
+      if (part.done) return end(typeof part.value === "string" ? part.value : "end");
+      take(typeof part.value === "string" ? { channel: "content", text: part.value } : part.value);
+    }
+  } catch (error) {
+    return signal.aborted ? end("cancelled") : end("error", { error: asDetokError(error) });
+  }
+}
+
+/**
+ * What reads on, and what ends it. Safari's streams cannot be iterated.
+ * @param {Deltas} deltas
+ * @returns {[next: () => Promise<IteratorResult<DeltaOrText, unknown>>,
+ *   leave: () => Promise<unknown> | undefined]}
+ */
+function reading(deltas) {
+  if (deltas instanceof ReadableStream) {
+    const reader = deltas.getReader();
+    return [() => reader.read(), () => reader.cancel()];
+  }
+  const iterator = deltas[Symbol.asyncIterator]();
+  return [() => iterator.next(), () => iterator.return?.()];
 }

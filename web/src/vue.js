@@ -1,8 +1,9 @@
 /**
  * An answer as Vue state: `const { state, send, stop } = useAnswer("/stream")`.
  *
- * In: a prompt or messages, by `send`. Out: `state`, a ref that changes at most once a frame. Held:
- * one answer; it is cancelled when the component, or the effect scope, ends.
+ * In: a prompt or messages, by `send`; or any answer, by a function. Out: `state`, a ref that
+ * changes at most once a frame. Held: one answer; it is cancelled when the component, or the effect
+ * scope, ends.
  */
 
 import { getCurrentScope, onScopeDispose, shallowReadonly, shallowRef, toValue } from "vue";
@@ -10,7 +11,6 @@ import { AnswerStore } from "./store.js";
 
 /**
  * @typedef {import("./store.js").AnswerState} AnswerState
- * @typedef {import("./store.js").Asking} Asking
  * @typedef {import("./connect.js").AnswerOptions} AnswerOptions
  *
  * @typedef {object} State  The state of an answer.
@@ -18,13 +18,17 @@ import { AnswerStore } from "./store.js";
  */
 
 /**
- * An answer of a bridge.
- * @param {import("vue").MaybeRefOrGetter<string | URL>} url  The bridge's WebSocket.
- * @param {import("vue").MaybeRefOrGetter<AnswerOptions>} [options]  As for `connect`; those of
- *   `send` overrule them.
- * @returns {State & Asking}
+ * An answer.
+ * @template [Request=string | AnswerOptions]
+ * @param {import("vue").MaybeRef<string | URL> | import("./store.js").Ask<Request>} source  The
+ *   bridge's WebSocket, or a function of a request and `{ signal }` that answers, or that returns
+ *   the address.
+ * @param {import("vue").MaybeRefOrGetter<AnswerOptions>} [options]  For a bridge, as for `connect`;
+ *   those of `send` overrule them.
+ * @returns {State & import("./store.js").Asking<Request>}
  */
-export function useAnswer(url, options = {}) {
+export function useAnswer(source, options = {}) {
+  /** @type {AnswerStore<Request>} */
   const store = new AnswerStore();
   const state = shallowRef(store.read());
   const unsubscribe = store.subscribe(() => (state.value = store.read()));
@@ -33,9 +37,9 @@ export function useAnswer(url, options = {}) {
       unsubscribe();
       store.stop();
     });
-  /** @type {AnswerStore["send"]} */
+  /** @type {AnswerStore<Request>["send"]} */
   const send = (request) => {
-    store.url = toValue(url);
+    store.source = typeof source === "function" ? source : toValue(source);
     store.options = toValue(options);
     return store.send(request);
   };

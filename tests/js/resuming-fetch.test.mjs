@@ -1,0 +1,167 @@
+// resumingFetch: an answer of llama-server goes on after a lost connection, at every byte.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readAnswer, resumingFetch } from "../../web/src/fetch.js";
+import { cutting, keeping } from "./kept-answers.mjs";
+
+const TEXT = "né👩‍🚀";
+const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
+const event = (/** @type {object} */ delta, finish = null) =>
+  bytesOf(`data: ${JSON.stringify({ choices: [{ delta, finish_reason: finish }] })}\n\n`);
+const CHUNKS = [
+  bytesOf(":\n\n"), // while a prompt is read
+  event({ content: "né👩" }),
+  event({ content: "\u200d🚀" }),
+  event({}, /** @type {any} */ ("stop")),
+  bytesOf("data: [DONE]\n\n"),
+];
+const POST = {
+  method: "POST",
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify({ messages: [{ role: "user", content: "hi" }], stream: true }),
+};
+const chat = (/** @type {number} */ port) => `http://127.0.0.1:${port}/v1/chat/completions`;
+
+/** @param {Promise<Response>} response */
+async function read(response) {
+  const answer = readAnswer(response);
+  let text = "";
+  for (;;) {
+    const { done, value } = await answer.next();
+    if (done) return [text, value];
+    text += value.text;
+  }
+}
+
+/**
+ * What is read when connections are cut.
+ * @param {Awaited<ReturnType<typeof keeping>>} server
+ * @param {Parameters<typeof cutting>[1]} cuts
+ */
+async function readCut(server, cuts) {
+  const proxy = await cutting(server.port, cuts);
+  try {
+    const got = await read(resumingFetch(chat(proxy.port), POST));
+    assert.ok(proxy.done, "a cut was not made");
+    return got;
+  } finally {
+    proxy.close();
+  }
+}
+
+// The head is some 150 bytes, and each chunk has its length beside it.
+const MOST = CHUNKS.reduce((sum, { length }) => sum + length + 7, 150);
+
+for (const [how, inPath, step] of /** @type {const} */ ([
+  ["reset", false, 1],
+  ["close", false, 3],
+  ["reset", true, 11],
+]))
+  test(`a cut answer is whole: ${how}, id ${inPath ? "in the path" : "behind ?"}, every ${step}`, async () => {
+    const server = await keeping(CHUNKS, { inPath });
+    const places = Array.from({ length: Math.floor(MOST / step) }, (_, n) => 1 + n * step);
+    const one = async (/** @type {number} */ at) =>
+      assert.deepEqual(await readCut(server, [["down", at, how]]), [TEXT, "stop"], `at ${at}`);
+    while (places.length) await Promise.all(places.splice(0, 20).map(one));
+    server.close();
+  });
+
+test("an answer whose question was cut is asked for again, and not twice if it came", async () => {
+  const server = await keeping(CHUNKS);
+  for (let at = 0; at < 400; at += 13)
+    assert.deepEqual(await readCut(server, [["up", at, "reset"]]), [TEXT, "stop"], `at ${at}`);
+  server.asked.length = 0;
+  assert.deepEqual(await readCut(server, [["down", 1, "reset"]]), [TEXT, "stop"]);
+  assert.deepEqual(server.asked, ["POST /v1/chat/completions", "GET /v1/stream"]);
+  server.close();
+});
+
+test("an answer is whole after many cuts, the later ones of the rest", async () => {
+  const server = await keeping(CHUNKS);
+  /** @type {["down", number, "reset"][]} */
+  const cuts = [200, 150, 260, 190].map((at) => ["down", at, "reset"]);
+  assert.deepEqual(await readCut(server, cuts), [TEXT, "stop"]);
+  server.close();
+});
+
+test("an answer without [DONE] is whole, also where a cut looks like an end", async () => {
+  const server = await keeping(CHUNKS.slice(0, -1));
+  const answer = resumingFetch(chat(server.port), POST);
+  assert.deepEqual(await read(answer), [TEXT, "stop"]);
+  assert.deepEqual(server.asked, ["POST /v1/chat/completions", "GET /v1/stream"]);
+  const plain = await keeping(CHUNKS.slice(0, -1), { keeps: false });
+  assert.deepEqual(await read(resumingFetch(chat(plain.port), POST)), [TEXT, "stop"]);
+  server.close();
+  plain.close();
+});
+
+test("a page that was loaded again reads the answer by its id", async () => {
+  const server = await keeping(CHUNKS);
+  const headers = { ...POST.headers, "X-Conversation-Id": "a chat / 1" };
+  await read(resumingFetch(chat(server.port), { ...POST, headers }));
+  server.asked.length = 0;
+  const again = resumingFetch(chat(server.port), { headers });
+  assert.deepEqual(await read(again), [TEXT, "stop"]);
+  assert.deepEqual(server.asked, ["GET /v1/stream"]);
+  server.close();
+});
+
+test("what the server does not have any more is an error, after the text that came", async () => {
+  for (const options of [{ keeps: false }, { forgets: 1 << 20 }]) {
+    const server = await keeping(CHUNKS, options);
+    const proxy = await cutting(server.port, [["down", MOST - 80, "reset"]]);
+    const answer = readAnswer(resumingFetch(chat(proxy.port), POST));
+    assert.deepEqual((await answer.next()).value, { channel: "content", text: "né👩" });
+    await assert.rejects(
+      async () => {
+        for await (const part of answer) assert.equal(part.text, "\u200d🚀");
+      },
+      {
+        name: "DetokError",
+        kind: "network",
+        isRetryable: true,
+        message: /^The connection was lost \(.+\), and the server does not have the rest/,
+      },
+    );
+    proxy.close();
+    server.close();
+  }
+});
+
+/** @param {() => boolean} holds */
+async function until(holds) {
+  while (!holds()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+test("leaving the loop and aborting the signal stop the engine", { timeout: 20_000 }, async () => {
+  for (const inPath of [false, true]) {
+    const server = await keeping(CHUNKS.slice(0, -2), { inPath, ends: false });
+    for await (const { text } of readAnswer(resumingFetch(chat(server.port), POST)))
+      if (text) break;
+    await until(() => server.asked.at(-1)?.startsWith("DELETE") === true && !server.kept.size);
+    const stopping = new AbortController();
+    const answer = readAnswer(
+      resumingFetch(chat(server.port), { ...POST, signal: stopping.signal }),
+    );
+    await answer.next();
+    assert.equal(server.kept.size, 1);
+    stopping.abort();
+    await assert.rejects(async () => {
+      while (!(await answer.next()).done);
+    }, /AbortError|aborted/);
+    await until(() => !server.kept.size);
+    assert.ok(!server.asked.some((line) => line.startsWith("GET")), String(server.asked));
+    server.close();
+  }
+});
+
+test("other requests, and a server that is not there, are those of fetch", async () => {
+  const server = await keeping(CHUNKS);
+  const other = await resumingFetch(`http://127.0.0.1:${server.port}/v1/models`);
+  assert.equal(other.status, 404);
+  assert.equal((await other.json()).error.message, "File Not Found");
+  assert.deepEqual(server.asked, ["GET /v1/models"]);
+  server.close();
+  await assert.rejects(resumingFetch(chat(server.port), POST), { name: "TypeError" });
+});
