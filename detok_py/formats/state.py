@@ -70,7 +70,8 @@ class State:
         """Forget the last call; `raw` are the symbols that wait until the next one is certain, and
         are read as text, or by the step `on_fail`, if it is none.
         """
-        self.raw, self.on_fail = raw, on_fail
+        self.raw: str = raw
+        self.on_fail: str = on_fail
         self.name: str | None = None
         self.id: str | None = None
         self.certain: bool = False  # whether the name has been said

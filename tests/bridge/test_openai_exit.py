@@ -267,24 +267,31 @@ async def test_a_body_that_is_too_large_or_of_another_type_is_refused():
         assert bridge.bridge.crowded is False
 
 
-async def chunks_of(piece, count, pause=0.0):
+async def chunks_of(piece, count):
     for _ in range(count):
         yield piece
-        await asyncio.sleep(pause)
+        await asyncio.sleep(0)
 
 
 async def test_a_body_that_does_not_come_holds_its_place_for_a_moment_only(monkeypatch):
     monkeypatch.setattr(openai_exit, "BODY_SECONDS", 0.3)
     json_type = {"content-type": "application/json"}
+    refused = asyncio.Event()
+
+    async def slow_body():
+        while not refused.is_set():
+            yield b" "
+            await asyncio.sleep(0.05)
+
     async with running(max_clients=1) as bridge, client(bridge) as http:
         slow = [
-            asyncio.create_task(
-                http.post(CHAT, content=chunks_of(b" ", 100, 0.05), headers=json_type)
-            )
+            asyncio.create_task(http.post(CHAT, content=slow_body(), headers=json_type))
             for _ in range(9)
         ]
         await eventually(lambda: bridge.bridge.crowded)
         assert error_of(await ask(bridge)) == (429, "too_many_clients")
+        await eventually(lambda: bridge.bridge._sockets == 0)
+        refused.set()  # the clients are still sending when their answers come
         for answer in await asyncio.gather(*slow):
             assert error_of(answer) == (408, "timeout")
         assert (await ask(bridge, detok={"text": "a"})).status_code == 200

@@ -34,7 +34,10 @@ import { readToolCalls, toolCallOf } from "./tool-calls.js";
  *
  * @typedef {Partial<Omit<import("./connect.js").Finish, "reason">>} EndDetails  Of a bridge's
  *   answer, `tokens`, `text`, `note`; and `error`.
- * @typedef {EndDetails & {reason: EndReason, at: number}} AnswerEnd  How an answer ended.
+ * @typedef {object} EndOfAnswer  Why and when an answer ended.
+ * @property {EndReason} reason  Why it ended.
+ * @property {number} at         When, in milliseconds since 1970.
+ * @typedef {EndDetails & EndOfAnswer} AnswerEnd  How an answer ended.
  * @typedef {import("./connect.js").Finish["reason"] | "end" | (string & {})} EndReason  Without a
  *   bridge: the engine's word if `readAnswer` has one; else "end", "cancelled" or "error".
  *
