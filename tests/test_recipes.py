@@ -1,13 +1,12 @@
 """Every program that a recipe of the Makefile calls takes the words that the recipe gives it."""
 
-import argparse
 import re
-import runpy
 import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
+from programs import parse
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.native  # about the files of the repository
@@ -23,30 +22,6 @@ def calls(target):
     command = ["make", "-n", target, "PYTHON=python3", "TAG=v1.2.3", "ENGINE=http://127.0.0.1:1"]
     recipe = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [(program, shlex.split(words)) for program, words in CALL.findall(recipe)]
-
-
-def parse(monkeypatch, program, words):
-    """Run a program up to the end of `parse_args`. Exits with code 2 if it refuses the words."""
-
-    class Parsed(Exception):
-        pass
-
-    script = ROOT / program
-    if program.startswith("-m "):
-        script = ROOT / program.removeprefix("-m ") / "__main__.py"
-    else:
-        # A program that parses nothing would do its work here.
-        assert "parse_args(" in script.read_text("utf-8"), f"{program} has no parser"
-    parse_args = argparse.ArgumentParser.parse_args
-
-    def stop(parser, *given):
-        parse_args(parser, *given)
-        raise Parsed
-
-    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
-    monkeypatch.setattr("sys.argv", [program, *words])
-    with pytest.raises(Parsed):
-        runpy.run_path(str(script), run_name="__main__")
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -4,6 +4,7 @@ In: detok_py/captures/event_shapes.json. Out: a module with the fields that web/
 reads. It is a module because browsers that the library supports cannot import JSON.
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ def module() -> str:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     MODULE.write_text(module(), encoding="utf-8")
     return 0
 

@@ -12,6 +12,7 @@ one was wrong or unclear, a case with a new id takes its place, and the old one 
 is what comes out. `--show ID` prints the cases whose id begins so, with pieces for ids.
 """
 
+import argparse
 import hashlib
 import itertools
 import json
@@ -467,17 +468,21 @@ def told(case: dict[str, Any], vocabularies: dict[str, Any]) -> str:
 
 
 def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--show", metavar="ID", nargs="+", help="print cases whose id begins so")
+    parser.add_argument("--check", action="store_true", help="write nothing: is the file the same?")
+    given = parser.parse_args(words)
     text = FILE.read_text("utf-8")
     suite = json.loads(text)
-    if words[:1] == ["--show"]:
-        chosen = [case for case in suite["cases"] if case["id"].startswith(tuple(words[1:]))]
+    if given.show:
+        chosen = [case for case in suite["cases"] if case["id"].startswith(tuple(given.show))]
         print("\n\n".join(told(case, suite["vocabularies"]) for case in chosen))
         return 0
-    found = computed(suite, () if words == ["--check"] else PUBLISHED)
+    found = computed(suite, () if given.check else PUBLISHED)
     if wrong := faults(found):
         print("\n".join(wrong), file=sys.stderr)
         return 1
-    if words == ["--check"]:
+    if given.check:
         same = text == written(found)
         print("the same" if same else f"{FILE} is not what comes out; run {Path(__file__).name}.")
         return int(not same)

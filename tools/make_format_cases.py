@@ -11,6 +11,7 @@ character that may come of it is tried.
 whose id begins so, a line for each id.
 """
 
+import argparse
 import codecs
 import json
 import sys
@@ -256,14 +257,18 @@ def told(suite: dict[str, Any], case: dict[str, Any]) -> str:
 
 
 def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--show", metavar="ID", nargs="+", help="print cases whose id begins so")
+    parser.add_argument("--check", action="store_true", help="write nothing: is the file the same?")
+    given = parser.parse_args(words)
     text = FILE.read_text("utf-8")
     suite = json.loads(text)
-    if words[:1] == ["--show"]:
-        chosen = [case for case in suite["cases"] if case["id"].startswith(tuple(words[1:]))]
+    if given.show:
+        chosen = [case for case in suite["cases"] if case["id"].startswith(tuple(given.show))]
         print("\n\n".join(told(suite, case) for case in chosen))
         return 0
     found = written(computed(suite))
-    if words == ["--check"]:
+    if given.check:
         print("the same" if text == found else f"{FILE} is not what comes out.")
         return int(text != found)
     FILE.write_text(found, "utf-8")

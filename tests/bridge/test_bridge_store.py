@@ -296,10 +296,10 @@ async def test_while_redis_is_away_runs_go_on_here_and_new_ones_are_refused():
                 async with httpx.AsyncClient(base_url=bridges[0].url) as http:
                     ready = await http.get("/readyz", headers={"Host": NAME})
                 assert (ready.status_code, ready.json()["ready"]) == (200, True)
-                assert ready.json()["problem"] == bridges[0].bridge.store.away
+                assert ready.json()["problem"] == bridges[0].bridge.store.state.away
             # It has lost everything, and is given back what it lost.
             redis.start()
-            await eventually(lambda: bridges[0].bridge.store.away is None)
+            await eventually(lambda: bridges[0].bridge.store.state.away is None)
             shared = bridges[0].bridge.store.shared[session.run_id]
             await eventually(lambda: shared.settled)
             again = ClientSession()

@@ -101,7 +101,7 @@ async def state_of(address):
     store = RedisStore(address, secret="s")
     await store.open(lambda run: None)
     try:
-        return store.away
+        return store.state.away
     finally:
         await store.close()
 

@@ -487,7 +487,7 @@ async def test_a_look_that_is_older_than_what_was_read_loses_nothing(redis, monk
 
 async def test_a_replica_that_has_never_reached_redis_takes_no_clients():
     async with opened(RedisStore("unix:///nowhere/redis.sock")) as [place]:
-        assert "cannot be reached" in place.store.away == place.store.unready
+        assert "cannot be reached" in place.store.state.away == place.store.state.unready
 
 
 async def test_a_wrong_password_is_said_as_such(caplog, monkeypatch):
@@ -498,15 +498,15 @@ async def test_a_wrong_password_is_said_as_such(caplog, monkeypatch):
             RedisStore(redis.url), RedisStore(f"{redis.url}?password=wrong")
         ) as places:
             for place in places:
-                assert "password" in place.store.away == place.store.unready
+                assert "password" in place.store.state.away == place.store.state.unready
                 await place.generate()
                 assert place.session.closing[0] == 4503
             await admin.aclose()
         async with opened(RedisStore(f"{redis.url}?password=right")) as [place]:
-            assert place.store.away is place.store.unready is None
+            assert place.store.state.away is place.store.state.unready is None
         monkeypatch.setenv("DETOK_STORE_PASSWORD", "right")
         async with opened(RedisStore(redis.url)) as [place]:
-            assert place.store.away is None
+            assert place.store.state.away is None
     messages = [record.message for record in caplog.records]
     assert set(messages) == {"store_refuses_the_password"}
     assert "wrong" not in caplog.text

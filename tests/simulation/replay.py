@@ -4,6 +4,7 @@ One seed prints its plan and its trace. If it breaks a law, the plan is printed 
 few faults as still break one.
 """
 
+import argparse
 import logging
 import sys
 import time
@@ -26,10 +27,14 @@ def fewest_faults(seed):
     return plan
 
 
-def main(first, last=None):
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser.add_argument("first", type=int, metavar="SEED")
+    parser.add_argument("last", type=int, nargs="?", help="run all seeds up to this one")
+    given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     begun = time.process_time()
-    seeds = range(int(first), int(last or first) + 1)
+    seeds = range(given.first, (given.last or given.first) + 1)
     wrong = 0
     for seed in seeds:
         cluster = run_plan(make_plan(seed))
@@ -48,4 +53,4 @@ def main(first, last=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())
