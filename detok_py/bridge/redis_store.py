@@ -31,7 +31,7 @@ from .lease import Lease, SharedRun
 from .redis_follower import Follower
 from .redis_link import Call, Link, Times, text
 from .redis_writer import Writer
-from .store import Counts, clock
+from .store import StoreState, clock
 
 log: logging.Logger = logging.getLogger("detok.bridge")
 
@@ -130,23 +130,14 @@ class RedisStore:
         self._follower.ask_again()
 
     @property
-    def counts(self) -> Counts:
-        """What Redis has cost."""
-        return self.link.counts
-
-    @property
-    def away(self) -> str | None:
-        """Why no run can begin."""
-        if not self.link.away:
-            return None
-        return REFUSED if self.link.refused else AWAY
-
-    @property
-    def unready(self) -> str | None:
-        """Why new clients should go to another replica: this one has never reached Redis, or is
-        refused. If Redis was there and is away, it is so for all replicas, and runs go on here.
+    def state(self) -> StoreState:
+        """What Redis has cost, and whether runs and clients can begin. A replica that has never
+        reached Redis, or is refused, is not ready. If Redis was there and is away, it is so for all
+        replicas, and runs go on here.
         """
-        return self.away if self.link.refused or not self.link.reached else None
+        link = self.link
+        away = (REFUSED if link.refused else AWAY) if link.away else None
+        return StoreState(link.counts, away, away if link.refused or not link.reached else None)
 
     async def find(self, run_id: str, after: int) -> str | None:
         """Fetch a run. If the log does not reach `after` yet, wait a moment: the client may have

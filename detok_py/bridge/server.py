@@ -84,7 +84,7 @@ def _status_routes(bridge: Bridge) -> list[BaseRoute]:
     async def readyz(_: Request) -> Response:
         unready = bridge.unready
         return _json_response(
-            {"ready": unready is None, "problem": unready or bridge.store.away},
+            {"ready": unready is None, "problem": unready or bridge.store.state.away},
             503 if unready else 200,
         )
 

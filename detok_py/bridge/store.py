@@ -7,7 +7,7 @@ implement it, and pass the same tests (tests/bridge/test_stores.py).
 import asyncio
 import zlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..errors import RemoteProtocolError
 from ..protocol import wire
@@ -23,14 +23,26 @@ class Counts:
         self.failures: int = 0
 
 
+class StoreState(NamedTuple):
+    """What operators see of a store.
+
+    `away` is one sentence that says why no run can begin, and `unready` one that says why new
+    clients should go to another replica; None if they may.
+    """
+
+    counts: Counts
+    away: str | None = None
+    unready: str | None = None
+
+
 class Store(Protocol):
     """Keeps runs. `runs` are those that sessions of this process can read now."""
 
     runs: Runs
 
     @property
-    def counts(self) -> Counts:
-        """What the store has cost."""
+    def state(self) -> StoreState:
+        """What the store has cost, and whether runs and clients can begin."""
 
     async def open(self, stop: Callable[[Run], None]) -> None:
         """Open the store. It calls `stop` for a run that another replica has ended, to stop its
@@ -39,14 +51,6 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Close the store."""
-
-    @property
-    def away(self) -> str | None:
-        """One sentence that says why no run can begin, or None."""
-
-    @property
-    def unready(self) -> str | None:
-        """One sentence that says why new clients should go to another replica, or None."""
 
     async def find(self, run_id: str, after: int) -> str | None:
         """Put a run that a client wants to resume into `runs`. Return why that is not possible, or
@@ -75,9 +79,7 @@ class MemoryStore:
 
     def __init__(self, **bounds: Any) -> None:
         self.runs: Runs = Runs(codec=zlib, **bounds)
-        self.counts: Counts = Counts()
-        self.away: str | None = None
-        self.unready: str | None = None
+        self.state: StoreState = StoreState(Counts())
         self.forget: Callable[[Run], None] = self.runs.drop
         self.expire: Callable[[float], list[Run]] = self.runs.expire
 

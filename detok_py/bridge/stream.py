@@ -78,8 +78,8 @@ class Bridge:
 
     def _state(self) -> State:
         engines = [(one.name, len(one.jobs), one.unready is None) for one in self.engines]
-        runs = list(self.store.runs.by_id.values())
-        return State(engines, self.clients, runs, self.store.away is None, self.store.counts)
+        runs, stored = list(self.store.runs.by_id.values()), self.store.state
+        return State(engines, self.clients, runs, stored.away is None, stored.counts)
 
     @property
     def first(self) -> AttachedEngine:
@@ -182,7 +182,7 @@ class Bridge:
             return STOPPING
         if all(attached.unready for attached in self.engines):
             return self.first.unready
-        return self.store.unready
+        return self.store.state.unready
 
     async def drain(self, seconds: float) -> None:
         """Send the clients to other replicas, which have the runs too. Then wait for the runs that

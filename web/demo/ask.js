@@ -6,7 +6,7 @@ import { connect } from "../src/index.js";
 import { DEFAULT_TEXT } from "./default-text.js";
 import { streamAddress } from "./engines.js";
 import { LocalAnswer } from "./local-answer.js";
-import { cutsHere } from "./tokenizer.js";
+import { cutsHere } from "./own-tokenizer.js";
 
 /** @typedef {import("../src/index.js").AnswerOptions} AnswerOptions */
 

@@ -11,7 +11,7 @@ import { Recording } from "./recording.js";
 import { runtimeOptions } from "./runtime.js";
 import { isSite } from "./site.js";
 import { unitOf } from "./source.js";
-import { droppedVocabulary } from "./tokenizer.js";
+import { droppedVocabulary } from "./own-tokenizer.js";
 
 /** The interval between the tokens of a file without times. */
 const UNTIMED_MS = 1000 / 30;

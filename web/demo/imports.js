@@ -6,7 +6,7 @@
 
 import { element } from "./dom.js";
 import { messageOf, sayStatus, showAlert } from "./notices.js";
-import { isTokenizerFile, useTokenizer } from "./tokenizer.js";
+import { isTokenizerFile, useTokenizer } from "./own-tokenizer.js";
 
 /** @typedef {{line: number, reason: string}} Problem */
 

@@ -8,7 +8,7 @@ import { DetokError, asDetokError, decoderWorker } from "../src/decoder.js";
 import { loadCaptures } from "../src/on-demand.js";
 import { rowOf } from "../src/rows.js";
 import { runtimeOptions } from "./runtime.js";
-import { tokenizerInUse } from "./tokenizer.js";
+import { tokenizerInUse } from "./own-tokenizer.js";
 
 /** How many rows go to the page in one task. */
 const MOST_ROWS = 256;
