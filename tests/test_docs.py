@@ -18,13 +18,14 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import script_risks
 import yaml
 from documents import DOCUMENTS, IN_A_BROWSER, ROOT, blocks, name, prose, spans
 from programs import parse
 from small_tokenizers import byte_level
 
 import detok_py.errors
-from detok_py import ChatStream, Detokenizer, Vocabulary, cli
+from detok_py import ByteVocabulary, ChatStream, Detokenizer, Vocabulary, cli
 from detok_py.commands.conformance import cases_of, judge, load_suite
 from detok_py.glyphs import options
 from detok_py.page.answer import CLOSED
@@ -333,3 +334,30 @@ def test_the_readme_is_short_and_its_picture_stands_still_for_reduced_motion():
     data = (ROOT / moving).read_bytes()
     assert (data[:4], data[8:12], b"ANIM" in data[:64]) == (b"RIFF", b"WEBP", True)
     assert len(data) <= 1_500_000
+
+
+@pytest.mark.full
+def test_the_table_of_scripts_is_what_the_vocabularies_give(data):
+    script_risks.DATA = data
+    assert (
+        script_risks.TABLE.search(script_risks.PAGE.read_text("utf-8"))[0] == script_risks.table()
+    )
+
+
+def test_each_pitfall_of_windows_is_a_case_of_the_suite():
+    page = (ROOT / "docs" / "how-decoding-works.md").read_text("utf-8")
+    named = re.findall(r"`(window/[\w-]+)`", page)
+    assert sorted(named) == sorted(
+        case["id"] for case in cases_of(load_suite()) if case["id"].startswith("window/")
+    )
+
+
+def test_an_answer_of_emoji_waits_for_at_most_four_tokens():
+    """Also in the smallest vocabulary, where each byte is a token."""
+    text = "👩‍🚀🦊🇯🇵👍🏽1️⃣"
+    stream, waits, wait = Detokenizer(ByteVocabulary()), [], 0
+    for byte in text.encode():
+        wait += 1
+        if stream.push(byte):
+            waits, wait = [*waits, wait], 0
+    assert (max(waits), stream.flush(), len(waits)) == (4, "", len(text))

@@ -7,6 +7,7 @@ run the cases of cases.json, parsers those of formats.json, in chunks of 1 id, o
 
 import argparse
 import datetime
+import importlib.util
 import json
 import lzma
 import os
@@ -34,7 +35,12 @@ PYTHON = (
     ("tiktoken_decode", "each"),
     ("tiktoken_decode", "whole"),
     ("python_codec", "adapter"),
+    # Written from the published rules: neither can be had from a package index.
+    ("window_rules", "tgi"),
+    ("window_rules", "dynamo"),
 )
+# It runs with the project's own packages, where llama.cpp is.
+LLAMA = (("llama_server", "adapter"),)
 VLLM = (("vllm_detokenizers", "fast"), ("vllm_detokenizers", "slow"))
 JAVASCRIPT = (
     "transformers-js",
@@ -55,6 +61,7 @@ NO_O200K = (
     "openai-harmony: it needs the vocabulary file of gpt-oss, o200k_base, which was not found"
 )
 NO_VLLM = "vLLM (detokenizers and parsers) and SGLang (parsers): they need a CPU build of PyTorch, which was not found"
+NO_LLAMA_SERVER = "llama.cpp (llama-server): it needs a wheel of xllamacpp, which was not found"
 NO_LLAMA_CPP = (
     "llama-cpp-python: the package index has its sources only, and nothing is compiled here; "
     "`xllamacpp`, which has a wheel, does not export llama.cpp's parsers of formats"
@@ -74,7 +81,10 @@ interface for: a decoder of bytes in those of bytes, a decoder of whole texts in
 prompts, a parser in those of the formats that it reads. So rows have different numbers of cases,
 and their counts are no ranking. Many of these systems do what they are for: one that prints words
 is late by design, one that decodes whole texts shows U+FFFD until a character is whole, one that
-returns a call at its end is late in every case with a call.
+returns a call at its end is late in every case with a call. Two rows, which say so, are rules that
+were written from their published source, because no package index has what they are from; and
+llama.cpp's server gets a model that says the ids of the cases
+([conformance/http](../conformance/README.md#over-http)).
 
 | verdict | meaning |
 |---|---|
@@ -115,14 +125,20 @@ def environment() -> dict[str, str]:
     return found | {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
 
 
+def has_llama() -> bool:
+    return importlib.util.find_spec("xllamacpp") is not None
+
+
 def run_decoders() -> list[dict]:
     """Run every decoder; return what the runners wrote."""
     documents = []
     cases = str(ROOT / "conformance" / "cases.json")
-    for name, function in PYTHON + (VLLM if ENGINES.exists() else ()):
+    for name, function in PYTHON + LLAMA * has_llama() + VLLM * ENGINES.exists():
         out = HOME / f"{name}-{function}.json"
         adapter = f"{ADAPTERS / name}.py:{function}"
-        python = ENGINES if (name, function) in VLLM else HOME / "venv" / "bin" / "python"
+        python = HOME / "venv" / "bin" / "python"
+        if (name, function) in LLAMA + VLLM:
+            python = ENGINES if (name, function) in VLLM else Path(sys.executable)
         command = [str(python), "-m", "detok_py", "conformance", "--adapter", adapter]
         command += ["--cases", cases, "--json", str(out)]
         documents.append(run(command, out, environment()))
@@ -208,7 +224,10 @@ def page(decoders: list[dict], parsers: list[dict], date: str) -> str:
         text += f"| {document['system']} | {CHUNKS[str(document['chunk'])]} | {cells(document)}"
     text += "\nLeft out, because they could not be installed:\n\n"
     missing = (
-        [NO_LLAMA_CPP] + [NO_VLLM] * (not ENGINES.exists()) + [NO_O200K] * (not O200K.exists())
+        [NO_LLAMA_CPP]
+        + [NO_LLAMA_SERVER] * (not has_llama())
+        + [NO_VLLM] * (not ENGINES.exists())
+        + [NO_O200K] * (not O200K.exists())
     )
     text += "".join(f"- {each}\n" for each in missing)
     text += EXAMPLES

@@ -148,7 +148,7 @@ TARGETS = {
         *ARTEFACTS,
         ["open-webui"],
     ],
-    "peers": [["dev", "npm"], ["project", "peers"], ["vllm"], ["parsers"]],
+    "peers": [["dev", "npm"], ["engine", "project", "peers"], ["vllm"], ["parsers"]],
     "bench": [
         ["dev", "npm"],
         ["engine", "mpy", "micropip", "project", "peers"],

@@ -6,6 +6,7 @@ are tiny and random, with real tokenizers (see make_model.py).
 """
 
 import asyncio
+import json
 import lzma
 import os
 import signal
@@ -18,6 +19,7 @@ import httpx
 import pytest
 from bridge_rig import converse, running
 from cutting_proxy import UP, CuttingProxy
+from http_suite import failed, write_model
 from large_data import data_folder
 
 from detok_py.bridge.engine_check import prove
@@ -94,11 +96,11 @@ def test_llama_cpp_python_recites_to_every_end():
 class Served:
     """A vLLM on a port of its own."""
 
-    def __init__(self, model, log):
+    def __init__(self, model, log, context=CONTEXT):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.model, self.log = model, log
+        self.model, self.log, self.context = model, log, context
         self.url = f"http://127.0.0.1:{self.port}"
         self.process = None
 
@@ -106,7 +108,7 @@ class Served:
         command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server"]
         command += ["--model", str(self.model), "--served-model-name", "tiny"]
         command += ["--host", "127.0.0.1", "--port", str(self.port), "--dtype", "float32"]
-        command += ["--enforce-eager", "--max-model-len", str(CONTEXT)]
+        command += ["--enforce-eager", "--max-model-len", str(self.context)]
         command += ["--distributed-executor-backend", "uni"]
         with open(self.log, "ab") as log:
             # A session of its own: its engine is a process, too.
@@ -245,6 +247,27 @@ async def test_the_text_route_loses_nothing_without_a_note(vllm, model):
         )
     assert data_of(heard).decode() == text
     assert heard.end.note is None
+
+
+def test_vllm_loses_the_ends_of_the_suite_and_nothing_else(tmp_path):
+    """What ends in U+FFFD waits, and is dropped when the answer ends."""
+    model = write_model(tmp_path / "script")
+    positions = json.loads((model / "config.json").read_text("utf-8"))["n_positions"]
+    scripted = Served(model, tmp_path / "log", positions)
+    scripted.start()
+    try:
+        asyncio.run(scripted.ready())
+        assert failed(scripted.url, scripted.model) == {
+            "ids/byte-level/end-in-a-character",
+            "ids/byte-level/replacement-at-the-end",
+            "ids/byte-level/replacements-many",
+            "spans/end-in-a-character",
+            "stops/limit-behind-half-a-character",
+            "window/half-a-character-at-the-end",
+            "window/replacement-character-at-the-end",
+        }
+    finally:
+        scripted.kill()
 
 
 class DeadlyProxy(CuttingProxy):
