@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "detok_py" / "captures" / "event_shapes.json"
 MODULE = ROOT / "web" / "src" / "event-shapes.js"
-NOT_READ = ("ids", "tokens", "total")
+NOT_READ = ("all", "ids", "tokens", "total")
 
 
 def module() -> str:

@@ -117,7 +117,9 @@ def frames_of(messages: Any) -> list[Any]:
                 last = at
     except Exception:  # frames of any type: the file may be damaged
         return []
-    return records
+    # Other sockets send objects with a type, too.
+    hello = records and records[0].kind == EVENT and records[0].value["type"] == "hello"
+    return records if hello or any(record.kind != EVENT for record in records) else []
 
 
 def _record(line: Any, number: int) -> Any:

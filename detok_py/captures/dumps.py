@@ -62,21 +62,39 @@ def hex_dump(data: bytes) -> "bytes | None":
     b'data: 1\\n'
     """
     sides: dict[bool, list[bytes]] = {False: [], True: []}
+    rows = _rows(data)
+    for line, _, row in rows:
+        sides[line[:1] in (b" ", b"\t")].append(row)
+    if not rows:
+        return None
+    client, server = b"".join(sides[False]), b"".join(sides[True])
+    # Without an indent, or if all lines have it, there is one side only.
+    return server if server and not client.startswith(b"HTTP/") else client or server
+
+
+def blocks_of(data: bytes) -> list[bytes]:
+    """Return the blocks of a hex dump: each begins at the offset 0."""
+    out: list[bytes] = []
+    for _, offset, row in _rows(data):
+        if not offset.strip(b"0"):
+            out.append(b"")
+        if out:
+            out[-1] += row
+    return out
+
+
+def _rows(data: bytes) -> list[tuple[bytes, bytes, bytes]]:
+    """Return (line, offset, bytes) of each row of a hex dump; [] for other data."""
     lines = [line for line in data.replace(b"\r\n", b"\n").split(b"\n") if line.strip()]
-    known = 0
+    rows = []
     for line in lines:
         offset, _, rest = line.strip().partition(b" ")
         offset = offset.rstrip(b":|")
         offset = offset[2:] if offset[:2] == b"0x" else offset
         row = _hex_row(rest.strip()) if len(offset) >= 4 and _is_hex(offset) else b""
         if row:
-            known += 1
-            sides[line[:1] in (b" ", b"\t")].append(row)
-    if not known or known < 0.7 * len(lines):
-        return None
-    client, server = b"".join(sides[False]), b"".join(sides[True])
-    # Without an indent, or if all lines have it, there is one side only.
-    return server if server and not client.startswith(b"HTTP/") else client or server
+            rows.append((line, offset, row))
+    return rows if len(rows) >= 0.7 * len(lines) else []
 
 
 def http_body(data: bytes) -> "tuple[bytes, str] | None":

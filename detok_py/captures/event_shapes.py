@@ -13,10 +13,11 @@ applies if the event meets all conditions in `when`. A row without `when` applie
 finds a string, or its `error` finds something. A condition is a path that the event has,
 `key=value,value`, or `key~part`. All other fields are paths. `text`, `reasoning`, `calls`, `ids`,
 `tokens` and `finish` start at the value at `in`, the others at the event. `text` and `reasoning`
-join all strings found. `calls` finds values at `at`, and has one path for each field of a call,
-which starts there; `whole` marks calls that may repeat streamed ones. `repeats` marks servers whose
-events repeat all text and ids so far. `over` finds something if the answer has ended, also without
-a reason. The steps of a path:
+join all strings found; so does `all`, the whole text of a message after its pieces. `calls` finds
+values at `at`, and has one path for each field of a call, which starts there; `whole` marks calls
+that may repeat streamed ones. `repeats` marks servers whose events repeat all text and ids so far,
+if not told otherwise. `over` finds something if the answer has ended, also without a
+reason. The steps of a path:
 
     a.b           a key in the value of a key
     a,b           the first of these keys whose value is not null or ""
@@ -41,7 +42,8 @@ from ..protocol.wire import MAX_ID
 # (id or None, bytes or None) each · ids: the new token ids, or None · data: the bytes of the
 # tokens, or None · finish: why the answer ended, in the server's word, or None · over: whether it
 # has ended · error: the server's sentence, or None · total: how many tokens there are so far, or
-# None · so_far: all the text so far of a server that repeats it, or None
+# None · so_far: all the text so far of a server that repeats it, or None · all: the whole text of a
+# message, which a server sends after its pieces, "" if it does not
 Said = NamedTuple(
     "Said",
     [
@@ -57,6 +59,7 @@ Said = NamedTuple(
         ("error", "str | None"),
         ("total", "int | None"),
         ("so_far", "str | None"),
+        ("all", str),
     ],
 )
 # A piece of a tool call; `text` is a part of its arguments.
@@ -210,16 +213,19 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
     ids = read_ids(find(inner, row.get("ids")))
     total = _number(find(event, row.get("total")))
     so_far = None
+    finish = _text(inner, row.get("finish")) or None
     if "repeats" in row:
-        so_far = text
-        text = "" if sent is None else _new_text(text, sent)
+        # At the end of the text so far, a U+FFFD stands for a character that is not complete yet.
+        text = text if finish else text.rstrip("\ufffd")
+        new = "" if sent is None else _new_text(text, sent)
+        so_far = text if len(new) < len(text) else (sent or "") + new
+        text = new
         if ids is not None:
             total = len(ids) if total is None else total
             ids = ids[max(0, len(ids) - max(0, total - counted)) :]
     tokens = _tokens(find(inner, row.get("tokens")), ids)
     known = [i for i, _ in tokens if i is not None]
     pieces = [data for _, data in tokens if data is not None]
-    finish = _text(inner, row.get("finish")) or None
     return Said(
         api,
         text,
@@ -233,6 +239,7 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
         _json_text((find(event, row.get("error")) or [None])[0] or None) or None,
         total,
         so_far,
+        _text(event, row.get("all")),
     )
 
 
@@ -254,10 +261,16 @@ def _json_text(value: Any) -> str:
 
 
 def _new_text(text: str, sent: str) -> str:
-    """Return the new part of a text that repeats the text before it."""
+    """Return the new part of a text that repeats the text before it; all of one that does not.
+
+    >>> _new_text("a b", "a "), _new_text("ach", "aha ")
+    ('b', 'ach')
+    """
     same = 0
     while same < len(text) and text[same : same + 1] == sent[same : same + 1]:
         same += 1
+    if 2 * same < len(sent):
+        return text  # SGLang's `--incremental-streaming-output` sends only what is new
     # If the server changed earlier text, the new version is appended: shown text stays.
     return text[same:]
 

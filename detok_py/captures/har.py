@@ -13,7 +13,16 @@ from .capture import EVENT, frames_of
 from .log import LoggedEvent, Problem
 from .parse import Halves, parse_json
 from .servers import CONTENT, LOST
-from .stream import REPLACED, Chunk, Import, fidelity, of_events, of_records, with_problems
+from .stream import (
+    NO_FACTS,
+    REPLACED,
+    Chunk,
+    Import,
+    fidelity,
+    of_events,
+    of_records,
+    with_problems,
+)
 from .times import since_first
 
 
@@ -76,7 +85,12 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
         if "event-stream" in kind or "ndjson" in kind:
             raise CaptureError("its body was not saved")
         return None
-    if not ("event-stream" in kind or "json" in kind or text[:5] in ("data:", "event")):
+    if not (
+        "event-stream" in kind
+        or "eventstream" in kind
+        or "json" in kind
+        or text[:5] in ("data:", "event")
+    ):
         return None
     data = a2b_base64(text.encode()) if content.get("encoding") == "base64" else _plain(text)
     try:
@@ -156,7 +170,7 @@ def _of_pieces(pieces: list[Any], file: str) -> Any:
         source["times"] = "messages"
     engine = {"name": "unknown server", "model": None, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
-    return Import(header, chunks, times[-1] if times else None, None, [], 0)
+    return Import(header, chunks, times[-1] if times else None, None, [], 0, NO_FACTS)
 
 
 def _plain(text: str) -> bytes:

@@ -184,6 +184,8 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
 
 def _begin_of_event(line: bytes) -> int:
     """Return where an event begins in a line, after the prefix of a log; -1 if there is none."""
+    if line[:3] == b"{ [" and line.endswith(b"data]"):
+        return -1  # curl -v: `{ [5 bytes data]`
     if line[:1] == b"{" or is_data_part(line) or line.startswith((b"data:", b"error:")):
         return 0
     for mark in (b"data: {", b"data:{", b"data: [DONE]", b"error: {"):

@@ -101,7 +101,7 @@ def capture_rows(
     held = "".join([text for _, text in deltas])
     verdicts = from_header(found.header, len(rows))
     if verdicts is None:
-        verdicts = judge(found, rows, numbers, held, named is None)
+        verdicts = judge(found, rows, numbers, held, named is None and markup is None)
     # A server that parses the format itself sends other text than its tokens have.
     differs = None if named else _first_difference(found.chunks, rows, deltas)
     if differs is not None and not any(one.rule in AGAINST_TOKENS for one in verdicts):
@@ -113,7 +113,7 @@ def capture_rows(
     out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": named})
     out.update({"markup": None if named else markup, "count": len(rows)})
     out["entries"] = entries
-    out.update({"fidelity": exact, "verdict": sentence(verdicts, exact)})
+    out.update({"fidelity": exact, "verdict": sentence(verdicts, exact, found.end, found.facts)})
     out["verdicts"] = as_lists(verdicts)
     return _first_rows(out, rows)
 

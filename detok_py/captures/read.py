@@ -8,15 +8,20 @@ come from.
 from typing import Any
 
 from ..errors import CaptureError
+from ..protocol.sse import EventReader
 from .capture import MAX_SIZE, read_capture
-from .dumps import curl_trace, hex_dump, http_body
+from .dumps import blocks_of, curl_trace, hex_dump, http_body
+from .frames import model_event, packets, read_frames
 from .har import of_har
 from .kinds import kind_of
 from .log import LoggedEvent, Problem, is_utf8, read_log
 from .parse import parse_json
 from .reprs import NotRead, looks_printed, printed_bytes, printed_value
-from .stream import LOSSY, of_events, of_records
+from .stream import LOSSY, of_events, of_records, with_problems
 from .wrapped import unwrapped
+
+DONE = b"[DONE]"
+NAMES_OF_ENDS = (b"done", b"end", b"error", b"ping", b"metadata")
 
 
 def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
@@ -37,6 +42,9 @@ def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
     first = data.split(b"\n", 1)[0].strip()
     if first[:1] == b"{" and b'"detok"' in first:
         return _of_capture(data.decode(), file)
+    frames = read_frames(data)
+    if frames:
+        return of_events(*frames, "Amazon event stream", file, path)
     kind = kind_of(data)
     if kind:
         raise CaptureError(f"there is no token stream in this: it is {kind}.")
@@ -66,8 +74,9 @@ def _of_dump(data: bytes, file: str, path: str) -> Any:
         events, problems = read_log(body, stamps)
         if lossy:
             problems.append(Problem(0, LOSSY))
-        return of_events(events, problems, "curl --trace", file, path)
-    dumped = hex_dump(data)
+        return of_events(events, problems, "curl --trace", file, path, DONE in body)
+    sent = packets(blocks_of(data))
+    dumped = sent[0] if sent else hex_dump(data)
     if not dumped:
         return None
     body, encoding = http_body(dumped) or (dumped, "")
@@ -76,6 +85,8 @@ def _of_dump(data: bytes, file: str, path: str) -> Any:
             f"the body in this hex dump is compressed ({encoding}); ask without Accept-Encoding."
         )
     found = read(body, file, path)
+    if sent and sent[1]:
+        found = with_problems(found, [Problem(0, "a packet is missing in this dump")])
     found.header["source"]["format"] = "hex dump, " + found.header["source"]["format"]
     return found
 
@@ -86,19 +97,52 @@ def _of_lines(data: bytes, file: str, path: str) -> Any:
     inner = unwrapped(lines)
     if inner:
         events, problems = read_log(b"\n".join(inner[0]), inner[1] + [None])
-        return of_events(events, problems, "log", file, path)
+        return of_events(events, problems, "log", file, path, DONE in data)
     texts = [line.decode() for line in lines] if is_utf8(data) else []
     body = printed_bytes(texts)
     if body is not None:
         events, problems = read_log(body)
-        return of_events(events, problems, "bytes that Python printed", file, path)
+        return of_events(events, problems, "bytes that Python printed", file, path, DONE in body)
     if any(looks_printed(text) for text in texts[:5]):
         events, problems = _printed(texts)
         if events:
             return of_events(events, problems, "values that Python printed", file, path)
     events, problems = read_log(data)
     form = "server-sent events" if b"data:" in data else "lines of JSON"
-    return of_events(events, problems, form, file, path)
+    try:
+        return of_events(events, problems, form, file, path, DONE in data)
+    except CaptureError:
+        pieces = [] if path else _pieces(lines)
+        if not pieces:
+            raise
+    found = of_events(pieces, [], "server-sent events", file)
+    if any(line.rstrip() == b"event: output" for line in lines):
+        found.header["source"]["server"] = found.header["engine"]["name"] = "Replicate"
+    return found
+
+
+def _pieces(lines: list[bytes]) -> list[Any]:
+    """Return the events whose data is the text itself, not JSON, as Replicate and many servers of
+    one's own send it; [] if the events are objects.
+    """
+    out: list[Any] = []
+    name, begin = b"", 0
+    for n, line in enumerate(lines + [b""]):
+        if line.startswith(b"event:"):
+            name = line[6:].strip()
+        if line.startswith(b":") or line.strip():
+            continue
+        said = EventReader().feed(b"\n".join(lines[begin:n]) + b"\n\n")
+        raw = not is_utf8(b"".join(lines[begin:n]))
+        begin, first = n + 1, begin + 1
+        if said and said[0].data[:1] == "{" and name not in NAMES_OF_ENDS:
+            return []
+        if said and name not in NAMES_OF_ENDS:
+            text = said[0].data
+            plain = max(text) > "\x7f"
+            out.append(LoggedEvent(text, first, raw, None, plain, False))
+        name = b""
+    return out
 
 
 def _printed(texts: list[str]) -> tuple[list[Any], list[Any]]:
@@ -108,8 +152,8 @@ def _printed(texts: list[str]) -> tuple[list[Any], list[Any]]:
         if not text.strip():
             continue
         try:
-            value = printed_value(text)
-        except NotRead:
+            value = model_event(printed_value(text))
+        except (NotRead, CaptureError):
             problems.append(Problem(number, "no value that Python prints"))
             continue
         events.append(LoggedEvent(value, number, False, None, True, False))

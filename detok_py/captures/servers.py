@@ -1,7 +1,8 @@
 """What an event of a server says in each channel, token by token, and which server it comes from.
 
 In: the values of events, in order. Out: `Part`s, the server's name, why the stream ended. Held: the
-open tool call; for a server that repeats earlier text, the text and the number of tokens so far.
+open tool call; for a server that repeats earlier text, the text and the number of tokens so far;
+the whole text that a server sends at the end.
 
 event_shapes.py reads each event, here as in the bridge. This file puts the parts in order, and
 finds out which server sends them.
@@ -19,6 +20,8 @@ Part = NamedTuple("Part", [("channel", str), ("text", str), ("tokens", "list[Any
 # Servers whose `bytes` are the token's own, even if its `token` is U+FFFD.
 RAW_BYTES = ("OpenAI,", "llama-server")
 LOST = "\ufffd".encode()
+# APIs whose streams may end without a word on it.
+NO_END = ("(", "LangChain", "LangGraph", "LangServe", "Triton", "Amazon Bedrock, model")
 
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 
@@ -39,16 +42,31 @@ class Server:
         self.model: str | None = None
         self.finish: str | None = None
         self.error: str | None = None
+        # Whether the stream has to say that it ends; whether it has said so.
+        self.has_end: bool = False
+        self.over: bool = False
+        # The whole text of messages, as a server sends it after their pieces.
+        self.all: str = ""
         self._calls = Calls()
         self._counted = 0
         self._sent = ""
         self._channel = CONTENT
+        self._said_content = False
         self._certain = False
+        self._left_out: list[Any] = []
+
+    @property
+    def repeats(self) -> bool:
+        """Whether events repeat the text so far."""
+        return self._sent != ""
 
     def read(self, event: Any) -> Any:
         """Return the parts of an event; None if it has no text; a sentence if it cannot be read."""
         index = find(event, "choices[index].index")
         if index and not find(event, "choices[!index]"):
+            if index[0] in self._left_out:
+                return None
+            self._left_out.append(index[0])
             return "choice " + str(index[0])[:9] + " is left out: only choice 0 is read"
         if self._path:
             text = "".join([one for one in find(event, self._path) if isinstance(one, str)])
@@ -61,8 +79,13 @@ class Server:
         self.finish = said.finish or self.finish
         self._counted = max(self._counted, said.total or 0)
         self._sent = said.so_far or self._sent
+        self.over = self.over or said.over
+        self.has_end = self.has_end or not said.api.startswith(NO_END)
+        self.all += said.all
         calls = "".join([self._calls.feed(call) for call in said.calls])
-        texts = ((REASONING, said.reasoning), (CONTENT, said.text), (TOOL_CALL, calls))
+        # Without pieces, the answer was not streamed.
+        text = said.text if said.text or self._said_content else said.all
+        texts = ((REASONING, said.reasoning), (CONTENT, text), (TOOL_CALL, calls))
         parts = [Part(channel, text, []) for channel, text in texts if text]
         tokens = said.tokens
         if said.api == "OpenAI-compatible server" and not self.name.startswith(RAW_BYTES):
@@ -74,6 +97,7 @@ class Server:
             parts = [Part(channel, text, tokens)]
         if parts:
             self._channel = parts[-1].channel
+            self._said_content = self._said_content or text != ""
         return parts or None
 
     def read_same(self, same: Any) -> Any:
@@ -85,6 +109,7 @@ class Server:
             if not same.text:
                 return None
             self._channel = shape.channel
+            self._said_content = self._said_content or shape.channel == CONTENT
             return [Part(shape.channel, same.text, [])]
         return self.read(same.whole())
 
@@ -93,7 +118,7 @@ class Server:
         said = read_event(event, self._counted, self._sent)
         if said is None or find(event, "choices[index].index"):
             return ""
-        others = (said.calls, said.tokens, said.ids, said.finish, said.error, said.total)
+        others = (said.calls, said.tokens, said.ids, said.finish, said.error, said.total, said.all)
         if any(others) or said.so_far is not None:
             return ""
         texts = ((REASONING, said.reasoning), (CONTENT, said.text))
@@ -125,10 +150,12 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     """
     if api != "OpenAI-compatible server":
         return ("", False) if api[:1] == "(" else (api, True)
-    is_chat = find(event, "choices.delta,message|choices[*].delta,message")
-    chat = (
-        ", chat completions" if is_chat or "chat" in str(event.get("object")) else ", completions"
+    is_chat = "chat" in str(event.get("object")) or bool(
+        find(event, "choices.delta,message|choices[*].delta,message")
     )
+    if not is_chat and not event.get("choices"):
+        return "", False  # an event about the usage
+    chat = ", chat completions" if is_chat else ", completions"
     print_ = str(event.get("system_fingerprint") or "")[:99]
     choice = (find(event, "choices[*]") or [{}])[0]
     choice = choice if isinstance(choice, dict) else {}

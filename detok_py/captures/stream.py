@@ -18,6 +18,7 @@ from .times import since_first, stamp_of
 
 # header: as that of a capture, with "source" · chunks · seconds: how long it took, None if the file
 # has no times · end: the event that ended it, or None · problems: by line · left_out: how many more
+# · facts: about the whole stream, for verdict.py
 Import = NamedTuple(
     "Import",
     [
@@ -27,8 +28,23 @@ Import = NamedTuple(
         ("end", "dict[str, str] | None"),
         ("problems", "list[Problem]"),
         ("left_out", int),
+        ("facts", "Facts"),
     ],
 )
+# all: the text of the answer that the server sent whole, after its pieces, "" if it did not ·
+# no_end: whether the server's word that the answer has ended is missing · parted: (chunk,
+# character) of each character whose halves came in two events · numbers: (event, "twice", "order"
+# or "gap") of each event whose sequence number is not the next one
+Facts = NamedTuple(
+    "Facts",
+    [
+        ("all", str),
+        ("no_end", bool),
+        ("parted", "list[tuple[int, str]]"),
+        ("numbers", "list[tuple[int, str]]"),
+    ],
+)
+NO_FACTS = Facts("", False, [], [])
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
 # the text was damaged before it came here, or "" · plain: whether its event has characters beyond
@@ -57,6 +73,7 @@ REPLACED = "the text arrived with U+FFFD in it"
 ESCAPED = "the text arrived with \\ufffd in it"
 INVALID = "the bytes that arrived are not UTF-8"
 HALF = "half a character arrived alone: a surrogate pair was cut"
+REPEATED = "the text arrived with U+FFFD in it, in events that repeat the text so far"
 
 
 def of_events(
@@ -65,9 +82,10 @@ def of_events(
     form: str,
     file: str,
     path: str = "",
+    done: bool = False,
 ) -> Any:
-    """Return the stream in events. `form` names the kind of file. Raises CaptureError if no event
-    has text, ids or bytes.
+    """Return the stream in events. `form` names the kind of file; `done` says whether it has the
+    `[DONE]` of OpenAI's streams. Raises CaptureError if no event has text, ids or bytes.
     """
     server = Server(path)
     times = since_first([event.stamp for event in events])
@@ -75,7 +93,8 @@ def of_events(
     if times is None:
         times = since_first([stamp_of(_value_of(event)) for event in events])
         clock = "created_at"
-    chunks = _chunksof_events(server, events, problems, times)
+    parted: list[tuple[int, str]] = []
+    chunks = _chunksof_events(server, events, problems, times, parted)
     if not chunks:
         raise CaptureError(NO_STREAM + _why_none(server, events, problems))
     end = None
@@ -90,7 +109,37 @@ def of_events(
     engine = {"name": name, "model": server.model, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None
-    return with_problems(Import(header, chunks, seconds, end, [], 0), problems)
+    no_end = server.has_end and not (server.over or server.error or done or form == "JSON")
+    whole = server.all if len(chunks) > 1 else ""
+    facts = Facts(whole, no_end, parted, _misnumbered(events))
+    return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)
+
+
+def _misnumbered(events: list[Any]) -> list[tuple[int, str]]:
+    """Return the `numbers` of `Facts`."""
+    numbered = []
+    for n, event in enumerate(events, 1):
+        value = _value_of(event)
+        number = value.get("sequence_number") if isinstance(value, dict) else None
+        if type(number) is int and value.get("type") != "error":
+            numbered.append((n, number))
+    out = []
+    seen: set[int] = set()
+    most = numbered[0][1] - 1 if numbered else 0
+    for n, number in numbered:
+        if number in seen:
+            out.append((n, "twice"))
+        elif number < most:
+            out.append((n, "order"))
+        elif number > most + 1:
+            out.append((n, "gap"))
+        seen.add(number)
+        most = max(most, number)
+    # A number that came later fills its gap.
+    late = any(kind == "order" for _, kind in out)
+    out = [one for one in out if one[1] != "gap"] if late else out
+    # Some servers give all events the same number.
+    return out if len(out) < len(numbered) / 2 else []
 
 
 def _value_of(event: Any) -> Any:
@@ -118,7 +167,11 @@ def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
 
 
 def _chunksof_events(
-    server: Server, events: list[Any], problems: list[Any], times: "list[float] | None"
+    server: Server,
+    events: list[Any],
+    problems: list[Any],
+    times: "list[float] | None",
+    parted: list[tuple[int, str]],
 ) -> list[Any]:
     halves: dict[str, Halves] = {}
     chunks: list[Any] = []
@@ -131,7 +184,11 @@ def _chunksof_events(
                 problems.append(Problem(event.line, parts))
                 continue
             for part in parts or []:
-                chunks += _chunk(halves, part, seconds, event, number)
+                cut = part.channel in halves and halves[part.channel].held
+                made = _chunk(halves, part, seconds, event, number, server.repeats)
+                if made and cut and made[0].broken != HALF and not made[0].tokens:
+                    parted.append((len(chunks), made[0].data.decode()[:1]))
+                chunks += made
     ends = [part for part in server.flush() if events]
     for part in ends:
         chunks += _chunk(halves, part, seconds, events[-1], len(events))
@@ -144,7 +201,14 @@ def _chunksof_events(
     return chunks
 
 
-def _chunk(halves: dict[str, Halves], part: Any, seconds: float, event: Any, number: int) -> Any:
+def _chunk(
+    halves: dict[str, Halves],
+    part: Any,
+    seconds: float,
+    event: Any,
+    number: int,
+    repeats: bool = False,
+) -> Any:
     """Return a list with the chunk of a part, [] if none of it can be shown yet."""
     data, alone = halves.setdefault(part.channel, Halves()).feed(part.text)
     broken = ""
@@ -152,6 +216,7 @@ def _chunk(halves: dict[str, Halves], part: Any, seconds: float, event: Any, num
         pass  # its tokens have the bytes of this text
     elif "\ufffd" in part.text:
         broken = INVALID if event.raw else ESCAPED if event.escaped else REPLACED
+        broken = REPEATED if repeats and broken != INVALID else broken
     elif alone:
         broken = HALF
     if not data and not part.tokens:
@@ -204,15 +269,15 @@ def of_records(header: Any, records: list[Any], file: str, form: str, line: int)
     source = {"format": form, "server": "detok bridge", "file": file}
     header.setdefault("source", source)
     timed = seconds > 0 and header.get("timed") is not False
-    return Import(header, chunks, seconds if timed else None, end, [], 0)
+    return Import(header, chunks, seconds if timed else None, end, [], 0, NO_FACTS)
 
 
 def with_problems(found: Any, more: list[Any]) -> Any:
     """Return an import with more problems."""
     told = found.problems + more
     left_out = found.left_out + max(0, len(told) - MAX_PROBLEMS)
-    header, chunks, seconds, end, _, _ = found
-    return Import(header, chunks, seconds, end, told[:MAX_PROBLEMS], left_out)
+    header, chunks, seconds, end, _, _, facts = found
+    return Import(header, chunks, seconds, end, told[:MAX_PROBLEMS], left_out, facts)
 
 
 def summary(found: Any) -> dict[str, Any]:

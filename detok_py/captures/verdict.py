@@ -7,10 +7,11 @@ decide, the verdict is "unknown". A token that ends inside a character is not a 
 
 from typing import Any, NamedTuple
 
+from .compare import differences
 from .log import is_utf8
-from .mojibake import CAUSES, CONSOLE, find_misread
+from .mojibake import CAUSES, CONSOLE, find_misread, misread_runs
 from .servers import CONTENT
-from .stream import ESCAPED, HALF, INVALID
+from .stream import ESCAPED, HALF, INVALID, REPEATED
 
 # who: "engine", "proxy", "client", "nobody" or "unknown" · rule: its name · said: what happened,
 # and why it is who · places: a `Place` each, at most MOST_PLACES · count: of all places
@@ -28,7 +29,17 @@ Place = NamedTuple(
 
 MOST_PLACES = 200
 MOST_OF_A_TOKEN = 8  # characters
-AGAINST_TOKENS = ("token-alone", "whole-token")
+AGAINST_TOKENS = ("token-alone", "whole-token", "dropped", "left-out", "missing")
+LENGTHS = ("length", "max_tokens", "limit", "MAX_TOKENS", "incomplete", "max_output_tokens")
+# For kinds of differences: the fault of sequence numbers that explains it, its rule, and the rule
+# without one.
+KINDS = {
+    "gone": ("gap", "lost", "pieces-lack"),
+    "end": ("gap", "lost", "pieces-lack"),
+    "more": ("twice", "twice", "repeated"),
+    "other": ("order", "order", "differs"),
+}
+KINDS_OF_NUMBERS = {"gap": "lost", "twice": "twice", "order": "order"}
 BAD = "\ufffd"
 ORDER = ("engine", "proxy", "client", "unknown", "nobody")
 RULES = {
@@ -47,6 +58,50 @@ RULES = {
     "inside": (
         "proxy",
         "A proxy decoded each chunk of the network by itself: the pieces of one character are � within one event, which has one token.",
+    ),
+    "seam-of-messages": (
+        "unknown",
+        "The sender decoded each piece by itself: the pieces of one character are � at the end of one message and at the beginning of the next. An engine does so with tokens, a proxy with chunks of the network.",
+    ),
+    "dropped": (
+        "engine",
+        "The engine decoded each token by itself and left out what was no whole character: its tokens have text that never came.",
+    ),
+    "missing": (
+        "engine",
+        "The engine held the pieces of a character back and never sent it: its last tokens have text that did not come.",
+    ),
+    "left-out": (
+        "unknown",
+        "The tokens have text that the events leave out: the engine, or something after it, took it away.",
+    ),
+    "pieces-lack": (
+        "unknown",
+        "The text that the server sent whole at the end has more than its pieces: the engine did not send it, or events were lost.",
+    ),
+    "repeated": (
+        "unknown",
+        "A piece of the text came twice: the text that the server sent whole at the end has it once.",
+    ),
+    "differs": (
+        "unknown",
+        "The pieces are not the text that the server sent whole at the end.",
+    ),
+    "lost": (
+        "proxy",
+        "Events were lost after the server had numbered them, by a proxy or by what recorded them: numbers are missing.",
+    ),
+    "twice": (
+        "proxy",
+        "An event came again after the server had numbered it, by a proxy or by what recorded it: its number came twice.",
+    ),
+    "order": (
+        "proxy",
+        "Events changed places after the server had numbered them, in a proxy or in what recorded them.",
+    ),
+    "parted": (
+        "engine",
+        "The engine, or a gateway that writes its JSON anew, cut the text by UTF-16 units: the halves of one character came in two events. Strings of JavaScript join them; other clients show � or fail.",
     ),
     "escaped": (
         "engine",
@@ -86,6 +141,10 @@ RULES = {
         "nobody",
         "The answer ended inside a character, at its limit of tokens.",
     ),
+    "cut-text": (
+        "nobody",
+        "The answer ended inside a character, at its limit of tokens: the engine wrote � for what there was of it.",
+    ),
     "cut-model": ("nobody", "The model ended its answer inside a character."),
     "cut-stopped": ("nobody", "The answer was stopped inside a character."),
     "cut": (
@@ -107,7 +166,8 @@ def judge(
     def add(rule: str, place: Place) -> None:
         places.setdefault(rule, []).append(place)
 
-    _judge_text(found, rows, add)
+    rights = _judge_against_whole(found, rows, chunks, add)
+    _judge_text(found, rows, rights, add)
     _judge_tokens(found, rows, held, add)
     if compares:
         _judge_against_tokens(found, rows, chunks, held, add)
@@ -119,23 +179,41 @@ def judge(
             said = CAUSES[misread] + "."
             if misread == CONSOLE:
                 said += " In PowerShell: [Console]::OutputEncoding = [Text.Encoding]::UTF8."
-        out.append(Verdict(who, rule, said, where[:MOST_PLACES], len(where)))
+        # Misread text that goes on in the next row is one place.
+        count = sum([place.right != "" for place in where]) if rule == "misread" else len(where)
+        out.append(Verdict(who, rule, said, where[:MOST_PLACES], count))
     # Sorted, because a dict of MicroPython has no order.
     out.sort(key=lambda one: (ORDER.index(one.who), one.places[0].row, one.rule))
     return out
 
 
-def sentence(verdicts: list[Verdict], fidelity: str) -> str:
-    """Return the verdict on a whole stream in one sentence."""
+def sentence(verdicts: list[Verdict], fidelity: str, end: Any, facts: Any) -> str:
+    """Return the verdict on a whole stream in a few words; `end` and `facts` as in an import."""
+    said = _on_text(verdicts, fidelity, facts.all != "")
+    if end and end.get("type") == "error":
+        message = str(end.get("message") or "no reason given").strip()
+        return f"The server ended it with an error: “{message[:200]}”. {said}"
+    if facts.no_end:
+        return (
+            "It stops before its end: the server did not say that the answer is over. The "
+            f"connection was cut, or this is only a part. {said}"
+        )
+    return said
+
+
+def _on_text(verdicts: list[Verdict], fidelity: str, compared: bool) -> str:
     broken = [one for one in verdicts if one.who != "nobody"]
     if broken:
         counts: dict[str, int] = {}
         for one in broken:
             counts[one.who] = counts.get(one.who, 0) + one.count
         return " ".join([_blame(who, counts[who]) for who in ORDER if who in counts])
+    if compared:
+        return "Nothing in it is broken: the pieces are the text that the server sent whole at the end."
     if fidelity == "text":
         return (
-            "Nothing in it is broken. It is the server's own text: omissions cannot be seen here."
+            "Nothing in it is broken. It is the server's own text: whether pieces are missing or came "
+            "twice cannot be seen here."
         )
     if verdicts:
         return "Nobody broke anything. " + " ".join([one.said for one in verdicts])
@@ -181,13 +259,16 @@ def _is_valid(place: Place, count: int) -> bool:
 def _blame(who: str, count: int) -> str:
     places = "1 place" if count == 1 else f"{count} places"
     if who == "unknown":
-        return f"Broken in {places}, by whom is not known."
+        return f"In {places}, it is not known who broke the text, or whether anyone did."
     name = {"engine": "The engine", "proxy": "A proxy", "client": "The client"}[who]
     return f"{name} broke {places}."
 
 
-def _judge_text(found: Any, rows: list[Any], add: Any) -> None:
-    """Judge the U+FFFD and halves of pairs in the text of servers."""
+def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -> None:
+    """Judge the U+FFFD and halves of pairs in the text of servers. `rights` has what is known to be
+    right: {row: (as it came, right)}.
+    """
+    messages = (found.header.get("source") or {}).get("server") == "unknown server"
     shown = [n for n in range(len(rows)) if rows[n][6] is not None]
     plain = any(chunk.plain and not chunk.broken for chunk in found.chunks)
     texts = {n: bytes.fromhex(rows[n][1][1]).decode() for n in shown}
@@ -203,17 +284,23 @@ def _judge_text(found: Any, rows: list[Any], add: Any) -> None:
         seam = (at > 0 and text[:1] == BAD == texts[shown[at - 1]][-1:]) or (
             at + 1 < len(shown) and text[-1:] == BAD == texts[shown[at + 1]][:1]
         )
-        if broken == INVALID:
+        last = at + 1 == len(shown) and BAD not in text.rstrip(BAD) and not seam
+        if last and text[-1:] == BAD and (found.end or {}).get("reason") in LENGTHS:
+            rule = "cut-text"
+        elif broken == REPEATED:
+            rule = "maybe"
+        elif broken == INVALID:
             rule = "raw-seam" if seam else "raw" if plain else "raw-all"
         elif seam:
-            rule = "seam"
+            rule = "seam-of-messages" if messages else "seam"
         elif broken == ESCAPED and plain:
             rule = "escaped"
         elif BAD + BAD in text and broken != ESCAPED and short:
             rule = "inside"
         else:
             rule = "maybe"
-        add(rule, Place(n, text, "", 0, 0))
+        got, right = rights.get(n, (text, ""))
+        add(rule, Place(n, got, right, 0, 0))
 
 
 def _judge_tokens(found: Any, rows: list[Any], held: str, add: Any) -> None:
@@ -234,7 +321,7 @@ def _judge_tokens(found: Any, rows: list[Any], held: str, add: Any) -> None:
     if rows and rows[last][6] is None and rows[last][1][3] and BAD in held:
         reason = (found.end or {}).get("reason")
         rule = "cut-model" if exact and reason else "cut"
-        if reason in ("length", "max_tokens", "limit", "MAX_TOKENS", "incomplete"):
+        if reason in LENGTHS:
             rule = "cut-length"
         elif reason == "cancelled":
             rule = "cut-stopped"
@@ -245,46 +332,86 @@ def _judge_against_tokens(
     found: Any, rows: list[Any], chunks: list[int], held: str, add: Any
 ) -> None:
     """Compare the text of a server with the tokens that came with it."""
-    first: dict[int, int] = {}
+    ends: list[tuple[int, int]] = []  # the end of each row's text, and the row
     ours = ""
     for n, row in enumerate(rows):
         if row[2] != CONTENT:
             continue
         if row[6] is not None:
             return  # the tokens of a part are not known
-        first.setdefault(chunks[n], n)
         ours += "".join([text for _, text, *_ in row[1][2]])
+        ends.append((len(ours), n))
     ours += held
-    at = 0
-    open_ = None  # a character whose pieces came as U+FFFD: its row, its place, the text, whole
-    for number, chunk in enumerate(found.chunks):
-        said = (chunk.data or b"").decode() if chunk.channel == CONTENT else ""
-        if open_ is None and ours[at : at + len(said)] == said:
-            at += len(said)
-            continue
-        if BAD in said:
-            row, begin, got, whole = open_ or (first.get(number, 0), at, "", True)
-            open_ = (row, begin, got + said, whole and _is_whole(chunk))
-        for n, part in enumerate(said.split(BAD)):
-            loose = 4 if n or (open_ and open_[2] != said) else 0
-            there = ours.find(part, at, at + len(part) + loose)
-            if there < 0:
-                return
-            if BAD not in said and part and open_:
-                _close(open_, ours[open_[1] : there], add)
-                open_ = None
-            at = there + len(part) if part else at
-        if open_ and said and said[-1:] != BAD:
-            _close(open_, ours[open_[1] : at], add)
-            open_ = None
-    if open_:
-        rest = ours[open_[1] :]
-        _close(open_, rest if len(rest) <= len(open_[2]) else "", add)
+    if not all(chunk.data is not None for chunk in found.chunks if chunk.channel == CONTENT):
+        return  # there are tokens alone
+    alone = all(chunk.channel == CONTENT for chunk in found.chunks)
+    for one in differences(_texts_of(found.chunks), ours):
+        first = [n for n in range(len(rows)) if chunks[n] == one.piece]
+        if one.kind == "bad":
+            between = found.chunks[one.piece : one.last + 1]
+            whole = all(
+                _is_whole(chunk) for chunk in between if BAD.encode() in (chunk.data or b"")
+            )
+            rule = "whole-token" if whole else "token-alone"
+            add(rule, Place(first[0] if first else 0, one.got, one.right, 0, 0))
+        elif one.kind in ("gone", "end") and alone:
+            after = one.at + len(one.right)
+            its = [n for end, n in ends if one.at < end <= after]
+            if not its or _is_markup(one.right):
+                continue
+            cut = any(not is_utf8(bytes.fromhex(rows[n][1][1])) for n in its)
+            ended = (found.end or {}).get("reason")
+            # The text of a stop string, or of the token that ends the answer, is left out.
+            if one.kind == "gone" or cut or ended in LENGTHS:
+                rule = "missing" if one.kind == "end" and cut else "dropped" if cut else "left-out"
+                add(rule, Place(its[0], "", one.right, 0, 0))
 
 
-def _close(open_: Any, right: str, add: Any) -> None:
-    row, _, got, whole = open_
-    add("whole-token" if whole else "token-alone", Place(row, got, right, 0, 0))
+def _is_markup(text: str) -> bool:
+    """Return whether a text may be a special token, which servers leave out: `<|eot|>`."""
+    text = text.strip()
+    return text[:1] + text[-1:] in ("<>", "[]", "<\uff5c", "\uff5c>")
+
+
+def _texts_of(chunks: list[Any]) -> list[str]:
+    """Return the content that each chunk says."""
+    return [(one.data or b"").decode() if one.channel == CONTENT else "" for one in chunks]
+
+
+def _judge_against_whole(
+    found: Any, rows: list[Any], chunks: list[int], add: Any
+) -> dict[int, Any]:
+    """Compare the pieces with the text that the server sent whole at the end. Return what the
+    U+FFFD of rows stand for: {row: (as it came, right)}.
+    """
+    whole = found.facts.all.lstrip()
+    pieces = _texts_of(found.chunks)
+    for n, piece in enumerate(pieces):
+        pieces[n] = piece.lstrip()
+        if pieces[n]:
+            break
+    rights: dict[int, Any] = {}
+    numbers = {kind for _, kind in found.facts.numbers}
+    for one in differences(pieces, whole) if whole else []:
+        first = [n for n in range(len(rows)) if chunks[n] == one.piece]
+        row = first[0] if first else 0
+        if one.kind == "bad":
+            rights[row] = (one.got, one.right)
+        # Servers take a stop string away from the whole text.
+        elif one.right.strip() or (one.kind == "more" and one.got.strip()):
+            kind, named, rule = KINDS[one.kind]
+            rule = named if kind in numbers else rule
+            add(rule, Place(row, one.got, one.right, 0, 0))
+    if not whole:
+        for event, kind in found.facts.numbers:
+            at = [n for n in range(len(rows)) if rows[n][4] >= event]
+            if at and (kind == "gap" or rows[at[0]][4] == event):
+                got = "" if kind == "gap" else bytes.fromhex(rows[at[0]][1][1]).decode()
+                add(KINDS_OF_NUMBERS[kind], Place(at[0], got, "", 0, 0))
+    for number, letter in found.facts.parted:
+        at = [n for n in range(len(rows)) if chunks[n] == number]
+        add("parted", Place(at[0] if at else 0, BAD + BAD, letter, 0, 0))
+    return rights
 
 
 def _is_whole(chunk: Any) -> bool:
@@ -308,7 +435,7 @@ def _judge_misread(rows: list[Any], add: Any) -> str:
         first, last = run.begin - begin, min(run.end - begin, len(text))
         units = [_units(text[:first]), _units(text[:last])]
         got = "".join(texts[n : n + 8])[first : run.end - begin]
-        add("misread", Place(n, got, run.right, units[0], units[1]))
+        add("misread", Place(n, got, _all_right(run.right), units[0], units[1]))
         # A run may go on in the next rows.
         over, m = run.end - begin - len(text), n + 1
         while over > 0:
@@ -318,6 +445,15 @@ def _judge_misread(rows: list[Any], add: Any) -> str:
             over -= size
             m += 1
     return runs[0].encoding if runs else ""
+
+
+def _all_right(text: str) -> str:
+    """Return a text whose bytes may have been misread twice."""
+    again = misread_runs(text)
+    while len(again) == 1 and (again[0].begin, again[0].end) == (0, len(text)):
+        text = again[0].right
+        again = misread_runs(text)
+    return text
 
 
 def _units(text: str) -> int:

@@ -154,19 +154,71 @@ def test_a_socket_with_events_of_another_protocol_is_read():
     assert (text_of(found), found.seconds) == ("aé", 1.0)
 
 
-def test_text_that_a_server_repeats_is_read_once_and_what_it_takes_back_stays():
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        # At the end, U+FFFD stands for a character that is not complete.
+        (("A 世\ufffd", "A 世界"), "A 世|界"),
+        # What the server takes back stays.
+        (("A 世界", "A 世x"), "A 世界|x"),
+        # It repeats nothing.
+        (("aha", "ach", " a", " é"), "aha|ach| a| é"),
+    ],
+)
+def test_text_that_a_server_repeats_is_read_once(texts, said):
     server = Server()
-    said = [
-        server.read({"text": text, "meta_info": {}})[0].text for text in ("A 世\ufffd", "A 世界")
+    parts = [server.read({"text": text, "meta_info": {}}) for text in texts]
+    assert "|".join([part[0].text for part in parts]) == said
+
+
+def test_data_that_is_text_and_not_json_is_read_as_text():
+    body = "event: output\nid: 1:0\ndata: Gleis \n\nevent: output\ndata: 9\n\nevent: output\ndata:  é\ndata: \n\n"
+    found = read((body + "event: done\ndata: {}\n\n").encode())
+    assert text_of(found) == "Gleis 9 é\n"
+    assert (found.header["source"]["server"], found.problems) == ("Replicate", [])
+    plain = read("data: Gleis\n\n: ping\n\ndata:  sieben é\n\n".encode())
+    assert text_of(plain) == "Gleis sieben é"
+    assert plain.header["source"]["server"] == "unknown server"
+    assert [chunk.line for chunk in plain.chunks] == [1, 5]
+    broken = read(b"data: caf\xc3\n\ndata: \xa9!\n\n")
+    assert [chunk.broken for chunk in broken.chunks] == [INVALID, INVALID]
+    with pytest.raises(CaptureError):
+        read(b'data: {"a": {"b": 1}}\n\ndata: x\n\n')
+
+
+def test_curl_says_how_much_it_received_and_that_is_no_event():
+    found = read(
+        b'* Connected\n{ [5 bytes data]\ndata: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+    )
+    assert found.problems == []
+
+
+def test_a_socket_of_a_chat_api_is_not_one_of_the_bridge():
+    events = [{"type": "session.created"}]
+    events += [{"type": "response.output_text.delta", "delta": text} for text in ("né", " 🚆")]
+    events += [{"type": "response.done", "response": {"status": "completed"}}]
+    messages = [
+        {"type": "receive", "time": n, "opcode": 1, "data": json.dumps(event)}
+        for n, event in enumerate(events)
     ]
-    assert said == ["A 世\ufffd", "界"]
+    har = json.dumps({"log": {"entries": [{"_webSocketMessages": messages}]}})
+    found = read(har.encode(), "x.har")
+    assert (text_of(found), found.end["reason"]) == ("né 🚆", "completed")
+    assert found.header["source"]["server"] == "OpenAI, responses"
+
+
+def test_an_event_about_the_usage_does_not_name_the_server():
+    server = Server()
+    server.read({"choices": [{"delta": {"content": "a"}}], "object": "chat.completion.chunk"})
+    server.read({"choices": [], "timings": {}})
+    assert server.name == "OpenAI-compatible server, chat completions"
 
 
 def test_only_the_first_choice_is_read():
     body = b"".join(
         [
             b'data: {"choices":[{"index":%d,"delta":{"content":"%d"}}]}\n\n' % (n, n)
-            for n in (0, 1, 0)
+            for n in (0, 1, 0, 1)
         ]
     )
     found = read(body)

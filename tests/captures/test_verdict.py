@@ -43,6 +43,36 @@ def token(text: str, name: str, data: bytes) -> Any:
 
 
 HI = token("Hi ", "Hi ", b"Hi ")
+KA, MI = token("", "�", b"\xf0\x9f"), token("", "�", b"\x9a\x86")
+
+
+def finish(reason: str) -> Any:
+    return {"choices": [{"delta": {}, "finish_reason": reason}]}
+
+
+def response(number: int, text: str) -> Any:
+    """An event of OpenAI's responses."""
+    return {"type": "response.output_text.delta", "sequence_number": number, "delta": text}
+
+
+def whole(number: int, text: str) -> Any:
+    return {"type": "response.output_text.done", "sequence_number": number, "text": text}
+
+
+def tgi(text: str, all_: "str | None" = None) -> Any:
+    details = None if all_ is None else {"finish_reason": "length", "generated_tokens": 3}
+    return {"token": {"id": 7, "text": text}, "generated_text": all_, "details": details}
+
+
+def socket(*texts: str) -> str:
+    """A HAR file of a WebSocket whose messages are text."""
+    messages = [
+        {"type": "receive", "time": n, "opcode": 1, "data": one} for n, one in enumerate(texts)
+    ]
+    entry = {"_webSocketMessages": messages, "request": {"url": "ws://127.0.0.1/chat"}}
+    return json.dumps({"log": {"entries": [entry]}})
+
+
 ONE_BY_ONE = [
     HI,
     token("�", "�", b"\xe4\xbd"),
@@ -78,6 +108,29 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "the model ends it": ('{"detok":1}\n[0,"t",[[7,"5L0="]]]\n[0.1,"j",{"type":"finished","reason":"eos"}]\n', [("nobody", "cut-model", [("�", "")])]),
     "it is stopped": ('{"detok":1}\n[0,"t",[[7,"5L0="]]]\n[0.1,"j",{"type":"finished","reason":"cancelled"}]\n', [("nobody", "cut-stopped", [("�", "")])]),
     "the model's bytes": ('{"detok":1}\n[0,"t",[[1,"w3g="]]]\n[0.1,"t",[[2,"77+9"]]]\n', [("nobody", "model", [("�x", "")]), ("nobody", "written", [("�", "")])]),
+    "tokens without their text": (sse(HI, KA, MI, token("ok", "ok", b"ok"), finish("stop")), [("engine", "dropped", [("", "🚆")])]),
+    "a space is left out": (sse(HI, token("", " ", b" "), token("ok", "ok", b"ok"), finish("stop")), [("unknown", "left-out", [("", " ")])]),
+    "the end is held back": (sse(HI, KA, MI, finish("stop")), [("engine", "missing", [("", "🚆")])]),
+    "a stop string is taken away": (sse(HI, token("", "###", b"###"), finish("stop")), []),
+    "the token that ends it": (sse(HI, token("", "<|eot|>", b"<|eot|>"), finish("length")), []),
+    "no text at the limit": (sse(HI, token("", "ok", b"ok"), finish("length")), [("unknown", "left-out", [("", "ok")])]),
+    "halves in two events": (sse('{"choices":[{"delta":{"content":"a\\ud83d"}}]}', '{"choices":[{"delta":{"content":"\\ude86b"}}]}', finish("stop")), [("engine", "parted", [("��", "🚆")])]),
+    "a � at the limit": (sse(delta("a"), delta("b�"), finish("length")), [("nobody", "cut-text", [("b�", "")])]),
+    "a � at the end": (sse(delta("a"), delta("b�"), finish("stop")), [("unknown", "maybe", [("b�", "")])]),
+    "the whole text has more": (sse(tgi(" a "), tgi(""), tgi("b", "a 🚆 b")), [("unknown", "pieces-lack", [("", "🚆 ")])]),
+    "the whole text is right": (sse(tgi(" 好"), tgi("�"), tgi("�"), tgi("b", "好 🚆b")), [("engine", "seam", [("��", " 🚆"), ("�", "")])]),
+    "the whole text is shorter": (sse(tgi("a"), tgi("b"), tgi("###", "ab")), []),
+    "a piece came twice": (sse(response(0, "ab"), response(0, "ab"), response(0, "c"), whole(0, "abc")), [("unknown", "repeated", [("ab", "")])]),
+    "pieces are others": (sse(response(0, "ab"), response(0, "xyz"), whole(0, "abcd")), [("unknown", "differs", [("xyz", "cd")])]),
+    "numbers are missing": (sse(response(1, "ab"), response(2, "c"), response(4, "e"), whole(5, "abcde")), [("proxy", "lost", [("", "d")])]),
+    "a number came twice": (sse(response(1, "ab"), response(2, "c"), response(2, "c"), response(3, "e"), whole(4, "abce")), [("proxy", "twice", [("c", "")])]),
+    "numbers in another order": (sse(response(1, "ab"), response(3, "yz"), response(2, "c"), response(4, "e"), whole(5, "abcyze")), [("proxy", "order", [("yzc", "cyz")])]),
+    "numbers without a whole text": (sse(response(1, "ab"), response(2, "c"), response(2, "c"), response(3, "d"), response(5, "f")), [("proxy", "twice", [("c", "")]), ("proxy", "lost", [("", "")])]),
+    "messages of a socket": (socket("né �", "� ok"), [("unknown", "seam-of-messages", [("né �", ""), ("� ok", "")])]),
+    "messages of a socket, whole": (socket("né 🚆", " ok"), []),
+    "SGLang repeats a �": (sse({"text": "a �", "meta_info": {}}, {"text": "a 🚆", "meta_info": {}}, {"text": "a 🚆", "meta_info": {"finish_reason": {"type": "stop"}}}), []),
+    "SGLang keeps a �": (sse({"text": "a �", "meta_info": {}}, {"text": "a ��b", "meta_info": {"finish_reason": {"type": "stop"}}}), [("unknown", "maybe", [("��b", "")])]),
+    "misread twice": (sse(delta("GrÃƒÂ¼ÃƒÅ¸e")), [("client", "misread", [("ÃƒÂ¼ÃƒÅ¸", "üß")])]),
     "bytes of a �": ('{"detok":1}\n[0,"b","77+9"]\n', [("unknown", "written-bytes", [("�", "")])]),
     "bytes of nobody": ('{"detok":1}\n[0,"b","w3g="]\n', [("unknown", "bytes", [("�x", "")])]),
 }  # fmt: skip
@@ -100,7 +153,8 @@ def test_who_broke_it_is_said_with_the_rule_the_place_and_the_right_text(name):
 def test_one_sentence_says_who_broke_the_stream():
     said = {name: read(data)["verdict"] for name, (data, _) in CASES.items()}
     assert said["tokens decoded alone"] == "The engine broke 2 places."
-    assert said["one alone"] == "Broken in 1 place, by whom is not known."
+    unknown = "In 1 place, it is not known who broke the text, or whether anyone did."
+    assert said["one alone"] == unknown
     assert said["held until whole"] == "Nobody broke anything: every character is whole."
     assert said["the limit of tokens"].startswith("Nobody broke anything. The answer ended inside")
     both = read(sse(delta("a��b"), delta("né"), delta("�"), delta("�")))
@@ -129,3 +183,33 @@ def test_a_saved_stream_keeps_the_verdict_on_the_text_that_is_not_in_it():
         made["header"]["verdicts"] = wrong
         again = read(json.loads(captures.capture_text(json.dumps(made))))
         assert again["verdict"] == "Nobody broke anything: every character is whole."
+
+
+def test_an_answer_without_an_end_or_with_an_error_is_not_called_whole():
+    cut = read("data: " + json.dumps(delta("né")) + "\n\n")["verdict"]
+    assert cut.startswith(
+        "It stops before its end: the server did not say that the answer is over."
+    )
+    for end in ("data: [DONE]\n\n", "data: " + json.dumps(finish("stop")) + "\n\n"):
+        said = read("data: " + json.dumps(delta("né")) + "\n\n" + end)["verdict"]
+        assert said.startswith("Nothing in it is broken. It is the server's own text:")
+    line = json.dumps({"model": "m", "response": "né", "done": False})
+    assert read(line + "\n" + line)["verdict"].startswith("It stops before its end")
+    died = sse(delta("né"), {"error": {"message": "the engine died"}})
+    assert read(died)["verdict"].startswith("The server ended it with an error: “the engine died”.")
+    # A value that is no stream is whole, and some servers say nothing at the end.
+    assert "stops" not in read(json.dumps(delta("né")))["verdict"]
+    assert "stops" not in read(sse({"text_output": "né", "model_name": "m"}))["verdict"]
+
+
+def test_pieces_that_are_the_whole_text_are_called_so():
+    found = read(sse(tgi(" a"), tgi("b", "ab")))
+    assert found["verdicts"] == []
+    assert found["verdict"].endswith(
+        "the pieces are the text that the server sent whole at the end."
+    )
+
+
+def test_misread_text_that_goes_on_in_the_next_event_is_one_place():
+    (verdict,) = read(sse(delta("naÃ"), delta("¯ve cafÃ©")))["verdicts"]
+    assert (len(verdict[3]), verdict[4]) == (3, 2)

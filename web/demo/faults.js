@@ -52,7 +52,7 @@ const WHO = {
   engine: "Broken by the engine",
   proxy: "Broken by a proxy",
   client: "Broken by the client",
-  unknown: "Broken, or the model's own",
+  unknown: "Not known by whom",
   nobody: "Broken by nobody",
 };
 

@@ -238,9 +238,13 @@ export function deltasOf(end) {
         const from = row.in === undefined ? event : find(event, row.in)[0];
         let text = textAt(from, row.text);
         if (row.repeats) {
+          // At its end, a U+FFFD stands for a character that is not complete yet.
+          if (!textAt(from, row.finish)) text = text.replace(/\ufffd+$/, "");
           let same = 0;
           while (same < text.length && text[same] === sent[same]) same++;
-          [sent, text] = [text, text.slice(same)];
+          // Some servers repeat nothing.
+          if (2 * same < sent.length) sent += text;
+          else [sent, text] = [text, text.slice(same)];
         }
         give(controller, { channel: "reasoning", text: textAt(from, row.reasoning) });
         give(controller, { channel: "content", text });

@@ -1,0 +1,98 @@
+"""Compare the text of events with another record of the same answer: its tokens, or its whole text.
+
+In: the text of each event, and the text as it should be. Out: `Difference`s, in order.
+"""
+
+from typing import Any, NamedTuple
+
+# piece and last: the numbers of the first and the last event of it · at: its place in the right
+# text · kind: "bad" (U+FFFD stands for characters), "gone" (no event has the text), "end" (the
+# same, after the last event), "more" (an event came again) or "other" · got · right
+Difference = NamedTuple(
+    "Difference",
+    [
+        ("piece", int),
+        ("last", int),
+        ("at", int),
+        ("kind", str),
+        ("got", str),
+        ("right", str),
+    ],
+)
+
+BAD = "\ufffd"
+MOST_GONE = 1000
+MOST_COMPARED = 24
+
+
+def differences(pieces: list[str], right: str) -> list[Difference]:
+    """Return how pieces differ from the right text, up to the first difference that is "other".
+
+    >>> [one[3:] for one in differences(["a", "b", " \\ufffd", "\\ufffd e"], "axb ç e!")]
+    [('gone', '', 'x'), ('bad', ' \\ufffd\\ufffd e', ' ç e'), ('end', '', '!')]
+    >>> [one[3:] for one in differences(["ab", "ab", "c"], "abc")]
+    [('more', 'ab', '')]
+    """
+    out: list[Difference] = []
+    at = 0
+    open_: Any = None  # a character whose pieces came as U+FFFD: its piece, its place, the text
+    for n, said in enumerate(pieces):
+        if open_ is None and (not said or right[at : at + len(said)] == said):
+            at += len(said)
+            continue
+        if open_ is None and BAD not in said:
+            there = _found_later(pieces, n, right, at)
+            if there >= 0:
+                out.append(Difference(n, n, at, "gone", "", right[at:there]))
+                at = there + len(said)
+            elif said == right[max(0, at - len(said)) : at]:
+                out.append(Difference(n, n, at, "more", said, ""))
+            else:
+                return out + [_other(pieces, n, right, at)]
+            continue
+        if BAD in said:
+            first, begin, got = open_ or (n, at, "")
+            open_ = (first, begin, got + said)
+        for m, part in enumerate(said.split(BAD)):
+            loose = 4 if m or (open_ and open_[2] != said) else 0
+            there = right.find(part, at, at + len(part) + loose)
+            if there < 0:
+                return out + [_other(pieces, n, right, at)]
+            if BAD not in said and part and open_:
+                out.append(_bad(open_, n - 1, right[open_[1] : there]))
+                open_ = None
+            at = there + len(part) if part else at
+        if open_ and said and said[-1:] != BAD:
+            out.append(_bad(open_, n, right[open_[1] : at]))
+            open_ = None
+    rest = right[open_[1] if open_ else at :]
+    if open_:
+        out.append(_bad(open_, len(pieces) - 1, rest if len(rest) <= len(open_[2]) else ""))
+    elif rest:
+        out.append(Difference(len(pieces) - 1, len(pieces) - 1, at, "end", "", rest))
+    return out
+
+
+def _bad(open_: Any, last: int, right: str) -> Difference:
+    return Difference(open_[0], last, open_[1], "bad", open_[2], right)
+
+
+def _found_later(pieces: list[str], n: int, right: str, at: int) -> int:
+    """Return where the text goes on with the pieces from `n`; -1 if it does not."""
+    said = "".join(pieces[n : n + MOST_COMPARED]).split(BAD)[0]
+    whole = len(said) <= MOST_COMPARED
+    said = said[:MOST_COMPARED]
+    there = right.find(said, at, at + MOST_GONE + len(said))
+    # A few letters are found anywhere: then all that follows must be the same.
+    if whole and there >= 0 and not right.endswith(said) and len(said) < 4:
+        return -1
+    return there
+
+
+def _other(pieces: list[str], n: int, right: str, at: int) -> Difference:
+    got, rest = "".join(pieces[n:]), right[at:]
+    same = 0
+    while same < min(len(got), len(rest)) and got[-1 - same] == rest[-1 - same]:
+        same += 1
+    begin = len(got) - same, len(rest) - same
+    return Difference(n, n, at, "other", got[: begin[0]], rest[: begin[1]])
