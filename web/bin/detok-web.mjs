@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-// `npx detok-web conformance adapter.mjs`: run a streaming detokenizer of JavaScript through the
+// `npx detok-web conformance adapter.mjs`: run a streaming detokenizer in JavaScript through the
 // conformance suite, in Node.
 //
 // In: a module whose default export is the adapter; README.md of the suite says what it takes and
 // returns. Out: a table; with --json and --junit the verdict on every case. Exit codes: 0 if no
-// case that the adapter takes part in is late, early, wrong or an error, 1 otherwise, 2 for an
-// error of the command. `detok conformance` (detok_py/commands/conformance.py) does the same for
-// Python, with the same words. `npx detok-web check URL` finds broken glyphs in a chat page
+// case that the adapter claims is late, early, wrong or an error, 1 otherwise, 2 for an error of
+// the command. `detok conformance` (detok_py/commands/conformance.py) does the same for Python,
+// with the same options and messages. `npx detok-web check URL` finds broken glyphs in a chat page
 // (kit/check.mjs).
 
 import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
@@ -23,7 +23,7 @@ const PLACES = ["./", "../../conformance/"].map((folder) =>
   ["cases.json", "formats.json"].map((name) => new URL(folder + name, import.meta.url)),
 );
 
-/** A value as JSON in ASCII: what looks the same is told apart. */
+/** A value as JSON in ASCII, so that characters that look alike differ. */
 const told = (value) =>
   JSON.stringify(value ?? null).replace(
     /[^ -~]/g,
@@ -50,13 +50,13 @@ const characters = (deltas) =>
 const deltasOf = (out) =>
   out === undefined || out === null || typeof out === "string" ? [["", out ?? ""]] : [...out];
 
-/** How many characters two texts begin with in common. */
+/** The length of the common beginning of two texts, in characters. */
 function inCommon(a, b) {
   const at = a.findIndex((pair, i) => pair[0] !== b[i]?.[0] || pair[1] !== b[i]?.[1]);
   return at < 0 ? a.length : at;
 }
 
-/** Pairs as JSON: at most 60 characters, with their channels if they have some. */
+/** Pairs as JSON: at most 60 characters, with the channels if there are some. */
 function asText(pairs) {
   const deltas = joined(pairs.slice(0, 60));
   const text = deltas.some(([channel]) => channel)
@@ -65,7 +65,7 @@ function asText(pairs) {
   return told(text) + (pairs.length > 60 ? "..." : "");
 }
 
-/** The verdict on what is shown so far beside what is certain: [verdict, why]. */
+/** The verdict on the text shown so far, by the text that is certain: [verdict, why]. */
 function compared(shown, wanted) {
   const same = inCommon(shown, wanted);
   if (same === shown.length && same === wanted.length) return ["right", ""];
@@ -74,7 +74,7 @@ function compared(shown, wanted) {
   return ["early", `${asText(shown)} is shown, ${asText(wanted)} is certain`];
 }
 
-/** How two texts differ; what they begin with in common is left out if it is long. */
+/** How two texts differ; a long common beginning is left out. */
 function difference(shown, wanted) {
   const same = inCommon(shown, wanted);
   const begin = same > 40 ? same - 10 : 0;
@@ -82,7 +82,7 @@ function difference(shown, wanted) {
   return `the text is ${asText(shown.slice(begin))}, not ${asText(wanted.slice(begin))}${where}`;
 }
 
-/** The verdict on a stream without a method that the case needs, or undefined. */
+/** The verdict on a stream that lacks a method of the case; undefined if it has all. */
 function unclaimed(item, stream) {
   const needed = [...item.steps.map((step) => step.do), ...("spans" in item ? ["spans"] : [])];
   for (const name of [...needed, "reason", ...("answer" in item ? ["calls"] : [])]) {
@@ -102,7 +102,7 @@ function given(item, step, mark) {
   return [item.input === "bytes" ? Uint8Array.from(Buffer.from(step.in, "hex")) : step.in];
 }
 
-/** The verdict on a case: [verdict, why]. `outs` takes the output of each step. */
+/** The verdict on a case: [verdict, why]. Adds the output of each step to `outs`. */
 async function verdictOn(item, adapter, outs) {
   let stream;
   try {
@@ -116,7 +116,7 @@ async function verdictOn(item, adapter, outs) {
   return unclaimed(item, stream) ?? play(item, stream, outs);
 }
 
-/** The verdict on what a stream gives, step by step. */
+/** Play the steps of a case on a stream, and return the verdict. */
 async function played(item, stream, outs) {
   let shown = [];
   let wanted = [];
@@ -195,7 +195,7 @@ function totals(outcomes) {
 }
 
 function table(outcomes) {
-  // A format without a case that is claimed has no line.
+  // A format of which the adapter claims no case has no line.
   const rows = Object.entries(totals(outcomes)).filter(
     ([group, counts]) =>
       !group.startsWith("formats/") || VERDICTS.slice(0, 5).some((verdict) => counts[verdict]),
@@ -216,7 +216,7 @@ function table(outcomes) {
   return lines.join("\n");
 }
 
-/** An attribute's text: ASCII, and nothing that XML has a meaning for. */
+/** A text as an attribute's value: ASCII, without characters that XML gives a meaning. */
 const attribute = (text) =>
   text.replace(/[^ !#-%'-;=?-~]/gu, (character) =>
     /[&<>"]/.test(character)
@@ -248,10 +248,10 @@ function junit(outcomes, system) {
   return `${lines.join("\n")}\n</testsuites>\n`;
 }
 
-/** Says in one sentence what is wrong with the command. */
+/** Its message says in one sentence what is wrong with the command. */
 class CommandError extends Error {}
 
-/** Whether a version, three numbers, is that of `limit` or an older one. */
+/** Whether a version of three numbers is `limit` or older. */
 function isAsOld(version, limit) {
   const [a, b] = [version, limit].map((each) => each.split(".").map(Number));
   const differs = a.findIndex((number, at) => number !== b[at]);
@@ -269,7 +269,7 @@ function casesOf(suite, asOf = suite.version) {
   return there.filter(({ superseded_by }) => !ids.has(superseded_by));
 }
 
-/** The suite: that of this version, or that of a file. */
+/** The suite of this package, or that of a file. */
 function readSuite(file) {
   const both = PLACES.find(([cases]) => existsSync(cases)) ?? PLACES[0];
   // The package has no cases of formats.

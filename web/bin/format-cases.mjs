@@ -1,7 +1,7 @@
-// The cases of formats in the conformance suite: their steps, and what comes of them. The same as
-// detok_py/commands/format_cases.py, with the same words.
+// The cases of formats in the conformance suite: their steps, and the verdict on them. The same as
+// detok_py/commands/format_cases.py, with the same messages.
 //
-// In: a case of formats.json, which has an answer's ids, what it says, and how much of that is
+// In: a case of formats.json, which has an answer's ids, its content, and how much of that is
 // certain after each id; and what an adapter returns. Out: the case with steps, as other cases have
 // them, in chunks of ids; a verdict.
 
@@ -9,8 +9,8 @@ const TEXTS = ["reasoning", "content"];
 const TOKEN = { single_word: false, lstrip: false, rstrip: false, normalized: false };
 
 /**
- * A case as adapters take it: with its tokenizer, the ids that end a turn, and a push for each
- * `chunk` ids; 0 puts all ids into one.
+ * A case as adapters take it: with its tokenizer, the ids that end a turn, and a push for every
+ * `chunk` ids; if that is 0, one push has all ids.
  */
 export function withSteps(item, suite, chunk = 1) {
   const name = item.options.format;
@@ -18,7 +18,10 @@ export function withSteps(item, suite, chunk = 1) {
   const { tokens, ends } = suite.formats[name];
   const first = Object.keys(base.model.vocab).length;
   const added_tokens = tokens.map((content, at) => ({
-    ...{ id: first + at, content, ...TOKEN, special: true },
+    id: first + at,
+    content,
+    ...TOKEN,
+    special: true,
   }));
   const { ids, out, certain } = item;
   const steps = [];
@@ -40,7 +43,7 @@ export function withSteps(item, suite, chunk = 1) {
   };
 }
 
-/** Deltas of what an answer says, from one count of characters to another; a name counts as one. */
+/** Deltas of an answer from one count of characters to another; a name counts as one. */
 function cut(out, begin, end) {
   const deltas = [];
   let at = 0;
@@ -61,12 +64,12 @@ function cut(out, begin, end) {
   return deltas;
 }
 
-/** What an answer has said so far: two texts, and calls as pairs of name and arguments. */
+/** An answer so far: two texts, and calls as pairs of name and arguments. */
 class Message {
   texts = { reasoning: "", content: "" };
   calls = [];
 
-  /** Takes what a step gave: nothing, a delta, or a list of deltas. Returns the message so far. */
+  /** Add a step's output: nothing, a delta, or a list of deltas. Returns the message so far. */
   take(out) {
     if (out && "shown" in out) return new Message().take(out.shown);
     const isList = Array.isArray(out) && typeof out[0] !== "string";
@@ -86,7 +89,7 @@ class Message {
     }
   }
 
-  /** What is compared, part by part, by its name: lists of characters. */
+  /** The parts that are compared, by name: lists of characters. */
   parts(seams) {
     const found = new Map(TEXTS.map((name) => [name, closed(this.texts[name], seams[name])]));
     for (const [at, [name, given]] of this.calls.entries()) {
@@ -97,7 +100,7 @@ class Message {
   }
 }
 
-/** Where the texts of an answer are interrupted: behind how many characters but white space. */
+/** Where other parts interrupt each text, as counts of its characters without white space. */
 function seamsOf(out) {
   const seams = Object.fromEntries(TEXTS.map((name) => [name, new Set([0])]));
   for (const run of out)
@@ -108,7 +111,7 @@ function seamsOf(out) {
   return seams;
 }
 
-/** A text without the white space at its seams, and at its end. */
+/** The characters of a text without the white space at its seams and at its end. */
 function closed(text, seams) {
   let count = 0;
   return [...text.trimEnd()].filter((character) => {
@@ -119,8 +122,8 @@ function closed(text, seams) {
 }
 
 /**
- * JSON, which may be cut anywhere, without what two writers do differently: white space outside of
- * strings, and escapes. A quote that is an end of a string is two quotes here.
+ * The characters of JSON, which may be cut anywhere, without what two writers do differently: white
+ * space outside strings, and escapes. A quote that begins or ends a string becomes two quotes.
  */
 function jsonCharacters(text) {
   const out = [];
@@ -137,7 +140,7 @@ function jsonCharacters(text) {
         `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
       string = JSON.parse(`"${body.replace(/\p{Cc}/gu, control)}"`);
     } catch {
-      // As it is written.
+      // An invalid string is compared as it is written.
     }
     // Half of a surrogate pair waits for the other.
     if (!end) return [...out, '""', ...string.replace(/[\ud800-\udbff]+$/, "")];
@@ -160,7 +163,7 @@ function told(part) {
   return ascii + (text.length > 60 ? "..." : "");
 }
 
-/** The verdict on the parts shown so far beside those that are certain, and why. */
+/** The verdict on the parts shown so far, by the parts that are certain: [verdict, why]. */
 function compared(mine, theirs) {
   let late;
   for (const name of new Set([...theirs.keys(), ...mine.keys()])) {
@@ -185,15 +188,15 @@ function difference(shown, wanted, seams) {
   for (const [name, other] of theirs) {
     if (same(mine.get(name), other)) continue;
     const at = /arguments of call (\d+)/.exec(name)?.[1];
-    const values = at && [shown, wanted].map(({ calls }) => inOneWay(calls[Number(at)][1]));
+    const values = at && [shown, wanted].map(({ calls }) => canonical(calls[Number(at)][1]));
     if (values && values[0] !== undefined && values[0] === values[1]) continue;
     return `${name}: ${told(mine.get(name))}, not ${told(other)}`;
   }
   return "";
 }
 
-/** JSON with the members of objects in one order; undefined if it is none. */
-function inOneWay(text) {
+/** JSON with the members of objects in sorted order; undefined if the text is not JSON. */
+function canonical(text) {
   const sorted = (/** @type {string} */ _, /** @type {any} */ value) =>
     value && typeof value === "object" && !Array.isArray(value)
       ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
@@ -205,7 +208,7 @@ function inOneWay(text) {
   }
 }
 
-/** The verdict on what a stream gives, step by step; `outs` takes it. */
+/** Play the steps of a case on a stream, and return the verdict. Adds the outputs to `outs`. */
 export async function played(item, stream, outs) {
   const seams = seamsOf(item.out);
   let [shown, wanted] = [new Message(), new Message()];

@@ -1,4 +1,4 @@
-// What tools/hosts.mjs puts into the single file.
+// The modules that tools/hosts.mjs makes for the single file.
 declare module "detok:worker" {
   /** The script of the worker. */
   export const script: string;

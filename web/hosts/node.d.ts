@@ -1,4 +1,4 @@
-// What the library needs of Node; Deno and Bun have it as well.
+// The modules of Node that the library uses; Deno and Bun have them too.
 declare module "node:fs/promises" {
   export function readFile(path: URL): Promise<Uint8Array<ArrayBuffer>>;
 }

@@ -1,12 +1,12 @@
 /**
- * What pages have and servers have otherwise; the server's build puts these in the place of the
+ * `fetch` and `WebSocket` as pages have them; the build for servers puts them in the place of the
  * globals.
  */
 
 import { readFile } from "node:fs/promises";
 
 /**
- * fetch, for files as well: Node's own takes no `file:` address.
+ * `fetch` that also reads files: Node's own takes no `file:` URL.
  * @param {string | URL} address
  * @param {RequestInit} [options]
  */
@@ -17,8 +17,8 @@ async function fetchFile(address, options) {
 }
 
 /**
- * A WebSocket whose `onclose` is called, with 1006, also where a connection could not be made: Node
- * 20 tells only of an error then, and Deno of the code 0.
+ * A WebSocket that calls `onclose` with 1006 also if it cannot connect: Node 20 fires only `error`
+ * then, and Deno gives code 0.
  * @param {string} url
  * @param {string[]} protocols
  */
@@ -31,7 +31,7 @@ function ClosingSocket(url, protocols) {
     closed = true;
   };
   socket.addEventListener("close", ({ code, reason }) => close(code || 1006, reason));
-  socket.addEventListener("error", () => setTimeout(() => close(1006, ""))); // a close event is sooner
+  socket.addEventListener("error", () => setTimeout(() => close(1006, ""))); // after a close event
   return Object.defineProperty(socket, "onclose", {
     set(given) {
       listener = given;

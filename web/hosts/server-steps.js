@@ -1,6 +1,6 @@
 /**
- * step-table.js for Node, Deno and Bun: Python is in the process, so a step that is not known yet
- * is asked for at once, and no text is late.
+ * step-table.js for Node, Deno and Bun: Python is in the process and computes an unknown step at
+ * once, so no text is late.
  */
 
 import { decoderWorker } from "../src/decoder.js";
@@ -17,15 +17,14 @@ export {
   stepTable,
 } from "../src/step-table.js";
 
-// Asking ahead would keep everything else in the process waiting.
+// Asking ahead would block everything else in the process.
 const { prototype } = StepTable;
 prototype.ahead = prototype.readTexts = async () => {};
 
 /**
  * The step from a state by a symbol; undefined while Python boots, or boots again.
  * @param {import("../src/step-table.js").State} state
- * @param {import("../src/step-table.js").Sym}
- *   symbol
+ * @param {import("../src/step-table.js").Sym} symbol
  */
 export function find(state, symbol) {
   const step = findKnown(state, symbol);
@@ -36,6 +35,6 @@ export function find(state, symbol) {
     const [said] = ask("walk", table.told, ...crossing(state), JSON.stringify([symbol]));
     return table.note(state, symbol, said);
   } catch {
-    return undefined; // asked again the slow way, of a Python that is whole
+    return undefined; // the decoder asks again later, when Python has restarted
   }
 }

@@ -1,5 +1,5 @@
 /**
- * host.js for Node, Deno and Bun: Python runs in the process, and its files are read from the disk.
+ * host.js for Node, Deno and Bun: Python runs in the process, from files on the disk.
  *
  * Relative addresses are paths from the current folder.
  */
@@ -19,10 +19,10 @@ import { fetch } from "./server-globals.js";
 /** The base of relative addresses. */
 export const base = () => pathToFileURL(`${process.cwd()}/`).href;
 
-/** Where socket.js is: it is inside. */
+/** socket.js has no URL here: this file contains it. */
 export const socketUrl = () => "";
 
-/** Each written out, so that bundlers find it. @returns {Record<string, string>} */
+/** Each URL is written out, so that bundlers find it. @returns {Record<string, string>} */
 const ownFiles = () => ({
   "micropython.mjs": new URL("../runtime/micropython.mjs", import.meta.url).href,
   "micropython.wasm": new URL("../runtime/micropython.wasm", import.meta.url).href,
@@ -31,7 +31,7 @@ const ownFiles = () => ({
 
 /**
  * Boot Python in this process.
- * @param {import("../src/decoder.js").DecoderWorker} decoder  It is told how Python fares.
+ * @param {import("../src/decoder.js").DecoderWorker} decoder  Receives batches and progress.
  * @param {import("../src/decoder.js").RuntimeOptions} options
  * @returns
  *   {[worker: {terminate(): void, ask: (name: string, ...args: any[]) => any},
@@ -80,7 +80,7 @@ export function start(decoder, { runtime = "micropython", install, runtimeUrl })
     };
     try {
       const mine = Object.fromEntries(Object.keys(files).map((name) => [name, file(name)]));
-      // This module holds the interpreter's state; a second copy of the library has one of its own.
+      // micropython.mjs holds the interpreter's state, so each boot imports a copy of its own.
       mine["micropython.mjs"] += `?${Math.random()}`;
       python = await (runtime === "pyodide"
         ? bootPyodide(runtimeUrl === undefined ? new URL(FOLDER, folder) : folder, onProgress)
@@ -108,7 +108,7 @@ export function start(decoder, { runtime = "micropython", install, runtimeUrl })
         try {
           methods.tell?.(stream, "give_up"); // closes its socket
         } catch {
-          // Python has broken down: its socket is closed already
+          // Python has broken down, and this socket is closed already.
         }
       }
       python = undefined;
@@ -157,7 +157,7 @@ async function bootPyodide(folder, onProgress) {
     kept: false,
     streams,
     fill: filler(streams),
-    // A Blob is read into memory: the synchronous reader of a worker is not here.
+    // A Blob is read into memory: only workers have a synchronous reader of files.
     async pack(name, file) {
       python.FS.writeFile(`/${name}`, new Uint8Array(await file.arrayBuffer()));
       const packed = streams.pack_tokenizer(`/${name}`);

@@ -1,5 +1,5 @@
 /**
- * What micropython.mjs gets in the place of `fetch`: its WebAssembly, which the worker has already.
+ * `fetch` for micropython.mjs in the single file: gives the WebAssembly that the worker contains.
  */
 
 /** @type {{bytes?: Uint8Array<ArrayBuffer>}} */

@@ -1,4 +1,4 @@
-/** decoder-worker.js for the single file: MicroPython is inside, so nothing is loaded. */
+/** decoder-worker.js for the single file, which contains MicroPython, so nothing is loaded. */
 
 import { bundle, loadMicroPython, wasm as compressed } from "detok:runtime";
 import { startPython } from "../src/boot-micropython.js";

@@ -1,5 +1,5 @@
 /**
- * host.js for the single file: the worker is a blob, which has MicroPython inside, so nothing is
+ * host.js for the single file. The worker is a Blob that contains MicroPython, so nothing is
  * loaded, and the file may come from another origin than the page.
  */
 
@@ -11,15 +11,15 @@ import { startWorker } from "../src/worker-start.js";
 /** The base of relative addresses. */
 export const base = () => globalThis.document?.baseURI ?? globalThis.location?.href;
 
-/** Where socket.js is: it is inside. */
+/** socket.js has no URL here: the worker contains it. */
 export const socketUrl = () => "";
 
-/** @type {string | undefined} */
+/** The URL of the worker's Blob. @type {string | undefined} */
 let url;
 
 /**
  * Start a worker, and boot Python in it.
- * @param {import("../src/decoder.js").DecoderWorker} decoder  It is told how the worker fares.
+ * @param {import("../src/decoder.js").DecoderWorker} decoder  Receives batches and progress.
  * @param {import("../src/decoder.js").RuntimeOptions} options
  * @returns {[worker: Worker, calls: import("../src/messages.js").Calls,
  *   ready: Promise<import("../src/decoder.js").RuntimeInfo>]}
@@ -55,7 +55,7 @@ export function start(decoder, { runtime = "micropython", runtimeUrl, timeout = 
   });
   worker.addEventListener("error", async ({ message }) => {
     if (decoder.booted) return fail(`The decoding worker stopped${message ? `: ${message}` : ""}.`);
-    await new Promise((resolve) => setTimeout(resolve, 50)); // a violation may be told later
+    await new Promise((resolve) => setTimeout(resolve, 50)); // the event of a violation may come later
     fail(
       `Python could not be loaded: the worker of the single file does not start${message ? ` (${message})` : ""}; ` +
         `${refused || "worker-src"} of the page's Content-Security-Policy must allow blob:.`,

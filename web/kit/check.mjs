@@ -23,7 +23,7 @@ function which(name) {
 
 const version = () => createRequire(import.meta.url)("@playwright/test/package.json").version;
 
-/** A watched page. */
+/** Open a page in a new context, and watch it. */
 async function open(python, browser) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
   const watch = python.globals.get("NodeWatch")(wrap(python, context));

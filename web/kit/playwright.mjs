@@ -1,8 +1,8 @@
 // The regression kit for Playwright Test: `import { test, expect } from "detok-web/playwright"`.
 //
 // In: the pages of a test. Out: a test that fails if a broken glyph was shown, with the report of
-// `detok check` as its attachments. Every rule, wait and sentence is detok_py.glyphs, which runs in
-// this process (python.mjs).
+// `detok check` as its attachments. All rules, waits and messages are those of detok_py.glyphs,
+// which runs in this process (python.mjs).
 
 import { test as base, expect as baseExpect } from "@playwright/test";
 import { ChaosProxy } from "./proxy.mjs";
@@ -11,6 +11,7 @@ import { attempt, run, startPython, wrap } from "./python.mjs";
 const watches = new WeakMap();
 const snake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 const JUDGING = ["within", "exclude", "ignore", "allowLiteral", "screenshots", "maxLate"];
+/** The options that each method takes. */
 const TAKES = {
   settle: ["quietMs", "timeoutMs", "leastMs"],
   findings: ["include", "exclude"],
@@ -27,6 +28,7 @@ const known = (method, options) => {
       throw new TypeError(`${method} has no option ${name}; it takes ${names.join(", ")}.`);
   return options;
 };
+/** Options as Python's named arguments. */
 const named = (python, options) =>
   Object.fromEntries(
     Object.entries(options ?? {})
@@ -184,7 +186,7 @@ export const test = base.extend({
   },
 });
 
-/** A matcher of a page, from a method that throws. */
+/** Make a matcher for pages of a method that throws an AssertionError. */
 const matcher = (name, judge) =>
   async function (page, ...words) {
     let said;

@@ -1,9 +1,9 @@
 // The chaos proxy in Node: between a chat UI and its engine, it cuts streams at unusual places and
 // changes nothing else.
 //
-// In: HTTP/1.1 from a browser, as its HTTP proxy, or from a UI, as its engine's address. Out: the
-// same answers in other pieces, and their text. What is cut, and where, is decided by traffic.py,
-// recut.py and messages.py.
+// In: HTTP/1.1, from a browser whose HTTP proxy it is, or from a UI that takes it for the engine.
+// Out: the same answers in other pieces, and their text. traffic.py, recut.py and messages.py
+// decide what is cut, and where.
 
 import { once } from "node:events";
 import http from "node:http";
@@ -21,7 +21,7 @@ const NO_UPSTREAM =
 const UPSTREAM = Symbol("upstream");
 
 /**
- * A message's headers, as they came; `change` returns a new value, or undefined to leave one out.
+ * The headers of a message, in their order; `change` returns a new value, or undefined to drop one.
  */
 const headersOf = ({ rawHeaders }, change) =>
   rawHeaders.flatMap((name, i) => {
@@ -35,7 +35,8 @@ export class ChaosProxy {
   #sockets = new Set();
 
   /**
-   * @param {any} python  Its interpreter. playwright.d.ts says what the options and methods are.
+   * playwright.d.ts explains the options and methods.
+   * @param {any} python  The interpreter of python.mjs.
    */
   constructor(python, { split = "every-byte", delay = 3, only, websocket = "fragments" } = {}) {
     this.#python = python;
@@ -86,7 +87,7 @@ export class ChaosProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Answer CONNECT, which browsers also send for a WebSocket without TLS; TLS passes unread. */
+  /** Answer CONNECT. Browsers also send it for a WebSocket without TLS. TLS passes unread. */
   async #tunnel(server, request, socket, head) {
     socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
     const [first] = head.length ? [head] : await once(socket, "data");
@@ -105,8 +106,8 @@ export class ChaosProxy {
   }
 
   /**
-   * Send a request on to its server, and return what came: its answer, why there is none, or
-   * nothing if the protocol changes or the client has left.
+   * Send a request on to its server. Returns the answer; or a sentence why there is none; or
+   * undefined if the protocol changes or the client has left.
    */
   async #request(request, socket, body) {
     if (socket.destroyed) return undefined;
@@ -141,7 +142,7 @@ export class ChaosProxy {
       return answer && { answer, url: origin + path, theirs };
     } catch (error) {
       if (socket.destroyed) return undefined;
-      // The server may have closed a kept connection meanwhile.
+      // The server may have closed a connection that was kept alive.
       if (asked.reusedSocket && error.code === "ECONNRESET")
         return this.#request(request, socket, body);
       if (!body) socket.destroy();
@@ -163,9 +164,9 @@ export class ChaosProxy {
     }
     const { answer, url, theirs } = found;
     const { "content-type": kind = "" } = answer.headers;
-    const whole = request.method === "HEAD" || answer.statusCode !== 200;
+    const isLeft = request.method === "HEAD" || answer.statusCode !== 200;
     const both = [request.headers, answer.headers].map((headers) => this.#python.toPy(headers));
-    const cuts = !whole && this.traffic.is_stream(url, ...both);
+    const cuts = !isLeft && this.traffic.is_stream(url, ...both);
     const record = cuts ? this.traffic.begin(url, kind) : undefined;
     const packed = record && /gzip|deflate/i.exec(answer.headers["content-encoding"] ?? "")?.[0];
     const headers = headersOf(answer, (name, value) => {
@@ -186,7 +187,7 @@ export class ChaosProxy {
     if (record) record.finished = true;
   }
 
-  /** Write what Python makes of some bytes, with its pauses. */
+  /** Write some bytes in the pieces, and with the pauses, that Python gives. */
   async #cut(cut, data, out) {
     const bytes = new Uint8Array(data.buffer, data.byteOffset, data.length);
     for (const [piece, pause] of this.#python.globals.get("pieces")(cut, bytes)) {
@@ -196,7 +197,7 @@ export class ChaosProxy {
     }
   }
 
-  /** Cut what the server sends; what the browser sends passes unchanged. */
+  /** Cut the messages of the server; those of the browser pass unchanged. */
   async #websocket(url, answer, far, head, socket) {
     const lines = headersOf(answer, (name, value) => value).map((pair) => pair.join(": "));
     const begin = [`HTTP/1.1 101 ${answer.statusMessage}`, ...lines, "", ""];

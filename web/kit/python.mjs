@@ -1,9 +1,9 @@
-// The Python of the regression kit in Node: detok_py.glyphs as `detok check` runs it, in the
+// Runs the Python of the regression kit in Node: detok_py.glyphs as `detok check` runs it, in the
 // shipped Pyodide.
 //
 // In: Playwright's objects. Out: `startPython()`, and `run(steps)`, which makes the calls that a
-// generator of watch.py yields. Held: one interpreter a process, and on the disk its memory once it
-// has started, in node_modules/.cache/, with which later processes start three times as fast.
+// generator of watch.py yields. Held: one interpreter for each process. Its memory after the start
+// is kept in node_modules/.cache/; with it later processes start three times as fast.
 
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
@@ -21,7 +21,8 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { setFlagsFromString } from "node:v8";
 
 /**
- * Where Pyodide is, and the Python that the kit adds to it: of a clone, or in a package of its own.
+ * Where Pyodide is, and the Python that the kit adds to it: in a clone, or in the package
+ * detok-web-pyodide.
  */
 function places() {
   const runtime = new URL("../../.build/runtime/", import.meta.url);
@@ -45,7 +46,7 @@ function places() {
   return { folder, kit: new URL("kit.zip", folder) };
 }
 
-// Loaded before the memory is kept, so that it has them.
+// Imported before the memory is saved, so that it contains these modules.
 const IMPORTS = `
 import sys
 sys.path.append("/kit.zip")
@@ -62,7 +63,7 @@ class NodeWatch(watch.GlyphWatch):
         return steps  # JavaScript makes the calls
 
 def pieces(cut, data):
-    """What the proxy sends for the bytes that came, and where it pauses."""
+    """Yield each piece that the proxy sends for these bytes, and whether it then pauses."""
     for piece, pause in cut(data.to_bytes()):
         yield to_js([piece, pause])
 
@@ -86,8 +87,8 @@ let started;
 export const startPython = () => (started ??= quickly(start));
 
 /**
- * Start without V8's optimising compiler, which takes more time than the start itself. What runs
- * for long is a third slower.
+ * Start without V8's optimising compiler, which takes more time than the start itself. Code that
+ * runs for long is then a third slower.
  * @template T
  * @param {() => Promise<T>} act
  */
@@ -135,17 +136,17 @@ async function start() {
     try {
       mkdirSync(cache, { recursive: true });
       for (const old of readdirSync(cache)) rmSync(join(cache, old), { force: true });
-      // Another process never finds half of it.
+      // Renamed when it is whole: another process never reads half of it.
       writeFileSync(`${kept}.${process.pid}`, python.makeMemorySnapshot());
       renameSync(`${kept}.${process.pid}`, kept);
     } catch {
-      // The disk is full or read-only: the next process starts as this one did.
+      // The disk is full or read-only: the next process starts without a memory.
     }
   }
   return python;
 }
 
-// What is an attribute in Python's Playwright and a method in JavaScript's.
+// The names of what is an attribute in Python's Playwright and a method in JavaScript's.
 const ATTRIBUTES = new Set(
   "context pages frames url mainFrame parentFrame browser browserType name viewportSize last resourceType status statusText".split(
     " ",
@@ -155,9 +156,9 @@ const ORIGINAL = Symbol("original");
 const camel = (name) =>
   name.replace("new_cdp", "newCDP").replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
 const functions = new Map();
-const wrapped = new WeakMap(); // so that what is equal in JavaScript is equal in Python
+const wrapped = new WeakMap(); // so that the same object in JavaScript is the same in Python
 
-/** Python sends scripts as text; text that is a function has to be one here. */
+/** A script of Python for `evaluate`: a text, or a function if the text is one. */
 function scriptOf(text) {
   const code = text.replace(/^(\s*\/\/.*\n)+/, "").replace(/[\s;]+$/, "");
   if (code.endsWith(")()")) return code;
@@ -205,7 +206,7 @@ export function wrap(python, value) {
         try {
           return wrap(python, found.apply(target, words.map(given)));
         } catch (error) {
-          return Promise.reject(error); // else it would pass through Python, and be one of its errors
+          return Promise.reject(error); // thrown here, it would become an error of Python
         }
       };
     },
@@ -214,7 +215,7 @@ export function wrap(python, value) {
   return proxy;
 }
 
-/** What the browser threw, where it has passed through Python. @param {any} error */
+/** The browser's error, if this one is Python's wrapper of it. @param {any} error */
 function thrown(error) {
   const found = /pyodide\.ffi\.JsException: (?:(\w*Error): )?([^]*)$/.exec(error?.message);
   return found ? Object.assign(new Error(found[2].trim()), { name: found[1] ?? "Error" }) : error;
@@ -247,7 +248,7 @@ export async function run(steps) {
 }
 
 /**
- * An error of Python as one of JavaScript, with its words and without the interpreter's stack.
+ * An error of Python as one of JavaScript, with its message and without the interpreter's stack.
  * @param {any} error
  */
 export function inWords(error) {
@@ -263,7 +264,7 @@ export function inWords(error) {
 }
 
 /**
- * What `act` returns; an error of Python in words.
+ * Call `act`, and return what it returns. An error of Python is thrown as one of JavaScript.
  * @template T
  * @param {() => T} act
  * @returns {T}

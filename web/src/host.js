@@ -1,9 +1,9 @@
 /**
- * What the decoder needs from its host: the base of addresses, and a worker with Python.
+ * What the decoder needs from its host: the base of relative addresses, and a worker with Python.
  *
- * The package has two more forms of this file: web/hosts/server.js for Node and Deno, where Python
- * runs in the process, and web/hosts/single.js for the single file, which has the worker and Python
- * inside.
+ * The package has two more forms of this file: web/hosts/server.js for Node, Deno and Bun, where
+ * Python runs in the process, and web/hosts/single.js for the single file, which has the worker and
+ * Python inside.
  */
 
 import { DetokError, asDetokError } from "./errors.js";
@@ -13,14 +13,14 @@ import { startWorker } from "./worker-start.js";
 /** The base of relative addresses. */
 export const base = () => globalThis.document?.baseURI ?? globalThis.location?.href;
 
-/** A file beside this module; some bundlers give the path only. @param {URL} url */
-export const fileUrl = (url) => new URL(url.href, base()).href;
+/** The absolute URL of a file; some bundlers leave only its path. @param {URL} url */
+const fileUrl = (url) => new URL(url.href, base()).href;
 
 /** Where socket.js is, which the worker loads for `connect`. */
 export const socketUrl = () => fileUrl(new URL("./socket.js", import.meta.url));
 
 /**
- * MicroPython's files beside this module, each written out so that bundlers find it.
+ * MicroPython's files; each URL is written out so that bundlers find it.
  * @returns {Record<string, string>}
  */
 const ownFiles = () => ({
@@ -31,7 +31,7 @@ const ownFiles = () => ({
 
 /**
  * Start a worker, and boot Python in it.
- * @param {import("./decoder.js").DecoderWorker} decoder  It is told how the worker fares.
+ * @param {import("./decoder.js").DecoderWorker} decoder  Receives batches and progress.
  * @param {import("./decoder.js").RuntimeOptions} options
  * @returns {[worker: {terminate(): void}, calls: import("./messages.js").Calls,
  *   ready: Promise<import("./decoder.js").RuntimeInfo>]}
@@ -40,7 +40,7 @@ export function start(decoder, options) {
   const { runtime = "micropython", install, runtimeUrl } = options;
   const { cache = "detok", timeout = 30_000 } = options;
   const files = runtimeUrl === undefined ? ownFiles() : undefined;
-  // Files of their own, which a page with the other runtime does not download.
+  // Separate files, so that a page with MicroPython does not download them.
   const booter =
     runtime === "pyodide" ? fileUrl(new URL("./boot-pyodide.js", import.meta.url)) : undefined;
   const installer =
@@ -48,7 +48,7 @@ export function start(decoder, options) {
   const folder = files
     ? new URL("./", files["micropython.wasm"])
     : new URL(String(runtimeUrl).replace(/\/*$/, "/"), base());
-  // Bundlers find a file by this form, and move it.
+  // Bundlers recognise this expression, and copy the file.
   const script = fileUrl(new URL("./decoder-worker.js", import.meta.url));
   const worker = startWorker(script);
   const lock = `detok ${Math.random()}`;

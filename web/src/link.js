@@ -1,6 +1,6 @@
 /**
- * The way of an answer through the worker: asks for it, and reads the batches that come. `connect`
- * loads it when it is first called.
+ * Connects an answer to the worker: asks the engine, and reads the batches that come. The first
+ * call of `connect` loads this module.
  */
 
 import { BACK } from "./back.js";
@@ -8,7 +8,7 @@ import { DetokError, socketUrl } from "./decoder.js";
 import { rowOf } from "./rows.js";
 
 /**
- * @typedef {object} Own  What an answer does with what comes.
+ * @typedef {object} Own  What an answer does with its events.
  * @property {(deltas: import("./step-table.js").Said[]) => void} say
  * @property {(type: string, detail: unknown) => void} emit
  * @property {(finish: Partial<import("./connect.js").Finish> &
@@ -17,12 +17,13 @@ import { rowOf } from "./rows.js";
  * @typedef {import("./decoder.js").Listener & Own} Listener
  */
 
-/** One answer's place in the worker. */
+/** One answer's connection to the worker. */
 export class Link {
   /** Whether the engine has been asked. */
   asked = false;
   over = false;
   tokens = 0;
+  /** The last state that `held` told: bytes, and text. */
   held = "0 ";
   ended = new AbortController();
 
@@ -55,7 +56,7 @@ export class Link {
     await worker.calls.call("connect", stream, address, told, token);
   }
 
-  /** Tell the worker something about this stream. @param {string} name @param {unknown[]} args */
+  /** Call a method of this stream's socket. @param {string} name @param {unknown[]} args */
   tell(name, ...args) {
     this.worker.calls.call("tell", this.stream, name, ...args).catch(() => {});
   }

@@ -28,7 +28,7 @@ export class MemorySnapshot {
   }
 
   /**
-   * The place of a runtime; undefined if this page keeps nothing. Rejects if the browser refuses.
+   * The place of a runtime's snapshot; undefined if none is kept. Rejects if the browser refuses.
    * @param {string | false} cache
    * @param {string} folder  Ends in "/".
    */
@@ -37,7 +37,7 @@ export class MemorySnapshot {
     return new MemorySnapshot(await caches.open(cache), `${folder}memory`);
   }
 
-  /** A kept memory that is being read. `memory` rejects if it is damaged. */
+  /** The kept memory, if there is one. `memory` rejects if it is damaged. */
   async recall() {
     const kept = await this.store.match(this.url);
     return kept && { version: kept.headers.get("version"), memory: readMemory(kept) };
@@ -57,7 +57,7 @@ export class MemorySnapshot {
 }
 
 /**
- * A memory that was packed, read from an answer; rejects if it is damaged.
+ * Read a packed memory from a response; rejects if it is damaged.
  * @param {Response} answer
  */
 export function readMemory(answer) {
@@ -102,10 +102,10 @@ export async function packMemory(memory) {
 }
 
 /**
- * Put a memory back.
+ * Copy a packed memory into the memory of a new Pyodide.
  * @param {ArrayBuffer} packed
- * @param {Uint8Array} head  As long as a page; what Pyodide takes as its snapshot.
- * @param {Uint8Array} heap  Of a Pyodide that has not run yet: the end of it is still all zero.
+ * @param {Uint8Array} head  One page; what Pyodide takes as its snapshot.
+ * @param {Uint8Array} heap  Of a Pyodide that has not run yet, so its end is still all zero.
  */
 export function unpackMemory(packed, head, heap) {
   const [count = 0] = new Uint32Array(packed, DIGEST, 1);

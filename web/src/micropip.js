@@ -1,10 +1,12 @@
 /**
- * detok_py by micropip, into Pyodide with its whole standard library: `install: "micropip"`.
+ * Installs detok_py with micropip, in a Pyodide with its whole standard library, for the option
+ * `install: "micropip"`.
  *
- * In: a runtime's folder with `manifest.json` (`{file: {bytes, sha256}}`, of uncompressed files),
- * micropip's wheel and detok_py's, as a bridge has it. It may also have `memory.bin`, the memory of
- * a Pyodide that has imported micropip, before anything is installed; and `detok_bytecode.bin`, the
- * compiled modules of the wheel. boot-pyodide.js imports this module in the worker only on demand.
+ * In: a runtime's folder, as a bridge serves it, with `manifest.json` (`{file: {bytes, sha256}}`,
+ * of uncompressed files) and the wheels of micropip and detok_py. It may have `memory.bin`, the
+ * memory of a Pyodide that has imported micropip and installed nothing yet, and
+ * `detok_bytecode.bin`, the compiled modules of detok_py. boot-pyodide.js imports this module on
+ * demand.
  */
 
 import { unpack } from "./boot-micropython.js";
@@ -13,7 +15,7 @@ import { readMemory } from "./memory-snapshot.js";
 /** Optional file beside the wheel: the bytecode of its modules. */
 const BYTECODE = "detok_bytecode.bin";
 
-/** The folder of the wheels, from which modules are imported directly. */
+/** The wheels, from which modules are imported directly. */
 const MICROPIP = "/lib/micropip.whl";
 const WHEEL = "/lib/detok_py.whl";
 
@@ -21,7 +23,7 @@ const IMPORT_MICROPIP = `import sys
 if "${MICROPIP}" not in sys.path: sys.path.append("${MICROPIP}")
 import micropip`;
 
-/** Drop what micropip leaves behind: it would not be valid on a later visit. */
+/** Drop what micropip leaves in memory: it would not be valid on a later visit. */
 const FORGET_MICROPIP = `import gc, sys
 sys.path.remove("${MICROPIP}")
 for name in [name for name in sys.modules if name.startswith("micropip")]: del sys.modules[name]
@@ -47,14 +49,15 @@ export function importMicropip(python, wheel) {
  * @property {() => Promise<ArrayBuffer> | undefined} started  The memory of a Python that has just
  *   started, where there is one.
  * @property {() => Promise<any>} tool  What `install` takes: micropip, and bytecode of detok_py.
- * @property {(python: any, tool: any) => Promise<void>} install  Into a Python that has just
- *   started.
+ * @property {(python: any, tool: any) => Promise<void>} install  Installs detok_py in a Python that
+ *   has just started.
  * @property {() => Promise<Uint8Array>} files  What `restore` takes: detok_py's wheel.
- * @property {(python: any, files: Uint8Array) => void} restore  Into a Python whose memory has
- *   detok_py already.
+ * @property {(python: any, files: Uint8Array) => void} restore  Adds its wheel to a Python whose
+ *   memory has detok_py already.
  */
 
 /**
+ * Read what the folder has, and report the download of its files.
  * @param {string} runtimeUrl  Absolute, ending in "/".
  * @param {import("./boot-micropython.js").OnProgress} onProgress
  * @returns {Promise<Installer>}
@@ -98,7 +101,7 @@ export async function prepare(runtimeUrl, onProgress) {
         manifest[BYTECODE] && bytes(BYTECODE).catch(() => undefined),
       ]),
     async install(python, [micropip, bytecode]) {
-      importMicropip(python, micropip); // its modules may be there already, but not all of them
+      importMicropip(python, micropip); // `memory.bin` has some of its modules, but not all
       const installer = python.pyimport("micropip");
       await installer.install(url(wheel.name));
       installer.destroy();
@@ -111,7 +114,7 @@ export async function prepare(runtimeUrl, onProgress) {
         });
       }
       python.runPython(FORGET_MICROPIP);
-      // In a Python that began with a memory this is not `python.loadedPackages`.
+      // If Python began with a memory, `python.loadedPackages` is another object.
       const loader = python.pyimport("pyodide._package_loader");
       for (const name of Object.keys(loader.loadedPackages)) delete loader.loadedPackages[name];
       loader.destroy();
@@ -125,7 +128,7 @@ export async function prepare(runtimeUrl, onProgress) {
 }
 
 /**
- * Tell how many bytes have been read, uncompressed, whenever one of these files is there.
+ * Report how many bytes have been read, uncompressed, whenever one of these files has come.
  * @param {[url: string, bytes: number][]} files
  * @param {import("./boot-micropython.js").OnProgress} onProgress
  */

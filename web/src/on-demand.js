@@ -1,5 +1,5 @@
 /**
- * Load the modules of detok_py that read, write and make recorded streams (detok_py/captures), when
+ * Loads the modules of detok_py that read, write and make recorded streams (detok_py/captures) when
  * they are first needed.
  */
 
@@ -13,8 +13,7 @@ const loaded = new WeakMap();
 /**
  * Give a worker the functions of detok_py/captures/page.py. Rejects if the file cannot be read.
  * @param {DecoderWorker} worker
- * @param {string | URL} [runtimeUrl]  The folder of the runtime's
- *   files.
+ * @param {string | URL} [runtimeUrl]  The folder of the runtime's files.
  */
 export function loadCaptures(worker, runtimeUrl) {
   let loading = loaded.get(worker);

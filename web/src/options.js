@@ -1,7 +1,7 @@
 /**
- * The options of the whole library, checked before anything is done with them.
+ * Checks the options of the whole library before they are used.
  *
- * In: what a caller gives. Out: the same; or a DetokError that names what is wrong.
+ * In: a caller's options. Out: the same; or a DetokError that names what is wrong.
  * All functions share one table, so that one object of options can be given to several of them.
  */
 
@@ -13,7 +13,7 @@ const OBJECT = "an object";
 const FUNCTION = "a function";
 const TAGS = "true or false or a pair of tags or a list of pairs";
 
-/** The options by what they take; a word in quotes is the option's value itself. */
+/** The options by what they take; a word in quotes is a value itself. */
 const OPTIONS = {
   "a string or a list of strings": "stop",
   [FLAG]:
@@ -44,7 +44,7 @@ const isPair = (value) =>
   value.every && isText(value[0]) && (isText(value[1]) || value[1] === null);
 
 /**
- * Whether a value is what a word of the table says.
+ * Whether a value is what an expression of the table names.
  * @type {Record<string, (value: any) => unknown>}
  */
 const MEANINGS = {
@@ -60,7 +60,7 @@ const MEANINGS = {
   [FUNCTION]: (value) => value.call,
 };
 
-/** What two spellings of a name begin with. @param {string} name */
+/** The beginning that two spellings of a name share. @param {string} name */
 const start = (name) => name.toLowerCase().replace(/_/g, "").slice(0, 4);
 
 /** @template {object} Options @param {Options} given @returns {Options} */

@@ -1,5 +1,5 @@
 /**
- * Events of chat APIs, and their whole answers, to deltas.
+ * Turns events of chat APIs, and their whole answers, into deltas.
  *
  * In: events, whose data is JSON. Out: deltas, those of calls with their number and name. Held:
  * half a surrogate pair that an engine cut between two events, and the open tool call. The table of
@@ -19,7 +19,7 @@ const isObject = (/** @type {any} */ value) => value !== null && typeof value ==
 const isGiven = (/** @type {unknown} */ value) => value !== undefined && value !== null;
 
 /**
- * What a step of a path does with a value.
+ * A function that follows one step of a path.
  * @param {string} step
  * @returns {(value: any) => any[]}
  */
@@ -40,17 +40,17 @@ function walk(step) {
 }
 
 /** @type {Map<string, {steps: ((value: any) => any[])[], word: string | undefined}[]>} */
-const known = new Map();
+const parsed = new Map();
 
 /** The alternatives of a path. @param {string} path */
 function waysOf(path) {
   const ways =
-    known.get(path) ??
+    parsed.get(path) ??
     path.split("|").map((way) => {
       const [steps = "", word] = way.split("?");
       return { steps: steps.replaceAll("[", ".[").split(".").filter(Boolean).map(walk), word };
     });
-  known.set(path, ways);
+  parsed.set(path, ways);
   return ways;
 }
 
@@ -132,11 +132,11 @@ const callsOf = (event, paths) =>
 class Calls {
   /** @type {Call | undefined} */
   #open;
-  #empty = true; // no arguments came yet
+  #empty = true; // no arguments have come yet
   /** @type {unknown[]} */
   #seen = [];
 
-  /** What a piece adds. @param {Call} call @returns {Delta[]} */
+  /** The deltas of one piece of a call. @param {Call} call @returns {Delta[]} */
   feed(call) {
     if (call.whole && this.#seen.includes(call.index)) return [];
     /** @type {Delta[]} */
@@ -159,7 +159,7 @@ class Calls {
     return { channel: "tool_call", text, call: this.#seen.length - 1 };
   }
 
-  /** @param {Call} call */
+  /** Whether a piece begins a call. @param {Call} call */
   #begins({ index, id, name }) {
     if (!this.#open || index !== this.#open.index) return true;
     // Some servers give all calls of an answer the same index, or none.
@@ -176,7 +176,8 @@ class Calls {
 }
 
 /**
- * How it ended is put into `end`: an error in the stream would drop what was not read yet.
+ * Turn events into deltas. How the answer ended is written into `end`, because an error of the
+ * stream would drop deltas that nobody has read yet.
  * @param {{reason?: string, error?: DetokError}} end
  * @returns {TransformStream<{data: string}, Delta>}
  */
@@ -185,9 +186,9 @@ export function deltasOf(end) {
   const calls = new Calls();
   let sent = "";
   let over = false;
-  let known = false;
+  let isKnown = false;
   /** The type or the keys of the first event whose shape is unknown. @type {string | undefined} */
-  let stranger;
+  let unknown;
   /**
    * @param {TransformStreamDefaultController<Delta>} controller
    * @param {Delta} delta
@@ -229,12 +230,12 @@ export function deltasOf(end) {
       for (const event of Array.isArray(value) ? value : [value]) {
         const row = rowOf(event);
         if (!row) {
-          if (isObject(event)) stranger ??= String(event.type ?? Object.keys(event).join(", "));
+          if (isObject(event)) unknown ??= String(event.type ?? Object.keys(event).join(", "));
           continue;
         }
         const error = find(event, row.error)[0];
         if (error) return fail(asText(error), Number(find(event, row.code)[0]));
-        known = true;
+        isKnown = true;
         const from = row.in === undefined ? event : find(event, row.in)[0];
         let text = textAt(from, row.text);
         if (row.repeats) {
@@ -260,9 +261,9 @@ export function deltasOf(end) {
       for (const channel of /** @type {const} */ (["reasoning", "content", "tool_call"])) {
         if (halves[channel]) controller.enqueue({ channel, text: "\ufffd" });
       }
-      if (!known && stranger)
+      if (!isKnown && unknown)
         end.error ??= new DetokError(
-          `The server's answer has an unknown shape (${stranger}); read it yourself, and write its text into a DetokStream.`,
+          `The server's answer has an unknown shape (${unknown}); read it yourself, and write its text into a DetokStream.`,
           { kind: "server" },
         );
       if (!over)

@@ -4,8 +4,8 @@
  * In: a request for an answer, as for `fetch`. Out: its response, whose body goes on where the
  * connection was lost. Held: the count of the bytes that have come. With `X-Conversation-Id`
  * llama-server keeps the bytes of an answer (llama.cpp's pull request 23226): `GET
- * /v1/stream?conv_id=…&from=N` gives them from N on, then what still comes; DELETE stops it. Its
- * first form, `/v1/stream/<id>`, is asked where the other is not known.
+ * /v1/stream?conv_id=…&from=N` gives them from N on, then what still comes; DELETE stops it. After
+ * a 404 the older route `/v1/stream/<id>` is tried.
  */
 
 import { BACK } from "./back.js";
@@ -13,9 +13,9 @@ import { DetokError, asDetokError } from "./decoder.js";
 
 const HEADER = "X-Conversation-Id";
 const ANSWERS = /^(.*?)(\/v1)?\/(chat\/completions|completions?|responses|messages|infill)$/;
-/** Milliseconds before each try, while no byte comes. */
+/** Milliseconds to wait before each try since the last byte. */
 const PAUSES = [0, 250, 500, 1000, 2000, 4000, 8000, 8000, 8000];
-/** Tries where nothing has come, and fails at once: the server is not there. */
+/** The most tries before the first byte if all fail within AT_ONCE_MS: no server is there. */
 const FIRST_TRIES = 3;
 const AT_ONCE_MS = 2000;
 /** The last event of OpenAI's routes. */
@@ -45,11 +45,13 @@ export async function resumingFetch(input, init) {
 
 /** An answer that llama-server keeps. */
 class KeptAnswer {
+  /** How many bytes have come. */
   #came = 0;
+  /** The last of them, as text. */
   #tail = "";
   /** Tries since the last byte. */
   #tries = 0;
-  /** Whether the id is in the path, as in the first form. */
+  /** Whether the id is in the path, as in the older route. */
   #inPath = false;
   #ended = new AbortController();
 
@@ -85,7 +87,7 @@ class KeptAnswer {
     const began = performance.now();
     for (;;) {
       try {
-        // If the connection was lost before its first byte, the server may have the question.
+        // If the connection was lost before its first byte, the server may have begun the answer.
         if (again || this.#tries) {
           const kept = await this.#ask("GET");
           if (kept.ok || again) return kept;
@@ -148,7 +150,10 @@ class KeptAnswer {
     return bytes;
   }
 
-  /** The rest of the body; undefined if there is none. @param {unknown} lost  Why it is wanted. */
+  /**
+   * The rest of the body; undefined if there is none.
+   * @param {unknown} lost  The error that ended the body; undefined if it just ended.
+   */
   async #reopened(lost) {
     /** @type {number | undefined} */
     let status;
@@ -162,7 +167,7 @@ class KeptAnswer {
       status = response?.status;
     }
     if (lost) throw connectionLost(lost, status);
-    return undefined; // it may have been the end: who reads the answer knows
+    return undefined; // the body may have been whole: the reader of the answer sees that
   }
 
   /** @param {"GET" | "DELETE"} method @param {RequestInit} [init] */
@@ -183,7 +188,7 @@ class KeptAnswer {
     return ask();
   }
 
-  /** Wait until the next try; less where the page or the network is back. */
+  /** Wait until the next try, or until the page or the network is back. */
   #pause() {
     const over = new AbortController();
     const { signal } = over;
@@ -200,7 +205,7 @@ class KeptAnswer {
     });
   }
 
-  /** The answer is not wanted any more. */
+  /** End the answer, here and on the server. */
   #stop = () => {
     if (this.#ended.signal.aborted) return;
     this.#end();

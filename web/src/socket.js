@@ -1,6 +1,6 @@
 /**
- * The socket of one answer: opens it, opens another when Python says so, and passes frames both
- * ways.
+ * The socket of one answer: opens a WebSocket, opens another when Python says so, and passes frames
+ * both ways.
  *
  * Frames that arrive within one task of the browser go to Python in one call. The outcome
  * (detok_py/page/answer.py) is applied in order. Every batch of events has the time at which its
@@ -11,8 +11,8 @@
  * @typedef {object} Batch
  * @property {number} at     When its first frame arrived: milliseconds since 1970, with fractions.
  * @property {any[]} events  As detok_py/page/answer.py gives them.
- * @property {{seconds: number, code: number}} [retry]  The socket was lost with this code and is
- *   opened again after so long.
+ * @property {{seconds: number, code: number}} [retry]  The socket closed with this code, and the
+ *   next one opens after these seconds.
  *
  * @typedef {object} Outcome
  * @property {any[]} events
@@ -27,13 +27,13 @@ const SUBPROTOCOL = "detok.v1";
  * Milliseconds without a frame after which a ping is sent. After twice as many the socket is dead.
  */
 const QUIET_MS = 20_000;
-/** Milliseconds in which a socket answers a ping after its page has been away, or is dead. */
+/** Milliseconds that a socket has to answer a ping after its page has been away. */
 const AWAY_MS = 3_000;
 
 const encoder = new TextEncoder();
 
 /** Milliseconds since 1970, with the same zero in a page and its workers. */
-export const epochNow = () => performance.timeOrigin + performance.now();
+const epochNow = () => performance.timeOrigin + performance.now();
 
 /** The connection of a stream to the bridge. */
 export class EngineSocket {
@@ -48,7 +48,7 @@ export class EngineSocket {
   heard = 0;
   /** When the next try is due. */
   due = 0;
-  /** Whether the socket that is being opened is a try before its time. */
+  /** Whether the socket that is being opened is a try before `due`. */
   early = false;
 
   /**
@@ -99,8 +99,8 @@ export class EngineSocket {
   }
 
   /**
-   * Go on at once where the page has been away, or the network: timers may have slept. A try before
-   * its time is not counted if nothing comes of it.
+   * Reconnect or ping at once when the page or the network is back: timers may have slept. An early
+   * try that fails does not count.
    */
   wake() {
     const { socket } = this;

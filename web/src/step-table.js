@@ -1,12 +1,12 @@
 /**
  * The steps of a stream in the page's own thread: (state, symbol) → deltas and the next state.
  *
- * A symbol is a token id, a piece of text, half a character, or null for the end. Python alone
- * knows what a step does. Of most tokens it says so beforehand (detok_py/page/passing.py): what
- * text each id is, and what text passes a state. For any other step it is asked once, in the
- * worker, and what it says is kept here for every stream with the same options. A state goes with
- * the question, so the worker holds nothing of a stream, and a new worker can answer for one that
- * has died (detok_py/page/steps.py).
+ * A symbol is a token id, a piece of text, half a character, or null for the end. Only Python knows
+ * what a step does. For most tokens it says so beforehand (detok_py/page/passing.py): the text of
+ * each id, and the characters that a state shows unchanged. For any other step the page asks the
+ * worker once, and keeps the reply for all streams with the same options. Each question contains
+ * its state, so the worker holds nothing of a stream, and a new worker can answer for one that has
+ * died (detok_py/page/steps.py).
  */
 
 import { asIds } from "./chunks.js";
@@ -22,15 +22,16 @@ import { decoderWorker } from "./decoder.js";
  * @typedef {[json: string, takesTokens: boolean, held: string, passing: Passing | null,
  *   text: string, channel: string]} CrossedState
  * @typedef {[blocked: string, lead: string, then: CrossedState | null]} Passing  What text passes.
- * @typedef {[lengths: number, bytes: number, long: Record<string, number>]} Place  In the packed
- *   file: the length of each token, the bytes, and the lengths that are too long for the first.
+ * @typedef {[lengths: number, bytes: number, long: Record<string, number>]} Place  Offsets in the
+ *   packed file: of the tokens' lengths, one byte each, and of their bytes; and by id the lengths
+ *   that do not fit in a byte.
  * @typedef {string | [deltas: Said[], reason: Reason, next: CrossedState | null]} CrossedStep
  * @typedef {"end" | "stop" | "eos" | "tool_calls" | null} Reason  Why a text has ended; null
  *   before.
  *
  * @typedef {object} Step
  * @property {Said[]} deltas
- * @property {string} [text]  That of the content, if the step is nothing else.
+ * @property {string} [text]  The content, if the step gives nothing else.
  * @property {Reason} reason  Why the text ends with this step.
  * @property {State} next
  * @property {string} error  Why the symbol is refused, "" if it isn't.
@@ -39,14 +40,14 @@ import { decoderWorker } from "./decoder.js";
 /** A state of a stream, and the steps from it that are known. */
 export class State {
   /**
-   * A text is the content of a token that leaves the state as it is.
+   * A string is the content of a token that leaves the state as it is.
    * @type {Map<Sym, Step | string>}
    */
   steps = new Map();
   /** Whether steps were asked for ahead. */
   isAhead = false;
 
-  /** This state with other bytes held, by these in hex. @type {Map<string, State>} */
+  /** This state with other held bytes, by these bytes in hex. @type {Map<string, State>} */
   others = new Map();
 
   /** @param {CrossedState} crossed @param {StepTable} [table] */
@@ -59,9 +60,9 @@ export class State {
     this.passing = passing;
     /** The characters that have steps of their own; undefined if all have. */
     this.blocked = passing?.[0];
-    /** Where other characters lead, if not back here. */
+    /** The state after other characters, if not this one. */
     this.then = passing?.[2] && table?.state(passing[2]);
-    /** What text of the content leaves the state as it is. */
+    /** Matches content that leaves the state as it is. */
     this.free =
       this.blocked !== undefined && !this.then && channel === "content"
         ? new RegExp(`^[^${this.blocked.replace(/[\\\]^-]/g, "\\$&")}]*$`, "u")
@@ -82,13 +83,13 @@ export class State {
   }
 }
 
-/** Longer pieces of text hardly come again, */
+/** Steps by longer texts are not kept: such texts hardly come again. */
 const LONGEST_TEXT = 32;
-/** and neither do states that hold much. */
+/** Longer states are not kept either. */
 const LONGEST_STATE = 1 << 13;
-/** States whose steps by blocked characters are asked for ahead. */
+/** For how many states the steps by blocked characters are asked ahead. */
 const STATES_AHEAD = 1 << 8;
-/** Texts of tokens that Python gives at a time. */
+/** How many tokens' texts Python gives in one call. */
 const TOKENS_A_CALL = 1 << 8;
 const TRIES = 4;
 
@@ -112,8 +113,8 @@ const makeStep = (deltas, reason, next, error = "") => ({
 });
 
 /**
- * The symbol of the bytes that a TextDecoder holds, a number below 0: they say what text can come
- * next, so text that waits may be certain with them.
+ * The symbol of the bytes that a TextDecoder holds, a negative number. They limit what text can
+ * come next, so they may make held text certain.
  * @param {number[]} bytes
  */
 export const halfSymbol = (bytes) => -bytes.reduce((number, byte) => number * 256 + byte, 0);
@@ -129,8 +130,8 @@ export function decode(bytes) {
 }
 
 /**
- * The text of a token behind the bytes that a state holds, and the bytes that are held then;
- * undefined if Python is asked.
+ * The text of a token after the bytes that a state holds, and the bytes held afterwards; undefined
+ * if Python must be asked.
  * @param {State} state
  * @param {number} id
  * @returns {[text: string, held: string] | undefined}
@@ -153,8 +154,8 @@ function textOf({ held, table, takesTokens }, id) {
 }
 
 /**
- * The step from a state by a symbol, if it is known, or was said beforehand; a text where the state
- * stays.
+ * The step from a state by a symbol; undefined if Python must be asked. A string is content that
+ * leaves the state as it is.
  * @param {State} state
  * @param {Sym} symbol
  * @returns {Step | string | undefined}
@@ -163,7 +164,7 @@ export function look(state, symbol) {
   const known = state.steps.get(symbol);
   if (known !== undefined || state.blocked === undefined || symbol === null) return known;
   const isId = typeof symbol === "number";
-  // Of half a character beside no vocabulary, the bytes wait in the decoder.
+  // Without a vocabulary, the decoder holds the bytes of half a character.
   const half = isId && !state.table?.vocabulary;
   const found = half ? ["", ""] : isId ? textOf(state, symbol) : [symbol, state.held];
   if (!found || ((half || found[1]) && state.text)) return undefined;
@@ -198,7 +199,7 @@ export function look(state, symbol) {
   return held && next.text ? undefined : keep(makeStep(deltas, reason, next.holding(held)));
 }
 
-/** The same as a step. @param {State} state @param {Sym} symbol */
+/** As `look`, but never as a string. @param {State} state @param {Sym} symbol */
 export function find(state, symbol) {
   const found = look(state, symbol);
   return typeof found !== "string"
@@ -206,13 +207,13 @@ export function find(state, symbol) {
     : makeStep(found ? [["content", found]] : [], null, state);
 }
 
-/** The state of a stream in which nothing is searched for: all text passes it. */
+/** The state of a stream without stop strings, tags or a format: it shows all text unchanged. */
 export const plain = new State(["plain", false, "", ["", "", null], "", "content"]);
 plain.steps.set(null, makeStep([], "end", plain));
 
 /** What streams with the same options share. */
 export class StepTable {
-  /** Steps that a table keeps; then it begins anew. */
+  /** How many steps a table keeps before it drops them all. */
   static most = 1 << 18;
 
   /**
@@ -226,13 +227,13 @@ export class StepTable {
     /** @type {Map<string, State>} */
     this.states = new Map();
     this.count = 0;
-    /** What each token is, where tokens are not bytes. @type {(string | number | null)[]} */
+    /** Each token's text or byte, if `place` is null. @type {(string | number | null)[]} */
     this.texts = [];
-    /** Ids that are asked for, as ranges. @type {[first: number, last: number][]} */
+    /** Ranges of ids for which Python is always asked. @type {[first: number, last: number][]} */
     this.always = [];
-    /** Where each token ends there. @type {number[] | Uint32Array} */
+    /** Where each token ends in the packed file. @type {number[] | Uint32Array} */
     this.ends = [];
-    /** How many more states are asked for ahead. */
+    /** For how many more states steps are asked ahead. */
     this.left = STATES_AHEAD;
     /** Where the bytes of tokens are in the packed file. @type {Place | null | undefined} */
     this.place = undefined;
@@ -251,8 +252,7 @@ export class StepTable {
   start;
 
   /**
-   * Ask Python. A worker that dies meanwhile is replaced, as a question needs nothing of what it
-   * knew.
+   * Ask Python. If the worker dies meanwhile, ask the next one: a question contains all it needs.
    * @param {string} name
    * @param {unknown[]} args
    * @returns {Promise<any>}
@@ -276,14 +276,14 @@ export class StepTable {
     for (let id = 0; id < size; id++) this.ends[id] = at += long[id] ?? Number(bytes[lengths + id]);
   }
 
-  /** Ask what each token is. */
+  /** Ask for the text or the byte of each token. */
   async readTexts() {
     for (let at = 0; at < Number(this.vocabulary?.size); at += TOKENS_A_CALL)
       this.texts.push(...(await this.ask("tokens_of", this.told, at, at + TOKENS_A_CALL)));
   }
 
   /**
-   * What a token is, in the default state: a text, or bytes; undefined if Python is asked.
+   * A token's text or bytes in the default state; undefined if Python must be asked.
    * @param {number} id
    */
   token(id) {
@@ -322,7 +322,7 @@ export class StepTable {
   /** @param {State} state @param {Sym} symbol @param {Step | string} step */
   keep(state, symbol, step) {
     if (++this.count > StepTable.most) {
-      // Streams keep the states that they are in, and new ones begin in the first.
+      // Streams keep their current states, and new streams begin in the first state.
       for (const { others } of this.states.values())
         for (const each of others.values()) each.steps.clear();
       this.states.clear();
@@ -333,7 +333,7 @@ export class StepTable {
   }
 
   /**
-   * The steps from a state by symbols, one after another, up to the end of the text.
+   * Ask for the steps from a state by symbols, one after another, up to the end of the text.
    * @param {State} state
    * @param {Sym[]} symbols
    * @returns {Promise<Step[]>}
@@ -350,8 +350,8 @@ export class StepTable {
   }
 
   /**
-   * Ask ahead for the end and for the steps by blocked characters, one question at a time, and so
-   * on from the states that they lead to.
+   * Ask ahead for the steps by blocked characters and by the end, then for those from the states
+   * that they lead to, one question at a time.
    * @param {State} state
    */
   async ahead(state) {
@@ -365,7 +365,7 @@ export class StepTable {
   }
 }
 
-/** A state as it crosses to Python. @param {State} state @returns {[string, string]} */
+/** A state as Python takes it. @param {State} state @returns {[string, string]} */
 export const crossing = ({ json, takesTokens, held }) => [json, takesTokens ? held : ""];
 
 /** The tables, by the runtime and the options. @type {Map<string, StepTable>} */
@@ -373,7 +373,7 @@ const tables = new Map();
 const MOST_TABLES = 32;
 
 /**
- * The table of streams with these options; undefined if text passes them as it is.
+ * The table of streams with these options; undefined if they show all text unchanged.
  * @param {Options} options
  */
 export function stepTable(options) {
@@ -382,7 +382,7 @@ export function stepTable(options) {
   if (!vocabulary && !stop?.length && !reads) return undefined;
   const told = JSON.stringify({
     ...options,
-    signal: 0, // this and the next two are nothing to Python
+    signal: 0, // Python does not use this and the next two
     granularity: 0,
     output: 0,
     vocabulary: vocabulary?.sha256,
@@ -392,7 +392,7 @@ export function stepTable(options) {
   if (!table) {
     if (tables.size >= MOST_TABLES) tables.clear();
     tables.set(told, (table = new StepTable(options, told)));
-    // What failed is tried again by the next stream.
+    // After a failure the next stream tries again.
     table.begun.catch(() => tables.delete(told));
   }
   return table;

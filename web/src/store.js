@@ -81,13 +81,13 @@ export class AnswerStore {
   constructor(source = "", options = {}) {
     /** The source of the next answer. */
     this.source = source;
-    /** Those of the next answer. */
+    /** The options of the next answer. */
     this.options = options;
   }
 
   #state = NOTHING;
   #shown = NOTHING;
-  /** What ends the answer that is coming; another one is ignored. */
+  /** Aborts the answer that is coming. Changes by an earlier answer are ignored. */
   #ended = new AbortController();
   /** @type {number | undefined} */
   #frame;
@@ -138,7 +138,7 @@ export class AnswerStore {
   }
 
   /**
-   * What adds a delta to the state.
+   * A function that adds a delta to the state.
    * @param {(change: Partial<AnswerState>) => void} tell
    * @returns {(delta: import("./detok-stream.js").Delta) => void}
    */
@@ -211,7 +211,7 @@ export class AnswerStore {
 async function readThrough(answer, signal, take) {
   /** @param {string} reason @param {EndDetails} [why] @returns {AnswerEnd} */
   const end = (reason, why) => ({ reason, at: performance.timeOrigin + performance.now(), ...why });
-  /** Resolves when the answer is not wanted any more. @type {Promise<undefined>} */
+  /** Resolves when the signal aborts. @type {Promise<undefined>} */
   const aborted = new Promise((resolve) =>
     signal.addEventListener("abort", () => resolve(undefined)),
   );
@@ -234,7 +234,7 @@ async function readThrough(answer, signal, take) {
 }
 
 /**
- * What reads on, and what ends it. Safari's streams cannot be iterated.
+ * Functions that read the next delta and that end reading. Safari cannot iterate a stream.
  * @param {Deltas} deltas
  * @returns {[next: () => Promise<IteratorResult<DeltaOrText, unknown>>,
  *   leave: () => Promise<unknown> | undefined]}

@@ -1,7 +1,7 @@
 /**
- * The calls of a page to its Python, which has many streams, and to their sockets.
+ * The calls of a page to Python, which has many streams, and to the sockets of these streams.
  *
- * Python interprets frames and options (detok_py/page/streams.py).
+ * Only Python interprets frames and options (detok_py/page/streams.py).
  */
 
 /**
@@ -77,7 +77,7 @@ export function streamCalls(python, onBatch, onBroken, load) {
     },
     /** @param {number} stream @param {string} method @param {unknown[]} args */
     tell: (stream, method, ...args) => sockets.get(stream)?.tell(method, ...args),
-    /** Forget a stream, and stop its engine. @param {number} stream */
+    /** Forget a stream, and stop the engine that answers it. @param {number} stream */
     release(stream) {
       sockets.get(stream)?.giveUp();
       if (python()) ask("release", stream);

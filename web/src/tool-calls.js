@@ -1,9 +1,9 @@
 /**
- * The calls of an answer, and calls as text.
+ * Tool calls of an answer as objects, and as messages that are sent again.
  *
  * In: the calls that were read in a format; or what models write between their tags: JSON objects
- * `{"name", "arguments"}`, one or several, or an array of them. Out: a ToolCall each. Other text is
- * a ToolCall without a name.
+ * `{"name", "arguments"}`, one or several, or an array of them. Out: a ToolCall for each. Other
+ * text is a ToolCall without a name.
  */
 
 /**
@@ -71,8 +71,8 @@ export function readToolCalls(text) {
  */
 
 /**
- * A message with its calls, and one for each result: the engine's template writes the calls in the
- * format of its model. With tags of one's own, they are text between the first ones.
+ * A message with its calls, and a message for each result. The engine's template writes the calls
+ * in the format of its model; if `tools` has tags, the calls are text between the first pair.
  * @param {string} role
  * @param {string} content
  * @param {AnsweredCall[]} calls
@@ -102,7 +102,7 @@ export function withCalls(role, content, calls, tools) {
   return [{ role, content, tool_calls }, ...results];
 }
 
-/** Cut after each outermost bracket. @param {string} text */
+/** Cut a text after each outermost closing bracket. @param {string} text */
 function pieces(text) {
   const out = [];
   let depth = 0;

@@ -1,13 +1,13 @@
 /**
- * Unpack a file: gzip, zlib, Brotli where the browser has it, a zip archive with one file in it.
+ * Unpacks gzip, zlib, Brotli where the browser has it, and a zip archive with one file in it.
  *
- * In: bytes, and the name of their file. Out: what is in them; other bytes as they are. gzip is RFC
- * 1952, zlib RFC 1950; of a zip archive the directory at its end is read (APPNOTE 4.3).
+ * In: bytes, and the name of their file. Out: what is in them; other bytes unchanged. gzip is RFC
+ * 1952, zlib RFC 1950; a zip archive is read by the directory at its end (APPNOTE 4.3).
  */
 
-/** More is not unpacked: a small file can have terabytes in it. */
+/** More is not unpacked: a small file can expand to terabytes. */
 const MOST_BYTES = 64 << 20;
-/** How often a file may be packed: a zip archive of a .gz. */
+/** How many times a file may be packed; a zip archive of a .gz is packed twice. */
 const MOST_LAYERS = 3;
 
 /** @param {Uint8Array<ArrayBuffer>} bytes @param {string} [name] */
@@ -45,7 +45,7 @@ async function inflate(bytes, format) {
 }
 
 /**
- * Safari reads no streams with `for await`.
+ * Iterate a stream; Safari cannot do so with `for await` alone.
  * @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream
  */
 async function* readAll(stream) {

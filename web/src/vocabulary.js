@@ -3,9 +3,8 @@
  *
  * In: the URL of a packed vocabulary (`/vocabulary/<sha256>.detok`) or of a tokenizer file, or such
  * a file as a Blob. Out: a Vocabulary, which DetokStream and connect take. A vocabulary whose
- * SHA-256 is known is taken from the cache without a request; for others the server is asked
- * whether the file is still the same. Tokenizer files are packed by a Pyodide that is loaded for
- * that.
+ * SHA-256 is known comes from the cache without a request; for others the server is asked whether
+ * the file is still the same. A tokenizer file is packed by Pyodide, which is loaded for that.
  */
 
 import { DecoderWorker, DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
@@ -63,7 +62,7 @@ export async function loadVocabulary(source, options = {}) {
       return await check(new Uint8Array(await kept.arrayBuffer()), wanted, options);
     } catch (error) {
       if (asDetokError(error).isRetryable) throw error; // the file is not at fault
-      await store?.delete(url); // damaged, or replaced since: fetch it again
+      await store?.delete(url); // damaged, or another version: fetch it again
     }
   }
   const [file, headers] = await fetchAll(url, options, onProgress, newer);
@@ -79,7 +78,7 @@ export async function loadVocabulary(source, options = {}) {
 }
 
 /**
- * What tells two versions of a file apart.
+ * The headers that identify a version of a file.
  * @param {Response} answer
  * @returns {[string, string][]}
  */
@@ -89,8 +88,8 @@ const versionOf = ({ headers }) =>
   );
 
 /**
- * What the server has now; undefined if that is the kept file, or if it cannot be reached. It is
- * not asked by HEAD, which some servers refuse.
+ * The server's file if it differs from the kept one; undefined if it does not, or if the server
+ * cannot be reached. Asks with GET, because some servers refuse HEAD.
  * @param {URL} url
  * @param {Response} kept
  * @param {AbortSignal | undefined} signal
@@ -144,7 +143,7 @@ async function packed(file, name, options) {
  * @param {URL} url
  * @param {Options} options
  * @param {NonNullable<LoadOptions["onProgress"]>} onProgress
- * @param {Response} [given]  The answer, if it is there already.
+ * @param {Response} [given]  The response, if it has come already.
  * @returns {Promise<[file: Blob, version: [string, string][]]>}
  */
 async function fetchAll(url, { signal, timeout = 30_000 }, onProgress, given) {

@@ -1,6 +1,6 @@
 /**
- * Why the worker or its Python could not be loaded: the URL or the policy that failed, in a
- * sentence.
+ * Finds out why the worker or its Python could not be loaded, and names the URL or the policy that
+ * failed.
  *
  * Loaded only after a failure. Requests the files again, one after another. A policy is recognised
  * by the event that the browser fires, or by the header of the worker's file.
@@ -15,15 +15,16 @@ const MICROPYTHON = ["micropython.mjs", "micropython.wasm", "detok_micropython.b
 const PYODIDE = ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.json"];
 
 /**
+ * Find the cause of a failed start.
  * @param {string} sentence  What is known already.
  * @param {boolean} ran      Whether the worker has sent a message, so its file exists.
  * @param {string} script    The URL of the worker.
- * @param {URL} folder       The runtime's.
+ * @param {URL} folder       The folder of the runtime.
  * @param {Record<string, string>} [own]  MicroPython's files, if the page named no folder.
- * @param {string} [booter]  The URL of what starts Pyodide, if that is wanted.
- * @param {string} [installer]  The URL of what installs the wheel into it; else its library is cut
- *   down.
- * @returns {Promise<DetokError | undefined>}  Undefined if nothing is wrong with them.
+ * @param {string} [booter]  The URL of the module that starts Pyodide, if the page uses it.
+ * @param {string} [installer]  The URL of the module that installs the wheel; without it Pyodide
+ *   has a smaller library.
+ * @returns {Promise<DetokError | undefined>}  Undefined if nothing wrong is found.
  */
 export async function why(sentence, ran, script, folder, own, booter, installer) {
   const place = booter && own ? new URL(FOLDER, folder) : folder;
@@ -31,7 +32,7 @@ export async function why(sentence, ran, script, folder, own, booter, installer)
   const files = (booter ? [...PYODIDE, ...library] : MICROPYTHON).map(
     (name) => new URL((!booter && own?.[name]) || name, place).href,
   );
-  /** Where the file should have come from. @param {string} url */
+  /** Where a missing file of Pyodide should come from. @param {string} url */
   const source = (url) =>
     booter && files.includes(url) && FOLDER !== "./"
       ? ". Pyodide is a package of its own: npm install detok-web-pyodide, and serve it beside detok-web or name its folder with runtimeUrl"
@@ -55,7 +56,7 @@ export async function why(sentence, ran, script, folder, own, booter, installer)
       try {
         answer = await fetch(url, { signal: AbortSignal.timeout(SECONDS * 1000) });
       } catch (error) {
-        await new Promise((resolve) => setTimeout(resolve)); // the event comes after it
+        await new Promise((resolve) => setTimeout(resolve)); // the event follows the error
         const late = error instanceof DOMException && error.name === "TimeoutError";
         const how = navigator.onLine === false ? "the browser is offline" : String(error);
         const what = late ? `did not answer within ${SECONDS} s` : `could not be reached (${how})`;

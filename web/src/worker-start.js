@@ -16,7 +16,7 @@ export function startWorker(url) {
       name: "detok",
     });
   } catch (error) {
-    // A sandboxed frame, or a policy for scripts that has no such name.
+    // The frame is sandboxed, or its Trusted Types do not allow the name of this policy.
     const { message } = asDetokError(error);
     throw new DetokError(`No worker can start here: ${message}`, { kind: "policy", cause: error });
   }
