@@ -72,7 +72,7 @@ def test_a_packed_module_keeps_the_names_of_the_methods_of_named_tuples():
 
 @pytest.fixture(scope="module")
 def wheel():
-    with zipfile.ZipFile(io.BytesIO(packer.wheel_bytes(smallest=True))) as wheel:
+    with zipfile.ZipFile(io.BytesIO(packer.page_wheel(smallest=True))) as wheel:
         yield wheel
 
 
@@ -180,7 +180,7 @@ def test_the_same_sources_give_the_same_bytes(package, dist, tmp_path):
 
 
 def test_every_wheel_is_small(core, small, page):
-    most = {core: 700_000, small: 176_000, page: 11_500_000}
+    most = {core: 700_000, small: packer.MOST_BYTES_OF_INDEX, page: 11_500_000}
     assert {
         path.name: path.stat().st_size for path in most if path.stat().st_size > most[path]
     } == {}
@@ -194,13 +194,20 @@ def test_the_core_has_its_modules_and_nothing_that_only_the_server_serves(core):
     assert sorted(found) == sorted([*modules, *data])
 
 
-def test_the_wheel_for_pyodide_is_the_one_for_browsers_with_the_metadata_of_the_other(core, small):
+def test_the_wheel_for_pyodide_has_all_that_runs_there_and_the_metadata_of_the_other(core, small):
     assert [name for name in names(small) if ".dist-info/" not in name] == [
-        path.relative_to(ROOT).as_posix() for path in CORE
+        "detok_py/__init__.py",
+        f"detok_py/{packer.MODULES}",
     ]
     # Resolvers take it that all wheels of a version say the same.
     assert metadata(small)[1] == metadata(core)[1]
     with zipfile.ZipFile(small) as archive:
+        with zipfile.ZipFile(archive.open(f"detok_py/{packer.MODULES}")) as modules:
+            inner = {f"detok_py/{name}" for name in modules.namelist()}
+        assert inner < set(names(core))
+        folders = {name.split("/")[1] for name in inner if name.count("/") > 1}
+        assert folders >= {"captures", "integrations", "tokenizers"}
+        assert not folders & {"bridge", "commands", "glyphs"}
         (tags,) = [name for name in archive.namelist() if name.endswith("/WHEEL")]
         assert (
             f"Tag: {small.stem.partition('-')[2].partition('-')[2]}\n"
@@ -265,9 +272,21 @@ console.log(await python.runPythonAsync(`
 import sys; sys.path.append("/lib/micropip.whl")
 import micropip
 await micropip.install("detok_py", index_urls=index + "/{package_name}/")
+import importlib, inspect, pkgutil
 import detok_py
 s = detok_py.StreamingDetokenizer()
-s.feed(bytes([0xC3])) + s.feed(bytes([0xA9])) + " " + detok_py.__version__
+assert s.feed(bytes([0xC3])) + s.feed(bytes([0xA9])) == "é"
+for module in pkgutil.walk_packages(detok_py.__path__, "detok_py."):
+    if module.name != "detok_py.integrations.starlette":  # which is not installed there
+        importlib.import_module(module.name)
+undocumented = []
+for name in detok_py.__all__:
+    found = getattr(detok_py, name)
+    parts = vars(found) if isinstance(found, type) else {}
+    methods = [part for key, part in parts.items() if callable(part) and key[0] != "_"]
+    undocumented += [each.__qualname__ for each in [found, *methods] if not inspect.getdoc(each)]
+help = inspect.getdoc(detok_py.StreamingDetokenizer), inspect.signature(detok_py.Vocabulary.unpack)
+chr(10).join([detok_py.__version__, " ".join(undocumented), help[0].split(chr(10))[0], str(help[1])])
 `));
 process.exit(0);
 """
@@ -292,7 +311,9 @@ class Index(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def test_micropip_takes_the_small_wheel(dist, small, tmp_path):
+def test_micropip_takes_the_small_wheel_whose_public_names_have_their_docstrings(
+    dist, small, tmp_path
+):
     runtime = ROOT / ".build" / "runtime"
     info = json.loads((runtime / "python_core.json").read_text())["info"]
     script = tmp_path / "install.mjs"
@@ -316,9 +337,13 @@ def test_micropip_takes_the_small_wheel(dist, small, tmp_path):
         finally:
             server.shutdown()
             thread.join()
-    assert done.stdout.splitlines()[-1:] == [f"é {VERSION}"], done.stderr
+    assert done.stdout.splitlines() == [
+        VERSION,
+        "",
+        "Bytes to text, a chunk at a time.",
+        "(data: bytes) -> 'Vocabulary'",
+    ], done.stderr
     assert server.asked == ["/simple/detok-py/", f"/{small.name}"]
-    assert small.stat().st_size <= 200_000
 
 
 def test_a_server_without_the_page_or_with_another_version_of_it_says_what_to_install(

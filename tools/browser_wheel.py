@@ -1,15 +1,22 @@
-"""Build the wheel that a browser downloads: the core and nothing else, at most 176 kB.
+"""Build the two wheels for browsers: the page's, and the one that micropip takes from an index.
 
-In: detok_py/ and the name, version and summary in pyproject.toml. Out:
-.build/runtime/detok_py-<version>-py3-none-any.whl. `make package` builds the smallest form, for the
-page of detok_py_page, and for the index under a tag of Pyodide's platform (PEP 783), so that
-`micropip.install("detok_py")` takes it and pip takes the full wheel. Which modules run in a browser
-is said by their folders (tools/layout.py). Written here rather than by the build backend because
-one project has one wheel there, and because the same input must give the same bytes.
+In: detok_py/ and the name, version and summary in pyproject.toml. Out, in .build/runtime/, and by
+`make package` in their smallest form:
 
-Docstrings, comments, the types of parameters and of variables outside classes stay behind, and so
-do the imports from typing that only these types use. Variables of functions have short names, and
-so has what begins with an underscore.
+- detok_py-<version>-py3-none-any.whl: the modules that a page needs at once.
+- detok_py-<version>-py3-none-<Pyodide's platform, PEP 783>.whl: all modules that run in Pyodide,
+  for `micropip.install("detok_py")`, with the docstrings and types of the public names. pip takes
+  the full wheel.
+
+Which modules run where is said by their folders (tools/layout.py). Written here rather than by the
+build backend because one project has one wheel there, and because the same input must give the same
+bytes.
+
+Other docstrings, comments, the types of parameters and of variables outside classes stay behind,
+and so do the imports from typing that only these types use. Variables of functions have short
+names, and so has what begins with an underscore. In the wheel for an index the modules are in one
+zip, from which Python imports them (zipimport): a wheel compresses each file alone, and 130 files
+take 50 kB more.
 """
 
 import ast
@@ -18,51 +25,67 @@ import builtins
 import functools
 import hashlib
 import io
+import json
 import keyword
 import re
 import string
 import struct
 import sys
 import tomllib
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import layout
 
 ROOT = Path(__file__).resolve().parents[1]
 # The formats of models are 26 kB of it.
 MOST_BYTES = 176_000
+MOST_BYTES_OF_INDEX = 200_000
+MODULES = "modules.zip"
 
 
 class Bare(ast.NodeTransformer):
-    """Removes docstrings, and types except those of the variables of a class."""
+    """Removes docstrings, and types except those of the variables of a class; with `public` those
+    of public names stay.
+    """
 
     in_class = False
 
+    def __init__(self, public: bool = False) -> None:
+        self.public = public
+
     def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt] | None:
-        outer = self.in_class
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            node.returns = None
-            self.in_class = False
+        outer = self.in_class, self.public
+        name = getattr(node, "name", None) or ""
+        keep = self.public and (not name.startswith("_") or name == "__init__")
+        if isinstance(node, FUNCTIONS):
+            if not keep:
+                node.returns = None
+                for each in ast.walk(node.args):
+                    if isinstance(each, ast.arg):
+                        each.annotation = None
+            self.in_class = self.public = False
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             return self.generic_visit(ast.Module(node.orelse, [])).body
         elif isinstance(node, ast.ClassDef):
             # The types in a class body may be fields (NamedTuple).
-            self.in_class = True
-        elif isinstance(node, ast.arg):
-            node.annotation = None
-        elif isinstance(node, ast.AnnAssign) and not outer:
+            self.in_class, self.public = True, keep
+        elif isinstance(node, ast.AnnAssign) and not self.in_class:
             if node.value is None:
                 return None
             node = ast.Assign([node.target], node.value, lineno=node.lineno)
         self.generic_visit(node)
-        self.in_class = outer
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
+        self.in_class, self.public = outer
+        if isinstance(node, ast.Module | ast.ClassDef | FUNCTIONS):
+            text = ast.get_docstring(node)
+            if text is not None:
+                kept: list[ast.stmt] = [ast.Expr(ast.Constant(text))] if keep else []
+                empty: list[ast.stmt] = [] if isinstance(node, ast.Module) else [ast.Pass()]
+                node.body = kept + node.body[1:] or empty
         return node
 
 
@@ -128,8 +151,10 @@ LETTERS = string.ascii_lowercase
 SHORT_NAMES = [*LETTERS, *(a + b for a in LETTERS for b in LETTERS if not keyword.iskeyword(a + b))]
 
 
-def bare(source: str) -> str:
-    """Return Python source without docstrings, comments, types, empty lines and wide indentation.
+@functools.cache  # for both wheels
+def bare(source: str, public: bool = False) -> str:
+    """Return Python source without docstrings, comments, types, empty lines and wide indentation;
+    with `public` the docstrings and types of public names stay.
 
     >>> bare(
     ...     'def f(a: int = 1) -> int:\\n    "Say\\\\n hi"\\n    two = a  # one\\n    return two\\n'
@@ -137,8 +162,10 @@ def bare(source: str) -> str:
     'def f(a=1):\\n b = a\\n return b'
     >>> bare("def f(a):\\n    match a:\\n        case int(number):\\n            return number")
     'def f(a):\\n match a:\\n  case int(b):\\n   return b'
+    >>> bare('def f(a: int):\\n  "Say hi."\\n  return a', public=True).replace(chr(34), "")
+    'def f(a: int):\\n Say hi.\\n return a'
     """
-    tree = Bare().visit(ast.parse(source))
+    tree = Bare(public).visit(ast.parse(source))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in list(tree.body):
         if isinstance(node, ast.ImportFrom) and node.module in ("typing", "collections.abc"):
@@ -211,36 +238,122 @@ def version() -> str:
     return found.group(1)
 
 
-def wheel_bytes(
-    smallest: bool = False, platform: str = "any", published: bytes | None = None
-) -> bytes:
-    """Return the wheel for a platform's tag; `smallest` as `zipped` takes it. `published` is its
-    METADATA beside other wheels of the version: an index takes all to have the same.
-    """
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    name, number = project["name"], version()
-    info = f"{name}-{number}.dist-info"
+def api_modules() -> set[Path]:
+    """Return the modules that define what `detok_py` and the drop-ins give to users."""
+    found = {layout.PACKAGE / "__init__.py", layout.PACKAGE / "errors.py"}
+    found |= set(layout.files(f"Pyodide{layout.BY_MICROPIP}"))
+    init = layout.PACKAGE / "__init__.py"
+    for node in ast.walk(ast.parse(init.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level and node.module:
+            found |= {defining(init, node, alias.name) for alias in node.names}
+    return found
+
+
+def defining(path: Path, node: ast.ImportFrom, name: str) -> Path:
+    """Return the module that defines a name which the module at `path` imports."""
+    other = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+    other = other / "__init__.py" if other.is_dir() else other.with_suffix(".py")
+    for inner in ast.parse(other.read_text(encoding="utf-8")).body:
+        if isinstance(inner, ast.ImportFrom) and inner.level:
+            if name in (alias.asname or alias.name for alias in inner.names):
+                return defining(other, inner, name)
+    return other
+
+
+def page_wheel(smallest: bool = False) -> bytes:
+    """Return the wheel that the page installs; `smallest` as `zipped` takes it."""
     modules = {
         path.relative_to(ROOT).as_posix(): bare(path.read_text(encoding="utf-8"))
         for path in layout.files("Pyodide")
     }
     files = {path: text.encode() for path, text in with_short_privates(modules).items()}
-    metadata = [
+    return wheel_of(files, "any", own_metadata(), smallest)
+
+
+def index_modules() -> list[Path]:
+    """Return the modules in the wheel that micropip takes from an index."""
+    kinds = ("", layout.ON_DEMAND, layout.BY_MICROPIP)
+    return sorted({path for kind in kinds for path in layout.files(f"Pyodide{kind}")})
+
+
+def index_wheel(smallest: bool = False, published: bytes | None = None) -> bytes:
+    """Return the wheel that micropip takes from an index. `published` is the METADATA beside other
+    wheels of the version: an index takes all to have the same.
+    """
+    public, paths = api_modules(), index_modules()
+    modules = with_short_privates(
+        {
+            path.relative_to(layout.PACKAGE).as_posix(): bare(
+                path.read_text(encoding="utf-8"), path in public
+            )
+            for path in paths
+        }
+    )
+    archive = {path: text.encode() for path, text in modules.items()}
+    for path in sorted({path for each in paths for path in each.parent.glob("*.json")}):
+        value = json.loads(path.read_text(encoding="utf-8"))
+        name = path.relative_to(layout.PACKAGE).as_posix()
+        archive[name] = json.dumps(value, separators=(",", ":")).encode()
+    lines = archive.pop("__init__.py").decode().split("\n")
+    # After the docstring.
+    lines.insert(
+        ast.parse("\n".join(lines)).body[0].end_lineno or 0,
+        f"__path__.append(__path__[0] + '/{MODULES}')",
+    )
+    files = {
+        "detok_py/__init__.py": "\n".join(lines).encode(),
+        f"detok_py/{MODULES}": stored(archive),
+    }
+    return wheel_of(files, pyodide_platform(), published or own_metadata(), smallest)
+
+
+def pyodide_platform() -> str:
+    """Return the platform tag of the Pyodide that is pinned (PEP 783)."""
+    lock = json.loads((ROOT / "node_modules" / "pyodide" / "pyodide-lock.json").read_text("utf-8"))
+    return f"pyemscripten_{lock['info']['abi_version']}_wasm32"
+
+
+def project() -> dict[str, Any]:
+    """Return the table `project` of pyproject.toml."""
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return found
+
+
+def own_metadata() -> bytes:
+    """Return the METADATA of a wheel that is not published."""
+    about = project()
+    lines = [
         "Metadata-Version: 2.4",
-        f"Name: {name}",
-        f"Version: {number}",
-        f"Summary: {project['description']}",
+        f"Name: {about['name']}",
+        f"Version: {version()}",
+        f"Summary: {about['description']}",
+        f"License-Expression: {about['license']}",
+        f"Requires-Python: {about['requires-python']}",
     ]
-    metadata += [
-        f"License-Expression: {project['license']}",
-        f"Requires-Python: {project['requires-python']}",
-    ]
-    files[f"{info}/METADATA"] = published or ("\n".join(metadata) + "\n").encode()
+    return ("\n".join(lines) + "\n").encode()
+
+
+def wheel_of(files: dict[str, bytes], platform: str, metadata: bytes, smallest: bool) -> bytes:
+    """Return a wheel of these files for a platform's tag."""
+    info = f"{project()['name']}-{version()}.dist-info"
     wheel = "Wheel-Version: 1.0\nGenerator: detok\nRoot-Is-Purelib: true\n"
-    files[f"{info}/WHEEL"] = f"{wheel}Tag: py3-none-{platform}\n".encode()
+    files = {
+        **files,
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": f"{wheel}Tag: py3-none-{platform}\n".encode(),
+    }
     record = [f"{path},sha256={urlsafe_sha256(data)},{len(data)}" for path, data in files.items()]
     files[f"{info}/RECORD"] = ("\n".join([*record, f"{info}/RECORD,,"]) + "\n").encode()
     return zipped(files, smallest)
+
+
+def stored(files: dict[str, bytes]) -> bytes:
+    """Return a zip that compresses nothing, always the same for the same files."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for path, data in files.items():
+            archive.writestr(zipfile.ZipInfo(path), data)
+    return out.getvalue()
 
 
 def zipped(files: dict[str, bytes], smallest: bool = False) -> bytes:
@@ -309,7 +422,9 @@ def main() -> int:
     folder = ROOT / ".build" / "runtime"
     for old in folder.glob("detok_py-*.whl"):
         old.unlink()
-    (folder / f"detok_py-{version()}-py3-none-any.whl").write_bytes(wheel_bytes())
+    name = f"detok_py-{version()}-py3-none"
+    (folder / f"{name}-any.whl").write_bytes(page_wheel())
+    (folder / f"{name}-{pyodide_platform()}.whl").write_bytes(index_wheel())
     return 0
 
 

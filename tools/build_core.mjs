@@ -22,7 +22,7 @@ const compiler = await readFile(join(root, "tools", "compile_stdlib.py"));
 const work = await readFile(join(root, "tools", "core_work.py"), "utf8");
 
 const wheel = (await readdir(out)).find(
-  (file) => file.startsWith("detok_py-") && file.endsWith(".whl"),
+  (file) => file.startsWith("detok_py-") && file.endsWith("-any.whl"),
 );
 if (!wheel) throw new Error("there is no wheel of detok_py in .build/runtime/");
 

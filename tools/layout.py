@@ -3,7 +3,8 @@
 In: the docstring of a folder's `__init__.py`, which has the lines "Runs in: …" and "Imports: …".
 Out: `FOLDERS`, and `files(runtime)`. Tests and builds read the rules from here; no file is named
 anywhere. A file at the top of detok_py (errors) runs wherever a folder that imports it runs. A
-folder that runs in "Pyodide on demand" is not in the wheel for browsers, but in a file of its own.
+folder that runs in "Pyodide on demand" is not in the page's wheel, but in a file of its own; one
+that runs in "Pyodide by micropip" is only in the wheel that micropip takes from an index.
 """
 
 import ast
@@ -14,6 +15,7 @@ from typing import NamedTuple
 PACKAGE = Path(__file__).resolve().parents[1] / "detok_py"
 RUNTIMES = ("CPython", "Pyodide", "MicroPython")
 ON_DEMAND = " on demand"  # in a runtime where a page loads the folder only when it needs it
+BY_MICROPIP = " by micropip"
 
 
 class Folder(NamedTuple):

@@ -100,24 +100,19 @@ def build(dist: Path) -> None:
                 f"The sdist and wheel of {source.name} could not be built.",
             )
     wheel = dist / f"detok_py-{browser_wheel.version()}-py3-none-any.whl"
+    platform = browser_wheel.pyodide_platform()
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
-        small = browser_wheel.wheel_bytes(True, pyodide_platform(), archive.read(metadata))
+        small = browser_wheel.index_wheel(True, archive.read(metadata))
         files = {name: archive.read(name) for name in archive.namelist()}
     # hatchling compresses at zlib's default level, which takes 2 kB more.
     wheel.write_bytes(browser_wheel.zipped(files))
-    wheel.with_name(wheel.name.replace("any", pyodide_platform())).write_bytes(small)
+    wheel.with_name(wheel.name.replace("any", platform)).write_bytes(small)
     run(
         ["node", "tools/package_web.mjs", str(dist)],
         "The npm packages could not be built.",
         cwd=ROOT,
     )
-
-
-def pyodide_platform() -> str:
-    """Return the platform tag of the Pyodide that is pinned (PEP 783)."""
-    lock = json.loads((ROOT / "node_modules" / "pyodide" / "pyodide-lock.json").read_text("utf-8"))
-    return f"pyemscripten_{lock['info']['abi_version']}_wasm32"
 
 
 def stage_page(folder: Path) -> None:
@@ -153,8 +148,10 @@ def stage_page(folder: Path) -> None:
     shutil.copytree(built, runtime, ignore=shutil.ignore_patterns(*LEFT_OUT))
     for wheel in built.glob("micropip-*.whl"):
         shutil.copy(wheel, runtime)
-    wheel = runtime / f"detok_py-{version}-py3-none-any.whl"
-    wheel.write_bytes(browser_wheel.wheel_bytes(smallest=True))
+    name = f"detok_py-{version}-py3-none"
+    (runtime / f"{name}-any.whl").write_bytes(browser_wheel.page_wheel(smallest=True))
+    index = runtime / f"{name}-{browser_wheel.pyodide_platform()}.whl"
+    index.write_bytes(browser_wheel.index_wheel(smallest=True))
     write_manifest(runtime)
     for path in sorted(runtime.iterdir()):
         if path.suffix not in (".whl", ".json"):

@@ -2,6 +2,6 @@
 
 Each module is imported only when it is asked for, and imports its library only if it needs it.
 
-Runs in: CPython.
+Runs in: CPython, Pyodide by micropip.
 Imports: errors, decode, tokenizers.
 """

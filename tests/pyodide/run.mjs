@@ -56,7 +56,7 @@ const data = process.env.DETOK_DATA ?? join(dirname(root), "shared", "data");
 if (existsSync(data)) mount(data, "/shared/data");
 
 const wheel = (await readdir(runtime)).find(
-  (name) => name.startsWith("detok_py-") && name.endsWith(".whl"),
+  (name) => name.startsWith("detok_py-") && name.endsWith("-any.whl"),
 );
 if (!wheel)
   throw new Error(

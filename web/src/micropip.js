@@ -84,7 +84,7 @@ export async function prepare(runtimeUrl, onProgress) {
   };
   const library = find(/stdlib.*\.zip$/);
   const micropip = find(/^micropip-.*\.whl$/);
-  const wheel = find(/^detok_py-.*\.whl$/);
+  const wheel = find(/^detok_py-.*-any\.whl$/);
   const pyodide = [/^pyodide\.mjs$/, /^pyodide\.asm\.mjs$/, /^pyodide\.asm\.wasm$/].map(find);
   tellBytes(
     [...pyodide, library, micropip, wheel].map(({ name, bytes }) => [url(name), bytes]),
