@@ -15,20 +15,21 @@ from typing import Any, NamedTuple
 from ..errors import CaptureError
 from ..protocol.sse import EventReader, LineReader, is_data_part
 from .alike import Shapes
+from .kinds import kind_of
 from .parse import mark_halves, parse_json
 from .times import seconds_in
 from .wrapped import row_of_devtools
 
 # value: the event's, or what it is of a shape (alike.py) · raw: whether its lines had bytes that
-# are not UTF-8 · stamp: when it was written, by a clock of its own, None if its line does not say ·
-# plain: whether its JSON has characters beyond ASCII that are no escapes · escaped: whether all
-# U+FFFD in it are escapes
+# are not UTF-8, or CESU if that is what they are · stamp: when it was written, by a clock of its
+# own, None if its line does not say · plain: whether its JSON has characters beyond ASCII that are
+# no escapes · escaped: whether all U+FFFD in it are escapes
 LoggedEvent = NamedTuple(
     "LoggedEvent",
     [
         ("value", Any),
         ("line", int),
-        ("raw", bool),
+        ("raw", "bool | str"),
         ("stamp", "float | None"),
         ("plain", bool),
         ("escaped", bool),
@@ -38,6 +39,7 @@ Problem = NamedTuple("Problem", [("line", int), ("reason", str)])
 
 MAX_PROBLEMS = 50
 MAX_WRAPPED = 400  # the most lines into which one event was broken
+CESU = "CESU-8"
 FIELDS = (b"event:", b"id:", b"retry:", b":")
 
 
@@ -58,6 +60,12 @@ def read_log(
     shapes = Shapes()
     events: list[Any] = []
     problems: list[Any] = []
+    for n, line in enumerate(lines):
+        if line[:1] == b"<" and line[:9].lower().startswith((b"<html", b"<!doctype")):
+            # A proxy's page in the middle of a stream.
+            problems.append(Problem(n + 1, "no event: " + kind_of(b"\n".join(lines[n:]))))
+            lines = lines[:n]
+            break
     begin = 0  # of the lines that are read one by one
     for n, line in enumerate(lines):
         same = shapes.same(line)
@@ -95,11 +103,15 @@ def _read_lines(
         _, first, last, prefix = found[event.line - 1]
         try:
             value = parse_json(event.data, first + before, halves=True)
+            if isinstance(value, str) and value[:1] == "{":
+                value = parse_json(value, first + before)  # JSON within JSON
         except CaptureError:
             problems.append(Problem(first + before, _why_not(event.data)))
             continue
         last = max(last, first + event.data.count("\n"))
-        raw = any(n in broken for n in range(first, last + 1))
+        raw: Any = any(n in broken for n in range(first, last + 1))
+        if raw and _is_cesu(b"".join(lines[first - 1 : last])):
+            raw = CESU
         stamp = (
             stamps[last + before - 1] if stamps else seconds_in("".join([chr(c) for c in prefix]))
         )
@@ -108,13 +120,36 @@ def _read_lines(
         events.append(LoggedEvent(value, first + before, raw, stamp, plain, escaped))
 
 
+def _is_cesu(data: bytes) -> bool:
+    """Return whether what is not UTF-8 is all CESU-8: halves of surrogate pairs, each as 3 bytes.
+
+    >>> _is_cesu(b"a\xed\xa0\xbd\xed\xba\x86"), _is_cesu(b"\xed\xa0\xbd"), _is_cesu(b"\xc3")
+    (True, False, False)
+    """
+    parts = data.split(b"\xed")
+    for n in range(1, len(parts)):
+        second = parts[n - 1][:1] if n > 1 else b""
+        first_ = parts[n][:1]
+        if b"\xa0" <= first_ < b"\xb0":
+            following = parts[n + 1] if n + 1 < len(parts) else b""
+            if len(parts[n]) != 2 or not b"\xb0" <= following[:1] < b"\xc0":
+                return False
+        elif first_ >= b"\xb0" and not b"\xa0" <= second < b"\xb0":
+            return False
+    rest = parts[0] + b"".join(
+        [part[2:] if part[:1] >= b"\xa0" else b"\xed" + part for part in parts[1:]]
+    )
+    return len(parts) > 1 and is_utf8(rest)
+
+
 def is_utf8(data: bytes) -> bool:
     """Return whether bytes are UTF-8."""
     try:
         data.decode()
     except UnicodeError:
         return False
-    return True
+    # MicroPython takes surrogates for characters.
+    return b"\xed" not in data or all(part[:1] < b"\xa0" for part in data.split(b"\xed")[1:])
 
 
 def without_escapes(line: bytes) -> bytes:
@@ -184,6 +219,8 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
 
 def _begin_of_event(line: bytes) -> int:
     """Return where an event begins in a line, after the prefix of a log; -1 if there is none."""
+    if line.startswith(b"data: data:"):
+        return 6  # a proxy that makes events of lines
     if line[:3] == b"{ [" and line.endswith(b"data]"):
         return -1  # curl -v: `{ [5 bytes data]`
     if line[:1] == b"{" or is_data_part(line) or line.startswith((b"data:", b"error:")):

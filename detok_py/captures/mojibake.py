@@ -20,6 +20,7 @@ CAUSES = {
     CONSOLE: "UTF-8 was read as a console's code page (437 or 850)",
 }
 
+LOST = "\ufffd"
 QUOTES = "`'\"“”‘’«»()[]"
 
 # The characters of the bytes from 0x80 on.
@@ -109,11 +110,11 @@ def _runs(line: str, table: dict[str, int], encoding: str) -> list[Misread]:
         begin, right, weight, count = at, b"", 0, 0
         while size:
             piece = line[at : at + size]
-            right += bytes([table[letter] for letter in piece])
+            right += b"\xef\xbf\xbd" if LOST in piece else bytes([table[one] for one in piece])
             count += 1
             # Lines and corners of a table may be just that.
             if not all("\u2500" <= letter <= "\u259f" for letter in piece):
-                weight += min(2, size - 1)
+                weight += 0 if LOST in piece else min(2, size - 1)
             # Text has no C1 controls.
             weight += any("\x80" <= letter < "\xa0" for letter in piece)
             at += size
@@ -130,7 +131,10 @@ def _sequence(line: str, at: int, table: dict[str, int]) -> int:
     size = 2 if 0xC2 <= lead <= 0xDF else 3 if 0xE0 <= lead <= 0xEF else 4
     if not 0xC2 <= lead <= 0xF4 or len(line) - at < size:
         return 0
-    data = bytes([table.get(letter, 0) for letter in line[at : at + size]])
+    if LOST in line[at : at + size] and line[at : at + size].count(LOST) == size - 1:
+        return 0
+    # A � stands for a byte that the other encoding has no character for.
+    data = bytes([table.get(one, 0x81 if one == LOST else 0) for one in line[at : at + size]])
     try:
         data.decode()
     except UnicodeError:

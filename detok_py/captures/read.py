@@ -16,11 +16,13 @@ from .har import of_har
 from .kinds import kind_of
 from .log import LoggedEvent, Problem, is_utf8, read_log
 from .parse import parse_json
-from .reprs import NotRead, looks_printed, printed_bytes, printed_value
+from .reprs import NotRead, looks_printed, prefix_of_printed, printed_bytes, printed_value
 from .stream import LOSSY, of_events, of_records, with_problems
+from .times import seconds_in
 from .wrapped import unwrapped
 
 DONE = b"[DONE]"
+MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
 NAMES_OF_ENDS = (b"done", b"end", b"error", b"ping", b"metadata")
 
 
@@ -39,6 +41,8 @@ def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
             f"the file has {len(data) >> 20} MiB; at most {MAX_SIZE >> 20} MiB are read."
         )
     data = _as_utf8(data)
+    if data[:1] == b"{" and b"}\0" in data:
+        data = data.replace(b"\0", b"\n")  # FastChat
     first = data.split(b"\n", 1)[0].strip()
     if first[:1] == b"{" and b'"detok"' in first:
         return _of_capture(data.decode(), file)
@@ -52,7 +56,9 @@ def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
         try:
             value = parse_json(data.decode(), 1, halves=True)
         except (CaptureError, UnicodeError):
-            pass  # lines of JSON
+            cut = _cut_array(data, file, path)  # or lines of JSON
+            if cut:
+                return cut
         else:
             if isinstance(value, dict) and isinstance(value.get("log"), dict):
                 return of_har(value, file, read, entry)
@@ -64,6 +70,28 @@ def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
             ]
             return of_events(events, [], "JSON", file, path)
     return _of_dump(data, file, path) or _of_lines(data, file, path)
+
+
+def _cut_array(data: bytes, file: str, path: str) -> Any:
+    """Return the stream in a JSON array that breaks off; None for other data."""
+    if data.replace(b" ", b"").strip()[:2] not in (b"[{", b"[\n", b"[\r") or not is_utf8(data):
+        return None
+    text = data.decode()
+    end = len(text)
+    for _ in range(MOST_TRIES):
+        end = text.rfind("}", 0, end)
+        try:
+            values = parse_json(text[: end + 1] + "]", 1, halves=True)
+        except CaptureError:
+            continue
+        lines = _lines_of_items(text)
+        events = [
+            LoggedEvent(value, lines[n], False, None, False, False)
+            for n, value in enumerate(values)
+        ]
+        problem = Problem(1 + text[:end].count("\n"), "the array breaks off after this line")
+        return of_events(events, [problem], "JSON array", file, path)
+    return None
 
 
 def _of_dump(data: bytes, file: str, path: str) -> Any:
@@ -99,12 +127,17 @@ def _of_lines(data: bytes, file: str, path: str) -> Any:
         events, problems = read_log(b"\n".join(inner[0]), inner[1] + [None])
         return of_events(events, problems, "log", file, path, DONE in data)
     texts = [line.decode() for line in lines] if is_utf8(data) else []
+    stamps: list[Any] = [None] * len(texts)
+    if any(prefix_of_printed(text) for text in texts[:5]):
+        begins = [prefix_of_printed(text) for text in texts]
+        stamps = [seconds_in(texts[n][:at]) for n, at in enumerate(begins)]
+        texts = [texts[n][at:] for n, at in enumerate(begins)]
     body = printed_bytes(texts)
     if body is not None:
         events, problems = read_log(body)
         return of_events(events, problems, "bytes that Python printed", file, path, DONE in body)
     if any(looks_printed(text) for text in texts[:5]):
-        events, problems = _printed(texts)
+        events, problems = _printed(texts, stamps)
         if events:
             return of_events(events, problems, "values that Python printed", file, path)
     events, problems = read_log(data)
@@ -145,7 +178,7 @@ def _pieces(lines: list[bytes]) -> list[Any]:
     return out
 
 
-def _printed(texts: list[str]) -> tuple[list[Any], list[Any]]:
+def _printed(texts: list[str], stamps: list[Any]) -> tuple[list[Any], list[Any]]:
     """Return the events, and the problems, of lines of values that Python has printed."""
     events, problems = [], []
     for number, text in enumerate(texts, 1):
@@ -156,7 +189,8 @@ def _printed(texts: list[str]) -> tuple[list[Any], list[Any]]:
         except (NotRead, CaptureError):
             problems.append(Problem(number, "no value that Python prints"))
             continue
-        events.append(LoggedEvent(value, number, False, None, True, False))
+        stamp = stamps[number - 1]
+        events.append(LoggedEvent(value, number, False, stamp, True, False))
     return events, problems
 
 

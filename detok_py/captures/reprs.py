@@ -17,7 +17,8 @@ class NotRead(ValueError):
 
 
 def printed_bytes(lines: list[str]) -> "bytes | None":
-    """Return the bytes of a file whose lines are bytes literals; None for other files.
+    """Return the bytes of a file whose lines are literals of bytes, or of strings that are events;
+    None for other files.
 
     >>> printed_bytes(["b'data: {}'", "b''", "b'x'"]), printed_bytes(["b'da'", r"b'ta\\n'"])
     (b'data: {}\\n\\nx', b'data\\n')
@@ -27,15 +28,15 @@ def printed_bytes(lines: list[str]) -> "bytes | None":
         line = line.strip()
         if not line:
             continue
-        if line[:2] not in ("b'", 'b"'):
+        if line[:2] not in ("b'", 'b"') and line[:7] not in ("'data: ", '"data: '):
             return None
         try:
             value, end = _value(line, 0, 0)
         except NotRead:
             return None
-        if end != len(line) or not isinstance(value, bytes):
+        if end != len(line) or not isinstance(value, (bytes, str)):
             return None
-        parts.append(value)
+        parts.append(value.encode() if isinstance(value, str) else value)
     # Chunks have their line ends, lines of `iter_lines` do not.
     return (b"" if any(b"\n" in part for part in parts) else b"\n").join(parts) if parts else None
 
@@ -58,6 +59,20 @@ def printed_value(line: str) -> Any:
     if end != len(line) or not isinstance(value, dict):
         raise NotRead
     return value
+
+
+def prefix_of_printed(line: str) -> int:
+    """Return the length of a log's prefix before a value printed by Python; 0 if there is none.
+
+    >>> prefix_of_printed("INFO:root:{'a': 1}"), prefix_of_printed("{'a': ' b\\'x'}")
+    (10, 0)
+    """
+    found = [line.find(mark) for mark in ("{'", " b'", ' b"')]
+    begins = [at for at in found if at > 0]
+    at = min(begins) if begins else 0
+    if not at or any(mark in line[:at] for mark in "{[('\""):
+        return 0
+    return at + (line[at] == " ")
 
 
 def looks_printed(line: str) -> bool:

@@ -21,7 +21,7 @@ Part = NamedTuple("Part", [("channel", str), ("text", str), ("tokens", "list[Any
 RAW_BYTES = ("OpenAI,", "llama-server")
 LOST = "\ufffd".encode()
 # APIs whose streams may end without a word on it.
-NO_END = ("(", "LangChain", "LangGraph", "LangServe", "Triton", "Amazon Bedrock, model")
+NO_END = ("(", "LangChain", "LangGraph", "LangServe", "Triton", "FastChat", "Amazon Bedrock, model")
 
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 

@@ -11,7 +11,7 @@ from ..errors import CaptureError
 from .alike import Same
 from .capture import EVENT, TEXT
 from .kinds import keys_of, kind_of_value, text_path
-from .log import MAX_PROBLEMS, Problem
+from .log import CESU, MAX_PROBLEMS, Problem
 from .parse import Halves
 from .servers import CONTENT, Server
 from .times import since_first, stamp_of
@@ -68,11 +68,16 @@ LOSSY = (
     "curl --trace-ascii writes a dot for each byte beyond ASCII, so what broke cannot be seen: "
     "trace with --trace"
 )
+OTHER_ANSWER = "text after the end of the answer: another begins here, and is shown as its rest"
 MOST_KEYS = 8
+# In the names of tokens, what stands for a space, a line end or a byte; names are no text.
+MOST_NAMED = 2000  # chunks
+NAMES = ("\u0120", "\u010a", "\u2581", "<0x")
 REPLACED = "the text arrived with U+FFFD in it"
 ESCAPED = "the text arrived with \\ufffd in it"
 INVALID = "the bytes that arrived are not UTF-8"
 HALF = "half a character arrived alone: a surrogate pair was cut"
+HALVES_AS_BYTES = "the bytes that arrived are CESU-8, which is not UTF-8"
 REPEATED = "the text arrived with U+FFFD in it, in events that repeat the text so far"
 
 
@@ -97,6 +102,7 @@ def of_events(
     chunks = _chunksof_events(server, events, problems, times, parted)
     if not chunks:
         raise CaptureError(NO_STREAM + _why_none(server, events, problems))
+    chunks = _without_names(chunks)
     end = None
     if server.error:
         end = {"type": "error", "message": server.error}
@@ -110,9 +116,23 @@ def of_events(
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None
     no_end = server.has_end and not (server.over or server.error or done or form == "JSON")
-    whole = server.all if len(chunks) > 1 else ""
+    streamed = len(chunks) > 1 or chunks[0].data != server.all.encode()
+    whole = server.all if streamed else ""
     facts = Facts(whole, no_end, parted, _misnumbered(events))
     return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)
+
+
+def _without_names(chunks: list[Any]) -> list[Any]:
+    """Return chunks whose tokens have no bytes, if those are names of tokens, not their text."""
+    some = chunks[:MOST_NAMED]
+    named = b"".join([data for one in some if one.data for _, data in one.tokens if data])
+    said = b"".join([one.data for one in some if one.data and one.tokens])
+    if not any(mark.encode() in named and mark.encode() not in said for mark in NAMES):
+        return chunks
+    return [
+        Chunk(seconds, channel, [(i, None) for i, _ in tokens], data, line, event, broken, plain)
+        for seconds, channel, tokens, data, line, event, broken, plain in chunks
+    ]
 
 
 def _misnumbered(events: list[Any]) -> list[tuple[int, str]]:
@@ -151,6 +171,8 @@ def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
     """Return why a file has no stream."""
     if server.error:
         return " The server said: " + str(server.error)
+    if server.finish:
+        return f" The answer is empty: it ended with “{server.finish}”."
     values = [_value_of(event) for event in events]
     flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
     kind = kind_of_value(flat[0]) if flat else ""
@@ -176,9 +198,11 @@ def _chunksof_events(
     halves: dict[str, Halves] = {}
     chunks: list[Any] = []
     seconds = 0.0
+    told: list[str] = []
     for number, event in enumerate(events, 1):
         seconds = times[number - 1] if times else 0.0
         for value in event.value if isinstance(event.value, list) else [event.value]:
+            ended = server.finish is not None
             parts = server.read_same(value) if isinstance(value, Same) else server.read(value)
             if isinstance(parts, str):
                 problems.append(Problem(event.line, parts))
@@ -186,6 +210,9 @@ def _chunksof_events(
             for part in parts or []:
                 cut = part.channel in halves and halves[part.channel].held
                 made = _chunk(halves, part, seconds, event, number, server.repeats)
+                if ended and made and part.text and OTHER_ANSWER not in told:
+                    told.append(OTHER_ANSWER)
+                    problems.append(Problem(event.line, OTHER_ANSWER))
                 if made and cut and made[0].broken != HALF and not made[0].tokens:
                     parted.append((len(chunks), made[0].data.decode()[:1]))
                 chunks += made
@@ -215,8 +242,10 @@ def _chunk(
     if any(bytes_ is not None for _, bytes_ in part.tokens):
         pass  # its tokens have the bytes of this text
     elif "\ufffd" in part.text:
-        broken = INVALID if event.raw else ESCAPED if event.escaped else REPLACED
-        broken = REPEATED if repeats and broken != INVALID else broken
+        broken = ESCAPED if event.escaped else REPLACED
+        if event.raw:
+            broken = HALVES_AS_BYTES if event.raw == CESU else INVALID
+        broken = REPEATED if repeats and not event.raw else broken
     elif alone:
         broken = HALF
     if not data and not part.tokens:

@@ -11,7 +11,7 @@ from .compare import differences
 from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, find_misread, misread_runs
 from .servers import CONTENT
-from .stream import ESCAPED, HALF, INVALID, REPEATED
+from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, REPEATED
 
 # who: "engine", "proxy", "client", "nobody" or "unknown" · rule: its name · said: what happened,
 # and why it is who · places: a `Place` each, at most MOST_PLACES · count: of all places
@@ -111,6 +111,10 @@ RULES = {
         "engine",
         "The engine wrote the bytes of each token into an event of its own: they are not UTF-8 by themselves.",
     ),
+    "cesu": (
+        "engine",
+        "The engine, or a gateway that writes its JSON anew, wrote the halves of a surrogate pair as bytes (CESU-8): that is not UTF-8.",
+    ),
     "raw": (
         "proxy",
         "Bytes of a character were lost or changed after the engine had written them: what arrived is not UTF-8.",
@@ -172,6 +176,12 @@ def judge(
     if compares:
         _judge_against_tokens(found, rows, chunks, held, add)
     misread = _judge_misread(rows, add)
+    if "maybe" in places and "misread" in places:
+        # What another encoding has no character for became a �.
+        lost = [place.row for place in places["misread"]]
+        places["maybe"] = [place for place in places["maybe"] if place.row not in lost]
+        if not places["maybe"]:
+            places.pop("maybe")
     out = []
     for rule, where in places.items():
         who, said = RULES[rule]
@@ -190,6 +200,8 @@ def judge(
 def sentence(verdicts: list[Verdict], fidelity: str, end: Any, facts: Any) -> str:
     """Return the verdict on a whole stream in a few words; `end` and `facts` as in an import."""
     said = _on_text(verdicts, fidelity, facts.all != "")
+    if fidelity == "text" and all(one.who == "nobody" for one in verdicts):
+        said = " ".join([said] + [one.said for one in verdicts])
     if end and end.get("type") == "error":
         message = str(end.get("message") or "no reason given").strip()
         return f"The server ended it with an error: “{message[:200]}”. {said}"
@@ -272,6 +284,8 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
     shown = [n for n in range(len(rows)) if rows[n][6] is not None]
     plain = any(chunk.plain and not chunk.broken for chunk in found.chunks)
     texts = {n: bytes.fromhex(rows[n][1][1]).decode() for n in shown}
+    # Bytes beyond ASCII that no other could complete.
+    inner = any(BAD in texts[n][1:-1] for n in shown if rows[n][5] == INVALID)
     # In an event of many tokens, the engine may have decoded each of them by itself.
     sizes = sorted([len(text) for text in texts.values()])
     short = bool(sizes) and sizes[len(sizes) // 2] <= MOST_OF_A_TOKEN
@@ -289,6 +303,10 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
             rule = "cut-text"
         elif broken == REPEATED:
             rule = "maybe"
+        elif broken == HALVES_AS_BYTES:
+            rule = "cesu"
+        elif broken == INVALID and not plain and inner:
+            rule = "raw-all"
         elif broken == INVALID:
             rule = "raw-seam" if seam else "raw" if plain else "raw-all"
         elif seam:

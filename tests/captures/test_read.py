@@ -274,3 +274,69 @@ def test_halves_of_pairs_are_joined_however_a_text_is_cut(letters, data):
         out += halves.feed(json.loads(mark_halves(json.dumps(piece))))[0]
     out += halves.flush()[0]
     assert out.decode() == units.decode("utf-16-le", "replace")
+
+
+TWO = [{"choices": [{"delta": {"content": text}}]} for text in ("né ", "🚆")]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("JSON within JSON", "".join(f"data: {json.dumps(json.dumps(one))}\n\n" for one in TWO)),
+        ("events of events", "".join(f"data: data: {json.dumps(one)}\n\n" for one in TWO)),
+        ("dicts in a log", "\n".join(f"INFO:root:{one!r}" for one in TWO)),
+        ("bytes in a log", "\n".join(f"DEBUG got {json.dumps(one).encode()!r}" for one in TWO)),
+        ("strings", "\n".join(repr("data: " + json.dumps(one)) for one in TWO)),
+        ("an array that breaks off", json.dumps([*TWO, {"choices": []}], indent=1)[:-20]),
+    ],
+)
+def test_events_are_found_in_what_programs_make_of_them(name, data):
+    assert text_of(read(data.encode())) == "né 🚆"
+
+
+def test_a_log_of_dicts_has_its_times_and_an_array_its_end():
+    log = [f"2025-11-24 10:00:0{n},500 - INFO - {one!r}" for n, one in enumerate(TWO)]
+    assert read("\n".join(log).encode()).seconds == 1.0
+    found = read(json.dumps(TWO, indent=1)[:-1].encode())
+    assert [one.reason for one in found.problems] == ["the array breaks off after this line"]
+    with pytest.raises(CaptureError):
+        read(b'[{"a": 1')
+
+
+def test_a_proxys_page_in_a_stream_is_one_problem_with_its_title():
+    page = "<html>\n<head><title>502 Bad Gateway</title></head>\n<body>x</body>\n</html>\n"
+    found = read((f"data: {json.dumps(TWO[0])}\n\n" + page).encode())
+    assert [(one.line, one.reason) for one in found.problems] == [(3, "no event: an HTML page, “502 Bad Gateway”")]  # fmt: skip
+
+
+def test_what_follows_the_end_of_an_answer_is_named():
+    end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    events = [TWO[0], end, {"choices": [], "usage": {}}, TWO[1], TWO[1]]
+    found = read("".join(f"data: {json.dumps(one)}\n\n" for one in events).encode())
+    assert [one.line for one in found.problems] == [7]
+    assert found.problems[0].reason.startswith("text after the end of the answer")
+    with pytest.raises(CaptureError, match="The answer is empty: it ended with “stop”"):
+        read(f"data: {json.dumps(end)}\n\n".encode())
+
+
+def test_names_of_tokens_are_not_their_bytes():
+    def named(text, name):
+        tokens = {"content": [{"token": name, "bytes": None}]}
+        return {"choices": [{"delta": {"content": text}, "logprobs": tokens}]}
+
+    for pairs in ([("Der", "Der"), (" Zug", "ĠZug")], [("a", "▁a"), ("\n", "<0x0A>")]):
+        found = read("".join(f"data: {json.dumps(named(*pair))}\n\n" for pair in pairs).encode())
+        assert [data for _, data in tokens_of(found)] == [None, None]
+        assert found.header["engine"]["fidelity"] == "text"
+    # A text may be about them.
+    found = read(f"data: {json.dumps(named('Ġ', 'Ġ'))}\n\n".encode())
+    assert tokens_of(found) == [(None, "Ġ".encode())]
+
+
+def test_an_error_without_a_key_of_its_own_and_values_that_end_with_nul():
+    error = 'error: {"code":500,"message":"context size exceeded","type":"server_error"}\n\n'
+    found = read((f"data: {json.dumps(TWO[0])}\n\n" + error).encode())
+    assert found.end == {"type": "error", "message": "context size exceeded"}
+    texts = ["né", "né 🚆"]
+    fast = "\0".join(json.dumps({"text": text, "error_code": 0}) for text in texts) + "\0"
+    assert text_of(read(fast.encode())) == "né 🚆"

@@ -130,6 +130,12 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "messages of a socket, whole": (socket("né 🚆", " ok"), []),
     "SGLang repeats a �": (sse({"text": "a �", "meta_info": {}}, {"text": "a 🚆", "meta_info": {}}, {"text": "a 🚆", "meta_info": {"finish_reason": {"type": "stop"}}}), []),
     "SGLang keeps a �": (sse({"text": "a �", "meta_info": {}}, {"text": "a ��b", "meta_info": {"finish_reason": {"type": "stop"}}}), [("unknown", "maybe", [("��b", "")])]),
+    "CESU-8": (sse(delta("né 🚆")).encode().replace("🚆".encode(), b"\xed\xa0\xbd\xed\xba\x86"), [("engine", "cesu", [("né ������", "")])]),
+    "half of CESU-8": (sse(delta("é"), delta("né 🚆")).encode().replace("🚆".encode(), b"\xed\xa0\xbd"), [("proxy", "raw", [("né ���", "")])]),
+    "Latin-1 at the borders": (sse(delta("Grü"), delta("ße für "), delta("Köln")).encode("latin-1"), [("unknown", "raw-all", [("Gr�", ""), ("�e f�r ", ""), ("K�ln", "")])]),
+    "misread with losses": (sse(delta("naÃ¯ve å¤§ cafÃ© ã�§")), [("client", "misread", [("Ã¯", "ï"), ("å¤§", "大"), ("Ã©", "é"), ("ã�§", "�")])]),
+    "the only piece is a part": (sse(response(1, "Gute "), whole(2, "Gute Fahrt")), [("unknown", "pieces-lack", [("", "Fahrt")])]),
+    "reasoning with the tokens of both": (sse({"choices": [{"delta": {"reasoning_content": "hm"}, "logprobs": {"content": [{"token": "hm", "bytes": [104, 109]}]}}]}, token("", "</think>", b"</think>"), token("né", "né", "né".encode()), finish("stop")), []),
     "misread twice": (sse(delta("GrÃƒÂ¼ÃƒÅ¸e")), [("client", "misread", [("ÃƒÂ¼ÃƒÅ¸", "üß")])]),
     "bytes of a �": ('{"detok":1}\n[0,"b","77+9"]\n', [("unknown", "written-bytes", [("�", "")])]),
     "bytes of nobody": ('{"detok":1}\n[0,"b","w3g="]\n', [("unknown", "bytes", [("�x", "")])]),
@@ -213,3 +219,9 @@ def test_pieces_that_are_the_whole_text_are_called_so():
 def test_misread_text_that_goes_on_in_the_next_event_is_one_place():
     (verdict,) = read(sse(delta("naÃ"), delta("¯ve cafÃ©")))["verdicts"]
     assert (len(verdict[3]), verdict[4]) == (3, 2)
+
+
+def test_an_end_inside_a_character_is_said_though_nobody_broke_it():
+    said = read(sse(delta("a"), delta("b�"), finish("length")))["verdict"]
+    assert said.startswith("Nothing in it is broken.")
+    assert said.endswith("the engine wrote � for what there was of it.")
