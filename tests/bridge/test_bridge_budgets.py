@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import gc
 import json
+import random
 import time
+import tracemalloc
 
 import pytest
 from bridge_rig import TEXT, VOCABULARY, converse, running, socket_to
@@ -86,6 +88,52 @@ async def test_long_scripted_texts_take_little_memory_and_hold_up_nobody(cut, si
         assert memory() - before < 60_000
         for ws in sockets:
             ws.transport.abort()
+
+
+class Counting(FakeEngine):
+    """Says 20,000 ids, as many bytes each as those of a large vocabulary."""
+
+    async def generate(self, request):
+        ids = random.Random(1)
+        for n in range(20_000):
+            yield Ids([ids.randrange(200_000)])
+            if n % 16 == 15:
+                await asyncio.sleep(0)
+        await asyncio.sleep(3600)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cut", [None, "token", "random"])
+async def test_a_client_with_20000_tokens_takes_less_than_100_kilobytes(cut):
+    """Of an engine's ids, the most that 20,000 can be, and of texts that the bridge cuts itself."""
+    until = 88_000 if cut == "random" else 20_000  # bytes, in pieces of one to eight
+    text = "".join(random.Random(1).choices("etaoin shrdlu", k=until + 4096))
+    params = {"engine": "scripted", "text": text, "cut": cut, "pace": 0}
+    request = {"params": params} if cut else {}
+    engine = Counting([]) if cut is None else None
+    async with running(engine, vocabulary=VOCABULARY if cut else None) as bridge:
+        await served_meanwhile(bridge)
+        reader, writer = await opened(bridge)
+        gc.collect()
+        tracemalloc.start()
+        asked = wire.message("generate", id="a-client-that-stays", prompt="", **request)
+        writer.write(frame(1, asked.encode()))
+        del asked, params, request, text
+        runs = bridge.bridge.store.runs.by_id
+        await eventually(lambda: "a-client-that-stays" in runs)
+        run = runs["a-client-that-stays"]
+        acknowledged = 0
+        while run.log.position < until:
+            await reader.read(1 << 16)
+            if run.log.position >= acknowledged + 512:
+                acknowledged = run.log.shown
+                writer.write(frame(1, wire.message("ack", n=acknowledged).encode()))
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert run.log.end is None
+        assert taken < 100_000
+        await close_and_wait(writer)
 
 
 async def test_downloads_that_are_not_read_take_one_piece_each(tmp_path):

@@ -40,6 +40,15 @@ FILES = {
     "python": ["python.html", "python.js", "python.py"],
     "pyscript": ["pyscript.html", "pyscript.py"],
 }
+CHAT = [
+    "index.html",
+    "chat.js",
+    "message.js",
+    "markdown.js",
+    "history.js",
+    "palette.css",
+    "chat.css",
+]
 # For servers of their own: the bridge's policy forbids what it needs, and its index says so instead
 # of leading there.
 ELSEWHERE = ["pyscript"]
@@ -136,12 +145,16 @@ def test_each_example_shows_its_source_and_is_accessible_at_390_pixels(
     found = {}
     for name in ["", "chat/", *(f"{name}.html" for name in FILES if name not in ELSEWHERE)]:
         page.goto(f"{bridge.url}/examples/{name}")
-        if name.endswith(".html"):
-            expect(page.locator(".source")).to_be_visible()
+        if name == "chat/":
+            assert faults(page) == []
+            page.get_by_role("button", name="Source").click()
+        if name:
+            files = CHAT if name == "chat/" else FILES[name.removesuffix(".html")]
+            expect(page.locator(".source pre")).to_have_count(len(files))
             shown = page.locator(".source h2").all_text_contents()
-            assert sorted(shown) == sorted(FILES[name.removesuffix(".html")])
+            assert sorted(shown) == sorted(files)
             source = page.locator(".source pre").all_text_contents()
-            assert "/src/" not in "".join(source)
+            assert "/src/" not in "".join(source) and "source.js" not in "".join(source)
             for module in re.findall(r'"(detok-web[^"]*)"', "".join(source)):
                 assert module.replace("detok-web", ".") in exports
         found[name] = faults(page)

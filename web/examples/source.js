@@ -1,36 +1,38 @@
-/** Shows the files of an example beside it, as a reader writes them. */
+/** Shows the files of an example beside it, as a reader writes them; in the chat, after a click. */
 
-const page = location.pathname.split("/").at(-1) ?? "";
-const scripts = [...document.querySelectorAll("script[src]")]
-  .map((script) => script.getAttribute("src") ?? "")
-  .filter((src) => !src.startsWith("/") && src !== "source.js")
-  .map((src) => src.replace(/^built\/(.*)\.js$/, "$1.jsx"));
 const aside = document.createElement("aside");
 aside.className = "source";
 aside.setAttribute("aria-label", "Source");
+/** @type {Set<string>} */
+const shown = new Set();
 
 /**
- * The text with names of packages in place of addresses of the bridge, and without the line that
- * is for this page.
+ * The text with names of packages in place of addresses of the bridge, and without the lines that
+ * are for this page.
  * @param {string} text
  */
 const asWritten = (text) =>
   text
     .replace(/^<link rel="icon".*\n/m, "")
+    .replace(/^.*(source\.js|source\.css|modulepreload|show-source).*\n/gm, "")
     .replace(/ \/\/ "detok-web[^"]*"/g, "")
     .replace(/src="built\/([\w-]+)\.js"/g, 'src="$1.jsx"')
+    .replace(/"\/examples\/built\/([\w-]+)\.js"/g, '"./$1.js"')
     .replace(/"\/src\/([\w-]+)\.js"/g, (_, name) =>
       name === "index" ? '"detok-web"' : `"detok-web/${name}"`,
     );
 
-/** @param {string} file */
+/** Show a file, and those that it imports or fetches. @param {string} file */
 async function show(file) {
+  if (shown.has(file)) return;
+  shown.add(file);
   const text = asWritten(await (await fetch(file)).text());
   const row = document.createElement("div");
   row.className = "file";
   const name = document.createElement("h2");
   name.textContent = file;
   const copy = document.createElement("button");
+  copy.type = "button";
   copy.textContent = "Copy";
   copy.setAttribute("aria-label", `Copy ${file}`);
   copy.addEventListener("click", async () => {
@@ -44,10 +46,33 @@ async function show(file) {
   code.setAttribute("role", "group");
   code.textContent = text;
   aside.append(row, code);
-  for (const [, other = ""] of text.matchAll(/fetch\("([\w-]+\.py)"\)/g)) await show(other);
+  const others = [...text.matchAll(/(?:fetch\(|from )"(?:\.\/)?([\w-]+\.(?:py|js))"/g)];
+  for (const [, other = ""] of others) await show(other);
 }
 
-for (const file of [page, ...scripts]) await show(file);
-document.body.append(aside);
+async function showAll() {
+  const page = location.pathname.split("/").at(-1) || "index.html";
+  const files = [...document.querySelectorAll("script[src], link[rel=stylesheet]")]
+    .map((one) => one.getAttribute("src") ?? one.getAttribute("href") ?? "")
+    .filter((file) => !/^\/|source|examples\.css/.test(file))
+    .map((file) => file.replace(/^built\/(.*)\.js$/, "$1.jsx"));
+  const scripts = files.filter((file) => !file.endsWith(".css"));
+  for (const file of new Set([page, ...scripts, ...files])) await show(file);
+}
+
+const button = document.getElementById("show-source");
+if (button)
+  button.addEventListener("click", async () => {
+    const open = document.documentElement.classList.toggle("with-source");
+    button.setAttribute("aria-expanded", String(open));
+    button.textContent = open ? "Hide source" : "Source";
+    if (!open) return aside.remove();
+    document.body.append(aside);
+    await showAll();
+  });
+else {
+  await showAll();
+  document.body.append(aside);
+}
 
 export {}; // a module, in which await may stand

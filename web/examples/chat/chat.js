@@ -285,7 +285,7 @@ function lastView() {
 
 /**
  * Ask the bridge for an answer. It goes into a new message; with `resume`, into the last one.
- * @param {import("/src/connect.js").AnswerRequest & import("/src/connect.js").Question} request
+ * @param {import("/src/index.js").AnswerRequest & import("/src/index.js").Question} request
  */
 function begin(request) {
   const its = chat;

@@ -5,7 +5,6 @@
  */
 
 import { showMarkdown } from "/examples/built/markdown.js";
-import { readToolCalls } from "/src/tool-calls.js";
 
 /** @typedef {import("./history.js").Message} Message */
 
@@ -98,7 +97,7 @@ export class MessageView {
     const { end, parts } = this.message;
     this.#parts.forEach((shown, n) => {
       if (shown?.channel === "tool_call")
-        shown.element.replaceWith(...readToolCalls(parts[n]?.text ?? "").map(callFigure));
+        shown.element.replaceWith(...callsIn(parts[n]?.text ?? "").map(callFigure));
     });
     if (end?.sentence)
       this.#foot.append(
@@ -124,7 +123,22 @@ export class MessageView {
   }
 }
 
-/** @param {import("/src/tool-calls.js").ToolCall} call */
+/** @typedef {{name?: string, arguments?: unknown, text: string}} ToolCall */
+
+/**
+ * The calls in the text between the tags: a JSON object, or an array of them.
+ * @param {string} text
+ * @returns {ToolCall[]}
+ */
+function callsIn(text) {
+  try {
+    return [JSON.parse(text)].flat().map((call) => ({ ...call, text }));
+  } catch {
+    return [{ text }];
+  }
+}
+
+/** @param {ToolCall} call */
 function callFigure({ name, arguments: given, text }) {
   const said =
     name === undefined
