@@ -220,3 +220,13 @@ def test_without_words_all_text_passes() -> None:
         [("content", "some text that is longer than a word")],
         [],
     ]
+
+
+def test_where_a_call_begins_and_behind_the_end_no_text_just_passes() -> None:
+    c = Channels(tools=("<c>", "</c>"))
+    c.feed("x<c>")
+    assert (c.at_rest, c.triggers) == (False, None)
+    c.feed("a")
+    assert (c.at_rest, c.triggers) == (True, "<")
+    c.flush()
+    assert (c.at_rest, c.triggers) == (False, None)

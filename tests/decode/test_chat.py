@@ -148,6 +148,12 @@ def test_a_stop_sequence_is_shown_if_asked_for() -> None:
     assert (c.finish_reason, c.stopped, c.tokens) == ("stop", (LINE, WORLD), 3)
 
 
+def test_no_stop_string_ends_in_the_text_of_a_stop_sequence_that_is_shown() -> None:
+    c = chat(stop_ids=[[LINE, WORLD]], stop=["wor"], include_stop=True)
+    assert c.feed([HELLO, LINE, WORLD]) == [("content", "Hello\n world")]
+    assert c.stopped == (LINE, WORLD)
+
+
 def test_a_stop_sequence_ends_the_content_only_unless_asked_for() -> None:
     ids = [THINK, BANG, UNTHINK, CALL, BANG, UNCALL, HELLO, BANG, HELLO]
     c = chat(stop_ids=[BANG])
@@ -607,6 +613,37 @@ def test_what_comes_out_of_the_table_is_what_the_parts_give(options: dict[str, A
             first.open_call,
             first.save()[0],
         )
+
+
+@pytest.mark.native  # the wheel for browsers shortens private names
+@pytest.mark.parametrize("name", ["granite4", "deepseek_v3.1"])
+def test_inside_the_arguments_of_a_call_a_step_is_found_out_once(name, monkeypatch) -> None:
+    pieces = {
+        "granite4": ["<tool_call>", '{"name": "f", "arguments": {"a": "'],
+        "deepseek_v3.1": [
+            "<｜tool▁calls▁begin｜>",
+            "<｜tool▁call▁begin｜>",
+            "f",
+            "<｜tool▁sep｜>",
+            '{"a": "',
+        ],
+    }[name]
+    vocabulary = Vocabulary.from_bytes([one.encode() for one in [*pieces, "x", "y"]])
+    ids, x, y = range(len(pieces)), len(pieces), len(pieces) + 1
+    found_out = []
+    push = ChatStream._push
+    monkeypatch.setattr(
+        ChatStream, "_push", lambda self, one: found_out.append(one) or push(self, one)
+    )
+    for _ in range(2):
+        c = ChatStream(Detokenizer(vocabulary), format=name)
+        for i in ids:
+            c.push(i)
+        found_out.clear()
+        said = [c.push(one) for one in (x, x, y, x, y, x)]
+        assert ["".join([d.text for d in deltas]) for deltas in said] == list("xxyxyx")
+        assert (c.calls[0].name, c.calls[0].arguments.endswith('"xxyxyx')) == ("f", True)
+    assert len(found_out) <= 1
 
 
 def test_vocabularies_with_other_ends_of_text_keep_their_own_in_shared_tables():

@@ -107,6 +107,13 @@ def test_it_says_when_the_value_is_complete(text: str, complete_at: int | None) 
     assert chat.complete == (text[0] != "H")
 
 
+@pytest.mark.parametrize("stop", ['"x', '}"x', '1"2'])
+def test_nothing_waits_for_a_stop_with_a_quote_inside(stop: str) -> None:
+    chat = ChatStream(StreamingDetokenizer(), format="json", stop=[stop])
+    for text in ('{"a": 1', "}", '"'):
+        assert "".join([x.text for x in chat.feed(text.encode())]) == text
+
+
 def test_a_number_or_a_word_is_complete_where_json_has_it() -> None:
     words = [
         *map("".join, itertools.product("-01.e+", repeat=5)),

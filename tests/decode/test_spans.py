@@ -134,3 +134,16 @@ def test_spans_through_rules_of_tokens_go_through_json_with_the_state(rules, pie
             shown = first.feed(ids[:cut])
             then.load(json.loads(json.dumps(first.save())))
             assert (shown + then.feed(ids[cut:]) + then.flush(), then.spans) == (whole, t.spans)
+
+
+def test_what_a_rule_adds_belongs_to_the_token_that_it_follows():
+    rules = {
+        "type": "Sequence",
+        "decoders": [
+            {"type": "Fuse"},
+            {"type": "Replace", "pattern": {"String": "ab"}, "content": "abc"},
+        ],
+    }
+    assert spans(rules, ["a", "b", "x"], "a", "b", "x") == ("abcx", [(0, 1), (1, 3), (3, 4)])
+    rules["decoders"][1]["content"] = "ac"
+    assert spans(rules, ["a", "b", "x"], "a", "b", "x") == ("acx", [(0, 1), (1, 2), (2, 3)])

@@ -72,6 +72,13 @@ def test_a_passive_word_does_not_match() -> None:
     assert search("</s>", kind=EDGE).scan(0, "a</s>b")[1:] == (6, None)
 
 
+def test_a_passive_word_that_ends_with_a_stop_that_is_shown_is_that_stop() -> None:
+    automaton = WordSearch([("xb", EDGE), ("b", KEPT)])
+    assert automaton.match_kind(state_after(automaton, "x"), 1, "xb", EDGE) == KEPT
+    hidden = WordSearch([("xb", EDGE), ("b", STOP)])
+    assert hidden.match_kind(state_after(hidden, "x"), 1, "xb", EDGE) == ""
+
+
 def test_a_stop_that_would_end_too_early_holds_nothing() -> None:
     automaton = search("STOP")
     state = state_after(automaton, "ST")

@@ -78,6 +78,15 @@ def test_a_limit_that_is_kept_passes():
     assert "held-too-long" in [one["id"] for one in result["passes"]]
 
 
+@pytest.mark.parametrize(("count", "found"), [(40, []), (41, ["not-timed"])])
+def test_an_end_of_more_than_forty_letters_without_a_time_is_told(count, found):
+    end = "xy" * 20 + "z" * (count - 40)
+    arrived = [*ARRIVED, (600.0, end)]
+    seen = Seen([], "http://127.0.0.1/", text=WHOLE + end, tails=shown(5))
+    result = verdict(seen, Options(answers=[answer(arrived)], max_late=300.0))
+    assert [one["id"] for one in result["incomplete"] + result["violations"]] == found
+
+
 # --- the frames of a WebSocket --------------------------------------------------------------------
 @pytest.mark.parametrize("size", [0, 5, 125, 126, 65535, 65536])
 @pytest.mark.parametrize("step", [1, 7, 70_000])

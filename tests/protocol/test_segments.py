@@ -67,3 +67,12 @@ def test_twenty_thousand_tokens_take_less_than_100_kb():
     taken = sum([sys.getsizeof(one) + sum(map(sys.getsizeof, one)) for one in held])
     assert taken < 70_000
     assert log.size < 70_000
+
+
+def test_short_pieces_of_bytes_are_read_one_at_a_time():
+    found, at = Segments(), 0
+    for piece in (b"ab", b"c", b"de"):
+        found.append(wire.BYTES, len(piece), piece)
+    for piece in (b"ab", b"c", b"de"):
+        frame, at = found.read(at, 5)
+        assert frame == wire.data_frame(wire.BYTES, piece)

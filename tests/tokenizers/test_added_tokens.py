@@ -173,3 +173,9 @@ def test_a_template_adds_its_ids_around_the_text():
 def test_an_unsupported_post_processor_is_refused(config):
     with pytest.raises(TokenizerFormatError):
         compile_post_processor(config)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_two_tokens_that_normalization_makes_alike_the_ordinary_one_wins(backwards):
+    tokens = [token(1, "A", normalized=True), token(2, "a", normalized=True, special=True)]
+    assert AddedTokens(tokens[:: -1 if backwards else 1], str.lower).split("a") == [1]

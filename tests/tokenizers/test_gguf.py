@@ -19,6 +19,7 @@ from small_tokenizers import (
     U8,
     U32,
     U64,
+    UNKNOWN,
     UNUSED,
     USER_DEFINED,
     byte_level,
@@ -225,6 +226,7 @@ def one_key(key, value):
             one_key("tokenizer.ggml.x", struct.pack("<IIQ", ARRAY, ARRAY, 1)),
             "nested arrays are not",
         ),
+        (one_key("k" * 65_537, struct.pack("<I", 4)), "a key has 65537 bytes"),
         (one_key(b"\xff", struct.pack("<I", 4)), "not UTF-8"),
         (
             b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + 2 * (gguf_string("a.b") + gguf_value(U32, 1)),
@@ -323,4 +325,30 @@ def test_a_text_that_needs_what_the_file_has_not_is_refused_with_the_files_name(
     tokenizer = load(values)
     assert tokenizer.decode([LETTERS.index("a")]) == "a"
     with pytest.raises(TokenizerFormatError, match=re.escape("x.gguf")):
+        tokenizer.encode("a")
+
+
+def t5_values(**more):
+    """Return the key-values of a small "t5" vocabulary."""
+    pieces = ["<unk>", "</s>", "▁", "a", "▁a"]
+    values = {
+        "tokenizer.ggml.model": (STRING, "t5"),
+        "tokenizer.ggml.tokens": (ARRAY, (STRING, pieces)),
+        "tokenizer.ggml.scores": (ARRAY, (F32, [0.0, 0.0, -2.0, -1.0, -1.0])),
+        "tokenizer.ggml.token_type": (ARRAY, (I32, [UNKNOWN, CONTROL, *[NORMAL] * 3])),
+        "tokenizer.ggml.unknown_token_id": (U32, 0),
+    }
+    return {**values, **{"tokenizer.ggml." + key: value for key, value in more.items()}}
+
+
+@pytest.mark.parametrize(("asked", "ids"), [(True, [4]), (False, [3])])
+def test_a_t5_vocabulary_puts_a_space_in_front_of_a_text_if_asked_to(asked, ids):
+    tokenizer = load(t5_values(add_space_prefix=(BOOL, asked)))
+    assert tokenizer.encode("a", add_special_tokens=False) == ids
+    assert tokenizer.encode("", add_special_tokens=False) == []
+
+
+def test_a_character_map_that_is_no_array_of_bytes_is_refused_when_something_is_encoded():
+    tokenizer = load(t5_values(precompiled_charsmap=(ARRAY, (I32, [1, 2]))))
+    with pytest.raises(TokenizerFormatError, match="not an array of bytes"):
         tokenizer.encode("a")

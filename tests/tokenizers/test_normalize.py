@@ -129,10 +129,18 @@ def test_a_short_cluster_is_replaced_whole_if_a_prefix_is_in_the_map():
 
 
 @pytest.mark.parametrize(
-    "charsmap", [b"", b"\0", b"\x04\0\0\0", b"\x05\0\0\0abcde", b"\xff\xff\xff\xff" + bytes(64)]
+    ("charsmap", "size"),
+    [
+        (b"", 0),
+        (b"\0", 0),
+        (b"\x04\0\0\0", 4),
+        (b"\x05\0\0\0abcde", 5),
+        (b"\xff\xff\xff\xff" + bytes(64), 2**32 - 1),
+    ],
 )
-def test_a_truncated_map_is_refused(charsmap):
-    with pytest.raises(TokenizerFormatError, match="precompiled_charsmap"):
+def test_a_truncated_map_is_refused(charsmap, size):
+    says = f"precompiled_charsmap declares a trie of {size} bytes"
+    with pytest.raises(TokenizerFormatError, match=says):
         compile_normalizer(
             {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
         )
@@ -193,3 +201,11 @@ def test_deep_nesting_is_refused():
         config = {"type": "Sequence", "normalizers": [config]}
     with pytest.raises(TokenizerFormatError, match="deep"):
         compile_normalizer(config)
+
+
+@pytest.mark.parametrize(
+    ("capital", "small"),
+    [("\ua7ce", "\ua7cf"), ("\U00016ea0", "\U00016ebb"), ("\U00016eb8", "\U00016ed3")],
+)
+def test_capitals_of_unicode_17_have_small_letters_on_every_python(capital, small):
+    assert compile_normalizer({"type": "Lowercase"})(capital) == small

@@ -22,7 +22,7 @@ from small_tokenizers import (
 from detok_py.errors import TokenizerFormatError
 from detok_py.tokenizers import load_tokenizer
 from detok_py.tokenizers.hf_json import parse
-from detok_py.tokenizers.tiktoken import ENCODINGS
+from detok_py.tokenizers.tiktoken import ENCODINGS, read_ranks
 
 TEXTS = ["the cat and the 12 éé", "  The\n\ncat's 😀 你", "e\u0301 123<|end|>a <think>"]
 VOCAB = {**byte_level()["model"]["vocab"], "<|endoftext|>": 400}
@@ -171,6 +171,16 @@ def test_rwkv_takes_the_longest_token_again_and_again():
     assert half.decode([1]) == "a"
     with pytest.raises(TokenizerFormatError, match="no token for the byte 0x00"):
         half.encode("a")
+
+
+def test_ranks_may_leave_some_out_but_not_most():
+    def file(last):
+        return b"YQ== 0\nYg== %d\n" % last
+
+    assert read_ranks(file(4100), "x.tiktoken") == {b"a": 0, b"b": 4100}
+    for last, says in ((4101, "the rank 4101"), (12345678, "token 1 is b'12345678'")):
+        with pytest.raises(TokenizerFormatError, match=says):
+            read_ranks(file(last), "x.tiktoken")
 
 
 def test_a_rank_file_takes_a_pattern_and_special_tokens():

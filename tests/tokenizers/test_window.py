@@ -224,6 +224,12 @@ def test_the_window_is_bounded_on_any_input(byte):
     assert tokenizer.longest <= MAX_CONTEXT + MAX_WINDOW + 1
 
 
+def test_the_window_begins_anew_behind_each_whole_character():
+    tokenizer = ByteLevel()
+    assert "".join(pushed(tokenizer, ("hé" * 50).encode())) == "hé" * 50
+    assert tokenizer.longest == 4  # two bytes behind the two of the last character
+
+
 def test_the_end_is_the_end():
     t = IncrementalDetokenizer(ByteLevel())
     t.push(0xE4)
