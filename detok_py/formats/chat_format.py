@@ -9,8 +9,8 @@ MOST_NEAR = 3  # names that an error message proposes
 
 
 class ChatFormat:
-    """The markup that a model writes around its answers: `name`, and what it was `found_by`; `spec`
-    is its entry of the table.
+    """The markup that a model writes around its answers: its `name`, what it was `found_by`, and
+    its entry of the table, `spec`.
 
     `Tokenizer.chat_format` is the format of a tokenizer file; `named` returns one by its name, and
     `from_template` one that a file describes. `ChatStream(…, format=…)` takes it.
@@ -71,10 +71,10 @@ class ChatFormat:
         """Return the format that a `response_template` of Hugging Face describes, as
         tokenizer_config.json may have one (transformers, "Response Parsing").
 
-        It is one of the table if its strings are those of one. Else its fields `thinking`,
-        `content` and `tool_calls` are read, where `open` and `close` are strings and calls are
-        JSON: an object with a name and arguments, or an array of them. Raises ValueError, which
-        names the field, for one that has patterns or other content.
+        If its strings are those of a format in the table, returns that. Otherwise reads its fields
+        `thinking`, `content` and `tool_calls`: `open` and `close` must be strings, and calls JSON,
+        an object with a name and arguments or an array of them. Raises ValueError, which names the
+        field, for a field that has patterns or other content.
 
         >>> template = {"fields": {"thinking": {"open": "<r>", "close": "</r>"}, "content": {}}}
         >>> ChatFormat.from_template(template)
@@ -115,7 +115,7 @@ def _tags_of(name: str, field: Any) -> "tuple[str, str] | None":
         raise ValueError(f'the field "{name}" of this response template is not known')
     opener, close = field.get("open"), field.get("close")
     if name == "content" and opener is None and "open_pattern" not in field:
-        return None  # what no other field takes
+        return None  # content is the text that no other field takes
     content = "json" if name in CALLS else "text"
     if not isinstance(opener, str) or not isinstance(close, str):
         raise ValueError(

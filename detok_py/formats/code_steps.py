@@ -87,7 +87,7 @@ def llama_code(r: "State") -> bool:
 
 
 def llama(r: "State") -> bool:
-    """Follow what may be `{"name": …, "parameters": {…}}`, until both are seen."""
+    """Follow what may be `{"name": …, "parameters": {…}}`, until both members are seen."""
     r.next()
     r.nest = ""
     r.take(1)

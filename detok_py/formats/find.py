@@ -15,10 +15,10 @@ from .table import FORMATS
 # What a format was found by, and its name.
 Found = NamedTuple("Found", [("name", str), ("found_by", str)])
 
-# A format, strings that its template has, strings that it has not, and spellings that are, or are
-# not, one token. A rule without strings is for vocabularies whose template says nothing. `also`:
-# formats that fit as well, and of which this one is the most general. `alone`: only if there is no
-# template, because other formats have the same tokens.
+# A format, strings that its template has, strings that its template lacks, spellings that are one
+# token, and spellings that are not. A rule without strings is for vocabularies whose template says
+# nothing. `also`: other formats that fit; this one is the most general. `alone`: only if there is
+# no template, because other formats have the same tokens.
 Rule = NamedTuple(
     "Rule",
     [
@@ -152,8 +152,8 @@ def find_format(
 ) -> Found | None:
     """Return the format of a model, None if neither its template nor its vocabulary decides.
 
-    `template` is the chat template; of several, all of them in one text. `has_token` tells whether
-    a spelling is one token. `response_template` is the value of that name in a
+    `template` is the chat template, or several joined to one text. `has_token` tells whether a
+    spelling is one token. `response_template` is the value of that name in a
     tokenizer_config.json, whose strings decide if those of the template do not.
 
     >>> find_format("{{ '<|start|>assistant<|channel|>final' }}", lambda spelling: False)

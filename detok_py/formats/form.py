@@ -51,8 +51,8 @@ LIMITS = ("<|start|>", "<|channel|>", "<|end|>", "<|return|>", "<|call|>")
 
 
 class Form:
-    """The format `name`; `is_token` says of a spelling whether it is one token, None: as the table
-    has it.
+    """The format `name`. `is_token` says whether a spelling is one token; if it is None, the table
+    says so.
 
     >>> form = Form("qwen3_hermes")
     >>> form.spelled(form.symbols("a⟦<think>⟧"))
@@ -151,8 +151,8 @@ class Form:
         return has_mark(text) and any(is_mark(c) for c in self._spelled_texts(text))
 
     def without_tokens(self, text: str) -> str:
-        """Return text without the tokens that mean nothing where they stand; markers that are text
-        are spelled.
+        """Return text without the tokens that mean nothing where they stand, and with the spellings
+        of markers that are text.
         """
         if not has_mark(text):
             return text
@@ -166,8 +166,8 @@ class Form:
     def markers(self, reader: Any) -> Markers:
         """Return the markers that are markup in the state that a reader is in.
 
-        Spelled as text, what opens must stand at the beginning, and what closes must have been
-        opened.
+        A marker that is spelled as text opens a section only at the beginning, and closes one only
+        if that is open.
         """
         in_reasoning = reader.section == REASONING
         blank = reader.run < 2

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def header(r: "State", stop: str) -> str:
-    """Take the text up to the marker `stop`; "" if this is no header, and so no call."""
+    """Take and return the text up to the marker `stop`; "" if this is no header, so not a call."""
     end = r.upto()
     said = r.buf[:end].strip()
     if not said or r.buf[end] != r.form.inner[stop]:
@@ -25,12 +25,12 @@ def kimi_k2(r: "State") -> bool:
     if said:
         name, _, index = said.rpartition(":")
         r.id = said
-        begin(r, without_space(name if name and index.isdigit() else said))
+        begin(r, without_namespace(name if name and index.isdigit() else said))
     return True
 
 
-def without_space(name: str) -> str:
-    """Return the name of a tool without the space of names that tools are in."""
+def without_namespace(name: str) -> str:
+    """Return the name of a tool without its namespace."""
     return name[10:] if name.startswith("functions.") else name
 
 
@@ -68,7 +68,7 @@ def deepseek_name(r: "State") -> bool:
 
 
 def fence(r: "State") -> bool:
-    """Read what opens a fence of Markdown, if one does."""
+    """Read the opening fence of Markdown, if there is one."""
     whole = "```json"
     if whole.startswith(r.buf):
         return False

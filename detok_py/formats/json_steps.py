@@ -70,7 +70,7 @@ def value(r: "State") -> bool:
     if r.key in ARGUMENTS and not r.has_arguments:
         r.has_arguments = True
         return r.then("args", "arguments_member")
-    if not r.follows:
+    if not r.scan_begun:
         r.next()
     is_name = r.key in NAMES and r.name is None
     is_id = r.key in IDS and r.id is None
@@ -129,7 +129,7 @@ def items(r: "State") -> bool:
     if not some:
         if r.call.least:
             return r.fail()
-        r.enclose()
+        r.end_text_run()
     r.take(1)
     return r.go("after")
 
@@ -146,12 +146,12 @@ def item_end(r: "State") -> bool:
 
 
 def skip_item(r: "State") -> bool:
-    """Skip what stands in an array of calls and is none."""
+    """Skip an item of an array of calls that is not a call."""
     return bool(r.follow()[1]) and r.leave()
 
 
 def keyed(r: "State") -> bool:
-    """Read `{"NAME":`, behind which the arguments stand."""
+    """Read `{"NAME":`; the arguments follow."""
     if r.next() != "{":
         return r.fail()
     at = r.behind(1)

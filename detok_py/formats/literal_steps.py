@@ -132,7 +132,7 @@ def literal(r: "State") -> bool:
         if r.value_types != STRING:
             r.arguments('"')
         return r.go("string_1" if c == "'" else "string_2")
-    # The quote of a string was given with the key; what is not a string is its own text.
+    # A value without quotes is a word, also where the schema expects a string.
     if r.value_types == STRING or not (c in "{[" or (c == "(" and not gemma)):
         return r.go("word")
     r.take(1)
@@ -176,7 +176,7 @@ def string(r: "State", quote: str) -> bool:
 
 
 def word(r: "State") -> bool:
-    """Give a number, a constant or other text without quotes, at its end."""
+    """Give a number, a constant or other text without quotes, when its end has come."""
     end = r.upto(",]})")
     said = r.form.spelled(r.take(end)).strip()
     if end:
@@ -294,7 +294,7 @@ function_gemma = gemma
 
 
 def gemma_bare(r: "State") -> bool:
-    """Read the same where its opener is missing: no space, and names of letters."""
+    """Read a call like `gemma` whose opener is missing: without space, with a plain name."""
     buf, end = r.buf, len("call:")
     while end < len(buf) and (buf[end].isalpha() or buf[end].isdigit() or buf[end] in "_.-"):
         end += 1
@@ -304,7 +304,7 @@ def gemma_bare(r: "State") -> bool:
 
 
 def python_value(r: "State", raw: str) -> str:
-    """Return a Python literal as JSON text, "" if it is none."""
+    """Return a Python literal as JSON text, "" if the text is not one."""
     alone: Any = r.__class__(r.form)
     alone.then("literal", "")
     alone.buf = raw

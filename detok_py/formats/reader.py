@@ -20,7 +20,7 @@ MODULES = text_steps, json_steps, header_steps, tag_steps, literal_steps, code_s
 STEPS: "dict[str, Callable[[Any], bool]]" = {
     name: getattr(module, name) for module in MODULES for name in dir(module)
 }
-PIECE = 4096  # symbols that are read in one step
+PIECE = 4096  # the most symbols that `_read` adds to `buf` at once
 NOTHING = Said("", "", None, None)
 
 
@@ -50,7 +50,7 @@ class Reader(State):
         """Take text, in which each marker that is one token is a symbol; return what is certain."""
         if not self.form.texts:
             return self._read(text)
-        return self._settle(self._read(self._symbols(text)))
+        return self._show_ahead(self._read(self._symbols(text)))
 
     def _read(self, symbols: str) -> list[Said]:
         for at in range(0, len(symbols), PIECE):
@@ -84,14 +84,14 @@ class Reader(State):
                     parts += [text[begin:at], texts[found[0]]]
                     begin = at = at + len(found[0])
                     continue
-                # No end of a long text is copied for each character that begins a marker.
+                # Slices only near the end, where the slice is short.
                 if any(len(text) - at < len(each) and each.startswith(text[at:]) for each in texts):
                     self.half = text[at:]
                     break
             at += 1
         return "".join(parts) + text[begin : len(text) - len(self.half)]
 
-    def _settle(self, out: list[Said]) -> list[Said]:
+    def _show_ahead(self, out: list[Said]) -> list[Said]:
         """Return the output without the part that was shown early, plus what is certain whether
         `half` becomes a marker or stays text.
         """
@@ -128,7 +128,7 @@ class Reader(State):
     def flush(self) -> list[Said]:
         """End the answer; return what was held of it."""
         half, self.half = self.half, ""
-        return self._settle(self._read(half) + self._end())
+        return self._show_ahead(self._read(half) + self._end())
 
     def _end(self) -> list[Said]:
         self.ended = True
@@ -144,7 +144,7 @@ class Reader(State):
             elif self.at in ("after", "tagged") and self.buf.strip(SPACE):
                 begun, call = self.buf.strip(SPACE), self.form.calls[self.opener]
                 if self.form.has_token(begun) and call.close.startswith(begun):
-                    break  # half of what closes the call, with a token of it
+                    break  # the beginning of the call's closing marker, with a token of it
                 self.leave()
             else:
                 break
@@ -152,7 +152,9 @@ class Reader(State):
         return out
 
     def end_text(self) -> None:
-        """Show what is held at the end, unless it is an edge, or a marker that lacks a token."""
+        """Show what is held at the end, unless it is newlines after a call, or an unfinished marker
+        that has a token.
+        """
         is_edge = self.after_call and self.run < 2 and not self.held.strip("\n")
         if not is_edge and not self.form.has_token(self.held):
             self.show(self.held)

@@ -24,8 +24,8 @@ PLACES_OF_TEXT = (
 )  # fmt: skip
 MOST_NEWLINES = 2  # at each side of a marker, which are markup
 
-# Output: text of a channel; for a call its number and, on its first, its name. Without a channel: a
-# marker that ends a run of text.
+# Output: text of a channel; for a call its number and, in its first piece, its name. Without a
+# channel: a marker that ends a run of text.
 Said = NamedTuple(
     "Said", [("channel", str), ("text", str), ("call", "int | None"), ("name", "str | None")]
 )
@@ -45,8 +45,8 @@ class State:
         self.ended = False
         # -- the text
         self.section = REASONING if start == REASONING else CONTENT
-        # How much has come of the run behind the last marker, shown or not, and of each section
-        # before it: 0 nothing, 1 newlines, 2 other text.
+        # How much text has come: 0 none, 1 newlines, 2 other text. `run`: since the last marker;
+        # `shown`: how much of that was shown; `content` and `reasoning`: shown before that marker.
         self.run: int = 0
         self.shown: int = 0
         self.content: int = 0
@@ -58,17 +58,17 @@ class State:
         self.skip = MOST_NEWLINES if start == REASONING or form.spec.leading else 0
         # -- what is read
         self.at: str = form.spec.tree or ("edge" if self.skip else "text")
-        self.stack: list[str] = []  # the steps behind this one
+        self.stack: list[str] = []  # the steps that follow this one, the next one last
         self.buf: str = ""  # symbols that no step has read
         self.half: str = ""  # the end of the text, which may become a marker that is text
-        self.ahead: str = ""  # what was said already of what comes out next, as `half` has come
+        self.ahead: str = ""  # how the next output begins, if `half` made that certain: shown early
         self.opener = 0  # which of the calls of the format is read
         self.began = 0  # how many calls there were before it
         self.begin()
 
     def begin(self, raw: str = "", on_fail: str = "") -> None:
-        """Forget the last call; `raw` are the symbols that wait until the next one is certain, and
-        are read as text, or by the step `on_fail`, if it is none.
+        """Forget the last call. `raw` are the symbols that wait until the next call is certain. If
+        it is not a call, they are read as text, or by the step `on_fail`.
         """
         self.raw: str = raw
         self.on_fail: str = on_fail
@@ -80,7 +80,7 @@ class State:
         self.comma: bool = False
         self.key = ""
         self.value_types: Any = None
-        # The containers that are open: `{`, `[`, or `}`, `]` behind their first item.
+        # The containers that are open: `{`, `[`, or `}`, `]` after their first item.
         self.nest = ""
         self.how: str = DONE
         self.forget_scan()
@@ -103,7 +103,8 @@ class State:
 
     def load(self, state: Any, calls: Any = None) -> None:
         """Take a state, or what JSON made of it, and the calls so far, as (id, name, arguments,
-        complete). Without them they stay, if they are as many; else nothing is known of them.
+        complete). Without `calls`, the present ones stay if their number is the same; otherwise
+        only their number is known.
         """
         fields, stack, count, complete = state
         for name, value in zip(FIELDS, fields):
@@ -149,7 +150,7 @@ class State:
 
     @property
     def triggers(self) -> str | None:
-        """The characters that can begin a marker; None where other text does not just pass."""
+        """The characters that can begin a marker; None where others change the state too."""
         if self.at != "text" or self.held or self.half or self.run < 2 or self.shown < 2:
             return None
         first = [c for c in self.form.markers(self).first if not is_mark(c)]
@@ -165,7 +166,7 @@ class State:
         return self.buf[0]
 
     def behind(self, at: int = 0, also: str = "") -> int:
-        """Return where the next symbol is that is no space."""
+        """Return where the next symbol is that is not space."""
         while self.buf[at : at + 1] in SPACE + also:
             if at >= len(self.buf):
                 raise More
@@ -203,8 +204,8 @@ class State:
         return end
 
     def string(self, at: int = 0) -> "tuple[str, str]":
-        """Return the string that begins with the quote at a place, and what stands behind it and
-        space.
+        """Return the string that begins with the quote at a place, and the symbols after it and
+        after space.
         """
         said, rest, ended = unescaped(self.buf[at + 1 :], self.buf[at])
         rest = rest.lstrip(SPACE)
@@ -248,14 +249,15 @@ class State:
     # ------------------------------------------------------------ JSON values
 
     @property
-    def follows(self) -> bool:
-        """Whether the JSON value that begins the symbols is followed already."""
+    def scan_begun(self) -> bool:
+        """Whether `scan` has begun to follow the JSON value at the front."""
         return self.depth != -2
 
     def scan(self) -> str:
-        """Follow the JSON value that begins the symbols, up to `pos`; return how it ended.
+        """Follow the JSON value at the front of the symbols, from `pos` on, and move `pos`; return
+        how it ended, "" if it has not.
 
-        Only brackets and quotes are looked at. A marker ends what is no string.
+        Looks only at brackets and quotes. A marker ends a value, unless it is inside a string.
         """
         buf, i, limits = self.buf, self.pos, self.form.limits
         how = ""
@@ -321,7 +323,7 @@ class State:
             self.say(self.section, text)
 
     def say(self, channel: str, text: str, call: int | None = None) -> None:
-        """Give text of a channel, as one with what has just been given of it."""
+        """Give text of a channel, joined to the text just given of the same channel."""
         last = self.out[-1] if self.out else None
         if last and last.channel == channel and last.call == call and last.name is None:
             text = self.out.pop().text + text
@@ -348,7 +350,7 @@ class State:
         return self.leave()
 
     def fail(self) -> bool:
-        """Treat what has been read as text: it is not a call."""
+        """It is not a call: read its symbols again by the step `on_fail`, or else as text."""
         if not self.on_fail:
             return self.refute()
         self.buf, self.raw = self.raw, ""
@@ -357,15 +359,15 @@ class State:
 
     def say_call(self, name: str) -> None:
         """Begin a call, which is certain now and has this name."""
-        self.enclose()
+        self.end_text_run()
         self.name, self.certain = name, True
         self.calls.append(ToolCall(self.id, name))
         self.out.append(Said(TOOL_CALL, "", len(self.calls) - 1, name))
         self.arguments(self.pending)
         self.pending = ""
 
-    def enclose(self) -> None:
-        """The text before the call is a section that has ended."""
+    def end_text_run(self) -> None:
+        """End the run of text before a call."""
         self.end_run()
         self.after_call, self.after_reasoning, self.raw = True, False, ""
 
@@ -401,6 +403,6 @@ class State:
     def leave(self) -> bool:
         """Go back to text; what waits is text."""
         if self.raw:
-            self.enclose()
+            self.end_text_run()
         self.stack = []
         return self.go("text")

@@ -1,4 +1,4 @@
-"""The steps of calls whose parameters stand in tags, each raw: XML of several families, GLM's."""
+"""The steps of calls with raw parameters in tags: the XML of several families, and GLM's tags."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +150,7 @@ def value_edge(r: "State") -> bool:
 
 
 def raw_value(r: "State") -> bool:
-    """Give the value of a parameter: a string as it comes, another one at its end."""
+    """Give the value of a parameter: a string as it comes, any other value at its end."""
     tags: Any = r.call.tags
     return give_raw(r, tags.value_end, tags.newline, "parameters", tags.python)
 

@@ -1,4 +1,4 @@
-"""The steps of text between markers, and of what stands behind a call."""
+"""The steps of text between markers, and of what follows a call."""
 
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ def text(r: "State") -> bool:
             marker = held.lstrip("\n")
             if marker in markers.does and len(held) - len(marker) <= 2:
                 r.held, r.buf = held[: len(held) - len(marker)], buf[i:]
-                return turn(r, marker, markers.does[marker])
+                return apply_marker(r, marker, markers.does[marker])
             if held in markers.begun:
                 break
             r.show(held[0])
@@ -38,8 +38,8 @@ def text(r: "State") -> bool:
     return False
 
 
-def turn(r: "State", marker: str, found: "tuple[str, int]") -> bool:
-    """Do what a marker does. Where it ends a section, the newlines before it are an edge."""
+def apply_marker(r: "State", marker: str, found: "tuple[str, int]") -> bool:
+    """Do what a marker does. If it ends a section, the newlines before it are not shown."""
     does, at = found
     if does == "silent":
         return True
@@ -69,7 +69,7 @@ def turn(r: "State", marker: str, found: "tuple[str, int]") -> bool:
 
 
 def thought(r: "State") -> bool:
-    """Drop the name that stands behind what opens reasoning."""
+    """Drop the name after the marker that opens reasoning."""
     name = r.form.spec.thought
     if len(r.buf) < len(name) and name.startswith(r.buf) and not r.ended:
         return False

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from .form import CONTENT, REASONING
-from .header_steps import end_of, without_space
+from .header_steps import end_of, without_namespace
 from .values import STRING, More, is_mark, typed
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def show_run(r: "State", text: str) -> None:
-    """Show text of a section; outside of one, hold space until other text follows."""
+    """Show text of a section; outside a section, hold space until other text follows."""
     text = r.held + r.form.without_tokens(text)
     r.held = ""
     if r.wrapped or text.strip():
@@ -59,7 +59,7 @@ def harmony_header(r: "State") -> bool:
     if not to:
         return r.go("harmony_body")
     r.begin()
-    name = without_space(to)
+    name = without_namespace(to)
     r.say_call(name)
     r.comma = name == to  # a tool of the engine: other text than JSON is code
     is_code = to == "python" and "json" not in r.form.spelled(header)
@@ -67,7 +67,7 @@ def harmony_header(r: "State") -> bool:
 
 
 def recipient(header: str) -> str:
-    """Return whom a message is for, "" if it is for the user."""
+    """Return the recipient in a header: a tool, or "" if the message is for the user."""
     at = 0
     while True:
         at = header.find("to=", at)

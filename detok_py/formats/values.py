@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable
 if TYPE_CHECKING:
     Types = tuple[str, ...] | None  # JSON types that a value may have; None: nothing is said
 
-DONE, BAD, CUT = "done", "bad", "cut"  # how a value ended; CUT: it has not
+DONE, BAD = "done", "bad"  # how a value ended
 SPACE = " \t\r\n"
 FIRST_MARK = 0xDC00
 MOST_MARKS = 64
@@ -17,7 +17,7 @@ _FIRST = chr(FIRST_MARK)
 
 
 class More(Exception):
-    """Symbols have not come that a step must see before it takes any."""
+    """A step needs more symbols than have come; it has taken none."""
 
 
 def is_mark(c: str) -> bool:
@@ -181,7 +181,7 @@ def types_in(schema: Any) -> "Types":
 
 def parameter_types(tool_schemas: Iterable[Any] | None) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return the types of parameters, by the name of the tool and that of the parameter, from a
-    list of tools as OpenAI's API takes it. What a schema does not type is not in it.
+    list of tools as OpenAI's API takes it. Parameters without a type in the schema are left out.
     """
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for tool in tool_schemas or ():
@@ -203,7 +203,7 @@ def _has_constant(value: Any) -> bool:
 
 
 def json_kind(text: str) -> str:
-    """Return the type of a JSON text, "" if it is none."""
+    """Return the type of a JSON text, "" if the text is not JSON."""
     if text[:1] not in ("{", "[", '"', "-", "t", "f", "n") and not text[:1].isdigit():
         return ""
     try:

@@ -1,7 +1,7 @@
 """One answer of a bridge, from WebSocket frames to typed text. Sans-I/O.
 
-In: batches of frames (inbox.py), and the fact that a socket opened or was lost. Out: one JSON text
-a call. Held: the session's position, the decoder, events that wait for a vocabulary.
+In: batches of frames (inbox.py), and calls when a socket opened or was lost. Out: one JSON text a
+call. Held: the session's position, the decoder, events that wait for a vocabulary.
 
 Every method that web/src/socket.js calls returns one JSON object with these keys, where needed:
 
@@ -81,7 +81,7 @@ def unpack_vocabulary(data: bytes, sha256: str = "") -> Vocabulary:
     """Unpack a vocabulary and keep it for every stream that names it.
 
     Raises VocabularyError if it is damaged, or if `sha256` is given and its SHA-256 differs: ids
-    that are decoded with the wrong table are fluent nonsense.
+    decoded with the wrong vocabulary give wrong text that looks right.
     """
     vocabulary = Vocabulary.unpack(data)
     if sha256 and vocabulary.sha256 != sha256:
@@ -120,7 +120,7 @@ class Answer:
     `request` is JSON: {"prompt" or "messages" or "resume", "params", "want", "id"}, the options of
     `open_chat`, "vocabulary" (the SHA-256 of a kept one that the bridge must have), "details" (rows
     instead of deltas) and "singleBytes" (each raw byte is a row of its own). "resume" is the id of
-    a run that an earlier page began; it comes again from its beginning.
+    a run that an earlier page began; its answer comes again from the beginning.
 
     Text is decoded from ids while every id is known. After a Gap, whose ids are unknown, it is
     decoded from bytes, and the held bytes are kept.
@@ -155,7 +155,7 @@ class Answer:
     # ---------------------------------------------------------------- calls of JavaScript
 
     def opened(self) -> str:
-        """A socket is open."""
+        """Note that a socket is open."""
         self.session.opened()
         return self._outcome([])
 
@@ -176,7 +176,7 @@ class Answer:
         return self._outcome([])
 
     def no_vocabulary(self, why: str) -> str:
-        """The vocabulary that was asked for could not be fetched."""
+        """Note that the vocabulary that was asked for could not be fetched."""
         return self._refuse(
             "The vocabulary could not be fetched from the bridge ("
             + why
@@ -184,7 +184,7 @@ class Answer:
         )
 
     def lost(self, code: int, reason: str, random: float) -> str:
-        """The socket is gone. `retry` says when to open another; without it the stream is over."""
+        """Note that the socket is lost. Without `retry` in the result, the answer is over."""
         seconds = self.session.lost(code, random)
         if seconds is not None:
             return self._outcome([], seconds)
@@ -282,7 +282,7 @@ class Answer:
         return deltas + self._crossed(self._chat.feed(data))
 
     def _crossed(self, deltas: list[Any]) -> list[list[Any]]:
-        """Return deltas as they cross."""
+        """Return deltas as they cross to JavaScript."""
         chat, before = self._chat, self._open
         whole = chat is not None and chat.complete and not self._complete
         self._complete = self._complete or whole
@@ -345,7 +345,7 @@ class Answer:
         return json.dumps(self.results(events, retry), separators=(",", ":"))
 
     def results(self, events: list[Any], retry: "float | None" = None) -> dict[str, Any]:
-        """Return what events of the session mean, as the object above."""
+        """Return what events of the session mean, as the object in this file's docstring."""
         out: dict[str, Any] = {"events": []}
         waiting, self._waiting = self._waiting + events, []
         for n, event in enumerate(waiting):

@@ -1,4 +1,4 @@
-"""A text as JavaScript asks for it, and its deltas as they cross to JavaScript.
+"""Open a ChatStream with JavaScript's options, and convert its deltas for JavaScript.
 
 In: the options of web/src/detok-stream.js, and the deltas of a ChatStream. Out: the ChatStream, and
 lists that become JSON.
@@ -20,11 +20,11 @@ def open_chat(
     start: str = "",
 ) -> ChatStream:
     """Return a ChatStream with the text options that JavaScript gives (`TextOptions` of
-    web/src/detok-stream.js). `tags` is the default for finding tags and markers, `known` is the
-    name of a format in the place of the vocabulary's, and `start` what the answer begins in, if
-    that is known.
+    web/src/detok-stream.js). `tags` is the default for finding tags and markers, `known` the name
+    of a format that takes precedence over the vocabulary's, and `start` what the answer begins in,
+    if that is known.
 
-    The format "auto" is the known one, where no tags of one's own are given, else the tags.
+    The format "auto" is the known format, unless the options have tags of their own.
     """
     reasoning, tools = options.get("reasoning", tags), options.get("tools", tags)
     own_tags = options.get("reasoning", True) is not True or options.get("tools", True) is not True
@@ -78,7 +78,7 @@ def crossed(
 
     `calls` are those of the stream now, and `open` is the number of the call that was not complete
     before. `whole` says that the one JSON value of `format="json"` has become complete: the last
-    delta gets `{"complete"}`. What has ended without a delta has an empty one.
+    delta gets `{"complete"}`. A call or value that ended without a delta gets an empty one.
     """
     out: list[list[Any]] = []
     for delta in deltas:

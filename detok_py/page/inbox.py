@@ -35,7 +35,8 @@ def read_from_file(path: str) -> None:
 
 
 def given_bytes(given: "int | str") -> bytes:
-    """Return the bytes that JavaScript has given: their count in the inbox, or the bytes in hex.
+    """Return the bytes that JavaScript has given: `given` is their count in the inbox, or has them
+    in hex.
 
     >>> given_bytes("c3a9")
     b'\\xc3\\xa9'

@@ -4,13 +4,14 @@ In: a ChatStream in a state. Out: plain values that become JSON.
 
 Tokens. In the default state of a detokenizer most tokens give a text of their own and leave the
 state as it is. What a token gives follows from the vocabulary: its bytes in the packed file, if
-tokens are bytes; otherwise `texts_of` returns it. Neighbouring bytes are one UTF-8 stream, which a
-text ends, so the held beginning of a character is not another state, only other bytes.
+tokens are bytes; otherwise `texts_of` returns it. Bytes that follow each other are one UTF-8
+stream, which a text ends. So the held beginning of a character needs no state of its own: its bytes
+are kept beside the state.
 
-Text. `passing` is `[blocked, lead, then]`: a character that is none of `blocked` is shown behind
-`lead`, on the channel of the state, and leads to the state `then`; with None as `then` the state
-stays. The steps by blocked characters are few. With them JavaScript follows a text character by
-character, so the output does not depend on how the text is cut.
+Text. `passing` is `[blocked, lead, then]`: a character that is not in `blocked` is shown after
+`lead`, on the channel of the state, and leads to the state `then`; if `then` is None, the state
+stays. Only for blocked characters, which are few, JavaScript asks for a step. It follows a text
+character by character, so the output does not depend on how the text is cut.
 """
 
 from typing import Any, Callable
@@ -40,7 +41,7 @@ def _joins(source: Any) -> bool:
 
 
 def takes_tokens(chat: ChatStream) -> bool:
-    """Say whether the detokenizer is in its default state, but for bytes that are held alone."""
+    """Say whether the detokenizer is in its default state, apart from held bytes."""
     parts = chat._catch_up()
     source = parts.source
     if source.__class__ is not Detokenizer or source.settings.spans:
@@ -66,8 +67,8 @@ def hold(chat: ChatStream, held: bytes) -> None:
 
 def tokens_in_file(chat: ChatStream) -> list[Any]:
     """Return where the bytes of tokens are in the packed file (`packed.places`), None if tokens are
-    not bytes; and the ids that are asked for, as ranges [first, last]: special tokens, holes, and
-    those that may end the answer.
+    not bytes; and the ids whose steps JavaScript must ask for, as ranges [first, last]: special
+    tokens, holes, and those that may end the answer.
     """
     parts = chat._catch_up()
     vocabulary = parts.source.vocabulary
@@ -81,8 +82,8 @@ def tokens_in_file(chat: ChatStream) -> list[Any]:
 
 
 def texts_of(source: Any, first: int, end: int) -> list[Any]:
-    """Return what the ids from `first` to `end`, exclusive, are in the default state: a text, a
-    byte, or None for one that is asked for.
+    """Return what each id from `first` to `end`, exclusive, gives in the default state: a text, a
+    byte, or None if JavaScript must ask for its step.
     """
     chain, vocabulary = source._current_chain(), source.vocabulary
     before, default = chain.state, source._tables.default_row.key
@@ -115,8 +116,8 @@ def texts_of(source: Any, first: int, end: int) -> list[Any]:
 
 
 def _replaced(source: Any) -> "list[tuple[bytes, bytes]] | None":
-    """Return the replacements that make the text of a piece, if nothing else does, but for byte
-    tokens; else None. It is the quick way for the vocabularies of SentencePiece.
+    """Return the replacements that make a piece's text, if only these and byte fallback do; else
+    None. This is the quick way for the vocabularies of SentencePiece.
     """
     out = []
     if not _joins(source) or source._chain.items:
@@ -132,8 +133,8 @@ def _replaced(source: Any) -> "list[tuple[bytes, bytes]] | None":
 def passing(
     chat: ChatStream, crossed_state: "Callable[[ChatStream, Any], list[Any]]"
 ) -> "list[Any] | None":
-    """Return what text passes in the state that a stream is in; None if none does, or if that is
-    not known. `crossed_state` returns the state as it crosses.
+    """Return `passing`, as this file's docstring has it, for the state of a stream; None if no text
+    passes, or if that is not known. `crossed_state` returns a state as it crosses to JavaScript.
     """
     parts = chat._catch_up()
     channels: Any = parts.channels
@@ -142,7 +143,7 @@ def passing(
     triggers = channels.triggers
     if triggers is not None:
         return [triggers, "", None]
-    # Within a call, or a JSON value, characters make a difference that no marker has.
+    # Within a call or a JSON value, characters that no marker has change the state too.
     reader = getattr(channels, "reader", None)
     within = channels.begins_call if reader is None else reader.raw or reader.at not in PLACES
     if within or channels.options.get("format") == "json":
@@ -173,7 +174,7 @@ def passing(
 
 
 def _only_text(deltas: list[Any], channel: str) -> "str | None":
-    """Return the text of deltas that are one, of a channel, and end with NEUTRAL; else None."""
+    """Return the text if there is one delta, on `channel`, that ends with NEUTRAL; else None."""
     if len(deltas) != 1 or deltas[0].channel != channel or deltas[0].call is not None:
         return None
     text: str = deltas[0].text

@@ -2,16 +2,16 @@
 after it.
 
 In: the options of a stream, a state, and symbols: token ids, pieces of text, half a character as
-the negative number that its bytes spell, None for the end. Out:
-JSON. No stream is held here. Its whole state is kept in JavaScript and passed with each question,
-so this worker or the next one can continue any stream.
+the negative number that its bytes spell, None for the end. Out: JSON. No stream is held here: its
+whole state is kept in JavaScript and passed with each question, so this worker or the next one can
+continue any stream.
 
 A state crosses as `[state, takes tokens, held bytes in hex, passing, held text, channel]`. `state`
 is an opaque text. Where it takes tokens (passing.py), the held bytes are not part of it, and
 `tokens_of` says what each id is. `passing` says what text passes (passing.py), None if none does.
-With tokens and passing text JavaScript asks only for steps that change more. A step crosses as
-`[deltas, finish reason or None, next state or None if unchanged]`, or as an error message if the
-symbol is refused.
+JavaScript takes steps of such tokens and texts by itself, and asks only for the others. A step
+crosses as `[deltas, finish reason or None, next state or None if unchanged]`, or as an error
+message if the symbol is refused.
 """
 
 import json
@@ -26,7 +26,7 @@ from .passing import hold, passing, takes_tokens, texts_of, tokens_in_file
 
 MOST_STATES = 1 << 16  # characters of states in one answer; a state that holds much is long
 MOST_PASSING = 1 << 9  # states whose passing text is kept
-MOST_KINDS = 64  # of streams, told apart by their options
+MOST_KINDS = 64  # of options whose streams are kept
 
 _streams: dict[str, "tuple[ChatStream, Any]"] = {}
 _passing: dict[Any, Any] = {}  # `passing`, by the options and the state
@@ -101,17 +101,16 @@ def _crossed_state(chat: ChatStream, future: Any) -> list[Any]:
                 _passing.clear()
             _passing[key] = passing(chat, _crossed_state)
         passes = _passing[key]
-    crossed = [told, tokens, held.hex() if held else "", passes, text_held]
-    crossed.append(chat.channel)
+    out = [told, tokens, held.hex() if held else "", passes, text_held, chat.channel]
     if tokens and held:
         hold(chat, held)
-    return crossed
+    return out
 
 
 def begin_steps(options: str) -> str:
     """Return `[state, place, asked]`: the state that a stream with these options begins in, where
-    the bytes of its tokens are, or null if `tokens_of` says what they are, and the ids that are
-    asked for (passing.py). A stream of bytes has the state alone.
+    the bytes of its tokens are, or null if `tokens_of` says what they are, and the ids whose steps
+    JavaScript must ask for (passing.py). A stream of bytes has the state alone.
     """
     chat, start = _stream(options)
     chat._future = start
@@ -158,8 +157,8 @@ def _step(chat: ChatStream, before: Any, symbol: Any) -> "tuple[Any, Any]":
 
 
 def walk(options: str, state: str, held: str, symbols: str) -> str:
-    """Return the steps from a state through symbols, one after another, up to the end of
-    the text, or to where the states that are returned have `MOST_STATES` characters.
+    """Return the steps from a state through symbols, one after another, up to the end of the text,
+    or until the returned states have `MOST_STATES` characters.
     """
     chat, _ = _stream(options)
     future = _begin_in(chat, state, held)
@@ -175,7 +174,7 @@ def walk(options: str, state: str, held: str, symbols: str) -> str:
 
 
 def fan(options: str, state: str, held: str, symbols: str) -> str:
-    """Return the steps from one state by each of some symbols."""
+    """Return the step from one state by each symbol."""
     chat, _ = _stream(options)
     before, out = _begin_in(chat, state, held), []
     for symbol in json.loads(symbols):
@@ -187,7 +186,7 @@ def fan(options: str, state: str, held: str, symbols: str) -> str:
 
 
 def _begin_in(chat: ChatStream, state: str, held: str) -> Any:
-    """Take a state as it has crossed; return it."""
+    """Put a stream into a state that came from JavaScript; return the state."""
     chat._future = json.loads(state)
     if held:
         hold(chat, bytes.fromhex(held))

@@ -1,6 +1,6 @@
 """The client's side of detok.v1, sans-I/O: requests, credit, reconnecting, resuming.
 
-In: frames (`str` text, `bytes` binary), and the fact that a socket opened or was lost. Out: events
+In: frames (`str` text, `bytes` binary), and calls when a socket opened or was lost. Out: events
 (events.py) for the program, frames for the socket. Held: the position and a running SHA-256.
 
     session = ClientSession()
@@ -66,10 +66,10 @@ def backoff(attempt: int, random: float) -> float:
 
 
 class Retries:
-    """The attempts to reconnect since the run last began or went on.
+    """Counts the attempts to reconnect since the run last began or went on.
 
-    There are at least `max_attempts`, and as many as fit into `keep_seconds`: how long the server
-    keeps a run without a client.
+    It allows at least `max_attempts`, and more while their waits fit into `keep_seconds`, the time
+    for which the server keeps a run without a client.
 
     >>> retries = Retries(1)
     >>> retries.next_seconds(1.0), retries.next_seconds(1.0)
@@ -82,7 +82,7 @@ class Retries:
         self.reset()
 
     def reset(self) -> None:
-        """Count from here."""
+        """Begin to count anew."""
         self.attempts: int = 0
         self.waited: float = 0.0
 
@@ -219,8 +219,7 @@ class ClientSession:
 
     def lost(self, code: int = 1006, random: float = 1.0) -> float | None:
         """End a socket. Return the seconds to wait before opening another, or None if there is no
-        active run, the close code is not retryable, or the run is no longer kept: `max_attempts` in
-        a row have failed, and waited as long as the server keeps runs.
+        active run, the close code is not retryable, or all attempts have failed (`Retries`).
         """
         self._socket = Socket()
         if self.state not in ACTIVE or code not in wire.RETRY_CODES:
@@ -303,7 +302,7 @@ class ClientSession:
         elif kind == "finished":
             self._check_sum(event)
             self._acked = self.position
-            # The server may now forget this run first.
+            # After this ack, the server may drop this run before others.
             self._socket.outbox.append(wire.message("ack", n=self.position, end=True))
             out = [events.Finished(str(event.get("reason")), self.position, event.get("note"))]
         else:

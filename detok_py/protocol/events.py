@@ -64,5 +64,5 @@ def next_state(
 
 
 def new_run_id() -> str:
-    """Return a random run id of 128 bits, in hex: a secret, by which anyone can read the run."""
+    """Return a random run id of 128 bits, in hex. It is a secret: who knows it can read the run."""
     return os.urandom(16).hex()

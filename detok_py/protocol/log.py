@@ -1,7 +1,7 @@
 """The log of a run: its data, and how it ended.
 
-In: an engine's tokens or bytes, and its end. Out: frames from any position that is still kept, up
-to `shown`. Held: all pieces, or, beyond `max_size`, those that the reader has not acknowledged.
+In: an engine's tokens or bytes, and its end. Out: frames from any position that is still kept.
+Held: all pieces, or, beyond `max_size`, those that the reader has not acknowledged.
 
 >>> log = Log()
 >>> log.start("bytes"); log.add_bytes(b"caf\\xc3"); log.add_bytes(b"\\xa9"); log.finish("eos")
@@ -28,10 +28,10 @@ class Log:
     `data` is what the log carries ("bytes", "ids", "both"; "" before `start`). `begins` is the
     section that the end of the prompt has opened: "content", "reasoning", "header", or "" if
     unknown. `position` is where the next piece goes, `end` the last message of the run, or None.
-    Readers get the data before `shown`, and the end if `ended` is true. By default, new data is
-    shown at once. If `hold` is set, the log calls it instead, and its owner calls `show` later.
-    `acked` is set by the reader: data before it may be dropped. The log calls `changed` when there
-    is more to read.
+    A reader may read the data before `shown`, and the end if `ended` is true. By default, new data
+    is shown at once. If `hold` is set, the log calls it instead, and the owner of `hold` calls
+    `show` later. The reader sets `acked`: data before it may be dropped. The log calls `changed`
+    when there is more to read.
     """
 
     def __init__(self, *, max_size: int = MAX_LOG, base: int = 0, codec: Any = None) -> None:
@@ -210,4 +210,4 @@ class Log:
 
 
 def do_nothing() -> None:
-    """Do nothing: the default of `changed`."""
+    """Do nothing: the default of callbacks such as `changed`."""

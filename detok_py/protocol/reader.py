@@ -1,7 +1,7 @@
 """The reader of a run: one session at a time, which reads as far as its client gives credit.
 
-In: a session, and what its client acknowledges. Out: how far the engine and the session may go.
-Held: the session, or the time since when there has been none.
+In: a session, and what its client acknowledges. Out: how far the engine may write and the session
+may read. Held: the session, or the time when the last one was lost.
 """
 
 from typing import Any, Callable

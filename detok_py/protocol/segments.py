@@ -27,8 +27,8 @@ _MAX_BLOCK = 64 << 10  # bytes, unless one segment is longer
 
 
 class Segments:
-    """Pieces from `base` to `end`. `size` is the bytes that they take, bookkeeping included.
-    `codec` has `compress` and `decompress`, or is None.
+    """Pieces from `base` to `end`. `size` is how many bytes they take, with bookkeeping. `codec`
+    has `compress` and `decompress`, or is None.
     """
 
     def __init__(self, codec: Any = None) -> None:
@@ -153,7 +153,7 @@ class Segments:
                 end += 1
 
     def drop_first(self, before: int) -> bool:
-        """Drop the oldest segment if all of it is before a position. Return whether it was."""
+        """Drop the oldest segment if all of it is before a position. Return whether it did."""
         if self._first == len(self._segments):
             return False
         start, count, _, payload, _ = self._segments[self._first]

@@ -96,10 +96,10 @@ class ServerSession:
     with, or None. The session calls `wake`, which the program sets, when there is something to
     send.
 
-    A program that bounds its clients sets `has_place` to False for a socket beyond the bound. Such
+    A program that limits its clients sets `has_place` to False for a socket beyond the limit. Such
     a socket may continue a run whose socket has a place, and takes that place: the older socket is
     probably half-open. For any other run it needs a new place. While no place is free, the program
-    sets `full` to one sentence, with which the socket is closed (4429).
+    sets `full` to one sentence, and the session closes the socket with it (4429).
 
     `engine` is the name of the engine that the client has chosen, or "". Equal requests for
     different engines are different requests.
@@ -154,7 +154,7 @@ class ServerSession:
             return out
         log = run.log
         if self._state == STARTING and log.data:
-            self._go_on("started")
+            self._change_state("started")
             out.append(
                 wire.message(
                     "started", id=run.id, data=log.data, position=self._sent, start=log.begins
@@ -168,7 +168,7 @@ class ServerSession:
             frame, self._sent = step
             out.append(frame)
         if self._state != ENDED and log.ended and self._sent >= log.shown:
-            self._go_on("end")
+            self._change_state("end")
             out.append(log.ending(run.id))
         return out
 
@@ -215,7 +215,7 @@ class ServerSession:
         run.reader.done = True
         return [("cancel", run)] if run.log.end is None else []
 
-    def _go_on(self, event: str, error: Any = LocalProtocolError) -> None:
+    def _change_state(self, event: str, error: Any = LocalProtocolError) -> None:
         self._state = next_state(TRANSITIONS, self._state, event, error)
 
     def _send_error(
@@ -327,7 +327,7 @@ class ServerSession:
             before.give_way(now)
         if self.run is not run:
             self._release(now)
-        self._go_on(event, RemoteProtocolError)
+        self._change_state(event, RemoteProtocolError)
         self.run = run
         self._sent = after
         run.reader.take(self, after)
@@ -335,7 +335,7 @@ class ServerSession:
     def _release(self, now: float) -> None:
         """Stop reading the run, because the socket is lost or reads another run."""
         if self.run is not None:
-            self._go_on("release")
+            self._change_state("release")
             self.run.reader.release(now)
             self.run = None
 

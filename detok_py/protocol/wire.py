@@ -80,9 +80,9 @@ def read_message(frame: str) -> dict[str, Any]:
     """Return the message in a text frame: a dict with a `type`.
 
     Raises RemoteProtocolError (4400) if the frame is too long, is nested deeper than 64, has more
-    than 65,536 values, is not a JSON object, or has NaN or a lone surrogate. Both are counted
-    before parsing: a deeply nested text can exhaust the stack of a WebAssembly interpreter, and
-    each value costs much more time and memory than its characters.
+    than 65,536 values, is not a JSON object, or has NaN or a lone surrogate. Depth and values are
+    counted before parsing: a deeply nested text can exhaust the stack of a WebAssembly interpreter,
+    and each value costs much more time and memory than its characters.
     """
     if len(frame) > MAX_MESSAGE:
         raise RemoteProtocolError(
