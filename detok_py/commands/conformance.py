@@ -55,7 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--as-of", metavar="VERSION", help="the cases of an older version of the suite, as 1.0.0"
     )
     parser.add_argument(
-        "--only", action="append", default=[], metavar="ID", help="only cases whose id begins so"
+        "--only",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only cases whose id begins with ID",
     )
     parser.add_argument(
         "--chunk",
@@ -105,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def load_suite(path: Path | None = None) -> dict[str, Any]:
-    """Return the suite: that of this version of detok, or that of a file."""
+    """Return the suite in a file, by default the one that comes with this version of detok."""
     found = (path,) if path else next((both for both in PLACES if both[0].exists()), PLACES[0])
     suite: dict[str, Any] = {"vocabularies": {}, "formats": {}, "cases": []}
     for file in found:
@@ -123,16 +127,15 @@ def load_suite(path: Path | None = None) -> dict[str, Any]:
 def cases_of(
     suite: dict[str, Any], as_of: str | None = None, chunk: int = 1
 ) -> Iterable[dict[str, Any]]:
-    """Yield the cases that count, each with the tokenizer.json of its vocabulary: those of this
-    version of the suite, or those that counted in an older one. Cases of formats come in chunks
-    of so many ids; 0 is all of them.
+    """Yield the cases that count in the suite, or in its older version `as_of`, each with the
+    tokenizer.json of its vocabulary. Cases of formats push `chunk` ids at once; 0 pushes all.
     """
     limit = _numbers(as_of or suite["version"])
     if limit > _numbers(suite["version"]):
         raise DetokError(f"this suite has version {suite['version']}, and no {as_of} yet")
-    there = {case["id"] for case in suite["cases"] if _numbers(case["since"]) <= limit}
+    known = {case["id"] for case in suite["cases"] if _numbers(case["since"]) <= limit}
     for case in suite["cases"]:
-        if case["id"] in there and case.get("superseded_by") not in there:
+        if case["id"] in known and case.get("superseded_by") not in known:
             name = case.get("vocabulary")
             if "answer" in case:
                 yield format_cases.with_steps(case, suite, chunk)
@@ -148,7 +151,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def load_adapter(name: str) -> tuple[Callable[[Any], Any], dict[str, str]]:
-    """Return the function that is named, and what its module says of the system."""
+    """Return the function with this name, and what it or its module says of the system."""
     module_name, colon, function = name.rpartition(":")
     if not colon or not function.isidentifier():
         raise DetokError(f"{_ADAPTER}, not {name!r}")
@@ -182,13 +185,13 @@ def judge(case: dict[str, Any], adapter: Callable[[Any], Any]) -> Outcome:
     ...     "id": "x",
     ...     "steps": [{"do": "push", "in": "c3", "out": ""}, {"do": "flush", "out": "?"}],
     ... }
-    >>> class Late:
+    >>> class Stream:
     ...     def push(self, data):
     ...         return ""
     ...
     ...     def flush(self):
     ...         return "?"
-    >>> judge(case | {"input": "bytes"}, lambda case: Late()).verdict
+    >>> judge(case | {"input": "bytes"}, lambda case: Stream()).verdict
     'right'
     """
     began = time.perf_counter()
@@ -216,14 +219,14 @@ def _unclaimed(case: dict[str, Any], stream: Any) -> tuple[str, str] | None:
         if method is None and name in needed:
             return "not claimed", f"there is no {name}"
         if method is not None and not callable(method):
-            return "error", f"{name} must be a method, not {_told(method)}"
+            return "error", f"{name} must be a method, not {_as_json(method)}"
     return None
 
 
 def _judged(
     case: dict[str, Any], adapter: Callable[[Any], Any], outs: list[Any]
 ) -> tuple[str, str]:
-    """Return the verdict; `outs` takes the output of each step."""
+    """Return the verdict; `outs` collects the output of each step."""
     try:
         stream = adapter(case)
     except Exception:
@@ -261,11 +264,14 @@ def _played(case: dict[str, Any], stream: Any, outs: list[Any]) -> tuple[str, st
             continue
         outs.append(out)
         if "refused" in step:
-            return "wrong", f"{what}: {_told(out)} came where an error is expected"
+            return "wrong", f"{what}: {_as_json(out)} came where an error is expected"
         if step["do"] == "rollback":
             expected = len(characters(shown)) - len(characters(mark[1]))
             if out is not None and out != expected:
-                return "wrong", f"{what}: {_told(out)} characters are taken back, not {expected}"
+                return (
+                    "wrong",
+                    f"{what}: {_as_json(out)} characters are taken back, not {expected}",
+                )
             _, shown, wanted = mark
             continue
         shown = _deltas(out["shown"]) if isinstance(out, dict) else shown + _deltas(out)
@@ -276,9 +282,9 @@ def _played(case: dict[str, Any], stream: Any, outs: list[Any]) -> tuple[str, st
         return "wrong", _difference(characters(shown), characters(wanted))
     for name in ("reason", "spans"):
         if name in case and getattr(stream, name, None):
-            found = _told(getattr(stream, name)())
-            if found != _told(case[name]):
-                return "wrong", f"{name}: {found}, not {_told(case[name])}"
+            found = _as_json(getattr(stream, name)())
+            if found != _as_json(case[name]):
+                return "wrong", f"{name}: {found}, not {_as_json(case[name])}"
     verdict = next((verdict for verdict in ("early", "late") if verdict in first), "right")
     return verdict, first.get(verdict, "") if verdict != "right" else ""
 
@@ -293,7 +299,7 @@ def _given(case: dict[str, Any], step: dict[str, Any], mark: Any) -> tuple[Any, 
 
 
 def _compared(shown: list[Any], wanted: list[Any]) -> tuple[str, str]:
-    """Return the verdict on what is shown so far beside what is certain."""
+    """Compare what is shown so far with what is certain; return the verdict, and why."""
     if shown == wanted:
         return "right", ""
     if shown == wanted[: len(shown)]:
@@ -318,8 +324,8 @@ def _deltas(out: Any) -> list[Any]:
 
 
 def characters(deltas: list[Any]) -> list[Any]:
-    """Return (channel, text) pairs as one pair a character. Two halves of a surrogate pair, one
-    behind the other in a channel, are a character.
+    """Return (channel, text) pairs with one character in each. Two halves of a surrogate pair that
+    follow each other in a channel are one character.
 
     >>> characters([["content", "h\\ud83e"], ["content", "\\udd8a"]])
     [('content', 'h'), ('content', '🦊')]
@@ -336,10 +342,12 @@ def _shown(pairs: list[Any]) -> str:
     runs = groupby(pairs[:60], key=lambda pair: pair[0])
     deltas = [(channel, "".join(each for _, each in run)) for channel, run in runs]
     plain = "".join(text for _, text in deltas)
-    return _told(deltas if any(name for name, _ in deltas) else plain) + "..." * (len(pairs) > 60)
+    return _as_json(deltas if any(name for name, _ in deltas) else plain) + "..." * (
+        len(pairs) > 60
+    )
 
 
-def _told(value: Any) -> str:
+def _as_json(value: Any) -> str:
     """Return a value as JSON in ASCII, in which characters that look alike differ."""
     return json.dumps(value, separators=(",", ":"), default=repr)
 
@@ -362,8 +370,8 @@ def totals(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Return the verdicts by group, and a line for each case that is not right. A format without
-    a case that is claimed has no line.
+    """Return the verdicts by group, and a line for each case that is not right. A format of which
+    no case is claimed has no line.
     """
     rows = {
         group: row

@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ids",
         action="store_true",
-        help="the input is token ids, separated by white space or as a JSON array; so with a FILE",
+        help="the input is token ids, separated by white space or as a JSON array; a FILE implies it",
     )
     parser.add_argument(
         "--show-special", action="store_true", help="for --ids: write special tokens as text"
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def sort_files(args: argparse.Namespace) -> None:
-    """Set `args.input` if the only FILE is the input, and not a tokenizer."""
+    """Set `args.input` if the only FILE is the input and not a tokenizer."""
     file = args.tokenizer
     if file is None or args.input is not None:
         return

@@ -12,7 +12,7 @@ import re
 from typing import Any, Iterator
 
 TEXTS = ("reasoning", "content")
-# A string without its escape that is cut; or a character outside of strings.
+# A string, up to an escape that is cut; or a character outside strings.
 _JSON = re.compile(r'"((?:[^"\\]|\\u[0-9A-Fa-f]{4}|\\[^u])*)("?)|\S')
 _HIGH = "".join([chr(unit) for unit in range(0xD800, 0xDC00)])
 _TOKEN = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
@@ -49,8 +49,8 @@ def with_steps(case: dict[str, Any], suite: dict[str, Any], chunk: int = 1) -> d
 
 
 def _cut(out: list[Any], begin: int, end: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the deltas of what an answer says, from one count of characters to another; a call's
-    name counts as one. Without an end all that is left comes.
+    """Yield the deltas of an answer between two counts of characters; the name of a call counts as
+    one character. Without `end`, yield all the rest.
     """
     at = calls = 0
     for run in out:
@@ -120,8 +120,8 @@ class Message:
 
 
 def seams_of(out: list[Any]) -> dict[str, set[int]]:
-    """Return where the texts of an answer are interrupted: behind how many characters that are no
-    white space. A beginning is one, too.
+    """Return where the texts of an answer are interrupted: after how many characters that are not
+    white space. The beginning of a text counts too.
 
     >>> out = [{"content": "a b "}, {"call": "f", "arguments": ""}, {"content": "c"}]
     >>> seams_of(out)["content"]
@@ -135,7 +135,7 @@ def seams_of(out: list[Any]) -> dict[str, set[int]]:
 
 
 def _closed(text: str, seams: set[int]) -> str:
-    """Return a text without the white space at its seams, and at its end."""
+    """Return a text without the white space at its seams and at its end."""
     out, count = [], 0
     for character in text.rstrip():
         if not character.isspace():
@@ -151,8 +151,8 @@ def _written(arguments: Any) -> str:
 
 
 def json_characters(text: str) -> list[str]:
-    """Return JSON, which may be cut anywhere, without the freedoms of writers: white space outside
-    of strings, and escapes. A quote that is an end of a string is two quotes here.
+    """Return the characters of JSON, which may be cut anywhere, without what a writer may choose:
+    white space outside strings, and escapes. The quote at either end of a string is two quotes.
 
     >>> json_characters('{ "\\\\u00e9\\\\"": 1')
     ['{', '""', 'é', '"', '""', ':', '1']
@@ -175,7 +175,7 @@ def json_characters(text: str) -> list[str]:
 
 
 def compared(mine: dict[str, Any], theirs: dict[str, Any]) -> tuple[str, str]:
-    """Return the verdict on the parts shown so far beside those that are certain, and why."""
+    """Compare the parts shown so far with those that are certain; return the verdict, and why."""
     verdict, why = "right", ""
     for name in {**theirs, **mine}:
         one, other = mine.get(name, ""), theirs.get(name, "")
@@ -184,12 +184,12 @@ def compared(mine: dict[str, Any], theirs: dict[str, Any]) -> tuple[str, str]:
         if name in theirs and (name not in mine or one == other[: len(one)]):
             rest = other[len(one) :] if name in mine else other
             if verdict == "right":
-                verdict, why = "late", f"{name}: {_told(rest)} is certain already"
+                verdict, why = "late", f"{name}: {_as_json(rest)} is certain already"
         elif name not in theirs or one[: len(other)] == other:
             rest = one[len(other) :] if name in theirs else one
-            return "early", f"{name}: {_told(rest)} is not certain yet"
+            return "early", f"{name}: {_as_json(rest)} is not certain yet"
         else:
-            return "early", f"{name}: {_told(one)} is shown, {_told(other)} is certain"
+            return "early", f"{name}: {_as_json(one)} is shown, {_as_json(other)} is certain"
     return verdict, why
 
 
@@ -200,7 +200,7 @@ def difference(shown: Message, wanted: Message, seams: dict[str, set[int]]) -> s
         if name not in mine:
             return f"{name} is missing"
         if name not in theirs:
-            return f"there is {name}: {_told(mine[name])}"
+            return f"there is {name}: {_as_json(mine[name])}"
     for name in theirs:
         if mine[name] != theirs[name]:
             at = name.rpartition(" ")[2]
@@ -208,26 +208,26 @@ def difference(shown: Message, wanted: Message, seams: dict[str, set[int]]) -> s
                 values = [_value(each.calls[int(at)][1]) for each in (shown, wanted)]
                 if values[0] is not None and values[0] == values[1]:
                     continue
-            return f"{name}: {_told(mine[name])}, not {_told(theirs[name])}"
+            return f"{name}: {_as_json(mine[name])}, not {_as_json(theirs[name])}"
     return ""
 
 
 def _value(text: str) -> str | None:
-    """Return JSON written in one way; None if it is none."""
+    """Return JSON in one normal form; None if the text is not JSON."""
     try:
         return json.dumps(json.loads(text), sort_keys=True)
     except ValueError:
         return None
 
 
-def _told(part: Any) -> str:
+def _as_json(part: Any) -> str:
     """Return a part as JSON in ASCII: at most 60 characters."""
     text = part if isinstance(part, str) else "".join([each[:1] for each in part])
     return json.dumps(text[:60]) + "..." * (len(text) > 60)
 
 
 def played(case: dict[str, Any], stream: Any, outs: list[Any]) -> tuple[str, str]:
-    """Return the verdict on what a stream gives, step by step; `outs` takes it."""
+    """Return the verdict on what a stream gives, step by step; `outs` collects that."""
     shown, wanted, seams = Message(), Message(), seams_of(case["out"])
     first: dict[str, str] = {}
     for number, step in enumerate(case["steps"], 1):

@@ -79,7 +79,7 @@ def reasoning(name: str) -> str:
     '[THINK] or <think>'
     """
     openers = [opener.replace("⟦", "").replace("⟧", "") for opener, _ in FORMATS[name].thinks]
-    # Granite 3 may say it in a sentence, which is no marker.
+    # Granite 3 may open reasoning with a sentence, which is not a marker.
     return TREES.get(name) or " or ".join([each for each in openers if " " not in each])
 
 

@@ -28,7 +28,7 @@ class Token(NamedTuple):
     text: str
     special: bool
     eos: bool
-    format: str | None = None  # whose marker it is
+    format: str | None = None  # the format that it is a marker of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,11 +1,11 @@
-"""The codec "detok": bytes to text as `StreamingDetokenizer` decodes them; and text files by it.
+"""The codec "detok", which decodes bytes as `StreamingDetokenizer` does; and text files with it.
 
 In: bytes, cut anywhere. Out: text. Importing this module registers the codec, so that
 `codecs.getincrementaldecoder("detok")`, `io.TextIOWrapper(…, encoding="detok")` and
 `open(path, encoding="detok")` know it. It encodes as UTF-8.
 
-It differs from "utf-8" in one place: `ED A0` is certain to be an error, and is one at once. As
-`StreamingDetokenizer` it knows the policies "strict", "replace", "ignore" and "backslashreplace".
+It differs from "utf-8" in one place: `ED A0` is certainly an error, and is reported at once. Like
+`StreamingDetokenizer`, it knows the policies "strict", "replace", "ignore" and "backslashreplace".
 """
 
 import codecs
@@ -44,7 +44,7 @@ class IncrementalDecoder(codecs.IncrementalDecoder):
             try:
                 text += self._stream.flush()
             except UnicodeError:
-                self._stream.held = held  # refused whole, as any chunk
+                self._stream.held = held  # nothing of a refused chunk is taken
                 raise
             self._stream.reset()
         return text

@@ -1,8 +1,8 @@
 """The stream of a chat completion (openai-python, or its JSON) as deltas of a ChatStream.
 
 In: chunks of `client.chat.completions.create(stream=True)`, sync or async: objects or dicts. Out:
-`Delta`s, with stops, reasoning tags, tool-call tags and artifacts found in any chunking.
-`TextStage` is what lets a ChatStream take text. openai is not needed to import it.
+`Delta`s, with stops, reasoning tags, tool-call tags and artifacts found in any chunking. With
+`TextStage`, a ChatStream takes text. openai is not needed to import this module.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class TextStage:
     """The first stage of a ChatStream whose input is text.
 
-    A string of JSON can be cut between the halves of a surrogate pair. So one half at the end of a
-    chunk is held, and joined with the other; a half without its other is U+FFFD. All other text is
+    A string of JSON can be cut between the halves of a surrogate pair. So the first half at the end
+    of a chunk is held, and joined with the second; a half alone becomes U+FFFD. All other text is
     certain at once.
 
     >>> chat = ChatStream(TextStage(), stop=["STOP"])
@@ -51,7 +51,7 @@ class TextStage:
     """
 
     held_bytes = b""
-    """Always empty: what comes is text."""
+    """Always empty: the input is text."""
 
     def __init__(self) -> None:
         self.reset()
@@ -76,7 +76,7 @@ class TextStage:
         return joined(text[:cut])
 
     def flush(self) -> str:
-        """End the text; return what half a pair becomes."""
+        """End the text; return U+FFFD if half a pair is held."""
         text, self.held_text, self._ended = joined(self.held_text), "", True
         return text
 
@@ -96,7 +96,7 @@ class TextStage:
 
 
 def joined(text: str) -> str:
-    """Return text with its surrogate pairs joined, and U+FFFD for halves without their other.
+    """Return text with its surrogate pairs joined, and U+FFFD for each half alone.
 
     >>> joined("a\\ud83d\\ude00\\ude00")
     'a😀�'
@@ -124,9 +124,9 @@ class ChatDeltas:
     the server has in a field of its own (`reasoning_content`, `reasoning`) is a delta of that
     channel; what it sends there is not searched for tags or stops. Tool calls that the server has
     parsed (`delta.tool_calls`) are not read: take them from the chunks. `chat` is the ChatStream;
-    `finish_reason` is its own, or else the server's. A chunk with an `error` raises ServerError,
-    after the deltas of all that came before it; what is no chunk, text for example, raises
-    TypeError.
+    `finish_reason` is that of `chat`, or else the server's. A chunk with an `error` raises
+    ServerError, after the deltas of all that came before it. Anything but a chunk, such as text,
+    raises TypeError.
     """
 
     def __init__(

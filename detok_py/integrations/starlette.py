@@ -40,6 +40,6 @@ class StreamingResponse(TextResponse):
         **options: "Unpack[Options]",
     ) -> None:
         text = tokenizer.stream(chunks, **options)
-        # Starlette takes whatever has `__aiter__` as asynchronous, and would wait in its loop.
+        # Starlette treats whatever has `__aiter__` as asynchronous: its event loop would block.
         content = text if hasattr(chunks, "__aiter__") else iter(text)
         super().__init__(content, status_code, headers, media_type, background)

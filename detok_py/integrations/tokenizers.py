@@ -15,14 +15,14 @@ from ..tokenizers.window import REPLACEMENT, IncrementalDetokenizer
 
 
 class DecodeStream:
-    """`step` as DecodeStream's, and `flush`.
+    """`step` as in DecodeStream, and `flush`.
 
     `ids` are those of a prompt, which are not shown. With `skip_special_tokens` special tokens give
     no text. A stream belongs to the tokenizer of its first step; `copy.copy` gives an independent
     one. A step gives all text that DecodeStream would give, and characters before a bad byte at
     once. So a run of byte tokens is shown before it ends: if a bad byte follows, which turns the
-    whole run into U+FFFD, what is shown stays, and its bytes get no U+FFFD. All other joined text
-    is that of the tokenizer's `decode`.
+    whole run into U+FFFD, what is shown stays, and its bytes get no U+FFFD. Otherwise, the joined
+    text is that of the tokenizer's `decode`.
 
     >>> class Letters:
     ...     def decode(self, ids, skip_special_tokens=True):
@@ -53,7 +53,7 @@ class DecodeStream:
             )
         elif tokenizer is not self._tokenizer:
             raise ValueError("a stream belongs to one tokenizer; make a new one for another")
-        text = self._behind_ahead(self._stream.feed(_ids(id)))
+        text = self._without_shown(self._stream.feed(_ids(id)))
         if self._stream.held:
             held = self._stream.copy().flush()
             if held.startswith(self._ahead) and not held.endswith(REPLACEMENT):
@@ -65,10 +65,10 @@ class DecodeStream:
         """End the text; return what was held, None if nothing was."""
         if self._stream is None:
             return None
-        return self._behind_ahead(self._stream.flush()) or None
+        return self._without_shown(self._stream.flush()) or None
 
-    def _behind_ahead(self, text: str) -> str:
-        """Return what comes next in the stream, `text`, without what is shown of it."""
+    def _without_shown(self, text: str) -> str:
+        """Return `text`, which comes next in the stream, without what is shown of it already."""
         same = common(self._ahead, text)
         gone, text = self._ahead[same:], text[same:]
         self._ahead = gone
@@ -93,5 +93,5 @@ class DecodeStream:
 def _ids(ids: int | Iterable[int]) -> list[int]:
     try:
         return [as_id(ids)]  # type: ignore[arg-type]
-    except VocabularyError:  # several, or what is refused
+    except VocabularyError:  # several ids, or a value that `as_ids` refuses
         return as_ids(ids)  # type: ignore[arg-type]

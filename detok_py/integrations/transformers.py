@@ -38,7 +38,7 @@ class TextStreamer:
         given: dict[str, Any] = self.decode_kwargs
         if set(given) <= {"skip_special_tokens", "clean_up_tokenization_spaces"}:
             return IncrementalDetokenizer(self.tokenizer, prompt_ids, **given)
-        # Options that only the tokenizer itself knows: it is asked with them.
+        # Only the tokenizer itself knows these options, so its own `decode` gets them.
         tokenizer: Any = self.tokenizer
         asked = SimpleNamespace(decode=lambda ids: str(tokenizer.decode(ids, **given)))
         return IncrementalDetokenizer(asked, prompt_ids)

@@ -32,7 +32,7 @@ class SamplingParams(Protocol):
 
     @property
     def min_tokens(self) -> int:
-        """How many ids can't end the text."""
+        """How many ids must come before the text can end."""
 
     @property
     def skip_special_tokens(self) -> bool:
@@ -57,7 +57,7 @@ class IncrementalDetokenizer:
 
     Of stop strings that end at the same character, the first of the list counts. Only the end that
     can still become a stop is held, not as many characters as the longest stop has.
-    `spaces_between_special_tokens` is not read: the text is that of the tokenizer's `decode`.
+    `spaces_between_special_tokens` is ignored: the text is that of the tokenizer's `decode`.
 
     >>> from types import SimpleNamespace
     >>> class Letters:
@@ -147,8 +147,8 @@ class IncrementalDetokenizer:
         return text
 
     def _first_listed(self, stop: str) -> str:
-        """Return the first of the stop strings that end where `stop` does, and show what of `stop`
-        lies before it. `stop` begins earliest, so it ends with all of them.
+        """Return the first listed stop string that ends where `stop` does, and show the part of
+        `stop` before it. `stop` begins earliest, so all of these are suffixes of it.
         """
         first = next(each for each in self._stops if each and stop.endswith(each))
         if not self._keeps_stop:
