@@ -82,7 +82,7 @@ class AttachedEngine:
         # Why the engine refused the vocabulary, and when.
         self._refusal: tuple[str | None, float] = (None, 0.0)
         self._failure: EngineError | None = None
-        self._look: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Open the engine, and find its vocabulary if it has another model than before. Concurrent
@@ -90,9 +90,9 @@ class AttachedEngine:
 
         If the engine is down, `self.down` says why; a later call tries again.
         """
-        if self._look is None or self._look.done():
-            self._look = asyncio.create_task(self._look_at_engine())
-        await asyncio.shield(self._look)
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._look_at_engine())
+        await asyncio.shield(self._opening)
 
     async def _look_at_engine(self) -> None:
         try:
@@ -115,7 +115,7 @@ class AttachedEngine:
             self.down = str(self._failure)
 
     async def _sample(self) -> str | None:
-        """Return why the engine refuses the vocabulary, after a test with some tokens, or None."""
+        """Let the engine tokenize a sample. Return why it refuses the vocabulary, or None."""
         return (
             None
             if self.vocabulary is None
@@ -261,7 +261,7 @@ class AttachedEngine:
         """Cancel the jobs and wait for them. After that, all runs have an end, and the engine can
         be closed.
         """
-        tasks = [job for job in (self._look, *self.jobs.values()) if job is not None]
+        tasks = [job for job in (self._opening, *self.jobs.values()) if job is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -59,9 +59,10 @@ BACK_SECONDS = 10.0
 
 class Heard(NamedTuple):
     """One answer. `ids` is None if some are not known, `data` if there are neither bytes nor a
-    vocabulary for the ids. `text` is what the engine decoded in the same stream, None if it sends
-    no text. `times` are when each chunk came after the request, with its tokens. `split` is how
-    many characters were split over tokens, or at least so many; None if that is not known.
+    vocabulary for the ids. `true` is the text of `data`, decoded by detok, and `text` what the
+    engine decoded in the same stream; None if there is none. `times` has for each chunk when it
+    came after the request, and its tokens. `split` is how many characters were split over tokens,
+    or a lower bound; None if that is not known.
     """
 
     ids: list[int] | None
@@ -84,10 +85,10 @@ class Whole(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What came for one text. `as_asked` is whether that was the text, None if it need not be.
-    `given`, `streamed` and `whole` are "equal", "broken", "other" (text of another length or
-    order), "unclear" (U+FFFD that the engine or the model has made), or "not compared". `broken`
-    are the characters that are missing where most are.
+    """What came for one text. `as_asked` is whether that was the text, None if no text was asked
+    for. `given`, `streamed` and `whole` are "equal", "broken", "other" (text of another length or
+    order), "unclear" (U+FFFD that the engine or the model has made), or "not compared". `broken` is
+    the largest number of missing characters in these three.
     """
 
     text: str
@@ -445,7 +446,7 @@ async def _resume(asker: _Asker, request: Request, heard: Heard) -> Resumed:
 
 
 async def _ids(asker: _Asker, request: Request, heard: Heard) -> dict[str, Any] | None:
-    """Compare the ids recovered from bytes with the ids of step mode."""
+    """Compare the ids recovered from bytes with those of step mode: one request for each token."""
     alone = request._replace(want="ids")
     engine = asker.engine
     if engine.gives(request) in (IDS, TEXT) or engine.gives(alone) != IDS or not asker.vocabulary:

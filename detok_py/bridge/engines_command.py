@@ -152,7 +152,7 @@ async def _prove(engine: Any, found: Any, seconds: float) -> Any:
 
 
 def _say(step: str) -> None:
-    """Show people that a slow engine is being asked."""
+    """Show in a terminal which text a slow engine is asked for."""
     if sys.stderr.isatty():
         print(f"asking for: {step}", file=sys.stderr)
 

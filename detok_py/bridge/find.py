@@ -184,7 +184,7 @@ def finder(
 
 
 def _base_of(engine: Engine) -> str | None:
-    """Return the address of an engine on HTTP."""
+    """Return the address of an engine with an HTTP API, or None."""
     client = getattr(engine, "front", None) or getattr(engine, "client", None)
     return client.address.base if isinstance(client, EngineClient) else None
 

@@ -99,12 +99,13 @@ class Lease:
 class SharedRun:
     """A run that other replicas may write or read.
 
-    "Here" means: at this replica. `lease` is set if the run is written here. One reader at a time
-    has the turn to read: `turn` is the number of the last turn here, `rival` the highest number
-    seen in the store, and `taking` is true while a reader here asks for a turn. `unheard` is true
-    if the store did not have the run when a reader here asked for something. `log_id` and `asks_id`
-    are the ids of the last entries read from both streams. `lost_at` is the time since when the
-    store has had less than the readers here.
+    "Here" means: at this replica. `tag` names the run's keys. `claiming` is true until the store
+    has decided a claim of this replica. `lease` is set if the run is written here. One reader at a
+    time has the turn to read: `turn` is the number of the last turn here, `rival` the highest
+    number seen in the store, and `taking` is true while a reader here asks for a turn. `unheard` is
+    true if the store did not have the run when a reader here asked for something. `log_id` and
+    `asks_id` are the ids of the last entries read from the streams `log` and `asks`. `lost_at` is
+    when the store was first seen to have less than the readers here, or None.
     """
 
     def __init__(self, run: Run, tag: str, *, claiming: bool) -> None:

@@ -62,7 +62,7 @@ TOO_FAR = "Last-Event-ID is beyond the end of this answer; ask without it for th
 
 
 def openai_routes(bridge: Bridge) -> list[BaseRoute]:
-    """Return the routes of the exit."""
+    """Return the OpenAI-compatible routes."""
 
     async def chat(request: Request) -> Response:
         return await _answer(bridge, request, is_chat=True)
@@ -215,7 +215,10 @@ class Reply(Response):
                     comes_back=bool(self._asked.run),
                 )
             )
-            ends = [asyncio.create_task(self._over.wait()), asyncio.create_task(_left(receive))]
+            ends = [
+                asyncio.create_task(self._over.wait()),
+                asyncio.create_task(_disconnected(receive)),
+            ]
             try:
                 await self._wait({serving, *ends})
             finally:
@@ -260,7 +263,7 @@ class Reply(Response):
 
     def _write(self, frames: list[str | bytes]) -> None:
         """Turn frames of the run into bytes for the client, in this turn of the loop."""
-        self._hear(frames)
+        self._receive(frames)
         text = self._writer.now()
         if text:
             self._silent = False
@@ -271,27 +274,25 @@ class Reply(Response):
         if message["type"] == "websocket.close":
             self._fail(message["code"], self._notice or message["reason"], retry=True)
         else:
-            self._hear([message.get("text") or message.get("bytes")])
+            self._receive([message.get("text") or message.get("bytes")])
         text = self._writer.now()
         if text:
             self._silent = False
             await self._send_text(text)
 
-    def _hear(self, frames: list[Any]) -> None:
-        """Receive frames of the bridge."""
+    def _receive(self, frames: list[Any]) -> None:
+        """Feed frames of the bridge to the session."""
         try:
             for frame in frames:
                 if not self._over.is_set():
-                    self._heed(self._answer.results(self._answer.session.receive(frame)))
+                    self._apply(self._answer.results(self._answer.session.receive(frame)))
         except Exception as error:
             # A bug in the bridge. Its place is logged, but not its message.
             log.error("exit_fault", extra={"fields": fault_of(error)})
             self._fail(1011, BUG)
 
-    def _heed(self, results: dict[str, Any]) -> None:
-        """Feed frames to the session, add its events to the response, and return its frames to the
-        bridge.
-        """
+    def _apply(self, results: dict[str, Any]) -> None:
+        """Send the session's frames to the bridge, and add its events to the response."""
         for frame in results.get("send", ()):
             self._inbox.put_nowait({"type": "websocket.receive", "text": frame})
         for event in results["events"]:
@@ -309,7 +310,7 @@ class Reply(Response):
             if vocabulary is None or vocabulary.sha256 != results["fetch"]["sha256"]:
                 return self._fail(wire.VOCABULARY_MISMATCH, CHANGED, retry=True)
             self._answer.use(vocabulary)
-            self._heed(self._answer.results([]))
+            self._apply(self._answer.results([]))
 
     def _finish(self, reason: str, note: str | None, position: int) -> None:
         """End the answer."""
@@ -435,7 +436,7 @@ def _fidelity(attached: AttachedEngine, asked: Asked) -> str:
     return attached.engine.gives(request)
 
 
-async def _left(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -19,7 +19,8 @@ MAX_BODY = 1 << 20
 MAX_STOPS = 64
 RUN = re.compile(r"[A-Za-z0-9_-]{16,64}")
 
-# The parameters that go to the engine, and the kinds of the others.
+# The parameters for the engine, those of the scripted engine, and all that are not reported as
+# ignored.
 SAMPLING = ("temperature", "top_p", "top_k", "seed")
 SCRIPT = ("engine", "text", "cut", "pace", "faults")
 READ = {

@@ -41,9 +41,9 @@ class StoreError(DetokError):
 class Link:
     """A pool of connections to one Redis. `errors` are what its commands raise. `away` is true
     before the first connection, and once commands have failed for `PATIENCE_SECONDS`; `on_change`
-    is called when it changes. `refused` is true if Redis refused the password of the last attempt,
-    `reached` once it has answered. The password is that of the address, or else that of the
-    environment: other users of a machine can read a command line.
+    is called when `away` changes. `refused` is true if Redis refused the password of the last
+    attempt, `reached` once it has answered. The password is that of the address, or else that of
+    the environment: other users of a machine can read a command line.
     """
 
     def __init__(self, url: str, times: Times) -> None:
@@ -130,7 +130,7 @@ class Link:
         try:
             await self._load_scripts()
         except self.errors as error:
-            # redis-py reports a connection that it could not make.
+            # redis-py reports that it could not connect; the cause is the refused password.
             refused = isinstance(error.__cause__ or error, self._wrong_password)
             if refused and not self.refused:
                 log.error("store_refuses_the_password")

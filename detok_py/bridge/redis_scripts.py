@@ -6,7 +6,7 @@ readers append) and `lease`, which exists while the producer lives. The id of an
 its last position and the number of its batch, so the entries before an acknowledged position can be
 dropped by their ids.
 
-Each script begins with KEYS run log asks lease.
+Each script takes KEYS run log asks lease.
 """
 
 _COMMON = """

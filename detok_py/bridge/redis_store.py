@@ -1,6 +1,6 @@
 """A store of runs in Redis or Valkey: any replica of the bridge resumes any run.
 
-In: runs that engines of this replica write, and the wishes of its readers. Out: the same runs at
+In: runs that engines of this replica write, and what its readers ask for. Out: the same runs at
 every replica. Held: a copy of each run that is read or written here.
 
 A run has one producer, the replica that claimed its id and holds its lease. It appends the engine's
@@ -67,7 +67,7 @@ class RedisStore:
         **bounds: Any,
     ) -> None:
         self.runs: Runs = Runs(codec=zlib, **bounds)
-        # Time for a failed command, a check and a busy machine.
+        # Two seconds more than a lease: for a failed command, a check and a busy machine.
         grace = lease + 2 if grace is None else grace
         times = Times(lease, grace, poll, int(self.runs.keep_seconds) + SPARE_SECONDS)
         self.link: Link = Link(url, times)
@@ -82,7 +82,7 @@ class RedisStore:
     async def open(self, stop: Callable[[Run], None]) -> None:
         """Connect; while Redis cannot be reached, try again and again."""
         self._follower.stop = stop
-        self.link.on_change = self._look_at_everything
+        self.link.on_change = self._check_everything
         writer, follower = self._writer, self._follower
         for work in (
             writer.write,
@@ -118,22 +118,22 @@ class RedisStore:
                 await work()
             except self.link.errors as error:
                 self.link.failed(error)
-                self._look_at_everything()  # Redis may have been restarted without its data
+                self._check_everything()  # Redis may have been restarted without its data
                 await asyncio.sleep(0.05)
             except Exception as error:
                 # A bug in the bridge, or entries of another version: the other runs go on.
                 log.error("store_fault", extra={"fields": fault_of(error)})
                 await asyncio.sleep(self.link.times.poll)
 
-    def _look_at_everything(self) -> None:
+    def _check_everything(self) -> None:
         self._writer.check_all()
         self._follower.ask_again()
 
     @property
     def state(self) -> StoreState:
-        """What Redis has cost, and whether runs and clients can begin. A replica that has never
-        reached Redis, or is refused, is not ready. If Redis was there and is away, it is so for all
-        replicas, and runs go on here.
+        """What Redis has cost, and whether it takes new runs and new clients. A replica that Redis
+        refuses, or that has never reached it, is not ready. If Redis goes away later, it is away
+        for all replicas, so this one stays ready: its runs go on.
         """
         link = self.link
         away = (REFUSED if link.refused else AWAY) if link.away else None
@@ -269,7 +269,7 @@ class RedisStore:
                 if not shared.cancelled or run.log.end is not None:
                     self._follower.drop(run)
             elif shared.settled:
-                run.reader.done = True  # Redis has it, so drop it here first
+                run.reader.done = True  # Redis has it, so `over_bounds` may drop it before others
                 settled.append(run)
             elif lease.orphan or lease.unstored:
                 if now - (run.reader.detached_at or now) >= self.runs.keep_seconds:

@@ -288,7 +288,7 @@ class Server:
         return self._uvicorn.started
 
     def stop(self) -> None:
-        """Ask the server to stop: it closes WebSockets with 1012, then the engine."""
+        """Ask the server to stop: it closes WebSockets with 1012, then the engines."""
         self.bridge.end_replies()
         self._uvicorn.should_exit = True
 

@@ -26,8 +26,8 @@ class Counts:
 class StoreState(NamedTuple):
     """What operators see of a store.
 
-    `away` is one sentence that says why no run can begin, and `unready` one that says why new
-    clients should go to another replica; None if they may.
+    `away` says in a sentence why no run can begin, `unready` why new clients should go to another
+    replica. Each is None if there is no such reason.
     """
 
     counts: Counts
@@ -36,13 +36,13 @@ class StoreState(NamedTuple):
 
 
 class Store(Protocol):
-    """Keeps runs. `runs` are those that sessions of this process can read now."""
+    """Keeps runs. `runs` has those that sessions of this process can read now."""
 
     runs: Runs
 
     @property
     def state(self) -> StoreState:
-        """What the store has cost, and whether runs and clients can begin."""
+        """What the store has cost, and whether it takes new runs and new clients."""
 
     async def open(self, stop: Callable[[Run], None]) -> None:
         """Open the store. It calls `stop` for a run that another replica has ended, to stop its
@@ -53,8 +53,8 @@ class Store(Protocol):
         """Close the store."""
 
     async def find(self, run_id: str, after: int) -> str | None:
-        """Put a run that a client wants to resume into `runs`. Return why that is not possible, or
-        None.
+        """Put a run that a client wants to resume into `runs`. Return a sentence if the client must
+        try again later, else None: a run that is not in `runs` then is lost.
         """
 
     async def claim(self, run: Run) -> bool:

@@ -25,7 +25,7 @@ HELLO_SECONDS = 30.0
 LOOK_SECONDS = 2.0
 # How long the engines found on this machine are cached.
 FIND_SECONDS = 10.0
-# How many sockets beyond `max_clients` may be open, and for how long each: enough to resume a run.
+# At least so many sockets beyond `max_clients` may be open, each for so long: enough to resume.
 WAITING_SOCKETS = 8
 WAITING_SECONDS = 5.0
 STOPPING = "This bridge is stopping."
@@ -39,8 +39,9 @@ class Bridge:
     A client chooses an engine by the address of its WebSocket (`?engine=NAME`); the default is the
     first engine. `find` returns engines of this machine that are not known yet. `max_clients`
     limits the WebSockets that have a place, of all engines together. A few more may be open for a
-    moment: each gets a hello, and takes over the place of the run that it resumes. If an engine is
-    lost in mid-answer, the bridge waits up to `continue_seconds` for it, and continues the answer.
+    moment: each gets a hello, and takes over the place of the socket whose run it resumes. If an
+    engine is lost in mid-answer, the bridge waits up to `continue_seconds` for it, and continues
+    the answer.
     """
 
     def __init__(
@@ -146,7 +147,9 @@ class Bridge:
         self._found_at = clock()
 
     async def engine_for(self, name: str, *, by_model: bool = False) -> AttachedEngine | None:
-        """Return the engine of a name, or if `by_model` of a model's name; "" is the default."""
+        """Return the engine with this name, or, if `by_model`, with a model of this name. "" means
+        the default engine.
+        """
 
         def found() -> AttachedEngine | None:
             names = [one.name for one in self.engines]
@@ -210,7 +213,7 @@ class Bridge:
                 _dismiss(session)
 
     async def close(self) -> None:
-        """Stop all generations and the engine."""
+        """Stop all generations, and close the store and the engines."""
         for run in self.jobs:
             run.log.fail(wire.ENGINE_DOWN, STOPPED, retry=True)
         tasks = [
@@ -271,7 +274,7 @@ class Bridge:
             self._sockets -= 1
             report("client_lost", sockets=self._sockets, code=code)
 
-    def _find_place(self, session: ServerSession) -> None:
+    def _set_full(self, session: ServerSession) -> None:
         session.full = (
             None
             if self.clients < self.max_clients
@@ -279,7 +282,7 @@ class Bridge:
         )
 
     def _end_wait(self, session: ServerSession) -> None:
-        self._find_place(session)
+        self._set_full(session)
         session.claim_place()
 
     async def serve(
@@ -304,7 +307,7 @@ class Bridge:
         # The first engine is the same with its name and without it.
         chosen = "" if attached is self.first else attached.name
         session = ServerSession(self.store.runs, attached.hello(), engine=chosen)
-        self._find_place(session)
+        self._set_full(session)
         session.has_place = session.full is None
         self._sessions[session] = comes_back
         sender = _Sender(session, send, extension)
@@ -320,7 +323,7 @@ class Bridge:
                 if session.closing:
                     continue
                 if not session.has_place:
-                    self._find_place(session)
+                    self._set_full(session)
                 frame = message.get("text")
                 frame = frame if frame is not None else message.get("bytes") or b""
                 asked = resumes(frame)

@@ -126,8 +126,8 @@ FAILURE = Refusal((), "The {name} at {at} failed ({status}); see its log.")
 class EngineClient:
     """A client of one engine. Error messages have its `name`, and the `hint` how to start it. The
     key of the environment is sent only to an address that the user named. `asks_usage` becomes
-    false if the engine refuses to report usage. `listen` is called with the path and
-    the body of a request, and each event of its answer.
+    false if the engine refuses to report usage. `listen` is called with the path and the body of a
+    request, and each event of its answer.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class EngineClient:
         """
         reader = EventReader()
         left = EVENTS_A_TOKEN * max_tokens + MORE_EVENTS
-        size = 0  # since the last event, as `begun` is the time of it
+        size = 0  # bytes since the last event, which came at `begun`
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(EVENT_SECONDS):
@@ -225,8 +225,8 @@ class EngineClient:
             raise self._lost(error) from None
 
     def _check_pace(self, size: int, left: int, begun: float) -> None:
-        """Raise EngineError if there were `size` bytes since the last event, or more time than an
-        engine has, or if no events are left of those that an answer may have.
+        """Raise EngineError if `size`, the bytes since the last event, or the time since then is
+        too large, or if `left`, the events that an answer may still have, is below 0.
         """
         if size > MAX_EVENT:
             sentence = f"The engine sent more than {MAX_EVENT >> 20} MiB without an event; that is not a stream of tokens."
