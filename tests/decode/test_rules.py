@@ -103,6 +103,7 @@ def test_the_orders_that_tokenizers_ship_are_read(rules):
         ([SUFFIX, WORD_PIECE], "decoder WordPiece behind BPEDecoder"),
         ([SUFFIX, STRIP], "supported there are Metaspace and Fuse"),
         ([FUSE, {"type": "Bytes"}], "decoder 'Bytes' is not supported"),
+        ([{"type": "SentencePiece", "strip": "two"}], "strip.* none, one or all"),
         ([{"type": "Rot13"}], "decoder 'Rot13' is not supported; known are"),
     ],
 )

@@ -26,6 +26,18 @@ def test_a_server_with_a_small_window_is_acknowledged_in_time(size, data):
     assert isinstance(link.events[-1], Finished)
 
 
+def test_bytes_are_acknowledged_at_every_512():
+    link = Link(prompt="hi", want="bytes").settle()
+    link.run.log.start("bytes")
+    link.settle()
+    acks = []
+    for _ in range(2048):
+        link.run.log.add_bytes(b"x")
+        link.client.receive(link.server.frames()[0])
+        acks += link.client.frames()
+    assert len(acks) == 4
+
+
 def test_a_paused_client_that_cancels_still_gets_the_end():
     link = Link(prompt="hi")
     link.client.paused = True
@@ -74,6 +86,9 @@ def test_a_server_with_another_vocabulary_is_refused_before_the_request():
         prompt="hi",
     ).settle()
     assert link.of(Failed)[0].code == 4409
+    assert (
+        "is bbbbbbbbbbbb…, but this page decodes with aaaaaaaaaaaa…" in link.of(Failed)[0].message
+    )
     assert link.client.closing[0] == 4409
     assert link.tasks == []
 

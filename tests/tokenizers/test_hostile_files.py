@@ -43,7 +43,7 @@ from detok_py.tokenizers import rwkv as rwkv_reader
 from detok_py.tokenizers import tekken as tekken_file
 from detok_py.tokenizers.gguf import from_metadata, read_metadata
 from detok_py.tokenizers.hf_json import parse
-from detok_py.tokenizers.strict_json import loads
+from detok_py.tokenizers.strict_json import loads, rust_float
 from detok_py.tokenizers.tiktoken import ENCODINGS, from_ranks, read_ranks
 
 TEXT = "the cat 1é😀<|end|></s>[UNK]"
@@ -328,6 +328,10 @@ def test_brackets_in_strings_do_not_count_as_nesting():
         "b": '"',
         '"': "\\",
     }
+
+
+def test_digits_beyond_64_bits_of_a_number_are_dropped_as_serde_json_drops_them():
+    assert rust_float("0.9542609096972337495600") == 0.9542609096972338
 
 
 @pytest.mark.parametrize(

@@ -110,9 +110,12 @@ def test_control_pieces_are_special_and_end_or_begin_a_text():
 def test_a_folder_adds_its_tokens_and_says_which_end_a_text(tmp_path: Path):
     (tmp_path / "tokenizer.model").write_bytes(MODELS["bpe"])
     size = len(load_tokenizer(tmp_path))
-    entry = {"content": "<|im_end|>", "special": True}
     config = {
-        "added_tokens_decoder": {"2": {"content": "</s>", "special": True}, str(size + 1): entry}
+        "added_tokens_decoder": {
+            "2": {"content": "</s>", "special": True},
+            str(size): {"content": "<think>", "special": False},
+            str(size + 1): {"content": "<|im_end|>", "special": True},
+        }
     }
     write(
         tmp_path,
@@ -122,7 +125,7 @@ def test_a_folder_adds_its_tokens_and_says_which_end_a_text(tmp_path: Path):
     tokenizer = load_tokenizer(tmp_path)
     assert (len(tokenizer), tokenizer.eos_ids) == (size + 2, {size + 1})
     assert tokenizer.encode("a<|im_end|>", add_special_tokens=True)[-1] == size + 1
-    assert tokenizer.decode(tokenizer.encode("a<|im_end|>")) == "a"
+    assert tokenizer.decode(tokenizer.encode("a<think><|im_end|>")) == "a<think>"
     # The file alone has no added tokens.
     assert len(load_tokenizer(tmp_path / "tokenizer.model")) == size
 

@@ -73,3 +73,8 @@ def test_random_words_encode_as_the_peer_does(prefix):
 def test_an_old_file_without_a_type_is_known_by_one_of_its_keys(key):
     model = {"vocab": {"[UNK]": 0, "play": 1, "##ing": 2}, "unk_token": "[UNK]", **key}
     assert load_tokenizer({"model": model}).encode("playing") == [1, 2]
+
+
+def test_where_no_character_is_allowed_every_word_is_unknown():
+    model = {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}
+    assert load_tokenizer({"model": {**model, "max_input_chars_per_word": 0}}).encode("a") == [0]
