@@ -15,9 +15,10 @@ MARKER = "detok\u2060marker"
 
 class Shape:
     """What lines have in common: everything but the text of one string. `value` has a marker there.
+    `plain` is whether something else in the lines is beyond ASCII.
 
-    `channel` is for servers.py: where the text belongs, "" if more than it must be read, None if
-    that is not known yet.
+    `channel` is for servers.py: where the text belongs, "" if the events say more than this text,
+    None if that is not known yet.
     """
 
     def __init__(self, before: bytes, after: bytes, value: Any) -> None:
@@ -28,8 +29,8 @@ class Shape:
         self.plain: bool = not (_is_ascii(before) and _is_ascii(after))
 
     def text_of(self, line: bytes) -> Any:
-        """Return the string of a line; None if the line has another shape, or its string a quote or
-        an escape.
+        """Return the string of a line; None if the line has another shape, or if its string has a
+        quote, a `\\u` escape or a control character.
         """
         if not (line.startswith(self.before) and line.endswith(self.after)):
             return None

@@ -156,7 +156,7 @@ def _record(line: Any, number: int) -> Any:
                 raise ValueError
         elif not isinstance(value, dict):
             raise ValueError
-    except Exception:  # MicroPython's base64 raises it
+    except Exception:  # each Python's base64 raises another error
         raise CaptureError(f"line {number} has a wrong value for the kind {kind!r}.") from None
     return Record(float(seconds), kind, value)
 

@@ -11,13 +11,13 @@ with what both must read. To add an API, add a row and a vector, and run
 The first row that applies to an event is used; rows for an exact `type` are tried first. A row
 applies if the event meets all conditions in `when`. A row without `when` applies if its `text`
 finds a string, or its `error` finds something. A condition is a path that the event has,
-`key=value,value`, or `key~part`. All other fields are paths. `text`, `reasoning`, `calls`, `ids`,
-`tokens` and `finish` start at the value at `in`, the others at the event. `text` and `reasoning`
-join all strings found; so does `all`, the whole text of a message after its pieces. `calls` finds
-values at `at`, and has one path for each field of a call, which starts there; `whole` marks calls
-that may repeat streamed ones. `repeats` marks servers whose events repeat all text and ids so far,
-if not told otherwise. `over` finds something if the answer has ended, also without a
-reason. The steps of a path:
+`path=value,value` (it finds one of these), or `path~part` (it finds a string that has the part).
+All other fields are paths. `text`, `reasoning`, `calls`, `ids`, `tokens` and `finish` start at the
+value at `in`, the others at the event. `text` and `reasoning` join all strings found; so does
+`all`, the whole text of a message after its pieces. `calls` finds values at `at`, and has one path
+for each field of a call, which starts there; `whole` marks calls that may repeat streamed ones.
+`repeats` marks servers whose events repeat all text and ids so far, if not told otherwise. `over`
+finds something if the answer has ended, also without a reason. The steps of a path:
 
     a.b           a key in the value of a key
     a,b           the first of these keys whose value is not null or ""
@@ -79,8 +79,8 @@ def _read_table() -> Any:
 
 
 def _index_rows(table: Any) -> Any:
-    """Return the rows by their exact `type`, and the other rows with the keys of which an event
-    must have one.
+    """Return the rows by their exact `type`, and the other rows, each with some keys: an event must
+    have one of them.
     """
     typed: Any = {}
     others = []

@@ -20,10 +20,10 @@ from .parse import mark_halves, parse_json
 from .times import seconds_in
 from .wrapped import row_of_devtools
 
-# value: the event's, or what it is of a shape (alike.py) · raw: whether its lines had bytes that
-# are not UTF-8, or CESU if that is what they are · stamp: when it was written, by a clock of its
-# own, None if its line does not say · plain: whether its JSON has characters beyond ASCII that are
-# no escapes · escaped: whether all U+FFFD in it are escapes
+# value: the event's value, or a `Same` (alike.py) · raw: whether its lines had bytes that are not
+# UTF-8, or CESU if that is what they are · stamp: when it was written, in seconds since some
+# moment, None if its line does not say · plain: whether its JSON has characters beyond ASCII that
+# are not escapes · escaped: whether all U+FFFD in it are escapes
 LoggedEvent = NamedTuple(
     "LoggedEvent",
     [

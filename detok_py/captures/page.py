@@ -1,6 +1,6 @@
 """What the worker in a page calls to read, write and make recorded streams: JSON in and out.
 
-In: the bytes of a file (inbox.py), a recording that a page made, or a text of the reader's own.
+In: the bytes of a file (inbox.py), a recording that a page made, or a text that a user gives.
 Out: the stream, decoded row by row; or the text of a `.detok.jsonl`. Vocabularies are kept by
 answer.py. Held: the last file, between two calls about it, and the rows of a long stream that were
 not fetched yet.
@@ -51,7 +51,7 @@ MOST_OF_MARKUP = 1 << 16  # how many bytes are searched for the markup of a form
 _last: list[Any] = [None, None]
 _tokenizers: dict[str, Any] = {}
 _left: dict[int, list[Any]] = {}
-_lefts = [0]
+_last_more = [0]
 
 
 def capture_vocabulary(given: "int | str", file: str = "") -> str:
@@ -73,12 +73,18 @@ def capture_rows(
     format: str = "",
     entry: int = 0,
 ) -> str:
-    """Return a recorded stream, decoded again, as JSON: what `summary` says, "rows" and "more" (see
-    `more_rows`), "count", of all rows, "entries", the streams of a HAR file, "seconds",
-    "deltas", those of the end, "format", the name of the one that the content was read in,
-    "markup", the name of the one that it seems to be in if it was read in none, "fidelity",
-    what is exact of all rows: "ids", "bytes" or only "text", "verdict", a sentence on the whole
-    stream, and "verdicts", as verdict.py has them.
+    """Return a recorded stream, decoded again, as JSON: what `summary` says, and
+
+        rows, more   the first rows, and the argument of `more_rows` for the others
+        count        the number of all rows
+        entries      the streams of a HAR file
+        seconds      how long the stream took
+        deltas       the deltas of the end
+        format       the format that the content was read in, or null
+        markup       the format that it seems to be in, if it was read in none
+        fidelity     what is exact in all rows: "ids", "bytes", or only "text"
+        verdict      a sentence on the whole stream
+        verdicts     the verdicts, as verdict.py has them
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
     `sha256`. `path` is where the text of unknown events is, `entry` which of a HAR file. The
@@ -236,9 +242,9 @@ def more_rows(more: int) -> str:
 def _first_rows(out: dict[str, Any], rows: list[Any]) -> str:
     out.update({"rows": rows[:MOST_ROWS], "more": 0})
     if len(rows) > MOST_ROWS:
-        _lefts[0] += 1
-        out["more"] = _lefts[0]
-        _left[_lefts[0]] = rows[MOST_ROWS:]
+        _last_more[0] += 1
+        out["more"] = _last_more[0]
+        _left[_last_more[0]] = rows[MOST_ROWS:]
     return as_json(out)
 
 

@@ -27,7 +27,7 @@ CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 
 
 class Server:
-    """Reads the events of one stream. With `path`, that is where their text is.
+    """Reads the events of one stream. `path` is where the text of events of unknown shape is.
 
     >>> server = Server()
     >>> server.read({"choices": [{"delta": {"reasoning_content": "hm", "content": "a"}}]})
@@ -156,16 +156,19 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     if not is_chat and not event.get("choices"):
         return "", False  # an event about the usage
     chat = ", chat completions" if is_chat else ", completions"
-    print_ = str(event.get("system_fingerprint") or "")[:99]
+    fingerprint = str(event.get("system_fingerprint") or "")[:99]
     choice = (find(event, "choices[*]") or [{}])[0]
     choice = choice if isinstance(choice, dict) else {}
     signs = (
         ("SGLang", "matched_stop" in choice),
-        ("Ollama", print_ == "fp_ollama"),
-        ("llama-server", "timings" in event or (print_[:1] == "b" and print_[1:2].isdigit())),
-        ("text-generation-inference", "-sha-" in print_ or "-native" in print_),
+        ("Ollama", fingerprint == "fp_ollama"),
+        (
+            "llama-server",
+            "timings" in event or (fingerprint[:1] == "b" and fingerprint[1:2].isdigit()),
+        ),
+        ("text-generation-inference", "-sha-" in fingerprint or "-native" in fingerprint),
         ("vLLM", {"token_ids", "stop_reason"} & set(choice) or "prompt_token_ids" in event),
-        ("OpenAI", print_[:3] == "fp_" or "service_tier" in event),
+        ("OpenAI", fingerprint[:3] == "fp_" or "service_tier" in event),
     )
     names = [name for name, holds in signs if holds]
     return (names[0] + chat, True) if names else (api + chat, False)

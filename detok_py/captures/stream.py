@@ -48,7 +48,7 @@ NO_FACTS = Facts("", False, [], [])
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
 # the text was damaged before it came here, or "" · plain: whether its event has characters beyond
-# ASCII that are no escapes
+# ASCII that are not escapes
 Chunk = NamedTuple(
     "Chunk",
     [
@@ -99,7 +99,7 @@ def of_events(
         times = since_first([stamp_of(_value_of(event)) for event in events])
         clock = "created_at"
     parted: list[tuple[int, str]] = []
-    chunks = _chunksof_events(server, events, problems, times, parted)
+    chunks = _chunks_of_events(server, events, problems, times, parted)
     if not chunks:
         raise CaptureError(NO_STREAM + _why_none(server, events, problems))
     chunks = _without_names(chunks)
@@ -188,7 +188,7 @@ def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
     return f" Its events have {shown}{more}.{where}"
 
 
-def _chunksof_events(
+def _chunks_of_events(
     server: Server,
     events: list[Any],
     problems: list[Any],

@@ -1,7 +1,7 @@
 """Who broke a recorded stream: the engine, a proxy, the client, nobody; and by which rule.
 
-In: the chunks of a stream, the rows that they became, and the text of those. Out: `Verdict`s, the
-worst first, one for all similar places; and one sentence for the whole stream. If the rules do not
+In: the chunks of a stream, and the rows that they were decoded to. Out: `Verdict`s, the worst
+first, one for all similar places; and one sentence for the whole stream. If the rules do not
 decide, the verdict is "unknown". A token that ends inside a character is not a fault.
 """
 
@@ -439,7 +439,7 @@ def _is_whole(chunk: Any) -> bool:
 
 
 def _judge_misread(rows: list[Any], add: Any) -> str:
-    """Judge text that is UTF-8 read in another encoding; return in which, "" if there is none."""
+    """Judge text that is UTF-8 read in another encoding; return that encoding, "" for none."""
     texts = []
     for row in rows:
         texts.append("".join([text for _, text, *_ in row[1][2]]) if row[6] is not None else "")
