@@ -83,9 +83,9 @@ def _found_later(pieces: list[str], n: int, right: str, at: int) -> int:
     whole = len(said) <= MOST_COMPARED
     said = said[:MOST_COMPARED]
     there = right.find(said, at, at + MOST_GONE + len(said))
-    # A few letters are found anywhere: then all that follows must be the same.
-    if whole and there >= 0 and not right.endswith(said) and len(said) < 4:
-        return -1
+    # A few letters are found anywhere.
+    if whole and len(said) < 4 and not right.endswith(said):
+        return there if right.find(said, there + 1, at + MOST_GONE) < 0 else -1
     return there
 
 

@@ -40,6 +40,7 @@ Problem = NamedTuple("Problem", [("line", int), ("reason", str)])
 MAX_PROBLEMS = 50
 MAX_WRAPPED = 400  # the most lines into which one event was broken
 CESU = "CESU-8"
+DAMAGED = "this event's"
 FIELDS = (b"event:", b"id:", b"retry:", b":")
 
 
@@ -123,7 +124,7 @@ def _read_lines(
 def _is_cesu(data: bytes) -> bool:
     """Return whether what is not UTF-8 is all CESU-8: halves of surrogate pairs, each as 3 bytes.
 
-    >>> _is_cesu(b"a\xed\xa0\xbd\xed\xba\x86"), _is_cesu(b"\xed\xa0\xbd"), _is_cesu(b"\xc3")
+    >>> _is_cesu(b"\\xed\\xa0\\xbd\\xed\\xba\\x86"), _is_cesu(b"\\xed\\xa0"), _is_cesu(b"\\xc3")
     (True, False, False)
     """
     parts = data.split(b"\xed")
@@ -271,7 +272,7 @@ def _is_of_curl(line: bytes) -> bool:
     """Return whether a line is curl's own: a header, `-v`, a progress meter, a chunk's size."""
     if line[:2] in (b"< ", b"> ", b"* ", b"} ", b"{ ") or line.startswith(b"HTTP/"):
         return True
-    if line.rstrip() in (b"<", b">"):
+    if line.rstrip() in (b"<", b">", b"|"):
         return True
     name, colon, _ = line.partition(b":")
     if colon and name and all(c == 45 or 48 <= c <= 57 or 65 <= (c & 0xDF) <= 90 for c in name):
@@ -291,7 +292,7 @@ def _is_of_curl(line: bytes) -> bool:
 def _why_not(text: str) -> str:
     text = text.strip()
     if text[:1] in ("{", "["):
-        return "this event's JSON breaks off or is damaged: " + _shown(text[-60:].encode())
+        return f"{DAMAGED} JSON breaks off or is damaged: " + _shown(text[-60:].encode())
     return "this event is not JSON: " + _shown(text.encode())
 
 

@@ -15,9 +15,13 @@ Misread = NamedTuple(
 
 LATIN = "Latin-1 or Windows-1252"
 CONSOLE = "code page 437 or 850"
+CYRILLIC = "Windows-1251"
+MAC = "Mac Roman"
 CAUSES = {
     LATIN: "UTF-8 was read as Latin-1 or Windows-1252, as programs do that do not know the charset",
     CONSOLE: "UTF-8 was read as a console's code page (437 or 850)",
+    CYRILLIC: "UTF-8 was read as Windows-1251, as Cyrillic Windows does with programs of its own",
+    MAC: "UTF-8 was read as Mac Roman, as old programs of macOS do",
 }
 
 LOST = "\ufffd"
@@ -39,6 +43,15 @@ CP850 = (
     "└┴┬├─┼ãÃ╚╔╩╦╠═╬¤ðÐÊËÈıÍÎÏ┘┌█▄¦Ì▀"
     "ÓßÔÒõÕµþÞÚÛÙýÝ¯´\xad±‗¾¶§÷¸°¨·¹³²■\xa0"
 )
+CP1251 = ("ЂЃ‚ѓ„…†‡€‰Љ‹ЊЌЋЏђ‘’“”•–—\x98™љ›њќћџ\xa0ЎўЈ¤Ґ¦§Ё©Є«¬\xad®Ї°±Ііґµ¶·ё№є»јЅѕї") + "".join(
+    [chr(n) for n in range(0x410, 0x450)]
+)
+MACROMAN = (
+    "ÄÅÇÉÑÖÜáàâäãåçéèêëíìîïñóòôöõúùûü"
+    "†°¢£§•¶ß®©™´¨≠ÆØ∞±≤≥¥µ∂∑∏π∫ªºΩæø"
+    "¿¡¬√ƒ≈∆«»…\xa0ÀÃÕŒœ–—“”‘’÷◊ÿŸ⁄€‹›ﬁﬂ"
+    "‡·‚„‰ÂÊÁËÈÍÎÏÌÓÔ\uf8ffÒÚÛÙıˆ˜¯˘˙˚¸˝˛ˇ"
+)
 
 
 def _table(*upper: str) -> dict[str, int]:
@@ -54,6 +67,8 @@ def _table(*upper: str) -> dict[str, int]:
 TABLES = (
     (LATIN, (_table(CP1252, "".join([chr(n) for n in range(128, 256)])),)),
     (CONSOLE, (_table(CP437), _table(CP850))),
+    (CYRILLIC, (_table(CP1251),)),
+    (MAC, (_table(MACROMAN),)),
 )
 
 

@@ -17,7 +17,7 @@ from .kinds import kind_of
 from .log import LoggedEvent, Problem, is_utf8, read_log
 from .parse import parse_json
 from .reprs import NotRead, looks_printed, prefix_of_printed, printed_bytes, printed_value
-from .stream import LOSSY, of_events, of_records, with_problems
+from .stream import LOSSY, NO_BYTES, of_events, of_records, with_problems
 from .times import seconds_in
 from .wrapped import unwrapped
 
@@ -46,6 +46,9 @@ def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
     first = data.split(b"\n", 1)[0].strip()
     if first[:1] == b"{" and b'"detok"' in first:
         return _of_capture(data.decode(), file)
+    answer = http_body(data)
+    if answer and answer[0] != data.partition(b"\r\n\r\n")[2]:
+        return _of_body(*answer, "HTTP response", file, path)
     frames = read_frames(data)
     if frames:
         return of_events(*frames, "Amazon event stream", file, path)
@@ -107,15 +110,20 @@ def _of_dump(data: bytes, file: str, path: str) -> Any:
     dumped = sent[0] if sent else hex_dump(data)
     if not dumped:
         return None
-    body, encoding = http_body(dumped) or (dumped, "")
-    if encoding not in ("", "identity"):
-        raise CaptureError(
-            f"the body in this hex dump is compressed ({encoding}); ask without Accept-Encoding."
-        )
-    found = read(body, file, path)
+    found = _of_body(*(http_body(dumped) or (dumped, "")), "hex dump", file, path)
     if sent and sent[1]:
         found = with_problems(found, [Problem(0, "a packet is missing in this dump")])
-    found.header["source"]["format"] = "hex dump, " + found.header["source"]["format"]
+    return found
+
+
+def _of_body(body: bytes, encoding: str, form: str, file: str, path: str) -> Any:
+    """Return the stream in the body of a response, in a file of this form."""
+    if encoding not in ("", "identity"):
+        raise CaptureError(
+            f"the body in this {form} is compressed ({encoding}); ask without Accept-Encoding."
+        )
+    found = read(body, file, path)
+    found.header["source"]["format"] = f"{form}, " + found.header["source"]["format"]
     return found
 
 
@@ -141,6 +149,8 @@ def _of_lines(data: bytes, file: str, path: str) -> Any:
         if events:
             return of_events(events, problems, "values that Python printed", file, path)
     events, problems = read_log(data)
+    if b": Flags [" in data:
+        problems.append(Problem(0, NO_BYTES))
     form = "server-sent events" if b"data:" in data else "lines of JSON"
     try:
         return of_events(events, problems, form, file, path, DONE in data)

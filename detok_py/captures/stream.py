@@ -11,7 +11,7 @@ from ..errors import CaptureError
 from .alike import Same
 from .capture import EVENT, TEXT
 from .kinds import keys_of, kind_of_value, text_path
-from .log import CESU, MAX_PROBLEMS, Problem
+from .log import CESU, DAMAGED, MAX_PROBLEMS, Problem
 from .parse import Halves
 from .servers import CONTENT, Server
 from .times import since_first, stamp_of
@@ -32,7 +32,8 @@ Import = NamedTuple(
     ],
 )
 # all: the text of the answer that the server sent whole, after its pieces, "" if it did not ·
-# no_end: whether the server's word that the answer has ended is missing · parted: (chunk,
+# no_end: whether the server's word that the answer has ended is missing · damaged: how many events
+# could not be read · lossy: whether the file has dots for bytes beyond ASCII · parted: (chunk,
 # character) of each character whose halves came in two events · numbers: (event, "twice", "order"
 # or "gap") of each event whose sequence number is not the next one
 Facts = NamedTuple(
@@ -40,11 +41,13 @@ Facts = NamedTuple(
     [
         ("all", str),
         ("no_end", bool),
+        ("damaged", int),
+        ("lossy", bool),
         ("parted", "list[tuple[int, str]]"),
         ("numbers", "list[tuple[int, str]]"),
     ],
 )
-NO_FACTS = Facts("", False, [], [])
+NO_FACTS = Facts("", False, 0, False, [], [])
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
 # the text was damaged before it came here, or "" · plain: whether its event has characters beyond
@@ -69,6 +72,9 @@ LOSSY = (
     "trace with --trace"
 )
 OTHER_ANSWER = "text after the end of the answer: another begins here, and is shown as its rest"
+NO_BYTES = (
+    "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
+)
 MOST_KEYS = 8
 # In the names of tokens, what stands for a space, a line end or a byte; names are no text.
 MOST_NAMED = 2000  # chunks
@@ -118,7 +124,9 @@ def of_events(
     no_end = server.has_end and not (server.over or server.error or done or form == "JSON")
     streamed = len(chunks) > 1 or chunks[0].data != server.all.encode()
     whole = server.all if streamed else ""
-    facts = Facts(whole, no_end, parted, _misnumbered(events))
+    damaged = sum([one.reason.startswith(DAMAGED) for one in problems])
+    lossy = any(one.reason in (LOSSY, NO_BYTES) for one in problems)
+    facts = Facts(whole, no_end, damaged, lossy, parted, _misnumbered(events))
     return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)
 
 

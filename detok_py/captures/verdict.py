@@ -202,6 +202,13 @@ def sentence(verdicts: list[Verdict], fidelity: str, end: Any, facts: Any) -> st
     said = _on_text(verdicts, fidelity, facts.all != "")
     if fidelity == "text" and all(one.who == "nobody" for one in verdicts):
         said = " ".join([said] + [one.said for one in verdicts])
+    if facts.lossy and not verdicts:
+        said = (
+            "Whether anything broke cannot be seen: the file has a dot for each byte beyond ASCII."
+        )
+    if facts.damaged:
+        events = "1 event breaks" if facts.damaged == 1 else f"{facts.damaged} events break"
+        said = f"{events} off or cannot be read: the text is missing. {said}"
     if end and end.get("type") == "error":
         message = str(end.get("message") or "no reason given").strip()
         return f"The server ended it with an error: “{message[:200]}”. {said}"

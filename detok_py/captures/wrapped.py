@@ -9,53 +9,70 @@ from typing import Any
 from .times import seconds_in
 
 MOST_TRIED = 5
+KEYS = ("MESSAGE", "log", "line", "message", "msg")  # also of Loki and CloudWatch
+TIMES = ("time", "ts", "timestamp")
+STARTS = (b"data: ", b"data:{", b"event: ")
 
 
 def unwrapped(lines: list[bytes]) -> "tuple[list[bytes], list[Any]] | None":
-    """Return (lines, stamps) of a log of JSON objects that have lines in them, as `journalctl -o
-    json` and Docker's json-file driver write it; None for other files. Line numbers stay the same.
+    """Return (lines, stamps) of a log that has lines of a stream within its own: the objects of
+    `journalctl -o json`, of Docker's json-file driver and of others that have an event as a string,
+    and lines of the container runtime interface. None for other files. Line numbers stay the same.
 
     >>> unwrapped([b'{"__REALTIME_TIMESTAMP":"1500000","MESSAGE":"data: {}"}'])
     ([b'data: {}'], [1.5])
+    >>> unwrapped([b"2026-11-24T10:00:00Z stdout P data:", b"2026-11-24T10:00:00Z stdout F  {}"])[0]
+    [b'', b'data: {}']
     """
     first = next((line for line in lines[:MOST_TRIED] if line.strip()), b"")
-    if b'"MESSAGE"' not in first and not (b'"log"' in first and b'"stream"' in first):
-        return None
+    if not (b'"MESSAGE"' in first or (b'"log"' in first and b'"stream"' in first)):
+        quoted = any(b'"' + start in first.replace(b'": "', b'":"') for start in STARTS)
+        if not (quoted or (first[:1] != b"{" and _line_in(first))):
+            return None
     out: list[bytes] = []
     stamps: list[Any] = []
     open_ = False  # Docker cuts lines of more than 16 kB
     for line in lines:
-        found = _line_in(line)
-        text, stamp = found if found else (b"", None)
+        text, stamp, more = _line_in(line) or (b"", None, False)
         if open_:
             text = out.pop() + text
             stamps.pop()
             out.append(b"")
             stamps.append(None)
-        open_ = found is not None and b'"stream"' in line and not text.endswith(b"\n")
+        open_ = more
         out.append(text.rstrip(b"\r\n"))
         stamps.append(stamp)
     return (out, stamps) if any(out) else None
 
 
-def _line_in(line: bytes) -> "tuple[bytes, float | None] | None":
+def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":
+    """Return the line in a line of a log, when it was written, and whether it goes on."""
+    if line[:1] != b"{":
+        words = line.split(b" ", 3)
+        if len(words) < 4 or words[1] not in (b"stdout", b"stderr") or words[2] not in (b"P", b"F"):
+            return None
+        return words[3], seconds_in("".join([chr(c) for c in words[0]])), words[2] == b"P"
     try:
         value = json.loads(line.decode())
     except ValueError:
         return None
     if not isinstance(value, dict):
         return None
-    said = value.get("MESSAGE", value.get("log"))
+    said = next((value[key] for key in KEYS if key in value), None)
     if isinstance(said, list):  # journald writes bytes that are not UTF-8 as numbers
         said = bytes([n & 255 for n in said if type(n) is int])
     elif isinstance(said, str):
         said = said.encode()
     else:
         return None
-    micros, time = value.get("__REALTIME_TIMESTAMP"), value.get("time")
+    more = "stream" in value and not said.endswith(b"\n")
+    micros = value.get("__REALTIME_TIMESTAMP")
     if isinstance(micros, str) and micros.isdigit():
-        return said, int(micros) / 1e6
-    return said, seconds_in(time) if isinstance(time, str) else None
+        return said, int(micros) / 1e6, more
+    time = next((value[key] for key in TIMES if key in value), None)
+    if type(time) is int and time > 1e11:
+        return said, time / 1e3, more
+    return said, seconds_in(time) if isinstance(time, str) else None, more
 
 
 def row_of_devtools(line: bytes) -> "tuple[bytes, bytes] | None":

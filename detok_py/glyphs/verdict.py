@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
-from ..captures.mojibake import CONSOLE, find_misread
+from ..captures.mojibake import CAUSES as MISREAD
+from ..captures.mojibake import CONSOLE, LATIN, find_misread
 from .held import held, taken_back, untimed
 from .truth import Difference, compare, latin1, letters
 
@@ -433,13 +434,15 @@ def _mojibake(text: str) -> Entries:
     runs = [text[run.begin : run.end] for run in sure] or latin1(text)
     if not runs:
         return
+    encoding = sure[0].encoding if sure else LATIN
+    hint = CODE_PAGE if encoding == CONSOLE else TEXT_CAUSES["latin1-mojibake"]
+    if encoding not in (CONSOLE, LATIN):
+        hint = MISREAD[encoding] + ". Decode the bytes as UTF-8."
     yield entry(
         "latin1-mojibake" if sure else "latin1-suspected",
         target=[],
         text=_window(text, re.escape(runs[0])),
-        cause_hint=CODE_PAGE
-        if sure and sure[0].encoding == CONSOLE
-        else TEXT_CAUSES["latin1-mojibake"],
+        cause_hint=hint,
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from detok_py.captures.mojibake import CONSOLE, LATIN, find_misread
+from detok_py.captures.mojibake import CONSOLE, CYRILLIC, LATIN, MAC, find_misread
 
 RECITED = Path(__file__).resolve().parents[2] / "detok_py" / "bridge" / "recite" / "texts.json"
 TEXTS = [
@@ -16,6 +16,7 @@ TEXTS = [
     "😀 ok",
     "don’t “quote” — it",
     "Tiếng Việt rất hay",
+    "Січень, її рілля: «Рік — Сёмга», №5, Ўладзімір і Їжак",
     "São Paulo não é",
     "สวัสดี",
 ]
@@ -32,6 +33,16 @@ REAL = [
 ]
 
 
+NAMES = {
+    "latin-1": LATIN,
+    "cp1252": LATIN,
+    "cp437": CONSOLE,
+    "cp850": CONSOLE,
+    "cp1251": CYRILLIC,
+    "mac_roman": MAC,
+}
+
+
 def misread(text, encoding):
     """The text as a program shows it that reads its bytes in another encoding, as WHATWG does."""
     raw = [bytes([byte]) for byte in text.encode()]
@@ -39,12 +50,11 @@ def misread(text, encoding):
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "cp437", "cp850"])
+@pytest.mark.parametrize("encoding", NAMES)
 def test_misread_text_is_found_and_its_right_text_is_known(text, encoding):
     wrong = misread(text, encoding)
     found = find_misread(wrong)
-    console = encoding in ("cp437", "cp850")
-    assert {run.encoding for run in found} == {CONSOLE if console else LATIN}
+    assert {run.encoding for run in found} == {NAMES[encoding]}
     for run in reversed(found):
         wrong = wrong[: run.begin] + run.right + wrong[run.end :]
     assert wrong == text

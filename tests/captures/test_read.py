@@ -340,3 +340,16 @@ def test_an_error_without_a_key_of_its_own_and_values_that_end_with_nul():
     texts = ["né", "né 🚆"]
     fast = "\0".join(json.dumps({"text": text, "error_code": 0}) for text in texts) + "\0"
     assert text_of(read(fast.encode())) == "né 🚆"
+
+
+def test_a_body_in_chunks_is_put_together_before_it_is_read():
+    body = "".join(f"data: {json.dumps(one, ensure_ascii=False)}\n\n" for one in TWO).encode()
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for cut in (9, body.index(b"\xc3") + 1):
+        parts = b"".join(b"%x\r\n%s\r\n" % (len(one), one) for one in (body[:cut], body[cut:]))
+        found = read(head + parts + b"0\r\n\r\n")
+        assert (text_of(found), found.problems) == ("né 🚆", [])
+        assert found.header["source"]["format"] == "HTTP response, server-sent events"
+    # `curl -i` shows the head, but has put the body together.
+    found = read(head + body)
+    assert (text_of(found), found.header["source"]["format"]) == ("né 🚆", "server-sent events")

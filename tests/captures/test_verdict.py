@@ -225,3 +225,17 @@ def test_an_end_inside_a_character_is_said_though_nobody_broke_it():
     said = read(sse(delta("a"), delta("b�"), finish("length")))["verdict"]
     assert said.startswith("Nothing in it is broken.")
     assert said.endswith("the engine wrote � for what there was of it.")
+
+
+def test_what_could_not_be_read_is_in_the_sentence():
+    body = sse(delta("né"), delta("and more"), finish("stop"))
+    cut = read(body.replace("and more", "and\n\nmore"))["verdict"]
+    assert cut.startswith(
+        "1 event breaks off or cannot be read: the text is missing. Nothing in it"
+    )
+    dump = "10:00:00.1 IP localhost.80 > localhost.5: Flags [P.], length 9\n" + body.replace(
+        "é", ".."
+    )
+    said = read(dump)
+    assert said["verdict"].startswith("Whether anything broke cannot be seen")
+    assert "tcpdump -A" in said["problems"][0][1] + said["problems"][-1][1]
