@@ -104,6 +104,7 @@ STEPS = {
         (".build/real-uis/venv/bin/streamlit", ".build/real-uis/node_modules/deep-chat/package.json"),
         partial(toolchain.install_apart, "real-uis", "tests/real_uis"),
     ),
+    "litellm": Step("LiteLLM (250 MB)", ("requirements/litellm.txt",), (".build/litellm/litellm/__init__.py",), partial(install, "litellm", toolchain.BUILD / "litellm")),
     "open-webui": Step("Open WebUI, where torch can be had (2.3 GB)", ("requirements/open-webui.txt", "tools/toolchain.py"), (), partial(toolchain.install_with_torch_if_there, "open-webui", "Open WebUI is not tried")),
     "peers": Step(
         "what detok is compared with (some 900 MB)",
@@ -144,7 +145,7 @@ TARGETS = {
     "release": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "release"], *ARTEFACTS],
     "real-uis": [
         ["dev", "npm"],
-        ["engine", "mpy", "micropip", "project", "uis"],
+        ["engine", "mpy", "micropip", "project", "uis", "litellm"],
         *ARTEFACTS,
         ["open-webui"],
     ],

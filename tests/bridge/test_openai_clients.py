@@ -69,6 +69,17 @@ async def test_the_ai_sdk_understands_text_reasoning_calls_and_usage():
     }
 
 
+@pytest.mark.full
+async def test_openais_own_client_for_javascript_understands_it():
+    async with running(FakeEngine([*ids_of(CALL), End("eos", prompt_tokens=3)])) as bridge:
+        [said] = await node("openai_client.mjs", bridge.url)
+    answer = {"text": "I look.", "reasoning": "日本?", "calls": [["weather", {"city": "東京"}]]}
+    answer["finish"] = "tool_calls"
+    assert said["answers"] == [answer, answer]
+    assert (said["models"], said["usage"]) == (["first"], 3)
+    assert said["refused"] == ["NotFoundError", 404, "model_not_found"]
+
+
 async def test_our_own_reader_in_javascript_reads_it_at_any_cut():
     async with running(FakeEngine([*ids_of(CALL), End("eos")])) as bridge:
         stream, whole = await ask(bridge, stream=True), await ask(bridge)

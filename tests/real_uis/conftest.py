@@ -8,6 +8,7 @@ import runpy
 from typing import Any
 
 import pytest
+from served_bridge import Bridge
 from ui_rig import ROOT, START, UI, Conversation, start_engine
 
 from detok_py.glyphs import ChaosProxy
@@ -56,14 +57,26 @@ def before_engine(engine: str) -> Any:
 
 
 @pytest.fixture(scope="session")
-def address_of(before_engine: ChaosProxy) -> Any:
+def before_exit(engine: str) -> Any:
+    """Yield the proxy between the UIs' servers and the exit of a bridge in OpenAI's language."""
+    bridge = Bridge("--engine", f"recite={engine}")
+    try:
+        with ChaosProxy(bridge.url, delay=0.001) as proxy:
+            yield proxy
+    finally:
+        bridge.stop()
+
+
+@pytest.fixture(scope="session")
+def address_of(request: pytest.FixtureRequest) -> Any:
     """Yield the function that returns a UI's address and starts its server on first use."""
-    running: dict[str, Any] = {}
+    running: dict[tuple[str, str], Any] = {}
 
     def address(ui: UI) -> str:
-        if ui.server not in running:
-            running[ui.server] = START[ui.server](before_engine.server)
-        return str(running[ui.server].said["url"]) + ui.path
+        name = (ui.server, ui.behind)
+        if name not in running:
+            running[name] = START[ui.server](request.getfixturevalue(ui.behind).server)
+        return str(running[name].said["url"]) + ui.path
 
     yield address
     for program in running.values():
@@ -72,9 +85,10 @@ def address_of(before_engine: ChaosProxy) -> Any:
 
 @pytest.fixture
 def conversation(
-    page: Any, glyph_watch: Any, chaos: ChaosProxy, before_engine: ChaosProxy
+    request: pytest.FixtureRequest, page: Any, glyph_watch: Any, chaos: ChaosProxy
 ) -> Conversation:
-    return Conversation(page, glyph_watch, chaos, before_engine)
+    ui: UI = request.node.callspec.params["ui"]  # type: ignore[attr-defined]
+    return Conversation(page, glyph_watch, chaos, request.getfixturevalue(ui.behind))
 
 
 ROWS = pytest.StashKey[list[tuple[str, ...]]]()

@@ -6,6 +6,7 @@ Both proxies cut in the same way. `make real-uis` installs the UIs in .build/rea
 """
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -34,6 +35,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 INSTALLED = ROOT / ".build" / "real-uis"
 PYTHON = INSTALLED / "venv" / "bin" / "python"
+NUMBERS = itertools.count()  # of the servers' folders: a UI may run twice
 MOST_SECONDS = 120.0
 MOST_SECONDS_BEHIND = 30.0
 # Open WebUI takes two minutes to start where the machine is busy.
@@ -126,7 +128,7 @@ class Server:
     def __init__(self, name: str, *command: str | Path, **environment: str) -> None:
         port = free_port()
         self.said = {"url": f"http://127.0.0.1:{port}"}
-        folder = INSTALLED / "run" / name
+        folder = INSTALLED / "run" / f"{name}-{next(NUMBERS)}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         # NiceGUI behaves differently where it finds itself in a test.
@@ -208,7 +210,7 @@ def start_open_webui(engine: str) -> Server:
         "open-webui",
         *(OPEN_WEBUI, "serve", "--host", "127.0.0.1", "--port", "{port}"),
         **dict.fromkeys(off, "False"),
-        DATA_DIR=str(INSTALLED / "run" / "open-webui"),
+        DATA_DIR=".",
         WEBUI_SECRET_KEY="none",
         OPENAI_API_BASE_URL=f"{engine}/v1",
         OPENAI_API_KEY="none",
@@ -271,12 +273,16 @@ START: dict[str, Callable[[str], Any]] = {
 
 
 class UI(NamedTuple):
-    """A chat UI in one configuration: its package, its server, and the path on that server."""
+    """A chat UI in one configuration: its package, its server, and the path on that server.
+
+    `behind` is the fixture of the proxy that its server reads: `before_engine` or `before_exit`.
+    """
 
     name: str
     package: str
     server: str
     path: str
+    behind: str = "before_engine"
 
     @property
     def version(self) -> str:
