@@ -1,12 +1,17 @@
 """The CI workflows: what they call exists, and they have the least permissions."""
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from documents import blocks
 
 import detok_py
+from detok_py.cli import command_line
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.native  # about the files of the repository
@@ -138,3 +143,28 @@ def test_the_citation_names_this_version():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert (cited["cff-version"], cited["version"]) == ("1.2.0", detok_py.__version__)
     assert cited["license"] == "Apache-2.0"
+
+
+CI_BLOCKS = [each for each in blocks() if each.document.endswith("testing-in-ci.md")]
+
+
+@pytest.mark.parametrize(
+    ("block", "schema"),
+    [*zip(CI_BLOCKS, ("github-workflows", "gitlab-ci"), strict=True)],
+    ids=["github", "gitlab"],
+)
+def test_a_job_to_copy_fits_the_schema_and_its_command_exists(block, schema, tmp_path):
+    file = tmp_path / "job.yml"
+    file.write_text(block.text, "utf-8")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    done = subprocess.run([*command, file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    wrong = re.sub(r"^( +)(runs-on|script):", r"\1runs:", block.text, flags=re.MULTILINE)
+    file.write_text(wrong, "utf-8")
+    assert subprocess.run([*command, file], capture_output=True).returncode == 1
+    jobs = yaml.safe_load(block.text)
+    steps = jobs["jobs"]["glyphs"]["steps"] if "jobs" in jobs else []
+    lines = [step.get("run", "") for step in steps] or jobs["glyphs"]["script"]
+    words = shlex.split(next(line for line in lines if line.startswith("npx detok-web check")))
+    given = command_line("check").parse_args(words[2:])
+    assert (given.split, given.junit, given.html) == ("every-byte", "glyphs.xml", "glyphs.html")
