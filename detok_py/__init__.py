@@ -1,9 +1,9 @@
 """detok: decode a stream of token ids or bytes to text, exactly and as early as possible.
 
 This module holds the public names. `load_tokenizer`, `Tokenizer`, `IncrementalDetokenizer`,
-`ChatFormat` and `open` are imported on first use, so that `import detok_py` stays small in a
-browser. `open` is left out of `__all__`, so that `from detok_py import *` does not hide Python's
-own.
+`ChatFormat`, `open`, and `TokenList` and `widget` for notebooks are imported on first use, so that
+`import detok_py` stays small in a browser. `open` is left out of `__all__`, so that `from detok_py
+import *` does not hide Python's own; so are `TokenList` and `widget`, which a page does not have.
 
 >>> import detok_py as d
 >>> s = d.StreamingDetokenizer()
@@ -38,6 +38,8 @@ from .formats.tool_call import ToolCall
 if TYPE_CHECKING:
     from .formats.chat_format import ChatFormat
     from .integrations.codec import open as open
+    from .notebook.player import widget as widget
+    from .notebook.tokens import TokenList as TokenList
     from .tokenizers import Tokenizer, load_tokenizer
     from .tokenizers.window import IncrementalDetokenizer
 
@@ -84,11 +86,28 @@ def _compile_regex(pattern: str) -> Any:
 use_regex_compiler(_compile_regex)
 
 
+def _html_of(thing: Any) -> "str | None":
+    """Return what a notebook shows of an object; None where there are no notebooks."""
+    try:
+        from .notebook.html import shown
+    except ImportError:
+        return None
+    return shown(thing)
+
+
+for _class in (ChatStream, Detokenizer, StopStrings, StreamingDetokenizer, Vocabulary):
+    setattr(_class, "_repr_html_", _html_of)  # noqa: B010
+
+
 def __getattr__(name: str) -> Any:
     if name in ("Tokenizer", "load_tokenizer"):
         from . import tokenizers as module
     elif name == "ChatFormat":
         from .formats import chat_format as module  # type: ignore[no-redef]
+    elif name == "TokenList":
+        from .notebook import tokens as module  # type: ignore[no-redef]
+    elif name == "widget":
+        from .notebook import player as module  # type: ignore[no-redef]
     elif name == "IncrementalDetokenizer":
         from .tokenizers import window as module  # type: ignore[no-redef]
     elif name == "open":
@@ -98,8 +117,14 @@ def __getattr__(name: str) -> Any:
             raise AttributeError("detok_py.open is not in the wheel for browsers") from None
     else:
         raise AttributeError("module 'detok_py' has no attribute " + repr(name))
-    return getattr(module, name)
+    found = getattr(module, name)
+    for each in ("Tokenizer", "IncrementalDetokenizer"):
+        if hasattr(module, each):
+            getattr(module, each)._repr_html_ = _html_of
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted(set(list(globals()) + __all__ + ["open"]))  # MicroPython has no [*a, *b]
+    return sorted(
+        set(list(globals()) + __all__ + ["TokenList", "open", "widget"])
+    )  # MicroPython has no [*a, *b]

@@ -24,6 +24,13 @@ def test_a_public_name_exists_and_has_a_docstring(name):
     assert inspect.getdoc(found) or not detok_py.__doc__
 
 
+@pytest.mark.native  # not in the wheel of a page
+def test_what_a_notebook_needs_is_there_without_being_imported_by_star():
+    assert {"TokenList", "widget"} <= set(dir(detok_py)) - set(detok_py.__all__)
+    for name in ("TokenList", "widget"):
+        assert inspect.getdoc(getattr(detok_py, name))
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         detok_py.nonsense  # noqa: B018

@@ -290,10 +290,12 @@ def index_wheel(smallest: bool = False, published: bytes | None = None) -> bytes
         }
     )
     archive = {path: text.encode() for path, text in modules.items()}
-    for path in sorted({path for each in paths for path in each.parent.glob("*.json")}):
-        value = json.loads(path.read_text(encoding="utf-8"))
-        name = path.relative_to(layout.PACKAGE).as_posix()
-        archive[name] = json.dumps(value, separators=(",", ":")).encode()
+    data = {path for each in paths for path in each.parent.iterdir()}
+    for path in sorted(path for path in data if path.suffix in (".json", ".js", ".css")):
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            text = json.dumps(json.loads(text), separators=(",", ":"))
+        archive[path.relative_to(layout.PACKAGE).as_posix()] = text.encode()
     lines = archive.pop("__init__.py").decode().split("\n")
     # After the docstring.
     lines.insert(

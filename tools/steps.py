@@ -61,7 +61,7 @@ STEPS = {
         (f"{R}python_stdlib.zip", f"{R}pyodide-lock.json", f"{R}micropip-*.whl", f"{R}memory.bin"),
         tool("node", "tools/build_runtime.mjs"),
     ),
-    "wheel": Step("the wheels for browsers", (*SOURCES, "tools/browser_wheel.py", "package-lock.json"), (f"{R}detok_py-*-any.whl", f"{R}detok_py-*-wasm32.whl"), tool(str(PYTHON), "tools/browser_wheel.py")),
+    "wheel": Step("the wheels for browsers", (*SOURCES, "detok_py/notebook/*.*s", "tools/browser_wheel.py", "package-lock.json"), (f"{R}detok_py-*-any.whl", f"{R}detok_py-*-wasm32.whl"), tool(str(PYTHON), "tools/browser_wheel.py")),
     "captures": Step(
         "what a page loads to open files",
         (*SOURCES, "tools/build_on_demand.py", "tools/browser_wheel.py"),

@@ -1,0 +1,233 @@
+"""Ask a bridge (`detok serve`) over its WebSocket, from a notebook: `ask`.
+
+In: the address of a bridge, and a prompt. Out: the tokens of the answer, as they come. In CPython
+it takes the package websockets (the extra `notebook`), in Pyodide the browser's WebSocket. A lost
+connection is resumed (protocol/client.py).
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+from ..decode.vocabulary import Vocabulary
+from ..errors import DetokError, ProtocolError
+from ..protocol import events
+from ..protocol.client import ClientSession
+
+
+class Socket(Protocol):
+    """A WebSocket, as this module uses one. `receive` returns None when it is lost."""
+
+    def send(self, frame: str | bytes) -> Awaitable[object]: ...
+    def receive(self) -> Awaitable[str | bytes | None]: ...
+    def close(self) -> Awaitable[object]: ...
+
+
+Open = Callable[[str, list[str]], Awaitable[Socket]]
+
+
+class Answer:
+    """The answer of an engine: an async iterable of lists, of token ids or of bytes.
+
+    `source` is the vocabulary of the ids, None for bytes; `await answer.begin()` fetches it and
+    starts the engine.
+    """
+
+    def __init__(self, url: str, prompt: str, params: dict[str, Any], token: str = "") -> None:
+        parts = urlsplit(url)
+        self.http: str = urlunsplit((parts.scheme.replace("ws", "http"), parts.netloc, "", "", ""))
+        scheme = parts.scheme.replace("http", "ws")
+        self.url: str = urlunsplit((scheme, parts.netloc, "/stream", "", ""))
+        self.token: str = token
+        self.session: ClientSession = ClientSession()
+        self.session.generate(prompt=prompt, want="both", params=params)
+        self.source: Vocabulary | None = None
+        self.reason: str = ""
+        self._socket: Socket | None = None
+        self._ready: list[list[Any]] = []
+        self._was_open = self._over = False
+
+    async def begin(self) -> "Answer":
+        """Connect, and wait for the vocabulary and the first tokens."""
+        while not self._ready and not self._over:
+            await self._next()
+        return self
+
+    async def __aiter__(self) -> AsyncIterator[list[Any]]:
+        try:
+            while True:
+                while self._ready:
+                    yield self._ready.pop(0)
+                if self._over:
+                    return
+                await self._next()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Close the connection; an answer that has not ended is cancelled by the bridge."""
+        socket, self._socket, self._over = self._socket, None, True
+        if socket is not None:
+            await socket.close()
+
+    async def _next(self) -> None:
+        """Take one frame, or open the connection."""
+        if self._socket is None:
+            try:
+                token = [f"detok.token.{self.token}"] if self.token else []
+                self._socket = await opener()(self.url, ["detok.v1", *token])
+            except OSError as error:
+                if not self._was_open:
+                    raise self._gone() from error
+                await self._lost()
+                return
+            self._was_open = True
+            self.session.opened()
+        await self._send()
+        frame = await self._socket.receive()
+        if frame is None:
+            self._socket = None
+            await self._lost()
+            return
+        for event in self.session.receive(frame):
+            await self._take(event)
+        self.session.acknowledge()
+        await self._send()
+
+    async def _send(self) -> None:
+        for frame in self.session.frames():
+            if self._socket is not None:
+                await self._socket.send(frame)
+
+    async def _lost(self) -> None:
+        seconds = self.session.lost()
+        if seconds is None:
+            raise self._gone()
+        await asyncio.sleep(seconds)
+
+    def _gone(self) -> DetokError:
+        return DetokError(f"{self.http} is not answering; is `detok serve` running there?")
+
+    async def _take(self, event: Any) -> None:
+        if isinstance(event, events.Hello) and event.vocabulary is not None:
+            if self.source is None:
+                data = await fetched(self.http + event.vocabulary["url"], self.token)
+                self.source = Vocabulary.unpack(data)
+        elif isinstance(event, events.Tokens):
+            self._ready.append(event.ids if self.source else list(event.pieces or []))
+        elif isinstance(event, events.Bytes):
+            self._ready.append([event.data])
+        elif isinstance(event, events.Finished):
+            self.reason, self._over = event.reason, True
+        elif isinstance(event, events.Failed):
+            raise ProtocolError(event.message, event.code)
+
+
+async def ask(url: str, prompt: str, *, token: str = "", **params: Any) -> Answer:
+    """Ask the engine of a bridge; return its Answer, which `d.widget(answer, answer.source)` plays.
+
+    `params` are those of the engine, such as `max_tokens` and `temperature`. `token` is that of a
+    bridge that needs one.
+    """
+    return await Answer(url, prompt, params, token).begin()
+
+
+def opener() -> Open:
+    """Return what opens a WebSocket in this Python."""
+    return open_in_browser if sys.platform == "emscripten" else open_here
+
+
+async def open_here(url: str, protocols: list[str]) -> Socket:
+    """Open a WebSocket with the package websockets."""
+    try:
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+        from websockets.typing import Origin, Subprotocol
+    except ImportError:
+        raise DetokError(
+            "a bridge is asked with websockets, which is not installed: pip install 'detok_py[notebook]'."
+        ) from None
+    parts = urlsplit(url)
+    origin = Origin(f"{parts.scheme.replace('ws', 'http')}://{parts.netloc}")
+    subprotocols = [Subprotocol(each) for each in protocols]
+    try:
+        socket = await connect(url, origin=origin, subprotocols=subprotocols)
+    except InvalidStatus as error:
+        status = error.response.status_code
+        raise DetokError(f"{origin} refuses the connection: HTTP {status}.") from None
+    except InvalidHandshake as error:
+        raise ConnectionError(str(error)) from error
+
+    class Here:
+        send, close = socket.send, socket.close
+
+        async def receive(self) -> str | bytes | None:
+            try:
+                return await socket.recv()
+            except ConnectionClosed:
+                return None
+
+    return Here()
+
+
+async def open_in_browser(url: str, protocols: list[str]) -> Socket:
+    """Open a WebSocket of the browser."""
+    import js
+    from pyodide.ffi import create_proxy, to_js
+
+    socket = js.WebSocket.new(url, to_js(protocols))
+    socket.binaryType = "arraybuffer"
+    frames: asyncio.Queue[Any] = asyncio.Queue()
+    opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def on_open(event: Any) -> None:
+        opened.set_result(True)
+
+    def on_message(event: Any) -> None:
+        data = event.data
+        frames.put_nowait(data if isinstance(data, str) else data.to_bytes())
+
+    def on_close(event: Any) -> None:
+        if not opened.done():
+            opened.set_result(False)
+        frames.put_nowait(None)
+
+    proxies = [create_proxy(each) for each in (on_open, on_message, on_close)]
+    for name, proxy in zip(("open", "message", "close"), proxies):
+        socket.addEventListener(name, proxy)
+
+    class InBrowser:
+        async def send(self, frame: str | bytes) -> None:
+            socket.send(frame if isinstance(frame, str) else to_js(frame))
+
+        async def receive(self) -> str | bytes | None:
+            found: str | bytes | None = await frames.get()
+            return found
+
+        async def close(self) -> None:
+            socket.close()
+
+    if not await opened:
+        raise ConnectionError(url)
+    return InBrowser()
+
+
+async def fetched(url: str, token: str) -> bytes:
+    """Return what a bridge has at a URL."""
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    if sys.platform == "emscripten":
+        import js
+        from pyodide.ffi import to_js
+
+        options = to_js({"headers": headers}, dict_converter=js.Object.fromEntries)
+        answer = await js.fetch(url, options)
+        return bytes((await answer.arrayBuffer()).to_bytes())
+
+    def read() -> bytes:
+        with urlopen(Request(url, headers=headers), timeout=30) as answer:
+            return bytes(answer.read())
+
+    return await asyncio.to_thread(read)
