@@ -9,8 +9,7 @@ same load through a bare uvicorn WebSocket that sends one frame a token and know
 resume or sums. Beside each, in the same run, a bare server has four clients: what these wait is the
 share of the machine and of the clients' process. Where there is a redis-server, a quarter of the
 clients are measured again with their runs in Redis, read at the producer's replica and at another.
-Times are of this machine, with whatever else runs on it: the ratio and the CPU time
-are what to trust.
+Times include whatever else the machine does, so trust the ratios and the CPU times.
 """
 
 import argparse

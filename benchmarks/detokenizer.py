@@ -32,8 +32,8 @@ TEXT = "".join(
 
 
 def tokenizers(data: Path | None) -> Iterable[tuple[str, str]]:
-    """Give the name and the tokenizer.json of each vocabulary to measure: a byte-level one, two
-    SentencePiece ones, a WordPiece one.
+    """Yield the name and the tokenizer.json of each vocabulary to measure: byte-level,
+    SentencePiece and WordPiece ones.
     """
     if data is None:
         sys.path.insert(0, str(ROOT / "tests"))
@@ -93,7 +93,7 @@ def beside_hugging_face(name: str, document: str, runs: int) -> None:
 
 
 def flat(runs: int, longest: int) -> None:
-    """Cost a push on long streams against short ones."""
+    """Report what a push costs on long streams, beside short ones."""
     letters = ByteVocabulary()
     runs_of = Vocabulary.from_pieces(
         [f"<0x{b:02X}>" for b in range(256)] + ["▁a"],
@@ -145,7 +145,7 @@ def flat(runs: int, longest: int) -> None:
 
 
 def stack(name: str, document: str, runs: int) -> None:
-    """The whole stack of hold-backs against the bare push."""
+    """Report what a ChatStream with stops and tags costs, beside the bare push."""
     tokenizer = Tokenizer.from_str(document)
     vocabulary = vocabulary_of(tokenizer, document)
     ids = tokenizer.encode(TEXT, add_special_tokens=False).ids[:10_000]

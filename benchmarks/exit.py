@@ -1,12 +1,11 @@
-"""What the exit in OpenAI's language costs: the first token, and CPU a token, beside a bare engine
-that writes the same events itself.
+"""What the bridge's OpenAI-compatible API costs: the first token, and CPU a token, beside a bare
+engine that writes the same events itself.
 
     .venv/bin/python -m benchmarks.exit [--clients 40] [--rate 100] [--seconds 5] [--firsts 200]
 
 Prints one JSON object a line. Both servers are uvicorn in a process of their own, with the same
 engine. First tokens are asked for one after the other, of both servers in turn, and their median is
-reported. Times are of this machine, with whatever else runs on it: the differences are what to
-trust.
+reported. Times include whatever else the machine does, so trust the differences.
 """
 
 import argparse

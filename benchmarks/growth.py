@@ -29,7 +29,7 @@ def resident() -> int:
 
 
 def apart(work: Callable[[], Any]) -> tuple[float, float]:
-    """Run `work` in a process of its own; return CPU seconds and megabytes in addition."""
+    """Run `work` in a process of its own; return CPU seconds and additional megabytes."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

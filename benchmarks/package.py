@@ -7,10 +7,10 @@ The package is served as a site would: a static server, brotli, files kept for e
 own script is there when the clock starts, as it is in a page that has loaded; what it loads then,
 and all until the first character, counts. The stream looks for a stop string, because one of bytes
 alone needs no runtime. A cold visit is a new profile, a second visit the same profile in a browser
-that has been started again, after the first one has kept what it keeps. Beside them what a worker
-of one line needs, which nobody can be quicker than. Milliseconds are wall time; CPU is that of the
-threads as the system counts it. One JSON object a line; the peer is the bar that was set. Needs
-Linux (/proc), Chromium, Node, and what `make demo` sets up.
+that has been started again, after the first one has kept what it keeps. A worker of one line is
+measured too: no library can be quicker. Milliseconds are wall time; CPU is that of the threads as
+the system counts it. One JSON object a line; the peer is the bar that was set. Needs Linux (/proc),
+Chromium, Node, and what `make demo` sets up.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plots, of the rows that `python -m benchmarks` has collected.
+"""Write docs/benchmarks.md and its plots from the rows that `python -m benchmarks` has collected.
 
     .build/peers/venv/bin/python -m benchmarks.report .build/bench/rows.json
 
@@ -36,11 +36,11 @@ TITLES = {
 SAYS = {
     "native": "CPU time a token, each system with a stream made anew, by turns in one process; natural text in ten languages.",
     "formats": "CPU time a token, by turns in one process: 20,000 characters, half of them in the arguments of two calls. detok reads ids; vLLM's parser is given the text of each id as well, and openai-harmony knows its own vocabulary.",
-    "browser": "Wall time a token in one page, by turns, the same 2,000 ids; detok-web has met each step once. What a loop calls (`push`, `decode`) and what goes through a stream of the browser, a token a chunk, are two things.",
-    "package": "The npm package as it is published, on a static server with brotli, in Chromium: a new profile (cold) and the same profile in a browser started again (second visit). A stream with a stop string, which needs a runtime; a worker of one line is what any library needs at least.",
-    "bridge": "50 clients at 100 tokens a second each, beside a WebSocket server of uvicorn that sends one frame a token and has no credit, no resuming and no checks. Clients and server share the machine: its load is in the delays.",
+    "browser": "Wall time a token in one page, by turns, the same 2,000 ids; detok-web has met each step once. A loop calls `push` or `decode`; a stream of the browser also passes each token on as a chunk.",
+    "package": "The npm package as it is published, on a static server with brotli, in Chromium: a new profile (cold) and the same profile in a browser started again (second visit). The stream has a stop string, so it needs a runtime. No library can be quicker than a worker of one line.",
+    "bridge": "50 clients at 100 tokens a second each, beside a WebSocket server of uvicorn that sends one frame a token and has no credit, no resuming and no checks. Clients and server share the machine, so its load adds to the delays.",
     "watcher": "What the watcher of the kit costs a page: time of the main thread for 20,000 appends.",
-    "encode": "CPU time. Cold: a new tokenizer for each text, so that a word is merged when it comes first. Warm: the same words again, from the cache. English is this project's pages. The 36 languages have some 340 characters each: seven words in ten come for the first time, the dearest text there is for a cache of words.",
+    "encode": "CPU time. Cold: a new tokenizer for each text, so that a word is merged when it comes first. Warm: the same words again, from the cache. English is this project's pages. The 36 languages have some 340 characters each: seven words in ten come for the first time, which is the worst case for a cache of words.",
 }
 Spread = tuple[float, float, float]
 
@@ -205,7 +205,7 @@ def page(document: dict[str, Any]) -> str:
     rounds = "–".join(str(count) for count in sorted({min(counts.values()), max(counts.values())}))
     text = "# Benchmarks\n\nWritten by `make bench`, which runs everything below again and draws the plots; no figure is typed by hand.\n"
     text += f"{rounds} rounds, in which all scripts run by turns; figures are medians, with the least and the most.\n"
-    text += "What is compared does different things: [which cases each gets right](conformance.md) belongs to it.\n\n"
+    text += "The systems do different things: see also [which cases each gets right](conformance.md).\n\n"
     text += "| | |\n|---|---|\n"
     text += "".join(f"| {name} | {value} |\n" for name, value in document["machine"].items())
     found = grouped(rows)
@@ -215,7 +215,7 @@ def page(document: dict[str, Any]) -> str:
         text += f"\n## {title}\n\n{SAYS[bench]}\n\n"
         if bench in ("native", "browser"):
             for case, systems in found[bench].items():
-                # A version is no part of a file's name, which stays the same.
+                # The file's name has no version, so it stays the same.
                 name = f"bench-{bench}-{slug(case.split(',')[1].split('(')[0].rstrip('0123456789. '))}.svg"
                 bars(case, systems, IMAGES / name)
                 told_ = ", ".join(f"{s} {number(v[0][0])}" for s, v in systems.items())
@@ -223,7 +223,7 @@ def page(document: dict[str, Any]) -> str:
         text += table_of(found[bench])
     points = lines(rows, IMAGES / "bench-growth.svg")
     if points:
-        text += "\n## Cost against work\n\nAlong the dotted line cost grows as the work does; where the line of points is flatter, slower, and where it is steeper, faster. Each point is a process of its own; its first megabytes and milliseconds are the tables that every stream shares. Thousands of streams in one process cost somewhat more each: Python's garbage collector looks at all that are alive, and they no longer fit the processor's caches. A long stop list costs when it is made; a token then costs the same, which a test counts.\n\n"
+        text += "\n## Cost against work\n\nOn the dotted line, cost is proportional to the work. Where the line of points is flatter, cost grows more slowly; where it is steeper, faster. Each point is a process of its own; its first megabytes and milliseconds are the tables that every stream shares. Thousands of streams in one process cost somewhat more each: Python's garbage collector visits all of them, and they no longer fit the processor's caches. A long stop list has a cost when it is made; a token then costs the same, which a test checks.\n\n"
         text += "![Time and memory against tokens, streams, vocabulary size and the length of a stop list](images/bench-growth.svg)\n\n"
         text += "| | | median (least–most) | | a unit of work |\n|---|--:|--:|---|--:|\n"
         for case, found_points in points.items():

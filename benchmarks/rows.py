@@ -1,4 +1,4 @@
-"""What each benchmark prints and measures with: a JSON object a line, CPU time by turns."""
+"""What the benchmarks share: rows as a JSON object a line, and CPU time by turns."""
 
 import argparse
 import gc

@@ -6,9 +6,8 @@ page's main thread computed, from the first append until the last is laid out an
 debugger's ThreadTime: what else the machine does is not in it), and `wall`, the ratio of the times
 that passed; medians of interleaved runs, one new page each. The size is of the file as it ships.
 
-Where tasks follow each other without a pause, frames take what time they can get, and whatever
-makes a task longer is multiplied by the layout of ever more frames: those cases say how much the
-cost can be made to matter, the others what a page feels.
+Where tasks follow each other without a pause, frames take what time they can get, and a longer task
+means the layout of more frames: those cases show the highest cost, the others what a page notices.
 """
 
 import argparse

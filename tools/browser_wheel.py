@@ -8,15 +8,15 @@ In: detok_py/ and the name, version and summary in pyproject.toml. Out, in .buil
   for `micropip.install("detok_py")`, with the docstrings and types of the public names. pip takes
   the full wheel.
 
-Which modules run where is said by their folders (tools/layout.py). Written here rather than by the
-build backend because one project has one wheel there, and because the same input must give the same
+The folders of modules say where they run (tools/layout.py). The build backend does not make these
+wheels, because it makes one wheel of a project, and because the same input must give the same
 bytes.
 
-Other docstrings, comments, the types of parameters and of variables outside classes stay behind,
-and so do the imports from typing that only these types use. Variables of functions have short
-names, and so has what begins with an underscore. In the wheel for an index the modules are in one
-zip, from which Python imports them (zipimport): a wheel compresses each file alone, and 130 files
-take 50 kB more.
+Other docstrings, comments, the types of parameters and of variables outside classes are left out,
+and so are the imports from typing that only these types use. Variables of functions get short
+names, and so do names that begin with an underscore. In the wheel for an index the modules are in
+one zip, from which Python imports them (zipimport): a wheel compresses each file alone, and 130
+files take 50 kB more.
 """
 
 import ast

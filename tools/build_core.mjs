@@ -3,7 +3,7 @@
 // nothing else: about a third of the bytes, and no micropip.
 //
 // In: .build/runtime/ with Pyodide and the wheel for browsers. Out: python_core.zip, and
-// python_core.json: {info, bytes, sha256}, what Pyodide wants to know of itself, and the zip's size
+// python_core.json: {info, bytes, sha256}, what Pyodide must know of itself, and the zip's size
 // and hash; and detok_bytecode.bin, for a Pyodide with its whole library that installs the wheel
 // (micropip.js). Which modules are needed is found by running them: core_work.py imports and uses
 // everything once, and what has been loaded from the standard library by then goes in. Then a fresh
@@ -50,7 +50,7 @@ compile_stdlib.compile_beside("/detok.zip", "/bytecode.bin")
 await writeFile(join(out, "detok_bytecode.bin"), python.FS.readFile("/bytecode.bin"));
 const zip = python.FS.readFile("/core.zip");
 
-// Beside it, what the regression kit needs in Node: its folder of detok_py (no terminals), what
+// kit.zip has what the regression kit needs in Node: its folder of detok_py (no terminals), what
 // reads servers' events, and what these import of the standard library beyond the core.
 const kit = {
   glyphs: /^(?!terminal).*\.(py|js)$/,

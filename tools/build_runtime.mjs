@@ -2,8 +2,8 @@
 // from this machine.
 //
 // In: the npm package `pyodide`, the micropip wheel in .build/wheels/. Out: Pyodide's files; the
-// standard library and the wheel as bytecode; memory.bin, what Pyodide's memory is when it has
-// started; and a lock file that names only the packages that are there.
+// standard library and the wheel as bytecode; memory.bin, the memory of a Pyodide that has started;
+// and a lock file that names only the packages that are there.
 
 import { createHash } from "node:crypto";
 import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
@@ -56,8 +56,8 @@ async function startedMemory(info, micropip) {
     _makeSnapshot: true,
   });
   importMicropip(python, new Uint8Array(await readFile(join(out, micropip))));
-  // Objects of Pyodide that micropip holds are written as the way to them, which boot-pyodide.js
-  // goes.
+  // Objects of Pyodide that micropip holds are written as the path to them, which boot-pyodide.js
+  // follows.
   /** @param {unknown} object @returns {string[]} */
   const wayTo = (object) => {
     for (const [start, holder] of [

@@ -89,8 +89,8 @@ def without_skips(page: str) -> str:
 
 
 def index_page() -> str:
-    """Return index.html with relative addresses, marked as that of a site, with a link to its own
-    documents. It has no examples, which ask a bridge.
+    """Return index.html with relative addresses, marked as part of a site, with a link to the
+    site's documents, and without the link to the examples, which need a bridge.
     """
     page = (PAGE / "index.html").read_text(encoding="utf-8")
     page = re.sub(r'(href|src)="/(?!/)', r'\1="', page)

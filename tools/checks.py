@@ -4,11 +4,11 @@
 `--help` lists both. tests/conftest.py says which tests a tier has. Every check runs even
 if an earlier one failed. Browser tests get a pytest process of their own for each browser: after
 Playwright's sync API has run in a process, `asyncio.run` does not work there. The last line has the
-form of pytest's own closing line, over all its runs, because continuous integration reads it.
+form of pytest's closing line, and counts all its runs, because continuous integration reads it.
 
 A test of `make test` and `make test-all` that fails is run once more at once: among thousands of
 tests with real browsers, servers and engines a busy machine breaks one now and then. The closing
-line counts it as "rerun". It is to be mended: it waits by the clock, or the code has a race.
+line counts it as "rerun". Mend it: it waits by the clock, or the code has a race.
 
 DETOK_ORDER=random runs the tests of each pytest process in a random order.
 """
@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
         return Outcome(self.code or other.code, Counter(self.counts) + Counter(other.counts))
 
 
-# Where the output of a check goes: of checks that run side by side, the others' waits in a file.
+# Where the output of a check goes. Of checks that run side by side, all but the first write files.
 sink: ContextVar[IO[bytes]] = ContextVar("sink")
 
 
@@ -138,7 +138,7 @@ def unit(tier: str) -> Outcome:
         "--ignore=tests/browser",
         "--ignore=tests/webkit",
     ]
-    # On two cores: servers and engines are waited for often enough that a third process finds time.
+    # For two cores: tests wait for servers and engines so often that a third process finds time.
     return pytest(tier, *words, "-n", "3", "--dist", "worksteal")
 
 
@@ -187,7 +187,7 @@ def webkit(tier: str) -> Outcome:
 def in_browser(name: str, tier: str, *words: str, **environment: str) -> Outcome:
     """Chromium in three or four processes of pytest; beside it Firefox in one or two.
 
-    On two cores: browsers are waited for two thirds of the time.
+    For two cores: tests wait for browsers two thirds of the time.
     """
     folder = "tests/real_uis" if tier == "real-uis" else "tests/browser"
     many = {("chromium", "test"): 3, ("chromium", "test-all"): 4, ("firefox", "test-all"): 2}

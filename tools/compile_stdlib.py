@@ -88,8 +88,8 @@ def select(stdlib: str, package: str, target: str, loaded: list[str]) -> int:
 
 
 def compile_beside(package: str, target: str) -> None:
-    """Write the file `target`: bytecode of the modules of the zip `package`, for beside their
-    sources, where each is used if it is of that source.
+    """Write the file `target`: bytecode of the modules of the zip `package`, to put beside their
+    sources. Python uses the bytecode of a module if it has the hash of the source.
 
     One line of JSON, [[name, size], …], and the files one after another.
     """

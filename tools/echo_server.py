@@ -1,5 +1,5 @@
-"""A WebSocket that says everything again, behind the protocols and limits of the bridge: what
-conformance suites talk to.
+"""A WebSocket that echoes every message, behind the protocols and limits of the bridge: WebSocket
+conformance suites talk to it.
 
 `python tools/echo_server.py [PORT]` prints its address and serves on 127.0.0.1 until it is ended.
 The results are in docs/bridge-tests.md.

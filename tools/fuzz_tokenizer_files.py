@@ -1,11 +1,11 @@
-"""Fuzz the readers of tokenizer files: damage good files at random, for as long as it is told to,
-and keep what goes wrong.
+"""Fuzz the readers of tokenizer files: damage good files at random, for a given time, and keep
+those that cause faults.
 
     .venv/bin/python tools/fuzz_tokenizer_files.py --minutes 60 --finds .build/fuzz
 
 A find is an exception that isn't a DetokError, a second of CPU, or memory of more than four times
-the file (and 2 MB that any file may take). Each is written to the folder of finds, as the file that
-did it and what it did; the seed of a run is printed, so that it can be run again.
+the file (and 2 MB that any file may take). Each is written to the folder of finds: the file, and
+what happened. The seed of a run is printed, so that it can be run again.
 """
 
 import argparse
@@ -124,7 +124,7 @@ def damaged_bytes(rng: random.Random) -> tuple[str, bytes]:
 
 
 def main() -> int:
-    """Fuzz, and say what came of it."""
+    """Fuzz, and print what was found."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""What the build backend adds to detok_py.
+"""Hooks of the build backend: what they add to detok_py.
 
 To the metadata: the README with links that work where it is published, and the extras, of which
 `serve` asks for detok_py_page of the same version. To the wheel: the cases, for

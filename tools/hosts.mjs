@@ -1,5 +1,5 @@
-// The forms of the library that are not made of modules in a page: for servers (Node, Deno, Bun),
-// and the single file.
+// Build the forms of the library that a page does not load as modules: the one for servers (Node,
+// Deno, Bun), and the single file.
 //
 // In: web/src/, and web/hosts/, whose modules stand in for some of them. Out: files.
 
@@ -43,7 +43,7 @@ export const buildServer = (web, entry) =>
   });
 
 /**
- * Give modules that are made here.
+ * Resolve modules whose source is made here.
  * @param {Record<string, () => string | Promise<string>>} sources  By name, as "detok:worker".
  * @param {string} resolveDir  What they import from.
  * @returns {import("esbuild").Plugin}
@@ -62,8 +62,8 @@ const made = (sources, resolveDir) => ({
 /**
  * Build the library as one file, which loads no other: the worker and MicroPython are inside.
  * @param {string} web  The folder that src/ and hosts/ are in.
- * @param {string} runtime  That of MicroPython's files.
- * @param {string} banner  What has to be said of licences.
+ * @param {string} runtime  The folder of MicroPython's files.
+ * @param {string} banner  The notice of licences.
  * @returns {Promise<string>}
  */
 export async function buildSingle(web, runtime, banner) {

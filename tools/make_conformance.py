@@ -3,13 +3,13 @@
 In: the file itself. Of a case a person writes what goes in and why; `in`, `prompt`, `eos` and
 `stop_ids` may name pieces of the vocabulary for their ids. Out: the same file with what a stream
 must give at every step. It is computed by brute force, not by detok: what is certain after an input
-is what the final texts of all its continuations begin with in common. The final texts come from the
-references in tests/laws/, which decode whole lists of pieces.
+is the longest common prefix of the final texts of all its continuations. The final texts come from
+the references in tests/laws/, which decode whole lists of pieces.
 
 A case that was published never changes: `PUBLISHED` has the digest of the cases of each version. If
 one was wrong or unclear, a case with a new id takes its place, and the old one names it in
 `superseded_by`. `--check` computes published cases too, writes nothing, and says whether the file
-is what comes out. `--show ID` prints the cases whose id begins so, with pieces for ids.
+is what comes out. `--show ID` prints the cases whose id begins with ID, with pieces for ids.
 """
 
 import argparse
@@ -34,7 +34,7 @@ PUBLISHED = {
     "1.1.0": "673616d8b175f2c84d87ac9345e563973510ee0068df42bed574198a4b2ba1fb",
     "1.2.0": "a95b0b80a302fc2bc89303b0d7d824a3869903c13ccdf8ee6052f0ef3de8f815",
 }
-LATER = ("superseded_by", "links")  # what may come to a published case
+LATER = ("superseded_by", "links")  # members that a published case may get later
 MEMBERS = (
     *("id", "since", "title", "why", "input", "superseded_by", "vocabulary", "prompt", "options"),
     *("steps", "reason", "spans", "links", "found_in", "may_refuse"),
@@ -146,7 +146,7 @@ class Oracle:
         return bool(self.filtered(text) == self.filtered(text + "~~"))
 
     def may_stop(self, given: tuple[int, ...]) -> bool:
-        """Return whether stops count behind these ids."""
+        """Return whether stops count after these ids."""
         if not any(name in self.options for name in CHANNELS):
             return True
         channel = self.filtered(self.decoded(given) + "~")[-1][0]
@@ -234,7 +234,7 @@ class Oracle:
         ]
 
     def certain(self, given: Any) -> Any:
-        """Return what the final outputs of all continuations begin with in common."""
+        """Return the longest common prefix of the final outputs of all continuations."""
         known = self.final(given)
         for more in self._continuations:
             if not known:
@@ -469,7 +469,9 @@ def told(case: dict[str, Any], vocabularies: dict[str, Any]) -> str:
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--show", metavar="ID", nargs="+", help="print cases whose id begins so")
+    parser.add_argument(
+        "--show", metavar="ID", nargs="+", help="print cases whose id begins with ID"
+    )
     parser.add_argument("--check", action="store_true", help="write nothing: is the file the same?")
     given = parser.parse_args(words)
     text = FILE.read_text("utf-8")

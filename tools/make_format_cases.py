@@ -5,10 +5,10 @@ token x. Out: the same file with the ids of each answer, what it says, and how m
 certain after each id. Both come from the plain readers in tests/formats, which read whole texts,
 and not from detok. What is certain is what all ways to go on have in common: tests/formats holds
 the readers of cut texts against brute force. Where an id ends inside a character, every kind of
-character that may come of it is tried.
+character that it may become is tried.
 
 `--check` writes nothing, and says whether the file is what comes out. `--show ID` prints the cases
-whose id begins so, a line for each id.
+whose id begins with ID, a line for each token.
 """
 
 import argparse
@@ -133,7 +133,7 @@ def is_begun(data: bytes) -> bool:
 
 
 def in_common(one: Answer, other: Answer) -> Answer:
-    """Return what two answers begin with in common."""
+    """Return the longest common beginning of two answers."""
     calls = []
     for a, b in zip(one.calls, other.calls):
         if a.name != b.name:
@@ -258,7 +258,9 @@ def told(suite: dict[str, Any], case: dict[str, Any]) -> str:
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--show", metavar="ID", nargs="+", help="print cases whose id begins so")
+    parser.add_argument(
+        "--show", metavar="ID", nargs="+", help="print cases whose id begins with ID"
+    )
     parser.add_argument("--check", action="store_true", help="write nothing: is the file the same?")
     given = parser.parse_args(words)
     text = FILE.read_text("utf-8")

@@ -76,7 +76,7 @@ def frames(page: Page, url: str) -> list[bytes]:
 
 def write(shots: list[bytes]) -> None:
     """Write the still and the moving picture."""
-    # Installed for this only, into a folder of its own.
+    # Only this program uses it, so it is installed into a folder of its own.
     from PIL import Image
 
     def picture(shot: bytes) -> Any:

@@ -1,10 +1,10 @@
 """Change the code in one place at a time, and see whether a test fails: `make mutants`.
 
-In: the files of MUTATED, as git has them or as they have been changed since. cosmic-ray makes the
-mutants: `--count` places, and a change of each, chosen at random from `--seed`. Out: each mutant
-that no test has killed, and how many these are. Those of tests/equivalent_mutants.txt change
-nothing that can be seen, and are not counted. Exit code 1 if more than three in a hundred live.
-Stryker makes those of the library in JavaScript, in an eighth as many lines (mutants_js.py).
+In: the files of MUTATED, as they are now, committed or not. cosmic-ray makes the mutants: `--count`
+places, and a change of each, chosen at random from `--seed`. Out: each mutant that no test has
+killed, and how many these are. Those of tests/equivalent_mutants.txt change nothing that a test
+could see, and are not counted. Exit code 1 if more than three in a hundred live. Stryker makes
+those of the library in JavaScript, in an eighth as many lines (mutants_js.py).
 
 The examples of the file and tests of `make test` run in a copy in .build/mutants/tree, up to the
 first that fails. A mutant that lives costs half a minute, one that is killed a few seconds.
@@ -63,7 +63,7 @@ class Mutant(NamedTuple):
 
 
 def annotations(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return where annotations begin and end. Changes of them are no changes of the program."""
+    """Return where annotations begin and end. Changing them does not change the program."""
     found = []
     for node in ast.walk(ast.parse(source)):
         for name in ("annotation", "returns"):
@@ -135,7 +135,7 @@ def copy_tree() -> None:
 
 
 def passes(tests: tuple[str, ...]) -> bool:
-    """Run tests up to the first that fails. What takes minutes has failed as well."""
+    """Run tests up to the first that fails. A run that takes too long has failed as well."""
     command = [str(PYTHON), "-m", "pytest", "-x", "-q", "--tier=test", "--timeout=60"]
     command += ["--doctest-modules", *tests]
     for plugin in ("cacheprovider", "randomly", "xdist", "rerunfailures"):

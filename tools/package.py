@@ -63,7 +63,7 @@ class NotProven(Exception):
 
 
 def run(command: list[str], trouble: str, **options: object) -> None:
-    """Run a command; what it says is shown when it fails."""
+    """Run a command; show its output if it fails."""
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
     )  # type: ignore[call-overload]

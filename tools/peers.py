@@ -51,7 +51,7 @@ JAVASCRIPT = (
     "text-decoder-alone",
 )
 PARSERS = ("detok", "transformers_response_parser", "mlx_lm_parsers")
-# They run beside vLLM, with what is in .build/parsers.
+# They run in vLLM's environment, with the packages in .build/parsers.
 ENGINE_PARSERS = ("vllm_parsers", "sglang_parsers")
 BESIDE = ROOT / ".build" / "parsers"
 CHUNKS = {"1": "1", "4": "4", "whole": "all"}

@@ -4,9 +4,9 @@ In: the texts that the included model recites, and six vocabularies of the large
 (DETOK_DATA). Out: the table of scripts in docs/how-decoding-works.md, written anew; `--check`
 writes nothing, and says whether the page has what comes out.
 
-Characters of ASCII are not counted: no vocabulary can split them. Another one is split if a token
-ends inside it: its bytes come with more than one token, and a decoder of single tokens shows U+FFFD
-for it.
+Characters of ASCII are not counted: no vocabulary can split them. Any other character is split if a
+token ends inside it: its bytes come with more than one token, and a decoder of single tokens shows
+U+FFFD for it.
 """
 
 import json
@@ -34,7 +34,7 @@ VOCABULARIES = {
     "gemma2": "Gemma 2",
     "o200k": "o200k",
 }
-# Of scripts that several of the texts are in, all of those.
+# The texts in each script, by their ids.
 SCRIPTS = {
     "Latin, accented": ("de", "fr", "es", "pt", "it", "pl", "cs", "hu", "tr", "vi"),
     "Cyrillic": ("ru", "uk", "mn"),

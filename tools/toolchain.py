@@ -229,14 +229,14 @@ def install_with_torch(group: str) -> None:
     command = [*uv(), "venv", "-q", "--python", str(PYTHON), str(home / "venv")]
     run(command, "uv could not make an environment.")
     install(group, python=python)
-    # By pip, which knows from its settings where this machine has wheels that are not on the index.
+    # By pip, whose settings may name wheels on this machine that are not on the index.
     command = [*pip(), "--python", str(python), "install", "--quiet", "--disable-pip-version-check"]
     trouble = f"pip found no {TORCH}: name a folder that has it in PIP_FIND_LINKS, or an index in PIP_EXTRA_INDEX_URL."
     run([*command, "--no-deps", TORCH], trouble)
 
 
 def install_with_torch_if_there(group: str, without: str) -> None:
-    """Do the same where it can be had; `without` is what is lost elsewhere, and is printed."""
+    """Do that if torch can be had, else print `without`: what is lost."""
     home = BUILD / group
     if any(home.glob("venv/lib/python*/site-packages/torch/__init__.py")):
         return
