@@ -22,7 +22,7 @@ from . import BYTES, IDS, TEXT, Chunk, End, EngineError, Ids, Info, Raw, Request
 
 MAX_TEXT = 1 << 18
 LONG = 1 << 12
-BLOCK = 1 << 13  # ids
+BLOCK = 1 << 11  # ids or bytes
 CUTS = ("token", "byte", "random")
 # Bytes that never occur in UTF-8, and bytes that never begin a character.
 INVALID = bytes(range(0x80, 0xC2)) + bytes(range(0xF5, 0x100))
@@ -114,11 +114,12 @@ class ScriptedEngine:
         data = _damage(whole, faults, random.Random(seed))
         if cut == "token":
             ids = array("I", self._tokens(text if data == whole else None, data))
-            blocks = [ids[at : at + BLOCK] for at in range(0, len(ids), BLOCK)]
-            packed = [zlib.compress(block.tobytes(), 1) for block in blocks]
-            return _Pieces(b"", packed, None, len(ids))
-        sizes = _sizes(len(data), random.Random(seed)) if cut == "random" else None
-        return _Pieces(data, None, sizes, len(data if sizes is None else sizes))
+            blocks = [ids[at : at + BLOCK].tobytes() for at in range(0, len(ids), BLOCK)]
+            total = len(ids)
+        else:
+            blocks = [data[at : at + BLOCK] for at in range(0, len(data), BLOCK)]
+            total = len(data) if cut == "byte" else sum(1 for _ in _sizes(len(data), seed))
+        return _Pieces([zlib.compress(block, 1) for block in blocks], cut, len(data), seed, total)
 
     def _cut(self, request: Request) -> str:
         cut = request.params.get("cut", "token" if self._vocabulary() is not None else "byte")
@@ -189,36 +190,44 @@ async def _play(
 
 
 class _Pieces(NamedTuple):
-    """A text that has been cut: into tokens, into bytes, or into pieces of these sizes. The chunks
-    are made one by one, because each takes a hundred times the memory of a byte; ids are packed in
-    blocks.
+    """A text that has been cut: into tokens, into bytes, or into pieces of random sizes. The chunks
+    are made one by one, because each takes a hundred times the memory of a byte, from compressed
+    blocks of ids or bytes. A block that has been read is dropped: the run's log has its data.
     """
 
-    data: bytes
-    ids: list[bytes] | None
-    sizes: bytes | None
+    blocks: list[bytes]
+    cut: str
+    length: int  # bytes of the text
+    seed: int
     total: int  # chunks
 
     def steps(self) -> Iterator[Chunk]:
-        """Yield the chunks."""
-        if self.ids is not None:
-            for block in self.ids:
-                for i in array("I", zlib.decompress(block)):
+        """Yield the chunks, once."""
+        blocks = self._unpacked()
+        if self.cut == "token":
+            for block in blocks:
+                for i in memoryview(block).cast("I"):
                     yield Ids([i])
             return
-        at = 0
-        for size in self.sizes if self.sizes is not None else itertools.repeat(1, len(self.data)):
-            yield Raw(self.data[at : at + size])
+        ones = itertools.repeat(1, self.length)
+        data, at = b"", 0
+        for size in ones if self.cut == "byte" else _sizes(self.length, self.seed):
+            if at + size > len(data):
+                data, at = data[at:] + next(blocks), 0
+            yield Raw(data[at : at + size])
             at += size
 
+    def _unpacked(self) -> Iterator[bytes]:
+        while self.blocks:
+            yield zlib.decompress(self.blocks.pop(0))
 
-def _sizes(length: int, rng: random.Random) -> bytes:
-    out = bytearray()
+
+def _sizes(length: int, seed: int) -> Iterator[int]:
+    rng = random.Random(seed)
     while length > 0:
-        size = rng.randint(1, 8)
-        out.append(size)
+        size = min(rng.randint(1, 8), length)
+        yield size
         length -= size
-    return bytes(out)
 
 
 def _damage(data: bytes, faults: dict[str, Any], rng: random.Random) -> bytes:
