@@ -8,7 +8,7 @@ connection is resumed (protocol/client.py).
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
@@ -18,11 +18,18 @@ from ..protocol import events
 from ..protocol.client import ClientSession
 
 
+class Lost(NamedTuple):
+    """Why a socket was closed."""
+
+    code: int = 1006
+    reason: str = ""
+
+
 class Socket(Protocol):
-    """A WebSocket, as this module uses one. `receive` returns None when it is lost."""
+    """A WebSocket, as this module uses one. `receive` returns a frame, or Lost."""
 
     def send(self, frame: str | bytes) -> Awaitable[object]: ...
-    def receive(self) -> Awaitable[str | bytes | None]: ...
+    def receive(self) -> Awaitable[str | bytes | Lost]: ...
     def close(self) -> Awaitable[object]: ...
 
 
@@ -82,15 +89,15 @@ class Answer:
             except OSError as error:
                 if not self._was_open:
                     raise self._gone() from error
-                await self._lost()
+                await self._lost(Lost())
                 return
             self._was_open = True
             self.session.opened()
         await self._send()
         frame = await self._socket.receive()
-        if frame is None:
+        if isinstance(frame, Lost):
             self._socket = None
-            await self._lost()
+            await self._lost(frame)
             return
         for event in self.session.receive(frame):
             await self._take(event)
@@ -102,10 +109,10 @@ class Answer:
             if self._socket is not None:
                 await self._socket.send(frame)
 
-    async def _lost(self) -> None:
-        seconds = self.session.lost()
+    async def _lost(self, why: Lost) -> None:
+        seconds = self.session.lost(why.code)
         if seconds is None:
-            raise self._gone()
+            raise ProtocolError(why.reason, why.code) if why.reason else self._gone()
         await asyncio.sleep(seconds)
 
     def _gone(self) -> DetokError:
@@ -144,7 +151,7 @@ async def open_here(url: str, protocols: list[str]) -> Socket:
     """Open a WebSocket with the package websockets."""
     try:
         from websockets.asyncio.client import connect
-        from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+        from websockets.exceptions import ConnectionClosed, InvalidHandshake
         from websockets.typing import Origin, Subprotocol
     except ImportError:
         raise DetokError(
@@ -155,20 +162,17 @@ async def open_here(url: str, protocols: list[str]) -> Socket:
     subprotocols = [Subprotocol(each) for each in protocols]
     try:
         socket = await connect(url, origin=origin, subprotocols=subprotocols)
-    except InvalidStatus as error:
-        status = error.response.status_code
-        raise DetokError(f"{origin} refuses the connection: HTTP {status}.") from None
     except InvalidHandshake as error:
         raise ConnectionError(str(error)) from error
 
     class Here:
         send, close = socket.send, socket.close
 
-        async def receive(self) -> str | bytes | None:
+        async def receive(self) -> str | bytes | Lost:
             try:
                 return await socket.recv()
-            except ConnectionClosed:
-                return None
+            except ConnectionClosed as error:
+                return Lost(error.rcvd.code, error.rcvd.reason) if error.rcvd else Lost()
 
     return Here()
 
@@ -193,7 +197,7 @@ async def open_in_browser(url: str, protocols: list[str]) -> Socket:
     def on_close(event: Any) -> None:
         if not opened.done():
             opened.set_result(False)
-        frames.put_nowait(None)
+        frames.put_nowait(Lost(event.code, event.reason))
 
     proxies = [create_proxy(each) for each in (on_open, on_message, on_close)]
     for name, proxy in zip(("open", "message", "close"), proxies):
@@ -203,8 +207,8 @@ async def open_in_browser(url: str, protocols: list[str]) -> Socket:
         async def send(self, frame: str | bytes) -> None:
             socket.send(frame if isinstance(frame, str) else to_js(frame))
 
-        async def receive(self) -> str | bytes | None:
-            found: str | bytes | None = await frames.get()
+        async def receive(self) -> str | bytes | Lost:
+            found: str | bytes | Lost = await frames.get()
             return found
 
         async def close(self) -> None:
