@@ -9,6 +9,7 @@ token ends inside it: its bytes come with more than one token, and a decoder of 
 U+FFFD for it.
 """
 
+import argparse
 import json
 import lzma
 import os
@@ -121,11 +122,14 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(words: list[str]) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, and compare")
+    checks = parser.parse_args().check
     page = PAGE.read_text("utf-8")
     written, count = TABLE.subn(table(), page)
     assert count == 1, f"{PAGE} has no table of scripts"
-    if words == ["--check"]:
+    if checks:
         print("the same" if page == written else f"{PAGE} is not what comes out")
         return int(page != written)
     PAGE.write_text(written, "utf-8")
@@ -133,4 +137,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
