@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from .stage import Delta
 
 SPACE = " \t\r\n"
-BEGINS = '{["-0123456789tfn'  # what a JSON value begins with What has been read: nothing but space, text, a part of the value, all of it.
+BEGINS = '{["-0123456789tfn'  # what a JSON value begins with
+# What has been read: nothing but space, text, a part of the value, all of it.
 START, TEXT, VALUE, DONE = "start", "text", "value", "done"
 # What a value outside of brackets can be so far. Numbers stand for all that go on like them.
 WORDS = ("true", "false", "null")
