@@ -12,19 +12,19 @@ import { cutsHere } from "./own-tokenizer.js";
 
 /** @param {AnswerOptions} request @returns {import("../src/index.js").Answer} */
 export function ask(request) {
-  const whole = { ...request, ...toldApart(request) };
+  const whole = { ...request, ...channelOptions(request) };
   return request.params?.engine === "scripted" && cutsHere()
     ? /** @type {any} */ (new LocalAnswer(whole))
     : connect(streamAddress(), /** @type {any} */ (whole));
 }
 
 /**
- * Which channels are separated: as the form says. The default text has a reasoning block; the
- * reader's own text stays whole.
+ * The options that separate channels: those of the form. The default text also has a reasoning
+ * block; another text of the reader stays whole.
  * @param {Pick<AnswerOptions, "params" | "reasoning" | "tools">} request
  * @returns {{reasoning?: true, tools?: true}}
  */
-export function toldApart({ params, reasoning, tools }) {
+export function channelOptions({ params, reasoning, tools }) {
   const byDefault = params?.engine === "scripted" && params.text === DEFAULT_TEXT;
   return {
     ...(reasoning || byDefault ? { reasoning: true } : {}),

@@ -97,7 +97,7 @@ export function allowCaptures({ open, save }) {
  * @param {{path?: string, format?: string, entry?: number,
  *   onProgress?: (read: number, total: number) => void}} [choices]  Where the text of its events
  *   is, the format of its model, and the entry of a HAR file; what is not given is found.
- * @param {() => boolean} [isWanted]  Asked now and then; if it is not, nothing comes of it.
+ * @param {() => boolean} [isWanted]  Called now and then; reading ends when it returns false.
  */
 export async function openCapture(file, choices = {}, isWanted = () => true) {
   const capture = await readCapture(file, {
@@ -152,7 +152,7 @@ export function captureText(recording, { header, end }) {
   const seconds = recording.timed ? recording.timeOf(recording.length - 1) / 1000 : 0;
   const stop = recording.stop.length ? { stop: recording.stop } : {};
   const timed = recording.timed ? {} : { timed: false };
-  // The text that they are about may not be in the capture.
+  // The capture may lack the text that was judged, so a reader could not judge it again.
   const judged = recording.verdicts.length ? { verdicts: recording.verdicts.map(crossed) } : {};
   return writeCapture(
     { header: { ...header, ...stop, ...timed, ...judged }, rows, seconds, end },
@@ -160,7 +160,7 @@ export function captureText(recording, { header, end }) {
   );
 }
 
-/** A verdict as a header has it. @param {import("../src/capture.js").Verdict} verdict */
+/** A verdict for the header of a capture. @param {import("../src/capture.js").Verdict} verdict */
 const crossed = ({ who, rule, said, places, count }) => [
   who,
   rule,

@@ -3,8 +3,8 @@
  * recording. Out: text in the clipboard: a case of the conformance suite, a test of a decoder for
  * pytest, or a test of a chat page for pytest or Playwright Test.
  *
- * The bytes are those that came, cut where they were cut. What must come out is the text of detok;
- * without a format of markup, which a decoder of bytes does not read.
+ * The bytes are those that came, cut where they were cut. The expected text is that of detok. If
+ * detok has read a format or tags, a decoder's test expects the decoded bytes instead.
  */
 
 import { button, element } from "./dom.js";
@@ -12,21 +12,21 @@ import { placeNote } from "./help.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
 
-/** Of a longer stream, so many steps around the first fault are a test. */
+/** A test of a longer stream has about this many steps, around the first fault. */
 const MOST_STEPS = 300;
 
-/** What a test says of itself. @typedef {{title: string, about: string}} About */
+/** The title and the description of a test. @typedef {{title: string, about: string}} About */
 
 /**
- * A case of conformance/schema.json. Throws if no decoder can be tested by it.
+ * A case as conformance/schema.json describes it. Throws if the stream cannot test a decoder.
  * @param {Recording} recording
  * @param {About} about
  */
-export function conformanceCase(recording, { title, about }) {
+function conformanceCase(recording, { title, about }) {
   refuseBroken(recording);
   const [from, to] = partOf(recording);
   const whole = from === 0 && to === recording.count;
-  // What stops, formats and tags have changed is the work of more than a decoder.
+  // A decoder of bytes reads no format or tags, and a part is tested without stop strings.
   const plain = whole && !recording.format && !recording.channels.length;
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   const steps = [];
@@ -193,8 +193,8 @@ function refuseBroken(recording) {
 }
 
 /**
- * Which steps a test has: all, or those around the first place where a decoder may fail, from one
- * where nothing waits.
+ * The steps of a test: all, or those around the first place where a decoder may fail. The first one
+ * is a step before which nothing waits.
  * @param {Recording} recording
  * @returns {[number, number]}
  */
@@ -208,7 +208,7 @@ function partOf(recording) {
   return [from, to];
 }
 
-/** JSON that stands in a raw string of Python or JavaScript. @param {unknown} value */
+/** JSON for a raw string of Python or JavaScript. @param {unknown} value */
 const quoted = (value) =>
   JSON.stringify(value).replace(
     /['`$\u2028\u2029]/g,

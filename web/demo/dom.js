@@ -18,5 +18,5 @@ export function element(id, type) {
 /** @param {string} id */
 export const button = (id) => element(id, HTMLButtonElement);
 
-/** The page's address, as it was when the page was loaded. */
+/** The parameters of the page's address, as they were when the page was loaded. */
 export const address = new URLSearchParams(location.search);

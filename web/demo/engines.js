@@ -16,7 +16,7 @@ const picker = element("engine", HTMLSelectElement);
  * @type {Map<string, Engine & {down?: string | null}>}
  */
 let engines = new Map();
-/** "": the first. */
+/** The name of the chosen engine; "" for the first. */
 let chosen = address.get("engine") ?? "";
 
 /**
@@ -25,7 +25,7 @@ let chosen = address.get("engine") ?? "";
  */
 export const attached = () => engines.get(chosen || picker.value);
 
-/** Where an answer is asked for. */
+/** The address at which the page asks for an answer. */
 export const streamAddress = () =>
   chosen ? `/stream?engine=${encodeURIComponent(chosen)}` : "/stream";
 

@@ -69,12 +69,12 @@ function short(text) {
   return letters.length > 24 ? `${letters.slice(0, 23).join("")}…` : text;
 }
 
-/** What a step is that ends inside a character. @param {Recording} recording */
+/** What it means that a step begins or ends inside a character. @param {Recording} recording */
 export const describeSplit = ({ unit }) =>
   `The ${unit} begins or ends inside a character. That is no fault: detok puts the character together. A decoder of single chunks breaks it.`;
 
 /**
- * What a mark in the text says.
+ * The sentence of a mark in the text.
  * @param {Recording} recording
  * @param {number} step  With which it arrived.
  * @param {string} mark  "damage" or "written".
@@ -87,7 +87,7 @@ export function nameDamage(recording, step, mark) {
   return describeFault(recording, { step, kind });
 }
 
-/** How many steps a group of alike faults names, and how many it has bytes of. */
+/** How many steps one entry of the list names. */
 const MOST_NAMED = 12;
 let listed = "";
 let drawn = "";
@@ -152,7 +152,7 @@ function entries(recording) {
   return made;
 }
 
-/** All places that are alike. @param {Recording} recording @param {Verdict} verdict */
+/** An entry for all places of a verdict. @param {Recording} recording @param {Verdict} verdict */
 function group(recording, verdict) {
   const item = document.createElement("li");
   const who = document.createElement("b");

@@ -1,5 +1,5 @@
 /**
- * The form, which says what to stream. In: the reader's choices, and the address
+ * The form for what to stream. In: the reader's choices, and the address
  * (`?text=…&cut=byte&pace=40`). Out: the request for the bridge, and an address for the same
  * request.
  */
@@ -10,11 +10,11 @@ import { nameEngine } from "./engines.js";
 import { isSite } from "./site.js";
 
 /**
- * @typedef {object} Question  What an answer is asked for with.
+ * @typedef {object} Question  A request, and what the page knows of its answer.
  * @property {import("../src/index.js").AnswerRequest & {stop: string[], singleBytes?: boolean,
  *   reasoning?: true, tools?: true}} request
  * @property {string} lang  The language of the answer, "" if it is not known.
- * @property {boolean} [own]  Whether it is the reader's own text, and no engine.
+ * @property {boolean} [own]  Whether it streams the reader's own text, without an engine.
  *
  * @typedef {{id: string, title: string, lang: string, prompt: string}} RecitedText
  */
@@ -61,7 +61,7 @@ const MAX_ADDRESS = 2000;
 const addressText = address.get("text") ?? "";
 /** @type {RecitedText[]} */
 let recitedTexts = [];
-/** How often the prompts were loaded, and whether the reader has chosen one. */
+/** How many times the prompts were loaded, and whether the reader has chosen one. */
 let loads = 0;
 let promptChosen = false;
 /** Whether the reader has written a stop string. */
@@ -231,7 +231,7 @@ export function writeAddress() {
   history.replaceState(null, "", url);
 }
 
-/** One a line; `\n`, `\t` and `\\` stand for a line end, a tab and a backslash. */
+/** One stop string a line; `\n`, `\t` and `\\` stand for a line end, a tab and a backslash. */
 function readStops() {
   /** @type {Record<string, string>} */
   const escapes = { n: "\n", t: "\t", "\\": "\\" };

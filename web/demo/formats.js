@@ -1,6 +1,6 @@
 /**
- * The formats of models that the page can read a stream in: the names of detok_py/formats/table.py,
- * and what speaks them (docs/formats.md). In: what was found. Out: the reader's choice.
+ * The formats in which the page can read a stream: the names of detok_py/formats/table.py, and the
+ * models that write them (docs/formats.md). In: the found format. Out: the reader's choice.
  */
 
 import { element } from "./dom.js";
@@ -9,7 +9,7 @@ const field = element("format-field", HTMLElement);
 const list = element("format", HTMLSelectElement);
 const markupSign = element("markup-sign", HTMLElement);
 
-/** What speaks each format. @type {Record<string, string>} */
+/** The models that write each format. @type {Record<string, string>} */
 const FORMATS = {
   apertus: "Apertus",
   command_a: "Command A, R7B",
@@ -57,8 +57,8 @@ for (const [name, models] of Object.entries(FORMATS))
 /**
  * Show in which format a stream is read.
  * @param {string | null | undefined} format
- * @param {{choice?: string, shown: boolean}} options  What the reader has chosen, "" for what is
- *   found; and whether there is a stream.
+ * @param {{choice?: string, shown: boolean}} options  The reader's choice, "" for the format that
+ *   was found; and whether there is a stream.
  */
 export function showFormat(format, { choice = "", shown }) {
   if (!choice) found.text = `${format ?? "none"} (found)`;

@@ -1,7 +1,7 @@
 /**
- * The words of the page that a newcomer may not know: a `?` beside each, which opens a sentence or
- * two. The browser opens and closes them (the Popover API), so that Escape, a click elsewhere and
- * the keyboard work as everywhere.
+ * Explains the words of the page that a newcomer may not know: a `?` beside each opens a sentence
+ * or two. The browser opens and closes them (the Popover API), so Escape, a click elsewhere and the
+ * keyboard work as on other pages.
  */
 
 /**
@@ -87,7 +87,7 @@ export function placeNote(note, sign) {
   note.style.top = `${below ? bottom + 6 : Math.max(8, top - 6 - offsetHeight)}px`;
 }
 
-/** Put a `?` beside each word. The page has all of them by now. */
+/** Put a `?` beside each word. The page must have all of them. */
 export function explainWords() {
   HELP.forEach(([where, word, meaning], n) => explain(where, word, meaning, n));
 }

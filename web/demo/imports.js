@@ -1,7 +1,7 @@
 /**
  * Files that the reader drops, pastes or chooses: a stream in any form, or a tokenizer. In: files,
- * and text from the clipboard. Out: `open` is called with a stream's file; a tokenizer is used from
- * then on. Also the samples.
+ * and text from the clipboard. Out: a call of `open` with a stream's file, or a tokenizer in use.
+ * Also the samples.
  */
 
 import { element } from "./dom.js";

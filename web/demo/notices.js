@@ -29,7 +29,7 @@ export function hideAlert() {
   alert.textContent = "";
 }
 
-/** Whether an element is the alert's button. @param {Element | null} element */
+/** Whether an element is in the alert. @param {Element | null} element */
 export const alertHas = (element) => alert.contains(element);
 
 /** @param {string} sentence */

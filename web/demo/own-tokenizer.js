@@ -3,9 +3,8 @@
  * RWKV file that was dropped on the page. It cuts "Your text", and reads the ids of captures that
  * name no vocabulary.
  *
- * A Pyodide of its own has the file open and encodes with it; the packed vocabulary goes to the
- * worker that decodes. A static site has the tokenizer of the reciting model until another one is
- * dropped.
+ * A second Pyodide opens the file and encodes with it; the packed vocabulary goes to the worker
+ * that decodes. A static site has the tokenizer of the reciting model until another one is dropped.
  */
 
 import { DecoderWorker, DetokError } from "../src/decoder.js";
@@ -19,7 +18,7 @@ import { isSite } from "./site.js";
  * @property {string} name  The name of its file.
  * @property {import("../src/index.js").Vocabulary} vocabulary
  * @property {(text: string) => Promise<number[]>} encode
- * @property {() => void} close  End its worker when that has encoded what it was given.
+ * @property {() => void} close  End its worker when all texts are encoded.
  */
 
 /**
@@ -44,8 +43,8 @@ export async function isTokenizerFile(file) {
 }
 
 /**
- * Use the tokenizer in a file from now on. Rejects with a DetokError, and the one before stays;
- * resolves to the one that was chosen meanwhile, if there is one.
+ * Use the tokenizer in a file from now on. If it cannot be read, rejects with a DetokError, and the
+ * earlier one stays. If the reader chose another meanwhile, resolves to that one.
  * @param {File | Promise<File>} file
  */
 export function useTokenizer(file) {
@@ -64,7 +63,7 @@ export function useTokenizer(file) {
       });
     for (let last; (last = chosen.at(-1)) !== mine;) {
       const later = await last?.catch(() => undefined);
-      if (!later) continue; // its file was none, and it is no longer chosen
+      if (!later) continue; // that file was no tokenizer, and is no longer chosen
       found.close();
       return later;
     }
@@ -75,8 +74,7 @@ export function useTokenizer(file) {
 }
 
 /**
- * The tokenizer that is in use: the reader's, or that of a static site; undefined where the bridge
- * has it.
+ * The tokenizer in use: the reader's, or that of a static site; undefined if the bridge has one.
  */
 export function tokenizerInUse() {
   if (!chosen.length && isSite) {
@@ -107,7 +105,7 @@ async function load(file) {
       cache: false,
     });
     await loadCaptures(mine);
-    // As the worker names the file that it has open.
+    // The path under which the worker has the file open.
     const path = `/given/${file.name.replace(/[^\w.-]/g, "_")}`;
     /** @type {Promise<unknown>} */
     let busy = Promise.resolve();

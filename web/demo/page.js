@@ -1,13 +1,13 @@
 /**
  * The page: starts Python, asks for an answer, and records its events.
  *
- * `<html data-state>` says where it is: loading → ready → streaming → finished or error, from which
- * Start leads to streaming again. Everything that is shown has a file of its own: form.js,
- * engines.js, runtime.js, source.js, notices.js, playback.js, captures.js, report.js.
+ * `<html data-state>` is its state: loading → ready → streaming → finished or error, from which
+ * Start leads to streaming again. Each part of the page has a file of its own: form.js, engines.js,
+ * runtime.js, source.js, notices.js, playback.js, captures.js, report.js.
  */
 
 import { shutDown } from "../src/index.js";
-import { ask, toldApart } from "./ask.js";
+import { ask, channelOptions } from "./ask.js";
 import {
   allowCaptures,
   captureText,
@@ -68,7 +68,7 @@ const READY_MS = 1000;
 /** How long a bridge has to answer Stop. */
 const STOP_MS = 1500;
 /**
- * How long a bridge keeps a run without its page. Before that, only a new bridge does not have it.
+ * How long a bridge keeps a run without its page. A bridge that has lost it earlier was restarted.
  */
 const KEEP_MS = 55_000;
 
@@ -128,7 +128,7 @@ async function boot() {
     showAlert(messageOf(error), TRY_AGAIN);
   };
   try {
-    await Promise.all([loadRuntime(fail), loadEngines().then(showTheirs)]);
+    await Promise.all([loadRuntime(fail), loadEngines().then(showEngineAndPrompts)]);
   } catch (error) {
     return fail(error);
   }
@@ -151,7 +151,7 @@ async function boot() {
  * Show the engine, unless a stream is shown, and its prompts: the reciting model has a list of its
  * own; others are asked in their chat template.
  */
-async function showTheirs() {
+async function showEngineAndPrompts() {
   const engine = attached();
   if (!playback.shownRecording()) showEngine(engine);
   await loadPrompts(engine === undefined || engine.model === "recite.gguf");
@@ -164,13 +164,13 @@ let touched = false;
 for (const type of ["pointerdown", "keydown", "dragenter"])
   addEventListener(type, () => (touched = true), { once: true, capture: true });
 
-/** What the introduction asks for, while it is what is shown. @type {Question | undefined} */
+/** The question of the introduction while that is shown. @type {Question | undefined} */
 let introducing;
 
 /**
- * Play a stream by itself, once, for a reader who has done nothing yet: of the embedded model, at a
- * pace that one can follow; with another engine, which nobody has asked for anything, a short text.
- * The page stays ready.
+ * Play one stream for a reader who has done nothing yet, at a pace that one can follow: a text of
+ * the embedded model, or a short text if another engine is attached, because the reader has not
+ * asked that engine for anything. The page stays ready.
  */
 function introduce() {
   const byToken = isSite || attached()?.fidelity === "ids";
@@ -242,7 +242,7 @@ function run(question, { intro = false } = {}) {
   const current = (answer = ask({ ...runtimeOptions(), details: true, want: "both", ...request }));
   current.addEventListener("hello", ({ detail: { engine, vocabulary, format } }) => {
     hideAlert();
-    described.header = { protocol: "detok.v1", engine, vocabulary, ...toldApart(request) };
+    described.header = { protocol: "detok.v1", engine, vocabulary, ...channelOptions(request) };
     if (!own) showSource({ kind: "engine", engine, format, streams: !intro });
   });
   current.addEventListener("start", ({ detail: { id, data, format, start } }) => {
@@ -345,24 +345,24 @@ function conclude({ state: next, sentence }) {
 
 // ---------------------------------------------------------------- captures
 
-/** From when on the page says that it reads a file, and how often how far. */
+/** Milliseconds until the page says that it reads a file, and between two reports of progress. */
 const SLOW_MS = 400;
-/** The file that is being read: another one takes its place. @type {symbol | undefined} */
+/** Identifies the file that is being read; another file replaces it. @type {symbol | undefined} */
 let opening;
 
 /**
- * What is shown, as a file that can be read again. The name of the source is kept where it is none.
+ * What is shown, as a file that can be read again; with its source, if that is not a file.
  * @type {{file: File, path?: string, entry?: number,
  *   source?: import("./source.js").Source} | undefined}
  */
 let loaded;
 
 /**
+ * Open a file with a stream. If the reader has chosen a format, show the end of the stream.
  * @param {File} file
  * @param {{path?: string, format?: string, entry?: number,
  *   source?: import("./source.js").Source}} [choices]  Where the text of its events is; the format
- *   that the reader chose, who sees the end of the stream again then; the entry of a HAR file; the
- *   source, if it is no file.
+ *   that the reader chose; the entry of a HAR file; the source, if that is not a file.
  */
 async function open(file, { source, ...given } = {}) {
   const { path, format: choice, entry } = given;
@@ -463,7 +463,7 @@ function stopReading() {
   void boot();
 }
 
-/** A file that came while Python was loading. @type {File | undefined} */
+/** A file that is opened when Python is ready. @type {File | undefined} */
 let waiting;
 
 /** Read what is shown again. @param {string} format  Its name, "none", or "" for what is found. */
@@ -566,7 +566,7 @@ onPaste((file) => void take(file));
 void offerSamples((file) => void take(file));
 onCopyTest((make, label) => void copyTest(make, label));
 onRuntimeChange(() => void boot());
-onEngineChange(() => void showTheirs());
+onEngineChange(() => void showEngineAndPrompts());
 onEntryChange((entry) => {
   if (loaded) void open(loaded.file, { path: loaded.path, entry });
 });

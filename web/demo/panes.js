@@ -1,5 +1,5 @@
 /**
- * One pane of text. Text goes in as text nodes only; the shown text is the element's `textContent`.
+ * One pane of text. All text is in text nodes; the shown text is the element's `textContent`.
  *
  * Appending to a long text node makes the browser lay out all of it, so a text is split twice. It
  * has blocks, which end at line ends if possible: only the last one changes, and only those in view
@@ -12,8 +12,8 @@
  */
 
 /**
- * After this many UTF-16 units a block ends at the next line end; after these at the next space;
- * after these at the next character.
+ * A block ends at the first line end after LINES UTF-16 units, at the first space after WORDS, or
+ * between two plain characters after MOST.
  */
 const LINES = 1000;
 const WORDS = 3000;
@@ -26,7 +26,7 @@ const RUN = 160;
  */
 const APART =
   /[\p{L}\p{N},.;:!?]\x20(?=[\p{L}\p{N}])|[\p{Script=Han}\uac00-\ud7a3](?=[\p{Script=Han}\uac00-\ud7a3])/gu;
-/** Broken characters, or none. */
+/** A row of broken characters, or of others. */
 const SAME = /\ufffd+|[^\ufffd]+/g;
 /** A character that joins no neighbour, so a block may begin or end there. */
 const PLAIN =
@@ -56,7 +56,7 @@ const canLink = "highlights" in CSS;
  * @property {Part[]} parts
  * @property {Run[]} runs
  * @property {number} since  How much text has come since the last `<wbr>`.
- * @property {boolean} near  Whether it is in view, or the last one.
+ * @property {boolean} near  Whether it is in view or is the last one, and has elements.
  */
 
 /** A pane's text. */
@@ -101,7 +101,7 @@ export class TextPane {
   /** @type {Highlight | undefined} */
   #links;
   #watch;
-  /** Whether the text has changed since the last `keepEnd()`, and whether by more than a block. */
+  /** Whether the text has changed since the last `keepEnd()`, and whether over several blocks. */
   #changed = false;
   #jumped = false;
 
@@ -263,7 +263,7 @@ export class TextPane {
   #extend(block, text, parts) {
     const from = this.length;
     const here = parts.filter((part) => part.to > from && part.from < from + text.length);
-    // A part that grows comes again.
+    // A part that has grown replaces its earlier form.
     for (const part of here) {
       if (block.parts.at(-1)?.from === part.from) block.parts.pop();
       block.parts.push(part);
@@ -362,7 +362,7 @@ export class TextPane {
 /**
  * Remove the end of a block.
  * @param {Block} block
- * @param {number} length  How long the pane's text is then.
+ * @param {number} length  The new length of the pane's text.
  */
 function shorten(block, length) {
   if (block.start + block.length <= length) return;
@@ -387,7 +387,7 @@ function isSelected(element) {
 }
 
 /**
- * The last of some places that begins at or before `offset`, or 0.
+ * The index of the last place that begins at or before `offset`, or 0.
  * @param {{start: number}[]} places
  * @param {number} offset
  */

@@ -2,8 +2,8 @@
  * Playback: the recording, the reader's position in it, and the elements that show that position:
  * panes, held bytes, counters, list of tokens and transport.
  *
- * In: recordings, finished or still growing. The reader moves by buttons and keys; player.js
- * decides what that means.
+ * In: recordings, finished or still growing, and the reader's buttons and keys. player.js moves the
+ * playhead.
  */
 
 import { namesOf } from "./characters.js";
@@ -31,8 +31,8 @@ import { keepWildEnd, paintWild } from "./wild-pane.js";
 /** @typedef {import("./recording.js").Recording} Recording */
 
 /**
- * While text moves, the counters change at most this often; the transport and the fourth pane in
- * every second frame.
+ * Milliseconds between two changes while text moves: of the counters; and of the transport and the
+ * fourth pane.
  */
 const GAUGES_MS = 290;
 const TRANSPORT_MS = 190;
@@ -68,8 +68,8 @@ function makePane(name) {
  * @param {Recording} recording
  * @param {"live" | "playing"} mode  Follow it as it grows, or play it.
  * @param {{lang?: string, onEnd?: () => void}} [options]  The language of the text. `onEnd` is
- *   called once, when the recording has ended and its last step is on the page, or the reader is at
- *   another place of it.
+ *   called once after the end of the recording: when its last step is on the page, or at once if
+ *   the reader does not follow it live.
  */
 export function show(recording, mode, options = {}) {
   gauges.clear();
@@ -101,14 +101,13 @@ export function shownRecording() {
   return player.recording;
 }
 
-/** @param {boolean} shown  The transport has its place from when Python is ready. */
+/** Show or hide the transport. @param {boolean} shown */
 export function showPlayback(shown) {
   transport.hidden = !shown;
 }
 
 /**
- * How many words the recording has, in words: "1 word". A slow speed may not have shown all of them
- * yet.
+ * How many words the recording has, as "1 word". The panes may not show all of them yet.
  */
 export function countedWords() {
   const { recording } = player;
@@ -116,7 +115,7 @@ export function countedWords() {
   return `${count} ${count === 1 ? "word" : "words"}`;
 }
 
-/** Go at so many tokens a second; 0: as they came. @param {number} tokens */
+/** Play this many tokens a second; 0: as they came. @param {number} tokens */
 export function setSpeed(tokens) {
   if (![...speed.options].some(({ value }) => value === String(tokens)))
     speed.append(new Option(`${tokens} tokens / s`, String(tokens)));
@@ -223,7 +222,7 @@ function write(where, text) {
 
 /**
  * Describe a step, and mark its characters in every pane.
- * @param {number} step  -1: about none.
+ * @param {number} step  -1 for none.
  */
 function showDetails(step) {
   const { recording } = player;
@@ -305,7 +304,7 @@ const toStart = () => player.seek(0);
 const stepBack = () => player.step(-1);
 const stepOn = () => player.step(1);
 export const toEnd = () => player.follow();
-/** Nobody waits for the end of what is shown any more. */
+/** Do not call `onEnd` for the shown recording. */
 export const leave = () => (onEnd = undefined);
 
 pauseButton.addEventListener("click", togglePause);

@@ -18,12 +18,12 @@ import { PANES } from "./recording.js";
 const READABLE = 30;
 const TIMELINE_MS = 320;
 /**
- * Nobody reads 60 states a second, and frames are the cost of a stream. These are the least
- * milliseconds between two automatic frames: live with one step each, and live with several; then
- * the most, if the next step is due later.
+ * Nobody reads 60 frames a second, and each frame costs time. These are the least milliseconds from
+ * one automatic frame to the next: after a frame with one step, and after one with several.
  */
 const ONE_MS = 48;
 const MORE_MS = 100;
+/** The most milliseconds between two frames while playing, even if the next step is due later. */
 const MOST_MS = 250;
 
 /** Moves through a recording and paints the panes. */
@@ -50,8 +50,8 @@ export class Player {
     /** Tokens a second; 0: at the recorded times. */
     this.speed = 0;
     /**
-     * Where playing began: a time and a step of the recording, and the frame time at which it was
-     * there.
+     * Where playing began: the time and the step in the recording, and the time of the frame, -1
+     * until it has come.
      */
     this.begun = { at: 0, step: 0, now: -1 };
     this.scheduled = false;
@@ -60,14 +60,14 @@ export class Player {
      * @type {ReturnType<typeof setTimeout> | undefined}
      */
     this.timer = undefined;
-    /** How many steps the last frame painted. */
+    /** How many steps the last frame painted, and when it began. */
     this.painted = 0;
     this.framed = 0;
     /** When the timeline was drawn last, and the timer for the next time. */
     this.drawn = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.later = undefined;
-    /** @type {number | undefined} */
+    /** The position that the reader chose, until it is painted. @type {number | undefined} */
     this.target = undefined;
   }
 
@@ -97,8 +97,8 @@ export class Player {
   }
 
   /**
-   * Paint in the next frame, or later if that is soon enough.
-   * @param {boolean} [now]  The reader waits for it.
+   * Paint in a frame that is not too soon after the last one.
+   * @param {boolean} [now]  Paint in the very next frame, because the reader waits for it.
    */
   wake(now = false) {
     if (now && this.timer !== undefined) {
@@ -124,7 +124,7 @@ export class Player {
   #nextFrame() {
     const { recording, position, begun, speed, framed } = this;
     if (this.mode === "paused" || !recording) return 0;
-    // The time of the last frame counts from its beginning.
+    // Counted from the beginning of the last frame.
     const due = framed + (this.painted > 1 ? MORE_MS : ONE_MS);
     if (this.mode === "live" || begun.now < 0 || position === recording.length) return due;
     const next = speed
@@ -220,7 +220,7 @@ export class Player {
       );
   }
 
-  /** The position of playing. @param {Recording} recording @param {number} now */
+  /** The position that playing has reached. @param {Recording} recording @param {number} now */
   #played(recording, now) {
     const { begun, speed } = this;
     if (begun.now < 0) begun.now = now;
@@ -235,7 +235,7 @@ export class Player {
     }
     if (to === recording.length) {
       if (recording.ended) this.mode = "paused";
-      // At the end of a growing recording the clock waits, so that playing does not rush after a
+      // At the end of a growing recording the clock waits; otherwise playing would rush after a
       // pause of the stream.
       else if (!speed || passed * speed > 1000)
         this.begun = { at: recording.timeOf(to - 1), step: to, now };

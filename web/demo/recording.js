@@ -3,8 +3,8 @@
  * and the text of each decoder. Nothing here paints.
  *
  * In: the library's rows, one for each token, chunk or byte. Out: a track of text for each pane,
- * the state of each byte, the faults. The text of the first pane and the waiting bytes are the
- * library's; the other panes are `TextDecoder`. The last step of a finished stream is its end: it
+ * the state of each byte, the faults. The text of the first pane and the waiting bytes come from
+ * the library; the other panes use `TextDecoder`. The last step of a finished stream is its end: it
  * has no bytes, but the text that was still held.
  *
  * Steps are kept as columns: a stream of 200,000 tokens is a few arrays, not a million objects.
@@ -47,9 +47,9 @@ import { Utf8Reader } from "./utf8.js";
  *
  * @typedef {{from: number, to: number, step: number, kind: "damage" | "written"}} Damage  A U+FFFD
  *   that no decoder made: text that arrived broken, or the bytes EF BF BD, which may be text; where
- *   it is, and with which step.
- * @typedef {{step: number, kind: "damage" | "written"} | undefined} Sign  What a U+FFFD is;
- *   undefined: a decoder made it.
+ *   it is, and with which step it came.
+ * @typedef {{step: number, kind: "damage" | "written"} | undefined} Sign  Where a U+FFFD came from;
+ *   undefined if a decoder made it.
  */
 
 /** @type {Pane[]} */
@@ -71,7 +71,7 @@ export class Track {
   /** The length of the text after each step, in UTF-16 units. @type {number[]} */
   ends = [];
   /**
-   * How many U+FFFD the text has after each step, without those that were written.
+   * How many broken characters the text has after each step; a written U+FFFD does not count.
    * @type {number[]}
    */
   broken = [];
@@ -81,7 +81,7 @@ export class Track {
 
   /**
    * @param {string} text
-   * @param {Sign[]} [arrived]  For each U+FFFD in it, what it is.
+   * @param {Sign[]} [arrived]  For each U+FFFD in it, where it came from.
    */
   add(text, arrived) {
     const begin = this.ends.at(-1) ?? 0;
@@ -103,7 +103,7 @@ export class Track {
     return text + this.pieces.slice(last * PAGE, to).join("");
   }
 
-  /** What arrived broken of the text between two places. @param {number} from @param {number} to */
+  /** The damage in the text between two places. @param {number} from @param {number} to */
   damageIn(from, to) {
     const found = [];
     const first = firstIndex(this.damage.length, (n) => (this.damage[n]?.to ?? 0) > from);
@@ -138,7 +138,7 @@ export class Track {
   }
 
   /**
-   * Returns how many were written.
+   * Note the damage in a text. Returns how many U+FFFD were written.
    * @param {string} text
    * @param {number} begin
    * @param {Sign[]} arrived
@@ -162,8 +162,8 @@ export class Track {
 }
 
 /**
- * The first of `length` places at which `holds`, which then holds at all later ones; `length` if
- * there is none.
+ * The first of `length` numbers from 0 for which `holds`; `length` if there is none. A binary
+ * search: `holds` must be true for all numbers after the first one.
  * @param {number} length
  * @param {(n: number) => boolean} holds
  */
@@ -179,7 +179,7 @@ function firstIndex(length, holds) {
 }
 
 /** How many U+FFFD are in `text`. @param {string} text */
-export function countBroken(text) {
+function countBroken(text) {
   let count = 0;
   for (let at = text.indexOf("\ufffd"); at >= 0; at = text.indexOf("\ufffd", at + 1)) count++;
   return count;
@@ -219,6 +219,7 @@ export class Recording {
 
   /** Whether every step so far has the id of its token. */
   hasAllIds = true;
+  /** Decodes each step alone. */
   #fresh = new TextDecoder();
   /** The name of the format that the stream is read in; null if it is read in none. */
   format = /** @type {string | null} */ (null);
@@ -226,7 +227,7 @@ export class Recording {
   marked = Infinity;
   /** Bytes that are markup of the format. @type {Set<number>} */
   #markup = new Set();
-  /** Where the bytes begin whose text is not all known yet, and what is known of it. */
+  /** The bytes whose text is not all known yet: where they begin, and the text that is known. */
   #run = { from: 0, step: 0, text: "" };
   #stream = new TextDecoder("utf-8", { ignoreBOM: true });
   #reader = new Utf8Reader();
@@ -240,9 +241,9 @@ export class Recording {
   #data = new Uint8Array(1 << 12);
   /** @type {number[]} */
   #ends = [];
-  /** How many bytes wait after each step: always the last ones that have come. @type {number[]} */
+  /** How many bytes wait after each step: mostly the last ones that have come. @type {number[]} */
   #held = [];
-  /** @type {Map<number, Uint8Array>} Where they are others. */
+  /** The waiting bytes of steps where these are others. @type {Map<number, Uint8Array>} */
   #otherHeld = new Map();
   /** @type {Map<number, string>} */
   #heldText = new Map();
@@ -258,7 +259,7 @@ export class Recording {
   #peakText = [];
   /** Milliseconds that decoding each step took. @type {number[]} */
   #decoding = [];
-  /** How what came with a step was damaged before. @type {Map<number, string>} */
+  /** How the data of a step was damaged before it came here. @type {Map<number, string>} */
   #broken = new Map();
   /**
    * Parts of the first pane's text that are not content: reasoning and tool calls.
@@ -267,7 +268,7 @@ export class Recording {
   channels = [];
   /** Steps that are in `faults`. */
   #faulty = new Set();
-  /** Each U+FFFD that the first pane's text does not have yet. @type {Sign[]} */
+  /** Each U+FFFD that has come and is not yet in the first pane's text. @type {Sign[]} */
   #signs = [];
 
   get length() {
@@ -334,7 +335,7 @@ export class Recording {
   }
 
   /**
-   * How what came with step `n` was damaged before it came here, "" if it was not.
+   * How the data of step `n` was damaged before it came here, in a sentence; "" if it was not.
    * @param {number} n
    */
   damageOf(n) {
@@ -450,7 +451,7 @@ export class Recording {
   }
 
   /**
-   * Find the bytes of markup when nothing waits any more: those that are not in the text.
+   * When nothing waits any more, find the bytes of markup: those that are not in the text.
    * @param {number} n
    * @param {string} text
    * @param {number} waits
@@ -465,7 +466,7 @@ export class Recording {
     );
     let same = 0;
     while (same < run.text.length && whole[same] === run.text[same]) same++;
-    // A run whose text is not at its two ends is written otherwise than it is shown.
+    // If the text is not the two ends of the run, the format has rewritten it: nothing is known.
     if (whole !== run.text && whole.slice(same).endsWith(run.text.slice(same))) {
       const size = (/** @type {string} */ part) => new TextEncoder().encode(part).length;
       const end = to - size(run.text.slice(same));
@@ -476,7 +477,7 @@ export class Recording {
   }
 
   /**
-   * The first fault in a step at or after `from`, or undefined.
+   * The index of the first fault in a step at or after `from`, or -1.
    * @param {number} from
    */
   nextFault(from) {
@@ -490,8 +491,8 @@ export class Recording {
   }
 
   /**
-   * Take over who broke a recorded stream, in the place of what was seen here. What nobody broke is
-   * no fault.
+   * Use the verdicts on a recorded stream instead of the faults that were found here. What nobody
+   * broke is no fault.
    * @param {string} verdict
    * @param {Verdict[]} verdicts
    */
@@ -512,7 +513,7 @@ export class Recording {
     this.#faulty = new Set(faults.keys());
   }
 
-  /** Text without a U+FFFD is wrong. @param {Verdict["places"][0]} place */
+  /** Mark text that is wrong but has no U+FFFD. @param {Verdict["places"][0]} place */
   #markWrong({ row: step, begin, end }) {
     const { held } = this.tracks;
     for (const name of PANES) {
@@ -534,7 +535,7 @@ export class Recording {
     }
     this.#data.set(bytes, begin);
     this.#ends.push(end);
-    // Frames that waited for the vocabulary are given later than those that came after them.
+    // Frames that waited for the vocabulary come after later ones, with their earlier times.
     this.#ats.push(Math.max(this.#ats.at(-1) ?? 0, at - (this.begun ?? at)));
   }
 
@@ -589,8 +590,8 @@ export class Recording {
   }
 
   /**
-   * What the next `count` U+FFFD of the first pane are. Its decoder can make more of them than
-   * there are signs, one for each byte; the further ones arrived with the last.
+   * Where the next `count` U+FFFD of the first pane came from. Its decoder can make more of them
+   * than there are signs, one for each byte; the others get the last sign.
    * @param {number} count
    * @param {{heldBytes: Uint8Array, heldText: string}} row
    */
@@ -602,7 +603,7 @@ export class Recording {
   }
 
   /**
-   * The same for the text of step `n` by itself: what its decoder made itself did not arrive.
+   * Where each U+FFFD came from when step `n` is decoded alone; undefined if that decoder made it.
    * @param {number} n
    * @param {number} begin  Where the step's bytes begin.
    * @param {boolean} marked

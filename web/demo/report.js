@@ -78,7 +78,7 @@ export async function reportText(recording, described) {
 }
 
 /**
- * What a test of a stream says of itself.
+ * The title and the description of a stream, for a test.
  * @param {Recording} recording
  */
 export function aboutStream({ count, unit, splits, verdict }) {
@@ -103,7 +103,7 @@ function timeOf(recording, { header }) {
 }
 
 /**
- * The characters around a place; half of one would be a � that is in no pane.
+ * The characters around a place. Half of a surrogate pair would be a � that no pane has.
  * @param {string} text
  * @param {number} middle
  */
@@ -154,7 +154,7 @@ export async function captureIn(file) {
   return fragment ? unpacked(fragment) : undefined;
 }
 
-/** A report is smaller. */
+/** A larger file is not a report. */
 const MOST_REPORT = 1 << 20;
 
 /** @param {string} fragment */

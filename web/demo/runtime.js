@@ -33,7 +33,7 @@ let running = "not loaded";
 /** "0.1.0 in Python 3.14 (pyodide)". */
 export const runtimeName = () => running;
 
-/** What the library is told of the chosen runtime. */
+/** The library's options for the chosen runtime. */
 export const runtimeOptions = () => optionsFor(chosen);
 
 /**
@@ -109,7 +109,7 @@ function showCost(runtime, milliseconds, { transferred, kept }) {
   const amount =
     transferred < 1e5 ? `${Math.ceil(transferred / 1e3)} kB` : `${megabytes(transferred)} MB`;
   const memory = kept ? ", with its memory of an earlier visit" : "";
-  // A bridge on this machine sends files as they are, and over no network.
+  // A bridge on this machine sends files uncompressed, and without a network.
   const way = LOOPBACK.test(location.hostname) ? "" : `, ${amount} over the network`;
   element(`cost-${runtime}`, HTMLElement).textContent = `ready in ${seconds} s${way}${memory}`;
 }

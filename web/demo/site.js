@@ -1,6 +1,5 @@
 /**
- * Whether this page is a static site: there is no bridge, and what a bridge would do is done in the
- * worker.
+ * Whether this page is a static site: it has no bridge, and the worker does a bridge's part.
  */
 
 export const isSite = document.documentElement.dataset.site !== undefined;

@@ -1,7 +1,7 @@
 /**
- * The source line in the head of the page: where the stream that is shown comes from, and how exact
- * its data is. An engine is named only for what it said itself; a capture and the reader's own text
- * have a line of their own.
+ * The source line in the head of the page: where the shown stream comes from, and how exact its
+ * data is. An engine is named only for a stream that it sent; a capture and the reader's own text
+ * are sources of their own.
  */
 
 import { element } from "./dom.js";
@@ -20,7 +20,8 @@ import { isSite } from "./site.js";
  * @property {Engine} [engine]
  * @property {string} [fidelity]
  * @property {string | null} [format]  The name of the format that the stream is read in.
- * @property {string} [choice]  The one that the reader chose; "" or without it, what was found.
+ * @property {string} [choice]  The format that the reader chose; if it is "" or missing, that which
+ *   was found.
  * @property {boolean} [streams]  Whether there is a stream, and not only an engine.
  */
 
@@ -68,7 +69,7 @@ export function showEngine(engine) {
 
 /** @type {Source} */
 let last = { kind: "engine" };
-/** What is shown, to show it again. */
+/** The source that is shown. */
 export const lastSource = () => last;
 
 /** @param {Source} source */
@@ -88,8 +89,8 @@ export function showSource(source) {
 }
 
 /**
- * What has come of an answer: an engine that sends bytes may be asked with a vocabulary, and then
- * the bridge knows the ids of most tokens, or of all.
+ * How exact the data is that has come: an engine that sends bytes may be asked with a vocabulary,
+ * and then the bridge knows the ids of most tokens, or of all.
  * @param {Engine | undefined} engine
  * @param {string} data  What is sent: "ids", "bytes" or "both".
  * @param {boolean} allIds  Whether every token that has come has its id.
@@ -99,7 +100,7 @@ export function fidelityOf(engine, data, allIds) {
   return allIds ? "ids" : "some";
 }
 
-/** Correct what arrives, while it does. @param {string | undefined} given */
+/** Show how exact the data is, while it comes. @param {string | undefined} given */
 export function showFidelity(given) {
   last.fidelity = given;
   const said = FIDELITIES[given ?? ""] ?? "unknown";

@@ -1,8 +1,8 @@
 /**
- * Starts Python while the rest of the page is still on its way: the page's first module, which
- * needs no element of it.
+ * Starts Python while the rest of the page is still loading: the page's first module, which needs
+ * none of the page's elements.
  *
- * Out: what was started, and `optionsFor`, what the library is told of a runtime.
+ * Out: what was started, and `optionsFor`, the library's options for a runtime.
  */
 
 import { warmUp } from "../src/decoder.js";
@@ -12,8 +12,8 @@ import { isSite } from "./site.js";
 /** @typedef {"pyodide" | "micropython"} Runtime */
 
 /**
- * Pyodide installs detok_py from its wheel, as anybody's page does; on a static site it comes with
- * it, which is a third of the bytes.
+ * On a bridge's page Pyodide installs detok_py from its wheel, as in any page. On a static site its
+ * library contains detok_py, which takes a third of the bytes.
  * @param {Runtime} runtime
  */
 export function optionsFor(runtime) {

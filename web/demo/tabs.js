@@ -49,7 +49,7 @@ setUp(details, (chosen) => {
   for (const listener of listeners) listener(chosen.getAttribute("aria-controls") ?? "");
 });
 
-/** Beside the first two panes, each other one is one click away; the address may ask for one. */
+/** A button for each pane but the first two; `rule` in the address shows the last one. */
 const row = document.createElement("div");
 row.className = "more-panes";
 row.setAttribute("role", "group");

@@ -2,8 +2,8 @@
  * The list of tokens: a chip for each, with its bytes and the text that it made certain.
  *
  * Only the tokens around the playhead are in the document, so that a long stream costs as much as a
- * short one. Those after the playhead are dimmed. A click goes to a token; with the focus in the
- * list, the keys of the page do.
+ * short one. Those after the playhead are dimmed. A click goes to a token; so do the page's keys
+ * when the list has the focus.
  */
 
 import { visible } from "./characters.js";
@@ -18,7 +18,7 @@ const AFTER = 64;
 const MARGIN = 24;
 const MOST = 256;
 const MOST_BYTES = 16;
-/** A longer label is cut by us: to let CSS cut it would make a layer of each chip. */
+/** A longer label is cut here: if CSS cut it, each chip would become a layer. */
 const MOST_LABEL = 14;
 
 /**
@@ -221,7 +221,7 @@ export class Timeline {
 }
 
 /**
- * Bytes in a row that have one state are one element.
+ * Neighbouring bytes of one state, as one run.
  * @param {Recording} recording
  * @param {number} n
  * @param {Uint8Array} bytes
@@ -276,7 +276,7 @@ function makeMore(where, act) {
   return more;
 }
 
-/** Of a long text, what a sentence quotes. @param {string} text */
+/** A text, or the beginning of a long one, to quote. @param {string} text */
 const beginOf = (text) => (text.length > MOST_QUOTED ? `${text.slice(0, MOST_QUOTED)}…` : text);
 const MOST_QUOTED = 200;
 

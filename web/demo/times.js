@@ -32,7 +32,7 @@ const LANES = [
 
 /**
  * @param {Recording | undefined} recording
- * @param {Float64Array} painted  As `paintTimes()` gives them.
+ * @param {Float64Array} painted  When each step was painted: milliseconds since the stream began.
  */
 export async function drawTimes(recording, painted) {
   if (recording && !recording.timed) return say("No times in this file.");

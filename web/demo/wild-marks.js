@@ -1,10 +1,10 @@
 /**
- * What arrived broken, and what the model wrote, in the text of a rule: such a U+FFFD is not the
- * rule's own.
+ * Finds each U+FFFD in a rule's text that the rule did not make: it arrived broken, or the model
+ * wrote it.
  *
- * In: the steps of a recording, and what the rule makes of each. Out: parts of the rule's text. A
+ * In: the steps of a recording, and the rule's text for each. Out: parts of the rule's text. A
  * U+FFFD of the rule is that of the stream if it stands after the same character; a rule may lose
- * some, and makes others itself.
+ * some, and make others itself.
  */
 
 /** @typedef {import("./recording.js").Recording} Recording */
@@ -13,7 +13,7 @@
 /** The parts of one rule's text. */
 export class WildMarks {
   /**
-   * Those of the stream that the rule has not shown yet.
+   * Each U+FFFD of the stream that the rule has not shown yet, and the character before it.
    * @type {{before: string, part: Damage}[]}
    */
   #waiting = [];
@@ -37,7 +37,7 @@ export class WildMarks {
           this.#waiting.push({ before: characterBefore(stream, begin, exact, at), part });
     const own = this.#length;
     const parts = text.includes("\ufffd") ? this.#marksIn(text) : [];
-    // Text that was misread has no U+FFFD.
+    // Damage without a U+FFFD: text that arrived wrong.
     if (text === exact)
       for (const { from, to, step, kind } of arrived)
         if (exact[from - begin] !== "\ufffd")

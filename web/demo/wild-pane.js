@@ -1,10 +1,10 @@
 /**
- * The fourth pane: the same stream by a rule that was found in a program, which the reader chooses,
- * and what that rule lost, doubled, broke or showed late.
+ * The fourth pane: the same stream by a rule that was found in a program. The reader chooses the
+ * rule, and sees what it lost, doubled, broke or showed late.
  *
- * In: the recording on the page, and how many of its steps are shown. A long recording is worked
- * through in parts of a few milliseconds, so that the page stays responsive, and shown when a part
- * of a second has passed or all is done.
+ * In: the recording on the page, and how many of its steps are shown. A long recording is processed
+ * in tasks of a few milliseconds, so that the page stays responsive, and painted every part of a
+ * second and when all is done.
  */
 
 import { address, element } from "./dom.js";
@@ -17,7 +17,7 @@ import { WILD_RULES, WildStream } from "./wild-rules.js";
 /** @typedef {import("./wild-rules.js").Counts} Counts */
 
 /**
- * So many milliseconds are spent in one task, and so many between two paints of a long recording.
+ * The milliseconds that one task works, and those between two paints of a long recording.
  */
 const TASK_MS = 8;
 const PAINT_MS = 250;
@@ -31,7 +31,7 @@ const link = element("wild-link", HTMLAnchorElement);
 const tally = element("tally-wild", HTMLElement);
 
 const pane = new TextPane(element("pane-wild", HTMLElement), "wild");
-/** While it is not shown, nothing is worked through: what each step gave takes memory. */
+/** While it is hidden, no step is processed: the results would take memory. */
 const holder = /** @type {HTMLElement} */ (pane.element.closest(".pane"));
 new MutationObserver(workOn).observe(holder, { attributeFilter: ["hidden"] });
 /** How many steps are on the page, and when more of them are shown at the earliest. */
@@ -90,7 +90,7 @@ export function keepWildEnd() {
   pane.keepEnd();
 }
 
-/** Work through the steps up to the position, then paint. */
+/** Process the steps up to the position, then paint. */
 function work() {
   clearTimeout(later);
   if (!recording || holder.hidden) return;

@@ -1,6 +1,6 @@
 /**
- * Rules by which programs turn the tokens of a stream into text as they come, each as it was found
- * in one of them, and how far each is from the exact text.
+ * Rules by which programs turn the tokens of a stream into text as they come, each found in a real
+ * program, and how far each is from the exact text.
  *
  * In: the bytes of one token after another. Out: the text that a program with that rule shows, and
  * counts: characters that were lost, doubled, replaced by U+FFFD, or shown later than they could
@@ -53,12 +53,12 @@ class Pending {
     this.#tail = joined.slice(-3);
   }
 
-  /** Whether the end is half a character, which decodes as U+FFFD. */
+  /** Whether the bytes end inside a character; the half decodes as U+FFFD. */
   get open() {
     return endsInside(this.#tail);
   }
 
-  /** The text of all that waits, and nothing waits any more. */
+  /** Remove all that waits, and return its text. */
   take() {
     const text = this.text + this.#decoder.decode();
     this.text = "";
@@ -161,7 +161,7 @@ function toLastSpace() {
   };
 }
 
-/** As transformers' TextStreamer says it. @param {string} letter */
+/** Whether transformers' TextStreamer takes a character for CJK. @param {string} letter */
 function isCjk(letter) {
   return /[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/u.test(
     letter,
@@ -194,7 +194,7 @@ function sliceByUnit() {
   return {
     push(_, exact) {
       hidden += exact;
-      return show(Math.ceil(hidden.length / 2)); // an animation is always on its way to the end
+      return show(Math.ceil(hidden.length / 2)); // the animation is always behind the text
     },
     flush: () => show(hidden.length),
     waiting: () => countCharacters(hidden),
@@ -280,10 +280,10 @@ export class WildStream {
   #come = 0;
   /** Those of them that were counted as late. */
   #countedLate = 0;
-  /** What must be shown and what was shown since both last agreed where they are. */
+  /** The exact text and the rule's text since they were last compared. */
   #expected = "";
   #shown = "";
-  /** How many more U+FFFD were shown since then than there must be. */
+  /** How many U+FFFD the rule's text has since then beyond those of the exact text. */
   #replacements = 0;
   /** @type {Counts} */
   #counts = { lost: 0, doubled: 0, broken: 0, late: 0 };
@@ -315,7 +315,7 @@ export class WildStream {
     return text;
   }
 
-  /** What is counted so far. @returns {Counts} */
+  /** The counts so far. @returns {Counts} */
   get counts() {
     const { broken, ...others } = this.#counts;
     return { ...others, broken: broken + Math.max(0, this.#replacements) };

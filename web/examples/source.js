@@ -1,4 +1,4 @@
-/** Shows the files of an example beside it, as a reader writes them; in the chat, after a click. */
+/** Shows the files of an example beside it, as an app has them; in the chat, after a click. */
 
 const aside = document.createElement("aside");
 aside.className = "source";
@@ -8,7 +8,7 @@ const shown = new Set();
 
 /**
  * The text with names of packages in place of addresses of the bridge, and without the lines that
- * are for this page.
+ * only this page needs.
  * @param {string} text
  */
 const asWritten = (text) =>

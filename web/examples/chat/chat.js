@@ -12,10 +12,10 @@ import {
   findChat,
   forgetChat,
   keepChat,
+  keepRun,
   newChat,
   onOtherTabs,
-  waitedFor,
-  waitFor,
+  recallRun,
 } from "./history.js";
 import { make, MessageView } from "./message.js";
 
@@ -331,7 +331,7 @@ function begin(request) {
   /** @param {string} type @param {(detail: any) => void} take */
   const on = (type, take) =>
     answer.addEventListener(type, (event) => take(/** @type {CustomEvent} */ (event).detail));
-  on("start", ({ id }) => waitFor({ chat: its.id, run: id }));
+  on("start", ({ id }) => keepRun({ chat: its.id, run: id }));
   on("delta", ({ channel, text }) => {
     const part = message.parts.at(-1);
     if (part && part.channel === channel) part.text += text;
@@ -371,7 +371,7 @@ function begin(request) {
           ? "The engine stopped here: the answer reached its limit."
           : note;
     message.end = { reason, ...(sentence ? { sentence } : {}) };
-    waitFor(undefined);
+    keepRun(undefined);
     if (sentence === OFFLINE)
       addEventListener(
         "online",
@@ -474,7 +474,7 @@ function open(id) {
   if (!found && location.hash) history.replaceState(null, "", location.pathname + location.search);
   const last = chat.messages.at(-1);
   if (last?.role === "assistant" && !last.end && current?.message !== last) {
-    const waited = waitedFor();
+    const waited = recallRun();
     if (waited.chat === chat.id && waited.run && !current) {
       show();
       begin({ resume: waited.run });

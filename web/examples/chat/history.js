@@ -55,7 +55,7 @@ export function findChat(id) {
 
 /** @returns {Chat} */
 export function newChat() {
-  // crypto.randomUUID is missing on plain HTTP from another machine.
+  // Not crypto.randomUUID, which is missing on plain HTTP from another machine.
   return {
     id: Date.now().toString(36) + Math.random().toString(36).slice(2),
     title: "New chat",
@@ -104,7 +104,7 @@ export function forgetChat(id) {
  * Remember across a reload which answer this tab waits for; undefined if none.
  * @param {{chat: string, run: string} | undefined} waited
  */
-export function waitFor(waited) {
+export function keepRun(waited) {
   try {
     if (waited) sessionStorage.setItem(WAITED, JSON.stringify(waited));
     else sessionStorage.removeItem(WAITED);
@@ -114,7 +114,7 @@ export function waitFor(waited) {
 }
 
 /** @returns {{chat?: string, run?: string}} */
-export function waitedFor() {
+export function recallRun() {
   try {
     return JSON.parse(sessionStorage.getItem(WAITED) ?? "{}");
   } catch {
@@ -122,7 +122,7 @@ export function waitedFor() {
   }
 }
 
-/** Call when another tab changed a chat. @param {(id: string) => void} heard */
+/** Call `heard` when another tab has changed a chat. @param {(id: string) => void} heard */
 export function onOtherTabs(heard) {
   addEventListener("storage", ({ key }) => {
     if (key === null || key.startsWith(KEY)) heard(key?.slice(KEY.length) ?? "");
