@@ -8,11 +8,13 @@ extra `test` (Playwright, h11, websockets). The parts:
   the browser, and `pictures` adds screenshots
 - `proxy` cuts the engine's streams: `recut` decides where, `http` and `messages` frame the pieces,
   and `traffic` reads the text that was sent
-- `truth` compares what was sent with what is shown, and `held` when
+- `truth` compares what was sent with what is shown, and `held` finds text that was shown late
 - `verdict` judges, and `report` writes the verdict
 - `drive` types and waits as `detok check` does, and `options` reads the command line and its files
+- `terminal` runs a program in a terminal, and `terminal_screen` watches its screen
 
-The npm package runs them in Node too (web/kit/): all but `command`, `plugin`, `proxy` and `http`.
+The npm package runs them in Node too (web/kit/): all but `command`, `plugin`, `proxy`, `http` and
+those for a terminal.
 
 Runs in: CPython.
 Imports: captures, errors, decode, formats, protocol, bridge.

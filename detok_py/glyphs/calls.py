@@ -1,7 +1,7 @@
 """Calls to a browser that work with each of Playwright's APIs: sync, async and JavaScript.
 
-Code that calls the browser is a generator: it yields functions without arguments, and is sent their
-results. `make` and `make_async` call the functions; in Node (web/kit/) JavaScript does.
+Code that calls the browser is a generator: it yields functions without arguments, and receives
+their results. `make` and `make_async` call the functions; in Node (web/kit/) JavaScript does.
 """
 
 import pkgutil
@@ -18,10 +18,10 @@ def script(name: str) -> str:
     return (pkgutil.get_data(__package__, name) or b"").decode("utf-8")
 
 
-def is_browsers(error: Exception, *kinds: str) -> bool:
-    """Return whether an exception is Playwright's, of any of its APIs.
+def is_playwrights(error: Exception, *kinds: str) -> bool:
+    """Return whether an exception comes from Playwright, through any of its APIs.
 
-    >>> is_browsers(ValueError("no"))
+    >>> is_playwrights(ValueError("no"))
     False
     """
     kinds = kinds or ("Error", "TimeoutError", "TargetClosedError")
@@ -29,11 +29,11 @@ def is_browsers(error: Exception, *kinds: str) -> bool:
 
 
 def quietly(call: Callable[..., Any], *args: Any, **options: Any) -> Steps:
-    """Make one call; return None if the browser refuses it: its frame is navigating or closed."""
+    """Make one call; return None if Playwright refuses it: the frame is navigating or closed."""
     try:
         return (yield partial(call, *args, **options))
     except Exception as error:
-        if not is_browsers(error):
+        if not is_playwrights(error):
             raise
         return None
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from . import report
-from .calls import Steps, is_browsers
+from .calls import Steps, is_playwrights
 from .options import CheckError
 from .traffic import origin_of
 from .truth import letters
@@ -46,7 +46,7 @@ FIELDS = (
 )
 # Types of requests that never stream an answer.
 STATIC = ("stylesheet", "font", "image", "media", "manifest")
-PENDING_SECONDS = 20  # the page does not wait for a request that takes longer
+PENDING_SECONDS = 20  # the check does not wait for a request that takes longer
 
 
 class Check(NamedTuple):
@@ -91,7 +91,8 @@ def launch_options(
 ) -> dict[str, Any]:
     """Return the options with which Playwright launches the browser of `args`.
 
-    It is the one that DETOK_CHROMIUM (…) names, else Playwright's `own`, else one on the PATH.
+    That is the one that DETOK_CHROMIUM (…) names, else Playwright's own if it is installed (`own`),
+    else one on the PATH.
     """
     name, programs = PROGRAMS[args.browser]
     options: dict[str, Any] = {"headless": not args.headed, "timeout": 60_000}
@@ -150,12 +151,12 @@ class Requests:
 
     @property
     def pending(self) -> bool:
-        """Whether a request of the last seconds has no answer."""
+        """Whether a request of the last PENDING_SECONDS has no answer."""
         return any(time.monotonic() - since < PENDING_SECONDS for _, since in self._waiting)
 
 
 def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
-    """Open the address, do the steps, wait until it is quiet, and return the verdict."""
+    """Open the address, do the steps, wait until the page is quiet, and return the verdict."""
     if "://" not in check.url:
         check = check._replace(url="http://" + check.url)
     require_proxy(check)
@@ -166,7 +167,7 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
         typed = yield from _ask(watch, page, check)
         settled = yield from settle(watch, page, requests, check.args.quiet, deadline)
     except Exception as error:
-        if not is_browsers(error):
+        if not is_playwrights(error):
             raise
         raise CheckError(f"{check.url} could not be driven: {first_line(error)}") from None
     traffic = check.traffic
@@ -189,7 +190,7 @@ def require_proxy(check: Check) -> None:
 def complete(
     result: dict[str, Any], check: Check, hosts: set[str], settled: bool
 ) -> dict[str, Any]:
-    """Return the verdict with what the check knows: its address, and what could not be judged."""
+    """Add to the verdict what only the check knows: its address, and what could not be judged."""
     result["url"] = check.url
     ignored = check.args.ignore
     result["incomplete"] += [e for e in _unread(check, hosts) if e["id"] not in ignored]
@@ -210,7 +211,7 @@ def _open(page: Any, check: Check) -> Steps:
     try:
         answer = yield partial(page.goto, url, wait_until="domcontentloaded", timeout=timeout)
     except Exception as error:
-        if not is_browsers(error):
+        if not is_playwrights(error):
             raise
         raise CheckError(f"{url} cannot be opened: {first_line(error)}") from None
     if answer is not None and answer.status >= 400:
@@ -232,7 +233,7 @@ def _ask(watch: GlyphWatch, page: Any, check: Check) -> Steps:
         try:
             typed += yield from do(watch, page, check, step)
         except Exception as error:
-            if not is_browsers(error):
+            if not is_playwrights(error):
                 raise
             raise CheckError(
                 f"{check.url}: step {number}, {json.dumps(step)}, failed: {first_line(error)}"
@@ -341,7 +342,7 @@ def find_field(page: Any, seconds: float) -> Steps:
     try:
         yield lambda: page.locator(FIELDS).last.wait_for(timeout=seconds * 1000 or 1)
     except Exception as error:
-        if not is_browsers(error, "TimeoutError"):
+        if not is_playwrights(error, "TimeoutError"):
             raise
         sentence = "The page has no field to type into; describe with --script how to ask it, or omit --prompt and --text."
         raise CheckError(sentence) from None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .truth import letters
 
 SKEW = 50.0  # how many milliseconds the clocks of page and proxy may differ
-SURE = 8  # so many letters identify any place in the answer
+SURE = 8  # how many letters identify a place in the answer
 
 
 class Held(NamedTuple):
@@ -26,7 +26,7 @@ class Held(NamedTuple):
 
 
 def untimed(arrived: Iterable[tuple[float, str]], shown: Iterable[tuple[float, str]]) -> str:
-    """Return the end of an answer for which no change tells the time.
+    """Return the end of an answer whose time no change tells.
 
     >>> untimed([(0, "one "), (10, "two ")], [(5, "one")])
     'two'
@@ -36,10 +36,10 @@ def untimed(arrived: Iterable[tuple[float, str]], shown: Iterable[tuple[float, s
 
 
 def taken_back(sent: str, shown: Iterable[tuple[float, str]], page: str) -> list[str]:
-    """Return the text that a page showed after the beginning of an answer, that was never sent, and
-    that is no longer there.
+    """Return each text that the page showed after a part of the answer, that was never sent, and
+    that is no longer on the page.
 
-    Markdown that is rendered again is no such text: only letters count, and they were sent.
+    Markdown that is rendered again does not count: its letters were sent.
 
     >>> shown = [(0, "Hello Wor"), (5, "Hello Worms▍"), (9, "Hello World")]
     >>> taken_back("Hello World", shown, "Hello World")
@@ -103,7 +103,7 @@ def _letters(arrived: Iterable[tuple[float, str]]) -> tuple[str, list[float]]:
 
 
 def _without_cursor(tail: str) -> str:
-    """Return a text without signs at its end, such as the block that some pages show there."""
+    """Return a text without the signs at its end, such as the block that some pages show there."""
     while tail and not tail[-1].isalnum():
         tail = tail[:-1]
     return tail

@@ -56,7 +56,7 @@ class Side:
         self.http: h11.Connection = h11.Connection(role, max_incomplete_event_size=MAX_HEAD)
         self.reader = reader
         self.writer = writer
-        self.heard: bool = False  # any part of the current exchange
+        self.heard: bool = False  # whether any part of the current exchange has come
         if begun:
             self.http.receive_data(begun)
 
@@ -210,7 +210,7 @@ class Connection:
                     kept = False
                 else:
                     problem = f"{origin} closed the connection without an answer."
-                # The server may have closed an idle connection meanwhile: try a new one.
+                # The server may have closed a connection that was idle: try a new one.
                 if not kept:
                     return await self._refuse(502, b"Bad Gateway", problem)
         if isinstance(answer, h11.InformationalResponse):
@@ -287,7 +287,7 @@ class Connection:
         record.sent.flush()
 
     async def _websocket(self, url: str, answer: h11.InformationalResponse, server: Side) -> None:
-        """Cut what the server sends; what the browser sends passes unchanged."""
+        """Cut the messages of the server; those of the browser pass unchanged."""
         await self.client.send(answer)
         server.writer.write(self.client.unread)
         back = asyncio.ensure_future(_pump(self.client.reader, server.writer))

@@ -1,5 +1,5 @@
 // Returns where a reader sees one of the given markers: [{text, marker, target}], at most 20. Code
-// is left out, because an answer may be about markup, and so is what a user types.
+// is left out, because an answer may be about markup; so are the fields that a user types into.
 ([markers, include, exclude]) => {
   const watcher = window.__detokGlyphs;
   if (!watcher || !document.body) return [];

@@ -3,8 +3,8 @@
 In: the bytes that a server sends. Out: the bytes of other frames with the same content. Held: the
 unfinished frame and message.
 
-`wsproto` cannot do this: it cuts text between characters only, and a cut inside a character is the
-test for a careless reader. Only the standard library is used, so that this file also runs in Node.
+`wsproto` cannot do this: it cuts text only between characters, and only a cut inside a character
+tests a careless reader. This file uses only the standard library, so that it also runs in Node.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from .traffic import Answer, Traffic
 CONTINUATION, TEXT, BINARY, CONTROL = 0, 1, 2, 8
 # The most fragments of one message: receivers limit their number.
 MAX_FRAGMENTS = 1000
-Frame = tuple[int, bool, bytes, bool]  # opcode, whether it is the last, data, whether to pause
+Frame = tuple[int, bool, bytes, bool]  # opcode, whether the last one, data, whether to pause
 
 
 def frame_bytes(opcode: int, fin: bool, data: bytes) -> bytes:

@@ -1,7 +1,7 @@
 // Returns the findings of this document so far, as JSON. `outside` is true for a finding that is
 // not in `include` or is in `exclude`. `matched` says whether any element matches `include`.
-// `wrong` is a selector that is not valid CSS. `tails` are the last characters of each text that
-// changed, with the time.
+// `wrong` is a selector that is not valid CSS. `tails` has the last characters of each text that
+// changed, with the time; `more` says how many findings were not kept.
 ([include, exclude]) => {
   const watcher = window.__detokGlyphs;
   if (!watcher) return null;

@@ -49,7 +49,7 @@ def sentence(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-# A noun and a verb for violations of a rule; for the other rules, "broken glyph".
+# What `counted` writes after "1 piece of text was"; for other rules it counts broken glyphs.
 PIECES = {
     "dropped-text": "dropped",
     "duplicated-text": "shown twice",

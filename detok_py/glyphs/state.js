@@ -1,5 +1,5 @@
-// Returns how long this document has not changed, and the state that the page reports; null if the
-// document is not watched.
+// Returns for how many milliseconds this document has not changed (`quiet`), and the state that the
+// page reports; null if the document is not watched.
 () => {
   const watcher = window.__detokGlyphs,
     html = document.documentElement;

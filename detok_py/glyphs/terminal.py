@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 # Rules about what a terminal does not have: they neither fail nor pass.
 OF_PAGES = {"lone-surrogate", "ufffd-canvas", "ufffd-value", "ufffd-attribute", "ufffd-css"}
 PAGE_OPTIONS = ("script", "within", "exclude")
-# Makes its pseudo-terminal the controlling one, as a login does, and becomes the program.
+# Makes the pseudo-terminal its controlling terminal, as a login does, and becomes the program.
 START = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
     "os.execvp(sys.argv[1], sys.argv[1:])"
 )
-LEAST_MS = 3000.0  # a program that was asked may need so long before its first word
-ECHO_MS = 100.0  # what changes sooner after the prompt was typed is its echo
+LEAST_MS = 3000.0  # how long a program may take before its first word
+ECHO_MS = 100.0  # a change that comes sooner after the prompt is its echo
 POLL_SECONDS = 0.02
 
 
@@ -100,7 +100,7 @@ def _markup(lines: list[str], url: str) -> list[dict[str, Any]]:
 class Program:
     """A program in a terminal of its own, and the watch of its screen.
 
-    It is ended with the `with` block. `code` is its exit code, if it has ended by itself.
+    The `with` block ends it. `code` is its exit code, if it has ended by itself.
     """
 
     def __init__(self, command: list[str], traffic: "Traffic | None" = None) -> None:
@@ -150,9 +150,7 @@ class Program:
                     self._process.wait(2)
 
     def use(self, args: argparse.Namespace) -> bool:
-        """Type the prompt, and wait until the program has answered. Return False if the time was
-        over before.
-        """
+        """Type the prompt, and wait until the program has answered. Return False at the timeout."""
         begun = time.monotonic()
         deadline = begun + args.timeout
 
@@ -192,7 +190,7 @@ class Program:
                 data = self._written()
                 self.ended = not data
                 self.watch.feed(data, time.time() * 1000, final=self.ended)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it goes on without its terminal
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it runs on without a terminal
             self.code = self._process.wait(2)
         return True
 

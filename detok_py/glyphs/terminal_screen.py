@@ -1,9 +1,9 @@
 """Watch the screen of a terminal for broken glyphs, as watcher.js watches a page.
 
 In: the bytes that a program writes, and when. Out: findings, the text and its changes, for
-`verdict.verdict`. pyte keeps the screen; what it cannot do is done here: characters without a
-width (the vowels of Thai, joined emoji) are kept, a wide character is not cut by the edge, and
-sequences that it does not know are not drawn as text.
+`verdict.verdict`. pyte keeps the screen. This file adds what it lacks: characters without a width
+(the vowels of Thai, joined emoji) are kept, a wide character is not cut by the edge, and sequences
+that pyte does not know are not drawn as text.
 """
 
 import codecs
@@ -18,11 +18,11 @@ from pyte.modes import DECAWM
 from wcwidth import wcwidth
 
 COLUMNS, ROWS = 80, 24
-FRAME_MS = 1000 / 60  # a state that is gone sooner may not have been painted
+FRAME_MS = 1000 / 60  # a state that lasts less may not have been painted
 TAIL = 32  # how many of a line's last characters are kept for each of its changes
 CONTEXT = 12  # how many characters before a glyph are compared with the true text
-# Control sequences (ECMA-48), strings for the terminal, and others. The first two are not passed on
-# if pyte does not know their form.
+# Control sequences (ECMA-48), strings for the terminal, and others. Of the first two, those of a
+# form that pyte does not know (UNKNOWN) are dropped.
 SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[^ -?]|[\]P_^X][^\x07\x1b]*(?:\x07|\x1b.)|(?![][P_^X])[ -/]*[^ -/])",
     re.DOTALL,
@@ -30,7 +30,7 @@ SEQUENCE = re.compile(
 UNKNOWN = re.compile(r"\x1b(?:[P_^X]|\[[0-?]*[ -/:<=>])")
 WRAPPED = "\u21a9"
 MARK = -1  # the column that says that a row continues the one above
-BORDER = " │┃║|"  # lines that programs draw beside a text
+BORDER = " │┃║|"  # signs that programs draw beside a text
 
 
 class Screen(pyte.Screen):
@@ -114,7 +114,7 @@ class TerminalWatch:
         self._found: dict[tuple[str, str, int], dict[str, Any]] = {}
 
     def feed(self, data: bytes, now: float, final: bool = False) -> None:
-        """Take what the program has written, and look at the screen."""
+        """Draw what the program has written, and look for broken glyphs."""
         before = len(self._screen.past)
         text = self._held + self._decoder.decode(data, final)
         self._held = ""
@@ -122,22 +122,22 @@ class TerminalWatch:
         while at < len(text):
             escape = text.find("\x1b", at)
             escape = len(text) if escape < 0 else escape
-            self._pass(text[at:escape])
+            self._draw(text[at:escape])
             sequence = SEQUENCE.match(text, escape)
             if sequence is None:
                 self._held = text[escape:]
                 break
             if not UNKNOWN.match(sequence[0]):
-                self._pass(sequence[0])
+                self._draw(sequence[0])
             at = sequence.end()
-        self._look(now, [line.strip(BORDER) for line in self._screen.past[before:]])
+        self._find_glyphs(now, [line.strip(BORDER) for line in self._screen.past[before:]])
 
-    def _pass(self, part: str) -> None:
-        # A sequence with more parameters than pyte's method has, which terminals ignore.
+    def _draw(self, part: str) -> None:
+        # pyte raises it for a sequence with too many parameters. Terminals ignore such a sequence.
         with contextlib.suppress(TypeError):
             self._stream.feed(part)
 
-    def _look(self, now: float, scrolled: list[str]) -> None:
+    def _find_glyphs(self, now: float, scrolled: list[str]) -> None:
         lines = self._screen.visible()
         if scrolled or lines != self._lines:
             self.changed = now
@@ -162,7 +162,7 @@ class TerminalWatch:
                 finding["gone"] = now
 
     def _places(self) -> Iterator[tuple[str, str, int]]:
-        """Yield what may have a broken glyph: where it is, its text, and the number of its line."""
+        """Yield each text that may have a broken glyph: its place, the text, and its line."""
         yield "title", self._screen.title, 0
         for line, number in self._broken:
             yield "text", line, number

@@ -207,7 +207,7 @@ class Answer:
 
     def cut(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
         """Yield the pieces to send, and whether to pause after each."""
-        if self._is_file or self._has_files(data):
+        if self._is_file or self._begins_file(data):
             self._is_file = True
             if self._among and self in self._among:
                 self._among.remove(self)
@@ -216,11 +216,11 @@ class Answer:
         self.bytes += len(data)
         for piece, pause in self.recut.feed(data):
             self.pieces += 1
-            # Piece by piece, so that the time is when it is sent.
+            # Read piece by piece, so that each text has the time at which it is sent.
             self.sent.feed(piece)
             yield piece, pause
 
-    def _has_files(self, data: bytes) -> bool:
+    def _begins_file(self, data: bytes) -> bool:
         """Return whether the next bytes can only be a file's."""
         if not self.bytes:
             if data.startswith(MAGIC):

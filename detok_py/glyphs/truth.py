@@ -83,8 +83,8 @@ def latin1(text: str) -> list[str]:
 def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
     """Return where `shown` differs from `true_text`; [] if it has all of it.
 
-    `shown` may have other text around it. `times` is how often it must have the true text: twice if
-    the user's message is the same text.
+    `shown` may have other text around it. `times` is how often it must contain the true text: twice
+    if the user's message is the same text.
 
     >>> compare("naïve 漢字", "You: hi Bot: naïve 漢字 Send")
     []
@@ -121,7 +121,7 @@ def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
 def _anchors(wanted: str, page: str) -> list[tuple[int, int]]:
     """Return (place in the text, place in the page) pairs that match.
 
-    Most pieces of the text agree on their distances.
+    They are of the distances on which most pieces of the text agree.
     """
     for size in (RESYNC, 3, 1):
         size = min(size, len(wanted))
@@ -138,12 +138,13 @@ def _anchors(wanted: str, page: str) -> list[tuple[int, int]]:
                 votes.setdefault(j - i, []).append(i)
         if votes:
             # More than one distance, because a repetitive text also matches its own later parts.
-            ways = sorted(votes, key=lambda way: len(votes[way]), reverse=True)[:4]
-            return [(votes[way][0], votes[way][0] + way) for way in ways]
+            most = sorted(votes, key=lambda distance: len(votes[distance]), reverse=True)[:4]
+            return [(votes[distance][0], votes[distance][0] + distance) for distance in most]
     return []
 
 
 def _aligned(wanted: str, page: str, i: int, j: int) -> list[Difference]:
+    """Return the differences of two texts, of which `wanted[i]` and `page[j]` match."""
     # From the anchor to the beginning, in the reversed texts, and from the anchor to the end.
     places = [
         (i - a - b, i - a, j - c - d, j - c)
@@ -161,9 +162,9 @@ def _aligned(wanted: str, page: str, i: int, j: int) -> list[Difference]:
 
 
 def _doubled_end(wanted: str, page: str, end: int) -> list[Difference]:
-    """Return the difference if the text after the end repeats the end.
+    """Return the difference if the page repeats the end of the text after it.
 
-    Short repetitions may be the page's own next word, so they do not count.
+    A short repetition does not count: it may be the page's own next word.
     """
     for size in range(min(40, len(wanted) - 1), 0, -1):
         tail = wanted[-size:]
@@ -212,6 +213,7 @@ def _resync(wanted: str, page: str, i: int, j: int) -> tuple[int, int]:
 
 
 def _kind(sent: str, shown: str, before: str, after: str) -> str:
+    """Return the kind of a difference; "" if it is the page's own text."""
     if not sent:
         if before.endswith(shown) or after.startswith(shown):
             return "duplicated"

@@ -361,7 +361,7 @@ def _text(seen: Seen, options: Options) -> Entries:
 
 
 def _taken_back(seen: Seen, options: Options) -> Entries:
-    """Text that was shown after the beginning of an answer, and does not belong to it."""
+    """Text that was shown as part of an answer, and does not belong to it."""
     for one in options.compared:
         for text in taken_back(one, seen.tails, seen.text):
             yield entry("taken-back", target=[], text=text, cause_hint=TAKEN_BACK_CAUSE)
@@ -410,6 +410,7 @@ def _tofu(seen: Seen, options: Options) -> Entries:
 
 
 def _is_genuine(finding: dict[str, Any], own: Sequence[str], literal: bool | str) -> bool:
+    """Return whether the model sent each U+FFFD of a finding itself."""
     if literal is True and finding["live"]:
         return True
     # Each place of the glyph must have the same characters before it as one in the true text.

@@ -1,7 +1,7 @@
 """Watch a browser context for broken glyphs: the Python side of watcher.js.
 
-In: a Playwright page or context, sync or async. Out: findings, and the verdict that report.py makes
-of them. Held: the findings of every document that the context has shown, closed ones too.
+In: a Playwright page or context, sync or async. Out: findings, and the verdict on them. Held: the
+findings of every document that the context has shown, closed ones too.
 
 The same code serves each of Playwright's APIs (calls.py). With the async API, every method returns
 an awaitable.
@@ -404,8 +404,8 @@ class GlyphWatch:
         return self._run(steps())
 
     def _clean(self, options: Options, strict: bool, max_late: float | None) -> Steps:
-        """Return the verdict that `expect_clean` fails by. If text that the proxy has sent is
-        missing, waits for it, because it may still come.
+        """Return the verdict of `expect_clean`. If the page lacks text that the proxy has sent,
+        wait for it first, because it may still come.
         """
         self.asked = True
         result = yield from self._result(self._by_proxy(options, max_late))
@@ -420,7 +420,7 @@ class GlyphWatch:
     def clean_result(
         self, within: str | None, strict: bool, max_late: float | None, **more: Any
     ) -> Any:
-        """Return the verdict that `expect_clean` fails by; for web/kit/."""
+        """Return the verdict of `expect_clean`; for web/kit/."""
         options = Options(within, **more, tofu=False)
         return self._run(self._clean(options, strict, max_late))
 
@@ -452,7 +452,7 @@ class GlyphWatch:
 def _in_context(finding: dict[str, Any]) -> tuple[str, int]:
     """Return the text of a finding and where it is broken.
 
-    The text before its node is included: a page may have a node for each token.
+    The text before its node is included, because a page may have a node for each token.
     """
     text, at = finding["text"], finding["at"]
     spot = max(

@@ -29,7 +29,7 @@
     mutations = 0,
     culprit = null,
     tails = [],
-    risky = false,
+    risky = false, // a style sheet may have broken text
     dirty = true;
 
   const brokenAt = (s) => {
@@ -83,8 +83,8 @@
   const hostOf = (node) =>
     node.parentElement || (node.getRootNode && node.getRootNode().host) || null;
 
-  // What changes end in, and when a reader could see it, for held.py. A change may be made where
-  // nobody sees it; it counts once it is shown.
+  // The end of each changed text, and when a reader could see it, for held.py. A change of hidden
+  // text counts once the text is shown.
   const unseen = new Map(); // text nodes → [when they changed, whether they were hidden]
   const keep = (when, s) => {
     if (tails.length > 4000) tails = tails.filter((_, i) => i % 2);
@@ -458,7 +458,7 @@
       );
   }
   // Mutation records copy long texts; the writing methods report instead.
-  const trade = (node) => {
+  const watchWriting = (node) => {
     if (node.length < LONG || document.readyState !== "complete") return false;
     OPTIONS.characterData = false;
     for (const root of roots) observer.observe(root, OPTIONS);
@@ -466,7 +466,7 @@
   };
   const wrote = (whole) =>
     after(function (_, [text]) {
-      if (this.nodeType !== 3 || !(written || trade(this))) return;
+      if (this.nodeType !== 3 || !(written || watchWriting(this))) return;
       last = clock();
       mutations++;
       dirty = true;
