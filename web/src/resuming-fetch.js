@@ -13,9 +13,9 @@ import { DetokError, asDetokError } from "./decoder.js";
 
 const HEADER = "X-Conversation-Id";
 const ANSWERS = /^(.*?)(\/v1)?\/(chat\/completions|completions?|responses|messages|infill)$/;
-/** Milliseconds to wait before each try since the last byte. */
+/** Milliseconds to wait before each retry since the last byte. */
 const PAUSES = [0, 250, 500, 1000, 2000, 4000, 8000, 8000, 8000];
-/** The most tries before the first byte if all fail within AT_ONCE_MS: no server is there. */
+/** The most retries before the first byte if all fail within AT_ONCE_MS: no server is there. */
 const FIRST_TRIES = 3;
 const AT_ONCE_MS = 2000;
 /** The last event of OpenAI's routes. */
@@ -49,7 +49,7 @@ class KeptAnswer {
   #came = 0;
   /** The last of them, as text. */
   #tail = "";
-  /** Tries since the last byte. */
+  /** Retries since the last byte. */
   #tries = 0;
   /** Whether the id is in the path, as in the older route. */
   #inPath = false;

@@ -88,8 +88,8 @@ const versionOf = ({ headers }) =>
   );
 
 /**
- * The server's file if it differs from the kept one; undefined if it does not, or if the server
- * cannot be reached. Asks with GET, because some servers refuse HEAD.
+ * The server's response; undefined if it has the kept file, or if the server cannot be reached.
+ * Asks with GET, because some servers refuse HEAD.
  * @param {URL} url
  * @param {Response} kept
  * @param {AbortSignal | undefined} signal
