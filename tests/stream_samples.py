@@ -41,5 +41,9 @@ FILES = {
     "curl-trace.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "né 你好 ok 😀"}, None),
     "curl-trace-ascii.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "né 你好 ok 😀"}, None),
     "wireshark.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "né 你好 ok 😀"}, None),
+    "tcpdump.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "né 駅は🚆"}, None),
+    "bedrock-converse.bin": ("Amazon Bedrock, converse", "text", {"content": "né 駅は🚆"}, "end_turn"),
+    "dify.sse": ("Dify", "text", {"content": "né 駅は🚆"}, None),
+    "replicate.sse": ("Replicate", "text", {"content": "né 駅は🚆"}, None),
     "powershell.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "é🚀ok"}, None),
 }  # fmt: skip
