@@ -28,6 +28,7 @@ from .engines.tgi import TGI
 from .engines.vllm import VLLM
 
 Encode = Callable[[str], list[int]]
+ANSWER_SECONDS = 2.0
 KINDS = ("llama", "vllm", "vllm-tokens", "sglang", "tgi", "lemonade", "ollama", "openai")
 # What identifies each kind: a route that only it has, and keys of the response.
 SIGNS = (
@@ -189,7 +190,7 @@ def _base_of(engine: Engine) -> str | None:
     return client.address.base if isinstance(client, EngineClient) else None
 
 
-async def recognise(address: Address, *, seconds: float = 2.0) -> str | None:
+async def recognise(address: Address) -> str | None:
     """Return the kind of engine at an address, or None.
 
     Requests the route of each kind in `SIGNS` in turn, and generates nothing.
@@ -198,7 +199,7 @@ async def recognise(address: Address, *, seconds: float = 2.0) -> str | None:
     try:
         for kind, path, keys in SIGNS:
             try:
-                answer = await asyncio.wait_for(client.get(path), seconds)
+                answer = await asyncio.wait_for(client.get(path), ANSWER_SECONDS)
             except EngineError as error:
                 if str(error).startswith("No engine answers"):
                     return None

@@ -10,7 +10,6 @@ string instead, as an argument of the call.
 from typing import Any
 
 TEXT_FRAME = 0
-BINARY_FRAME = 1
 
 _buffer = bytearray(1 << 16)
 _file: Any = None

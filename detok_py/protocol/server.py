@@ -60,6 +60,7 @@ TRANSITIONS = {
 MAX_MESSAGES = 256  # that a client may send at once; MESSAGES_A_SECOND in the long run
 MESSAGES_A_SECOND = 64
 MESSAGE_SIZE = 16 << 10  # a longer message counts as several
+MAX_PROMPT = wire.MAX_MESSAGE  # in characters, of messages as JSON in ASCII
 MAX_PINGS = 20
 PINGS_A_SECOND = 2
 _ID_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
@@ -105,19 +106,11 @@ class ServerSession:
     different engines are different requests.
     """
 
-    def __init__(
-        self,
-        runs: Runs,
-        hello: dict[str, Any],
-        *,
-        engine: str = "",
-        max_prompt: int = wire.MAX_MESSAGE,
-    ) -> None:
+    def __init__(self, runs: Runs, hello: dict[str, Any], *, engine: str = "") -> None:
         self.runs = runs
         self.engine = engine
         self.run: Run | None = None
         self.closing: tuple[int, str] | None = None
-        self.max_prompt = max_prompt
         self.has_place: bool = True
         self.full: str | None = None
         self.wake: Callable[[], None] = do_nothing
@@ -258,7 +251,7 @@ class ServerSession:
     def _generate(self, event: dict[str, Any], size: int, now: float) -> list[tuple[str, Run]]:
         run_id = event.get("id")
         run_id = new_run_id() if run_id is None else _checked_id(run_id)
-        request = _checked_request(event, self.max_prompt)
+        request = _checked_request(event)
         if self.engine:
             request["engine"] = self.engine
         run = self.runs.by_id.get(run_id)
@@ -372,7 +365,7 @@ def _checked_count(event: dict[str, Any], name: str) -> int:
     return int(n)
 
 
-def _checked_request(event: dict[str, Any], max_prompt: int) -> dict[str, Any]:
+def _checked_request(event: dict[str, Any]) -> dict[str, Any]:
     prompt = event.get("prompt")
     messages = event.get("messages")
     params = event.get("params", {})
@@ -392,5 +385,5 @@ def _checked_request(event: dict[str, Any], max_prompt: int) -> dict[str, Any]:
     _require(want in WANTS, '`generate.want` must be "ids", "bytes" or "both".')
     text: Any = prompt if messages is None else json.dumps(messages)
     size = len(text)
-    _require(size <= max_prompt, f"A prompt must have at most {max_prompt} characters, not {size}.")
+    _require(size <= MAX_PROMPT, f"A prompt must have at most {MAX_PROMPT} characters, not {size}.")
     return {"prompt": prompt, "messages": messages, "params": params, "want": want}

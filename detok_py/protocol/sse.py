@@ -71,13 +71,7 @@ class EventReader:
         self._lines = LineReader()
         self._count = 0
         self._data: list[bytes] = []
-        self._size = 0
         self._begin = 0
-
-    @property
-    def held_size(self) -> int:
-        """The number of held bytes; each line of the unfinished event counts one more."""
-        return len(self._lines.held) + self._size
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that are complete."""
@@ -102,11 +96,10 @@ class EventReader:
             elif name in (b"data", b"error"):
                 self._begin = self._begin or self._count
                 self._data.append(value[1:] if value[:1] == b" " else value)
-                self._size += len(self._data[-1]) + 1
             elif not line and self._data:
                 data = utf_8_decode(b"\n".join(self._data), "replace", True)[0]
                 if data and data.strip() != "[DONE]":
                     events.append(Event(data, self._begin))
                 self._data = []
-                self._size = self._begin = 0
+                self._begin = 0
         return events

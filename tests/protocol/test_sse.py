@@ -36,7 +36,6 @@ def test_events_are_the_same_however_they_are_cut(parts, data):
     body = b"".join(parts)
     whole = EventReader()
     assert in_pieces(EventReader(), body, data) == whole.feed(body) + whole.flush()
-    assert whole.held_size == 0
 
 
 @pytest.mark.parametrize(
@@ -75,17 +74,3 @@ def test_an_event_knows_the_number_of_its_first_line():
     assert [
         event.line for event in EventReader().feed(b": x\ndata: a\ndata: b\n\n\ndata: c\n\n")
     ] == [2, 6]
-
-
-def test_what_is_held_is_counted():
-    reader = EventReader()
-    reader.feed(b"data: abc\ndata: de")
-    assert reader.held_size == 4 + len(b"data: de")
-
-
-def test_lines_without_data_are_held_too():
-    reader = EventReader()
-    reader.feed(b"data:\n" * 1000)
-    assert reader.held_size == 1000
-    reader.feed(b"\n")
-    assert reader.held_size == 0

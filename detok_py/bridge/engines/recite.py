@@ -38,10 +38,9 @@ def texts() -> list[dict[str, Any]]:
 class ReciteEngine(LlamaServer):
     """llama-server's API in a child process."""
 
-    def __init__(self, model: Path = FOLDER / "recite.gguf", *, greedy: bool = True) -> None:
+    def __init__(self, model: Path = FOLDER / "recite.gguf") -> None:
         self._path = model
         self._child: asyncio.subprocess.Process | None = None
-        self._greedy = greedy
         self._line: Info | None = None
 
     async def open(self) -> None:
@@ -85,8 +84,7 @@ class ReciteEngine(LlamaServer):
             device=said.get("device"),
             key=key,
         )
-        if self._greedy:
-            self._defaults = {"temperature": 0.0}
+        self._defaults = {"temperature": 0.0}
         await super().open()
 
     def info(self) -> Info:
