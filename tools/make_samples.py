@@ -137,7 +137,7 @@ def ollama() -> bytes:
 
 
 SAMPLES = (
-    ("llama-cpp.sse", llama_cpp, "Broken llama.cpp stream", "Each event has the bytes of one token, also half a character."),
+    ("llama-cpp.sse", llama_cpp, "Broken llama.cpp stream", "Each event has the bytes of one token, sometimes half a character."),
     ("proxy.har", har, "HAR, a proxy’s fault", "Saved from developer tools: the same answer with and without the proxy."),
     ("vllm-logprobs.sse", vllm, "vLLM with �", "The log probabilities beside it have the right bytes."),
     ("console.sse", console, "curl in a console", "UTF-8 that was read in another code page."),

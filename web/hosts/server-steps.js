@@ -12,7 +12,7 @@ export {
   contentOf,
   decode,
   halfSymbol,
-  look,
+  knownStep,
   plain,
   stepTable,
 } from "../src/step-table.js";

@@ -13,7 +13,7 @@ import {
   find,
   decode,
   halfSymbol,
-  look,
+  knownStep,
   plain,
   stepTable,
 } from "./step-table.js";
@@ -154,7 +154,7 @@ export class Decoder {
   /** Take one id: the quickest way. @param {number} id @returns {Shown<Output>} */
   push(id) {
     if (this.#direct && !this.#utf8 && !this.waiting && !this.#late.length && !this.finishReason) {
-      const step = typeof id === "number" ? look(this.#state, id) : undefined;
+      const step = typeof id === "number" ? knownStep(this.#state, id) : undefined;
       if (typeof step === "string") return /** @type {Shown<Output>} */ (step);
       if (step?.text !== undefined) {
         this.#state = step.next;

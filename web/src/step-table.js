@@ -160,7 +160,7 @@ function textOf({ held, table, takesTokens }, id) {
  * @param {Sym} symbol
  * @returns {Step | string | undefined}
  */
-export function look(state, symbol) {
+export function knownStep(state, symbol) {
   const known = state.steps.get(symbol);
   if (known !== undefined || state.blocked === undefined || symbol === null) return known;
   const isId = typeof symbol === "number";
@@ -199,9 +199,9 @@ export function look(state, symbol) {
   return held && next.text ? undefined : keep(makeStep(deltas, reason, next.holding(held)));
 }
 
-/** As `look`, but never as a string. @param {State} state @param {Sym} symbol */
+/** As `knownStep`, but never as a string. @param {State} state @param {Sym} symbol */
 export function find(state, symbol) {
-  const found = look(state, symbol);
+  const found = knownStep(state, symbol);
   return typeof found !== "string"
     ? found
     : makeStep(found ? [["content", found]] : [], null, state);
