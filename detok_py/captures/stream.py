@@ -149,6 +149,8 @@ def _misnumbered(events: list[Any]) -> list[tuple[int, str]]:
     for n, event in enumerate(events, 1):
         value = _value_of(event)
         number = value.get("sequence_number") if isinstance(value, dict) else None
+        if number is None and isinstance(value, dict) and "token" in value:
+            number = value.get("index")  # text-generation-inference
         if type(number) is int and value.get("type") != "error":
             numbered.append((n, number))
     out = []

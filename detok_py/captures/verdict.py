@@ -42,6 +42,9 @@ KINDS = {
 KINDS_OF_NUMBERS = {"gap": "lost", "twice": "twice", "order": "order"}
 BAD = "\ufffd"
 ORDER = ("engine", "proxy", "client", "unknown", "nobody")
+BLAMED = ("engine", "proxy", "client", "unknown", "doubt")
+# Rules by which nobody is known, and which may be no fault.
+DOUBTS = ("maybe", "bytes", "written-bytes", "cut")
 RULES = {
     "token-alone": (
         "engine",
@@ -225,8 +228,9 @@ def _on_text(verdicts: list[Verdict], fidelity: str, compared: bool) -> str:
     if broken:
         counts: dict[str, int] = {}
         for one in broken:
-            counts[one.who] = counts.get(one.who, 0) + one.count
-        return " ".join([_blame(who, counts[who]) for who in ORDER if who in counts])
+            who = "doubt" if one.rule in DOUBTS else one.who
+            counts[who] = counts.get(who, 0) + one.count
+        return " ".join([_blame(who, counts[who]) for who in BLAMED if who in counts])
     if compared:
         return "Nothing in it is broken: the pieces are the text that the server sent whole at the end."
     if fidelity == "text":
@@ -278,6 +282,8 @@ def _is_valid(place: Place, count: int) -> bool:
 def _blame(who: str, count: int) -> str:
     places = "1 place" if count == 1 else f"{count} places"
     if who == "unknown":
+        return f"It is broken in {places}; by whom is not known."
+    if who == "doubt":
         return f"In {places}, it is not known who broke the text, or whether anyone did."
     name = {"engine": "The engine", "proxy": "A proxy", "client": "The client"}[who]
     return f"{name} broke {places}."

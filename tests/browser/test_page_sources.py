@@ -41,6 +41,26 @@ def test_your_text_and_a_capture_are_not_said_to_come_from_the_engine(
 
 
 @pytest.mark.full
+def test_text_that_did_not_arrive_and_an_end_that_is_missing_are_said(
+    booted: Any, tmp_path: Path
+) -> None:
+    def token(text: str, data: bytes) -> str:
+        tokens = {"content": [{"token": "�", "bytes": list(data)}]}
+        choice = {"index": 0, "delta": {"content": text}, "logprobs": tokens}
+        return "data: " + json.dumps({"choices": [choice]}) + "\n\n"
+
+    parts = [token("a", b"a"), token("", b"\xf0\x9f"), token("", b"\x9a\x86"), token("b", b"b")]
+    opened(booted, tmp_path / "dropped.sse", "".join(parts))
+    page = booted.page
+    expect(page.locator("#tab-faults")).to_have_text("Faults (1)")
+    expect(page.locator("#alert")).to_contain_text("It stops before its end")
+    page.locator("#tab-faults").click()
+    expect(page.locator("#faults-none")).to_contain_text("The engine broke 1 place.")
+    expect(page.locator("#fault-list li").first).to_contain_text("“🚆” did not arrive.")
+    page.locator("#tab-tokens").click()
+
+
+@pytest.mark.full
 def test_damage_that_arrived_is_a_fault_with_its_event(booted: Any, tmp_path: Path) -> None:
     lines = ['data: {"choices":[{"delta":{"content":"a"}}]}', ""] * 2
     lines += ['data: {"choices":[{"delta":{"content":"\\ufffd"}}]}', "", ""]

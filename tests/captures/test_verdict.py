@@ -126,6 +126,7 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "a number came twice": (sse(response(1, "ab"), response(2, "c"), response(2, "c"), response(3, "e"), whole(4, "abce")), [("proxy", "twice", [("c", "")])]),
     "numbers in another order": (sse(response(1, "ab"), response(3, "yz"), response(2, "c"), response(4, "e"), whole(5, "abcyze")), [("proxy", "order", [("yzc", "cyz")])]),
     "numbers without a whole text": (sse(response(1, "ab"), response(2, "c"), response(2, "c"), response(3, "d"), response(5, "f")), [("proxy", "twice", [("c", "")]), ("proxy", "lost", [("", "")])]),
+    "TGI's numbers": (sse({**tgi("a"), "index": 1}, {**tgi("é"), "index": 2}, {**tgi("é"), "index": 2}, {**tgi("b"), "index": 3}, {**tgi("c", "aébc"), "index": 4}), [("proxy", "twice", [("é", "")])]),
     "messages of a socket": (socket("né �", "� ok"), [("unknown", "seam-of-messages", [("né �", ""), ("� ok", "")])]),
     "messages of a socket, whole": (socket("né 🚆", " ok"), []),
     "SGLang repeats a �": (sse({"text": "a �", "meta_info": {}}, {"text": "a 🚆", "meta_info": {}}, {"text": "a 🚆", "meta_info": {"finish_reason": {"type": "stop"}}}), []),
@@ -161,6 +162,7 @@ def test_one_sentence_says_who_broke_the_stream():
     assert said["tokens decoded alone"] == "The engine broke 2 places."
     unknown = "In 1 place, it is not known who broke the text, or whether anyone did."
     assert said["one alone"] == unknown
+    assert said["a space is left out"] == "It is broken in 1 place; by whom is not known."
     assert said["held until whole"] == "Nobody broke anything: every character is whole."
     assert said["the limit of tokens"].startswith("Nobody broke anything. The answer ended inside")
     both = read(sse(delta("a��b"), delta("né"), delta("�"), delta("�")))

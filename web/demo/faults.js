@@ -61,7 +61,17 @@ const WHO = {
  * @param {import("../src/capture.js").BrokenPlace | undefined} place
  */
 const change = (place) =>
-  place?.right ? `“${short(place.right)}” arrived as “${short(place.got)}”. ` : "";
+  !place?.right
+    ? ""
+    : place.got
+      ? `“${short(place.right)}” arrived as “${short(place.got)}”. `
+      : `“${short(place.right)}” did not arrive. `;
+
+/** How many places are broken, by anyone. @param {Recording} recording */
+export const countFaults = ({ verdicts, faults }) =>
+  verdicts.length
+    ? verdicts.reduce((sum, one) => sum + (one.who === "nobody" ? 0 : one.count), 0)
+    : faults.length;
 
 /** @param {string} text */
 function short(text) {
@@ -107,9 +117,7 @@ export function onFaultChosen(seek) {
  * @param {Recording | undefined} recording
  */
 export function showFaults(recording) {
-  const count = recording?.verdicts.length
-    ? recording.verdicts.reduce((sum, one) => sum + (one.who === "nobody" ? 0 : one.count), 0)
-    : (recording?.faults.length ?? 0);
+  const count = recording ? countFaults(recording) : 0;
   const name = count ? `Faults (${count})` : "Faults";
   if (tab.textContent !== name) tab.textContent = name;
   drawMarks(recording);

@@ -7,7 +7,7 @@
 import { captureText } from "./captures.js";
 import { visible } from "./characters.js";
 import { element } from "./dom.js";
-import { describeFault, describePlace } from "./faults.js";
+import { countFaults, describeFault, describePlace } from "./faults.js";
 import { hexOf, PANES } from "./recording.js";
 import { runtimeName } from "./runtime.js";
 
@@ -53,7 +53,7 @@ export async function reportText(recording, described) {
     `- detok: ${runtimeName()}; browser: ${navigator.userAgent}`,
     `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
     `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "unknown"}`,
-    `- Faults: ${faults.length}${describeSplits(recording)}`,
+    `- Faults: ${countFaults(recording)}${describeSplits(recording)}`,
     "",
     first ? `The text around the first fault (${unit} ${first.step + 1}):` : "The text:",
     "",
