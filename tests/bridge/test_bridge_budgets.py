@@ -4,6 +4,7 @@ client is served meanwhile.
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import json
 import random
@@ -18,6 +19,7 @@ from waiting import eventually
 
 from detok_py.bridge.assets import Assets
 from detok_py.bridge.engines import Ids
+from detok_py.bridge.serve import return_memory
 from detok_py.bridge.server import PIECE
 from detok_py.protocol import wire
 
@@ -134,6 +136,26 @@ async def test_a_client_with_20000_tokens_takes_less_than_100_kilobytes(cut):
         assert run.log.end is None
         assert taken < 100_000
         await close_and_wait(writer)
+
+
+class Lost:
+    """Refers to itself, as a connection does, and has a piece of a file."""
+
+    def __init__(self):
+        self.itself, self.piece = self, bytes(PIECE)
+
+
+async def test_an_idle_bridge_gives_memory_back(monkeypatch):
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        pytest.skip("only glibc keeps it")
+    monkeypatch.setattr("detok_py.bridge.serve.RETURN_SECONDS", 0.05)
+    async with running() as bridge:
+        connections = [Lost() for _ in range(4000)]
+        full = memory()
+        del connections[:-1]  # the last one is at the end of the heap
+        task = asyncio.create_task(return_memory(bridge.bridge))
+        await eventually(lambda: full - memory() > 50_000)
+        task.cancel()
 
 
 async def test_downloads_that_are_not_read_take_one_piece_each(tmp_path):
