@@ -13,7 +13,7 @@ import tomllib
 from toolchain import ROOT, uv
 
 # What runs in Pyodide, which is CPython 3.14.
-FOR_PYODIDE = ("micropip", "pyodide")
+FOR_PYODIDE = ("lite", "micropip", "pyodide")
 # What is installed alone.
 ALONE = ("micropip", "parsers")
 

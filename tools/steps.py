@@ -98,6 +98,7 @@ STEPS = {
         (".build/docs/venv/bin/pdoc", ".build/docs/node_modules/typedoc/package.json"),
         partial(toolchain.install_apart, "docs", "tools/site"),
     ),
+    "notebooks": Step("what runs notebooks", ("requirements/notebooks.txt",), (".build/notebooks/venv/bin/jupyter-lite",), partial(toolchain.install_alone, "notebooks")),
     "uis": Step(
         "chat UIs of other people (some 1.3 GB)",
         ("requirements/real-uis.txt", "tests/real_uis/package-lock.json"),
@@ -138,7 +139,7 @@ TARGETS = {
         ["dev", "npm"],
         ["engine", "mpy", "micropip", "project", "site"],
         *ARTEFACTS,
-        ["webkit", "clients", "docs"],
+        ["webkit", "clients", "docs", "notebooks"],
     ],
     "mutants": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "mutants"], *ARTEFACTS],
     "pictures": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "pictures"], *ARTEFACTS],

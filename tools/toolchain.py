@@ -216,6 +216,15 @@ def install_apart(group: str, packages: str, *options: str) -> None:
     run([*words, *options], f"npm ci failed for {packages}; is a package registry reachable?")
 
 
+def install_alone(group: str) -> None:
+    """Install a dependency group into an environment of its own, .build/<group>/venv."""
+    home = BUILD / group
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    run([*uv(), "venv", "-q", str(home / "venv")], "uv could not make an environment.")
+    install(group, python=home / "venv" / "bin" / "python")
+
+
 # The build for the CPU. The index has only the one for CUDA, which takes gigabytes more.
 TORCH = "torch==2.13.0+cpu"
 
