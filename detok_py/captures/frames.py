@@ -69,8 +69,8 @@ def model_event(value: Any) -> Any:
 
 
 def packets(blocks: list[bytes]) -> "tuple[bytes, bool] | None":
-    """Return (what the server sent, whether a packet is missing) of packets of IP and TCP, as
-    `tcpdump -X` shows them; None if they are no such packets.
+    """Return (the bytes that the server sent, whether a packet is missing) of packets of IP and
+    TCP, as `tcpdump -X` shows them; None for other data.
     """
     flows: dict[bytes, list[tuple[int, bytes]]] = {}
     for block in blocks:

@@ -76,8 +76,8 @@ NO_BYTES = (
     "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
 )
 MOST_KEYS = 8
-# In the names of tokens, what stands for a space, a line end or a byte; names are no text.
-MOST_NAMED = 2000  # chunks
+MOST_NAMED = 2000  # chunks that are searched for names of tokens
+# In a name of a token, which is not its text, these stand for a space, a line end or a byte.
 NAMES = ("\u0120", "\u010a", "\u2581", "<0x")
 REPLACED = "the text arrived with U+FFFD in it"
 ESCAPED = "the text arrived with \\ufffd in it"
@@ -131,7 +131,7 @@ def of_events(
 
 
 def _without_names(chunks: list[Any]) -> list[Any]:
-    """Return chunks whose tokens have no bytes, if those are names of tokens, not their text."""
+    """Return the chunks, without the bytes of their tokens if these are names, not text."""
     some = chunks[:MOST_NAMED]
     named = b"".join([data for one in some if one.data for _, data in one.tokens if data])
     said = b"".join([one.data for one in some if one.data and one.tokens])
