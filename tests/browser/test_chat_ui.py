@@ -432,7 +432,7 @@ def test_everything_by_keyboard(proxied: Any) -> None:
     assert page.evaluate("document.activeElement.id") == "log"
     outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
     assert outline != "none"
-    for words in ("Delete all chats", "×", "hello", "New chat"):
+    for words in ("Source", "Delete all chats", "×", "hello", "New chat"):
         page.keyboard.press("Shift+Tab")
         assert page.evaluate(focused) == words
     page.keyboard.press("Enter")
