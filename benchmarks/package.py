@@ -3,7 +3,7 @@ Chromium, by both runtimes, and what that costs.
 
     .venv/bin/python -m benchmarks.package [--runs 5]
 
-The package is served as a site would: a static server, brotli, files kept for ever. The library's
+The package is served as a site would: a static server, brotli, files cached forever. The library's
 own script is there when the clock starts, as it is in a page that has loaded; what it loads then,
 and all until the first character, counts. The stream looks for a stop string, because one of bytes
 alone needs no runtime. A cold visit is a new profile, a second visit the same profile in a browser

@@ -1,4 +1,4 @@
-// A plain static server on 127.0.0.1: the files of a folder in brotli, to be kept for ever.
+// A plain static server on 127.0.0.1: the files of a folder in brotli, to be cached forever.
 // `node static_server.mjs FOLDER` prints its port.
 
 import { createServer } from "node:http";

@@ -79,10 +79,10 @@ Each system is run as it is published, through an adapter of a few lines in
 [conformance/adapters](../conformance/README.md). It takes part only in cases that it has an
 interface for: a decoder of bytes in those of bytes, a decoder of whole texts in those without
 prompts, a parser in those of the formats that it reads. So rows have different numbers of cases,
-and their counts are no ranking. Many of these systems do what they are for: one that prints words
-is late by design, one that decodes whole texts shows U+FFFD until a character is whole, one that
-returns a call at its end is late in every case with a call. Two rows, which say so, are rules that
-were written from their published source, because no package index has what they are from; and
+and their counts are not a ranking. Many of these systems do what they are for: one that prints
+words is late by design, one that decodes whole texts shows U+FFFD until a character is whole, one
+that returns a call at its end is late in every case with a call. Two rows, which say so, are rules
+that were rewritten from published source code, because no package index has the programs.
 llama.cpp's server gets a model that says the ids of the cases
 ([conformance/http](../conformance/README.md#over-http)).
 

@@ -245,7 +245,7 @@ def install_with_torch(group: str) -> None:
 
 
 def install_with_torch_if_there(group: str, without: str) -> None:
-    """Do that if torch can be had, else print `without`: what is lost."""
+    """Do that if torch is available, else print `without`: what is lost."""
     home = BUILD / group
     if any(home.glob("venv/lib/python*/site-packages/torch/__init__.py")):
         return

@@ -15,7 +15,7 @@ REPLACED = "\ufffd"
 def compared(truth: str | None, text: str | None) -> tuple[str, int]:
     """Return how a text compares with the truth, and how many characters of the truth it lacks.
 
-    Bytes that are no character are U+FFFD in both; their number may differ.
+    Bytes that are not a character are U+FFFD in both; their number may differ.
 
     >>> compared("日本", "日本"), compared("日本語", "日��語"), compared("日本", "日本?")
     (('equal', 0), ('broken', 1), ('other', 0))

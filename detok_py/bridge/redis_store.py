@@ -112,7 +112,7 @@ class RedisStore:
         task.add_done_callback(self._tasks.pop)
 
     async def _keep(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Repeat a piece of work for ever, through failures of Redis."""
+        """Repeat a piece of work until the store is closed, through failures of Redis."""
         while not self._closing:
             try:
                 await work()

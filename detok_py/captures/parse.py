@@ -3,8 +3,8 @@
 In: JSON texts, and strings with marked halves. Out: values, and UTF-8. Held: nothing.
 
 `"\\ud83d"` at the end of one event and `"\\ude00"` at the start of the next are one character, but
-neither is a string that Python can encode, and MicroPython refuses both. So `parse_json` puts a
-private character of plane 16 in the place of each half, and `encode_halves` joins them.
+neither is a string that Python can encode, and MicroPython refuses both. So `parse_json` replaces
+each half by a private character of plane 16, and `Halves` joins them.
 """
 
 import json

@@ -43,7 +43,7 @@ KINDS_OF_NUMBERS = {"gap": "lost", "twice": "twice", "order": "order"}
 BAD = "\ufffd"
 ORDER = ("engine", "proxy", "client", "unknown", "nobody")
 BLAMED = ("engine", "proxy", "client", "unknown", "doubt")
-# Rules by which nobody is known, and which may be no fault.
+# Rules that say neither who broke the text nor whether it is broken.
 DOUBTS = ("maybe", "bytes", "written-bytes", "cut")
 RULES = {
     "token-alone": (

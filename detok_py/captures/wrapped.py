@@ -77,7 +77,7 @@ def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":
 
 def row_of_devtools(line: bytes) -> "tuple[bytes, bytes] | None":
     """Return (the event, the rest) of a row that was copied from the list of a browser's events or
-    messages: columns with tabs between them; None if the line is no such row.
+    messages: columns with tabs between them; None for other lines.
 
     >>> row_of_devtools(b'3\\tmessage\\t{"a":1}\\t12:00:01.250')
     (b'{"a":1}', b'3 message  12:00:01.250')

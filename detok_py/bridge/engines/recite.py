@@ -41,7 +41,6 @@ class ReciteEngine(LlamaServer):
     def __init__(self, model: Path = FOLDER / "recite.gguf") -> None:
         self._path = model
         self._child: asyncio.subprocess.Process | None = None
-        self._line: Info | None = None
 
     async def open(self) -> None:
         """Start the child, unless it is running."""
