@@ -174,6 +174,23 @@ async def test_what_an_engine_of_text_sends_apart_stays_apart(kind):
     assert [body["tools"] for body in bodies] == [TOOLS, TOOLS]
 
 
+async def test_a_content_of_parts_reaches_an_engine_that_takes_text_only():
+    """As many clients send it. Ollama's own route refuses it."""
+    parts = [{"type": "text", "text": text} for text in ("日本", "🙂")]
+    said = [{"role": "user", "content": parts}]
+    table = {
+        ("GET", "/api/tags"): Answer({"models": [{"name": "m"}]}),
+        ("POST", "/api/chat"): ndjson({"message": {"content": "4"}, "done": True}),
+    }
+    async with Replay(table) as server:
+        async with running(Ollama(check_address(server.url)), vocabulary=None) as bridge:
+            await ask(bridge, messages=said)
+            scripted = await ask(bridge, messages=said, detok={"engine": "scripted", "pace": 0})
+        [body] = server.bodies("/api/chat")
+    assert body["messages"] == [{"role": "user", "content": "日本\n🙂"}]
+    assert scripted.json()["choices"][0]["message"]["content"] == "日本\n🙂"
+
+
 # ---------------------------------------------------------------- every format of the suite
 
 

@@ -131,12 +131,15 @@ class Request(NamedTuple):
 
 
 def with_values(messages: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Return messages whose calls have their arguments as values instead of JSON text, as chat
-    templates expect; servers with OpenAI's routes do this themselves.
+    """Return messages as chat templates expect them: the arguments of calls as values instead of
+    JSON text, and parts of text as one text. Servers with OpenAI's routes do this themselves.
 
     >>> call = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
     >>> with_values([{"role": "assistant", "tool_calls": [call]}])[0]["tool_calls"][0]["function"]
     {'name': 'f', 'arguments': {'a': 1}}
+    >>> parts = [{"type": "text", "text": "caf"}, {"type": "text", "text": "é"}]
+    >>> with_values([{"role": "user", "content": parts}])
+    [{'role': 'user', 'content': 'caf\\né'}]
     """
 
     def valued(call: Any) -> Any:
@@ -148,12 +151,21 @@ def with_values(messages: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
         except ValueError:
             return call
 
-    return [
-        {**message, "tool_calls": [valued(call) for call in message["tool_calls"]]}
-        if isinstance(message.get("tool_calls"), list)
-        else message
-        for message in messages or ()
-    ]
+    out = []
+    for message in messages or ():
+        one = dict(message)
+        if isinstance(one.get("tool_calls"), list):
+            one["tool_calls"] = [valued(call) for call in one["tool_calls"]]
+        parts = one.get("content")
+        if isinstance(parts, list) and parts and all(map(_is_text, parts)):
+            one["content"] = "\n".join([part["text"] for part in parts])  # as vLLM joins them
+        out.append(one)
+    return out
+
+
+def _is_text(part: Any) -> bool:
+    kind = part.get("type") if isinstance(part, dict) else None
+    return kind == "text" and isinstance(part.get("text"), str)
 
 
 def grammar_of(text: str) -> str:

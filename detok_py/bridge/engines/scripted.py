@@ -18,7 +18,7 @@ from ...captures.cut import LongestTokens
 from ...decode.vocabulary import Vocabulary
 from ...errors import VocabularyError
 from ...protocol import wire
-from . import BYTES, IDS, TEXT, Chunk, End, EngineError, Ids, Info, Raw, Request
+from . import BYTES, IDS, TEXT, Chunk, End, EngineError, Ids, Info, Raw, Request, with_values
 
 MAX_TEXT = 1 << 18
 LONG = 1 << 12
@@ -76,7 +76,7 @@ class ScriptedEngine:
         params = request.params
         text = params.get("text", request.prompt)
         if "text" not in params and request.messages:
-            text = request.messages[-1].get("content")
+            text = with_values(request.messages[-1:])[0].get("content")
         if not isinstance(text, str):
             raise _refusal("the scripted engine streams a text: give params.text, or a prompt")
         if len(text) > MAX_TEXT:
