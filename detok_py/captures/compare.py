@@ -73,6 +73,20 @@ def differences(pieces: list[str], right: str) -> list[Difference]:
     return out
 
 
+def is_markup(text: str) -> bool:
+    """Return whether a text may be a special token, which servers leave out: `<|eot|>`."""
+    text = text.strip()
+    return text[:1] + text[-1:] in ("<>", "[]", "<\uff5c", "\uff5c>")
+
+
+def first_rows(chunks: list[int]) -> dict[int, int]:
+    """Return the number of the first row of each chunk."""
+    first: dict[int, int] = {}
+    for n, number in enumerate(chunks):
+        first.setdefault(number, n)
+    return first
+
+
 def _bad(open_: Any, last: int, right: str) -> Difference:
     return Difference(open_[0], last, open_[1], "bad", open_[2], right)
 

@@ -7,7 +7,7 @@ decide, the verdict is "unknown". A token that ends inside a character is not a 
 
 from typing import Any, NamedTuple
 
-from .compare import differences
+from .compare import differences, first_rows, is_markup
 from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, find_misread, misread_runs
 from .servers import CONTENT
@@ -181,7 +181,7 @@ def judge(
     misread = _judge_misread(rows, add)
     if "maybe" in places and "misread" in places:
         # What another encoding has no character for became a �.
-        lost = [place.row for place in places["misread"]]
+        lost = {place.row for place in places["misread"]}
         places["maybe"] = [place for place in places["maybe"] if place.row not in lost]
         if not places["maybe"]:
             places.pop("maybe")
@@ -376,19 +376,24 @@ def _judge_against_tokens(
     if not all(chunk.data is not None for chunk in found.chunks if chunk.channel == CONTENT):
         return  # there are tokens alone
     alone = all(chunk.channel == CONTENT for chunk in found.chunks)
+    first = first_rows(chunks)
+    begin = 0  # the differences are in order
     for one in differences(_texts_of(found.chunks), ours):
-        first = [n for n in range(len(rows)) if chunks[n] == one.piece]
         if one.kind == "bad":
             between = found.chunks[one.piece : one.last + 1]
             whole = all(
                 _is_whole(chunk) for chunk in between if BAD.encode() in (chunk.data or b"")
             )
             rule = "whole-token" if whole else "token-alone"
-            add(rule, Place(first[0] if first else 0, one.got, one.right, 0, 0))
+            add(rule, Place(first.get(one.piece, 0), one.got, one.right, 0, 0))
         elif one.kind in ("gone", "end") and alone:
-            after = one.at + len(one.right)
-            its = [n for end, n in ends if one.at < end <= after]
-            if not its or _is_markup(one.right):
+            while begin < len(ends) and ends[begin][0] <= one.at:
+                begin += 1
+            its = []
+            while begin < len(ends) and ends[begin][0] <= one.at + len(one.right):
+                its.append(ends[begin][1])
+                begin += 1
+            if not its or is_markup(one.right):
                 continue
             cut = any(not is_utf8(bytes.fromhex(rows[n][1][1])) for n in its)
             ended = (found.end or {}).get("reason")
@@ -396,12 +401,6 @@ def _judge_against_tokens(
             if one.kind == "gone" or cut or ended in LENGTHS:
                 rule = "missing" if one.kind == "end" and cut else "dropped" if cut else "left-out"
                 add(rule, Place(its[0], "", one.right, 0, 0))
-
-
-def _is_markup(text: str) -> bool:
-    """Return whether a text may be a special token, which servers leave out: `<|eot|>`."""
-    text = text.strip()
-    return text[:1] + text[-1:] in ("<>", "[]", "<\uff5c", "\uff5c>")
 
 
 def _texts_of(chunks: list[Any]) -> list[str]:
@@ -416,6 +415,9 @@ def _judge_against_whole(
     U+FFFD of rows stand for: {row: (as it came, right)}.
     """
     whole = found.facts.all.lstrip()
+    if not (whole or found.facts.numbers or found.facts.parted):
+        return {}
+    first = first_rows(chunks)
     pieces = _texts_of(found.chunks)
     for n, piece in enumerate(pieces):
         pieces[n] = piece.lstrip()
@@ -424,8 +426,7 @@ def _judge_against_whole(
     rights: dict[int, Any] = {}
     numbers = {kind for _, kind in found.facts.numbers}
     for one in differences(pieces, whole) if whole else []:
-        first = [n for n in range(len(rows)) if chunks[n] == one.piece]
-        row = first[0] if first else 0
+        row = first.get(one.piece, 0)
         if one.kind == "bad":
             rights[row] = (one.got, one.right)
         # Servers take a stop string away from the whole text.
@@ -433,15 +434,15 @@ def _judge_against_whole(
             kind, named, rule = KINDS[one.kind]
             rule = named if kind in numbers else rule
             add(rule, Place(row, one.got, one.right, 0, 0))
-    if not whole:
-        for event, kind in found.facts.numbers:
-            at = [n for n in range(len(rows)) if rows[n][4] >= event]
-            if at and (kind == "gap" or rows[at[0]][4] == event):
-                got = "" if kind == "gap" else bytes.fromhex(rows[at[0]][1][1]).decode()
-                add(KINDS_OF_NUMBERS[kind], Place(at[0], got, "", 0, 0))
+    n = 0
+    for event, kind in found.facts.numbers if not whole else []:
+        while n < len(rows) and rows[n][4] < event:
+            n += 1
+        if n < len(rows) and (kind == "gap" or rows[n][4] == event):
+            got = "" if kind == "gap" else bytes.fromhex(rows[n][1][1]).decode()
+            add(KINDS_OF_NUMBERS[kind], Place(n, got, "", 0, 0))
     for number, letter in found.facts.parted:
-        at = [n for n in range(len(rows)) if chunks[n] == number]
-        add("parted", Place(at[0] if at else 0, BAD + BAD, letter, 0, 0))
+        add("parted", Place(first.get(number, 0), BAD + BAD, letter, 0, 0))
     return rights
 
 
