@@ -180,7 +180,7 @@ class RedisStore:
         """Claim a run. If that takes longer than two commands may, the client is refused; the claim
         is still pursued, so that the run ends up with a producer or without a claim.
         """
-        shared = self._follower.share(run, self.tag_of(run.id), claiming=True)
+        shared = self._claiming(run)
         lease = Lease(secrets.token_hex(8), run.digest)
         held = "away" if self.link.away else await self._claim(shared, lease)
         if held not in ("ours", "theirs"):
@@ -196,6 +196,12 @@ class RedisStore:
         if shared.cancelled:
             self.cancel(run)
         return held == "ours"
+
+    def _claiming(self, run: Run) -> SharedRun:
+        known = self.shared.get(run.id)
+        if known is not None and known.run is run:
+            return known
+        return self._follower.share(run, self.tag_of(run.id), claiming=True)
 
     async def _claim(self, shared: SharedRun, lease: Lease) -> str:
         """Return who has the run: "ours", "theirs" or "other request"; "young" or "away" if nobody
@@ -235,6 +241,8 @@ class RedisStore:
     def cancel(self, run: Run) -> bool:
         """Cancel a run, wherever it is written."""
         shared = self.shared.get(run.id)
+        if shared is None and run.id in self.runs.by_id:
+            shared = self._claiming(run)  # its claim comes in this turn of the loop
         if shared is None or shared.lease is not None:
             run.log.finish("cancelled")
             return True
