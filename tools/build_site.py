@@ -1,9 +1,9 @@
 """Build the page and the documents as a static site: `python tools/build_site.py [FOLDER]`.
 
 In: .build/page/, .build/runtime/, the tokenizer of the reciting model, the samples; docs/, and the
-tools in .build/docs/. Out: a folder that any static server can serve, at any path, without a
-network. Texts are cut by Python in the page's worker, so there is no bridge; addresses in
-index.html are relative.
+tools in .build/docs/; what tools/build_notebooks.py takes. Out: a folder that any static server can
+serve, at any path, without a network. Texts are cut by Python in the page's worker, so there is no
+bridge; addresses in index.html are relative.
 """
 
 import argparse
@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import build_notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / ".build" / "page"
@@ -113,6 +115,7 @@ def main(words: list[str]) -> int:
     folder = parser.parse_args(words).folder
     build(folder)
     build_docs(folder / "docs")
+    build_notebooks.build(folder / "notebooks")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {size / 1e6:.1f} MB; serve it with any static server, for example")
     print(f"python3 -m http.server --directory {folder} 8000")

@@ -15,7 +15,7 @@ from toolchain import ROOT, uv
 # What runs in Pyodide, which is CPython 3.14.
 FOR_PYODIDE = ("lite", "micropip", "pyodide")
 # What is installed alone.
-ALONE = ("micropip", "parsers")
+ALONE = ("lite", "micropip", "parsers")
 
 
 def main() -> int:

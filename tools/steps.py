@@ -99,6 +99,7 @@ STEPS = {
         partial(toolchain.install_apart, "docs", "tools/site"),
     ),
     "notebooks": Step("what runs notebooks", ("requirements/notebooks.txt",), (".build/notebooks/venv/bin/jupyter-lite",), partial(toolchain.install_alone, "notebooks")),
+    "lite": Step("the wheels of JupyterLite", ("requirements/lite.txt",), (".build/lite-wheels/*.whl",), toolchain.fetch_for_lite),
     "uis": Step(
         "chat UIs of other people (some 1.3 GB)",
         ("requirements/real-uis.txt", "tests/real_uis/package-lock.json"),
@@ -132,14 +133,14 @@ STEPS = {
 ARTEFACTS = [["runtime", "wheel", "captures", "micropython", "page", "examples"], ["core"]]
 TARGETS = {
     "demo": [["serve", "npm"], ["engine", "mpy", "micropip"], *ARTEFACTS],
-    "site": [["npm"], ["mpy", "micropip", "docs"], *ARTEFACTS],
+    "site": [["npm"], ["mpy", "micropip", "docs", "notebooks", "lite"], *ARTEFACTS],
     "check": [["dev", "npm"], ["engine", "mpy", "micropip", "project"], *ARTEFACTS],
     "test": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "site"], *ARTEFACTS],
     "test-all": [
         ["dev", "npm"],
         ["engine", "mpy", "micropip", "project", "site"],
         *ARTEFACTS,
-        ["webkit", "clients", "docs", "notebooks"],
+        ["webkit", "clients", "docs", "notebooks", "lite"],
     ],
     "mutants": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "mutants"], *ARTEFACTS],
     "pictures": [["dev", "npm"], ["engine", "mpy", "micropip", "project", "pictures"], *ARTEFACTS],

@@ -189,6 +189,17 @@ def fetch_micropip() -> None:
     run(words, "pip could not fetch micropip; is a package index reachable?")
 
 
+def fetch_for_lite() -> None:
+    """Fetch the wheels that JupyterLite's Pyodide has, into .build/lite-wheels/."""
+    wheels = BUILD / "lite-wheels"
+    shutil.rmtree(wheels, ignore_errors=True)
+    words = [*pip(), "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    words += ["--only-binary=:all:", "--python-version", "3.14", "--require-hashes"]
+    words += ["--platform", "pyemscripten_2026_0_wasm32"]
+    words += ["-r", "requirements/lite.txt", "-d", str(wheels)]
+    run(words, "pip could not fetch JupyterLite's wheels; is a package index reachable?")
+
+
 def install_for_pyodide() -> None:
     """Install pytest where Pyodide finds it, from wheels for its platform."""
     site = BUILD / "pyodide-site"
