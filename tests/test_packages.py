@@ -10,13 +10,13 @@ import os
 import subprocess
 import sys
 import tarfile
-import threading
 import zipfile
 from pathlib import Path
 
 import browser_wheel as packer
 import layout
 import pytest
+from local_server import local_server
 from packed import ROOT, assert_links_are_absolute, built_once
 
 from detok_py import __version__ as VERSION
@@ -320,23 +320,11 @@ def test_micropip_takes_the_small_wheel_whose_public_names_have_their_docstrings
     script.write_text(INSTALLER % ((runtime / "pyodide.mjs").as_uri(), json.dumps(info)))
     (micropip,) = runtime.glob("micropip-*.whl")
     handler = functools.partial(Index, directory=str(dist))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with local_server(handler) as server:
         server.asked = []
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            index = f"http://127.0.0.1:{server.server_port}/simple"
-            command = [
-                "node",
-                str(script),
-                str(runtime / "python_stdlib.zip"),
-                str(micropip),
-                index,
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-        finally:
-            server.shutdown()
-            thread.join()
+        words = (script, runtime / "python_stdlib.zip", micropip, f"{server.url}/simple")
+        command = ["node", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.stdout.splitlines() == [
         VERSION,
         "",

@@ -5,10 +5,10 @@ is.
 import contextlib
 import http.server
 import json
-import threading
 from pathlib import Path
 
 import pytest
+from local_server import local_server
 from playwright.sync_api import expect
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,18 +144,13 @@ class Files(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with local_server(Files) as server:
+        yield server
 
 
 def told(page, site, end, fault, runtime=""):
     site.fault = (end, fault)
-    page.goto(f"http://127.0.0.1:{site.server_port}/{runtime and '#' + runtime}")
+    page.goto(f"{site.url}/{runtime and '#' + runtime}")
     expect(page.locator("output")).not_to_be_empty(timeout=60_000)
     return json.loads(page.locator("output").text_content())
 

@@ -4,11 +4,11 @@ machine. Both have 0 successes.
 
 import copy
 import http.server
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from local_server import local_server
 
 from detok_py.bridge.assets import TYPES
 
@@ -69,13 +69,8 @@ class Stranger(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def stranger() -> Any:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stranger)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with local_server(Stranger) as server:
+        yield server.url
 
 
 @pytest.mark.engine

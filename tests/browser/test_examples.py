@@ -9,12 +9,12 @@ import json
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe import faults
+from local_server import local_server
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.one_browser
@@ -258,8 +258,8 @@ class Lenient(http.server.SimpleHTTPRequestHandler):
 
 @pytest.mark.full
 def test_pyscript_on_a_server_that_lets_it_compile_scripts_from_strings(page: Any) -> None:
-    with serving(Lenient) as url:
-        example = Example(page, url)
+    with local_server(Lenient) as site:
+        example = Example(page, site.url)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         example.open("pyscript")
@@ -267,25 +267,11 @@ def test_pyscript_on_a_server_that_lets_it_compile_scripts_from_strings(page: An
         example.shows("#content", RECORDED)
         assert example.complaints == []
         assert [
-            address for address in asked if not address.startswith((url, "blob:", "data:"))
+            address for address in asked if not address.startswith((site.url, "blob:", "data:"))
         ] == []
 
 
 # ---------------------------------------------------------- the body of a fetch, from a real engine
-
-
-@contextlib.contextmanager
-def serving(handler: Any) -> Any:
-    """Serve on a free port of this machine while the block runs, and yield the URL."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class Front(http.server.BaseHTTPRequestHandler):
@@ -348,8 +334,8 @@ def front(bridge: Any) -> Any:
         (Front,),
         {"bridge": bridge.url.removeprefix("http://"), "engine": f"127.0.0.1:{port}"},
     )
-    with serving(handler) as url:
-        yield url
+    with local_server(handler) as server:
+        yield server.url
     engine.stdin.close()
     engine.wait(10)
     engine.stdout.close()

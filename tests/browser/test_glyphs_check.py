@@ -12,16 +12,16 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.request
 import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from chat_fixtures import FOLDER, fixtures
+from local_server import local_server
 
 from detok_py.cli import main
 
@@ -318,19 +318,9 @@ def test_a_page_whose_server_calls_the_engine_is_tested_through_the_proxys_port(
 ):
     port = free_port()
     Relay.engine = f"http://127.0.0.1:{port}"
-    relay = ThreadingHTTPServer(("127.0.0.1", 0), Relay)
-    relay.daemon_threads = True
-    threading.Thread(
-        target=relay.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-    ).start()
-    try:
-        url = f"http://127.0.0.1:{relay.server_address[1]}/"
-        done = check(
-            url, "--upstream", server.url, "--listen", port, "--delay", "10", "--json", "-"
-        )
-    finally:
-        relay.shutdown()
-        relay.server_close()
+    options = ("--upstream", server.url, "--listen", port, "--delay", "10", "--json", "-")
+    with local_server(Relay) as relay:
+        done = check(f"{relay.url}/", *options)
     result = json.loads(done.out)
     assert done.code == 1 and "ufffd-persistent" in ids(result["violations"])
     assert f"{server.url}/wire/text?cut=1000" in {one["url"] for one in result["streams"]}
@@ -375,18 +365,11 @@ class Embedding(BaseHTTPRequestHandler):
 
 @pytest.mark.full
 def test_a_page_that_embeds_the_library_is_clean_and_only_its_answer_is_cut(check):
-    ui = ThreadingHTTPServer(("127.0.0.1", 0), Embedding)
-    ui.daemon_threads = True
-    threading.Thread(target=ui.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-    try:
-        url = f"http://127.0.0.1:{ui.server_address[1]}"
-        done = check(url, "--split", "every-byte", "--delay", "1", "--json", "-")
-    finally:
-        ui.shutdown()
-        ui.server_close()
+    with local_server(Embedding) as ui:
+        done = check(ui.url, "--split", "every-byte", "--delay", "1", "--json", "-")
     result = json.loads(done.out)
     assert (done.code, result["violations"]) == (0, [])
-    assert [one["url"] for one in result["streams"]] == [f"{url}/answer"]
+    assert [one["url"] for one in result["streams"]] == [f"{ui.url}/answer"]
     assert "not-settled" not in ids(result["incomplete"])
 
 

@@ -2,15 +2,14 @@
 and asks nobody else for anything.
 """
 
-import functools
 import http.server
 import json
 import shutil
-import threading
 
 import pytest
 from packed import ROOT, install, pack, run
 from playwright.sync_api import expect
+from static_folder import serving
 
 from detok_py import Vocabulary
 
@@ -108,15 +107,8 @@ def site(tmp_path_factory):
     (app / "runtime").symlink_to(package / "runtime")
     (app / "alone").mkdir()
     (app / "alone" / "detok-web").symlink_to(package)
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Files, directory=str(app))
-    )
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(app, Files) as url:
+        yield url
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import socket
 import threading
 import time
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from local_server import local_server
 from test_glyphs_traffic import TEXT, sse
 from waiting import eventually_sync
 
@@ -102,16 +103,9 @@ class EngineRequest(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def engine():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), EngineRequest)
-    server.daemon_threads = True
-    server.seen, server.sockets, server.left = [], set(), threading.Event()
-    server.url = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-    ).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with local_server(EngineRequest) as server:
+        server.seen, server.sockets, server.left = [], set(), threading.Event()
+        yield server
 
 
 def get(address: str) -> bytes:

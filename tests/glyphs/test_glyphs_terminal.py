@@ -3,10 +3,10 @@
 import json
 import os
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from local_server import local_server
 
 from detok_py.cli import main
 from detok_py.glyphs.terminal_screen import COLUMNS, TerminalWatch
@@ -119,13 +119,8 @@ class Engine(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def engine():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with local_server(Engine) as server:
+        yield f"{server.url}/"
 
 
 READ = """

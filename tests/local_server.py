@@ -1,0 +1,25 @@
+"""An HTTP server on a free port of this machine, while a block runs."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+
+@contextlib.contextmanager
+def local_server(handler: Any) -> Iterator[Any]:
+    """Serve with a handler of http.server. Gives the server, with its `url`, which ends without a
+    slash.
+    """
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
