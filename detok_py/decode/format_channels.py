@@ -247,7 +247,7 @@ class FormatChannels:
     @property
     def _place(self) -> str:
         """The channel of the next character, but for stops."""
-        return TOOL_CALL if self.reader.in_call else self.reader.section
+        return TOOL_CALL if self.reader.in_call else self.reader.text.section
 
     @property
     def channel(self) -> str:

@@ -15,7 +15,7 @@ def code(r: "State") -> bool:
     """Begin a call that is code."""
     r.say_call("interpreter")
     r.arguments('{"code": "')
-    r.skip = 1
+    r.text.skip = 1
     return r.go("code_text")
 
 
@@ -23,10 +23,10 @@ def code_text(r: "State") -> bool:
     """Give code up to what closes the call as the argument `code`, without the newlines at its
     edges.
     """
-    if r.buf and r.skip:
+    if r.buf and r.text.skip:
         r.take(r.buf[0] == "\n")
-        r.skip = 0
-    end = r.find(r.call.close)
+        r.text.skip = 0
+    end = r.find(r.grammar.close)
     ended, said = end < len(r.buf), r.buf[:end]
     if said.endswith("\n"):
         said = said[:-1]
@@ -41,7 +41,7 @@ def code_text(r: "State") -> bool:
 def llama_tag(r: "State") -> bool:
     """Read JSON, `tool.call(a="b")`, or code."""
     c = r.next()
-    r.on_fail, r.raw = "llama_code", r.buf
+    r.call.on_fail, r.call.raw = "llama_code", r.buf
     if c == "{":
         return r.then("json_object", "llama_next")
     end = r.name_end(0)
@@ -75,7 +75,7 @@ def behind_semicolon(r: "State", then: str, stack: "list[str]") -> bool:
 
 def llama_code(r: "State") -> bool:
     """Give code as the argument `code`; only the end of the answer ends it."""
-    if not r.certain:
+    if not r.call.certain:
         r.stack = []
         r.say_call("python")
         r.arguments('{"code": "')
@@ -89,7 +89,7 @@ def llama_code(r: "State") -> bool:
 def llama(r: "State") -> bool:
     """Follow what may be `{"name": …, "parameters": {…}}`, until both members are seen."""
     r.next()
-    r.nest = ""
+    r.call.nest = ""
     r.take(1)
     return r.go("llama_member")
 
@@ -101,7 +101,7 @@ def llama_member(r: "State") -> bool:
     said, _, ended = unescaped(r.buf[1:], '"')
     if not any(each == said or (not ended and each.startswith(said)) for each in LLAMA_MEMBERS):
         return r.fail()
-    r.key, r.buf = r.string()
+    r.call.key, r.buf = r.string()
     if r.take(1) != ":":
         return r.fail()
     return r.go("llama_value")
@@ -109,14 +109,14 @@ def llama_member(r: "State") -> bool:
 
 def llama_value(r: "State") -> bool:
     """Look at the value: the arguments must be an object, the name a string."""
-    c, is_arguments = r.next(), r.key in ARGUMENTS
+    c, is_arguments = r.next(), r.call.key in ARGUMENTS
     if is_arguments and r.buf == '"':
         return False
-    fits = c == "{" or r.buf.startswith('"{') if is_arguments else c == '"' or r.key != "name"
+    fits = c == "{" or r.buf.startswith('"{') if is_arguments else c == '"' or r.call.key != "name"
     if not fits:
         return r.fail()
-    r.nest += "a" if is_arguments else r.key[0]
-    return r.go("llama_certain" if "a" in r.nest and "n" in r.nest else "llama_skip")
+    r.call.nest += "a" if is_arguments else r.call.key[0]
+    return r.go("llama_certain" if "a" in r.call.nest and "n" in r.call.nest else "llama_skip")
 
 
 def llama_skip(r: "State") -> bool:
@@ -129,8 +129,8 @@ def llama_skip(r: "State") -> bool:
 
 def llama_certain(r: "State") -> bool:
     """It is a call: read it again as one."""
-    r.buf = r.raw
-    r.begin(r.raw, r.on_fail)
+    r.buf = r.call.raw
+    r.begin(r.call.raw, r.call.on_fail)
     r.next(";")
     return r.then("json_object", "llama_more")
 

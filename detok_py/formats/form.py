@@ -169,14 +169,15 @@ class Form:
         A marker that is spelled as text opens a section only at the beginning, and closes one only
         if that is open.
         """
-        in_reasoning = reader.section == REASONING
-        blank = reader.run < 2
-        nothing = not (reader.content or reader.reasoning or reader.calls)
+        text = reader.text
+        in_reasoning = text.section == REASONING
+        blank = text.run < 2
+        nothing = not (text.content or text.reasoning or reader.calls)
         at_start = blank and nothing
-        wraps = not in_reasoning and blank and reader.content < 2
-        again = in_reasoning and blank and reader.reasoning < 2
-        reasoned = reader.after_reasoning and blank
-        key = (in_reasoning, at_start, wraps, again, reasoned, reader.wrapped)
+        wraps = not in_reasoning and blank and text.content < 2
+        again = in_reasoning and blank and text.reasoning < 2
+        reasoned = text.after_reasoning and blank
+        key = (in_reasoning, at_start, wraps, again, reasoned, text.wrapped)
         if key not in self._markers:
             found: dict[str, tuple[str, int]] = {}
 
@@ -189,7 +190,7 @@ class Form:
                 add(in_reasoning, close, "thought")
             for opener, close in self.wraps:
                 add(wraps, opener, "wrap")
-                add(reader.wrapped, close, "unwrap")
+                add(text.wrapped, close, "unwrap")
             for opener, close in self.blocks:
                 add(True, opener, "block")
                 add(True, close, "unblock")

@@ -24,7 +24,7 @@ def kimi_k2(r: "State") -> bool:
     said = header(r, "<|tool_call_argument_begin|>")
     if said:
         name, _, index = said.rpartition(":")
-        r.id = said
+        r.call.id = said
         begin(r, without_namespace(name if name and index.isdigit() else said))
     return True
 
@@ -85,21 +85,21 @@ def mistral(r: "State") -> bool:
     c, inner, name = r.buf[end], r.form.inner, r.buf[:end].strip()
     if not name or c not in ("{", inner["[ARGS]"], inner["[CALL_ID]"]):
         return r.fail()
-    r.key = name
+    r.call.key = name
     r.take(end + (c != "{"))
     return r.go("mistral_id") if c == inner["[CALL_ID]"] else begin(r, name)
 
 
 def mistral_id(r: "State") -> bool:
     """Read the id of a call."""
-    r.id = header(r, "[ARGS]") or None
-    return not r.id or begin(r, r.key)
+    r.call.id = header(r, "[ARGS]") or None
+    return not r.call.id or begin(r, r.call.key)
 
 
 def end_of(r: "State") -> int:
     """Return where the arguments behind a header end, -1 if that has not come."""
     limits = r.form.limits
-    end = r.find(limits or r.call.close or r.call.opener)
+    end = r.find(limits or r.grammar.close or r.grammar.opener)
     return end if end < len(r.buf) or (r.ended and limits) else -1
 
 
@@ -113,7 +113,7 @@ def json_value(r: "State") -> bool:
     if at == end:
         r.take(at)
         r.arguments("{}")
-        r.how = DONE
+        r.call.how = DONE
         return r.go("json_end")
     if at == len(r.buf):
         return False
@@ -121,7 +121,7 @@ def json_value(r: "State") -> bool:
     if c in '{["':
         r.take(at)
         return r.then("args", "json_end")
-    if r.comma:
+    if r.call.comma:
         return r.go("engine_code")
     r.take(at)
     r.arguments('"')
@@ -139,14 +139,14 @@ def words(r: "State") -> bool:
     if end < 0:
         return False
     r.arguments('"')
-    r.how = DONE
+    r.call.how = DONE
     return r.go("json_end")
 
 
 def json_end(r: "State") -> bool:
     """Go on behind the arguments."""
-    if r.how == DONE:
+    if r.call.how == DONE:
         r.complete()
     if r.form.limits:
         return r.go("harmony_rest")
-    return r.go("after") if r.call.close else r.leave()
+    return r.go("after") if r.grammar.close else r.leave()

@@ -57,7 +57,7 @@ def member(r: "State") -> bool:
     """Read the key of a member, or what closes the object."""
     c = r.next(",")
     if c == '"':
-        r.key, r.buf = r.string()
+        r.call.key, r.buf = r.string()
     if c == "}" or (c == '"' and r.buf[0] == ":"):
         r.take(1)
     elif c == '"':
@@ -67,40 +67,40 @@ def member(r: "State") -> bool:
 
 def value(r: "State") -> bool:
     """Read the value of a member: the arguments, the name, the id, or any other."""
-    if r.key in ARGUMENTS and not r.has_arguments:
-        r.has_arguments = True
+    if r.call.key in ARGUMENTS and not r.call.has_arguments:
+        r.call.has_arguments = True
         return r.then("args", "arguments_member")
-    if not r.scan_begun:
+    if not r.value.begun:
         r.next()
-    is_name = r.key in NAMES and r.name is None
-    is_id = r.key in IDS and r.id is None
+    is_name = r.call.key in NAMES and r.call.name is None
+    is_id = r.call.key in IDS and r.call.id is None
     raw, how = r.follow(is_name or is_id)
     if not how:
         return False
     said = r.form.spelled(unescaped(raw[1:], '"')[0] if raw[:1] == '"' else raw)
     if how == DONE and is_name and raw[0] == '"':
-        r.name = said
+        r.call.name = said
         if said:
             r.say_call(said)
     elif how == DONE and is_id:
-        r.id = said
-        if r.certain:
+        r.call.id = said
+        if r.call.certain:
             r.calls[-1].id = said
     return r.go("member") if how == DONE else end_object(r, False)
 
 
 def arguments_member(r: "State") -> bool:
     """Go on behind the arguments."""
-    r.whole = r.how == DONE
-    return r.go("member") if r.whole else end_object(r, False)
+    r.call.whole = r.call.how == DONE
+    return r.go("member") if r.call.whole else end_object(r, False)
 
 
 def end_object(r: "State", ended: bool) -> bool:
     """End a call that is an object, with its bracket or without."""
-    if not r.certain:
+    if not r.call.certain:
         return r.fail()
     if ended:
-        if not r.has_arguments:
+        if not r.call.has_arguments:
             r.arguments("{}")
         r.complete()
     return r.back()
@@ -110,7 +110,7 @@ def array(r: "State") -> bool:
     """Read an array of calls, or one call without brackets."""
     c = r.next()
     if c == "{":
-        return r.then(r.call.item, "after")
+        return r.then(r.grammar.item, "after")
     if c != "[":
         return r.fail()
     r.take(1)
@@ -123,11 +123,11 @@ def items(r: "State") -> bool:
     if c == "{":
         if some:
             r.begin(r.buf, "skip_item")
-        return r.then(r.call.item, "item_end")
+        return r.then(r.grammar.item, "item_end")
     if c != "]":
         return r.go("after") if some else r.fail()
     if not some:
-        if r.call.least:
+        if r.grammar.least:
             return r.fail()
         r.end_text_run()
     r.take(1)
@@ -139,7 +139,7 @@ def item_end(r: "State") -> bool:
     if r.calls[-1].complete:
         return r.go("items")
     at = r.behind()
-    if not r.whole or not r.closes(at):
+    if not r.call.whole or not r.closes(at):
         return r.leave()
     r.complete()
     return r.go("items")
@@ -167,9 +167,9 @@ def keyed(r: "State") -> bool:
 
 def keyed_end(r: "State") -> bool:
     """Read the bracket behind the arguments."""
-    r.whole = r.how == DONE
-    at = r.behind() if r.whole else 0
-    if r.whole and r.buf[at] == "}":
+    r.call.whole = r.call.how == DONE
+    at = r.behind() if r.call.whole else 0
+    if r.call.whole and r.buf[at] == "}":
         r.take(at + 1)
         r.complete()
     return r.back()

@@ -35,7 +35,7 @@ def lfm2(r: "State") -> bool:
 def python_calls(r: "State") -> bool:
     """Read the next call of a list."""
     c, some = r.next(",;"), len(r.calls) > r.began
-    if some and c in ("]", r.call.close):
+    if some and c in ("]", r.grammar.close):
         return r.go("python_end")
     if some:
         r.begin(r.buf, "python_end")
@@ -45,7 +45,7 @@ def python_calls(r: "State") -> bool:
 
 def python_next(r: "State") -> bool:
     """Go on behind a call."""
-    return r.go("python_calls" if r.how == DONE else "python_end")
+    return r.go("python_calls" if r.call.how == DONE else "python_end")
 
 
 def python_end(r: "State") -> bool:
@@ -65,14 +65,14 @@ def python_name(r: "State") -> bool:
     at = r.behind(end, OTHER_SPACE)
     if r.buf[at] != "(":
         return r.fail()
-    r.name = r.take(at + 1)[:end]
+    r.call.name = r.take(at + 1)[:end]
     return r.go("python_argument")
 
 
 def say_python(r: "State") -> None:
     """Say a call whose first argument, or end, has come."""
-    if not r.certain:
-        name = r.name or ""
+    if not r.call.certain:
+        name = r.call.name or ""
         r.say_call(name[:-5] if r.stack == ["leave"] and name.endswith(".call") else name)
         r.arguments("{")
 
@@ -80,7 +80,7 @@ def say_python(r: "State") -> None:
 def python_argument(r: "State") -> bool:
     """Read the name of an argument, or what closes the call."""
     if r.next(",") == ")":
-        if not r.certain and r.call.bare and len(r.calls) == r.began:
+        if not r.call.certain and r.grammar.bare and len(r.calls) == r.began:
             if r.buf[r.behind(1)] not in "],":
                 return r.fail()
         r.take(1)
@@ -91,12 +91,12 @@ def python_argument(r: "State") -> bool:
     buf, end = r.buf, r.name_end(0)
     at = r.behind(end, OTHER_SPACE) if end else 0
     if not end or buf[at] != "=":
-        return r.back(BAD) if r.certain else r.fail()
+        return r.back(BAD) if r.call.certain else r.fail()
     then = r.behind(at + 1, OTHER_SPACE)
     if buf[at + 1] == "=":
-        return r.back(BAD) if r.certain else r.fail()
+        return r.back(BAD) if r.call.certain else r.fail()
     say_python(r)
-    r.key, r.value_types = buf[:end], None
+    r.call.key, r.call.value_types = buf[:end], None
     r.give_key()
     r.take(then)
     return r.then("literal", "python_value_end")
@@ -104,12 +104,12 @@ def python_argument(r: "State") -> bool:
 
 def python_value_end(r: "State") -> bool:
     """Go on behind an argument."""
-    return r.go("python_argument") if r.how == DONE else r.back(BAD)
+    return r.go("python_argument") if r.call.how == DONE else r.back(BAD)
 
 
 def delimiter(r: "State") -> str:
     """Return what stands at both sides of Gemma's strings, "" in Python."""
-    body = r.call.body if r.form.calls else ""
+    body = r.grammar.body if r.form.calls else ""
     if body == "function_gemma":
         return r.form.inner["<escape>"]
     return r.form.inner['<|"|>'] if body in ("gemma", "gemma_bare") else ""
@@ -123,28 +123,28 @@ def literal(r: "State") -> bool:
     gemma = delimiter(r)
     if c == gemma:
         r.take(1)
-        if r.value_types is None:
+        if r.call.value_types is None:
             r.arguments('"')
-            r.value_types = STRING
+            r.call.value_types = STRING
         return r.go("gemma_string")
     if c == '"' or (c == "'" and not gemma):
         r.take(1)
-        if r.value_types != STRING:
+        if r.call.value_types != STRING:
             r.arguments('"')
         return r.go("string_1" if c == "'" else "string_2")
     # A value without quotes is a word, also where the schema expects a string.
-    if r.value_types == STRING or not (c in "{[" or (c == "(" and not gemma)):
+    if r.call.value_types == STRING or not (c in "{[" or (c == "(" and not gemma)):
         return r.go("word")
     r.take(1)
-    r.nest += "{" if c == "{" else "["
-    r.arguments(r.nest[-1])
+    r.call.nest += "{" if c == "{" else "["
+    r.arguments(r.call.nest[-1])
     return r.go("element")
 
 
 def gemma_string(r: "State") -> bool:
     """Give one of Gemma's strings."""
     end = r.buf.find(delimiter(r))
-    is_string = r.value_types == STRING
+    is_string = r.call.value_types == STRING
     if end < 0:
         if is_string:
             r.inside(r.take(len(r.buf)))
@@ -153,7 +153,7 @@ def gemma_string(r: "State") -> bool:
     r.take(1)
     if is_string:
         r.inside(raw)
-    r.arguments('"' if is_string else typed(r.form.spelled(raw), r.value_types))
+    r.arguments('"' if is_string else typed(r.form.spelled(raw), r.call.value_types))
     return r.back()
 
 
@@ -180,7 +180,7 @@ def word(r: "State") -> bool:
     end = r.upto(",]})")
     said = r.form.spelled(r.take(end)).strip()
     if end:
-        r.arguments(typed(said, r.value_types) if delimiter(r) else python_word(said))
+        r.arguments(typed(said, r.call.value_types) if delimiter(r) else python_word(said))
     return r.back(DONE if end else BAD)
 
 
@@ -207,7 +207,7 @@ def python_word(said: str) -> str:
 
 def element(r: "State") -> bool:
     """Read an item of a list, or a key; its value follows."""
-    c, kind = r.next(","), r.nest[-1]
+    c, kind = r.next(","), r.call.nest[-1]
     mapping, gemma = kind in "{}", delimiter(r)
     if c in "]})":
         r.take(1)
@@ -215,36 +215,36 @@ def element(r: "State") -> bool:
         return end_container(r, DONE)
     if (is_mark(c) and c != gemma) or (mapping and not mapping_key(r, gemma)):
         return end_container(r, BAD)
-    r.nest = r.nest[:-1] + ("}" if mapping else "]")
-    r.value_types = None
+    r.call.nest = r.call.nest[:-1] + ("}" if mapping else "]")
+    r.call.value_types = None
     if not mapping:
         r.arguments(", " if kind == "]" else "")
         return r.then("literal", "element_end")
-    r.comma = kind == "}"
+    r.call.comma = kind == "}"
     r.give_key()
-    if len(r.nest) == 1 and gemma and r.call.body == "function_gemma":
-        r.value_types = r.type_of(r.key)
+    if len(r.call.nest) == 1 and gemma and r.grammar.body == "function_gemma":
+        r.call.value_types = r.type_of(r.call.key)
     return r.then("element_value", "element_end")
 
 
 def element_value(r: "State") -> bool:
     """Begin the value of a key."""
     c = r.next()
-    if r.value_types == STRING and c in ('"', delimiter(r)):
+    if r.call.value_types == STRING and c in ('"', delimiter(r)):
         r.arguments('"')
-    elif r.value_types == STRING and c in "{[":
-        r.value_types = None
+    elif r.call.value_types == STRING and c in "{[":
+        r.call.value_types = None
     return r.go("literal")
 
 
 def element_end(r: "State") -> bool:
     """Go on behind an item."""
-    return r.go("element") if r.how == DONE else end_container(r, BAD)
+    return r.go("element") if r.call.how == DONE else end_container(r, BAD)
 
 
 def end_container(r: "State", how: str) -> bool:
     """Leave a list or mapping that has ended or is broken."""
-    r.nest = r.nest[:-1]
+    r.call.nest = r.call.nest[:-1]
     return r.back(how)
 
 
@@ -254,16 +254,16 @@ def mapping_key(r: "State", gemma: str) -> bool:
     if c == gemma:
         end = r.find(gemma, 1)
         at = r.behind(end + 1)
-        r.key = r.buf[1:end]
+        r.call.key = r.buf[1:end]
     elif c in "\"'":
-        r.key, r.buf = r.string()
+        r.call.key, r.buf = r.string()
         at = 0
     else:
         at = r.upto(":,{}[]")
         if is_mark(r.buf[at]) or r.buf[at] != ":":
             r.take(at + 1)
             return False
-        r.key = r.buf[:at].strip()
+        r.call.key = r.buf[:at].strip()
     return r.take(at + 1)[at] == ":"
 
 
@@ -309,5 +309,5 @@ def python_value(r: "State", raw: str) -> str:
     alone.then("literal", "")
     alone.buf = raw
     alone.work()
-    whole = not alone.at and alone.how == DONE and not alone.buf.strip()
-    return alone.pending if whole else ""
+    whole = not alone.at and alone.call.how == DONE and not alone.buf.strip()
+    return alone.call.pending if whole else ""

@@ -40,7 +40,6 @@ class Reader(State):
     ('tool_call', '{"a": 1}', 0, None)
     """
 
-    raw: str
     buf: str
     half: str
     ahead: str
@@ -55,8 +54,8 @@ class Reader(State):
     def _read(self, symbols: str) -> list[Said]:
         for at in range(0, len(symbols), PIECE):
             piece = symbols[at : at + PIECE]
-            if self.raw:
-                self.raw += piece
+            if self.call.raw:
+                self.call.raw += piece
             self.buf += piece
             self.work()
         out, self.out = self.out, []
@@ -120,7 +119,7 @@ class Reader(State):
 
     def _first_of(self, state: Any, symbols: str) -> Said:
         """Return the first text that symbols would give from a state; nothing is taken."""
-        trial = self.__class__(self.form, self.start, self.types)
+        trial = self.__class__(self.form, types=self.types)
         trial.load(state)
         out = trial._read(symbols)
         return out[0] if out and out[0].channel and out[0].name is None else NOTHING
@@ -137,7 +136,7 @@ class Reader(State):
             if self.at in ("text", "edge"):
                 self.end_text()
                 break
-            if self.raw and not self.on_fail:
+            if self.call.raw and not self.call.on_fail:
                 if not self.form.calls[self.opener].bare:
                     break
                 self.refute()
@@ -155,10 +154,10 @@ class Reader(State):
         """Show what is held at the end, unless it is newlines after a call, or an unfinished marker
         that has a token.
         """
-        is_edge = self.after_call and self.run < 2 and not self.held.strip("\n")
-        if not is_edge and not self.form.has_token(self.held):
-            self.show(self.held)
-        self.held = ""
+        is_edge = self.text.after_call and self.text.run < 2 and not self.text.held.strip("\n")
+        if not is_edge and not self.form.has_token(self.text.held):
+            self.show(self.text.held)
+        self.text.held = ""
 
     @property
     def finish_reason(self) -> str:

@@ -48,14 +48,14 @@ def tagged(r: "State") -> bool:
     """Read the calls of a block, or what closes it."""
     at = r.behind()
     if r.closes(at):
-        r.take(at + len(r.call.close))
+        r.take(at + len(r.grammar.close))
         return r.leave()
-    tags: Any = r.call.tags
+    tags: Any = r.grammar.tags
     name, length = opening(r.buf[at:], tags.name, tags.behind)
     if length < 0:
-        return r.fail() if r.raw else r.leave()
+        return r.fail() if r.call.raw else r.leave()
     if not length:
-        if r.ended and not r.raw:
+        if r.ended and not r.call.raw:
             r.buf = ""
         return False
     r.take(at + length)
@@ -64,7 +64,7 @@ def tagged(r: "State") -> bool:
 
 def say_tagged(r: "State", name: str) -> bool:
     """Begin a call whose tag has come."""
-    r.begin(r.raw)
+    r.begin(r.call.raw)
     r.say_call(r.form.spelled(split_attribute(name)[0]))
     r.arguments("{")
     return r.go("parameters")
@@ -72,7 +72,7 @@ def say_tagged(r: "State", name: str) -> bool:
 
 def untagged(r: "State") -> bool:
     """Read a call whose opener is missing: a parameter, or its end, must follow its name."""
-    tags: Any = r.call.tags
+    tags: Any = r.grammar.tags
     name, length = opening(r.buf, tags.name, tags.behind)
     if length < 0:
         return r.fail()
@@ -97,7 +97,7 @@ def step3(r: "State") -> bool:
 def step3_tag(r: "State") -> bool:
     """Read the tag of a call."""
     r.next()
-    tags: Any = r.call.tags
+    tags: Any = r.grammar.tags
     name, length = opening(r.buf, tags.name, tags.behind)
     if length < 0:
         return r.fail()
@@ -107,7 +107,7 @@ def step3_tag(r: "State") -> bool:
 
 def parameters(r: "State") -> bool:
     """Read up to a parameter, or the end of the call; what stands between is not shown."""
-    call, buf, i = r.call, r.buf, 0
+    call, buf, i = r.grammar, r.buf, 0
     tags: Any = call.tags
     ends = (tags.end, call.close) + tags.again
     while i < len(buf):
@@ -132,12 +132,12 @@ def parameters(r: "State") -> bool:
 
 def parameter(r: "State", name: str) -> bool:
     """Give the key of a parameter; its value follows."""
-    r.key, attribute = split_attribute(name)
-    r.value_types = STRING if attribute == "true" else None
+    r.call.key, attribute = split_attribute(name)
+    r.call.value_types = STRING if attribute == "true" else None
     if not attribute:
-        r.value_types = r.type_of(r.key)
+        r.call.value_types = r.type_of(r.call.key)
     r.give_key()
-    tags: Any = r.call.tags
+    tags: Any = r.grammar.tags
     return r.go("value_edge" if tags.newline else "raw_value")
 
 
@@ -151,20 +151,20 @@ def value_edge(r: "State") -> bool:
 
 def raw_value(r: "State") -> bool:
     """Give the value of a parameter: a string as it comes, any other value at its end."""
-    tags: Any = r.call.tags
+    tags: Any = r.grammar.tags
     return give_raw(r, tags.value_end, tags.newline, "parameters", tags.python)
 
 
 def give_raw(r: "State", close: str, newline: bool, then: str, python: bool = False) -> bool:
     """Give a raw value up to `close`; `then` is the next step."""
-    types, end = r.value_types, r.buf.find(close, max(0, r.pos - len(close)))
+    types, end = r.call.value_types, r.buf.find(close, max(0, r.value.pos - len(close)))
     if end < 0:
-        r.pos = 0 if types == STRING else len(r.buf)
+        r.value.pos = 0 if types == STRING else len(r.buf)
         if types == STRING:
             keep = max(begun(r.buf, close), begun(r.buf, "\n" + close) if newline else 0)
             r.inside(r.take(len(r.buf) - keep))
         return False
-    r.pos = 0
+    r.value.pos = 0
     raw = r.take(end + len(close))[:end]
     if newline and raw.endswith("\n"):
         raw = raw[:-1]
@@ -202,7 +202,7 @@ def glm(r: "State") -> bool:
     if end == at:
         return r.fail()
     then = r.behind(end, OTHER_SPACE)
-    if r.buf[then] not in (r.form.inner["<arg_key>"], r.call.close, r.call.opener):
+    if r.buf[then] not in (r.form.inner["<arg_key>"], r.grammar.close, r.grammar.opener):
         return r.fail()
     r.say_call(r.buf[at:end])
     r.arguments("{")
@@ -212,7 +212,7 @@ def glm(r: "State") -> bool:
 
 def glm_key(r: "State") -> bool:
     """Read a key, or what closes the call."""
-    inner, call, c = r.form.inner, r.call, r.next()
+    inner, call, c = r.form.inner, r.grammar, r.next()
     if c in (call.close, call.opener):
         r.arguments("}")
         r.complete()
@@ -223,11 +223,11 @@ def glm_key(r: "State") -> bool:
         return True
     end = r.find(inner["</arg_key>"])
     at = r.behind(end + 1)
-    r.key = r.buf[1:end].strip()
+    r.call.key = r.buf[1:end].strip()
     found = r.buf[at] == inner["<arg_value>"]
     r.take(at + found)
     if found:
-        r.value_types = r.type_of(r.key)
+        r.call.value_types = r.type_of(r.call.key)
         r.give_key()
         r.go("glm_value")
     return True

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def text(r: "State") -> bool:
     """Show text, up to a marker that is markup here."""
-    buf, held, i = r.buf, r.held, 0
+    buf, held, i = r.buf, r.text.held, 0
     markers = r.form.markers(r)
     while i < len(buf):
         if not held:
@@ -27,14 +27,14 @@ def text(r: "State") -> bool:
         while held:
             marker = held.lstrip("\n")
             if marker in markers.does and len(held) - len(marker) <= 2:
-                r.held, r.buf = held[: len(held) - len(marker)], buf[i:]
+                r.text.held, r.buf = held[: len(held) - len(marker)], buf[i:]
                 return apply_marker(r, marker, markers.does[marker])
             if held in markers.begun:
                 break
             r.show(held[0])
             held = held[1:]
             markers = r.form.markers(r)
-    r.buf, r.held = "", held
+    r.buf, r.text.held = "", held
     return False
 
 
@@ -50,21 +50,23 @@ def apply_marker(r: "State", marker: str, found: "tuple[str, int]") -> bool:
         if call.bare:
             r.buf = marker + r.buf
         return r.go(call.body)
-    if (does == "thought" and r.section != REASONING) or (does == "unwrap" and not r.wrapped):
-        r.show(r.held)
+    if (does == "thought" and r.text.section != REASONING) or (
+        does == "unwrap" and not r.text.wrapped
+    ):
+        r.show(r.text.held)
     r.end_run()
-    r.after_call = does in ("block", "unblock")
+    r.text.after_call = does in ("block", "unblock")
     if does == "think":
-        r.section, r.after_reasoning = REASONING, False
+        r.text.section, r.text.after_reasoning = REASONING, False
     elif does == "thought":
-        r.section, r.after_reasoning = CONTENT, True
+        r.text.section, r.text.after_reasoning = CONTENT, True
     elif does == "wrap":
-        r.section, r.wrapped = CONTENT, True
+        r.text.section, r.text.wrapped = CONTENT, True
     elif does == "unwrap":
-        r.wrapped = False
+        r.text.wrapped = False
     if does == "unblock":
         return r.go("text")
-    r.skip = 2
+    r.text.skip = 2
     return r.go("thought" if does == "think" and r.form.spec.thought else "edge")
 
 
@@ -82,19 +84,19 @@ def thought(r: "State") -> bool:
 
 def edge(r: "State") -> bool:
     """Drop the newlines behind a marker."""
-    while r.buf and r.skip and r.buf[0] == "\n":
+    while r.buf and r.text.skip and r.buf[0] == "\n":
         r.take(1)
-        r.skip -= 1
-    if r.buf or not r.skip:
+        r.text.skip -= 1
+    if r.buf or not r.text.skip:
         return r.go("text")
     return False
 
 
 def after(r: "State") -> bool:
     """Drop space and what closes the call; other text is text, with its space."""
-    at = r.behind(0, "`" if r.call.body == "deepseek_r1" else "")
+    at = r.behind(0, "`" if r.grammar.body == "deepseek_r1" else "")
     if r.closes(at):
-        if r.whole and r.calls:
+        if r.call.whole and r.calls:
             r.complete()
-        r.take(at + len(r.call.close))
+        r.take(at + len(r.grammar.close))
     return r.leave()

@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 def show_run(r: "State", text: str) -> None:
     """Show text of a section; outside a section, hold space until other text follows."""
-    text = r.held + r.form.without_tokens(text)
-    r.held = ""
-    if r.wrapped or text.strip():
-        r.wrapped = r.wrapped or bool(text)
+    text = r.text.held + r.form.without_tokens(text)
+    r.text.held = ""
+    if r.text.wrapped or text.strip():
+        r.text.wrapped = r.text.wrapped or bool(text)
         if text:
-            r.say(r.section, text)
+            r.say(r.text.section, text)
     else:
-        r.held = text
+        r.text.held = text
 
 
 # ---------------------------------------------------------------- harmony
 
 
 def harmony(r: "State") -> bool:
-    """Begin: with a header, or in a message."""
-    r.wrapped = True
-    return r.go("harmony_start" if r.start == "header" else "harmony_body")
+    """Begin in a message."""
+    r.text.wrapped = True
+    return r.go("harmony_body")
 
 
 def harmony_start(r: "State") -> bool:
-    """Find out whether the answer begins inside a header."""
-    buf = r.buf
+    """Begin in a message or inside a header, which is found out here."""
+    r.text.wrapped, buf = True, r.buf
     if not r.ended and " to=".startswith(" " + buf.lstrip(" ")):
         return False
     is_header = bool(buf) and (is_mark(buf[0]) or buf.startswith((" to=", "to=")))
@@ -44,24 +44,24 @@ def harmony_header(r: "State") -> bool:
     """Read what a message is, up to its text."""
     start, channel, end, back, call = list(r.form.limits)
     ends = (start, r.form.mark("<|message|>"), end, back, call)
-    r.pos = at = r.find(ends, r.pos)
+    r.value.pos = at = r.find(ends, r.value.pos)
     if at == len(r.buf):
         return False
-    r.pos = 0
+    r.value.pos = 0
     header, mark = r.take(at), r.take(1)
     if mark in (back, call):
         return r.go("harmony_over")
     if mark in (start, end):
         return r.go("harmony_header" if mark == start else "harmony_body")
     to, name = recipient(header), channel_of(header, channel)
-    r.wrapped, r.held = True, ""
-    r.section = REASONING if name == "analysis" and not to else CONTENT
+    r.text.wrapped, r.text.held = True, ""
+    r.text.section = REASONING if name == "analysis" and not to else CONTENT
     if not to:
         return r.go("harmony_body")
     r.begin()
     name = without_namespace(to)
     r.say_call(name)
-    r.comma = name == to  # a tool of the engine: other text than JSON is code
+    r.call.comma = name == to  # a tool of the engine: other text than JSON is code
     is_code = to == "python" and "json" not in r.form.spelled(header)
     return r.go("engine_code" if is_code else "json_value")
 
@@ -102,7 +102,7 @@ def harmony_body(r: "State") -> bool:
     if mark in (back, call):
         return r.go("harmony_over")
     r.end_run()
-    r.section, r.wrapped = CONTENT, False
+    r.text.section, r.text.wrapped = CONTENT, False
     r.take(mark != channel)
     return r.go("harmony_header") if mark in (start, channel) else True
 
@@ -115,8 +115,8 @@ def harmony_over(r: "State") -> bool:
 
 def engine_code(r: "State") -> bool:
     """Give code for a tool of the engine."""
-    if not r.has_arguments:
-        r.has_arguments = True
+    if not r.call.has_arguments:
+        r.call.has_arguments = True
         r.arguments('{"code": "')
     end = end_of(r)
     r.inside(r.take(len(r.buf) if end < 0 else end))
@@ -139,7 +139,7 @@ SECTIONS = {"think": REASONING, "response": CONTENT}
 
 def kimi_k3(r: "State") -> bool:
     """Begin inside a section."""
-    r.wrapped = True
+    r.text.wrapped = True
     return r.go("k3_text")
 
 
@@ -166,15 +166,15 @@ def k3_text(r: "State") -> bool:
     if not r.buf:
         return False
     if r.buf[0] == marks[2]:
-        r.held = ""
+        r.text.held = ""
         r.take(1)
         return True
     opens, name, attributes, length = k3_tag(r)
     r.take(length)
     r.end_run()
-    r.section = SECTIONS.get(name, "") if opens else ""
-    r.wrapped = bool(r.section)
-    r.section = r.section or CONTENT
+    r.text.section = SECTIONS.get(name, "") if opens else ""
+    r.text.wrapped = bool(r.text.section)
+    r.text.section = r.text.section or CONTENT
     if opens and name == "call":
         r.begin()
         r.say_call(attribute(attributes, "tool") or "")
@@ -217,26 +217,26 @@ def k3_call(r: "State") -> bool:
         r.arguments("}")
         r.complete()
         r.take(length if name == "call" and not opens else 0)
-        r.section, r.wrapped, r.held = CONTENT, False, ""
+        r.text.section, r.text.wrapped, r.text.held = CONTENT, False, ""
         return r.go("k3_text")
     r.take(length)
     if not opens:
         return True
-    r.key = attribute(attributes, "key") or ""
+    r.call.key = attribute(attributes, "key") or ""
     kind = attribute(attributes, "type")
-    r.value_types = (kind,) if kind is not None else r.type_of(r.key)
+    r.call.value_types = (kind,) if kind is not None else r.type_of(r.call.key)
     r.give_key()
     return r.go("k3_value")
 
 
 def k3_value(r: "State") -> bool:
     """Give the value of an argument."""
-    is_string = r.value_types == STRING
+    is_string = r.call.value_types == STRING
     end = r.find(k3_marks(r)[:2])
     ended = end < len(r.buf)
     if is_string:
         r.inside(r.take(end))
         r.arguments('"' if ended else "")
     elif ended:
-        r.arguments(typed(r.form.spelled(r.take(end)), r.value_types))
+        r.arguments(typed(r.form.spelled(r.take(end)), r.call.value_types))
     return ended and r.go("k3_call")

@@ -145,7 +145,7 @@ def passing(
         return [triggers, "", None]
     # Within a call or a JSON value, characters that no marker has change the state too.
     reader = getattr(channels, "reader", None)
-    within = channels.begins_call if reader is None else reader.raw or reader.at not in PLACES
+    within = channels.begins_call if reader is None else reader.call.raw or reader.at not in PLACES
     if within or channels.options.get("format") == "json":
         return None
     before, channel = channels.save(), channels.channel
