@@ -267,7 +267,9 @@ class RedisStore:
         """Drop copies that nothing here needs; return the runs whose keys have expired in Redis.
         Runs that Redis has in full are kept here too, in case Redis loses them.
         """
-        gone, self._writer.expired = self._writer.expired, []
+        expired, self._writer.expired = self._writer.expired, []
+        # A client may have come back since.
+        gone = [run for run in expired if run.reader.session is None]
         settled: list[Run] = []
         for shared in list(self.shared.values()):
             run, lease = shared.run, shared.lease
