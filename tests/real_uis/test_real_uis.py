@@ -46,6 +46,12 @@ WITH_LIBRARY = [
     UI("chat-ui, detok-web", "@llamaindex/chat-ui", "node", "/llamaindex.html?mode=detok"),
     UI("NLUX, detok-web", "@nlux/core", "node", "/nlux.html?mode=detok"),
 ]
+# As they are, with the address of a bridge as that of the engine.
+BY_EXIT = [
+    UI("Gradio, exit", "gradio", "gradio", "/client/", "before_exit"),
+    UI("Streamlit, exit", "streamlit", "streamlit", "/", "before_exit"),
+    UI("Open WebUI, exit", "open-webui", "open-webui", "/?models=recite.gguf", "before_exit"),
+]
 # Its own adapter decodes each chunk by itself.
 BY_CHUNK = UI("NLUX, nlbridge adapter", "@nlux/nlbridge", "node", "/nlux.html?mode=nlbridge")
 # These animate an answer as if typed, and cut it between UTF-16 units.
@@ -72,8 +78,9 @@ def named(ui):
         for split in SPLITS
     ]
     + [
-        pytest.param(ui, *SPLITS[-1].values, marks=SPLITS[-1].marks, id=named(ui))
-        for ui in WITH_LIBRARY
+        pytest.param(ui, *split.values, marks=split.marks, id=f"{named(ui)}-{split.id}")
+        for split, uis in ((SPLITS[-1], WITH_LIBRARY), (SPLITS[0], BY_EXIT))
+        for ui in uis
     ],
 )
 def test_a_correct_ui_passes(ui, split, conversation, address_of, add_row):
