@@ -25,7 +25,6 @@ Bytes(position=4, data=b'\\xa9')
 Finished(reason='eos', position=5, note=None)
 """
 
-import json
 from typing import Any, Callable
 
 from ..errors import LocalProtocolError, RemoteProtocolError
@@ -60,7 +59,6 @@ TRANSITIONS = {
 MAX_MESSAGES = 256  # that a client may send at once; MESSAGES_A_SECOND in the long run
 MESSAGES_A_SECOND = 64
 MESSAGE_SIZE = 16 << 10  # a longer message counts as several
-MAX_PROMPT = wire.MAX_MESSAGE  # in characters, of messages as JSON in ASCII
 MAX_PINGS = 20
 PINGS_A_SECOND = 2
 _ID_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
@@ -383,7 +381,4 @@ def _checked_request(event: dict[str, Any]) -> dict[str, Any]:
         )
     _require(isinstance(params, dict), "`generate.params` must be an object.")
     _require(want in WANTS, '`generate.want` must be "ids", "bytes" or "both".')
-    text: Any = prompt if messages is None else json.dumps(messages)
-    size = len(text)
-    _require(size <= MAX_PROMPT, f"A prompt must have at most {MAX_PROMPT} characters, not {size}.")
     return {"prompt": prompt, "messages": messages, "params": params, "want": want}

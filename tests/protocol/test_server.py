@@ -37,6 +37,14 @@ def test_a_generation_from_hello_to_finished():
     assert link.events[-1] == Finished("eos", 5, None)
 
 
+def test_a_long_chat_counts_as_the_characters_that_were_sent():
+    messages = [{"role": "user", "content": "今" * 300_000}]
+    link = Link()
+    event = {"type": "generate", "id": RUN, "messages": messages}
+    assert link.server.receive(json.dumps(event, ensure_ascii=False), 0.0)
+    assert link.run.request["messages"] == messages
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [("ids", [(i, None) for i, _ in TOKENS]), ("bytes", list(b"".join(p for _, p in TOKENS)))],
