@@ -3,6 +3,7 @@
 import email
 import functools
 import gzip
+import hashlib
 import http.server
 import io
 import json
@@ -16,6 +17,7 @@ from pathlib import Path
 import browser_wheel as packer
 import layout
 import pytest
+import yaml
 from local_server import local_server
 from packed import ROOT, assert_links_are_absolute, built_once
 
@@ -173,7 +175,7 @@ def page(dist):
 @pytest.mark.timeout(900)
 def test_the_same_sources_give_the_same_bytes(package, dist, tmp_path):
     package.build(tmp_path)
-    assert len(list(dist.iterdir())) == 8
+    assert len(list(dist.iterdir())) == 10
     built = [{path.name: path.read_bytes() for path in each.iterdir()} for each in (dist, tmp_path)]
     assert built[0].keys() == built[1].keys()
     assert [name for name in built[0] if built[0][name] != built[1][name]] == []
@@ -213,6 +215,22 @@ def test_the_wheel_for_pyodide_has_all_that_runs_there_and_the_metadata_of_the_o
             f"Tag: {small.stem.partition('-')[2].partition('-')[2]}\n"
             in archive.read(tags).decode()
         )
+
+
+def test_the_recipe_and_the_lock_entry_for_pyodide_name_the_file_of_the_release(dist, small, core):
+    digest = hashlib.sha256(small.read_bytes()).hexdigest()
+    home = dict(line.split(", ") for line in metadata(core)[0].get_all("Project-URL"))["Repository"]
+    url = f"{home}/releases/download/v{VERSION}/{small.name}"
+    recipe = yaml.safe_load((dist / "detok_py.meta.yaml").read_text("utf-8"))
+    assert recipe["package"] == {"name": "detok-py", "version": VERSION, "top-level": ["detok_py"]}
+    assert recipe["source"] == {"url": url, "sha256": digest}
+    assert set(recipe) == {"package", "source", "about", "test"}
+    (entry,) = json.loads((dist / "detok_py.pyodide-lock.json").read_text("utf-8")).values()
+    lock = json.loads((ROOT / "node_modules/pyodide/pyodide-lock.json").read_text("utf-8"))
+    assert set(entry) <= set(lock["packages"]["micropip"])
+    wanted = ("detok-py", VERSION, url, digest, ["detok_py"], [])
+    names = ("name", "version", "file_name", "sha256", "imports", "depends")
+    assert tuple(entry[name] for name in names) == wanted
 
 
 def git(*folders):

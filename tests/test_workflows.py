@@ -70,6 +70,7 @@ def test_permissions_are_minimal():
         "publish.build": {"contents": "read"},
         "publish.pypi": {"id-token": "write"},
         "publish.npm": {"id-token": "write"},
+        "publish.release": {"contents": "write"},  # makes the GitHub release
     }
 
 

@@ -3,8 +3,8 @@
 For an index of Python: detok_py (sdist; a wheel of it alone, without dependencies; a smaller wheel
 for Pyodide, which micropip prefers) and detok_py_page (sdist and wheel: the page, the client
 library, the examples, the browser's runtimes and the small model, for the extra `serve`). For npm:
-detok-web and detok-web-pyodide. Wheels are built from the sdists alone, and the same sources give
-the same bytes.
+detok-web and detok-web-pyodide. For Pyodide: a recipe, and an entry of its lock file. Wheels are
+built from the sdists alone, and the same sources give the same bytes.
 
 The proof: into a new virtual environment `detok_py[serve]` is installed from these wheels and from
 wheels in a folder, without an index; in an empty folder `detok serve` starts; the page, the client
@@ -29,6 +29,7 @@ import zipfile
 from pathlib import Path
 
 import browser_wheel
+from build_notebooks import lock_entry
 from hatch_build import published
 from setup import write_manifest
 
@@ -105,14 +106,51 @@ def build(dist: Path) -> None:
         (metadata,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
         small = browser_wheel.index_wheel(True, archive.read(metadata))
         files = {name: archive.read(name) for name in archive.namelist()}
-    # hatchling compresses at zlib's default level, which takes 2 kB more.
-    wheel.write_bytes(browser_wheel.zipped(files))
-    wheel.with_name(wheel.name.replace("any", platform)).write_bytes(small)
+    # hatchling compresses by zlib, which takes 26 kB more.
+    wheel.write_bytes(browser_wheel.zipped(files, True))
+    index = wheel.with_name(wheel.name.replace("any", platform))
+    index.write_bytes(small)
+    write_for_pyodide(index)
     run(
         ["node", "tools/package_web.mjs", str(dist)],
         "The npm packages could not be built.",
         cwd=ROOT,
     )
+
+
+RECIPE = """\
+package:
+  name: {name}
+  version: {version}
+  top-level:
+{imports}
+source:
+  url: {file_name}
+  sha256: {sha256}
+about:
+  home: {home}
+  summary: "{summary}"
+  license: {license}
+test:
+  imports:
+{imports}
+"""
+
+
+def write_for_pyodide(wheel: Path) -> None:
+    """Write, beside a wheel, its entry of pyodide-lock.json, which names the release's file, and
+    the recipe that Pyodide's own repository would take (meta.yaml).
+    """
+    project = browser_wheel.project()
+    home = project["urls"]["Repository"]
+    entry = lock_entry(wheel, ())
+    entry["file_name"] = f"{home}/releases/download/v{entry['version']}/{wheel.name}"
+    lock = json.dumps({entry["name"]: entry}, indent=1)
+    wheel.with_name("detok_py.pyodide-lock.json").write_text(lock + "\n", encoding="utf-8")
+    imports = "\n".join(f"    - {name}" for name in entry["imports"])
+    about = {"home": home, "summary": project["description"], "license": project["license"]}
+    text = RECIPE.format(**{**entry, **about, "imports": imports})
+    wheel.with_name("detok_py.meta.yaml").write_text(text, encoding="utf-8")
 
 
 def stage_page(folder: Path) -> None:
