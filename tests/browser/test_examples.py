@@ -39,6 +39,9 @@ FILES = {
     "pyodide": ["pyodide.html", "pyodide.js"],
     "python": ["python.html", "python.js", "python.py"],
     "pyscript": ["pyscript.html", "pyscript.py"],
+    "pyscript-worker": ["pyscript-worker.html", "pyscript-worker.py", "pyscript-main.py"],
+    # Beside pyscript-micropython.py, which unpacks detok for MicroPython in any page.
+    "pyscript-socket": ["pyscript-socket.html", "pyscript-socket.py"],
 }
 CHAT = [
     "index.html",
@@ -51,7 +54,7 @@ CHAT = [
 ]
 # For servers of their own: the bridge's policy forbids what it needs, and its index says so instead
 # of leading there.
-ELSEWHERE = ["pyscript"]
+ELSEWHERE = ["pyscript", "pyscript-worker", "pyscript-socket"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -257,18 +260,39 @@ class Lenient(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.mark.full
-def test_pyscript_on_a_server_that_lets_it_compile_scripts_from_strings(page: Any) -> None:
+@pytest.mark.parametrize("name", ["pyscript", "pyscript-worker"])
+def test_pyscript_on_a_server_that_lets_it_compile_scripts_from_strings(
+    page: Any, name: str
+) -> None:
     with local_server(Lenient) as site:
-        example = Example(page, site.url)
+        url = site.url
+        example = Example(page, url)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
-        example.open("pyscript")
+        example.open(name)
         example.says("Finished")
         example.shows("#content", RECORDED)
-        assert example.complaints == []
+        # Without two headers a worker cannot use the page's `document`, and says so; it needs not.
+        found = [each for each in example.complaints if "SharedArrayBuffer" not in each]
+        assert (found, len(example.complaints)) == ([], name == "pyscript-worker")
         assert [
-            address for address in asked if not address.startswith((site.url, "blob:", "data:"))
+            address for address in asked if not address.startswith((url, "blob:", "data:"))
         ] == []
+
+
+@pytest.mark.full
+def test_pyscript_with_micropython_over_a_websocket(page: Any, start_bridge: Any) -> None:
+    with local_server(Lenient) as site:
+        url = site.url
+        example = Example(page, url)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+        bridge = start_bridge("--engine", "recite", "--allow-origin", url)
+        page.goto(f"{url}/examples/pyscript-socket.html?bridge={bridge.url.replace('http', 'ws')}/stream")  # fmt: skip
+        example.says("Finished")
+        example.shows("#content", TEXTS["hello"])
+        assert "micropython.mjs" in asked and "pyodide.mjs" not in asked
+        assert example.complaints == []
 
 
 # ---------------------------------------------------------- the body of a fetch, from a real engine
