@@ -7,6 +7,7 @@ import ast
 import asyncio
 import contextlib
 import doctest
+import importlib.util
 import inspect
 import itertools
 import json
@@ -45,6 +46,17 @@ def test_the_examples_give_the_shown_output(path):
     output = []
     failed = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=output.append).failed
     assert not failed, "".join(output)
+
+
+def test_what_runs_examples_in_the_page_reads_prompts_as_doctest_does():
+    spec = importlib.util.spec_from_file_location("run", ROOT / "tools" / "site" / "run.py")
+    runner = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(runner)
+    assert doctest.testmod(runner) == (0, 4)
+    for block in BLOCKS:
+        if block.language == "python" and ">>>" in block.text:
+            read = doctest.DocTestParser().get_examples(block.text)
+            assert runner.statements(block.text) == [each.source for each in read], str(block)
 
 
 def parser_of_harmony(tokenizer, options):

@@ -7,6 +7,7 @@ bridge; addresses in index.html are relative.
 """
 
 import argparse
+import html
 import re
 import shutil
 import subprocess
@@ -24,8 +25,13 @@ PARTS = (
     "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.zip", "python_core.json",
 )  # fmt: skip
 
+# What runs the examples of the documents, and the names that the page's Python does not have.
+RUN = ("run.js", "run-worker.js", "run.py")
+NOT_THERE = re.compile(r"\bd\.(TokenList|widget|open)\b")
+
 ACCESSIBLE = (
     (r'<div class="col-content">', '<div class="col-content" role="main">'),
+    (r'<div class="page-menu">', '<div class="page-menu" role="complementary" aria-label="This page">'),
     (r"<table.*?</table>", r'<div class="wide" role="group" aria-label="Table" tabindex="0">\g<0></div>'),
     (r"<th([^>]*)></th>", r"<td\1></td>"),
     (r"<pre>", '<pre tabindex="0">'),
@@ -63,8 +69,30 @@ def build_docs(folder: Path) -> None:
     python = ROOT / ".build" / "docs" / "venv" / "bin" / "python"
     subprocess.run(["node", site / "draw.mjs", folder], check=True)
     subprocess.run([python, site / "python_reference.py", folder / "python"], check=True)
+    for name in RUN:
+        copy(site / name, folder)
     for file in folder.rglob("*.html"):
-        file.write_text(accessible(file.read_text("utf-8")), encoding="utf-8")
+        page = accessible(file.read_text("utf-8"))
+        file.write_text(runnable(page, len(file.relative_to(folder).parts) - 1), encoding="utf-8")
+
+
+def runnable(page: str, depth: int) -> str:
+    """Return a page whose Python examples are marked, if they can run in it, and with the script
+    that runs them. They show something, and need detok_py's core and nothing else.
+    """
+
+    def marked(found: re.Match[str]) -> str:
+        text = html.unescape(re.sub(r"<[^>]*>", "", found[1].replace("<br/>", "\n")))
+        needed = set(re.findall(r"^(?:>>> )?(?:from|import) (\S+)", text, re.MULTILINE))
+        shows = text.startswith(">>> ") or ("print(" in text and "await " not in text)
+        runs = shows and needed <= {"detok_py", "json"} and not NOT_THERE.search(text)
+        return found[0].replace(">", " data-run>", 1) if runs else found[0]
+
+    page = re.sub(r'<code class="python">(.*?)</code>', marked, page, flags=re.DOTALL)
+    if "data-run>" not in page:
+        return page
+    script = f'<script type="module" src="{"../" * depth}run.js"></script>'
+    return page.replace("</head>", f"{script}</head>")
 
 
 def accessible(page: str) -> str:

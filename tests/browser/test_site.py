@@ -3,6 +3,7 @@ it.
 """
 
 import contextlib
+import doctest
 import http.server
 import json
 import re
@@ -247,22 +248,95 @@ def test_a_rule_found_in_the_wild_is_chosen_and_counted(visit: Any) -> None:
     expect(page.locator("#tally-wild [data-count=late]")).to_have_text("0")
 
 
-@pytest.mark.full
-@pytest.mark.one_browser
-def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
-    page: Any, tmp_path: Path, serve_folder: Any
-) -> None:
-    """Also without a network: the pages ask nobody else for anything."""
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: Any, serve_folder: Any) -> tuple[Path, str]:
+    """The folder of a site with its documents, and its address."""
     if not (ROOT / ".build" / "docs" / "venv").exists():
         pytest.skip("the tools that draw the documents are not here: `make site` installs them")
-    folder = tmp_path / SUB_PATH.strip("/")
+    root = tmp_path_factory.mktemp("drawn")
+    folder = root / SUB_PATH.strip("/")
     build_site.build(folder)
     build_site.build_docs(folder / "docs")
-    site = serve_folder(tmp_path)
+    return folder, serve_folder(root)
+
+
+def complaints(page: Any, site: str) -> list[str]:
+    """Return a list that takes what goes wrong in a page, and what it asks others for."""
     wrong: list[str] = []
     page.on("response", lambda one: wrong.append(one.url) if one.status >= 400 else None)
     page.on("request", lambda one: None if one.url.startswith((site, "data:", "blob:")) else wrong.append(one.url))  # fmt: skip
     page.on("pageerror", lambda error: wrong.append(str(error)))
+    return wrong
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_every_example_of_the_documents_runs_in_its_page(page: Any, drawn: Any) -> None:
+    """By keyboard, the last one first, which needs the names of those above it."""
+    folder, site = drawn
+    wrong, asked = complaints(page, site), []
+    page.on("request", lambda one: asked.append(one.url) if "/runtime/" in one.url else None)
+    files = [
+        each for each in (folder / "docs").glob("*.html") if "run.js" in each.read_text("utf-8")
+    ]
+    count = 0
+    for file in sorted(files):
+        page.goto(f"{site}docs/{file.name}")
+        blocks = page.locator("code[data-run]").all()
+        assert asked == []
+        for at, block in reversed(list(enumerate(blocks, 1))):
+            page.get_by_role("button", name=f"Run example {at}", exact=True).focus()
+            page.keyboard.press("Enter")
+            output = page.get_by_role("status", name=f"Output of example {at}", exact=True)
+            expect(output).to_have_attribute("data-state", "finished", timeout=60_000)
+            text = block.inner_text() + "\n"
+            shown = "".join(each.want for each in doctest.DocTestParser().get_examples(text))
+            shown = shown if text.startswith(">>> ") else "naïve 👩‍🚀\n"
+            found = output.inner_text() + "\n"
+            assert doctest.OutputChecker().check_output(
+                shown or "No output.\n", found, doctest.ELLIPSIS
+            ), f"{file.name}: {text}{found}"
+            count += 1
+        assert all(url.startswith(f"{site}runtime/") for url in asked) and asked
+        asked.clear()
+        assert faults(page) == []
+    assert (count, wrong) == (19, [])
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_examples_of_the_documents_say_what_went_wrong_and_run_again(page: Any, drawn: Any) -> None:
+    _, site = drawn
+    page.route("**/run.py", lambda route: route.abort())
+    page.goto(f"{site}docs/python.html")
+    output = page.get_by_role("status", name="Output of example 1")
+    page.get_by_role("button", name="Run example 1").click()
+    expect(output).to_contain_text("Python could not start: ", timeout=30_000)
+    page.unroute("**/run.py")
+    page.get_by_role("button", name="Run example 1").click()
+    expect(output).to_have_text("(['na', 'ïve ', '😀'], '')", timeout=30_000)
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_documents_read_as_before_without_javascript(browser: Any, drawn: Any) -> None:
+    _, site = drawn
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{site}docs/python.html")
+    expect(page.locator("pre > code.python").first).to_contain_text("['na', 'ïve ', '😀']")
+    expect(page.get_by_role("button", name="Run")).to_have_count(0)
+    context.close()
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
+    page: Any, drawn: Any
+) -> None:
+    """Also without a network: the pages ask nobody else for anything."""
+    folder, site = drawn
+    wrong = complaints(page, site)
     page.goto(site)
     page.get_by_role("link", name="Documents").click()
     expect(page.locator("#documentation")).to_be_visible()
