@@ -11,6 +11,7 @@ from .times import seconds_in
 
 HEX = b"0123456789abcdefABCDEF"
 RECEIVED = b"<= Recv data"
+MOST_LOOKED_AT = 1 << 16  # bytes of a file that say whether it is a hex dump
 
 
 def curl_trace(data: bytes) -> "tuple[bytes, list[Any], bool] | None":
@@ -85,6 +86,8 @@ def blocks_of(data: bytes) -> list[bytes]:
 
 def _rows(data: bytes) -> list[tuple[bytes, bytes, bytes]]:
     """Return (line, offset, bytes) of each row of a hex dump; [] for other data."""
+    if len(data) > MOST_LOOKED_AT and not _rows(data[:MOST_LOOKED_AT]):
+        return []
     lines = [line for line in data.replace(b"\r\n", b"\n").split(b"\n") if line.strip()]
     rows = []
     for line in lines:

@@ -160,9 +160,8 @@ def _of_pieces(pieces: list[Any], file: str) -> Any:
         tokens = [(None, data)] if binary else []
         broken = REPLACED if not binary and LOST in data else ""
         seconds = times[n] if times else 0.0
-        chunks.append(
-            Chunk(seconds, CONTENT, tokens, None if binary else data, number, n + 1, broken, True)
-        )
+        said = None if binary else data
+        chunks.append(Chunk(seconds, CONTENT, tokens, said, number, n + 1, broken, True, None))
     if not chunks:
         return None
     source = {"format": "HAR, socket", "server": "unknown server", "file": file}

@@ -20,10 +20,10 @@ from .parse import mark_halves, parse_json
 from .times import seconds_in
 from .wrapped import row_of_devtools
 
-# value: the event's value, or a `Same` (alike.py) · raw: whether its lines had bytes that are not
-# UTF-8, or CESU if that is what they are · stamp: when it was written, in seconds since some
-# moment, None if its line does not say · plain: whether its JSON has characters beyond ASCII that
-# are not escapes · escaped: whether all U+FFFD in it are escapes
+# value: the event's value, a `Same` or, of many, `Texts` (alike.py) · raw: whether its lines had
+# bytes that are not UTF-8, or CESU if that is what they are · stamp: when it was written, in
+# seconds since some moment, None if its line does not say · plain: whether its JSON has characters
+# beyond ASCII that are not escapes · escaped: whether all U+FFFD in it are escapes
 LoggedEvent = NamedTuple(
     "LoggedEvent",
     [
@@ -45,10 +45,10 @@ FIELDS = (b"event:", b"id:", b"retry:", b":")
 
 
 def read_log(
-    data: bytes, stamps: "list[float | None] | None" = None
+    data: bytes, stamps: "list[float | None] | None" = None, together: bool = False
 ) -> tuple[list[Any], list[Any]]:
     """Return (events, problems). `stamps` are the times of the lines, if the lines have none
-    themselves.
+    themselves. With `together`, the value of an event can be `Texts`: of many.
 
     >>> events, problems = read_log(
     ...     b'$ curl -N x\\n\\x1b[32m data: {"a":1}\\x1b[0m\\ndata: {"b":\\n'
@@ -67,21 +67,31 @@ def read_log(
             problems.append(Problem(n + 1, "no event: " + kind_of(b"\n".join(lines[n:]))))
             lines = lines[:n]
             break
-    begin = 0  # of the lines that are read one by one
-    for n, line in enumerate(lines):
+    begin = n = 0  # of the lines that are read one by one; of the next line
+    while n < len(lines):
+        texts = shapes.texts(lines, n) if together and not stamps else None
+        if texts is not None:
+            if begin < n:
+                _read_lines(lines[begin:n], begin, stamps, events, problems)
+            plain = texts.shape.plain or any(max(text) > "\x7f" for text in texts.texts)
+            events.append(LoggedEvent(texts, n + 1, False, None, plain, True))
+            begin = n = n + len(texts.texts) * texts.step
+            continue
+        line = lines[n]
+        n += 1
         same = shapes.same(line)
         if same is None:
             # Between two similar events, a line without data has no meaning.
-            if begin == n and (not line or line.startswith((b"event:", b"id:"))):
+            if begin == n - 1 and (not line or line.startswith((b"event:", b"id:"))):
                 begin += 1
             continue
-        if begin < n:
-            _read_lines(lines[begin:n], begin, stamps, events, problems)
-        begin = n + 1
+        if begin < n - 1:
+            _read_lines(lines[begin : n - 1], begin, stamps, events, problems)
+        begin = n
         plain = same.shape.plain or len(same.text.encode()) > len(same.text)
-        stamp = stamps[n] if stamps else None
+        stamp = stamps[n - 1] if stamps else None
         escaped = "\ufffd" not in same.text
-        events.append(LoggedEvent(same, n + 1, False, stamp, plain, escaped))
+        events.append(LoggedEvent(same, n, False, stamp, plain, escaped))
     _read_lines(lines[begin:], begin, stamps, events, problems)
     problems.sort(key=lambda problem: problem.line)
     return events, problems

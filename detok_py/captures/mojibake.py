@@ -64,11 +64,17 @@ def _table(*upper: str) -> dict[str, int]:
     return out
 
 
+def _with_leads(*upper: str) -> "tuple[dict[str, int], set[str]]":
+    """Return a table, and the characters that can begin a sequence of several bytes."""
+    table = _table(*upper)
+    return table, {letter for letter, byte in table.items() if 0xC2 <= byte <= 0xF4}
+
+
 TABLES = (
-    (LATIN, (_table(CP1252, "".join([chr(n) for n in range(128, 256)])),)),
-    (CONSOLE, (_table(CP437), _table(CP850))),
-    (CYRILLIC, (_table(CP1251),)),
-    (MAC, (_table(MACROMAN),)),
+    (LATIN, (_with_leads(CP1252, "".join([chr(n) for n in range(128, 256)])),)),
+    (CONSOLE, (_with_leads(CP437), _with_leads(CP850))),
+    (CYRILLIC, (_with_leads(CP1251),)),
+    (MAC, (_with_leads(MACROMAN),)),
 )
 
 
@@ -104,9 +110,10 @@ def misread_runs(line: str) -> list[Misread]:
     most = (0, 0)
     if not line or max(line) < "\x80":
         return best
+    letters = set(line)
     for encoding, tables in TABLES:
-        for table in tables:
-            found = _runs(line, table, encoding)
+        for table, leads in tables:
+            found = _runs(line, table, letters & leads, encoding)
             size = sum([run.end - run.begin for run in found])
             how = (sum([run.weight for run in found]), size)
             if how > most:
@@ -114,14 +121,14 @@ def misread_runs(line: str) -> list[Misread]:
     return best
 
 
-def _runs(line: str, table: dict[str, int], encoding: str) -> list[Misread]:
+def _runs(line: str, table: dict[str, int], leads: set[str], encoding: str) -> list[Misread]:
     found = []
     at = 0
-    while at < len(line):
-        size = 0 if line[at] < "\x80" else _sequence(line, at, table)
+    for first in sorted([n for lead in leads for n in _places(line, lead)]):
+        size = _sequence(line, first, table) if first >= at else 0
         if not size:
-            at += 1
             continue
+        at = first
         begin, right, weight, count = at, b"", 0, 0
         while size:
             piece = line[at : at + size]
@@ -138,6 +145,15 @@ def _runs(line: str, table: dict[str, int], encoding: str) -> list[Misread]:
             weight = 0
         found.append(Misread(begin, at, right.decode(), encoding, weight))
     return found
+
+
+def _places(line: str, letter: str) -> list[int]:
+    out = []
+    at = line.find(letter)
+    while at >= 0:
+        out.append(at)
+        at = line.find(letter, at + 1)
+    return out
 
 
 def _sequence(line: str, at: int, table: dict[str, int]) -> int:

@@ -8,10 +8,12 @@ not fetched yet.
 A row comes as [seconds since the start, row, channel, line, event, broken, ids]: rows as in
 answer.py, the place in the file, how the text was damaged before it was recorded ("" if it was
 not), and of text that a server has decoded the ids that came with it, null for tokens and bytes.
+Rows of text alone that follow each other, each of an event, are one list: [seconds, texts, channel,
+line, event, "", step], with the place of the first; each further one is `step` lines on.
 """
 
 import json
-from typing import Any
+from typing import Any, Iterator
 
 import detok_py
 
@@ -20,11 +22,13 @@ from ..errors import DetokError, VocabularyError
 from ..formats.find import find_format
 from ..page.answer import Answer, kept_vocabulary, named_vocabulary
 from ..page.inbox import given_bytes
+from ..page.passing import passes
 from ..protocol.events import STARTS
 from .capture import write_capture
 from .cut import cut
 from .log import Problem
 from .read import read
+from .rows import count_of, shown
 from .servers import CONTENT
 from .stream import as_json, summary, with_problems
 from .verdict import AGAINST_TOKENS, as_lists, from_header, judge, sentence
@@ -102,10 +106,11 @@ def capture_rows(
     if format or (markup == HARMONY and "chat_format" not in header):
         header["chat_format"] = format or HARMONY
     answers, rows, numbers = _decoded(found.chunks, header, vocabulary)
+    count = sum([count_of(row) for row in rows])
     deltas = [delta for answer in answers.values() for delta in answer.flush()]
     named = answers[CONTENT].format if CONTENT in answers else None
     held = "".join([text for _, text in deltas])
-    verdicts = from_header(found.header, len(rows))
+    verdicts = from_header(found.header, count)
     if verdicts is None:
         verdicts = judge(found, rows, numbers, held, named is None and markup is None)
     # A server that parses the format itself sends other text than its tokens have.
@@ -117,7 +122,7 @@ def capture_rows(
     entries = header.pop("entries", [])
     out["header"] = _with_fidelity(header, exact)
     out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": named})
-    out.update({"markup": None if named else markup, "count": len(rows)})
+    out.update({"markup": None if named else markup, "count": count})
     out["entries"] = entries
     out.update({"fidelity": exact, "verdict": sentence(verdicts, exact, found.end, found.facts)})
     out["verdicts"] = as_lists(verdicts)
@@ -135,6 +140,11 @@ def _decoded(
         answer = answers.get(chunk.channel)
         if answer is None:
             answer = answers[chunk.channel] = _answer_for(chunk.channel, header, vocabulary)
+        if chunk.texts is not None:
+            for row in _rows_of_texts(chunk, answer):
+                rows.append(row)
+                numbers.append(number)
+            continue
         tokens = chunk.tokens
         ids = None
         known = [data is not None or (i is not None and vocabulary) for i, data in tokens]
@@ -151,6 +161,21 @@ def _decoded(
             rows.append([chunk.seconds, row, chunk.channel, chunk.line, chunk.event, broken, ids])
             numbers.append(number)
     return answers, rows, numbers
+
+
+def _rows_of_texts(chunk: Any, answer: Answer) -> Iterator[Any]:
+    """Yield the rows of a chunk of many events: one for all of them, once the decoder shows their
+    text as it is.
+    """
+    texts, step = chunk.texts.texts, chunk.texts.step
+    assert answer._chat is not None
+    for n, text in enumerate(texts):
+        line, event = chunk.line + n * step, chunk.event + n
+        if passes(answer._chat, chunk.data):
+            yield [chunk.seconds, texts[n:], chunk.channel, line, event, "", step]
+            return
+        row = answer.row(None, text.encode())
+        yield [chunk.seconds, row, chunk.channel, line, event, "", []]
 
 
 def _vocabulary_for(found: Any, sha256: "str | None", problems: list[Any]) -> Any:
@@ -240,11 +265,15 @@ def more_rows(more: int) -> str:
 
 
 def _first_rows(out: dict[str, Any], rows: list[Any]) -> str:
-    out.update({"rows": rows[:MOST_ROWS], "more": 0})
-    if len(rows) > MOST_ROWS:
+    end = count = 0
+    while end < len(rows) and count < MOST_ROWS:
+        count += count_of(rows[end])
+        end += 1
+    out.update({"rows": rows[:end], "more": 0})
+    if len(rows) > end:
         _last_more[0] += 1
         out["more"] = _last_more[0]
-        _left[_last_more[0]] = rows[MOST_ROWS:]
+        _left[_last_more[0]] = rows[end:]
     return as_json(out)
 
 
@@ -310,7 +339,11 @@ def encode_text(path: str, text: str) -> str:
 def _read(given: "int | str", file: str, path: str = "", entry: int = 0) -> Any:
     data = given_bytes(given)
     if path or entry or _last[0] != data:
-        _last[:] = [data, read(data, file, path, entry)]
+        found = read(data, file, path, entry, together=True)
+        facts = found.facts
+        if facts.all or facts.parted or facts.numbers:  # which are about single events
+            found = read(data, file, path, entry)
+        _last[:] = [data, found]
     return _last[1]
 
 
@@ -336,7 +369,7 @@ def _first_difference(chunks: list[Any], rows: list[Any], deltas: list[Any]) -> 
     said = [chunk for chunk in chunks if chunk.channel == CONTENT]
     if not any(chunk.data and chunk.tokens for chunk in said):
         return None
-    ours = "".join([text for row in rows if row[2] == CONTENT for _, text in row[1][2]])
+    ours = "".join([shown(row) for row in rows if row[2] == CONTENT])
     ours += "".join([text for _, text in deltas])
     at = 0
     for chunk in said:

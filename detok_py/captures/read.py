@@ -23,14 +23,18 @@ from .wrapped import unwrapped
 
 DONE = b"[DONE]"
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
+MOST_BEFORE = 20  # lines before the first value that Python printed
 NAMES_OF_ENDS = (b"done", b"end", b"error", b"ping", b"metadata")
 
 
-def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
+def read(
+    data: bytes, file: str = "", path: str = "", entry: int = 0, *, together: bool = False
+) -> Any:
     """Return the stream in a file. Raises CaptureError if there is none.
 
     `path` is the path of the text in events of unknown shape (see event_shapes.py). `entry` is the
-    number of an entry of a HAR file, from 1; 0 is the first with a stream.
+    number of an entry of a HAR file, from 1; 0 is the first with a stream. With `together`, a chunk
+    can be the texts of many events.
 
     >>> found = read(b'data: {"choices":[{"delta":{"content":"hi"}}]}', "a.sse")
     >>> found.header["source"]["server"], found.chunks[0].data
@@ -72,7 +76,7 @@ def read(data: bytes, file: str = "", path: str = "", entry: int = 0) -> Any:
                 for n, item in enumerate(values)
             ]
             return of_events(events, [], "JSON", file, path)
-    return _of_dump(data, file, path) or _of_lines(data, file, path)
+    return _of_dump(data, file, path) or _of_lines(data, file, path, together)
 
 
 def _cut_array(data: bytes, file: str, path: str) -> Any:
@@ -127,14 +131,19 @@ def _of_body(body: bytes, encoding: str, form: str, file: str, path: str) -> Any
     return found
 
 
-def _of_lines(data: bytes, file: str, path: str) -> Any:
+def _of_lines(data: bytes, file: str, path: str, together: bool) -> Any:
     """Return the stream in lines: events, a log, or values printed by Python."""
     lines = data.replace(b"\r\n", b"\n").split(b"\n")
     inner = unwrapped(lines)
     if inner:
         events, problems = read_log(b"\n".join(inner[0]), inner[1] + [None])
         return of_events(events, problems, "log", file, path, DONE in data)
-    texts = [line.decode() for line in lines] if is_utf8(data) else []
+    first = [line.decode() for line in lines[:MOST_BEFORE] if line.strip() and is_utf8(line)]
+    maybe = any(
+        looks_printed(text) or prefix_of_printed(text) or text.lstrip()[:1] in ("b", "'", '"')
+        for text in first
+    )
+    texts = [line.decode() for line in lines] if maybe and is_utf8(data) else []
     stamps: list[Any] = [None] * len(texts)
     if any(prefix_of_printed(text) for text in texts[:5]):
         begins = [prefix_of_printed(text) for text in texts]
@@ -148,7 +157,7 @@ def _of_lines(data: bytes, file: str, path: str) -> Any:
         events, problems = _printed(texts, stamps)
         if events:
             return of_events(events, problems, "values that Python printed", file, path)
-    events, problems = read_log(data)
+    events, problems = read_log(data, together=together)
     if b": Flags [" in data:
         problems.append(Problem(0, NO_BYTES))
     form = "server-sent events" if b"data:" in data else "lines of JSON"

@@ -102,16 +102,22 @@ class Server:
 
     def read_same(self, same: Any) -> Any:
         """Do as `read`, for an event that differs from an earlier one only in its text."""
-        shape = same.shape
-        if shape.channel is None:
-            shape.channel = "" if self._path else self._channel_of(shape.value)
-        elif shape.channel:
-            if not same.text:
-                return None
-            self._channel = shape.channel
-            self._said_content = self._said_content or shape.channel == CONTENT
-            return [Part(shape.channel, same.text, [])]
+        kind = same.shape.kind
+        if kind.channel is None:
+            kind.channel = "" if self._path else self._channel_of(kind.value)
+        elif kind.channel and not same.text:
+            return None
+        elif self.reads_text(kind):
+            return [Part(kind.channel, same.text, [])]
         return self.read(same.whole())
+
+    def reads_text(self, kind: Any) -> bool:
+        """Return whether events of a kind are known to be text alone, and read them as such."""
+        if not kind.channel:
+            return False
+        self._channel = kind.channel
+        self._said_content = self._said_content or kind.channel == CONTENT
+        return True
 
     def _channel_of(self, event: Any) -> str:
         """Return the channel of an event that has one text and nothing else; "" for others."""

@@ -8,7 +8,7 @@ import json
 from typing import Any, NamedTuple
 
 from ..errors import CaptureError
-from .alike import Same
+from .alike import Same, Texts
 from .capture import EVENT, TEXT
 from .kinds import keys_of, kind_of_value, text_path
 from .log import CESU, DAMAGED, MAX_PROBLEMS, Problem
@@ -51,7 +51,8 @@ NO_FACTS = Facts("", False, 0, False, [], [])
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
 # the text was damaged before it came here, or "" · plain: whether its event has characters beyond
-# ASCII that are not escapes
+# ASCII that are not escapes · texts: of many events, the text of each, the first of which is at
+# `line` and `event`; None for one event
 Chunk = NamedTuple(
     "Chunk",
     [
@@ -63,6 +64,7 @@ Chunk = NamedTuple(
         ("event", int),
         ("broken", str),
         ("plain", bool),
+        ("texts", "Texts | None"),
     ],
 )
 
@@ -122,7 +124,7 @@ def of_events(
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None
     no_end = server.has_end and not (server.over or server.error or done or form == "JSON")
-    streamed = len(chunks) > 1 or chunks[0].data != server.all.encode()
+    streamed = len(chunks) > 1 or chunks[0].texts or chunks[0].data != server.all.encode()
     whole = server.all if streamed else ""
     damaged = sum([one.reason.startswith(DAMAGED) for one in problems])
     lossy = any(one.reason in (LOSSY, NO_BYTES) for one in problems)
@@ -138,21 +140,24 @@ def _without_names(chunks: list[Any]) -> list[Any]:
     if not any(mark.encode() in named and mark.encode() not in said for mark in NAMES):
         return chunks
     return [
-        Chunk(seconds, channel, [(i, None) for i, _ in tokens], data, line, event, broken, plain)
-        for seconds, channel, tokens, data, line, event, broken, plain in chunks
+        Chunk(seconds, channel, [(i, None) for i, _ in tokens], *rest)
+        for seconds, channel, tokens, *rest in chunks
     ]
 
 
 def _misnumbered(events: list[Any]) -> list[tuple[int, str]]:
     """Return the `numbers` of `Facts`."""
     numbered = []
-    for n, event in enumerate(events, 1):
+    n = 1
+    for event in events:
         value = _value_of(event)
         number = value.get("sequence_number") if isinstance(value, dict) else None
         if number is None and isinstance(value, dict) and "token" in value:
             number = value.get("index")  # text-generation-inference
+        count = len(event.value.texts) if isinstance(event.value, Texts) else 1
         if type(number) is int and value.get("type") != "error":
-            numbered.append((n, number))
+            numbered += [(n + more, number) for more in range(count)]
+        n += count
     out = []
     seen: set[int] = set()
     most = numbered[0][1] - 1 if numbered else 0
@@ -174,7 +179,8 @@ def _misnumbered(events: list[Any]) -> list[tuple[int, str]]:
 
 def _value_of(event: Any) -> Any:
     """Return the value of an event; for a similar event, the value of the shape."""
-    return event.value.shape.value if isinstance(event.value, Same) else event.value
+    value = event.value
+    return value.shape.value if isinstance(value, (Same, Texts)) else value
 
 
 def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
@@ -209,33 +215,60 @@ def _chunks_of_events(
     chunks: list[Any] = []
     seconds = 0.0
     told: list[str] = []
-    for number, event in enumerate(events, 1):
-        seconds = times[number - 1] if times else 0.0
-        for value in event.value if isinstance(event.value, list) else [event.value]:
+    number = line = 0
+    for at, event in enumerate(events):
+        seconds = times[at] if times else 0.0
+        texts = event.value if isinstance(event.value, Texts) else None
+        number, line = number + 1, event.line
+        for n, value in enumerate(texts.each() if texts else _list_of(event.value)):
+            if texts and n:
+                number, line = number + 1, line + texts.step
             ended = server.finish is not None
+            if texts and not ended and _reads_texts(server, halves, texts.shape.kind):
+                chunks.append(_chunk_of_texts(texts, n, seconds, event, number))
+                number += len(texts.texts) - n - 1
+                line += (len(texts.texts) - n - 1) * texts.step
+                break
             parts = server.read_same(value) if isinstance(value, Same) else server.read(value)
             if isinstance(parts, str):
-                problems.append(Problem(event.line, parts))
+                problems.append(Problem(line, parts))
                 continue
             for part in parts or []:
                 cut = part.channel in halves and halves[part.channel].held
-                made = _chunk(halves, part, seconds, event, number, server.repeats)
+                made = _chunk(halves, part, seconds, event, (line, number), server.repeats)
                 if ended and made and part.text and OTHER_ANSWER not in told:
                     told.append(OTHER_ANSWER)
-                    problems.append(Problem(event.line, OTHER_ANSWER))
+                    problems.append(Problem(line, OTHER_ANSWER))
                 if made and cut and made[0].broken != HALF and not made[0].tokens:
                     parted.append((len(chunks), made[0].data.decode()[:1]))
                 chunks += made
     ends = [part for part in server.flush() if events]
     for part in ends:
-        chunks += _chunk(halves, part, seconds, events[-1], len(events))
+        chunks += _chunk(halves, part, seconds, events[-1], (line, number))
     for channel in halves:
         data, _ = halves[channel].flush()
         if data:
-            chunks.append(
-                Chunk(seconds, channel, [], data, events[-1].line, len(events), HALF, False)
-            )
+            chunks.append(Chunk(seconds, channel, [], data, line, number, HALF, False, None))
     return chunks
+
+
+def _list_of(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _reads_texts(server: Server, halves: dict[str, Halves], kind: Any) -> bool:
+    """Return whether events of a kind are text alone that begins no half of a character."""
+    if kind.channel in halves and halves[kind.channel].held:
+        return False
+    return server.reads_text(kind)
+
+
+def _chunk_of_texts(texts: Texts, n: int, seconds: float, event: Any, number: int) -> Any:
+    """Return the chunk of all texts from `n` on; `number` is that of the first one's event."""
+    rest = Texts(texts.shape, texts.texts[n:], texts.step)
+    data, line = "".join(rest.texts).encode(), event.line + n * texts.step
+    channel = texts.shape.kind.channel or CONTENT
+    return Chunk(seconds, channel, [], data, line, number, "", event.plain, rest)
 
 
 def _chunk(
@@ -243,7 +276,7 @@ def _chunk(
     part: Any,
     seconds: float,
     event: Any,
-    number: int,
+    place: tuple[int, int],
     repeats: bool = False,
 ) -> Any:
     """Return a list with the chunk of a part, [] if none of it can be shown yet."""
@@ -260,9 +293,7 @@ def _chunk(
         broken = HALF
     if not data and not part.tokens:
         return []
-    return [
-        Chunk(seconds, part.channel, part.tokens, data, event.line, number, broken, event.plain)
-    ]
+    return [Chunk(seconds, part.channel, part.tokens, data, *place, broken, event.plain, None)]
 
 
 def fidelity(chunks: list[Any]) -> str:
@@ -302,9 +333,8 @@ def of_records(header: Any, records: list[Any], file: str, form: str, line: int)
             broken = REPLACED if "\ufffd" in said else ""
         else:
             tokens = [(None, value[1] if kind == "g" else value)]
-        chunks.append(
-            Chunk(seconds, CONTENT, tokens, data, line + number - 1, number, broken, False)
-        )
+        place = (line + number - 1, number)
+        chunks.append(Chunk(seconds, CONTENT, tokens, data, *place, broken, False, None))
     source = {"format": form, "server": "detok bridge", "file": file}
     header.setdefault("source", source)
     timed = seconds > 0 and header.get("timed") is not False

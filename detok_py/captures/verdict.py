@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from .compare import differences, first_rows, is_markup
 from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, find_misread, misread_runs
+from .rows import came, numbered, shown, sizes_of, texts_of
 from .servers import CONTENT
 from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, REPEATED
 
@@ -294,24 +295,28 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
     right: {row: (as it came, right)}.
     """
     messages = (found.header.get("source") or {}).get("server") == "unknown server"
-    shown = [n for n in range(len(rows)) if rows[n][6] is not None]
+    if not any(chunk.broken for chunk in found.chunks):
+        return
+    told = [(n, row) for n, row in numbered(rows) if row[6] is not None]
     plain = any(chunk.plain and not chunk.broken for chunk in found.chunks)
-    texts = {n: bytes.fromhex(rows[n][1][1]).decode() for n in shown}
     # Bytes beyond ASCII that no other could complete.
-    inner = any(BAD in texts[n][1:-1] for n in shown if rows[n][5] == INVALID)
+    inner = any(BAD in came(row)[1:-1] for _, row in told if row[5] == INVALID)
     # In an event of many tokens, the engine may have decoded each of them by itself.
-    sizes = sorted([len(text) for text in texts.values()])
+    sizes = sorted([size for _, row in told for size in sizes_of(row)])
     short = bool(sizes) and sizes[len(sizes) // 2] <= MOST_OF_A_TOKEN
-    for at, n in enumerate(shown):
-        text, broken = texts[n], rows[n][5]
+    for at, (n, row) in enumerate(told):
+        broken = row[5]
+        if not broken:
+            continue
+        text = came(row)
         if broken == HALF:
             add("half", Place(n, text, "", 0, 0))
-        if BAD not in text or not broken or broken == HALF:
+        if BAD not in text or broken == HALF:
             continue
-        seam = (at > 0 and text[:1] == BAD == texts[shown[at - 1]][-1:]) or (
-            at + 1 < len(shown) and text[-1:] == BAD == texts[shown[at + 1]][:1]
+        seam = (at > 0 and text[:1] == BAD == came(told[at - 1][1])[-1:]) or (
+            at + 1 < len(told) and text[-1:] == BAD == came(told[at + 1][1])[:1]
         )
-        last = at + 1 == len(shown) and BAD not in text.rstrip(BAD) and not seam
+        last = at + 1 == len(told) and BAD not in text.rstrip(BAD) and not seam
         if last and text[-1:] == BAD and (found.end or {}).get("reason") in LENGTHS:
             rule = "cut-text"
         elif broken == REPEATED:
@@ -338,25 +343,25 @@ def _judge_tokens(found: Any, rows: list[Any], held: str, add: Any) -> None:
     """Judge U+FFFD in the text of tokens or bytes, and the end."""
     exact = all(row[1][0] is not None for row in rows if row[6] is None)
     not_raw = (found.header.get("source") or {}).get("server") != "detok bridge"
-    for n, (_, row, _, _, _, _, ids) in enumerate(rows):
-        if ids is not None:
+    for n, whole in numbered(rows):
+        row = whole[1]
+        if whole[6] is not None:
             continue
-        text = "".join([text for _, text, *_ in row[2]])
+        text = shown(whole)
         data = bytes.fromhex(row[1])
         if BAD in text:
             rule = "model" if exact else "bytes"
             if b"\xef\xbf\xbd" in data:
                 rule = "written" if row[0] is not None or not_raw else "written-bytes"
             add(rule, Place(n, text, "", 0, 0))
-    last = len(rows) - 1
-    if rows and rows[last][6] is None and rows[last][1][3] and BAD in held:
+    if rows and rows[-1][6] is None and rows[-1][1][3] and BAD in held:
         reason = (found.end or {}).get("reason")
         rule = "cut-model" if exact and reason else "cut"
         if reason in LENGTHS:
             rule = "cut-length"
         elif reason == "cancelled":
             rule = "cut-stopped"
-        add(rule, Place(last, held, "", 0, 0))
+        add(rule, Place(n, held, "", 0, 0))
 
 
 def _judge_against_tokens(
@@ -365,18 +370,19 @@ def _judge_against_tokens(
     """Compare the text of a server with the tokens that came with it."""
     ends: list[tuple[int, int]] = []  # the end of each row's text, and the row
     ours = ""
-    for n, row in enumerate(rows):
+    for n, row in numbered(rows):
         if row[2] != CONTENT:
             continue
         if row[6] is not None:
             return  # the tokens of a part are not known
-        ours += "".join([text for _, text, *_ in row[1][2]])
+        ours += shown(row)
         ends.append((len(ours), n))
     ours += held
     if not all(chunk.data is not None for chunk in found.chunks if chunk.channel == CONTENT):
         return  # there are tokens alone
     alone = all(chunk.channel == CONTENT for chunk in found.chunks)
     first = first_rows(chunks)
+    places = [n for n, _ in numbered(rows)]
     begin = 0  # the differences are in order
     for one in differences(_texts_of(found.chunks), ours):
         if one.kind == "bad":
@@ -385,7 +391,7 @@ def _judge_against_tokens(
                 _is_whole(chunk) for chunk in between if BAD.encode() in (chunk.data or b"")
             )
             rule = "whole-token" if whole else "token-alone"
-            add(rule, Place(first.get(one.piece, 0), one.got, one.right, 0, 0))
+            add(rule, Place(places[first.get(one.piece, 0)], one.got, one.right, 0, 0))
         elif one.kind in ("gone", "end") and alone:
             while begin < len(ends) and ends[begin][0] <= one.at:
                 begin += 1
@@ -454,9 +460,7 @@ def _is_whole(chunk: Any) -> bool:
 
 def _judge_misread(rows: list[Any], add: Any) -> str:
     """Judge text that is UTF-8 read in another encoding; return that encoding, "" for none."""
-    texts = []
-    for row in rows:
-        texts.append("".join([text for _, text, *_ in row[1][2]]) if row[6] is not None else "")
+    texts = texts_of(rows)
     runs = find_misread("".join(texts))
     n = begin = 0
     for run in runs:

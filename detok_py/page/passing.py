@@ -17,11 +17,13 @@ character by character, so the output does not depend on how the text is cut.
 from typing import Any, Callable
 
 from ..decode.chain import Chain
+from ..decode.channels import CONTENT
 from ..decode.chat import ChatStream
 from ..decode.detokenizer import Detokenizer
 from ..decode.joins import Join
 from ..decode.packed import places
 from ..decode.stage import RAW
+from ..decode.utf8 import StreamingDetokenizer
 from ..errors import DetokError
 
 # A private-use character that no option names: it stands for all ordinary characters.
@@ -128,6 +130,19 @@ def _replaced(source: Any) -> "list[tuple[bytes, bytes]] | None":
         elif rule.kind != "ByteFallback":
             return None
     return out
+
+
+def passes(chat: ChatStream, data: bytes) -> bool:
+    """Return whether a stream of bytes shows these whole characters as they are, as content, and
+    stays in the state that it is in.
+    """
+    parts = chat._catch_up()
+    channels: Any = parts.channels
+    if parts.source.__class__ is not StreamingDetokenizer or parts.source.held_bytes:
+        return False
+    if not parts.goes_on or channels.channel != CONTENT or channels.triggers is None:
+        return False
+    return not any(letter.encode() in data for letter in channels.triggers)
 
 
 def passing(

@@ -92,6 +92,13 @@ export class Track {
     this.broken.push((this.broken.at(-1) ?? 0) + broken - written);
   }
 
+  /** Add text without a U+FFFD. @param {string} text */
+  addWhole(text) {
+    this.pieces.push(text);
+    this.ends.push((this.ends.at(-1) ?? 0) + text.length);
+    this.broken.push(this.broken.at(-1) ?? 0);
+  }
+
   /** The text that the steps `from` up to `to` added. @param {number} from @param {number} to */
   text(from, to) {
     if (to - from === 1) return this.pieces[from] ?? "";
@@ -185,6 +192,22 @@ function countBroken(text) {
   return count;
 }
 
+/**
+ * The number of bytes of a text in UTF-8; NaN if it has a U+FFFD, which may stand for other bytes,
+ * or a U+FEFF, which not every decoder shows.
+ * @param {string} text
+ */
+function lengthInUtf8(text) {
+  let length = 0;
+  for (let n = 0; n < text.length; n++) {
+    const unit = text.charCodeAt(n);
+    if (unit === 0xfffd || unit === 0xfeff) return NaN;
+    // Each half of a surrogate pair is two bytes of four.
+    length += unit < 0x80 ? 1 : unit < 0x800 || (unit & 0xf800) === 0xd800 ? 2 : 3;
+  }
+  return length;
+}
+
 /** A stream, step by step. */
 export class Recording {
   /**
@@ -235,8 +258,8 @@ export class Recording {
   #ats = [];
   /** @type {(number | null)[]} */
   #ids = [];
-  /** @type {Map<number, number[]>} */
-  #textIds = new Map();
+  /** @type {(number[] | null)[]} */
+  #textIds = [];
   /** All bytes, and where those of each step end. */
   #data = new Uint8Array(1 << 12);
   /** @type {number[]} */
@@ -249,10 +272,10 @@ export class Recording {
   #heldText = new Map();
   /** @type {Map<number, string>} */
   #special = new Map();
-  /** @type {Map<number, number>} */
-  #lines = new Map();
-  /** Where one event brought several steps. @type {Map<number, number>} */
-  #events = new Map();
+  /** Of a file; 0 if it is none. @type {number[]} */
+  #lines = [];
+  /** @type {number[]} */
+  #events = [];
   /** The most bytes and characters that have waited up to each step. @type {number[]} */
   #peakBytes = [];
   /** @type {number[]} */
@@ -296,14 +319,14 @@ export class Recording {
     return {
       at,
       id: this.#ids[n] ?? null,
-      ids: this.#textIds.get(n) ?? null,
+      ids: this.#textIds[n] ?? null,
       bytes: this.bytesOf(n),
       heldBytes: this.heldBytes(n + 1),
       heldText: this.heldText(n + 1),
       special: this.#special.get(n) ?? null,
       end: this.isEnd(n),
-      line: this.#lines.get(n),
-      event: this.#events.get(n) ?? n + 1,
+      line: this.#lines[n] || undefined,
+      event: this.#events[n] ?? n + 1,
     };
   }
 
@@ -374,15 +397,21 @@ export class Recording {
     const n = this.length;
     this.#ids.push(id);
     if (id === null) this.hasAllIds = false;
-    if (ids) this.#textIds.set(n, ids);
+    this.#textIds.push(ids ?? null);
     this.#append(bytes, at);
     if (special !== null) this.#special.set(n, special);
-    if (line) this.#lines.set(n, line);
-    if (event && event !== n + 1) this.#events.set(n, event);
+    this.#lines.push(line ?? 0);
+    this.#events.push(event ?? n + 1);
     if (broken) this.#broken.set(n, broken);
     if (decoding) this.#decoding[n] = decoding;
     this.#hold(n, heldBytes, heldText);
     if (this.format) this.#findMarkup(n, text, heldBytes.length + heldText.length);
+    if (!broken && this.#isWhole(n, row)) {
+      this.#reader.skip(bytes.length);
+      for (const name of PANES) this.tracks[name].addWhole(text);
+      if (channel && channel !== "content" && text) this.#addChannel(n, channel);
+      return;
+    }
     const begin = this.#reader.length;
     const { replaced, signs } = this.#reader.feed(bytes);
     const stream = this.#stream.decode(bytes, { stream: true });
@@ -406,6 +435,17 @@ export class Recording {
     if (broken || signs.some(({ genuine }) => genuine))
       this.#addFault(n, marked ? "marked" : "written");
     if (naive !== stream && countBroken(naive) > countBroken(stream)) this.splits.push(n);
+  }
+
+  /**
+   * Whether a row is whole characters, and nothing was or is held: then all decoders show its text.
+   * @param {number} n
+   * @param {TokenRow} row
+   */
+  #isWhole(n, { bytes, text, heldBytes, heldText }) {
+    if (heldBytes.length || heldText || this.#heldText.has(n - 1)) return false;
+    if (this.#reader.needed || this.#signs.length) return false;
+    return lengthInUtf8(text) === bytes.length;
   }
 
   /**
@@ -543,8 +583,8 @@ export class Recording {
   #hold(n, bytes, text) {
     this.#held.push(bytes.length);
     const end = this.#ends[n] ?? 0;
-    const same = bytes.every((byte, i) => byte === this.#data[end - bytes.length + i]);
-    if (!same) this.#otherHeld.set(n, bytes);
+    if (!bytes.every((byte, i) => byte === this.#data[end - bytes.length + i]))
+      this.#otherHeld.set(n, bytes);
     if (text) this.#heldText.set(n, text);
     this.#peakBytes.push(Math.max(this.#peakBytes.at(-1) ?? 0, bytes.length));
     const characters = text ? [...text].length : 0;

@@ -54,6 +54,11 @@ export class Utf8Reader {
     return { replaced, signs };
   }
 
+  /** Whole characters have come, between characters. @param {number} size  Of their bytes. */
+  skip(size) {
+    this.length += size;
+  }
+
   /**
    * The stream is over: an open character is replaced.
    * @returns {{replaced: number[], signs: Sign[]}}

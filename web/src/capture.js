@@ -111,7 +111,9 @@ export async function readCapture(source, options = {}) {
   const rows = [];
   // A long capture comes in parts, each in its own task, so that the page stays responsive.
   for (let part = first; ; part = await worker.ask("more_rows", part.more)) {
-    for (const row of part.rows) rows.push(placedRow(row));
+    for (const row of part.rows)
+      if (typeof row[6] === "number") rows.push(...textRows(row));
+      else rows.push(placedRow(row));
     onProgress(rows.length, first.count);
     if (!part.more) break;
   }
@@ -151,6 +153,45 @@ const placedRow = ([seconds, row, apart, line, event, broken, ids]) => {
   const channel = /** @type {Place["channel"]} */ ((apart === "content" && its.channel) || apart);
   return { ...its, seconds, channel, line, event, broken, ids };
 };
+
+const NO_BYTES = new Uint8Array(0);
+/** @type {number[]} */
+const NO_IDS = [];
+const utf8 = new TextEncoder();
+
+/**
+ * The rows of many events that are text alone; each further one is `step` lines on.
+ * @param {[number, string[], Place["channel"], number, number, string, number]} crossed
+ * @returns {RecordedRow[]}
+ */
+function textRows([seconds, texts, channel, line, event, broken, step]) {
+  const all = utf8.encode(texts.join(""));
+  let end = 0;
+  return texts.map((text, n) => {
+    const begin = end;
+    end += isAscii(text) ? text.length : utf8.encode(text).length;
+    return {
+      id: null,
+      bytes: all.subarray(begin, end),
+      text,
+      channel,
+      heldBytes: NO_BYTES,
+      heldText: "",
+      special: null,
+      seconds,
+      line: line + n * step,
+      event: event + n,
+      broken,
+      ids: NO_IDS,
+    };
+  });
+}
+
+/** @param {string} text */
+function isAscii(text) {
+  for (let n = 0; n < text.length; n++) if (text.charCodeAt(n) > 0x7f) return false;
+  return true;
+}
 
 /**
  * @param {[Verdict["who"], string, string, [number, string, string, number, number][], number]}

@@ -1,0 +1,135 @@
+"""Recorded streams opened in the page: how long that takes, the longest task, and the memory.
+
+    .venv/bin/python -m benchmarks.opening [--runs 3] [--browser chromium]
+
+Files of 6 and 30 MB as an OpenAI-compatible server streams natural text, and one event of 4.5 MB.
+Prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}; the
+peer is the bar that was set. Milliseconds are wall time. Memory is what the page's processes have
+for themselves (the proportional set size that Linux counts), 10 seconds after the last change.
+Needs what `make demo` sets up; memory needs Linux and is measured in Chromium.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+from .page import recited
+from .rig import renderers, served, settings
+from .rows import report
+
+report = partial(report, "opening")
+# The longest task, as a timer in the page sees it: not all browsers tell of long tasks.
+WATCH = """() => {
+  window.longest = 0;
+  let last = performance.now();
+  const channel = new MessageChannel();
+  channel.port1.onmessage = () => {
+    const now = performance.now();
+    window.longest = Math.max(window.longest, now - last);
+    last = now;
+    setTimeout(() => { last = performance.now(); channel.port2.postMessage(0); }, 4);
+  };
+  channel.port2.postMessage(0);
+}"""
+
+
+def events(size: int) -> Iterator[str]:
+    """Yield events of natural text until they have `size` bytes."""
+    words, made, n = recited().replace("\ufffd", "").split(" "), 0, 0
+    while made < size:
+        chunk = {
+            "id": "chatcmpl-Qk3v9sXbWm1fJ2aLr7TzYc0P",
+            "object": "chat.completion.chunk",
+            "created": 1763900000 + n // 50,
+            "model": "Qwen/Qwen3-30B-A3B-Instruct",
+            "choices": [{"index": 0, "delta": {"content": words[n % len(words)] + " "}}],
+        }
+        event = f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n"
+        yield event
+        made += len(event.encode())
+        n += 1
+
+
+def opened(page: Page, file: Path) -> tuple[float, float]:
+    """Open a file in the page; return the seconds until it is shown, and the longest task in
+    milliseconds.
+    """
+    page.evaluate(WATCH)
+    page.evaluate("() => { window.longest = 0; window.began = performance.now(); }")
+    page.set_input_files("#import-file", file)
+    page.wait_for_function(
+        "name => document.querySelector('#status').textContent.startsWith(`${name}:`)",
+        arg=file.name,
+        timeout=120_000,
+    )
+    took = page.evaluate("() => performance.now() - window.began") / 1000
+    page.wait_for_timeout(1000)
+    return took, page.evaluate("() => window.longest")
+
+
+def memory(browser: Any, before: set[int]) -> float:
+    """Return the megabytes of the renderers that are new."""
+    total = 0
+    for pid in set(renderers(browser)) - before:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--runs", type=int, default=3, help="times each is opened (3)")
+    parser.add_argument("--browser", default="chromium", choices=("chromium", "firefox"))
+    parser.add_argument("--runtime", choices=("pyodide", "micropython"))
+    parser.add_argument("--size", type=int, action="append")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, served() as port, sync_playwright() as playwright:
+        browser = getattr(playwright, given.browser).launch(**settings(given.browser))
+        files = {}
+        for size in given.size or (6, 30):
+            files[f"{size} MB"] = Path(folder) / f"{size}.sse"
+            files[f"{size} MB"].write_text("".join(events(size * 1_000_000)), "utf-8")
+        for runtime in [given.runtime] if given.runtime else ["pyodide", "micropython"]:
+            for case, file in files.items():
+                seen = []
+                for _ in range(given.runs):
+                    before = set(renderers(browser)) if given.browser == "chromium" else set()
+                    page = browser.new_page(reduced_motion="reduce")
+                    page.goto(f"http://127.0.0.1:{port}/?runtime={runtime}")
+                    page.wait_for_selector("html[data-state=ready]", timeout=60_000)
+                    page.wait_for_timeout(5000)
+                    rest = memory(browser, before) if given.browser == "chromium" else 0
+                    took, longest = opened(page, file)
+                    page.click("#to-end")
+                    page.wait_for_timeout(5000)
+                    after = memory(browser, before) if given.browser == "chromium" else 0
+                    print(
+                        page.evaluate(
+                            "()=>performance.getEntriesByType('measure').map(m=>[m.name,Math.round(m.duration)])"
+                        )
+                    )
+                    seen.append((took, longest, rest, after))
+                    page.close()
+                for n, (what, unit) in enumerate(
+                    (
+                        ("time", "s"),
+                        ("longest task", "ms"),
+                        ("memory at rest", "MB"),
+                        ("memory after", "MB"),
+                    )
+                ):
+                    report(
+                        f"{runtime}, {case}: {what}", statistics.median(x[n] for x in seen), unit
+                    )
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
