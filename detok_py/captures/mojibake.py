@@ -64,10 +64,10 @@ def _table(*upper: str) -> dict[str, int]:
     return out
 
 
-def _with_leads(*upper: str) -> "tuple[dict[str, int], set[str]]":
+def _with_leads(*upper: str) -> "tuple[dict[str, int], list[str]]":
     """Return a table, and the characters that can begin a sequence of several bytes."""
     table = _table(*upper)
-    return table, {letter for letter, byte in table.items() if 0xC2 <= byte <= 0xF4}
+    return table, [letter for letter, byte in table.items() if 0xC2 <= byte <= 0xF4]
 
 
 TABLES = (
@@ -91,7 +91,7 @@ def find_misread(text: str) -> list[Misread]:
     for line in text.split("\n"):
         found = misread_runs(line)
         weight = sum([run.weight for run in found])
-        if 3 * weight > 4 * _others(line, found):
+        if weight and 3 * weight > 4 * _others(line, found):
             sure += weight
             for run in found:
                 first, last, right, encoding, its = run
@@ -108,12 +108,14 @@ def misread_runs(line: str) -> list[Misread]:
     """
     best: list[Misread] = []
     most = (0, 0)
-    if not line or max(line) < "\x80":
+    if not line or max(line.encode()) < 0x80:
         return best
-    letters = set(line)
+    letters: list[str] = []  # MicroPython counts from the beginning to index a string
     for encoding, tables in TABLES:
         for table, leads in tables:
-            found = _runs(line, table, letters & leads, encoding)
+            begins = _places(line, leads)
+            letters = letters or (list(line) if begins else [])
+            found = _runs(letters, begins, table, encoding)
             size = sum([run.end - run.begin for run in found])
             how = (sum([run.weight for run in found]), size)
             if how > most:
@@ -121,10 +123,13 @@ def misread_runs(line: str) -> list[Misread]:
     return best
 
 
-def _runs(line: str, table: dict[str, int], leads: set[str], encoding: str) -> list[Misread]:
+def _runs(
+    line: list[str], begins: list[int], table: dict[str, int], encoding: str
+) -> list[Misread]:
+    """Return the runs in the letters of a line; `begins` are the places where one may begin."""
     found = []
     at = 0
-    for first in sorted([n for lead in leads for n in _places(line, lead)]):
+    for first in begins:
         size = _sequence(line, first, table) if first >= at else 0
         if not size:
             continue
@@ -141,27 +146,34 @@ def _runs(line: str, table: dict[str, int], leads: set[str], encoding: str) -> l
             weight += any("\x80" <= letter < "\xa0" for letter in piece)
             at += size
             size = _sequence(line, at, table) if at < len(line) else 0
-        if count == 1 and _is_quoted(line[begin - 1 : begin], line[at : at + 1], at - begin):
+        before, after = "".join(line[max(0, begin - 1) : begin]), "".join(line[at : at + 1])
+        if count == 1 and _is_quoted(before, after, at - begin):
             weight = 0
         found.append(Misread(begin, at, right.decode(), encoding, weight))
     return found
 
 
-def _places(line: str, letter: str) -> list[int]:
+def _places(line: str, letters: list[str]) -> list[int]:
+    """Return where some letters are in a line, in order."""
     out = []
-    at = line.find(letter)
-    while at >= 0:
-        out.append(at)
-        at = line.find(letter, at + 1)
-    return out
+    for letter in letters:
+        if letter not in line:
+            continue
+        at = -1
+        for part in line.split(letter)[:-1]:
+            at += len(part) + 1
+            out.append(at)
+    return sorted(out)
 
 
-def _sequence(line: str, at: int, table: dict[str, int]) -> int:
+def _sequence(line: list[str], at: int, table: dict[str, int]) -> int:
     """Return how many characters at a place are one UTF-8 sequence of several bytes; 0 if none."""
     lead = table.get(line[at], 0)
     size = 2 if 0xC2 <= lead <= 0xDF else 3 if 0xE0 <= lead <= 0xEF else 4
     if not 0xC2 <= lead <= 0xF4 or len(line) - at < size:
         return 0
+    if line[at + 1] != LOST and table.get(line[at + 1], 0) >> 6 != 2:
+        return 0  # most letters of Cyrillic and Greek come here
     if LOST in line[at : at + size] and line[at : at + size].count(LOST) == size - 1:
         return 0
     # A � stands for a byte that the other encoding has no character for.
