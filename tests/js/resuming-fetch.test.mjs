@@ -107,6 +107,39 @@ test("a page that was loaded again reads the answer by its id", async () => {
   server.close();
 });
 
+const LIMIT = { timeout: 20_000 };
+
+for (const type of ["pageshow", "visibilitychange", "online"])
+  test(`a page that is back (${type}) reads on at once, a hidden one not`, LIMIT, async (t) => {
+    const window = new EventTarget();
+    let listeners = 0;
+    const listen = (/** @type {Parameters<EventTarget["addEventListener"]>} */ ...given) => {
+      listeners++;
+      window.addEventListener(...given);
+    };
+    const page = { document: { hidden: true }, addEventListener: listen };
+    t.after(() => Object.keys(page).forEach((name) => Reflect.deleteProperty(globalThis, name)));
+    Object.assign(globalThis, page);
+    const server = await keeping(CHUNKS);
+    const proxy = await cutting(server.port, [["down", MOST - 80, "reset"]]);
+    const answer = readAnswer(resumingFetch(chat(proxy.port), POST));
+    assert.equal((await answer.next()).value?.text, "né👩");
+    t.mock.timers.enable({ apis: ["setTimeout"] }); // so the time of the next try never comes
+    const next = answer.next();
+    await until(() => listeners > 0);
+    const asked = server.asked.length;
+    window.dispatchEvent(new Event(type));
+    for (let n = 0; n < 20; n++) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(server.asked.length, asked);
+    page.document.hidden = false;
+    window.dispatchEvent(new Event(type));
+    assert.equal((await next).value?.text, "\u200d🚀");
+    t.mock.timers.reset();
+    while (!(await answer.next()).done);
+    proxy.close();
+    server.close();
+  });
+
 test("what the server does not have any more is an error, after the text that came", async () => {
   for (const options of [{ keeps: false }, { forgets: 1 << 20 }]) {
     const server = await keeping(CHUNKS, options);
@@ -134,7 +167,7 @@ async function until(holds) {
   while (!holds()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test("leaving the loop and aborting the signal stop the engine", { timeout: 20_000 }, async () => {
+test("leaving the loop and aborting the signal stop the engine", LIMIT, async () => {
   for (const inPath of [false, true]) {
     const server = await keeping(CHUNKS.slice(0, -2), { inPath, ends: false });
     for await (const { text } of readAnswer(resumingFetch(chat(server.port), POST)))
