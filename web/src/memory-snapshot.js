@@ -44,12 +44,15 @@ export class MemorySnapshot {
   }
 
   /**
-   * Keep a memory here, in place of other versions.
+   * Keep a memory here, in place of other versions. The memory is gone then.
    * @param {Uint8Array<ArrayBuffer>} memory
    * @param {string} version
    */
   async remember(memory, version) {
-    const packed = new Response(await packMemory(memory), { headers: { version } });
+    const bytes = await packMemory(memory);
+    release(memory.buffer);
+    const packed = new Response(bytes, { headers: { version } });
+    release(bytes.buffer);
     // Earlier releases had the version in the address.
     await this.store.delete(this.url, { ignoreSearch: true });
     await this.store.put(this.url, packed);
@@ -74,6 +77,12 @@ async function check(packed) {
     throw new Error("The memory that was kept is damaged.");
   return packed;
 }
+
+/**
+ * Free a buffer now. An idle worker collects no garbage, and these have some 30 MB.
+ * @param {ArrayBuffer & {transfer?: (size: number) => ArrayBuffer}} buffer
+ */
+export const release = (buffer) => void buffer.transfer?.(0);
 
 /** @param {Uint8Array<ArrayBuffer>} memory  What Pyodide's `makeMemorySnapshot` gives. */
 export async function packMemory(memory) {
