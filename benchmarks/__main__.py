@@ -34,6 +34,8 @@ SCRIPTS: dict[str, list[str]] = {
     "growth": [],
     "in_browsers": [],
     "package": ["--runs", "1"],
+    "new_pages": ["--runs", "1"],
+    "opening": ["--runs", "1"],
     "bridge": ["--clients", "50", "--seconds", "5"],
     "watcher": ["--runs", "1", "--pace", "100 a frame"],
 }

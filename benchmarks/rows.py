@@ -75,6 +75,22 @@ def medians(runs: int, *calls: Callable[[], Any]) -> list[float]:
     return [statistics.median(times) for times in by_turns(runs, *calls)]
 
 
+def with_section(page: str, title: str, section: str) -> str:
+    """Return a page in Markdown in which a section is replaced, or added at the end.
+
+    >>> with_section("# P\\n\\n## A\\n\\n1\\n\\n## B\\n\\n2\\n", "A", "3\\n")
+    '# P\\n\\n## A\\n\\n3\\n\\n## B\\n\\n2\\n'
+    """
+    head, *sections = page.rstrip("\n").split("\n## ")
+    new = f"{title}\n\n{section.rstrip()}\n"
+    found = [n for n, text in enumerate(sections) if text.partition("\n")[0] == title]
+    if found:
+        sections[found[0]] = new
+    else:
+        sections.append(new)
+    return "\n## ".join([head, *[text.rstrip("\n") + "\n" for text in sections]])
+
+
 def options(description: str | None) -> argparse.ArgumentParser:
     """Return a parser with the option `--data`, the folder of the large test data."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
