@@ -49,7 +49,7 @@ def test_the_examples_give_the_shown_output(path):
 
 
 def test_what_runs_examples_in_the_page_reads_prompts_as_doctest_does():
-    spec = importlib.util.spec_from_file_location("run", ROOT / "tools" / "site" / "run.py")
+    spec = importlib.util.spec_from_file_location("site_run", ROOT / "tools" / "site" / "run.py")
     runner = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runner)
     assert doctest.testmod(runner) == (0, 4)
