@@ -10,7 +10,7 @@
  */
 
 import { read } from "./boot-micropython.js";
-import { MemorySnapshot, PAGE, release, sumOf, unpackMemory } from "./memory-snapshot.js";
+import { MemorySnapshot, PAGE, sumOf, unpackMemory } from "./memory-snapshot.js";
 import { FOLDER } from "./pyodide-package.js";
 
 /**
@@ -80,9 +80,7 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
           if (found?.version !== version) throw new Error("The memory is of another version.");
           readWhenAsked(module.FS, url(library), bytes);
         }
-        const packed = /** @type {ArrayBuffer} */ (await memory);
-        unpackMemory(packed, head, module.HEAPU8);
-        release(packed);
+        unpackMemory(await memory, head, module.HEAPU8);
         return module;
       },
       _makeSnapshot: !whole && snapshot !== undefined,

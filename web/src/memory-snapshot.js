@@ -44,15 +44,12 @@ export class MemorySnapshot {
   }
 
   /**
-   * Keep a memory here, in place of other versions. The memory is gone then.
+   * Keep a memory here, in place of other versions.
    * @param {Uint8Array<ArrayBuffer>} memory
    * @param {string} version
    */
   async remember(memory, version) {
-    const bytes = await packMemory(memory);
-    release(memory.buffer);
-    const packed = new Response(bytes, { headers: { version } });
-    release(bytes.buffer);
+    const packed = new Response(await packMemory(memory), { headers: { version } });
     // Earlier releases had the version in the address.
     await this.store.delete(this.url, { ignoreSearch: true });
     await this.store.put(this.url, packed);
@@ -77,12 +74,6 @@ async function check(packed) {
     throw new Error("The memory that was kept is damaged.");
   return packed;
 }
-
-/**
- * Free a buffer now. An idle worker collects no garbage, and these have some 30 MB.
- * @param {ArrayBuffer & {transfer?: (size: number) => ArrayBuffer}} buffer
- */
-export const release = (buffer) => void buffer.transfer?.(0);
 
 /** @param {Uint8Array<ArrayBuffer>} memory  What Pyodide's `makeMemorySnapshot` gives. */
 export async function packMemory(memory) {
