@@ -108,7 +108,7 @@ def misread_runs(line: str) -> list[Misread]:
     """
     best: list[Misread] = []
     most = (0, 0)
-    if not line or max(line.encode()) < 0x80:
+    if not line or max(line) < "\x80":
         return best
     letters: list[str] = []  # MicroPython counts from the beginning to index a string
     for encoding, tables in TABLES:

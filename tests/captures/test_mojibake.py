@@ -70,3 +70,8 @@ def test_none_of_the_languages_of_the_reciting_model_is():
     assert len(texts) > 20
     for text in texts:
         assert find_misread(json.dumps(text, ensure_ascii=False)) == []
+
+
+def test_half_a_pair_of_surrogates_is_no_misread_text():
+    assert find_misread("half \ud83d of a pair, naÃ¯ves cafÃ©")[0].right == "ï"
+    assert find_misread("\ud83d") == []
