@@ -11,7 +11,6 @@ U+FFFD for it.
 
 import argparse
 import json
-import lzma
 import os
 import re
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.rows import unpacked  # noqa: E402
 from detok_py import Tokenizer, load_tokenizer  # noqa: E402
 
 PAGE = ROOT / "docs" / "how-decoding-works.md"
@@ -72,11 +72,8 @@ def texts() -> dict[str, str]:
 
 def tokenizer_of(name: str) -> Tokenizer:
     """Load a tokenizer of the test data."""
-    packed = DATA / "tokenizers" / name / "tokenizer.json.xz"
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "tokenizer.json")
-        path.write_bytes(lzma.decompress(packed.read_bytes()))
-        return load_tokenizer(path)
+        return load_tokenizer(unpacked(DATA, Path(folder), f"{name}/tokenizer.json"))
 
 
 def split(tokenizer: Tokenizer, text: str) -> tuple[int, int]:

@@ -137,12 +137,12 @@ class Reader(State):
                 self.end_text()
                 break
             if self.call.raw and not self.call.on_fail:
-                if not self.form.calls[self.opener].bare:
+                if not self.grammar.bare:
                     break
                 self.refute()
             elif self.at in ("after", "tagged") and self.buf.strip(SPACE):
-                begun, call = self.buf.strip(SPACE), self.form.calls[self.opener]
-                if self.form.has_token(begun) and call.close.startswith(begun):
+                begun = self.buf.strip(SPACE)
+                if self.form.has_token(begun) and self.grammar.close.startswith(begun):
                     break  # the beginning of the call's closing marker, with a token of it
                 self.leave()
             else:

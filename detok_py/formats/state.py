@@ -191,10 +191,10 @@ class State:
         only their number is known.
         """
         fields, stack, count, complete = state
-        left = list(fields)
+        values = iter(fields)
         for part, names in self._parts:
             for name in names:
-                setattr(part, name, left.pop(0))
+                setattr(part, name, next(values))
         if self.call.value_types is not None:
             self.call.value_types = tuple(self.call.value_types)
         self.stack = list(stack)

@@ -94,15 +94,14 @@ def test_bytes_of_a_run_share_the_character_that_they_make(byte_fallback):
     )
 
 
+def replacing(find, put):
+    """Return the rules that join all tokens, then replace a text."""
+    replace = {"type": "Replace", "pattern": {"String": find}, "content": put}
+    return {"type": "Sequence", "decoders": [{"type": "Fuse"}, replace]}
+
+
 def test_a_replacement_belongs_to_all_tokens_of_what_it_replaces():
-    rules = {
-        "type": "Sequence",
-        "decoders": [
-            {"type": "Fuse"},
-            {"type": "Replace", "pattern": {"String": "<n>"}, "content": "\n"},
-        ],
-    }
-    pieces = ["a", "<n", ">"]
+    rules, pieces = replacing("<n>", "\n"), ["a", "<n", ">"]
     assert spans(rules, pieces, "a", "<n", ">", "a") == ("a\na", [(0, 1), (1, 2), (1, 2), (2, 3)])
 
 
@@ -137,13 +136,6 @@ def test_spans_through_rules_of_tokens_go_through_json_with_the_state(rules, pie
 
 
 def test_what_a_rule_adds_belongs_to_the_token_that_it_follows():
-    rules = {
-        "type": "Sequence",
-        "decoders": [
-            {"type": "Fuse"},
-            {"type": "Replace", "pattern": {"String": "ab"}, "content": "abc"},
-        ],
-    }
-    assert spans(rules, ["a", "b", "x"], "a", "b", "x") == ("abcx", [(0, 1), (1, 3), (3, 4)])
-    rules["decoders"][1]["content"] = "ac"
-    assert spans(rules, ["a", "b", "x"], "a", "b", "x") == ("acx", [(0, 1), (1, 2), (2, 3)])
+    pieces = ["a", "b", "x"]
+    assert spans(replacing("ab", "abc"), pieces, *pieces) == ("abcx", [(0, 1), (1, 3), (3, 4)])
+    assert spans(replacing("ab", "ac"), pieces, *pieces) == ("acx", [(0, 1), (1, 2), (2, 3)])
