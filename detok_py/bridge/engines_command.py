@@ -140,13 +140,6 @@ async def _prove(engine: Any, found: Any, seconds: float) -> Any:
         version = await engine.version() if hasattr(engine, "version") else None
         proof = await prove(engine, vocabulary, seconds=seconds, say=_say)
         return engine.info(), version, vocabulary, proof
-    except EngineError as error:
-        if " is not a" not in str(error):
-            raise
-        raise EngineError(
-            f"The server at {engine.client.address.shown} answers like no engine that detok knows; `detok engines` finds those that run, and openai+URL stands for one with OpenAI's routes.",
-            retry=False,
-        ) from None
     finally:
         await engine.close()
 

@@ -1,8 +1,8 @@
 """Find the engine that the command line names, and the vocabulary of an engine.
 
 In: `recite`, `scripted`, a URL, a kind and a URL (`vllm+http://…`), or an in-process engine and a
-model. Out: an Engine, not opened yet. For a URL without a kind, `recognise` asks the server; if
-none answers, llama-server is assumed.
+model. Out: an Engine, not opened yet. For a URL without a kind, `recognise` asks the server, and if
+it does not answer yet, again at each `open`.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..decode.vocabulary import Vocabulary
+from ..protocol import wire
 from .attached import AttachedEngine
 from .engines import Engine, EngineError
 from .engines.address import Address, check_address
@@ -78,7 +79,7 @@ def attach_engine(
         vocabulary=vocabulary,
     )
     return AttachedEngine(
-        name or spec.rpartition("://")[2].rstrip("/"),
+        name or spec.rpartition("://")[2].rstrip("/").removesuffix("/v1"),
         engine,
         vocabulary=vocabulary,
         encode=encode,
@@ -134,7 +135,10 @@ def open_engine(
     if name and own_key in os.environ:
         address = address._replace(key=own_key)
     if not kind:
-        kind = asyncio.run(recognise(address)) or "llama"
+        kind = asyncio.run(recognise(address)) or ""
+    if not kind:
+        later: Any = Unrecognised(address, model=model, allow_remote=allow_remote)
+        return later  # type: ignore[no-any-return]
     return engine_at(kind, address, model=model, allow_remote=allow_remote)
 
 
@@ -158,6 +162,43 @@ def engine_at(
     if kind == "tgi":
         return TGI(address, model=model)
     return Ollama(address, model=model) if kind == "ollama" else OpenAIServer(address, model=model)
+
+
+class Unrecognised:
+    """An engine of an unknown kind, such as one that is still starting. `open` recognises it. Until
+    then it is a llama-server that error messages call "engine".
+    """
+
+    def __init__(self, address: Address, *, model: str | None, allow_remote: bool) -> None:
+        self._address = address
+        self._model = model
+        self._allow_remote = allow_remote
+        self._known = False
+        self._engine: Any = LlamaServer(address)
+        self._engine.client.name = "engine"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    async def open(self) -> None:
+        """Recognise the engine, and open it. Raises EngineError."""
+        kind = None if self._known else await recognise(self._address)
+        if kind is not None:
+            before, self._known = self._engine, True
+            self._engine = engine_at(
+                kind, self._address, model=self._model, allow_remote=self._allow_remote
+            )
+            await before.close()
+        try:
+            await self._engine.open()
+        except EngineError as error:
+            if self._known or error.code != wire.NO_SUCH_ENGINE:
+                raise
+            raise EngineError(
+                f"The server at {self._address.shown} answers like no engine that detok knows; `detok engines` finds those that run, and openai+URL stands for one with OpenAI's routes.",
+                code=error.code,
+                retry=False,
+            ) from None
 
 
 def finder(

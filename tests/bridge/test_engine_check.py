@@ -351,6 +351,11 @@ BAD = {
         [],
         "answers like no engine that detok knows; `detok engines` finds those that run",
     ),
+    "the page of a chat UI": (
+        {("GET", "/props"): Answer(b"<!doctype html><title>Chat</title>", kind="text/html")},
+        [],
+        "sent something that is not JSON; is it the engine you meant?",
+    ),
     "a key": (
         {("GET", "/version"): Answer({"version": "1"}), ("GET", "/v1/models"): REFUSED},
         [],
@@ -386,7 +391,7 @@ async def test_what_cannot_be_checked_is_one_sentence_with_the_way_out(name, cap
     ("words", "sentence"),
     [
         ([], "Which engine? Give one address: detok engines check http://127.0.0.1:8080"),
-        (["http://127.0.0.1:9"], "No llama-server answers at http://127.0.0.1:9; start it"),
+        (["http://127.0.0.1:9/v1"], "No engine answers at http://127.0.0.1:9; start it"),
         (["recite", "--timeout", "0"], "--timeout is 0; expected a number of seconds above 0"),
         (["http://192.0.2.1:8080"], "add --allow-remote-engine"),
         (["recite", "--tokenizer", "/no/such.json"], "No such file"),

@@ -47,8 +47,8 @@ def test_a_name_is_resolved_once_and_pinned(monkeypatch):
         ]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    address = check_address("http://engine.test:8080/v1")
-    assert address.base == "http://127.0.0.1:8080/v1"
+    address = check_address("http://engine.test:8080/llm/v1/")
+    assert address.base == "http://127.0.0.1:8080/llm"
     assert address.host == "engine.test:8080"
     assert asked == ["engine.test"]
 

@@ -3,18 +3,20 @@ one by the address of its socket.
 """
 
 import argparse
+import asyncio
 import json
 
 import httpx
 import pytest
 from bridge_rig import TEXT, VOCABULARY, Conversation, converse, message, running, socket_to
 from cutting_proxy import DOWN, CuttingProxy
-from engine_replay import Replay
+from engine_replay import Answer, Replay
 from redis_rig import ORIGIN, STREAM, redis_server
 from test_bridge_models import PIECES, model
 from test_bridge_resume import EXPECTED, CountingEngine
 from test_bridge_store import exchange, socket
 from test_bridge_stream import FakeEngine
+from test_engine_replay import vllm
 
 from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.command import add_arguments
@@ -283,6 +285,25 @@ def test_a_url_is_named_by_its_address_and_has_a_key_of_its_own_by_name(monkeypa
     assert (plain.name, named.name) == ("127.0.0.1:8000", "my-cloud")
     keys = [one.engine.client._http.headers["authorization"] for one in (plain, named)]
     assert keys == ["Bearer all", "Bearer own"]
+
+
+async def test_an_engine_that_starts_after_the_bridge_is_recognised_then():
+    async with Replay({}) as starting:
+        attached = await asyncio.to_thread(attach_engine, f"{starting.url}/v1", model="tiny")
+        assert attached.name == starting.url.partition("//")[2]
+        await attached.open()
+        assert "answers like no engine that detok knows" in attached.down
+        replay = Replay({("GET", "/version"): Answer({"version": "0.33"}), **vllm()})
+        starting.answers = replay.answers
+        await attached.open()
+        assert attached.down is None
+        assert attached.engine.info().line == "vLLM · device not reported"
+        asked = len(starting.requests)
+        await attached.open()
+        assert not {"/props", "/api/version"} & {
+            path for _, path, _, _ in starting.requests[asked:]
+        }
+        await attached.engine.close()
 
 
 # ---------------------------------------------------------------- engines that are found

@@ -32,7 +32,7 @@ def test_an_engine_that_is_down_is_reported_with_the_way_out(
     demo.open()
     page.get_by_role("button", name="Start", exact=True).click()
     assert demo.wait_for("error") == "error"
-    assert "No llama-server answers at http://127.0.0.1:9" in demo.alert
+    assert "No engine answers at http://127.0.0.1:9" in demo.alert
     expect(page.get_by_role("alert")).to_be_visible()
     # The page goes on: the scripted engine of the same bridge still streams.
     assert demo.stream_text("né") == "finished"

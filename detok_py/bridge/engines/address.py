@@ -34,9 +34,10 @@ class Address(NamedTuple):
 
 
 def check_address(url: str, *, allow_remote: bool = False, named: bool = True) -> Address:
-    """Return the address of an engine, resolved and pinned. Raises AddressError.
+    """Return the address of an engine, resolved and pinned. A last `/v1` is dropped: it is part of
+    OpenAI's routes. Raises AddressError.
 
-    >>> check_address("http://127.0.0.1:8080/").base
+    >>> check_address("http://127.0.0.1:8080/v1").base
     'http://127.0.0.1:8080'
     >>> check_address("http://169.254.169.254/")
     Traceback (most recent call last):
@@ -82,7 +83,7 @@ def check_address(url: str, *, allow_remote: bool = False, named: bool = True) -
     # IPv4 first: engines listen on 127.0.0.1, and "localhost" often also means ::1.
     address = sorted(addresses, key=lambda a: a.version)[0]
     literal = f"[{address}]" if address.version == 6 else str(address)
-    path = parts.path.rstrip("/")
+    path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
     netloc = parts.netloc.rpartition("@")[2]
     return Address(
         f"{parts.scheme}://{literal}:{port}{path}",
