@@ -116,23 +116,28 @@ def test_a_packed_file_is_unpacked_and_unknown_events_are_read_by_a_click(booted
     expect(page.locator("#pane-held")).to_have_text("né you")
 
 
+# A file that takes several seconds to read, so that a click comes before the end. Each event has
+# another id, so that all are parsed.
+DROP_LARGE = """() => {
+    const event = (n) => `data: {"id":${n},"choices":[{"delta":{"content":"wörd "}}]}\\n\\n`;
+    const transfer = new DataTransfer();
+    transfer.items.add(new File(Array.from({ length: 300_000 }, (_, n) => event(n)), "large.sse"));
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true }));
+}"""
+
+
 @pytest.mark.full
 def test_a_large_file_says_that_it_is_read_and_the_next_one_takes_its_place(booted: Any) -> None:
     page = booted.page
-    event = {"choices": [{"delta": {"content": "wörd "}}]}
-    shown = booted.text("held")
-    # Each event has another id, so that all are parsed.
-    large = b"".join(
-        [f'data: {{"id":{n},{json.dumps(event)[1:]}\n\n'.encode() for n in range(30_000)]
-    )
-    drop(booted, "large.sse", large)
+    booted.stream_text("before", pace=5000)
+    page.evaluate(DROP_LARGE)
     reading = page.locator("#reading")
-    expect(reading).to_contain_text("Reading large.sse (2.1 MB)")
+    expect(reading).to_contain_text("Reading large.sse (19.1 MB)")
     reading.get_by_role("button", name="Cancel").click()
     expect(reading).to_be_hidden()
     booted.wait_for("ready")  # another worker is there at once: the first one has been stopped
-    assert booted.text("held") == shown
-    drop(booted, "large.sse", large)
+    assert booted.text("held") == "before"
+    page.evaluate(DROP_LARGE)
     expect(reading).to_be_visible()
     drop(booted, "small.sse", b'data: {"choices":[{"delta":{"content":"small"}}]}\n\n')
     expect(page.locator("#source-name")).to_have_text("small.sse", timeout=60_000)
