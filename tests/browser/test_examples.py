@@ -42,6 +42,7 @@ FILES = {
     "pyscript-worker": ["pyscript-worker.html", "pyscript-worker.py", "pyscript-main.py"],
     # Beside pyscript-micropython.py, which unpacks detok for MicroPython in any page.
     "pyscript-socket": ["pyscript-socket.html", "pyscript-socket.py"],
+    "pyscript-socket-pyodide": ["pyscript-socket-pyodide.html", "pyscript-socket.py"],
 }
 CHAT = [
     "index.html",
@@ -54,7 +55,7 @@ CHAT = [
 ]
 # For servers of their own: the bridge's policy forbids what it needs, and its index says so instead
 # of leading there.
-ELSEWHERE = ["pyscript", "pyscript-worker", "pyscript-socket"]
+ELSEWHERE = ["pyscript", "pyscript-worker", "pyscript-socket", "pyscript-socket-pyodide"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -281,17 +282,23 @@ def test_pyscript_on_a_server_that_lets_it_compile_scripts_from_strings(
 
 
 @pytest.mark.full
-def test_pyscript_with_micropython_over_a_websocket(page: Any, start_bridge: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "interpreter"),
+    [("pyscript-socket", "micropython.mjs"), ("pyscript-socket-pyodide", "pyodide.mjs")],
+)
+def test_pyscript_over_a_websocket(
+    page: Any, start_bridge: Any, name: str, interpreter: str
+) -> None:
     with local_server(Lenient) as site:
         url = site.url
         example = Example(page, url)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
         bridge = start_bridge("--engine", "recite", "--allow-origin", url)
-        page.goto(f"{url}/examples/pyscript-socket.html?bridge={bridge.url.replace('http', 'ws')}/stream")  # fmt: skip
+        page.goto(f"{url}/examples/{name}.html?bridge={bridge.url.replace('http', 'ws')}/stream")
         example.says("Finished")
         example.shows("#content", TEXTS["hello"])
-        assert "micropython.mjs" in asked and "pyodide.mjs" not in asked
+        assert {"micropython.mjs", "pyodide.mjs"} & set(asked) == {interpreter}
         assert example.complaints == []
 
 
