@@ -100,6 +100,7 @@ async def kill(bridge):
 
     store.link.call = nothing
     store.close = closed
+    store._closing = True  # redis-py can lose a cancellation that comes with a timeout
     for task in list(store._tasks):
         task.cancel()
     await asyncio.gather(*store._tasks, return_exceptions=True)
