@@ -199,6 +199,12 @@ class SharedRun:
             reader.log.acknowledge(ack)
             reader.wake()
 
+    def learn_attempts(self, readers: bytes | None, number: bytes | None) -> None:
+        """Learn who has read the run, from the fields `readers` and `attempt` in the store."""
+        if readers:
+            ids = [b"" if word == b"-" else word for word in readers.split()]
+            self.run.reader.attempts.learn([word.decode() for word in ids], int(number or 0))
+
     def give_way(self) -> None:
         """Stop reading here if a reader elsewhere has a later turn."""
         session = self.run.reader.session

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from ..protocol import wire
+from ..protocol.reader import Attempt
 from ..protocol.runs import Run, Runs
 from . import redis_scripts as scripts
 from .lease import SharedRun, unpack
@@ -77,16 +78,20 @@ class Follower:
         if self.link.away:
             return
         asked, self._asked = self._asked, {}
-        order = [(shared, word) for shared in asked if (word := _word(shared))]
-        for shared, _ in order:
+        order = [
+            (shared, word, shared.run.reader.attempts.last)
+            for shared in asked
+            if (word := _word(shared))
+        ]
+        for shared, *_ in order:
             shared.unheard = False
         calls: list[Call] = [
             (
                 scripts.ASK,
                 shared.tag,
-                (word, shared.turn, shared.run.log.acked, self.link.times.ttl),
+                (word, shared.turn, shared.run.log.acked, self.link.times.ttl, *attempt),
             )
-            for shared, word in order
+            for shared, word, attempt in order
         ]
         try:
             replies = await self.link.call(calls) if calls else []
@@ -95,8 +100,11 @@ class Follower:
             self._asked.update(dict.fromkeys(kept))
             self._wake_ask.set()
             raise
-        for (shared, word), reply in zip(order, replies):
-            self._take_turn(shared, word, int(reply))
+        for (shared, word, attempt), reply in zip(order, replies):
+            if attempt == shared.run.reader.attempts.last:
+                self._take_turn(shared, word, int(reply))
+            else:
+                self.ask_soon(shared)  # a newer reader here has come since
         if self._regroup:
             self._regroup = False
             pipe = self.link.client.pipeline(transaction=False)
@@ -112,12 +120,13 @@ class Follower:
             return
         if word == "take":
             shared.taking = False
+        if turn < 0:
+            shared.rival = max(shared.rival, shared.turn + 1)
+        elif word == "take":
             shared.turn = max(shared.turn, turn)
             self.group_again()
             if shared.cancelled:
                 self.ask_soon(shared)
-        elif turn < 0:
-            shared.rival = max(shared.rival, shared.turn + 1)
         shared.give_way()
 
     async def follow(self) -> None:
@@ -158,6 +167,11 @@ class Follower:
         """Add entries to the copy of a log, unless an earlier entry is missing."""
         if not all(shared.apply(text(key), entry) for key, entry in entries):
             shared.lose(self.link.times.lease)
+
+    async def learn_attempts(self, shared: SharedRun) -> None:
+        """Learn from Redis who has read a run."""
+        key = key_of(shared.tag, "run")
+        shared.learn_attempts(*await self.link.client.hmget(key, "readers", "attempt"))
 
     async def look(self) -> None:
         """Check followed runs twice a second: whether their producers live, and whether Redis still
@@ -206,14 +220,17 @@ class Follower:
         else:
             shared.lost_at = None
         shared.hear(turn, shared.run.log.acked)
+        shared.learn_attempts(reply[9], reply[10])
         if shared.run.reader.session is not None and shared.lease is None:
             acked = turn == shared.turn and int(reply[8]) >= log.acked
             if shared.unheard or not (acked or turn > shared.turn):
                 self.ask_soon(shared)  # Redis has lost an earlier request of a reader here
 
-    async def fetch(self, run_id: str, tag: str, after: int) -> tuple[str, SharedRun | None]:
+    async def fetch(
+        self, run_id: str, tag: str, after: int, attempt: Attempt
+    ) -> tuple[str, SharedRun | None]:
         """Bring the copy of a run up to date, or make one that begins at `after`. Return the status
-        of LOOK, or "ended", and the copy.
+        of LOOK, or "ended", or "older" if a newer attempt reads the run here; and the copy.
         """
         run = self.runs.by_id.get(run_id)
         known = run is not None and run.log.base <= after <= run.log.position
@@ -227,8 +244,12 @@ class Follower:
             return status, None
         if self.runs.by_id.get(run_id) is not run:
             # The run was dropped, or another socket has fetched it.
-            return await self.fetch(run_id, tag, after)
+            return await self.fetch(run_id, tag, after, attempt)
         shared = self.shared.get(run_id)
+        if shared is not None:
+            shared.learn_attempts(reply[9], reply[10])
+            if shared.run.reader.attempts.are_after(attempt):
+                return "older", None
         if shared is not None and (shared.lease is not None or shared.claiming):
             return status, shared  # an engine here writes it now: there is nothing to copy
         if not known or shared is None:

@@ -9,6 +9,8 @@ dropped by their ids.
 Each script takes KEYS run log asks lease.
 """
 
+from ..protocol.reader import MAX_READERS
+
 _COMMON = """
 local function young(seconds)
   local up = string.match(redis.call('INFO', 'server'), 'uptime_in_seconds:(%d+)')
@@ -19,17 +21,46 @@ local function keep(ttl)
 end
 """
 
-# ARGV claim digest lease_ms grace. Returns {claim, digest, whether it is confirmed} of the run. A
-# claim expires with its lease until its owner confirms it, so an abandoned claim has no effect. A
-# Redis that has just started ('young') may have lost runs: their producers restore them first.
+# The readers of a run, to order what they ask for as `Attempts` of protocol/reader.py does:
+# `readers` are the ids of sessions, the latest last ('-' for a session without an id), and
+# `attempt` is the number of the last attempt of the latest. Returns whether an attempt is the
+# newest, and if so, notes it.
+_ATTEMPTS = (
+    f"""
+local max_readers = {MAX_READERS + 1}
+"""
+    + """
+local function newest(reader, attempt)
+  local r = redis.call('HMGET', KEYS[1], 'readers', 'attempt')
+  local readers, id = r[1] or '', reader == '' and '-' or reader
+  if string.match(readers, '(%S*) $') ~= id then
+    if id ~= '-' and string.find(' ' .. readers, ' ' .. id .. ' ', 1, true) then return false end
+    readers = readers .. id .. ' '
+    local _, many = string.gsub(readers, ' ', '')
+    if many > max_readers then readers = string.match(readers, ' (.*)') end
+  elseif tonumber(attempt) < tonumber(r[2]) then
+    return false
+  end
+  redis.call('HSET', KEYS[1], 'readers', readers, 'attempt', attempt)
+  return true
+end
+"""
+)
+
+# ARGV claim digest lease_ms grace reader attempt. Returns {claim, digest, whether it is confirmed}
+# of the run. A claim expires with its lease until its owner confirms it, so an abandoned claim has
+# no effect. A Redis that has just started ('young') may have lost runs: their producers restore
+# them first.
 CLAIM = (
     _COMMON
+    + _ATTEMPTS
     + """
 local held = redis.call('HMGET', KEYS[1], 'claim', 'digest', 'sure')
 if held[1] then return {held[1], held[2], held[3] or ''} end
 if young(ARGV[4]) then return {'young', '', ''} end
 redis.call('DEL', KEYS[2], KEYS[3])
 redis.call('HSET', KEYS[1], 'claim', ARGV[1], 'digest', ARGV[2], 'turn', 1, 'ack', 0, 'n', 0, 'pos', 0)
+newest(ARGV[5], ARGV[6])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('SET', KEYS[4], ARGV[1], 'PX', ARGV[3])
 return {ARGV[1], ARGV[2], ''}
@@ -72,7 +103,7 @@ return {'ok', r[4], r[5], r[6] or ''}
 RESTORE = (
     _COMMON
     + """
-local r = redis.call('HMGET', KEYS[1], 'claim', 'end', 'turn', 'ack', 'cancel')
+local r = redis.call('HMGET', KEYS[1], 'claim', 'end', 'turn', 'ack', 'cancel', 'readers', 'attempt')
 if r[1] and r[1] ~= ARGV[1] then return 'fenced' end
 if r[2] == 'dead' then return 'ended' end
 local turn, ack = ARGV[11], ARGV[12]
@@ -82,6 +113,7 @@ redis.call('HSET', KEYS[1], 'claim', ARGV[1], 'digest', ARGV[10], 'sure', 1, 'tu
   'n', ARGV[5], 'pos', ARGV[6], 'sha', ARGV[8], 'data', ARGV[13], 'model', ARGV[14])
 if ARGV[9] == '1' then redis.call('HSET', KEYS[1], 'end', '1') end
 if r[5] then redis.call('HSET', KEYS[1], 'cancel', 1) end
+if r[6] then redis.call('HSET', KEYS[1], 'readers', r[6], 'attempt', r[7]) end
 if ARGV[5] ~= '0' then
   redis.call('XADD', KEYS[2], ARGV[6] .. '-' .. ARGV[5], 'b', ARGV[7])
 end
@@ -92,14 +124,14 @@ return 'ok'
 )
 
 # ARGV from ttl grace dead. Returns what a reader lacks: {'ok', turn, data, model, position, end,
-# digest, entries, ack}; {'lost'}, if the log is gone; {'gone'}, if the run is; {'young'}, if the
-# run may still be restored. If the producer is dead, this script ends the run, once, with the
-# SHA-256 of the log.
+# digest, entries, ack, readers, attempt}; {'lost'}, if the log is gone; {'gone'}, if the run is;
+# {'young'}, if the run may still be restored. If the producer is dead, this script ends the run,
+# once, with the SHA-256 of the log.
 LOOK = (
     _COMMON
     + """
 local r = redis.call('HMGET', KEYS[1], 'turn', 'data', 'model', 'pos', 'n', 'sha', 'end', 'digest', 'sure',
-  'ack')
+  'ack', 'readers', 'attempt')
 if not r[1] then return {young(ARGV[3]) and 'young' or 'gone'} end
 if r[9] then keep(ARGV[2]) end
 if r[5] ~= '0' and redis.call('EXISTS', KEYS[2]) == 0 then return {'lost'} end
@@ -112,23 +144,27 @@ if r[9] and not r[7] and redis.call('EXISTS', KEYS[4]) == 0 and not young(ARGV[3
   r[7] = 'dead'
 end
 return {'ok', r[1], r[2] or '', r[3] or '', r[4], r[7] or '', r[8],
-  redis.call('XRANGE', KEYS[2], ARGV[1], '+'), r[10]}
+  redis.call('XRANGE', KEYS[2], ARGV[1], '+'), r[10], r[11] or '', r[12] or 0}
 """
 )
 
-# ARGV word turn ack ttl. A reader takes the run over ('take' begins a new turn), gives credit
-# ('ack') or cancels the run ('cancel'). Returns its turn; 0, if there is no such run; -1, if
-# another reader has a later turn. Restores a turn that Redis has lost.
+# ARGV word turn ack ttl reader attempt. A reader takes the run over ('take' begins a new turn),
+# gives credit ('ack') or cancels the run ('cancel'). Returns its turn; 0, if there is no such run;
+# -1, if another reader has a later turn, or a newer attempt has taken the run. Restores a turn that
+# Redis has lost.
 ASK = (
     _COMMON
+    + _ATTEMPTS
     + """
 local turn = redis.call('HGET', KEYS[1], 'turn')
 if not turn then return 0 end
 if ARGV[1] == 'take' then
+  if not newest(ARGV[5], ARGV[6]) then return -1 end
   turn = redis.call('HINCRBY', KEYS[1], 'turn', 1)
 elseif tonumber(turn) > tonumber(ARGV[2]) then
   return -1
 else
+  if tonumber(turn) < tonumber(ARGV[2]) then newest(ARGV[5], ARGV[6]) end
   turn = ARGV[2]
   redis.call('HSET', KEYS[1], 'turn', turn)
 end

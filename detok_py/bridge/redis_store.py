@@ -24,6 +24,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ..protocol import wire
+from ..protocol.reader import Attempt
 from ..protocol.runs import Run, Runs
 from . import redis_scripts as scripts
 from .jobs import fault_of
@@ -139,14 +140,18 @@ class RedisStore:
         away = (REFUSED if link.refused else AWAY) if link.away else None
         return StoreState(link.counts, away, away if link.refused or not link.reached else None)
 
-    async def find(self, run_id: str, after: int) -> str | None:
-        """Fetch a run. If the log does not reach `after` yet, wait a moment: the client may have
-        seen more at another replica than this one has read. After that, the client must try again;
-        or, if the run has ended, the run counts as lost, because Redis has lost its last part.
+    async def find(self, run_id: str, after: int, attempt: Attempt) -> str | None:
+        """Fetch a run, unless a newer attempt reads it here. If the log does not reach `after` yet,
+        wait a moment: the client may have seen more at another replica than this one has read.
+        After that, the client must try again; or, if the run has ended, the run counts as lost,
+        because Redis has lost its last part.
         """
         shared = self.shared.get(run_id)
         run = self.runs.by_id.get(run_id)
         deadline = clock() + AHEAD_SECONDS
+        if shared is not None and shared.lease and shared.run.reader.attempts.lack(attempt):
+            with contextlib.suppress(*self.link.errors):
+                await self._follower.learn_attempts(shared)
         if run is not None and (shared is None or shared.claiming or shared.lease):
             if shared is not None and shared.claiming and after > run.log.position:
                 return AWAY  # this claim is late: another replica already has the run
@@ -157,13 +162,17 @@ class RedisStore:
             return None
         while True:
             try:
-                status, found = await self._follower.fetch(run_id, self.tag_of(run_id), after)
+                status, found = await self._follower.fetch(
+                    run_id, self.tag_of(run_id), after, attempt
+                )
             except self.link.errors as error:
                 self.link.failed(error)
                 kept = run is not None and run.log.base <= after <= run.log.position
                 return None if kept else AWAY
             if status == "young":
                 return YOUNG
+            if status == "older":
+                return None  # the session refuses it
             there = found is not None and (
                 found.run.log.position >= after or found.run.log.end is not None
             )
@@ -208,7 +217,8 @@ class RedisStore:
         has it. The claim is confirmed before its engine starts; an unconfirmed claim expires soon.
         """
         times = self.link.times
-        arguments = (lease.claim, lease.digest, int(times.lease * 1000), times.grace)
+        reader = shared.run.reader.attempts.last
+        arguments = (lease.claim, lease.digest, int(times.lease * 1000), times.grace, *reader)
         deadline = clock() + 2 * times.lease
         while (reply := await self._call_twice((scripts.CLAIM, shared.tag, arguments))) is not None:
             claim, digest, sure = [text(part) for part in reply]

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 from ..errors import RemoteProtocolError
 from ..protocol import wire
+from ..protocol.reader import Attempt
 from ..protocol.runs import Run, Runs
+from ..protocol.server import attempt_of
 
 
 class Counts:
@@ -52,9 +54,10 @@ class Store(Protocol):
     async def close(self) -> None:
         """Close the store."""
 
-    async def find(self, run_id: str, after: int) -> str | None:
+    async def find(self, run_id: str, after: int, attempt: Attempt) -> str | None:
         """Put a run that a client wants to resume into `runs`. Return a sentence if the client must
-        try again later, else None: a run that is not in `runs` then is lost.
+        try again later, else None: a run that is not in `runs` then is lost. An older attempt
+        leaves what newer ones read as it is.
         """
 
     async def claim(self, run: Run) -> bool:
@@ -89,7 +92,7 @@ class MemoryStore:
     async def close(self) -> None:
         """Do nothing."""
 
-    async def find(self, run_id: str, after: int) -> str | None:
+    async def find(self, run_id: str, after: int, attempt: Attempt) -> str | None:
         """Return None: all runs are in memory, so none has to be fetched."""
         return None
 
@@ -108,19 +111,20 @@ def clock() -> float:
     return asyncio.get_running_loop().time()
 
 
-def resumes(frame: str | bytes) -> tuple[str, int] | None:
-    """Return the (run id, position) that a frame wants to resume, or None.
+def resumes(frame: str | bytes) -> tuple[str, int, Attempt] | None:
+    """Return the (run id, position, attempt) of a frame that resumes a run, or None.
 
     >>> resumes('{"type":"resume","id":"0123456789abcdef","after":3}')
-    ('0123456789abcdef', 3)
+    ('0123456789abcdef', 3, Attempt(reader='', number=0))
     """
     if not isinstance(frame, str) or '"resume"' not in frame:
         return None
     try:
         event = wire.read_message(frame)
+        attempt = attempt_of(event)
     except RemoteProtocolError:
         return None
     run_id, after = event.get("id"), event.get("after")
     if event["type"] != "resume" or not isinstance(run_id, str) or not isinstance(after, int):
         return None
-    return (run_id, after) if 0 <= after <= wire.MAX_ID else None
+    return (run_id, after, attempt) if 0 <= after <= wire.MAX_ID else None

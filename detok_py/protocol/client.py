@@ -97,11 +97,25 @@ class Retries:
 
 
 class Socket:
-    """One socket: whether it has had its hello, and the frames to send."""
+    """One socket: whether it has had its hello, and the frames to send. `attempt` counts how often
+    the run was asked for by `reader`, over this socket and those before it.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, reader: str = "", attempt: int = 0) -> None:
         self.greeted = False
         self.outbox: list[str | bytes] = []
+        self.reader = reader
+        self.attempt = attempt
+
+    def next(self) -> "Socket":
+        """Return a socket that follows this one."""
+        return Socket(self.reader, self.attempt)
+
+    def ask(self, kind: str, **fields: Any) -> None:
+        """Ask for the run. The server orders what arrives by reader and attempt."""
+        self.attempt += 1
+        fields.update(reader=self.reader, attempt=self.attempt)
+        self.outbox.append(wire.message(kind, **fields))
 
 
 class ClientSession:
@@ -184,6 +198,7 @@ class ClientSession:
         self.position = self._acked = position
         self._hash = None if position else hashlib.sha256()
         self._cancelled = False
+        self._socket.reader = events.new_run_id()[:16]
         self._retries.reset()
         if self._socket.greeted:
             self._ask()
@@ -214,14 +229,14 @@ class ClientSession:
 
     def opened(self) -> None:
         """Begin a socket. Nothing is sent before the server's hello."""
-        self._socket = Socket()
+        self._socket = self._socket.next()
         self.closing = None
 
     def lost(self, code: int = 1006, random: float = 1.0) -> float | None:
         """End a socket. Return the seconds to wait before opening another, or None if there is no
         active run, the close code is not retryable, or all attempts have failed (`Retries`).
         """
-        self._socket = Socket()
+        self._socket = self._socket.next()
         if self.state not in ACTIVE or code not in wire.RETRY_CODES:
             return None
         return self._retries.next_seconds(random)
@@ -259,10 +274,10 @@ class ClientSession:
         and its id makes sure that it runs once.
         """
         if self.state == WAITING and self._request is not None:
-            self._socket.outbox.append(wire.message("generate", **self._request))
+            self._socket.ask("generate", **self._request)
         else:
             self._acked = self.position
-            self._socket.outbox.append(wire.message("resume", id=self.run_id, after=self.position))
+            self._socket.ask("resume", id=self.run_id, after=self.position)
         if self._cancelled:
             self._socket.outbox.append(wire.message("cancel", id=self.run_id))
 

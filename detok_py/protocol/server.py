@@ -31,6 +31,7 @@ from ..errors import LocalProtocolError, RemoteProtocolError
 from . import wire
 from .events import WANTS, new_run_id, next_state
 from .log import do_nothing
+from .reader import ANYONE, Attempt
 from .runs import Run, Runs, request_digest
 
 # States of a socket.
@@ -234,7 +235,7 @@ class ServerSession:
             return self._generate(event, size, now)
         if kind == "resume":
             run_id, after = _checked_id(event.get("id")), _checked_count(event, "after")
-            self._read(run_id, after, now, "resume")
+            self._read(run_id, after, now, "resume", attempt_of(event))
         elif kind == "ack":
             self._acknowledge(_checked_count(event, "n"), event.get("end") is True)
         elif kind == "cancel":
@@ -249,6 +250,7 @@ class ServerSession:
     def _generate(self, event: dict[str, Any], size: int, now: float) -> list[tuple[str, Run]]:
         run_id = event.get("id")
         run_id = new_run_id() if run_id is None else _checked_id(run_id)
+        attempt = attempt_of(event)
         request = _checked_request(event)
         if self.engine:
             request["engine"] = self.engine
@@ -257,7 +259,7 @@ class ServerSession:
             # The same request again: the client does not know whether it arrived. It runs once.
             same = run.digest == request_digest(run_id, request)
             _require(same, "This run id belongs to another request; each run needs a new one.")
-            self._read(run_id, 0, now, "resume")
+            self._read(run_id, 0, now, "resume", attempt)
             return []
         if self.run is not None and self.run.log.end is not None:
             self._release(now)  # its engine has ended: the client need not read the rest first
@@ -268,7 +270,7 @@ class ServerSession:
             raise RemoteProtocolError("Too many requests at once; try again later.", wire.BUSY)
         run = self.runs.create(run_id, request)
         run.weight = size
-        self._read(run_id, 0, now, "generate")
+        self._read(run_id, 0, now, "generate", attempt)
         return [("generate", run)]
 
     def _pong(self, now: float) -> None:
@@ -288,12 +290,16 @@ class ServerSession:
             run.reader.done = True
             self._messages.left += 2
 
-    def _read(self, run_id: str, after: int, now: float, event: str) -> None:
+    def _read(self, run_id: str, after: int, now: float, event: str, attempt: Attempt) -> None:
         """Let this socket read a run. The socket that has read it, probably half-open, is closed.
 
-        If the run is gone, or its log no longer reaches back to `after`, this socket is closed.
+        If the run is gone, its log no longer reaches back to `after`, or the attempt is older than
+        the last one, this socket is closed.
         """
         run = self.runs.by_id.get(run_id)
+        if run is not None and run.reader.attempts.are_after(attempt):
+            self.closing = (wire.CANCELLED, "a newer socket has taken up this run")
+            return
         if run is None or after < run.log.base:
             kept = f"{self.runs.keep_seconds:g} seconds or {self.runs.max_log >> 20} MiB"
             sentence = f"The bridge no longer has this run: it was restarted, or more than {kept} went by. Start it again."
@@ -321,7 +327,7 @@ class ServerSession:
         self._change_state(event, RemoteProtocolError)
         self.run = run
         self._sent = after
-        run.reader.take(self, after)
+        run.reader.take(self, after, attempt)
 
     def _release(self, now: float) -> None:
         """Stop reading the run, because the socket is lost or reads another run."""
@@ -329,6 +335,18 @@ class ServerSession:
             self._change_state("release")
             self.run.reader.release(now)
             self.run = None
+
+
+def attempt_of(event: dict[str, Any]) -> Attempt:
+    """Return which attempt of which session a `generate` or `resume` is.
+
+    >>> attempt_of({"type": "resume", "reader": "0123456789abcdef", "attempt": 3})
+    Attempt(reader='0123456789abcdef', number=3)
+    """
+    reader = event.get("reader")
+    if reader is None:
+        return ANYONE
+    return Attempt(_checked_id(reader, "reader"), _checked_count(event, "attempt"))
 
 
 def model_of(hello: dict[str, Any]) -> str | None:
@@ -350,9 +368,9 @@ def _require(condition: bool, sentence: str) -> None:
         raise RemoteProtocolError(sentence)
 
 
-def _checked_id(value: Any) -> str:
+def _checked_id(value: Any, of: str = "run id") -> str:
     valid = isinstance(value, str) and 16 <= len(value) <= 64 and not value.strip(_ID_LETTERS)
-    _require(valid, "A run id must be 16 to 64 random letters, digits, - or _.")
+    _require(valid, f"A {of} must be 16 to 64 random letters, digits, - or _.")
     return str(value)
 
 

@@ -18,6 +18,7 @@ from waiting import eventually
 from detok_py.bridge.redis_store import RedisStore
 from detok_py.bridge.store import MemoryStore, resumes
 from detok_py.protocol import wire
+from detok_py.protocol.reader import ANYONE
 from detok_py.protocol.server import ServerSession
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
@@ -62,8 +63,8 @@ class Place:
     async def generate(self, **fields):
         return await self.receive(type="generate", id=RUN, prompt="hi", want="bytes", **fields)
 
-    async def resume(self, after=0):
-        return await self.receive(type="resume", id=RUN, after=after)
+    async def resume(self, after=0, **fields):
+        return await self.receive(type="resume", id=RUN, after=after, **fields)
 
     def read(self):
         """Read what may be sent; return all bytes so far."""
@@ -197,6 +198,32 @@ async def test_the_newer_session_reads_and_the_older_one_is_closed(kind, redis):
         assert here.session.closing[0] == 4499
         write(run, PIECES[1:])
         await there.reads(TEXT)
+
+
+PAGE, RELOADED = "a-page-before-its-reload", "the-same-page-after-it"
+
+
+@both
+@pytest.mark.parametrize(
+    ("newer", "older"),
+    [((PAGE, 3), (PAGE, 2)), ((RELOADED, 1), (PAGE, 2))],
+    ids=["a later attempt", "a later session"],
+)
+async def test_an_older_attempt_that_arrives_late_does_not_take_the_run(kind, redis, newer, older):
+    async with two_places(kind, redis) as (here, there):
+        run = await here.generate(reader=PAGE, attempt=1)
+        write(run, PIECES[:1], reason=None)
+        await here.reads(PIECES[0])
+        await there.resume(len(PIECES[0]), reader=newer[0], attempt=newer[1])
+        await eventually(lambda: here.session.closing is not None)
+        for late in (Place(here.store), Place(there.store)):
+            assert await late.resume(0, reader=older[0], attempt=older[1]) is None
+            await eventually(lambda late=late: late.session.closing is not None)
+            assert late.session.closing[0] == 4499
+        write(run, PIECES[1:])
+        await there.reads(TEXT[len(PIECES[0]) :])
+        await there.ends_with("finished", reason="eos")
+        assert there.session.closing is None
 
 
 @both
@@ -412,7 +439,7 @@ async def test_a_redis_that_evicts_keys_is_warned_of(caplog):
 @pytest.mark.parametrize("reason", [None, "eos"], ids=["that goes on", "that has ended"])
 async def test_a_run_that_redis_has_cut_is_put_back_by_its_producer(redis, reason):
     """Redis comes back without its last part, and the producer has nothing new to append."""
-    async with two_places("redis", redis, lease=0.8) as (here, there):
+    async with two_places("redis", redis, lease=30) as (here, there):
         run = await here.generate()
         client = here.store.link.client
         tag = here.store.tag_of(RUN)
@@ -534,7 +561,7 @@ async def test_a_reader_that_asks_while_redis_lacks_the_run_is_heard_later(redis
         write(run, PIECES[:1], reason=None)
         await here.reads(PIECES[0])
         here.session.lost(1006, time.monotonic())
-        assert await there.store.find(RUN, 0) is None
+        assert await there.store.find(RUN, 0, ANYONE) is None
         tag = here.store.tag_of(RUN)
         keys = [f"detok:{{{tag}}}:{part}" for part in ("run", "log", "asks", "lease")]
         await here.store.link.client.delete(*keys)

@@ -614,7 +614,7 @@ def test_large_requests_count_as_several_messages():
 
 
 def test_the_requests_of_running_runs_share_one_bound():
-    store = Runs(max_pending=1000)
+    store = Runs(max_pending=1200)
     links = [Link(store) for _ in range(3)]
     for n, link in enumerate(links):
         link.client.generate(prompt="x" * 400, run_id=f"run-number-{n:06}")

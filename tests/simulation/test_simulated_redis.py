@@ -11,6 +11,7 @@ from simulated_redis import Data, Refused
 
 from detok_py.bridge import redis_scripts as scripts
 from detok_py.bridge.redis_link import key_of
+from detok_py.protocol.reader import ANYONE, MAX_READERS, Attempt, Attempts
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
@@ -27,10 +28,18 @@ def random_call(rng):
     """Return a script and its arguments, as the store calls it."""
     claim, lease, ttl, grace = rng.choice(CLAIMS), 100_000, rng.choice([0, 90]), 0
     number, end = numbers(rng), numbers(rng)
+    attempt = (rng.choice(["", "a", "ab", "b"]), numbers(rng))
     batch = (number, end, f"entry{number}", f"sha{number}", rng.choice([0, 0, 1]))
     return rng.choice(
         [
-            (scripts.CLAIM, claim, rng.choice(["d", "e"]), lease, rng.choice([0, 0, 0, 10**9])),
+            (
+                scripts.CLAIM,
+                claim,
+                rng.choice(["d", "e"]),
+                lease,
+                rng.choice([0, 0, 0, 10**9]),
+                *attempt,
+            ),
             (scripts.APPEND, claim, lease, ttl, grace, 0, number),
             (
                 scripts.APPEND,
@@ -63,7 +72,14 @@ def random_call(rng):
                 rng.choice([0, 10**9]),
                 DEAD,
             ),
-            (scripts.ASK, rng.choice(["take", "ack", "cancel"]), numbers(rng), numbers(rng), ttl),
+            (
+                scripts.ASK,
+                rng.choice(["take", "take", "ack", "cancel"]),
+                numbers(rng),
+                numbers(rng),
+                ttl,
+                *attempt,
+            ),
             (scripts.FORGET, claim),
         ]
     )
@@ -133,3 +149,31 @@ def test_a_real_redis_replies_the_same(seed):
                     found = error
                 assert plain(found) == plain(expected), (n, words)
         client.close()
+
+
+@pytest.mark.parametrize("readers", [3, 2 * MAX_READERS])
+def test_redis_orders_attempts_as_one_bridge_does(readers):
+    rng = random.Random(readers)
+    data = Data(time.time)
+    keys = [key_of("ab", part).encode() for part in ("run", "log", "asks", "lease")]
+
+    def run(text, *words):
+        sha = data.do_script(b"LOAD", text.encode())
+        return data.run([b"EVALSHA", sha, b"4", *keys, *[str(word).encode() for word in words]])
+
+    refused = 0
+    for _ in range(20):
+        data.drop(keys[0])
+        attempts = Attempts()
+        attempts.add(Attempt("r0", 0))
+        run(scripts.CLAIM, "one", "digest", 100_000, 0, *attempts.last)
+        for _ in range(200):
+            attempt = Attempt(f"r{rng.randrange(readers)}", rng.randrange(4))
+            attempt = ANYONE if rng.random() < 0.02 else attempt
+            older = attempts.are_after(attempt)
+            turn = run(scripts.ASK, "take", 0, 0, 90, *attempt)
+            assert (turn == -1) == older
+            if not older:
+                attempts.add(attempt)
+            refused += older
+    assert refused
