@@ -103,6 +103,23 @@ test("each push returns at once all that is certain: no text is late", async () 
   assert.deepEqual([decoder.finishReason, decoder.waiting], ["stop", 0]);
 });
 
+test("ids of one call give what they give one by one, whatever is among them", async () => {
+  const vocabulary = await lib.loadVocabulary(vocabularyFile);
+  const ids = bytesOf("a <think>x</think>é < c</s>y");
+  for (let at = 0; at <= ids.length; at++) {
+    const options = { vocabulary, stop: ["</s>"], reasoning: true };
+    const decoder = await lib.createDecoder(options);
+    const text = decoder.feed(ids.slice(0, at));
+    assert.equal(text + decoder.feed(ids.slice(at)) + decoder.flush(), "a é < c");
+    assert.equal(decoder.finishReason, "stop");
+    const refused = await lib.createDecoder(options);
+    const given = [...ids.slice(0, at), 99_999_999, ...ids.slice(at)];
+    if (text) assert.equal(refused.feed(given), text);
+    if (at < ids.length - 1)
+      assert.throws(() => refused.feed(text ? [] : given), { name: "DetokError" });
+  }
+});
+
 /** The vocabulary of a format: bytes, and two markers that are tokens. */
 function markedVocabulary() {
   const path = join(folder, "marked.detok");

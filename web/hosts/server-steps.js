@@ -12,7 +12,6 @@ export {
   contentOf,
   decode,
   halfSymbol,
-  knownStep,
   plain,
   stepTable,
 } from "../src/step-table.js";
@@ -29,7 +28,7 @@ prototype.ahead = prototype.readTexts = async () => {};
 export function find(state, symbol) {
   const step = findKnown(state, symbol);
   const { table } = state;
-  if (step || !table) return step;
+  if (step !== undefined || !table) return step;
   try {
     const { ask } = /** @type {any} */ (decoderWorker(table.options).worker);
     const [said] = ask("walk", table.told, ...crossing(state), JSON.stringify([symbol]));

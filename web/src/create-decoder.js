@@ -7,16 +7,7 @@ import { asBytes, asIds } from "./chunks.js";
 import { DetokError } from "./decoder.js";
 import { shaper } from "./graphemes.js";
 import { checked } from "./options.js";
-import {
-  State,
-  contentOf,
-  find,
-  decode,
-  halfSymbol,
-  knownStep,
-  plain,
-  stepTable,
-} from "./step-table.js";
+import { State, contentOf, find, decode, halfSymbol, plain, stepTable } from "./step-table.js";
 
 /**
  * @typedef {import("./step-table.js").Options} Options
@@ -70,11 +61,10 @@ export async function createDecoder(options) {
   const decoder = new Decoder(options);
   const signal = options?.signal;
   signal?.throwIfAborted();
-  const aborted = new Promise((_, reject) =>
-    signal?.addEventListener("abort", () => reject(signal.reason)),
-  );
-  aborted.catch(() => {});
-  await Promise.race([decoder.begun, aborted]);
+  await new Promise((resolve, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason));
+    decoder.begun.then(resolve, reject);
+  });
   return decoder;
 }
 
@@ -153,15 +143,21 @@ export class Decoder {
 
   /** Take one id: the quickest way. @param {number} id @returns {Shown<Output>} */
   push(id) {
-    if (this.#direct && !this.#utf8 && !this.waiting && !this.#late.length && !this.finishReason) {
-      const step = typeof id === "number" ? knownStep(this.#state, id) : undefined;
-      if (typeof step === "string") return /** @type {Shown<Output>} */ (step);
-      if (step?.text !== undefined) {
-        this.#state = step.next;
-        return /** @type {Shown<Output>} */ (step.text);
-      }
-    }
-    return this.feed(id);
+    const text = typeof id === "number" && this.#isFree() ? this.#pass(id) : undefined;
+    return text === undefined ? this.feed(id) : /** @type {Shown<Output>} */ (text);
+  }
+
+  /** Whether the text of a known step can be returned at once. */
+  #isFree() {
+    return this.#direct && !this.#utf8 && !this.waiting && !this.#late.length && !this.finishReason;
+  }
+
+  /** Take an id whose step is only text; undefined if it is not. @param {number} id */
+  #pass(id) {
+    const step = find(this.#state, id);
+    if (typeof step !== "object") return step;
+    if (step.text !== undefined) this.#state = step.next;
+    return step.text;
   }
 
   /**
@@ -172,7 +168,7 @@ export class Decoder {
    * @returns {Shown<Output>}
    */
   feed(chunk) {
-    if (!this.#utf8) return this.#take(asIds(chunk));
+    if (!this.#utf8) return this.#takeIds(asIds(chunk));
     const bytes = asBytes(chunk);
     /** @type {Given[]} */
     const symbols = [];
@@ -226,6 +222,21 @@ export class Decoder {
     }
   }
 
+  /** Take ids; as long as nothing waits, without queues. @param {number[]} ids */
+  #takeIds(ids) {
+    let text = "";
+    let at = 0;
+    if (this.#isFree())
+      for (const id of ids) {
+        const more = this.#pass(id);
+        if (more === undefined) break;
+        text += more;
+        at++;
+      }
+    if (text) this.#late.push(["content", text]);
+    return this.#take(ids.slice(at));
+  }
+
   /** @param {Given[]} symbols @returns {Shown<Output>} */
   #take(symbols) {
     for (const symbol of symbols) this.#queue.push(symbol);
@@ -253,7 +264,7 @@ export class Decoder {
       const symbol = /** @type {Given} */ (queue[at]);
       const step =
         symbol instanceof DetokError ? void (this.#failed = symbol) : find(this.#state, symbol);
-      if (step) this.#apply(step);
+      if (step !== undefined) this.#apply(step);
       else if (!this.#failed) break;
       at++;
     }
@@ -261,9 +272,10 @@ export class Decoder {
     if (queue.length && !this.#failed) this.#filling ??= this.#fill();
   }
 
-  /** @param {import("./step-table.js").Step} step */
+  /** @param {import("./step-table.js").Step | string} step */
   #apply(step) {
-    if (step.error) this.#failed = new DetokError(step.error);
+    if (typeof step === "string") this.#late.push(["content", step]);
+    else if (step.error) this.#failed = new DetokError(step.error);
     else {
       this.#late.push(...step.deltas);
       this.#state = step.next;

@@ -1,6 +1,6 @@
 /**
- * The page's side of the library's worker: boots it (host.js) when it is first needed, replaces it
- * when it has died, and forgets answers that are no longer referenced.
+ * The page's side of the library's worker: boots it (host.js) when it is first needed, and replaces
+ * it when it has died.
  *
  * One worker serves any number of streams. When it dies, its calls reject, its answers end with an
  * error, and the next call of Python gets a new worker.
@@ -45,7 +45,7 @@ export { base, socketUrl } from "./host.js";
 
 /** A worker with Python in it. */
 export class DecoderWorker {
-  /** @type {Map<number, WeakRef<Listener>>} */
+  /** The open answers (link.js). @type {Map<number, WeakRef<Listener>>} */
   streams = new Map();
   /** Vocabularies that this worker has, by SHA-256. @type {Map<string, Promise<unknown>>} */
   vocabularies = new Map();
@@ -92,30 +92,6 @@ export class DecoderWorker {
     await kept;
   }
 
-  /**
-   * Give a stream its number. The stream is forgotten when `listener` is garbage-collected.
-   * @param {Listener} listener
-   */
-  add(listener) {
-    if (this.dead) throw this.dead;
-    const stream = ++lastStream;
-    this.streams.set(stream, new WeakRef(listener));
-    dropped.register(listener, { worker: this, stream }, listener);
-    return stream;
-  }
-
-  /** @param {number} stream @param {Listener} listener */
-  remove(stream, listener) {
-    dropped.unregister(listener);
-    this.forget(stream);
-  }
-
-  /** @param {number} stream */
-  forget(stream) {
-    if (!this.streams.delete(stream) || this.dead) return;
-    this.calls.call("release", stream).catch(() => {});
-  }
-
   /** End the worker and everything that waits for it. @param {DetokError} error */
   die(error) {
     if (this.dead) return;
@@ -128,11 +104,6 @@ export class DecoderWorker {
     for (const stream of streams) stream.deref()?.fail(error);
   }
 }
-
-let lastStream = 0;
-
-/** @type {FinalizationRegistry<{worker: DecoderWorker, stream: number}>} */
-const dropped = new FinalizationRegistry(({ worker, stream }) => worker.forget(stream));
 
 /** The workers that streams share, by runtime. @type {Map<string, DecoderWorker>} */
 const shared = new Map();

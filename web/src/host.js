@@ -37,8 +37,13 @@ const ownFiles = () => ({
  *   ready: Promise<import("./decoder.js").RuntimeInfo>]}
  */
 export function start(decoder, options) {
-  const { runtime = "micropython", install, runtimeUrl } = options;
-  const { cache = "detok", timeout = 30_000 } = options;
+  const {
+    runtime = "micropython",
+    install,
+    runtimeUrl,
+    cache = "detok",
+    timeout = 30_000,
+  } = options;
   const files = runtimeUrl === undefined ? ownFiles() : undefined;
   // Separate files, so that a page with MicroPython does not download them.
   const booter =

@@ -1,6 +1,6 @@
 /**
- * Connects an answer to the worker: asks the engine, and reads the batches that come. The first
- * call of `connect` loads this module.
+ * Connects an answer to the worker: asks the engine, and reads the batches that come. Forgets
+ * answers that are no longer referenced. The first call of `connect` loads this module.
  */
 
 import { BACK } from "./back.js";
@@ -16,6 +16,17 @@ import { rowOf } from "./rows.js";
  *
  * @typedef {import("./decoder.js").Listener & Own} Listener
  */
+
+let lastStream = 0;
+
+/** @type {FinalizationRegistry<{worker: import("./decoder.js").DecoderWorker, stream: number}>} */
+const dropped = new FinalizationRegistry(({ worker, stream }) => forget(worker, stream));
+
+/** @param {import("./decoder.js").DecoderWorker} worker @param {number} stream */
+function forget(worker, stream) {
+  if (!worker.streams.delete(stream) || worker.dead) return;
+  worker.calls.call("release", stream).catch(() => {});
+}
 
 /** One answer's connection to the worker. */
 export class Link {
@@ -36,7 +47,10 @@ export class Link {
     this.request = request;
     this.listener = listener;
     this.worker = worker;
-    this.stream = this.worker.add(listener);
+    if (worker.dead) throw worker.dead;
+    const stream = (this.stream = ++lastStream);
+    worker.streams.set(stream, new WeakRef(listener));
+    dropped.register(listener, { worker, stream }, listener);
     // The page must not keep an answer that nobody holds.
     const link = new WeakRef(this);
     const wake = () => globalThis.document?.hidden || link.deref()?.tell("wake");
@@ -64,7 +78,8 @@ export class Link {
   close() {
     this.over = true;
     this.ended.abort();
-    this.worker.remove(this.stream, this.listener);
+    dropped.unregister(this.listener);
+    forget(this.worker, this.stream);
   }
 
   /** @param {import("./socket.js").Batch} batch */

@@ -63,20 +63,27 @@ const MEANINGS = {
 /** The beginning that two spellings of a name share. @param {string} name */
 const start = (name) => name.toLowerCase().replace(/_/g, "").slice(0, 4);
 
+/** What each option takes. @type {Map<string, string>} */
+const TAKES = new Map();
+for (const [takes, names] of Object.entries(OPTIONS))
+  for (const name of names.split(" ")) TAKES.set(name, takes);
+
 /** @template {object} Options @param {Options} given @returns {Options} */
 export function checked(given) {
   for (const [name, value] of Object.entries(given)) {
-    const isIt = (/** @type {string[]} */ [, names]) => names?.split(" ").includes(name);
-    const takes = Object.entries(OPTIONS).find(isIt)?.[0];
-    const shown = isText(value) ? `"${value}"` : String(value);
-    const names = Object.values(OPTIONS).join(" ").split(" ");
+    const takes = TAKES.get(name);
+    const shown = () => (isText(value) ? `"${value}"` : String(value));
+    const isMeant = (/** @type {string} */ word) => MEANINGS[word]?.(value) || word === shown();
+    if (takes && ((value ?? undefined) === undefined || takes.split(" or ").some(isMeant)))
+      continue;
+    const names = [...TAKES.keys()];
     const near = names.find((each) => start(each) === start(name));
-    const wrong = !takes
-      ? `There is no option ${name}${near ? `; did you mean ${near}?` : `. The options are ${names.join(", ")}.`}`
-      : (value ?? undefined) !== undefined &&
-        !takes.split(" or ").some((word) => word === shown || MEANINGS[word]?.(value)) &&
-        `The option ${name} is ${shown}, and takes ${takes}.`;
-    if (wrong) throw new DetokError(wrong, { kind: "option" });
+    throw new DetokError(
+      takes
+        ? `The option ${name} is ${shown()}, and takes ${takes}.`
+        : `There is no option ${name}${near ? `; did you mean ${near}?` : `. The options are ${names.join(", ")}.`}`,
+      { kind: "option" },
+    );
   }
   return given;
 }

@@ -57,15 +57,17 @@ export class State {
     this.takesTokens = takesTokens;
     /** The beginning of a character, in hex. */
     this.held = held;
-    this.passing = passing;
+    const [blocked, lead = "", then] = passing ?? [];
     /** The characters that have steps of their own; undefined if all have. */
-    this.blocked = passing?.[0];
+    this.blocked = blocked;
+    /** What other characters are shown after. */
+    this.lead = lead;
     /** The state after other characters, if not this one. */
-    this.then = passing?.[2] && table?.state(passing[2]);
+    this.then = then && table?.state(then);
     /** Matches content that leaves the state as it is. */
     this.free =
-      this.blocked !== undefined && !this.then && channel === "content"
-        ? new RegExp(`^[^${this.blocked.replace(/[\\\]^-]/g, "\\$&")}]*$`, "u")
+      blocked !== undefined && !then && channel === "content"
+        ? new RegExp(`^[^${blocked.replace(/[\\\]^-]/g, "\\$&")}]*$`, "u")
         : undefined;
     this.text = text;
     this.channel = channel;
@@ -160,7 +162,7 @@ function textOf({ held, table, takesTokens }, id) {
  * @param {Sym} symbol
  * @returns {Step | string | undefined}
  */
-export function knownStep(state, symbol) {
+export function find(state, symbol) {
   const known = state.steps.get(symbol);
   if (known !== undefined || state.blocked === undefined || symbol === null) return known;
   const isId = typeof symbol === "number";
@@ -186,7 +188,7 @@ export function knownStep(state, symbol) {
   let reason = null;
   for (const part of text) {
     if (next.blocked?.includes(part) === false) {
-      say([next.channel, next.passing?.[1] + part]);
+      say([next.channel, next.lead + part]);
       next = next.then ?? next;
     } else {
       const step = next.steps.get(part);
@@ -197,14 +199,6 @@ export function knownStep(state, symbol) {
     }
   }
   return held && next.text ? undefined : keep(makeStep(deltas, reason, next.holding(held)));
-}
-
-/** As `knownStep`, but never as a string. @param {State} state @param {Sym} symbol */
-export function find(state, symbol) {
-  const found = knownStep(state, symbol);
-  return typeof found !== "string"
-    ? found
-    : makeStep(found ? [["content", found]] : [], null, state);
 }
 
 /** The state of a stream without stop strings, tags or a format: it shows all text unchanged. */
@@ -311,8 +305,7 @@ export class StepTable {
 
   /** @param {State} state @param {Sym} symbol @param {CrossedStep} said */
   note(state, symbol, said) {
-    const error = typeof said === "string" ? said : "";
-    const [deltas, reason, next] = typeof said === "string" ? [[], null] : said;
+    const [deltas, reason, next, error] = typeof said === "string" ? [[], null, null, said] : said;
     const step = makeStep(deltas, reason, next ? this.state(next) : state, error);
     if (String(symbol).length <= LONGEST_TEXT && step.next.json.length < LONGEST_STATE)
       this.keep(state, symbol, step);
