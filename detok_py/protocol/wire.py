@@ -60,20 +60,37 @@ BUSY = 4429
 CANCELLED = 4499
 ENGINE_DOWN = 4503
 
+try:
+    _encode: Any = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+except AttributeError:  # MicroPython's `dumps` escapes no characters
+
+    def _encode(value: Any) -> str:
+        return json.dumps(value, separators=(",", ":"))
+
+
 # The close codes after which a client reconnects: going away, abnormal, restarting, busy, engine
 # down.
 RETRY_CODES = (1001, 1006, 1012, BUSY, ENGINE_DOWN)
 
 
 def message(kind: str, **fields: Any) -> str:
-    """Return the text frame of a message; fields that are None are left out.
+    """Return the text frame of a message; fields that are None are left out. Its characters are
+    not escaped, because a server limits the bytes of a frame; a lone surrogate is, because UTF-8
+    has none.
 
     >>> message("finished", reason="eos", tokens=3, sha256=None)
     '{"type":"finished","reason":"eos","tokens":3}'
+    >>> message("generate", prompt="日本")
+    '{"type":"generate","prompt":"日本"}'
     """
     out: dict[str, Any] = {"type": kind}
     out.update({name: fields[name] for name in fields if fields[name] is not None})
-    return json.dumps(out, separators=(",", ":"))
+    text = _encode(out)
+    try:
+        text.encode("utf-8")
+    except UnicodeError:
+        text = json.dumps(out, separators=(",", ":"))
+    return text
 
 
 def read_message(frame: str) -> dict[str, Any]:

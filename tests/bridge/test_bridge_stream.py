@@ -211,6 +211,14 @@ async def test_cancel_stops_the_engine_and_is_confirmed():
     assert heard.end.position < 900
 
 
+async def test_a_long_prompt_takes_three_bytes_a_character_not_six():
+    """uvicorn closes a socket whose frame has more than a mebibyte."""
+    prompt = "日" * 340_000
+    async with running(FakeEngine([Ids([1]), End("eos")])) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt=prompt)
+    assert heard.end.reason == "eos"
+
+
 async def test_the_engine_stops_within_100_ms_of_a_cancel():
     engine = FakeEngine([Ids([1]), 60.0])
     async with running(engine) as bridge, socket_to(bridge) as ws:

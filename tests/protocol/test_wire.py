@@ -97,6 +97,11 @@ def test_brackets_inside_strings_are_not_depth():
     assert wire.read_message(text)["prompt"] == '[{"\\' * 200
 
 
+def test_a_lone_surrogate_is_escaped_because_utf_8_has_none():
+    text = wire.message("generate", prompt="日\ud800")
+    assert json.loads(text.encode())["prompt"] == "日\ud800"
+
+
 def test_the_refusal_of_a_message_over_a_mebibyte_does_not_quote_it():
     with pytest.raises(RemoteProtocolError) as caught:
         wire.read_message('{"type":"generate","prompt":"' + "canary" * 200_000 + '"}')
