@@ -53,7 +53,7 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
 )
 TOKEN_PREFIX = "detok.token."
-EXIT = "/v1/"
+EXIT = "/v1"
 EXIT_CODES = {401: "invalid_api_key", 403: "origin_refused", 405: "method_not_allowed"}
 HEADER_NAME: re.Pattern[bytes] = re.compile(rb"[a-zA-Z0-9-]{1,64}")
 # How many refused origins are logged: a page could make up any number.
@@ -223,7 +223,8 @@ class Gate:
 
 def _is_exit(scope: Scope) -> bool:
     """Return whether a request is for an OpenAI-compatible route."""
-    return scope["type"] == "http" and str(scope.get("path", "")).startswith(EXIT)
+    path = str(scope.get("path", ""))
+    return scope["type"] == "http" and (path == EXIT or path.startswith(EXIT + "/"))
 
 
 def _methods(scope: Scope) -> tuple[str, ...]:

@@ -82,7 +82,8 @@ def openai_routes(bridge: Bridge) -> list[BaseRoute]:
 
     async def unknown(request: Request) -> Response:
         known = {route.path: route.methods for route in routes if isinstance(route, Route)}
-        methods = known.get(request.url.path)
+        path = request.url.path
+        methods = None if path == "/v1" else known.get(path)
         if methods:
             sentence = f"Only {' and '.join(sorted(methods))} can be used here."
             return _refusal(ExitError(405, sentence, "method_not_allowed"))
@@ -94,6 +95,7 @@ def openai_routes(bridge: Bridge) -> list[BaseRoute]:
         Route("/v1/completions", completions, methods=["POST"]),
         Route("/v1/models", models),
         Route("/v1/models/{model:path}", models),
+        Route("/v1", unknown, methods=["GET", "POST"]),
         Route("/v1/{path:path}", unknown, methods=["GET", "POST"]),
     ]
     return routes

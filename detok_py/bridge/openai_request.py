@@ -43,6 +43,20 @@ REFUSED: dict[str, tuple[Any, ...]] = {
     "functions": (None, []),
     "function_call": (None, "none", "auto"),
 }
+# Not reported as ignored: values that ask for what an answer here is anyway. So are None, 0, false
+# and empty values of every parameter. 1 is true too.
+PLAIN: dict[str, tuple[Any, ...]] = {
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "parallel_tool_calls": (True,),
+    "skip_special_tokens": (True,),
+    "add_generation_prompt": (True,),
+    "repetition_penalty": (1,),
+    "repeat_penalty": (1,),
+    "typical_p": (1,),
+    "truncation": ("disabled",),
+}
+NOTHING: tuple[Any, ...] = (None, 0, "", {}, [])
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -129,7 +143,11 @@ def read_request(body: dict[str, Any], headers: Mapping[str, str], *, is_chat: b
     stop = _read_stop(body.get("stop"))
     run, after = _read_run(headers, body.get("after"))
     streamed = body.get("stream_options")
-    ignored = [name for name in body if name not in READ and body[name] not in (None, 0, {}, [])]
+    ignored = [
+        name
+        for name in body
+        if name not in READ and body[name] not in (*NOTHING, *PLAIN.get(name, ()))
+    ]
     if body.get("tool_choice") not in (None, "auto", "none"):
         ignored.append("tool_choice")
     options: dict[str, Any] = {"stop": stop, "toolSchemas": tools or None}

@@ -246,6 +246,19 @@ async def test_what_has_no_effect_is_named_in_a_header():
     assert answer.headers["x-detok-ignored"] == "presence_penalty"
 
 
+async def test_a_parameter_that_asks_for_what_is_done_anyway_is_not_ignored():
+    plain = {
+        **{"n": 1, "temperature": 1, "frequency_penalty": 0, "logit_bias": {}, "stop": None},
+        **{"response_format": {"type": "text"}, "parallel_tool_calls": True, "logprobs": False},
+        **{"repetition_penalty": 1.0, "skip_special_tokens": True, "modalities": ["text"]},
+    }
+    other = {"response_format": {"type": "json_object"}, "repetition_penalty": 1.1}
+    async with running() as bridge:
+        assert "x-detok-ignored" not in (await ask(bridge, **plain)).headers
+        ignored = (await ask(bridge, **{**plain, **other})).headers["x-detok-ignored"]
+    assert set(ignored.split(", ")) == set(other)
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "body", [b"{", b"[]", b'{"a": NaN}', b"\xff", b'{"a":' + b"[" * 90 + b"]" * 90 + b"}"]
@@ -318,6 +331,10 @@ async def test_a_body_that_goes_on_behind_its_refusal_is_not_waited_for(monkeypa
 async def test_an_unknown_route_or_method_is_an_error_in_the_same_shape():
     async with running() as bridge, client(bridge) as http:
         assert error_of(await http.post("/v1/embeddings", json={})) == (404, "unknown_route")
+        for path in ("/v1", "/v1/"):
+            assert error_of(await http.get(path)) == (404, "unknown_route")
+            assert error_of(await http.post(path, json={})) == (404, "unknown_route")
+            assert error_of(await http.request("PUT", path)) == (405, "method_not_allowed")
         assert error_of(await http.get(CHAT)) == (405, "method_not_allowed")
         assert error_of(await http.request("DELETE", CHAT)) == (405, "method_not_allowed")
         assert (await http.post("/info", json={})).status_code == 405
