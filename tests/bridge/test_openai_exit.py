@@ -248,9 +248,17 @@ async def test_what_has_no_effect_is_named_in_a_header():
 
 async def test_a_parameter_that_asks_for_what_is_done_anyway_is_not_ignored():
     plain = {
-        **{"n": 1, "temperature": 1, "frequency_penalty": 0, "logit_bias": {}, "stop": None},
-        **{"response_format": {"type": "text"}, "parallel_tool_calls": True, "logprobs": False},
-        **{"repetition_penalty": 1.0, "skip_special_tokens": True, "modalities": ["text"]},
+        "n": 1,
+        "temperature": 1,
+        "frequency_penalty": 0,
+        "logit_bias": {},
+        "stop": None,
+        "response_format": {"type": "text"},
+        "parallel_tool_calls": True,
+        "logprobs": False,
+        "repetition_penalty": 1.0,
+        "skip_special_tokens": True,
+        "modalities": ["text"],
     }
     other = {"response_format": {"type": "json_object"}, "repetition_penalty": 1.1}
     async with running() as bridge:
