@@ -389,6 +389,21 @@ def _complaints_of_its_own(request: pytest.FixtureRequest) -> None:
             request.getfixturevalue(name).complaints.clear()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> Any:
+    """A page that tests share is loaded again when one has failed: what that one left open must
+    not fail the others.
+    """
+    report = yield
+    if report.failed and call.when == "call":
+        for page in [item.funcargs[n] for n in ("library", "either_page") if n in item.funcargs]:
+            page.reload()
+            page.wait_for_function("() => window.lib")
+        if "booted" in item.funcargs:
+            item.funcargs["booted"].open()
+    return report
+
+
 # Firefox runs what is marked `engine` in `make test`, the rest in `make test-all`, and what is
 # marked `one_browser` in `make soak`. Pages of modules are tested in Chromium, those of classic
 # scripts in Firefox, and the other way round in `make soak`.

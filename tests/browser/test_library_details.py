@@ -142,7 +142,7 @@ def test_a_paused_answer_makes_the_engine_wait(library, served):
         count = now
         time.sleep(0.3)
     assert served.running == 1
-    assert count <= 1024
+    assert count <= 1024  # the credit that a socket begins with
     whole = library.evaluate(
         "async () => { paused.resume(); const { reason, tokens } = await paused.finished; return [reason, tokens]; }"
     )

@@ -301,8 +301,8 @@ export class Answer extends EventTarget {
     const { Link } = await import("./link.js");
     if (this.#finish) return;
     this.#link = new Link(request, this.#listener, worker);
-    await this.#link.open(new URL(url, base()).href.replace(/^http/, "ws"));
-    if (this.#paused) this.pause();
+    const address = new URL(url, base()).href.replace(/^http/, "ws");
+    await this.#link.open(address, () => this.#paused);
   }
 
   /** @param {import("./step-table.js").Said[]} deltas @param {boolean} over */

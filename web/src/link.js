@@ -58,8 +58,8 @@ export class Link {
     for (const type of BACK) globalThis.addEventListener?.(type, wake, { signal });
   }
 
-  /** @param {string} address */
-  async open(address) {
+  /** @param {string} address @param {() => boolean} paused  Whether the engine is to wait. */
+  async open(address, paused) {
     const { request, stream, worker } = this;
     const { vocabulary, token } = request;
     const socket = worker.calls.call("prepare", socketUrl());
@@ -67,7 +67,9 @@ export class Link {
     if (this.over) return;
     this.asked = true;
     const told = JSON.stringify({ ...request, vocabulary: vocabulary?.sha256 });
-    await worker.calls.call("connect", stream, address, told, token);
+    const connected = worker.calls.call("connect", stream, address, told, token);
+    if (paused()) this.tell("pause", true);
+    await connected;
   }
 
   /** Call a method of this stream's socket. @param {string} name @param {unknown[]} args */
