@@ -339,6 +339,7 @@ class Bridge:
                     report("run_resumed", run=short_id(now.id))
                 for word, run in tasks:
                     self._run_task(word, run, attached)
+                del message, frame, tasks  # a frame may have a mebibyte
                 sender.wake()
         finally:
             waiting.cancel()

@@ -138,6 +138,26 @@ async def test_a_client_with_20000_tokens_takes_less_than_100_kilobytes(cut):
         await close_and_wait(writer)
 
 
+async def test_a_long_request_is_not_kept_while_its_answer_waits():
+    params = {"engine": "scripted", "text": "\U0001f30d" * 80_000, "cut": "byte", "pace": 0}
+    asked = {"type": "generate", "id": "a-client-that-waits", "prompt": "", "params": params}
+    request = frame(1, json.dumps(asked).encode())  # a mebibyte of escapes
+    async with running() as bridge:
+        await served_meanwhile(bridge)
+        reader, writer = await opened(bridge)
+        tracemalloc.start()
+        writer.write(request)
+        runs = bridge.bridge.store.runs.by_id
+        await eventually(lambda: "a-client-that-waits" in runs)
+        run = runs["a-client-that-waits"]
+        await eventually(lambda: run.log.position and not run.reader.has_credit)
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert taken < 300_000
+        await close_and_wait(writer)
+
+
 class Lost:
     """Refers to itself, as a connection does, and has a piece of a file."""
 
