@@ -144,7 +144,7 @@ async def test_a_long_request_is_not_kept_while_its_answer_waits():
     request = frame(1, json.dumps(asked).encode())  # a mebibyte of escapes
     async with running() as bridge:
         await served_meanwhile(bridge)
-        reader, writer = await opened(bridge)
+        _, writer = await opened(bridge)
         tracemalloc.start()
         writer.write(request)
         runs = bridge.bridge.store.runs.by_id
