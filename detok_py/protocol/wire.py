@@ -85,7 +85,7 @@ def message(kind: str, **fields: Any) -> str:
     """
     out: dict[str, Any] = {"type": kind}
     out.update({name: fields[name] for name in fields if fields[name] is not None})
-    text = _encode(out)
+    text = str(_encode(out))
     try:
         text.encode("utf-8")
     except UnicodeError:
