@@ -3,8 +3,10 @@
 import { useChat } from "@ai-sdk/react";
 import type { ChatTransport, UIMessage } from "ai";
 import { DetokTransport } from "../../web/src/ai-sdk.js";
+import type { Capture } from "../../web/src/capture.js";
+import type { HelloEvent } from "../../web/src/connect.js";
 import { createDecoder } from "../../web/src/create-decoder.js";
-import { DetokStream, type TextOptions } from "../../web/src/detok-stream.js";
+import { DetokStream, type StreamOptions, type TextOptions } from "../../web/src/detok-stream.js";
 import { define, type DetokText } from "../../web/src/element.js";
 import { readAnswer } from "../../web/src/fetch.js";
 import { useAnswer } from "../../web/src/react.js";
@@ -37,6 +39,10 @@ export function Chat() {
   useAnswer(async () => (await fetch("/answer")).body!);
   return [messages.length, sendMessage, status, calls, reason, plain];
 }
+
+const ofStream: StreamOptions = { stop: ["END"], granularity: "grapheme", fatal: true };
+// @ts-expect-error what an engine says of itself is not known
+((hello: HelloEvent, capture: Capture) => [hello.engine.model.name, capture.header.engine.name])();
 
 const options: TextOptions[] = [
   { reasoning: "all", tools: true },

@@ -47,7 +47,8 @@ import { unpack } from "./unpack.js";
  * @property {number} count  Of all places.
  *
  * @typedef {object} Capture  A recorded stream, decoded again.
- * @property {Record<string, any>} header  `engine` and `source` say where the stream comes from.
+ * @property {Record<string, unknown> & {source?: {server?: string}}} header  `engine` and `source`
+ *   say where the stream comes from.
  * @property {RecordedRow[]} rows  A row for each token.
  * @property {number} seconds  How long the stream took.
  * @property {string | null} format  The name of the format that its content was read in.
@@ -56,7 +57,7 @@ import { unpack } from "./unpack.js";
  * @property {"ids" | "bytes" | "text"} fidelity  What is exact of all rows; text is not.
  * @property {boolean} timed   Whether the file has times.
  * @property {string} text     What was held, and became text at the end.
- * @property {(End & Record<string, any>) | null} end  How it ended, as the file says.
+ * @property {(End & Record<string, unknown>) | null} end  How it ended, as the file says.
  * @property {[number, string][]} entries  Of a HAR file: the number and the address of each entry
  *   with a stream.
  * @property {string} verdict  Who broke it, in one sentence; also if nobody did.

@@ -65,7 +65,7 @@ import { checked } from "./options.js";
  * @property {Finish} finish  Once, always, and last.
  *
  * @typedef {object} HelloEvent  The `detail` of `hello`.
- * @property {Record<string, any>} engine  Its name, version, model and fidelity.
+ * @property {Record<string, unknown>} engine  Its name, version, model and fidelity.
  * @property {object | null} vocabulary  The vocabulary's address and SHA-256.
  * @property {string | null} format  The name of the format that the model speaks; null where it is
  *   not known.

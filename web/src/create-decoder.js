@@ -36,8 +36,7 @@ import { State, contentOf, find, decode, halfSymbol, plain, stepTable } from "./
 
 /**
  * @template {"text" | "deltas" | undefined} [Output="text"]
- * @typedef {import("./detok-stream.js").TextOptions &
- *   Omit<import("./detok-stream.js").StreamOptions, "output"> &
+ * @typedef {Omit<import("./detok-stream.js").StreamOptions, "output"> &
  *   import("./decoder.js").RuntimeOptions & Late<Output>} DecoderOptions  Those of `createDecoder`.
  */
 

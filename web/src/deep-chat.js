@@ -36,10 +36,10 @@ import { readToolCalls, toolCallOf } from "./tool-calls.js";
 /**
  * @param {string | URL} url  The bridge's WebSocket.
  * @param {HandlerOptions} [options]
- * @returns {(body: any, signals: Signals) => Promise<void>}
+ * @returns {(body: unknown, signals: Signals) => Promise<void>}
  */
 export function detokHandler(url, { onToolCalls, ...options } = {}) {
-  return async (body, { onOpen, onResponse, onClose, stopClicked }) => {
+  return async (/** @type {any} */ body, { onOpen, onResponse, onClose, stopClicked }) => {
     let shown = false;
     try {
       // With files the body is a form.

@@ -31,7 +31,7 @@ import { Decoder } from "./create-decoder.js";
  * @property {"character" | "grapheme"} [granularity]  Chunks end between code points, or between
  *   what a reader sees as characters.
  *
- * @typedef {object} StreamOptions  What goes in, and in which form it comes out.
+ * @typedef {object} ChunkOptions  What goes in, and in which form it comes out.
  * @property {import("./vocabulary.js").Vocabulary} [vocabulary]  Chunks are token ids of this
  *   vocabulary.
  * @property {number[]} [promptIds]  They decide a leading space, and complete a character.
@@ -41,6 +41,8 @@ import { Decoder } from "./create-decoder.js";
  * @property {"text" | "deltas"} [output]  Strings of the content, or {@link Delta}s of all
  *   channels.
  * @property {AbortSignal} [signal]  Cancels the stream.
+ *
+ * @typedef {TextOptions & ChunkOptions} StreamOptions  Those of a stream, whatever its runtime.
  *
  * @typedef {object} Delta  Text that has become certain.
  * @property {"content" | "reasoning" | "tool_call"} channel  What it is a part of.
@@ -106,7 +108,7 @@ export function iterable(stream) {
 export class DetokStream {
   /**
    * @param
-   *   {TextOptions & StreamOptions & import("./decoder.js").RuntimeOptions & {output?: Output}}
+   *   {StreamOptions & import("./decoder.js").RuntimeOptions & {output?: Output}}
    *   [options]
    */
   constructor(options = {}) {

@@ -34,6 +34,7 @@ export { loadVocabulary } from "./load-vocabulary.js";
  * @typedef {import("./detok-stream.js").ReasoningTags} ReasoningTags
  * @typedef {import("./detok-stream.js").ToolTags} ToolTags
  * @typedef {import("./graphemes.js").Graphemes} Graphemes
+ * @typedef {import("./detok-stream.js").ChunkOptions} ChunkOptions
  * @typedef {import("./detok-stream.js").StreamEnd} StreamEnd
  * @typedef {import("./detok-stream.js").StreamOptions} StreamOptions
  * @typedef {import("./detok-stream.js").TextOptions} TextOptions

@@ -13,7 +13,7 @@ import { asIds } from "./chunks.js";
 import { decoderWorker } from "./decoder.js";
 
 /**
- * @typedef {import("./detok-stream.js").TextOptions & import("./detok-stream.js").StreamOptions &
+ * @typedef {import("./detok-stream.js").StreamOptions &
  *   import("./decoder.js").RuntimeOptions} Options  All that a decoder takes.
  * @typedef {number | string | null} Sym  A symbol.
  * @typedef {[channel: string, text: string, call?: CallDelta]} Said  A delta, as Python gives it.
