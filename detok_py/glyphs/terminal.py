@@ -56,7 +56,7 @@ def run_and_judge(
         markup = _markup(lines, check.url)
         findings = program.watch.findings(check.url, now)
         code = program.code
-    text = "\n".join(lines)
+    text = "\n".join(lines).rstrip("\n")  # the rest of the screen is empty
     options = judging(check, 1 if args.prompt else 0)
     seen = Seen(findings, check.url, text, (), program.watch.tails, markup)
     result = _judged(seen, options)

@@ -64,6 +64,11 @@ def test_a_program_that_keeps_its_decoder_passes(check, tmp_path):
     assert not passes & {"ufffd-canvas", "lone-surrogate"}  # a terminal has none
 
 
+def test_a_finding_quotes_the_text_without_the_empty_rest_of_the_screen(check):
+    _, result = check("show('CafÃ© naÃ¯ve')")
+    assert [one["text"] for one in result["violations"]] == ["CafÃ© naÃ¯ve"]
+
+
 def test_a_glyph_that_is_corrected_was_shown(check):
     code, result = check("show('Gr\\ufffd'); time.sleep(0.1); show('\\büße')")
     assert (code, ids(result["violations"])) == (1, {"ufffd-painted"})
