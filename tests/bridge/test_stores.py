@@ -353,7 +353,7 @@ async def test_a_claim_that_timed_out_has_a_producer_when_redis_comes_back():
 
 
 async def test_a_claim_whose_owner_is_gone_vanishes_and_another_one_succeeds(redis):
-    async with two_places("redis", redis, lease=0.4) as (here, there):
+    async with two_places("redis", redis, lease=60) as (here, there):
         store = here.store
         tag = store.tag_of(RUN)
         await store.link.client.hset(
@@ -391,14 +391,22 @@ async def dies(place):
     await asyncio.gather(*place.store._tasks, return_exceptions=True)
 
 
+async def ends_waiting(place):
+    """Let all leases run out for a replica, which then waits for none."""
+    link = place.store.link
+    await link.client.delete(f"detok:{{{place.store.tag_of(RUN)}}}:lease")
+    link.times = link.times._replace(lease=0.0)
+
+
 async def test_a_log_that_is_lost_with_its_producer_is_an_explicit_end(redis):
-    async with two_places("redis", redis, lease=0.4) as (here, there):
+    async with two_places("redis", redis, lease=60) as (here, there):
         run = await here.generate()
         write(run, PIECES[:2], reason=None)
         await there.resume(0)
         await there.reads(b"".join(PIECES[:2]))
         await dies(here)
         await here.store.link.client.delete(f"detok:{{{here.store.tag_of(RUN)}}}:log")
+        await ends_waiting(there)
         end = await there.ends_with("error", code=4503, retry=True)
         assert "lost this answer" in end["message"]
         assert "sha256" not in end
@@ -407,7 +415,7 @@ async def test_a_log_that_is_lost_with_its_producer_is_an_explicit_end(redis):
 
 async def test_a_reader_that_is_ahead_of_a_log_that_was_cut_keeps_its_text(redis):
     """Redis comes back without its last part, and the producer is dead."""
-    async with two_places("redis", redis, lease=0.4) as (here, there):
+    async with two_places("redis", redis, lease=60) as (here, there):
         run = await here.generate()
         log = f"detok:{{{here.store.tag_of(RUN)}}}:log"
         write(run, PIECES[:1], reason=None)
@@ -420,6 +428,7 @@ async def test_a_reader_that_is_ahead_of_a_log_that_was_cut_keeps_its_text(redis
         await dies(here)
         for key, value in before:
             await here.store.link.client.restore(key, 60_000, value, replace=True)
+        await ends_waiting(there)
         end = await there.ends_with("error", code=4503, retry=True)
         # Not the sum of the shorter log, which the client would call a breach of the protocol.
         assert "sha256" not in end
