@@ -52,14 +52,15 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
   /**
    * Start Python, from a memory if there is one. WebAssembly is compiled while the memory is being
    * read.
-   * @param {Promise<ArrayBuffer>} [memory]
+   * @param {{memory?: Promise<ArrayBuffer>}} [begin]  Its memory is dropped once Python has it:
+   *   Pyodide keeps its settings, and with them what this function uses.
    * @param {boolean} [whole]  Whether the memory is all that Python needs. Then the library is read
    *   only when Python imports a module of it, and the memory is not kept again.
    * @returns {Promise<any>}
    */
-  const start = async (memory, whole = false) => {
+  const start = async (begin = {}, whole = false) => {
     const { loadPyodide } = await pyodide;
-    const head = memory && new Uint8Array(PAGE);
+    const head = begin.memory && new Uint8Array(PAGE);
     /** @type {any} */
     let api;
     return loadPyodide({
@@ -80,7 +81,9 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
           if (found?.version !== version) throw new Error("The memory is of another version.");
           readWhenAsked(module.FS, url(library), bytes);
         }
-        unpackMemory(await memory, head, module.HEAPU8);
+        const { memory } = begin;
+        delete begin.memory;
+        if (memory) unpackMemory(await memory, head, module.HEAPU8);
         return module;
       },
       _makeSnapshot: !whole && snapshot !== undefined,
@@ -97,7 +100,7 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
     try {
       const files = parts.then(({ other }) => other?.files());
       files.catch(() => {}); // awaited below
-      python = await start(found.memory, true);
+      python = await start(found, true);
       (await parts).other?.restore(python, await files);
       began = true;
     } catch {
@@ -107,10 +110,10 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
   onProgress({ step: "starting Python", loaded: 0, total: 0 });
   if (!began) {
     const { other, version } = await parts;
-    const memory = other?.started();
+    const started = { memory: other?.started() };
     const tool = other?.tool();
     tool?.catch(() => {}); // awaited below
-    python = (memory && (await start(memory).catch(() => undefined))) ?? (await start());
+    python = (started.memory && (await start(started).catch(() => undefined))) ?? (await start());
     await other?.install(python, await tool);
     python.runPython("import detok_py.page.streams");
     /** Whether the library is of this version: the site may be changing at this moment. */
