@@ -90,7 +90,7 @@ const LONGEST_TEXT = 32;
 /** Longer states are not kept either. */
 const LONGEST_STATE = 1 << 13;
 /** For how many states the steps by blocked characters are asked ahead. */
-const STATES_AHEAD = 1 << 8;
+const STATES_AHEAD = 1 << 6;
 /** How many tokens' texts Python gives in one call. */
 const TOKENS_A_CALL = 1 << 8;
 const TRIES = 4;
@@ -344,17 +344,22 @@ export class StepTable {
 
   /**
    * Ask ahead for the steps by blocked characters and by the end, then for those from the states
-   * that they lead to, one question at a time.
-   * @param {State} state
+   * that they lead to, the nearest first, one question at a time.
+   * @param {State} first
    */
-  async ahead(state) {
-    if (state.isAhead || state.held || this.left-- < 1) return;
-    state.isAhead = true;
-    const symbols = [...(state.blocked ?? ""), null];
-    /** @type {CrossedStep[]} */
-    const said = await this.ask("fan", this.told, ...crossing(state), JSON.stringify(symbols));
-    const steps = said.map((each, n) => this.note(state, symbols[n] ?? null, each));
-    for (const { next } of [{ next: state.then }, ...steps]) if (next) await this.ahead(next);
+  async ahead(first) {
+    const states = [first];
+    for (const state of states) {
+      if (state.isAhead || state.held || this.left < 1) continue;
+      this.left--;
+      state.isAhead = true;
+      const symbols = [...(state.blocked ?? ""), null];
+      /** @type {CrossedStep[]} */
+      const said = await this.ask("fan", this.told, ...crossing(state), JSON.stringify(symbols));
+      if (state.then) states.push(state.then);
+      for (const [n, each] of said.entries())
+        states.push(this.note(state, symbols[n] ?? null, each).next);
+    }
   }
 }
 
