@@ -4,9 +4,11 @@
 
 Files of 6 and 30 MB as an OpenAI-compatible server streams natural text, 28,000 and 141,000 events.
 Prints one JSON object a line: {"bench", "case", "ours", "peer", "peer_name", "unit", "ratio"}; the
-peer is the bar that was set. Milliseconds are wall time. Memory is what the page's processes have
-for themselves (the proportional set size that Linux counts), 10 seconds after the last change.
-Needs what `make demo` sets up; memory needs Linux, and Chromium.
+peer is the bar that was set. Milliseconds are wall time. Memory is that of the page's process (the
+proportional set size that Linux counts), 10 seconds after the last change. Chromium's spare
+processes are not in it. A driven browser keeps a copy of each response in that process, 45 MB on a
+first visit with Pyodide, which a reader's browser does not. Needs what `make demo` sets up; memory
+needs Linux, and Chromium.
 """
 
 import argparse
@@ -21,7 +23,7 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from .page import recited
-from .rig import renderers, served, settings
+from .rig import renderers, served, settings, threads
 from .rows import report
 
 report = partial(report, "opening")
@@ -88,9 +90,11 @@ def opened(page: Page, file: Path) -> tuple[float, float]:
 
 
 def memory(browser: Any, before: set[int]) -> float:
-    """Return the megabytes of the renderers that are new."""
+    """Return the megabytes of the new renderer that has a worker."""
     total = 0
     for pid in set(renderers(browser)) - before:
+        if not any(name.startswith("DedicatedWorker") for name, _, _ in threads(pid)):
+            continue
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total / 1000
