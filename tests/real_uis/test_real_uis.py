@@ -50,7 +50,6 @@ WITH_LIBRARY = [
 BY_EXIT = [
     UI("Gradio, exit", "gradio", "gradio", "/client/", "before_exit"),
     UI("Streamlit, exit", "streamlit", "streamlit", "/", "before_exit"),
-    UI("Open WebUI, exit", "open-webui", "open-webui", "/?models=recite.gguf", "before_exit"),
 ]
 # Its own adapter decodes each chunk by itself.
 BY_CHUNK = UI("NLUX, nlbridge adapter", "@nlux/nlbridge", "node", "/nlux.html?mode=nlbridge")
