@@ -128,14 +128,10 @@ export class DetokStream {
     let out;
     /** @type {WritableStreamDefaultController} */
     let into;
-    /** Resolves the reader's pull, while there is one. @type {(() => void) | undefined} */
-    let served;
+    /** Whether the reader waits for text. */
+    let wanted = false;
     /** Tells the writer that the reader pulls. */
     let wished = () => {};
-    const serve = () => {
-      served?.();
-      served = undefined;
-    };
     /** @param {StreamEnd["reason"]} reason @param {unknown} [error] */
     const end = (reason, error) => {
       if (over) return;
@@ -147,7 +143,6 @@ export class DetokStream {
       else out.close();
       if (reason !== "end")
         into.error(error ?? new TypeError("The text has ended, and takes no more."));
-      serve();
       wished();
       tell(error === undefined ? { reason } : { reason, error });
     };
@@ -159,8 +154,8 @@ export class DetokStream {
     const show = (given) => {
       if (over) return;
       const parts = typeof given === "string" ? [given].filter(Boolean) : given;
+      if (parts.length) wanted = false; // `enqueue` may call `pull`
       for (const part of parts) out.enqueue(part);
-      if (parts.length) serve();
       if (decoder.finishReason) end(decoder.finishReason);
     };
     /** @type {Promise<void> | undefined} */
@@ -199,12 +194,11 @@ export class DetokStream {
       new ReadableStream(
         {
           start: (controller) => void (out = controller),
-          pull: () =>
-            new Promise((/** @type {(value: void) => void} */ resolve) => {
-              if (fail) return fail();
-              served = resolve;
-              wished();
-            }),
+          pull() {
+            wanted = true;
+            wished();
+            fail?.();
+          },
           cancel: (reason) => end("cancelled", reason),
         },
         { highWaterMark: 0 },
@@ -221,7 +215,7 @@ export class DetokStream {
         );
       },
       async write(/** @type {any} */ chunk) {
-        while (!served && !over)
+        while (!wanted && !over)
           await new Promise((/** @type {(value: void) => void} */ resolve) => (wished = resolve));
         // Chunks that come while Python is asked go to it together, up to a bound.
         if (decoder.waiting > MOST_WAITING) await coming;
