@@ -6,9 +6,9 @@ if an earlier one failed. Browser tests get a pytest process of their own for ea
 Playwright's sync API has run in a process, `asyncio.run` does not work there. The last line has the
 form of pytest's closing line, and counts all its runs, because continuous integration reads it.
 
-A test of `make test` and `make test-all` that fails is run once more at once: among thousands of
-tests with real browsers, servers and engines a busy machine breaks one now and then. The closing
-line counts it as "rerun". Mend it: it waits by the clock, or the code has a race.
+What fails in `make test` and `make test-all` is run once more, alone: among thousands of tests with
+real browsers, servers and engines a busy machine breaks one now and then. The closing line counts
+it as "rerun". Mend it: it waits by the clock, or the code has a race.
 
 DETOK_ORDER=random runs the tests of each pytest process in a random order.
 """
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
@@ -32,6 +32,8 @@ from typing import IO, NamedTuple, TypeVar
 ROOT = Path(__file__).resolve().parents[1]
 # What pytest counts, in the order in which the closing line has it.
 COUNTED = ("failed", "passed", "rerun", "skipped", "deselected", "xfailed", "xpassed", "error")
+# If more tests fail, something is broken.
+MOST_AGAIN = 20
 
 
 class Outcome(NamedTuple):
@@ -39,10 +41,20 @@ class Outcome(NamedTuple):
 
     code: int
     counts: Mapping[str, int] = {}
+    failed: Sequence[str] = ()  # ids of tests
 
     def and_then(self, other: "Outcome") -> "Outcome":
         """Return the outcome of two runs that make one check."""
         return Outcome(self.code or other.code, Counter(self.counts) + Counter(other.counts))
+
+    def but_then(self, again: "Outcome") -> "Outcome":
+        """Return the outcome of a run whose failed tests ran once more."""
+        counts = Counter(self.counts)
+        for kind in ("failed", "error"):
+            counts[kind] = again.counts.get(kind, 0)
+        counts["passed"] += again.counts.get("passed", 0)
+        counts["rerun"] += len(self.failed)
+        return Outcome(again.code, counts, again.failed)
 
 
 # Where the output of a check goes. Of checks that run side by side, all but the first write files.
@@ -60,11 +72,12 @@ def counted(command: list[str], **environment: str) -> Outcome:
     """Run a command with the option `--counts` of tests/conftest.py, and read what it counted."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "counts.json")
-        outcome = run([*command, f"--counts={file}"], **environment)
-        return Outcome(outcome.code, json.loads(file.read_text()) if file.exists() else {})
+        code = run([*command, f"--counts={file}"], **environment).code
+        return Outcome(code, **json.loads(file.read_text())) if file.exists() else Outcome(code)
 
 
-def pytest(tier: str, *words: str, **environment: str) -> Outcome:
+def pytest(tier: str, *words: str, spread: Sequence[str] = (), **environment: str) -> Outcome:
+    """Run pytest; `spread` has the options that spread its tests over several processes."""
     command = [sys.executable, "-m", "pytest", "-q", "--continue-on-collection-errors"]
     command += [f"--tier={tier}", *words, "-p", "no:cacheprovider"]
     if os.environ.get("DETOK_ORDER") != "random":
@@ -74,11 +87,15 @@ def pytest(tier: str, *words: str, **environment: str) -> Outcome:
     # A test that waits for what never comes is a failure with a name, and not the end of the run.
     if tier != "soak":
         command += ["--timeout=300"]
-    if tier in ("test", "test-all"):
-        command += ["--reruns=1"]
     # How many examples hypothesis tries (tests/conftest.py).
     environment["DETOK_PROFILE"] = tier if tier in ("check", "test", "soak") else "test-all"
-    outcome = counted(command, **environment)
+    outcome = counted([*command, *spread], **environment)
+    again = tier in ("test", "test-all") and outcome.code == 1
+    if again and 0 < len(outcome.failed) <= MOST_AGAIN:
+        say("These failed, and run once more, alone:")
+        say("\n".join(outcome.failed))
+        options = [word for word in command if word not in words or word.startswith("-")]
+        outcome = outcome.but_then(counted([*options, *outcome.failed], **environment))
     # Exit code 5: this tier has none of these tests.
     return Outcome(0 if outcome.code == 5 else outcome.code, outcome.counts)
 
@@ -139,7 +156,7 @@ def unit(tier: str) -> Outcome:
         "--ignore=tests/webkit",
     ]
     # For two cores: tests wait for servers and engines so often that a third process finds time.
-    return pytest(tier, *words, "-n", "3", "--dist", "worksteal")
+    return pytest(tier, *words, spread=["-n", "3", "--dist", "worksteal"])
 
 
 def node(tier: str) -> Outcome:
@@ -167,10 +184,8 @@ def chromium(tier: str) -> Outcome:
         return Outcome(code)
     if "chromium-shell" not in programs or "DETOK_CHROMIUM" in os.environ:
         return in_browser("chromium", tier)
-    most = in_browser(
-        "chromium", tier, "-m", "not window", DETOK_CHROMIUM=programs["chromium-shell"]
-    )
-    rest = in_browser("chromium", tier, "-m", "window", "-n", "0")
+    most = in_browser("chromium", tier, "-m=not window", DETOK_CHROMIUM=programs["chromium-shell"])
+    rest = in_browser("chromium", tier, "-m=window", "-n=0")
     return most.and_then(rest)
 
 
@@ -193,7 +208,7 @@ def in_browser(name: str, tier: str, *words: str, **environment: str) -> Outcome
     many = {("chromium", "test"): 3, ("chromium", "test-all"): 4, ("firefox", "test-all"): 2}
     processes = many.get((name, tier))
     spread = ["-n", str(processes), "--dist", "worksteal"] if processes else ["-s"]
-    return pytest(tier, folder, "--browser", name, *spread, *words, **environment)
+    return pytest(tier, folder, f"--browser={name}", *words, spread=spread, **environment)
 
 
 @functools.cache

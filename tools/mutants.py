@@ -138,7 +138,7 @@ def passes(tests: tuple[str, ...]) -> bool:
     """Run tests up to the first that fails. A run that takes too long has failed as well."""
     command = [str(PYTHON), "-m", "pytest", "-x", "-q", "--tier=test", "--timeout=60"]
     command += ["--doctest-modules", *tests]
-    for plugin in ("cacheprovider", "randomly", "xdist", "rerunfailures"):
+    for plugin in ("cacheprovider", "randomly", "xdist"):
         command += ["-p", f"no:{plugin}"]
     environment = {"DETOK_PROFILE": "check", "DETOK_DATA": str(ROOT.parent / "shared" / "data")}
     if not Path(environment["DETOK_DATA"]).is_dir():
