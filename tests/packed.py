@@ -1,5 +1,5 @@
-"""The npm packages detok-web and detok-web-pyodide, built from the current sources, for the tests
-that install them; and what holds of every README that is published.
+"""What is published, built once from the current sources for all tests: the npm packages detok-web
+and detok-web-pyodide, and the static site; and what holds of every README that is published.
 """
 
 import fcntl
@@ -11,6 +11,9 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+import build_site
+import pytest
 
 from detok_py import __version__
 
@@ -70,6 +73,30 @@ def pack() -> dict:
 
     folder = built_once("npm", [path for each in SOURCES for path in ROOT.glob(each)], build)
     return json.loads((folder / "figures.json").read_text("utf-8"))
+
+
+# What tools/build_site.py reads.
+SITE_SOURCES = (
+    *("docs/**/*", "*.md", "web/**/*", "packages/**/*", "tools/**/*", "conformance/*"),
+    *("detok_py/**/*.py", "detok_py/**/*.json", "*.json", "pyproject.toml", "LICENSE"),
+    *(".build/page/**/*", ".build/runtime/*", ".build/examples/*", ".build/docs/*.json"),
+)
+
+
+def drawn_site() -> Path:
+    """Return the folder of the static site, documents included; skip the test if what draws them
+    is not here. Raises CalledProcessError if a public name has no text.
+    """
+    if not (ROOT / ".build" / "docs" / "venv").exists():
+        pytest.skip("the tools that draw the documents are not here: `make site` installs them")
+
+    def build(folder: Path) -> None:
+        build_site.build(folder / "site")
+        build_site.build_docs(folder / "site" / "docs")
+
+    sources = [path for each in SITE_SOURCES for path in ROOT.glob(each)]
+    own = [path for path in sources if "__pycache__" not in path.parts]
+    return built_once("site", own, build) / "site"
 
 
 def install(built: dict, folder: Path, *, pyodide: bool = False) -> Path:

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import build_site
 import pytest
 from documents import ROOT
+from packed import drawn_site
 
 import detok_py
 
@@ -38,14 +38,9 @@ class Page(html.parser.HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """The pages of a site, by their paths. Building it fails if a public name has no text."""
-    if not (ROOT / ".build" / "docs" / "venv").exists():
-        pytest.skip("the tools that draw the documents are not here: `make site` installs them")
-    folder = tmp_path_factory.mktemp("site")
-    build_site.build(folder)
-    build_site.build_docs(folder / "docs")
-    return {path: Page(path) for path in folder.rglob("*.html")}
+def pages():
+    """The pages of a site, by their paths."""
+    return {path: Page(path) for path in drawn_site().rglob("*.html")}
 
 
 def test_every_link_has_a_target(pages):

@@ -6,6 +6,7 @@ what a fresh Python has really loaded afterwards.
 """
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -47,6 +48,7 @@ class WithoutTypes(ast.NodeTransformer):
         return node.orelse if ast.unparse(node.test) == "TYPE_CHECKING" else node
 
 
+@functools.cache
 def imports(path, types=True):
     """Return the modules that a file imports, wherever it does, as absolute dotted names; without
     `types` not those that only a type checker does.

@@ -294,8 +294,7 @@ class Bridge:
         *,
         comes_back: bool | None = None,
     ) -> int:
-        """Serve a client of an engine, whose frames are messages of an ASGI WebSocket. Return the
-        close code.
+        """Serve a client of an engine by messages of an ASGI WebSocket; return the close code.
 
         `comes_back` is None for a WebSocket; for another client, whether it can come back for its
         run. Such a client gets its hello without a look at the engine, which follows before its

@@ -105,7 +105,7 @@ class Socket:
         self.greeted = False
         self.outbox: list[str | bytes] = []
         self.reader = reader
-        self.attempt = attempt
+        self.attempt: int = attempt
 
     def next(self) -> "Socket":
         """Return a socket that follows this one."""

@@ -46,9 +46,14 @@ import { unpack } from "./unpack.js";
  * @property {BrokenPlace[]} places  At most 200.
  * @property {number} count  Of all places.
  *
+ * @typedef {object} CaptureSource  Where a recorded stream comes from.
+ * @property {string} [server]  The name of the server.
+ *
+ * @typedef {object} CaptureHeader  What a file says of its stream, beside keys of its own.
+ * @property {CaptureSource} [source]  Where the stream comes from.
+ *
  * @typedef {object} Capture  A recorded stream, decoded again.
- * @property {Record<string, unknown> & {source?: {server?: string}}} header  `engine` and `source`
- *   say where the stream comes from.
+ * @property {Record<string, unknown> & CaptureHeader} header  What the file says of the stream.
  * @property {RecordedRow[]} rows  A row for each token.
  * @property {number} seconds  How long the stream took.
  * @property {string | null} format  The name of the format that its content was read in.
