@@ -97,8 +97,8 @@ class Retries:
 
 
 class Socket:
-    """One socket: whether it has had its hello, and the frames to send. `attempt` counts how often
-    the run was asked for by `reader`, over this socket and those before it.
+    """One socket: whether it has had its hello, and the frames to send. `attempt` counts what
+    `reader` has asked for up to now.
     """
 
     def __init__(self, reader: str = "", attempt: int = 0) -> None:

@@ -46,9 +46,7 @@ class Attempts:
         return attempt.reader not in ["", self.last.reader] + self._earlier
 
     def learn(self, readers: list[str], number: int) -> None:
-        """Learn the sessions that another server knows, the latest last, and the number of the last
-        attempt. What this server knows of the latest one stays.
-        """
+        """Learn the sessions that another server knows, the latest last, and its last number."""
         latest = readers[-1]
         if self.last == ANYONE and not self._earlier:
             self.last = Attempt(latest, number)

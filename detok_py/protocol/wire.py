@@ -74,9 +74,8 @@ RETRY_CODES = (1001, 1006, 1012, BUSY, ENGINE_DOWN)
 
 
 def message(kind: str, **fields: Any) -> str:
-    """Return the text frame of a message; fields that are None are left out. Its characters are
-    not escaped, because a server limits the bytes of a frame; a lone surrogate is, because UTF-8
-    has none.
+    """Return the text frame of a message; fields that are None are left out. Only a lone
+    surrogate is escaped: a server limits the bytes of a frame.
 
     >>> message("finished", reason="eos", tokens=3, sha256=None)
     '{"type":"finished","reason":"eos","tokens":3}'
