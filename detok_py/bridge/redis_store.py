@@ -179,6 +179,9 @@ class RedisStore:
             if status == "gone" or there or clock() > deadline:
                 break
             await asyncio.sleep(0.05)
+        known = self.shared.get(run_id)
+        if found is None and known is not None and not known.claiming and known.lease is None:
+            found = known  # Redis has just dropped its log
         if found is not None and found.run.log.position < after:
             self._follower.drop(found.run)
             # Its producer may still restore it, so the client tries again.
