@@ -77,9 +77,11 @@ def counted(command: list[str], **environment: str) -> Outcome:
 
 
 def pytest(tier: str, *words: str, spread: Sequence[str] = (), **environment: str) -> Outcome:
-    """Run pytest; `spread` has the options that spread its tests over several processes."""
+    """Run pytest with options and paths; the options in `spread` spread the tests over several
+    processes.
+    """
     command = [sys.executable, "-m", "pytest", "-q", "--continue-on-collection-errors"]
-    command += [f"--tier={tier}", *words, "-p", "no:cacheprovider"]
+    command += [f"--tier={tier}", "-p", "no:cacheprovider"]
     if os.environ.get("DETOK_ORDER") != "random":
         command += ["-p", "no:randomly"]
     if os.environ.get("CI") or os.environ.get("TERM", "dumb") == "dumb":
@@ -89,13 +91,13 @@ def pytest(tier: str, *words: str, spread: Sequence[str] = (), **environment: st
         command += ["--timeout=300"]
     # How many examples hypothesis tries (tests/conftest.py).
     environment["DETOK_PROFILE"] = tier if tier in ("check", "test", "soak") else "test-all"
-    outcome = counted([*command, *spread], **environment)
+    outcome = counted([*command, *spread, *words], **environment)
     again = tier in ("test", "test-all") and outcome.code == 1
     if again and 0 < len(outcome.failed) <= MOST_AGAIN:
         say("These failed, and run once more, alone:")
         say("\n".join(outcome.failed))
-        options = [word for word in command if word not in words or word.startswith("-")]
-        outcome = outcome.but_then(counted([*options, *outcome.failed], **environment))
+        command += [word for word in words if word.startswith("-")]
+        outcome = outcome.but_then(counted([*command, *outcome.failed], **environment))
     # Exit code 5: this tier has none of these tests.
     return Outcome(0 if outcome.code == 5 else outcome.code, outcome.counts)
 
