@@ -52,3 +52,34 @@ def test_without_a_vocabulary_a_text_is_cut_into_bytes_and_nothing_is_red(
     expect(page.locator("html")).to_have_attribute("data-state", "ready")
     expect(page.locator("#source-name")).to_have_text("your text")
     expect(page.locator("#alert")).to_be_hidden()
+
+
+SIZES = ((390, 844), (1366, 768))
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}".format)
+def test_panes_show_whole_lines_and_the_list_whole_tokens(
+    size: tuple[int, int], browser: Any, bridge: Bridge
+) -> None:
+    context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)))
+    page = context.new_page()
+    try:
+        page.goto(
+            bridge.url + "/?runtime=micropython&cut=byte&pace=0&text=" + "naïve%20日本%20" * 40
+        )
+        expect(page.locator("html")).to_have_attribute("data-state", "finished", timeout=60_000)
+        expect(page.locator(".chip.current")).to_be_attached()
+        lines, cut = page.evaluate("""() => {
+          const lines = [...document.querySelectorAll(".text")]
+            .filter((text) => text.clientHeight)
+            .map((text) => text.clientHeight / parseFloat(getComputedStyle(text).lineHeight));
+          const { top } = document.querySelector("#timeline").getBoundingClientRect();
+          const cut = [...document.querySelectorAll(".chip")]
+            .map((chip) => chip.getBoundingClientRect())
+            .filter((chip) => chip.top < top - 1 && chip.bottom > top + 1);
+          return [lines, cut.length];
+        }""")
+        assert lines == pytest.approx([round(line) for line in lines], abs=0.05)
+        assert cut == 0
+    finally:
+        context.close()
