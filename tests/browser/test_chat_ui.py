@@ -214,7 +214,7 @@ def test_offline_is_said_at_once_and_the_chat_goes_on_by_itself(chat: Any) -> No
 def test_stop_keeps_the_text_and_asking_again_gets_the_whole_answer(proxied: Any, way: str) -> None:
     chat, proxy = proxied
     chat.open()
-    proxy.pause = 0.02
+    proxy.pause = 0.2  # the answer is under way until it is stopped
     chat.send("hello")
     chat.wait_for_text()
     if way == "button":
