@@ -5,6 +5,7 @@ Run as `pytest tests/browser --browser chromium` (or firefox), in a process of i
 Playwright's sync API has run in a process, `asyncio.run` no longer works there.
 """
 
+import contextlib
 import re
 import runpy
 import socket
@@ -17,7 +18,7 @@ import browsers
 import pytest
 from chat_fixtures import fixtures
 from library_rig import LibraryServer
-from playwright.sync_api import expect
+from playwright.sync_api import Error, expect
 from served_bridge import Bridge
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -392,15 +393,17 @@ def _complaints_of_its_own(request: pytest.FixtureRequest) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     """A page that tests share is loaded again when one has failed: what that one left open must
-    not fail the others.
+    not fail the others. If the page cannot be loaded, the next test says so: an error of a hook
+    would end the whole run.
     """
     report = yield
     if report.failed and call.when == "call":
-        for page in [item.funcargs[n] for n in ("library", "either_page") if n in item.funcargs]:
-            page.reload()
-            page.wait_for_function("() => window.lib")
-        if "booted" in item.funcargs:
-            item.funcargs["booted"].open()
+        with contextlib.suppress(Error, AssertionError):
+            for page in {item.funcargs.get(name) for name in ("library", "either_page")} - {None}:
+                page.reload()
+                page.wait_for_function("() => window.lib")
+            if "booted" in item.funcargs:
+                item.funcargs["booted"].open()
     return report
 
 
