@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ..decode.vocabulary import Vocabulary
 from ..protocol import wire
@@ -137,8 +137,7 @@ def open_engine(
     if not kind:
         kind = asyncio.run(recognise(address)) or ""
     if not kind:
-        later: Any = Unrecognised(address, model=model, allow_remote=allow_remote)
-        return later  # type: ignore[no-any-return]
+        return cast(Engine, Unrecognised(address, model=model, allow_remote=allow_remote))
     return engine_at(kind, address, model=model, allow_remote=allow_remote)
 
 

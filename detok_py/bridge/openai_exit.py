@@ -81,9 +81,8 @@ def openai_routes(bridge: Bridge) -> list[BaseRoute]:
         return _refusal(ExitError(404, NO_MODEL, "model_not_found", param="model"))
 
     async def unknown(request: Request) -> Response:
-        known = {route.path: route.methods for route in routes if isinstance(route, Route)}
-        path = request.url.path
-        methods = None if path == "/v1" else known.get(path)
+        answered = [each for each in routes if isinstance(each, Route) and each.endpoint != unknown]
+        methods = {route.path: route.methods for route in answered}.get(request.url.path)
         if methods:
             sentence = f"Only {' and '.join(sorted(methods))} can be used here."
             return _refusal(ExitError(405, sentence, "method_not_allowed"))

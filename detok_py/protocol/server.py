@@ -298,8 +298,7 @@ class ServerSession:
         """
         run = self.runs.by_id.get(run_id)
         if run is not None and run.reader.attempts.are_after(attempt):
-            self.closing = (wire.CANCELLED, "a newer socket has taken up this run")
-            return
+            return self.give_way(now)
         if run is None or after < run.log.base:
             kept = f"{self.runs.keep_seconds:g} seconds or {self.runs.max_log >> 20} MiB"
             sentence = f"The bridge no longer has this run: it was restarted, or more than {kept} went by. Start it again."
