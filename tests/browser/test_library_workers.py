@@ -113,6 +113,26 @@ def test_a_worker_that_dies_at_a_question_is_asked_again_in_another(page, at):
     assert page.evaluate(KILLED, [url, at]) == ["naïve 你好 STO, 👩‍🚀 ST", "end", 1]
 
 
+def test_a_file_that_is_still_read_at_a_shutdown_is_not_read_by_the_next_worker(page):
+    seen = page.evaluate(
+        """async () => {
+          const { readCapture } = await import("/src/capture.js");
+          lib.shutDown();
+          let give;
+          const arrayBuffer = () => new Promise((resolve) => (give = resolve));
+          const file = Object.assign(new File([], "held.sse"), { arrayBuffer });
+          const options = { runtime: "micropython" };
+          const read = outcome(readCapture(file, options));
+          lib.shutDown();
+          await lib.warmUp(options);
+          const before = workers.length;
+          give(new TextEncoder().encode('data: {"choices":[{"delta":{"content":"x"}}]}').buffer);
+          return [await read, workers.length - before];
+        }"""
+    )
+    assert seen == ["DetokError: The decoding worker was shut down.", 0]
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("at", [3, 4, 6, 7, 8])  # the text takes eight questions
 def test_a_worker_may_die_at_any_question(page, at):

@@ -100,11 +100,13 @@ export function allowCaptures({ open, save }) {
  * @param {() => boolean} [isWanted]  Called now and then; reading ends when it returns false.
  */
 export async function openCapture(file, choices = {}, isWanted = () => true) {
+  const vocabulary = await droppedVocabulary();
+  if (!isWanted()) return undefined;
   const capture = await readCapture(file, {
     ...runtimeOptions(),
     ...choices,
     vocabularies: isSite ? null : undefined,
-    vocabulary: await droppedVocabulary(),
+    vocabulary,
   });
   const { header, rows, text, end, timed, format, markup, fidelity } = capture;
   const recording = new Recording(0, unitOf(fidelity));

@@ -100,8 +100,9 @@ export async function readCapture(source, options = {}) {
     ...runtime
   } = options;
   const name = source instanceof Blob && "name" in source ? String(source.name) : "";
-  const bytes = await unpack(await bytesOf(source), name);
+  // Before the file is read: `shutDown` ends this too, and another worker is not asked for it.
   const worker = decoderWorker(runtime);
+  const bytes = await unpack(await bytesOf(source), name);
   await Promise.all([loadCaptures(worker, runtime.runtimeUrl), worker.keep(vocabulary)]);
   const sha256 = await worker.ask("capture_vocabulary", bytes, name);
   if (sha256 && vocabularies !== null) {
