@@ -44,7 +44,7 @@ def recite_server(model):
     try:
         yield f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}"
     finally:
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
 
 def test_llama_cpp_loses_what_it_holds_at_the_end_and_nothing_else(model):

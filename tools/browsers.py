@@ -198,7 +198,7 @@ def launch(browser: str, program: str) -> None:
         return
     settings = runpy.run_path(str(ROOT / "playwright.config.py"))
     kind = "firefox" if browser == "firefox" else "chromium"
-    options = {**settings["browsers"][kind], "timeout": settings["launch_timeout"]}
+    options = {**settings["browsers"][kind], "timeout": settings["patience"]}
     with sync_playwright() as playwright:
         try:
             getattr(playwright, kind).launch(executable_path=program, **options).close()

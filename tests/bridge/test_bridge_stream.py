@@ -632,7 +632,7 @@ def test_a_port_in_use_is_refused_with_the_way_out():
             [sys.executable, "-m", "detok_py", "serve", "--port", port, "--engine", "scripted"],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
         )
     finally:
         process.terminate()

@@ -23,7 +23,7 @@ from served_bridge import Bridge
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = runpy.run_path(str(ROOT / "playwright.config.py"))
-expect.set_options(timeout=SETTINGS["expect_timeout"])
+expect.set_options(timeout=SETTINGS["patience"])
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,7 @@ def browser_type_launch_args(
         **browser_type_launch_args,
         **SETTINGS["browsers"][browser_name],
         "executable_path": program,
-        "timeout": SETTINGS["launch_timeout"],
+        "timeout": SETTINGS["patience"],
     }
 
 
@@ -56,8 +56,8 @@ def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]
 
 @pytest.fixture
 def context(context: Any) -> Any:
-    context.set_default_timeout(SETTINGS["action_timeout"])
-    context.set_default_navigation_timeout(SETTINGS["navigation_timeout"])
+    context.set_default_timeout(SETTINGS["patience"])
+    context.set_default_navigation_timeout(SETTINGS["patience"])
     return context
 
 
@@ -125,9 +125,9 @@ class DemoPage:
             if line in self.complaints:
                 self.complaints.remove(line)
 
-    def wait_for(self, *states: str, timeout: float = 60_000) -> str:
+    def wait_for(self, *states: str) -> str:
         wanted = re.compile(f"^({'|'.join(states)})$")
-        expect(self.page.locator("html")).to_have_attribute("data-state", wanted, timeout=timeout)
+        expect(self.page.locator("html")).to_have_attribute("data-state", wanted)
         return self.state
 
     @property

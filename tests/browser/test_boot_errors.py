@@ -151,7 +151,7 @@ def site():
 def told(page, site, end, fault, runtime=""):
     site.fault = (end, fault)
     page.goto(f"{site.url}/{runtime and '#' + runtime}")
-    expect(page.locator("output")).not_to_be_empty(timeout=60_000)
+    expect(page.locator("output")).not_to_be_empty()
     return json.loads(page.locator("output").text_content())
 
 

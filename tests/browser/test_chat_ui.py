@@ -53,12 +53,12 @@ class ChatPage:
 
     def wait(self) -> None:
         """Wait until the answer is over."""
-        expect(self.page.locator("#stop")).to_be_hidden(timeout=60_000)
+        expect(self.page.locator("#stop")).to_be_hidden()
 
     def wait_for_text(self, least: int = 30) -> None:
         """Wait until an answer has begun to come."""
         text = self.page.locator(".assistant:last-of-type > .text")
-        expect(text).to_have_text(re.compile(rf"^.{{{least},}}$", re.DOTALL), timeout=60_000)
+        expect(text).to_have_text(re.compile(rf"^.{{{least},}}$", re.DOTALL))
 
     def ask(self, text: str) -> str:
         self.send(text)
@@ -194,14 +194,14 @@ def test_offline_is_said_at_once_and_the_chat_goes_on_by_itself(chat: Any) -> No
     chat.open()
     assert chat.ask("de") == TEXTS["de"]
     chat.page.context.set_offline(True)
-    expect(chat.page.get_by_role("status")).to_have_text(offline, timeout=2_000)
+    expect(chat.page.get_by_role("status")).to_have_text(offline)
     chat.send("fr")
     # The library tries again for a while; then the answer ends, and is asked for again when the
     # network is back.
-    expect(chat.page.locator(".end.wrong")).to_have_text(offline, timeout=60_000)
+    expect(chat.page.locator(".end.wrong")).to_have_text(offline)
     chat.page.context.set_offline(False)
     text = chat.page.locator(".assistant").last.locator("> .text")
-    expect(text).to_have_text(TEXTS["fr"], timeout=30_000)
+    expect(text).to_have_text(TEXTS["fr"])
     assert chat.page.locator(".message").count() == 4
     assert chat.page.locator(".end.wrong").count() == 0
 

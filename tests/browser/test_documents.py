@@ -147,11 +147,11 @@ def reader(page: Any, bridge: Any, tmp_path: Any) -> Any:
         serve("/documents/", "text/html; charset=utf-8", text)
         page.goto(bridge.url + "/documents/")
         for _, file in block.marked("choose"):
-            expect(page.locator("html")).to_have_attribute("data-state", "run", timeout=60_000)
+            expect(page.locator("html")).to_have_attribute("data-state", "run")
             folder = tmp_path if (tmp_path / file).exists() else ROOT / "tests/fixtures/streams"
             page.locator("#fileInput").set_input_files(folder / file)
         for _, button in block.marked("click"):
-            page.get_by_role("button", name=button, exact=True).click(timeout=60_000)
+            page.get_by_role("button", name=button, exact=True).click()
         return page
 
     yield open_block
@@ -165,4 +165,4 @@ def test_a_block_of_the_documents_shows_what_they_say(reader: Any, block: Block)
     for where, text in block.marked("shows"):
         place = page.locator(f"#{where}" if where in ("bubble", "hint") else where)
         pattern = ".*".join(map(re.escape, text.split("…")))
-        expect(place).to_have_text(re.compile(f"^{pattern}$", re.DOTALL), timeout=60_000)
+        expect(place).to_have_text(re.compile(f"^{pattern}$", re.DOTALL))

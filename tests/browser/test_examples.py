@@ -101,10 +101,10 @@ class Example:
     def shows(self, selector: str, text: str) -> None:
         # Every white space counts, which `to_have_text` would join.
         exact = re.compile(f"^{re.escape(text)}$")
-        expect(self.page.locator(selector).first).to_have_text(exact, timeout=60_000)
+        expect(self.page.locator(selector).first).to_have_text(exact)
 
     def says(self, words: str) -> None:
-        expect(self.page.get_by_role("status").first).to_contain_text(words, timeout=60_000)
+        expect(self.page.get_by_role("status").first).to_contain_text(words)
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_the_ai_sdk(example: Any) -> None:
     page.get_by_role("button", name="Send").click()
     # White space alone makes no part; white space at the beginning of a part stays.
     shown = f"({REASONING}){ANSWER}"
-    expect(page.locator("main")).to_have_text(re.compile(re.escape(shown)), timeout=60_000)
+    expect(page.locator("main")).to_have_text(re.compile(re.escape(shown)))
 
 
 @pytest.mark.full
@@ -320,7 +320,7 @@ class Front(http.server.BaseHTTPRequestHandler):
         self._pass_on(self.engine, self.rfile.read(int(self.headers["content-length"])), 1)
 
     def _pass_on(self, target: str, body: bytes | None, cut: int) -> None:
-        upstream = http.client.HTTPConnection(target, timeout=30)
+        upstream = http.client.HTTPConnection(target, timeout=60)
         upstream.request(
             self.command, self.path, body, {"content-type": "application/json", "host": target}
         )
@@ -438,7 +438,7 @@ def test_the_hook_survives_double_effects_and_a_lost_connection(
     }""")
     type_in(page, "hello: ")
     page.get_by_role("button", name="Send").click()
-    expect(page.get_by_role("log")).not_to_be_empty(timeout=60_000)
+    expect(page.get_by_role("log")).not_to_be_empty()
     proxy.cut()
     example.shows("[role=log]", TEXTS["hello"])
     example.says("ready")
@@ -466,7 +466,7 @@ def test_the_hook_reports_a_stopped_bridge(page: Any, start_bridge: Any) -> None
     bridge.kill()
     page.get_by_role("button", name="Send").click()
     example.says("reconnecting")
-    expect(page.get_by_role("status")).to_have_text(re.compile(r"\.$"), timeout=60_000)
+    expect(page.get_by_role("status")).to_have_text(re.compile(r"\.$"))
     assert page.get_by_role("button", name="Send").is_visible()
 
 

@@ -301,7 +301,7 @@ class Relay(BaseHTTPRequestHandler):
         if self.path == "/":
             self.wfile.write(page.encode())
             return
-        with urllib.request.urlopen(f"{self.engine}/wire/text?cut=1000", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.engine}/wire/text?cut=1000", timeout=60) as answer:
             while piece := answer.read1(4096):
                 self.wfile.write(piece.decode("utf-8", "replace").encode())
 

@@ -132,9 +132,9 @@ def visit(page, site):
     def go(path, text=None):
         page.goto(site + path)
         if text is None:
-            expect(page.locator("html")).to_have_attribute("data-state", "finished", timeout=60_000)
+            expect(page.locator("html")).to_have_attribute("data-state", "finished")
         else:
-            expect(page.locator("body")).to_have_text(text, timeout=60_000)
+            expect(page.locator("body")).to_have_text(text)
         assert strangers == []
         assert complaints == []
         return page.locator("body").text_content()

@@ -72,7 +72,7 @@ def run(page: Any, address: str) -> Any:
 
     def open_and_run(name: str) -> Any:
         page.goto(f"{address}/notebooks/index.html?path={name}")
-        page.locator(".jp-CodeCell").first.wait_for(timeout=60_000)
+        page.locator(".jp-CodeCell").first.wait_for()
         page.get_by_role("menuitem", name="Run").click()
         page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
         return page.locator(".jp-Notebook")
@@ -91,7 +91,7 @@ def wait_for_the_end(book: Any, name: str) -> None:
     prompt = book.locator(".jp-CodeCell").last.locator(".jp-InputPrompt")
     wrong = book.locator("[data-mime-type='application/vnd.jupyter.stderr']")
     end = prompt.get_by_text(f"[{cells_of(name)}]:", exact=True)
-    expect(end.or_(wrong).first).to_be_attached(timeout=60_000)
+    expect(end.or_(wrong).first).to_be_attached()
     assert wrong.all_text_contents() == []
 
 
@@ -103,14 +103,14 @@ def test_it_is_small_enough_for_a_static_site(folder: Path) -> None:
 def test_the_folder_lists_the_notebooks(page: Any, address: str) -> None:
     page.goto(f"{address}/")
     for book in build_notebooks.BOOKS.glob("*.ipynb"):
-        expect(page.get_by_text(book.name)).to_be_visible(timeout=60_000)
+        expect(page.get_by_text(book.name)).to_be_visible()
 
 
 def test_how_text_breaks(run: Any) -> None:
     book = run("how-text-breaks.ipynb")
     wait_for_the_end(book, "how-text-breaks.ipynb")
     assert "na\ufffd\ufffdve" in (book.locator(".jp-OutputArea-output").first.text_content() or "")
-    expect(book.locator("[data-pane=held]")).to_have_text("naïve ไทย 👩‍🚀\ufffd", timeout=20_000)
+    expect(book.locator("[data-pane=held]")).to_have_text("naïve ไทย 👩‍🚀\ufffd")
     expect(book.locator("[data-pane=naive]")).to_contain_text("na\ufffd\ufffdve")
     expect(book.get_by_text("bytes held")).to_be_attached()
 
@@ -119,7 +119,7 @@ def test_tokens_of_a_tokenizer(run: Any) -> None:
     book = run("tokens-of-a-tokenizer.ipynb")
     wait_for_the_end(book, "tokens-of-a-tokenizer.ipynb")
     expect(book.get_by_role("rowheader", name="begin or end inside")).to_be_attached()
-    expect(book.locator("[data-pane=held]")).to_have_text("naïve ไทย 👩‍🚀", timeout=20_000)
+    expect(book.locator("[data-pane=held]")).to_have_text("naïve ไทย 👩‍🚀")
 
 
 def test_watching_a_stream_of_a_bridge(run: Any, address: str, monkeypatch: Any) -> None:
@@ -130,6 +130,6 @@ def test_watching_a_stream_of_a_bridge(run: Any, address: str, monkeypatch: Any)
         monkeypatch.setattr(Handler, "bridge", bridge.url)
         book = run(name)
         wait_for_the_end(book, name)
-        expect(book.locator("[data-pane=held]")).to_contain_text("Good morning ☀️", timeout=20_000)
+        expect(book.locator("[data-pane=held]")).to_contain_text("Good morning ☀️")
     finally:
         bridge.stop()

@@ -80,8 +80,8 @@ def test_axe_finds_nothing_while_the_introduction_plays(browser: Any, bridge: An
     page = context.new_page()
     try:
         page.goto(f"{bridge.url}/?runtime=micropython")
-        expect(page.locator("html[data-playback=playing]")).to_be_attached(timeout=60_000)
-        expect(page.locator("#hold-text")).to_contain_text("waiting for", timeout=60_000)
+        expect(page.locator("html[data-playback=playing]")).to_be_attached()
+        expect(page.locator("#hold-text")).to_contain_text("waiting for")
         assert violations(page) == []
     finally:
         context.close()
@@ -118,7 +118,7 @@ def test_the_work_of_a_step_does_not_grow_with_the_stream(booted: Any) -> None:
         assert booted.stream_text(text, cut="byte", pace=0) == "finished"
         wild = booted.page.locator("#pane-wild")
         broken = text.replace("日本語", "\ufffd" * 9).replace("😀", "\ufffd" * 4)
-        expect(wild).to_have_text(broken, timeout=60_000)
+        expect(wild).to_have_text(broken)
         work[times] = booted.page.evaluate(WORK)
     (small, few), (large, many) = work[1], work[20]
     # A step back over the beginning of a block also removes that block.

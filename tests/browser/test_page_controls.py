@@ -31,9 +31,9 @@ def test_a_first_visit_plays_by_itself_and_can_be_paused(browser: Any, bridge: A
     page.add_init_script(PAUSE_AT_HALF_A_CHARACTER)
     try:
         page.goto(f"{bridge.url}/?runtime=micropython")
-        expect(page.locator("#pause")).to_have_text("Play", timeout=60_000)
+        expect(page.locator("#pause")).to_have_text("Play")
         expect(page.locator("#hold-text")).to_contain_text("waiting for")
-        expect(page.get_by_role("button", name="Start", exact=True)).to_be_enabled(timeout=60_000)
+        expect(page.get_by_role("button", name="Start", exact=True)).to_be_enabled()
         # Transport, panes and list of tokens are in one window.
         assert page.evaluate(
             "() => document.querySelector('.details').getBoundingClientRect().bottom < innerHeight"

@@ -24,7 +24,7 @@ def test_it_is_the_embedded_model_in_two_panes_also_on_a_phone(
 ) -> None:
     page = first_visit
     page.goto(bridge.url + "/?runtime=micropython")
-    expect(page.locator("#pane-naive")).to_contain_text("\ufffd", timeout=60_000)
+    expect(page.locator("#pane-naive")).to_contain_text("\ufffd")
     expect(page.locator("html")).to_have_attribute("data-state", "ready")
     expect(page.locator("#source-name")).to_have_text("engine")
     expect(page.locator("#engine-name")).to_have_text("llama.cpp · recite.gguf")
@@ -48,7 +48,7 @@ def test_without_a_vocabulary_a_text_is_cut_into_bytes_and_nothing_is_red(
 ) -> None:
     page = first_visit
     page.goto(start_bridge("--engine", "scripted").url + "/?runtime=micropython")
-    expect(page.locator("#pane-naive")).to_contain_text("\ufffd", timeout=60_000)
+    expect(page.locator("#pane-naive")).to_contain_text("\ufffd")
     expect(page.locator("html")).to_have_attribute("data-state", "ready")
     expect(page.locator("#source-name")).to_have_text("your text")
     expect(page.locator("#alert")).to_be_hidden()
@@ -67,7 +67,7 @@ def test_panes_show_whole_lines_and_the_list_whole_tokens(
         page.goto(
             bridge.url + "/?runtime=micropython&cut=byte&pace=0&text=" + "naïve%20日本%20" * 40
         )
-        expect(page.locator("html")).to_have_attribute("data-state", "finished", timeout=60_000)
+        expect(page.locator("html")).to_have_attribute("data-state", "finished")
         expect(page.locator(".chip.current")).to_be_attached()
         lines, cut = page.evaluate("""() => {
           const lines = [...document.querySelectorAll(".text")]

@@ -74,7 +74,7 @@ def test_a_file_that_is_dropped_while_a_stream_runs_is_offered(booted: Any) -> N
 def test_a_file_that_is_dropped_while_python_loads_is_opened_then(demo: Any) -> None:
     demo.page.goto(demo.url + "/?runtime=micropython")
     drop(demo, "a.sse", b'data: {"choices":[{"delta":{"content":"dropped"}}]}\n\n')
-    expect(demo.page.locator("#pane-held")).to_have_text("dropped", timeout=60_000)
+    expect(demo.page.locator("#pane-held")).to_have_text("dropped")
 
 
 @pytest.mark.full

@@ -19,7 +19,7 @@ REMEMBER_WORKERS = "window.Worker = class extends Worker { constructor(...given)
 
 
 def fetched(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -101,7 +101,7 @@ def test_an_answer_of_the_model_is_resumed_by_its_ids_after_a_reload(
     demo = new_demo(quiet.url)
     texts = {text["id"]: text["text"] for text in json.loads(fetched(quiet.url + "/texts.json"))}
     page.goto(quiet.url + "/?prompt=ja")
-    page.wait_for_function("() => sessionStorage.getItem('loaded-again')", timeout=60_000)
+    page.wait_for_function("() => sessionStorage.getItem('loaded-again')")
     assert demo.wait_for("finished", "error") == "finished", demo.alert
     assert demo.text("held") == texts["ja"]
     assert counted(quiet.url, "detok_requests_total") == 1
@@ -121,7 +121,7 @@ def test_a_page_reloaded_at_the_moment_of_the_end_shows_the_whole_answer(
     )
     demo = new_demo(quiet.url)
     page.goto(f"{quiet.url}/?text={quote(TEXT)}&cut=byte&pace=5000")
-    page.wait_for_function("() => sessionStorage.getItem('loaded-again')", timeout=60_000)
+    page.wait_for_function("() => sessionStorage.getItem('loaded-again')")
     assert demo.wait_for("finished", "error") == "finished", demo.alert
     assert demo.text("held") == TEXT
     assert counted(quiet.url, "detok_requests_total") == 1
@@ -177,7 +177,7 @@ def test_a_killed_worker_keeps_the_text_and_a_new_one_resumes_the_answer(
     assert "worker" in demo.alert and "kept" in demo.alert
     assert demo.text("held").startswith(shown(page))
     page.get_by_role("button", name="Try again").click()
-    assert demo.wait_for("finished", timeout=90_000) == "finished"
+    assert demo.wait_for("finished") == "finished"
     assert demo.text("held") == TEXT
     assert counted(quiet.url, "detok_requests_total") == 1
 

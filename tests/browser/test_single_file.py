@@ -89,9 +89,9 @@ def visit(page, cdn, tmp_path):
         page.on("request", lambda request: asked.append(request.url))
         page.goto(site + "/")
         if markup != PAGE:
-            expect(page.locator("body")).to_have_text(TEXT, timeout=60_000)
+            expect(page.locator("body")).to_have_text(TEXT)
             return None
-        expect(page.locator("html[data-state=finished]")).to_be_attached(timeout=60_000)
+        expect(page.locator("html[data-state=finished]")).to_be_attached()
         asked = [url for url in asked if not url.startswith(("data:", "blob:"))]
         return page.locator("output").text_content(), {url.rpartition("/")[2] for url in asked}
 

@@ -63,7 +63,7 @@ def visit(page: Any, site: str) -> Any:
 
     def open_site(query: str = "") -> Any:
         page.goto(site + query)
-        expect(page.locator("html")).to_have_attribute("data-state", "ready", timeout=30_000)
+        expect(page.locator("html")).to_have_attribute("data-state", "ready")
         return page
 
     yield open_site
@@ -76,7 +76,7 @@ def stream(page: Any, text: str, cut: str) -> str:
     page.locator("#cut").select_option(cut)
     page.locator("#pace").select_option("0")
     page.locator("#start").click()
-    expect(page.locator("html")).to_have_attribute("data-state", "finished", timeout=30_000)
+    expect(page.locator("html")).to_have_attribute("data-state", "finished")
     return str(page.locator("#pane-held").text_content())
 
 
@@ -131,7 +131,7 @@ def test_a_link_and_a_report_of_a_bridge_open_here(visit: Any, site: str, booted
         expect(page.locator("#source-name")).to_have_text("next.sse")
     page.goto("about:blank")
     page.goto(f"{site}?runtime=micropython{fragment[0]}")
-    expect(page.locator("#pane-held")).to_have_text("naïve 日本 😀", timeout=30_000)
+    expect(page.locator("#pane-held")).to_have_text("naïve 日本 😀")
 
 
 @pytest.mark.full
@@ -193,9 +193,9 @@ def test_the_sites_own_tokenizer_that_comes_late_does_not_take_the_place_of_a_dr
     page.locator("#cut").select_option("token")
     page.locator("#start").click()  # which asks for the site's own tokenizer
     drop(page, "mine.json", SMALL)
-    expect(page.locator("#alert")).to_contain_text("mine.json (6 tokens) now cuts", timeout=60_000)
+    expect(page.locator("#alert")).to_contain_text("mine.json (6 tokens) now cuts")
     late.pop().continue_()
-    expect(page.locator("html")).to_have_attribute("data-state", "finished", timeout=60_000)
+    expect(page.locator("html")).to_have_attribute("data-state", "finished")
     expect(page.locator("#pane-held")).to_have_text("ab ab ab")
     expect(page.locator("#position")).to_have_text("4 / 4")  # three tokens, and the end
     assert stream(page, "ab ab", "token") == "ab ab"
@@ -222,7 +222,7 @@ def test_faults_are_made_without_a_bridge(visit: Any, fault: str) -> None:
     page.locator("#cut").select_option("byte")
     page.locator("#start").click()
     if fault == "stall":
-        expect(page.locator("html")).to_have_attribute("data-state", "streaming", timeout=30_000)
+        expect(page.locator("html")).to_have_attribute("data-state", "streaming")
         page.locator("#stop").click()
         expect(page.locator("#status")).to_have_text("Stopped.")
     elif fault == "crash":
@@ -286,7 +286,7 @@ def test_every_example_of_the_documents_runs_in_its_page(page: Any, drawn: Any) 
             page.get_by_role("button", name=f"Run example {at}", exact=True).focus()
             page.keyboard.press("Enter")
             output = page.get_by_role("status", name=f"Output of example {at}", exact=True)
-            expect(output).to_have_attribute("data-state", "finished", timeout=60_000)
+            expect(output).to_have_attribute("data-state", "finished")
             text = block.inner_text() + "\n"
             shown = "".join(each.want for each in doctest.DocTestParser().get_examples(text))
             shown = shown if text.startswith(">>> ") else "naïve 👩‍🚀\n"
@@ -309,10 +309,10 @@ def test_examples_of_the_documents_say_what_went_wrong_and_run_again(page: Any, 
     page.goto(f"{site}docs/python.html")
     output = page.get_by_role("status", name="Output of example 1")
     page.get_by_role("button", name="Run example 1").click()
-    expect(output).to_contain_text("Python could not start: ", timeout=30_000)
+    expect(output).to_contain_text("Python could not start: ")
     page.unroute("**/run.py")
     page.get_by_role("button", name="Run example 1").click()
-    expect(output).to_have_text("(['na', 'ïve ', '😀'], '')", timeout=30_000)
+    expect(output).to_have_text("(['na', 'ïve ', '😀'], '')")
 
 
 @pytest.mark.full
@@ -349,7 +349,7 @@ def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
     page.locator("#tsd-search-results a").first.click()
     expect(page).to_have_url(re.compile("readAnswer.html|read-answer.html"))
     page.get_by_role("navigation", name="detok").get_by_role("link", name="Demo").click()
-    expect(page.locator("html")).to_have_attribute("data-state", "ready", timeout=30_000)
+    expect(page.locator("html")).to_have_attribute("data-state", "ready")
     assert wrong == []
     page.set_viewport_size({"width": 390, "height": 844})
     docs = folder / "docs"

@@ -163,11 +163,11 @@ def demo(options: dict) -> str:
             said += line
             found = re.search(r"http://127\.0\.0\.1:\d+", line)
             if found:
-                with urllib.request.urlopen(found[0] + "/", timeout=10) as page:
+                with urllib.request.urlopen(found[0] + "/", timeout=60) as page:
                     assert b"data-pane" in page.read()
                 took = time.monotonic() - began
                 os.killpg(process.pid, signal.SIGINT)
-                process.communicate(timeout=20)
+                process.communicate(timeout=60)
                 return f"the page was served after {took:.0f} s"
     finally:
         if process.poll() is None:

@@ -109,7 +109,7 @@ def engine():
 
 
 def get(address: str) -> bytes:
-    with urllib.request.urlopen(address, timeout=20) as answer:
+    with urllib.request.urlopen(address, timeout=60) as answer:
         return answer.read()
 
 
@@ -136,7 +136,7 @@ def test_every_framing_arrives_unchanged_and_is_read(engine, kind, form):
             chaos.url(engine.url + path),
             headers={"accept-encoding": "gzip"} if form == "gzip" else {},
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             body = answer.read()
             if answer.headers["content-encoding"] == "gzip":
                 body = gzip.decompress(body)
@@ -153,7 +153,7 @@ def test_the_pieces_arrive_one_by_one(engine):
     with ChaosProxy(split="every-byte", delay=0.002) as chaos:
         address = chaos.url(engine.url + "/text")
         host, _, port = address.removeprefix("http://").partition("/")[0].partition(":")
-        with socket.create_connection((host, int(port)), timeout=20) as client:
+        with socket.create_connection((host, int(port)), timeout=60) as client:
             client.sendall(b"GET /text HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
             raw = b""
             while data := client.recv(65536):
@@ -166,7 +166,7 @@ def test_the_pieces_arrive_one_by_one(engine):
 def test_a_connection_is_kept_for_the_next_request(engine):
     with ChaosProxy(split="token", delay=0) as chaos:
         address = chaos.url(engine.url)
-        client = http.client.HTTPConnection(address.removeprefix("http://"), timeout=20)
+        client = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
         engine.sockets.clear()
         bodies = []
         for path in ("/sse", "/text", "/sse", "/nothing"):
@@ -184,7 +184,7 @@ def test_a_connection_is_kept_for_the_next_request(engine):
 def test_an_answer_that_is_not_a_stream_passes_in_one_piece(engine):
     with ChaosProxy(delay=0) as chaos:
         request = urllib.request.Request(chaos.url(engine.url + "/echo"), data=TEXT.encode() * 100)
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             assert answer.read() == TEXT.encode() * 100
         assert chaos.answers == []
 
@@ -198,7 +198,7 @@ def test_a_file_of_unknown_length_is_no_answer(engine):
 def test_a_browser_may_use_it_as_its_proxy(engine):
     with ChaosProxy(delay=0) as chaos:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": chaos.server}))
-        with opener.open(engine.url + "/sse", timeout=20) as answer:
+        with opener.open(engine.url + "/sse", timeout=60) as answer:
             assert answer.read() == sse(TEXT)
         assert chaos.sent_text == TEXT
 
@@ -209,7 +209,7 @@ def test_the_upstream_sees_its_own_name_and_origin(engine):
         get_ = urllib.request.Request(
             own + "/sse", headers={"origin": own, "referer": own + "/chat"}
         )
-        urllib.request.urlopen(get_, timeout=20).read()
+        urllib.request.urlopen(get_, timeout=60).read()
     headers = {name.lower(): value for name, value in engine.seen[-1][1].items()}
     assert (
         headers["origin"] == engine.url
@@ -235,7 +235,7 @@ def test_nothing_runs_after_the_proxy_is_closed(engine):
     before = threading.active_count()
     with ChaosProxy(delay=0.5) as chaos:
         client = http.client.HTTPConnection(
-            chaos.url(engine.url).removeprefix("http://"), timeout=20
+            chaos.url(engine.url).removeprefix("http://"), timeout=60
         )
         client.request("GET", "/sse")
         server = chaos.server
@@ -270,7 +270,7 @@ def test_a_client_that_leaves_in_mid_answer_is_no_problem_and_stops_the_engine(e
 def raw_exchange(address: str, request: bytes, until: bytes = b"nothing else") -> bytes:
     """Send bytes and return what comes back, until these bytes or the end of the connection."""
     host, _, port = address.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as client:
+    with socket.create_connection((host, int(port)), timeout=60) as client:
         client.sendall(request)
         raw = b""
         while not raw.endswith(until) and (data := client.recv(65536)):

@@ -157,7 +157,7 @@ def test_iterators_give_the_text_to_another_thread():
             streamer.put(Tensor([i]))
         streamer.end()
 
-    streamer = transformers.TextIteratorStreamer(tokenizer, timeout=30)
+    streamer = transformers.TextIteratorStreamer(tokenizer, timeout=60)
     thread = threading.Thread(target=generate, args=(streamer,))
     thread.start()
     texts = list(streamer)
@@ -168,7 +168,7 @@ def test_iterators_give_the_text_to_another_thread():
         next(transformers.TextIteratorStreamer(tokenizer, timeout=0.01))
 
     async def main():
-        streamer = transformers.AsyncTextIteratorStreamer(tokenizer, timeout=30)
+        streamer = transformers.AsyncTextIteratorStreamer(tokenizer, timeout=60)
         done = asyncio.to_thread(generate, streamer)
         task = asyncio.create_task(done)
         texts = [text async for text in streamer]
@@ -187,8 +187,8 @@ def test_the_streamers_of_transformers_give_the_same_text(family):
     tokenizer = real.PreTrainedTokenizerFast(tokenizer_object=rust(family))
     text = "the cat and the cat é\nthe 你"
     ids = tokenizer.encode(text, add_special_tokens=False)
-    theirs = real.TextIteratorStreamer(tokenizer, timeout=10)
-    ours = transformers.TextIteratorStreamer(tokenizer, timeout=10)
+    theirs = real.TextIteratorStreamer(tokenizer, timeout=60)
+    ours = transformers.TextIteratorStreamer(tokenizer, timeout=60)
     for streamer in (theirs, ours):
         streamer.put(Tensor([ids[:2]]))
         for i in ids[2:]:

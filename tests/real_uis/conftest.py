@@ -25,7 +25,7 @@ def browser_type_launch_args(
     program = BROWSERS["find"](browser_name)
     if program is None:
         pytest.skip(f"no {browser_name.capitalize()} on the PATH")
-    settings = {**SETTINGS["browsers"][browser_name], "timeout": SETTINGS["launch_timeout"]}
+    settings = {**SETTINGS["browsers"][browser_name], "timeout": SETTINGS["patience"]}
     return {**browser_type_launch_args, **settings, "executable_path": program}
 
 
@@ -36,8 +36,8 @@ def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]
 
 @pytest.fixture
 def context(context: Any) -> Any:
-    context.set_default_timeout(SETTINGS["action_timeout"])
-    context.set_default_navigation_timeout(SETTINGS["navigation_timeout"])
+    context.set_default_timeout(SETTINGS["patience"])
+    context.set_default_navigation_timeout(SETTINGS["patience"])
     return context
 
 

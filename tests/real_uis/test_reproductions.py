@@ -45,7 +45,7 @@ def address(folder):
         assert line, "esbuild did not start"
     yield f"http://127.0.0.1:{port}/"
     server.terminate()
-    server.communicate(timeout=10)
+    server.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("folder", ["assistant-ui-smooth", "deep-chat-simulation"], indirect=True)
