@@ -143,8 +143,11 @@ def test_a_large_file_says_that_it_is_read_and_the_next_one_takes_its_place(boot
     expect(page.locator("#source-name")).to_have_text("small.sse")
     expect(page.locator("#pane-held")).to_have_text("small")
     expect(reading).to_be_hidden()
-    booted.stream_text("after", pace=5000)
+    page.evaluate(DROP_LARGE)
+    expect(reading).to_be_visible()
+    booted.stream_text("after", pace=5000)  # does not wait until the file is read
     assert booted.text("held") == "after"
+    expect(reading).to_be_hidden()
 
 
 @pytest.mark.full

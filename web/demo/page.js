@@ -138,7 +138,7 @@ async function boot() {
   const unfinished = recallUnfinished();
   const early = waiting;
   waiting = undefined;
-  if (early) void open(early);
+  if (early) early();
   else if (unfinished) run(unfinished);
   else if (location.hash && !playback.shownRecording()) void openLinked();
   else if (startsByItself) {
@@ -208,7 +208,9 @@ function start() {
   writeAddress();
   const question = readForm();
   const id = Array.from(crypto.getRandomValues(new Uint8Array(16)), toHex).join("");
-  run({ ...question, request: { ...question.request, id } });
+  const ask = () => run({ ...question, request: { ...question.request, id } });
+  if (isReading()) stopReading(ask);
+  else ask();
 }
 
 /**
@@ -347,7 +349,10 @@ function conclude({ state: next, sentence }) {
 
 /** Milliseconds until the page says that it reads a file, and between two reports of progress. */
 const SLOW_MS = 400;
-/** Identifies the file that is being read; another file replaces it. @type {symbol | undefined} */
+/**
+ * Opens the file that is being read once more; another file takes its place.
+ * @type {(() => void) | undefined}
+ */
 let opening;
 
 /**
@@ -367,20 +372,18 @@ let loaded;
 async function open(file, { source, ...given } = {}) {
   const { path, format: choice, entry } = given;
   const choices = { path, format: choice, entry };
-  if (state === "loading") return void (waiting = file);
+  const again = () => void open(file, { source, ...given });
+  if (state === "loading") return void (waiting = again);
   if (!worker) return;
   if (state === "streaming")
     return showAlert("A stream is running. Stop it to open the file.", {
       label: "Stop and open",
-      action: () => (answer?.cancel(), playback.leave(), setState("finished"), void open(file)),
+      action: () => (answer?.cancel(), playback.leave(), setState("finished"), again()),
     });
-  if (isReading()) {
-    waiting = file;
-    return stopReading();
-  }
+  if (isReading()) return stopReading(again);
   hideAlert();
-  const mine = (opening = Symbol(file.name));
-  const isWanted = () => opening === mine;
+  opening = again;
+  const isWanted = () => opening === again;
   const began = performance.now();
   const size = (file.size / 1e6).toFixed(1);
   let count = "";
@@ -455,15 +458,16 @@ async function open(file, { source, ...given } = {}) {
 /** Whether the reader has been told that a file is being read. */
 const isReading = () => opening !== undefined && !element("reading", HTMLElement).hidden;
 
-/** Stop the worker that reads a file, and start another one. */
-function stopReading() {
+/** Stop the worker that reads a file, and start another one. @param {() => void} [next] */
+function stopReading(next) {
+  waiting = next;
   opening = worker = undefined;
   hideReading();
   shutDown();
   void boot();
 }
 
-/** A file that is opened when Python is ready. @type {File | undefined} */
+/** What is done when Python is ready. @type {(() => void) | undefined} */
 let waiting;
 
 /** Read what is shown again. @param {string} format  Its name, "none", or "" for what is found. */
@@ -473,6 +477,7 @@ async function redecode(format) {
   try {
     if (!loaded) {
       const text = await captureText(recording, described);
+      if (playback.shownRecording() !== recording) return;
       loaded = { file: new File([text], "this stream"), source: lastSource() };
     }
     await open(loaded.file, { ...loaded, format });
@@ -565,7 +570,10 @@ onCapture(
 onPaste((file) => void take(file));
 void offerSamples((file) => void take(file));
 onCopyTest((make, label) => void copyTest(make, label));
-onRuntimeChange(() => void boot());
+onRuntimeChange(() => {
+  if (opening) stopReading(opening);
+  else void boot();
+});
 onEngineChange(() => void showEngineAndPrompts());
 onEntryChange((entry) => {
   if (loaded) void open(loaded.file, { path: loaded.path, entry });
