@@ -1,26 +1,45 @@
-"""Read similar events quickly: most lines of a stream differ in one string only.
+"""Read similar events quickly: most lines of a stream differ in one string only, or besides in
+values that no reader looks at, such as `id` or `obfuscation`.
 
-In: lines, in order. Out: for a line that equals an earlier one but for one string, their common
-shape and the string; such a line is not parsed. Held: the last shape, and the line before. Lines of
-one shape that follow each other are read together: a loop over each of their texts takes longer
-than all else.
+In: lines, in order. Out: for a line that equals an earlier one but for these, their common shape
+and the string; such a line is not parsed. Held: the last shape, shapes by what is the same in all
+lines, and the line before. Lines of one shape that follow each other are read together: a loop over
+each of their texts takes longer than all else. MicroPython, whose `re` finds no groups in bytes at
+this rate, reads lines so only if they differ in one string, and in the second of `created`.
 """
 
 import json
+import re
 from typing import Any, Iterator
 
+from .event_shapes import is_read, is_text
 from .parse import parse_json
 
-FAILURES = 64  # after so many comparisons without a match, no more lines are compared
+FAILURES = 64  # after so many shapes that no other line has, no more are made
 MARKER = "detok\u2060marker"
 CREATED = b'"created":'
 DIGITS = b"0123456789"
 LEAST_TEXTS, MOST_TEXTS = 8, 1024  # in a `Texts`
+MOST_APART = 4  # lines from an event to the next one
+MOST_VALUES = 16  # that differ in the lines of a shape
+NUMBER = b"sequence_number"
+WITHOUT_DATA = (b"event:", b"id:")
+FINDS = hasattr(re, "finditer")
+# The strings, brackets and numbers in a line of JSON. Group 2 is the colon after a key.
+PARTS = rb'"((?:[^"\\]|\\.)*)"( *:)?|[\[\]{}]|(?<=[\[:, ])-?\d+(?:\.\d+)?(?=[\],} ])'
+TEXT = rb'([^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*)'
+ANY_STRING = rb"[^\"\\\x00-\x1f\x7f-\xff]*"
+ANY_NUMBER = rb"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,17})?"
+COUNT = rb"(0|[1-9]\d{0,14})"
 
 
 class Shape:
-    """What lines have in common: everything but the text of one string. `value` has a marker there.
-    `plain` is whether something else in the lines is beyond ASCII.
+    """What lines have in common: everything but the text of one string, and values that no reader
+    looks at. `value` has a marker for the text. `plain` is whether something else in the lines is
+    beyond ASCII.
+
+    `pattern` finds (text,), (text, number) or (number, text) in a line, if more than the text
+    differs; `number` is the place of the sequence number, -1 if there is none.
 
     `channel` of its `kind` is for servers.py: where the text belongs, "" if the events say
     more than this text, None if that is not known yet.
@@ -30,28 +49,31 @@ class Shape:
         self.before = before
         self.after = after
         self.value = value
+        self.pattern: Any = None
+        self.number = -1
         self.channel: str | None = None
         self.kind: Shape = self  # the first of those that differ in the second of `created` only
         self.plain: bool = not (_is_ascii(before) and _is_ascii(after))
 
-    def text_of(self, line: bytes) -> Any:
-        """Return the string of a line; None if the line has another shape, or its string ends
-        elsewhere or has an escape of a code.
+    def same(self, line: bytes) -> "Same | None":
+        """Return a line as an event; None if it has another shape, or its string ends elsewhere or
+        has an escape of a code.
         """
         if not (line.startswith(self.before) and line.endswith(self.after)):
             return None
-        text = line[len(self.before) : len(line) - len(self.after)]
-        if b"\\u" in text or (text and min(text) < 32):
+        number = None
+        if self.pattern is not None:
+            found = self.pattern.match(line)
+            if found is None:
+                return None
+            text = found.group(2 if self.number == 0 else 1)
+            number = int(found.group(1 + self.number)) if self.number >= 0 else None
+        elif len(line) < len(self.before) + len(self.after):
             return None
-        if b'"' in text and b'"' in text.replace(b"\\\\", b"").replace(b'\\"', b""):
-            return None
-        if len(line) < len(self.before) + len(self.after):
-            return None
-        try:
-            said = text.decode()
-            return json.loads(f'"{said}"') if "\\" in said else said
-        except ValueError:  # not UTF-8, or the string ends elsewhere
-            return None
+        else:
+            text = line[len(self.before) : len(line) - len(self.after)]
+        said = _string_of(text)
+        return None if said is None else Same(self, said, line, number)
 
     def renewed(self, line: bytes) -> "Shape | None":
         """Return the shape of a line whose only other difference is the second in `created`; None
@@ -59,7 +81,7 @@ class Shape:
         """
         size = len(line)
         before, after = line[: len(self.before)], line[size - len(self.after) :]
-        if size < len(self.before) + len(self.after):
+        if size < len(self.before) + len(self.after) or self.pattern is not None:
             return None
         if before == self.before and after == self.after:  # its text must be read by itself
             return None
@@ -73,30 +95,42 @@ class Shape:
 
 
 class Same:
-    """An event of a shape, with its own text."""
+    """An event of a shape, with its own text, and its sequence number, if the shape has one."""
 
-    def __init__(self, shape: Shape, text: str) -> None:
+    def __init__(self, shape: Shape, text: str, line: bytes, number: "int | None") -> None:
         self.shape = shape
         self.text = text
+        self.line = line
+        self.number = number
 
     def whole(self) -> Any:
         """Return the event's value."""
-        text = json.dumps(self.text, ensure_ascii=False)[1:-1].encode()
-        return parse_json(_json_in(self.shape.before + text + self.shape.after), 0)
+        return parse_json(_json_in(self.line), 0)
 
 
 class Texts:
-    """Events of a shape that follow each other, each with its own text, some lines apart."""
+    """Events of a shape that follow each other, each with its own text, some lines apart. `numbers`
+    are their sequence numbers, if the shape has one.
+    """
 
-    def __init__(self, shape: Shape, texts: list[str], step: int) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        texts: list[str],
+        step: int,
+        lines: "list[bytes] | None" = None,
+        numbers: "list[int] | None" = None,
+    ) -> None:
         self.shape = shape
         self.texts = texts
         self.step = step
+        self.lines = lines or []
+        self.numbers = numbers
 
     def each(self) -> Iterator[Same]:
         """Yield each event by itself."""
-        for text in self.texts:
-            yield Same(self.shape, text)
+        for n, text in enumerate(self.texts):
+            yield Same(self.shape, text, self.lines[n], self.numbers[n] if self.numbers else None)
 
 
 class Shapes:
@@ -107,62 +141,147 @@ class Shapes:
     >>> lines = [b'data: {"a":"%s","b":1}' % word for word in words]
     >>> [found and found.text for found in map(shapes.same, lines)]
     [None, None, '"', None]
+    >>> lines = [b'{"id":%d,"content":"%s"}' % one for one in enumerate(words)]
+    >>> [found and found.text for found in map(shapes.same, lines)]
+    [None, 'Ho', '"', None]
     """
 
     def __init__(self) -> None:
         self._before = b""
         self._shape: Shape | None = None
+        self._made: dict[tuple[bytes, ...], Shape | None] = {}
         self._failed = 0
         self._most = LEAST_TEXTS
 
     def texts(self, lines: list[bytes], n: int) -> "Texts | None":
         """Return the events from line `n` on that have the last shape, if they can be read
-        together; None if they are few. Between two of them is an empty line, or none.
+        together; None if they are few. Between two of them are equally many lines without data.
         """
         shape = self._shape
-        if shape is None:
+        if shape is None or not lines[n].startswith(shape.before):
             return None
         before, after = shape.before, shape.after
         size = len(before) + len(after)
-        step = 2 if n + 1 < len(lines) and not lines[n + 1] else 1
+        step = _step(lines, n)
         taken: list[bytes] = []
-        while n < len(lines) and len(taken) < self._most:
-            line = lines[n]
+        for line in lines[n : n + step * self._most : step]:
             if not (line.startswith(before) and line.endswith(after)) or len(line) < size:
                 break
-            if step == 2 and n + 1 < len(lines) and lines[n + 1]:
-                break
             taken.append(line)
-            n += step
+        for more in range(1, step):
+            for at, line in enumerate(lines[n + more : n + step * len(taken) : step]):
+                if line and not line.startswith(WITHOUT_DATA):
+                    taken = taken[:at]
+                    break
         if len(taken) < LEAST_TEXTS:
             return None
-        texts = _texts_of(shape, taken)
-        if texts is None:
+        found = _texts_of(shape, taken)
+        if found is None:
             self._most = max(LEAST_TEXTS, len(taken) // 2)
-            return self.texts(lines, n - len(taken) * step) if len(taken) > LEAST_TEXTS else None
+            return self.texts(lines, n) if len(taken) > LEAST_TEXTS else None
         self._most = min(MOST_TEXTS, 2 * self._most)
-        return Texts(shape, texts, step)
+        self._failed = 0
+        return Texts(shape, found[0], step, taken, found[1])
 
     def same(self, line: bytes) -> "Same | None":
         """Return a line as an event of the last shape, or None if it has another shape."""
         shape = self._shape
-        text = shape.text_of(line) if shape is not None else None
-        if shape is not None and text is None:
+        found = shape.same(line) if shape is not None else None
+        if shape is not None and found is None:
             renewed = shape.renewed(line)
-            text = renewed.text_of(line) if renewed is not None else None
-            shape = self._shape = renewed if text is not None else shape
-        if shape is not None and text is not None:
-            return Same(shape, text)
+            found = renewed.same(line) if renewed is not None else None
+            shape = self._shape = renewed if found is not None else shape
+        if found is not None:
+            self._failed = 0
+            return found
         if (
             self._failed < FAILURES
             and line[-1:] == b"}"
             and (line[:1] == b"{" or line[:5] == b"data:")
         ):
             before, self._before = self._before, line
-            found = shape_of(before, line)
-            self._failed = 0 if found else self._failed + 1
-            self._shape = found or shape
+            made = self._shape_in(line) if FINDS else None
+            made = made or shape_of(before, line)
+            self._failed += 1
+            self._shape = made or shape
         return None
+
+    def _shape_in(self, line: bytes) -> "Shape | None":
+        """Return the shape of a line with one text; None for other lines."""
+        cut = _cut(line)
+        if cut is None:
+            return None
+        key = tuple(cut[0])
+        if key not in self._made:
+            self._made[key] = _shape_of_parts(*cut)
+        return self._made[key]
+
+
+def _step(lines: list[bytes], n: int) -> int:
+    """Return how many lines an event is from the next one."""
+    for step in range(1, MOST_APART):
+        if n + step < len(lines) and lines[n + step][:1] in (b"d", b"{"):
+            return step
+    return 1
+
+
+def _cut(line: bytes) -> "tuple[list[bytes], list[bytes], int] | None":
+    """Return what is around the values of a line that no reader looks at and around its text, the
+    patterns of these values, and the place of the text; None if no string is its only text.
+    """
+    keys: list[bytes] = []
+    key = b""
+    values: list[tuple[int, int, bytes]] = []
+    texts: list[tuple[int, int]] = []
+    for found in re.finditer(PARTS, line):
+        part = found.group()
+        begin, end = found.span()
+        if part in (b"{", b"["):
+            keys.append(key)
+        elif part in (b"}", b"]"):
+            key = keys.pop() if keys else b""
+        elif found.group(2) is not None:
+            key = found.group(1)
+        elif part[:1] == b'"' and is_text(key):
+            texts.append((begin + 1, end - 1))
+        elif part[:1] == b'"' and not is_read(key, len(keys) == 1):
+            values.append((begin + 1, end - 1, ANY_STRING))
+        elif part[:1] != b'"' and key == NUMBER and len(keys) == 1:
+            values.append((begin, end, COUNT))
+        elif part[:1] != b'"' and not is_read(key, len(keys) == 1):
+            values.append((begin, end, ANY_NUMBER))
+    texts = [one for one in texts if one[0] < one[1]] or texts
+    if len(texts) != 1 or len(values) > MOST_VALUES:
+        return None
+    values.append((texts[0][0], texts[0][1], TEXT))
+    values.sort()
+    ends = [0] + [end for _, end, _ in values]
+    begins = [begin for begin, _, _ in values] + [len(line)]
+    parts = [line[end:begin] for end, begin in zip(ends, begins)]
+    kinds = [kind for _, _, kind in values]
+    return parts, kinds, kinds.index(TEXT)
+
+
+def _shape_of_parts(parts: list[bytes], kinds: list[bytes], text: int) -> "Shape | None":
+    """Return the shape of lines with these parts in common, and values of these kinds between."""
+    if kinds.count(COUNT) > 1 or b"\xef\xbf\xbd" in b"".join(parts):
+        return None
+    filled = [MARKER.encode() if kind == TEXT else b"1" for kind in kinds]
+    line = parts[0] + b"".join([filled[n] + parts[n + 1] for n in range(len(filled))])
+    try:
+        value = parse_json(_json_in(line), 0)
+    except Exception:  # not JSON, or not UTF-8
+        return None
+    shape = Shape(parts[0], parts[-1], value)
+    shape.plain = not _is_ascii(b"".join(parts))
+    if len(kinds) > 1:
+        source = re.escape(parts[0])
+        for n, kind in enumerate(kinds):
+            source += kind + re.escape(parts[n + 1])
+        shape.pattern = re.compile(b"^" + source + b"$", re.MULTILINE)
+        if COUNT in kinds:
+            shape.number = 1 if kinds.index(COUNT) > text else 0
+    return shape
 
 
 def shape_of(one: bytes, other: bytes) -> "Shape | None":
@@ -182,16 +301,39 @@ def shape_of(one: bytes, other: bytes) -> "Shape | None":
     except Exception:  # not JSON, or not UTF-8; CPython and MicroPython raise different errors
         return None
     shape = Shape(before, after, value)
-    return shape if shape.text_of(one) is not None and shape.text_of(other) is not None else None
+    return shape if shape.same(one) is not None and shape.same(other) is not None else None
 
 
-def _texts_of(shape: Shape, lines: list[bytes]) -> "list[str] | None":
-    """Return the texts of lines that begin and end as a shape; None if one is empty, or must be
-    read by itself: with a U+FFFD, half a character, or what is no JSON string.
+def _string_of(text: bytes) -> Any:
+    """Return the string between two quotes; None if it ends elsewhere, or must be parsed with the
+    rest of its line.
+    """
+    if b"\\u" in text or (text and min(text) < 32):
+        return None
+    if b'"' in text and b'"' in text.replace(b"\\\\", b"").replace(b'\\"', b""):
+        return None
+    try:
+        said = text.decode()
+        return json.loads(f'"{said}"') if "\\" in said else said
+    except ValueError:  # not UTF-8, or the string ends elsewhere
+        return None
+
+
+def _texts_of(shape: Shape, lines: list[bytes]) -> "tuple[list[str], list[int] | None] | None":
+    """Return the texts and the sequence numbers of lines that begin and end as a shape; None if a
+    text is empty, or must be read by itself: with a U+FFFD, half a character, or what is no JSON
+    string.
     """
     joined = b"\n".join(lines)
-    seam = shape.after + b"\n" + shape.before
-    parts = joined[len(shape.before) : len(joined) - len(shape.after)].split(seam)
+    numbers = None
+    if shape.pattern is not None:
+        parts = shape.pattern.findall(joined)
+        if shape.number >= 0:
+            numbers = [int(one[shape.number]) for one in parts]
+            parts = [one[1 - shape.number] for one in parts]
+    else:
+        seam = shape.after + b"\n" + shape.before
+        parts = joined[len(shape.before) : len(joined) - len(shape.after)].split(seam)
     inside = b"\n".join(parts)
     # Without escapes, what is left of a string has no quote, and no backslash at its end.
     bare = inside.replace(b"\\\\", b"").replace(b'\\"', b"") + b"\n"
@@ -208,7 +350,7 @@ def _texts_of(shape: Shape, lines: list[bytes]) -> "list[str] | None":
         texts: list[str] = json.loads((b'["' + b'","'.join(parts) + b'"]').decode())
     except ValueError:
         return None
-    return None if "" in texts or len(texts) != len(parts) else texts
+    return None if "" in texts or len(texts) != len(parts) else (texts, numbers)
 
 
 def _without_time(part: bytes) -> bytes:

@@ -67,6 +67,13 @@ Call = NamedTuple(
     "Call",
     [("index", "int | str | None"), ("id", str), ("name", str), ("text", str), ("whole", bool)],
 )
+# The keys that `_token`, servers.py and stream.py look at.
+OTHER_KEYS = (
+    b"bytes", b"choices", b"created_at", b"delta", b"id", b"index", b"matched_stop", b"message",
+    b"model", b"modelVersion", b"object", b"prompt_token_ids", b"response", b"sequence_number",
+    b"service_tier", b"stop_reason", b"system_fingerprint", b"timings", b"token", b"token_id",
+    b"token_ids", b"type",
+)  # fmt: skip
 
 
 def _read_table() -> Any:
@@ -104,6 +111,56 @@ def _parts(condition: str) -> tuple[str, str, str]:
             path, _, value = condition.partition(mark)
             return path, mark, value
     return condition, "", ""
+
+
+def _known_keys(table: Any) -> tuple[Any, Any, Any]:
+    """Return the keys that are looked at, those of them in the event itself, and those of texts."""
+    keys, first, texts = set(OTHER_KEYS), set(OTHER_KEYS) - {b"id"}, set()
+    for row in [row for part in table for row in part["rows"]]:
+        calls = row.get("calls", {})
+        for name, way in _ways_of(list(row.items()) + list(calls.items())):
+            steps = [[key.encode() for key in step.split(",")] for step in way]
+            keys.update([key for step in steps for key in step])
+            if name not in calls or name == "at" or "at" not in calls:
+                first.update(steps[0])
+            if name in ("text", "reasoning"):
+                texts.update(steps[-1])
+    return keys, first, texts
+
+
+def _ways_of(fields: list[Any]) -> Any:
+    """Yield (field, names of the steps) of each path of a row whose value can change what an event
+    says: not that of a key that has to be there only, and not how a call is told from others.
+    """
+    for name, path in fields:
+        if name in ("index", "id") or not isinstance(path, str):
+            continue
+        for way in path.replace(" ", "|").split("|"):
+            if name == "when" and not any(mark in way for mark in "=~["):
+                continue
+            for mark in "[].~=!*?":
+                way = way.replace(mark, " ")
+            if way.split():
+                yield name, way.split()
+
+
+def is_read(key: bytes, in_event: bool) -> bool:
+    """Return whether a value at a key can change what an event says; `in_event` is whether the key
+    is one of the event's own.
+
+    >>> is_read(b"id", False), is_read(b"id", True), is_read(b"obfuscation", False)
+    (True, False, False)
+    """
+    return b"\\" in key or key in (_FIRST if in_event else _KEYS)
+
+
+def is_text(key: bytes) -> bool:
+    """Return whether a text can be at a key.
+
+    >>> is_text(b"content"), is_text(b"id")
+    (True, False)
+    """
+    return key in _TEXTS
 
 
 def find(event: Any, path: "str | None") -> list[Any]:
@@ -386,4 +443,6 @@ def _named_bytes(name: str) -> "bytes | None":
         return None
 
 
-_TYPED, _OTHERS = _index_rows(_read_table())
+_TABLE = _read_table()
+_TYPED, _OTHERS = _index_rows(_TABLE)
+_KEYS, _FIRST, _TEXTS = _known_keys(_TABLE)

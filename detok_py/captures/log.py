@@ -73,7 +73,8 @@ def read_log(
         if texts is not None:
             if begin < n:
                 _read_lines(lines[begin:n], begin, stamps, events, problems)
-            plain = texts.shape.plain or any(max(text) > "\x7f" for text in texts.texts)
+            said = "".join(texts.texts)
+            plain = texts.shape.plain or len(said.encode()) > len(said)
             events.append(LoggedEvent(texts, n + 1, False, None, plain, True))
             begin = n = n + len(texts.texts) * texts.step
             continue

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..errors import CaptureError
 from .alike import Same, Texts
 from .capture import EVENT, TEXT
-from .kinds import keys_of, kind_of_value, text_path
+from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
 from .log import CESU, DAMAGED, MAX_PROBLEMS, Problem
 from .parse import Halves
 from .servers import CONTENT, Server
@@ -154,9 +154,15 @@ def _misnumbered(events: list[Any]) -> list[tuple[int, str]]:
         number = value.get("sequence_number") if isinstance(value, dict) else None
         if number is None and isinstance(value, dict) and "token" in value:
             number = value.get("index")  # text-generation-inference
-        count = len(event.value.texts) if isinstance(event.value, Texts) else 1
+        count = 1
+        its: list[Any] = [number]
+        if isinstance(event.value, Texts):
+            count = len(event.value.texts)
+            its = event.value.numbers or [number] * count
+        elif isinstance(event.value, Same) and event.value.number is not None:
+            its = [event.value.number]
         if type(number) is int and value.get("type") != "error":
-            numbered += [(n + more, number) for more in range(count)]
+            numbered += [(n + more, number) for more, number in enumerate(its)]
         n += count
     out = []
     seen: set[int] = set()
@@ -189,8 +195,12 @@ def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
         return " The server said: " + str(server.error)
     if server.finish:
         return f" The answer is empty: it ended with “{server.finish}”."
-    values = [_value_of(event) for event in events]
-    flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    flat: list[Any] = []
+    for event in events:
+        texts = event.value if isinstance(event.value, Texts) else None
+        for value in texts.each() if texts else _list_of(event.value):
+            if len(flat) < MOST_EVENTS:
+                flat.append(value.whole() if isinstance(value, Same) else value)
     kind = kind_of_value(flat[0]) if flat else ""
     if kind:
         return f" It is {kind}."

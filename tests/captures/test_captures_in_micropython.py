@@ -11,6 +11,7 @@ import build_on_demand
 import pytest
 from page_rig import fill
 from server_vectors import VECTORS, body_of
+from test_alike import single_rows
 from test_verdict import CASES
 from test_wrapped import WRAPPED
 
@@ -57,6 +58,8 @@ def test_every_sample_and_vector_is_read_in_micropython_as_in_cpython(tmp_path):
     *streams, refused = json.loads(done.stdout)
     for file, said in zip(good, streams, strict=True):
         expected = json.loads(page.capture_rows(fill(file.read_bytes()), file.name))
+        for read in (said, expected):  # they differ in which rows they give together
+            read["rows"] = [row for each in read["rows"] for row in single_rows(each)]
         assert said == expected, file.name
     with pytest.raises(CaptureError) as caught:
         page.capture_rows(fill(bad.read_bytes()), bad.name)
