@@ -8,7 +8,8 @@ extra `test` (Playwright, h11, websockets). The parts:
   the browser, and `pictures` adds screenshots
 - `proxy` cuts the engine's streams: `recut` decides where, `http` and `messages` frame the pieces,
   and `traffic` reads the text that was sent
-- `truth` compares what was sent with what is shown, and `held` finds text that was shown late
+- `truth` compares what was sent with what is shown, `held` finds text that was shown late, and
+  `markup` markup that was shown
 - `verdict` judges, and `report` writes the verdict
 - `drive` types and waits as `detok check` does, and `options` reads the command line and its files
 - `terminal` runs a program in a terminal, and `terminal_screen` watches its screen

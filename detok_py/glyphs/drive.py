@@ -261,6 +261,7 @@ def judging(check: Check, typed: int) -> Options:
         times=1 + (typed if echoed else 0),
         answers=answers,
         max_late=args.max_late,
+        markdown=args.markdown,
     )
 
 

@@ -70,6 +70,7 @@ CHECK: dict[str, Rows] = {
         ("--exclude", {"metavar": "CSS", "help": "not what is inside an element that matches"}),
         ("--ignore", {"metavar": "RULE", "action": "append", "default": [], "choices": sorted(RULES), "help": "leave a rule out; may be repeated"}),
         ("--max-late", {"metavar": "MS", "type": _seconds, "help": "fail if text was shown more than so many milliseconds after the proxy had sent it"}),
+        ("--markdown", {"action": "store_true", "help": "fail if Markdown syntax was shown before it was rendered"}),
         ("--allow-literal", {"action": "store_true", "help": "a U+FFFD that stays is the model's own"}),
     ),
     "output": tuple(

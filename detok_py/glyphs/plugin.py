@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers."""
     config.addinivalue_line(
         "markers",
-        "glyph_watch(within=, exclude=, ignore=, allow_literal=, strict=, max_late=): watch this test's pages and judge them when it ends",
+        "glyph_watch(within=, exclude=, ignore=, allow_literal=, strict=, max_late=, markdown=): watch this test's pages and judge them when it ends",
     )
     config.addinivalue_line(
         "markers", "chaos(split=, delay=, only=, websocket=): how the fixture `chaos` cuts streams"

@@ -59,6 +59,7 @@ PIECES = {
     "upstream-broken": "broken when the engine sent it",
     "taken-back": "shown and taken back",
     "format-markup": "markup of a chat format",
+    "markdown-flash": "shown as Markdown syntax",
     "held-too-long": "held",
 }
 

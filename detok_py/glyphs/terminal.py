@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DetokError
 from .drive import Check, complete, judging, require_proxy
+from .markup import markers
 from .options import CheckError
 from .verdict import Options, Seen, verdict
-from .watch import markers
 
 if TYPE_CHECKING:
     from .terminal_screen import TerminalWatch

@@ -14,6 +14,7 @@ from .. import __version__
 from ..captures.mojibake import CAUSES as MISREAD
 from ..captures.mojibake import CONSOLE, LATIN, find_misread
 from .held import held, taken_back, untimed
+from .markup import flashed
 from .truth import Difference, compare, latin1, letters
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 class Rule(NamedTuple):
     """The impact of a violation (in axe's words), its description, whether it fails a check, and
-    what must be known before the rule can pass: the true text, the engine's text, or the times.
+    what must be known before the rule can pass: the true text, the engine's text, the times, or
+    that the rule was asked for.
     """
 
     impact: str
@@ -69,6 +71,9 @@ RULES = {
         "serious", "text was shown that was not sent, and was taken back", needs="sent"
     ),
     "format-markup": Rule("serious", "markup of a chat format is shown to the reader"),
+    "markdown-flash": Rule(
+        "moderate", "Markdown syntax was shown before it was rendered", needs="markdown"
+    ),
     "held-too-long": Rule(
         "serious", "text was shown later after its arrival than was allowed", needs="times"
     ),
@@ -181,10 +186,11 @@ MARKUP_CAUSE = (
     "{} is markup of the model that nothing has parsed: start the engine with the parsers of its model (for reasoning and for tool calls), "
     "or read the answer in its format. If the answer is about markup, name it in allow_literal."
 )
+MARKDOWN_CAUSE = "The page shows syntax whose end has not come yet: hold it back, or complete it before it is rendered."
 TAKEN_BACK_CAUSE = "A guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else."
 
 TEXT_CAUSES = {
-    "dropped-text": "Bytes or characters are thrown away: decode(errors='ignore'), a filter that deletes U+FFFD, or an end of stream that flushes nothing.",
+    "dropped-text": "Bytes or characters are thrown away: decode(errors='ignore'), a filter that deletes U+FFFD, or an end of stream that flushes nothing. Or it comes later than the check has waited (quiet).",
     "duplicated-text": "The same piece was shown twice: a retry, a resumed stream, or a delta that repeats what was held.",
     "reordered-text": "Pieces were shown in another order than they came: concurrent reads, or state set from a stale value.",
     "latin1-mojibake": "Bytes were decoded as Latin-1: atob() gives bytes, not text, and a response without a charset may be decoded so. Decode them as UTF-8.",
@@ -199,7 +205,7 @@ class Options(NamedTuple):
     `sent` are the engine's answers as a proxy read them; without `truth` they are the true text.
     `answers` are those streams, with the times when their text arrived. Text that was shown more
     than `max_late` milliseconds after it arrived is a violation. `literal` has texts whose U+FFFD
-    the model has sent itself.
+    the model has sent itself. `markdown` asks for the rule of that name.
     """
 
     within: str | None = None
@@ -214,6 +220,7 @@ class Options(NamedTuple):
     answers: Sequence["Answer"] = ()
     max_late: float | None = None
     literal: Sequence[str] = ()
+    markdown: bool = False
 
     @property
     def compared(self) -> list[str]:
@@ -266,13 +273,14 @@ def verdict(seen: Seen, options: Options) -> dict[str, Any]:
     entries with `id`, `impact`, `target`, `text`, ….
     """
     ignored = set(options.ignore)
-    parts = (_upstream, _glyphs, _not_kept, _text, _taken_back, _markup, _late, _tofu)
+    parts = (_upstream, _glyphs, _not_kept, _text, _taken_back, _markup, _markdown, _late, _tofu)
     entries = [e for part in parts for e in part(seen, options) if e["id"] not in ignored]
     literal = [e for e in entries if e["id"] == "ufffd-literal"]
     known = {
         "": True,
         "truth": bool(options.compared),
         "sent": bool(options.sent),
+        "markdown": options.markdown,
         "times": options.max_late is not None and any(a.sent.text for a in options.answers),
     }
     ids = {e["id"] for e in entries}
@@ -380,6 +388,13 @@ def _markup(seen: Seen, options: Options) -> Entries:
                 text=one["text"],
                 cause_hint=MARKUP_CAUSE.format(one["marker"]),
             )
+
+
+def _markdown(seen: Seen, options: Options) -> Entries:
+    """Markdown syntax that was shown before it was rendered, if that is asked for."""
+    if options.markdown:
+        for text in flashed(seen.tails, seen.text, options.compared):
+            yield entry("markdown-flash", target=[], text=text, cause_hint=MARKDOWN_CAUSE)
 
 
 def _late(seen: Seen, options: Options) -> Entries:

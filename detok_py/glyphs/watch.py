@@ -17,16 +17,15 @@ is watched by the methods that write, because a mutation record would keep a cop
 """
 
 import json
-import re
 import warnings
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DetokError
-from ..formats.form import marker_spellings
 from . import report
 from .calls import Steps, make, make_async, quietly, script
+from .markup import markers
 from .pictures import add_pictures
 from .truth import compare
 from .verdict import TEXT_RULES, Options, Seen, verdict
@@ -35,22 +34,6 @@ if TYPE_CHECKING:
     from .traffic import Traffic
 
 BINDING = "__detokGlyphsPost"
-
-
-# Only markers have these characters. Other tags may be written by people, or belong to other
-# markup.
-_MARKER = re.compile(r"[|｜:_]|think|tool", re.IGNORECASE)
-
-
-@cache
-def markers() -> list[str]:
-    """Return the markers of chat formats that no reader should see, the longest first.
-
-    >>> "<|channel|>" in markers(), "</think>" in markers(), "<answer>" in markers()
-    (True, True, False)
-    """
-    found = [one for one in marker_spellings() if _MARKER.search(one)]
-    return sorted(found, key=lambda one: (-len(one), one))
 
 
 class WatchError(DetokError, RuntimeError):
@@ -308,6 +291,7 @@ class GlyphWatch:
         sent: Sequence[str] | None = None,
         times: int = 1,
         max_late: float | None = None,
+        markdown: bool = False,
     ) -> Any:
         """Return the verdict in axe's format: `{"violations": […], "incomplete": […], "passes":
         […], …}`.
@@ -319,6 +303,7 @@ class GlyphWatch:
         often the page must show the text. `ignore` names rules (verdict.RULES). `screenshots` adds
         a PNG in base64 to each finding. If `traffic` is set, `sent` are its answers, text that was
         held back for a second is incomplete, and for more than `max_late` milliseconds a violation.
+        With `markdown`, so is Markdown syntax that was shown and then rendered.
         """
         self.asked = True
         options = Options(
@@ -330,6 +315,7 @@ class GlyphWatch:
             screenshots,
             tofu,
             times=times,
+            markdown=markdown,
         )
         return self._run(self._result(self._by_proxy(options, max_late, sent)))
 
@@ -385,13 +371,15 @@ class GlyphWatch:
         allow_literal: bool | str = False,
         strict: bool = False,
         max_late: float | None = None,
+        markdown: bool = False,
     ) -> Any:
         """Raise AssertionError if a broken glyph was shown, with each fault and its likely cause.
         Return the verdict.
 
         A broken glyph that was never painted is only listed as incomplete; `strict` fails on it
         too. With the fixture `chaos`, text that was sent and is not shown is a fault; with
-        `max_late`, so is text that was shown more milliseconds after it arrived.
+        `max_late`, so is text that was shown more milliseconds after it arrived; with `markdown`,
+        so is Markdown syntax that was shown before it was rendered.
         """
 
         def steps() -> Steps:
@@ -400,7 +388,14 @@ class GlyphWatch:
                 self._fail(report.sentence(result))
             return result
 
-        options = Options(within, exclude, tuple(ignore), allow_literal=allow_literal, tofu=False)
+        options = Options(
+            within,
+            exclude,
+            tuple(ignore),
+            allow_literal=allow_literal,
+            tofu=False,
+            markdown=markdown,
+        )
         return self._run(steps())
 
     def _clean(self, options: Options, strict: bool, max_late: float | None) -> Steps:

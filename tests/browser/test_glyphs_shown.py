@@ -14,15 +14,19 @@ PAGE = """<!doctype html><html data-state=streaming><meta charset=utf-8><link re
 const main = document.querySelector("main"), html = document.documentElement;
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 const decoder = new TextDecoder();
-let text = "";
+let text = "", more = "";
 const parts = async function* () {
-  for await (const chunk of (await fetch("/wire/text?pause=60")).body)
+  for await (const chunk of (await fetch("/wire/text?pause=60" + more)).body)
     yield (text += decoder.decode(chunk, { stream: true }));
 };
 %s
 html.dataset.state = "finished";
 </script>"""
 LAST = "for await (const all of parts());"
+RENDER = r"""
+more = "&text=" + encodeURIComponent("Here is a **bold** word, and `code` behind it.");
+const render = (all) => all.replace(/\*\*(.+?)\*\*/g, "<b>$1</b>").replace(/`(.+?)`/g, "<code>$1</code>");
+"""
 PAGES = {
     "shows what comes": "for await (const all of parts()) main.textContent = all;",
     "shows a cursor behind it": "for await (const all of parts()) main.textContent = all + '▍'; main.textContent = text;",
@@ -36,10 +40,16 @@ PAGES = {
     "hides it": "main.className = 'away'; for await (const all of parts()) main.textContent = all;",
     "quotes markup in code": "for await (const all of parts()) main.textContent = all; main.insertAdjacentHTML('beforeend', ' <code>&lt;|im_end|></code>');",
     "shows markup": "for await (const all of parts()) main.textContent = all; main.append(' <|im_end|>');",
+    "shows markup in pieces": "for await (const all of parts()) main.textContent = all; const span = document.createElement('span'); span.append('_start', '|>'); main.append(' <|', 'im', span);",
+    "has the pieces of markup in two lines": "for await (const all of parts()) main.textContent = all; main.insertAdjacentHTML('beforeend', ' &lt;|im<p>_start|>');",
+    "shows Markdown first": RENDER + "for await (const all of parts()) main.innerHTML = render(all);",
+    "holds Markdown back": RENDER
+    + "for await (const all of parts()) main.innerHTML = render(all).replace(/(\\*\\*?[^*]*|`[^`]*)$/, '');",
+    "keeps what is no Markdown": "more = '&text=' + encodeURIComponent('It is 2 ** 3, __init__ and `'); for await (const all of parts()) main.textContent = all;",
     "takes a guess back": "for await (const all of parts()) main.textContent = all + (all.length > 12 && all.length < 20 ? ' wrong' : '');",
     "loses its end": "for await (const all of parts()) main.textContent = all.slice(0, 12);",
 }
-# What `expect_clean(max_late=2500)` finds; "" if nothing.
+# What `expect_clean(max_late=2500, markdown=True)` finds, if anything.
 FOUND = {
     "waits for the end": "held-too-long",
     "waits and renders": "held-too-long",
@@ -48,6 +58,8 @@ FOUND = {
     "hides it": "dropped-text",
     "loses its end": "dropped-text",
     "shows markup": "format-markup",
+    "shows markup in pieces": "format-markup",
+    "shows Markdown first": "markdown-flash",
     "takes a guess back": "taken-back",
 }
 
@@ -86,10 +98,11 @@ def test_text_that_is_shown_late_or_never_does_not_pass(watched):
     opened = {name: watched(script) for name, script in PAGES.items()}
     for name, watch in opened.items():
         assert watch.settle(quiet_ms=700), name
-        broken, said = verdict_of(watch, max_late=2500)
+        broken, said = verdict_of(watch, max_late=2500, markdown=True)
         assert sorted(set(broken)) == ([FOUND[name]] if name in FOUND else []), (name, said)
         result = watch.result(max_late=2500)
         passes = {one["id"] for one in result["passes"]}
+        assert not {"markdown-flash"} & {one["id"] for one in result["violations"]} | passes, name
         timed = FOUND.get(name) not in ("held-too-long", "dropped-text")
         assert ("held-too-long" in passes) == timed, name
         assert ("dropped-text" in passes) == (FOUND.get(name) != "dropped-text"), name

@@ -91,6 +91,8 @@ export interface CleanOptions {
   strict?: boolean;
   /** Fail if text is shown so many milliseconds after it arrived; needs the fixture `chaos`. */
   maxLate?: number;
+  /** Fail also on Markdown syntax that was shown before it was rendered. */
+  markdown?: boolean;
   /** Take a picture of each finding (default: true). */
   screenshots?: boolean;
 }

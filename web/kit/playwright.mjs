@@ -10,7 +10,15 @@ import { attempt, run, startPython, wrap } from "./python.mjs";
 
 const watches = new WeakMap();
 const snake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-const JUDGING = ["within", "exclude", "ignore", "allowLiteral", "screenshots", "maxLate"];
+const JUDGING = [
+  "within",
+  "exclude",
+  "ignore",
+  "allowLiteral",
+  "screenshots",
+  "maxLate",
+  "markdown",
+];
 /** The options that each method takes. */
 const TAKES = {
   settle: ["quietMs", "timeoutMs", "leastMs"],
