@@ -58,7 +58,7 @@ SIZES = ((390, 844), (1366, 768))
 
 
 @pytest.mark.parametrize("size", SIZES, ids="{0[0]}".format)
-def test_panes_show_whole_lines_and_the_list_whole_tokens(
+def test_the_first_screen_has_the_panes_with_whole_lines_and_whole_tokens(
     size: tuple[int, int], browser: Any, bridge: Bridge
 ) -> None:
     context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)))
@@ -69,6 +69,9 @@ def test_panes_show_whole_lines_and_the_list_whole_tokens(
         )
         expect(page.locator("html")).to_have_attribute("data-state", "finished")
         expect(page.locator(".chip.current")).to_be_attached()
+        pane = page.locator("#pane-held").bounding_box()
+        # At least four lines of the first pane are on the first screen.
+        assert pane is not None and size[1] - pane["y"] > 4 * 30
         lines, cut = page.evaluate("""() => {
           const lines = [...document.querySelectorAll(".text")]
             .filter((text) => text.clientHeight)
