@@ -238,7 +238,8 @@ class Reader:
             return bool(others)
         if event.code == wire.ENGINE_DOWN:
             if event.message == DEAD and not generated:
-                return bool(kinds & APART)
+                # After a pause Redis confirms a claim; if it is full then, no renewal is taken.
+                return bool(kinds & APART) or {"pause redis", "fill redis"} <= kinds
             return bool(kinds - OF_SOCKETS or self.plan.run.fails_at)
         return event.code in (1006, 1012) and bool(kinds)
 
