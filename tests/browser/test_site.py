@@ -361,7 +361,41 @@ def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
         page.goto(f"{site}docs/{file.relative_to(docs).as_posix()}")
         found[file.name] = faults(page)
     assert {name: them for name, them in found.items() if them} == {}
-    page.goto(f"{site}docs/index.html")
+
+
+# What readers ask, and a page or name that answers.
+QUESTIONS = {
+    "keeps a generation 60 s after a loss": "replicas",
+    "use with Ollama": "engines",
+    "reconnect after the network drops": "protocol-resume",
+    "read a HAR file": "captures",
+    "test my UI in GitHub Actions": "testing-in-ci",
+    "pytest fixture": "testing-with-pytest",
+    "React hook for streaming": "react",
+    "load tokenizer.json": "tokenizers",
+    "tool calls and reasoning formats": "formats",
+    "Content-Security-Policy": "hosting",
+    "run detok behind nginx": "bridge-security",
+    "Jupyter notebook": "notebooks",
+    "createDecoder": "createDecoder",
+}
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_a_search_for_what_readers_ask_finds_the_answer_among_the_first_three(
+    page: Any, drawn: Any
+) -> None:
+    page.goto(f"{drawn[1]}docs/index.html")
     page.get_by_role("button", name="Search").click()
-    page.locator("#tsd-search-input").fill("keeps a generation 60 s after a loss")
-    expect(page.locator("#tsd-search-results a").first).to_contain_text("replicas")
+    field, results = page.locator("#tsd-search-input"), page.locator("#tsd-search-results a")
+    missed = {}
+    for question, answer in QUESTIONS.items():
+        field.fill("")
+        expect(results).to_have_count(0)  # none of the question before is left
+        field.fill(question)
+        expect(results.first).to_be_visible()
+        first = [link.get_attribute("href") for link in results.all()[:3]]
+        if not any(re.search(rf"\b{answer}\.html", href or "") for href in first):
+            missed[question] = first
+    assert missed == {}

@@ -17,6 +17,7 @@ const {
   Application,
   Comment,
   Converter,
+  IndexEvent,
   JSX,
   KindRouter,
   OptionDefaults,
@@ -43,6 +44,23 @@ for (const [path, { types }] of Object.entries(entries))
     const file = types.replace("./dist/", "src/").replace(/^(src\/.*)\.d\.ts$/, "$1.js");
     modules.set(join(root, "web", file), `detok-web${path.slice(1)}`);
   }
+
+/**
+ * Let the search find documents by their headings, and before the names of members: a question has
+ * words that many names have.
+ * @param {import("typedoc").IndexEvent} event
+ */
+function weigh(event) {
+  event.searchFieldWeights = { name: 4, comment: 1, document: 2, headings: 12 };
+  event.searchResults.forEach((reflection, n) => {
+    if (!reflection.isDocument()) return;
+    reflection.relevanceBoost = 3;
+    const text = reflection.content.map(({ text }) => text).join("");
+    const [, first = ""] = /^\s*# .*\n+([^]*?)\n\n/.exec(text) ?? [];
+    const headings = [...text.matchAll(/^#+ .*$/gm)].map(([line]) => line);
+    event.searchFields[n] = { headings: [...headings, first].join("\n") };
+  });
+}
 
 /** @param {import("typedoc").Application} app */
 function adapt(app) {
@@ -77,6 +95,7 @@ function adapt(app) {
       }
     },
   );
+  app.renderer.on(IndexEvent.PREPARE_INDEX, weigh);
   app.renderer.hooks.on("pageSidebar.begin", (context) => {
     const base = context.relativeURL("./");
     const link = (/** @type {string} */ href, /** @type {string} */ text) =>
@@ -112,6 +131,7 @@ const app = await Application.bootstrap(
     excludeInternal: true,
     sort: ["kind", "alphabetical-ignoring-documents"],
     groupOrder: [...new Set(groups.values()), "Modules", "*"],
+    customJs: join(here, "search.js"),
     searchInDocuments: true,
     searchInComments: true,
     navigation: { includeGroups: true, includeCategories: false, includeFolders: false },
