@@ -248,3 +248,41 @@ def test_the_stream_of_each_server_is_dropped_and_pasted(booted: Any, name: str)
         for channel in ("reasoning", "tool_call"):
             marked = page.locator(f"#pane-held .{channel}").all_text_contents()
             assert "".join(marked) == texts.get(channel, "")
+
+
+ROWS = 400
+
+
+def count_arrays(page: Any) -> int:
+    """Return how many `Uint8Array`s the page keeps: one for each row of its streams, and others."""
+    session = page.context.new_cdp_session(page)
+    prototype = session.send("Runtime.evaluate", {"expression": "Uint8Array.prototype"})["result"]
+    found = session.send("Runtime.queryObjects", {"prototypeObjectId": prototype["objectId"]})
+    length = {"functionDeclaration": "function() { return this.length; }", "returnByValue": True}
+    counted = session.send(
+        "Runtime.callFunctionOn", {"objectId": found["objects"]["objectId"], **length}
+    )
+    session.detach()
+    return int(counted["result"]["value"])
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_files_that_are_opened_one_after_another_leave_nothing_in_the_page(booted: Any) -> None:
+    page = booted.page
+
+    def open_files(first: int, count: int) -> None:
+        for n in range(first, first + count):
+            words = [f"w{n}-{word} " for word in range(ROWS)]
+            events = [{"choices": [{"delta": {"content": word}}]} for word in words]
+            body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+            drop(booted, f"{n}.sse", body.encode())
+            expect(page.locator("#source-name")).to_have_text(f"{n}.sse")
+            page.locator("#to-end").click()
+            expect(page.locator("#pane-held")).to_contain_text(words[-1].strip())
+
+    open_files(0, 2)
+    before, workers = count_arrays(page), len(page.workers)
+    open_files(2, 10)
+    assert count_arrays(page) - before < ROWS  # not even one of ten streams is kept
+    assert len(page.workers) == workers
