@@ -250,13 +250,13 @@ def test_the_stream_of_each_server_is_dropped_and_pasted(booted: Any, name: str)
             assert "".join(marked) == texts.get(channel, "")
 
 
-ROWS = 400
+ROWS = 500
 
 
-def count_arrays(page: Any) -> int:
-    """Return how many `Uint8Array`s the page keeps: one for each row of its streams, and others."""
+def count_objects(page: Any) -> int:
+    """Return how many objects the page keeps: one for each row of its streams, and others."""
     session = page.context.new_cdp_session(page)
-    prototype = session.send("Runtime.evaluate", {"expression": "Uint8Array.prototype"})["result"]
+    prototype = session.send("Runtime.evaluate", {"expression": "Object.prototype"})["result"]
     found = session.send("Runtime.queryObjects", {"prototypeObjectId": prototype["objectId"]})
     length = {"functionDeclaration": "function() { return this.length; }", "returnByValue": True}
     counted = session.send(
@@ -282,7 +282,7 @@ def test_files_that_are_opened_one_after_another_leave_nothing_in_the_page(boote
             expect(page.locator("#pane-held")).to_contain_text(words[-1].strip())
 
     open_files(0, 2)
-    before, workers = count_arrays(page), len(page.workers)
+    before, workers = count_objects(page), len(page.workers)
     open_files(2, 10)
-    assert count_arrays(page) - before < ROWS  # not even one of ten streams is kept
+    assert count_objects(page) - before < ROWS  # not even one of ten streams is kept
     assert len(page.workers) == workers
