@@ -113,5 +113,16 @@ class Runs:
 
 def request_digest(run_id: str, request: dict[str, Any]) -> str:
     """Return a digest by which two requests are compared. It is keyed with the run id, a secret."""
-    # Both requests come from parsed JSON, so their keys are in the sender's order.
-    return hashlib.sha256(f"{run_id}\n{json.dumps(request)}".encode()).digest().hex()
+    return hashlib.sha256(f"{run_id}\n{json.dumps(_in_order(request))}".encode()).digest().hex()
+
+
+def _in_order(value: Any) -> Any:
+    """Return a value of JSON whose keys are sorted: a page may ask in Pyodide, and after a reload
+    in MicroPython, whose dicts have another order (and whose json knows no `sort_keys`).
+
+    >>> _in_order({"b": [{"d": 1, "c": 2}], "a": None})
+    [['a', None], ['b', [[['c', 2], ['d', 1]]]]]
+    """
+    if isinstance(value, dict):
+        return [[key, _in_order(value[key])] for key in sorted(value)]
+    return [_in_order(one) for one in value] if isinstance(value, list) else value

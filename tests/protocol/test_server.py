@@ -156,6 +156,18 @@ def test_a_lost_request_is_sent_again_and_runs_once():
     assert [word for word, _ in link.tasks] == ["generate"]
 
 
+def test_a_request_is_the_same_whatever_the_order_of_its_keys():
+    """A page may ask in Pyodide and after a reload in MicroPython, whose dicts have no order."""
+    one = {"pace": 5, "faults": {"crash": 1, "stall": [2, 3]}}
+    link = Link(prompt="hi", params=one).settle()
+    other = {"faults": {"stall": [2, 3], "crash": 1}, "pace": 5}
+    again = Link(link.store, prompt="hi", params=other).settle()
+    assert (again.tasks, again.server.closing) == ([], None)
+    assert again.server.run is link.run
+    other["faults"]["stall"] = [3, 2]
+    assert Link(link.store, prompt="hi", params=other).settle().server.closing[0] == 4400
+
+
 def test_a_newer_socket_takes_the_run_over_and_the_older_one_is_closed():
     link = Link(prompt="hi").settle()
     woken = []
