@@ -164,7 +164,7 @@ def unit(tier: str) -> Outcome:
 def node(tier: str) -> Outcome:
     """Unit tests of the JavaScript modules, in Node's own runner."""
     files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.test.mjs"))
-    return run(["node", "--test", "--test-reporter=dot", *files])
+    return run(["node", "--test", "--test-concurrency=2", "--test-reporter=dot", *files])
 
 
 def pyodide(tier: str) -> Outcome:
@@ -246,10 +246,11 @@ CHECKS: dict[str, tuple[str, Callable[[str], Outcome]]] = {
     "webkit": ("browser tests in WebKit", webkit),
     "engines": ("real engines beside their own truth", engines),
 }
-# The checks of a row run side by side: the browsers' wait more than they work.
+# The checks of a row run side by side: most use one core, and the browsers' wait more than they
+# work.
 TIERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "check": (("lint", "types"), ("unit",)),
-    "test": (("lint", "types"), ("unit",), ("node",), ("pyodide",), ("chromium", "firefox")),
+    "test": (("lint", "types", "node"), ("unit",), ("pyodide",), ("chromium", "firefox")),
     "test-all": (("unit",), ("pyodide",), ("chromium", "firefox"), ("webkit",)),
     "soak": (("unit",), ("chromium",), ("firefox",)),
     "real-uis": (("chromium",), ("firefox",)),
