@@ -361,6 +361,7 @@ def test_text_is_never_markup(chat: Any) -> None:
     chat.wait()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("prompt", "direction"), [("ar", "rtl"), ("he", "rtl"), ("en", "ltr"), ("zh-hans", "ltr")]
 )

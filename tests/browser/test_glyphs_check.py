@@ -413,6 +413,7 @@ def test_a_check_needs_a_page(one_browser):
     assert "Which page?" in sentence(detok("check"))
 
 
+@pytest.mark.full
 def test_a_dead_address_could_not_be_checked(check):
     address = f"http://127.0.0.1:{free_port()}/"
     assert f"{address} cannot be opened" in sentence(check(address))

@@ -87,6 +87,7 @@ READ_FILE = """async ([name, bytes, runtime, tokens]) => {
 }"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
 def test_reports_as_people_have_them_are_read_in_both_runtimes(library, runtime):
     def read(name, tokens=None):

@@ -367,19 +367,14 @@ BEFORE_AN_ERROR = """async ([options, symbols, url]) => {
 }"""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("options", "symbols", "url", "before"),
     [
         ({}, [84, 104, 258, 99999999, 105], URL, "Th" + VOCABULARY.token_bytes(258).decode()),
-        pytest.param({"fatal": True}, [84, 195, 169, 255, 105], URL, "Té", marks=pytest.mark.full),
+        ({"fatal": True}, [84, 195, 169, 255, 105], URL, "Té"),
         ({"fatal": True}, [84, 104, 0xFF, 105], None, "Th"),
-        pytest.param(
-            {"fatal": True, "plain": True},
-            [84, 195, 169, 228, 84],
-            None,
-            "Té",
-            marks=pytest.mark.full,
-        ),
+        ({"fatal": True, "plain": True}, [84, 195, 169, 228, 84], None, "Té"),
     ],
 )
 def test_text_that_was_certain_before_an_error_is_given_first(
@@ -454,6 +449,7 @@ DELTAS = """async ([options, ids, url]) => {
 }"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
 def test_the_format_of_a_vocabulary_is_read_without_being_asked(library, served, runtime):
     vocabulary = d.Vocabulary.from_bytes(MARKED, special_ids=[256, 257])

@@ -39,6 +39,7 @@ def check_whole(demo: Any, text: str) -> None:
     assert held["takenBack"] == 0
 
 
+@pytest.mark.one_browser
 @pytest.mark.sampled(14)
 @pytest.mark.parametrize("text_id", TEXTS)
 def test_a_text_cut_at_every_byte_is_whole_at_every_moment(booted: Any, text_id: str) -> None:
@@ -51,8 +52,13 @@ def test_a_text_cut_at_every_byte_is_whole_at_every_moment(booted: Any, text_id:
     assert booted.seen("stream")["last"] == text
 
 
-@pytest.mark.sampled(14)
-@pytest.mark.parametrize("text_id", TEXTS)
+# As the engine cuts them, whose tokens of every text come below; these a text area may change.
+TYPED = ["hello", "tool", "bom", "replacement", "rtl-mixed", "invisible", "zalgo", "flags"]
+
+
+@pytest.mark.one_browser
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("text_id", TYPED)
 def test_a_text_cut_into_tokens_is_whole_at_every_moment(booted: Any, text_id: str) -> None:
     text = typed(TEXTS[text_id])
     assert booted.stream_text(text, cut="token") == "finished"
