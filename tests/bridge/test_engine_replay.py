@@ -18,6 +18,7 @@ from contextlib import aclosing
 
 import pytest
 from engine_replay import Answer, Replay, events, ndjson
+from waiting import eventually
 
 from detok_py.bridge.engines import End, EngineError, Ids, Prompt, Raw, Request, Sampling
 from detok_py.bridge.engines.address import check_address
@@ -469,10 +470,7 @@ async def test_closing_the_stream_closes_the_connection_so_that_the_engine_stops
         async with aclosing(engine.generate(request)) as chunks:
             async for _ in chunks:
                 break
-        for _ in range(100):
-            if server.closed_early:
-                break
-            await asyncio.sleep(0.01)
+        await eventually(lambda: server.closed_early)
         await engine.close()
         assert server.closed_early == 1
 
@@ -1226,17 +1224,9 @@ async def test_transformers_waits_for_a_reader_that_is_slow(fake_transformers):
             put = engine._model.put
             await asyncio.sleep(0.1)
         assert put <= 2 * 64 + 4
-    assert all("detok-transformers" not in thread.name for thread in await gone("detok-"))
-
-
-async def gone(prefix):
-    """Wait until no thread has a name that begins with `prefix`; return those that are left."""
-    for _ in range(100):
-        left = [thread for thread in threading.enumerate() if thread.name.startswith(prefix)]
-        if not left:
-            break
-        await asyncio.sleep(0.05)
-    return left
+    await eventually(
+        lambda: not [one for one in threading.enumerate() if "detok-transformers" in one.name]
+    )
 
 
 async def test_a_model_folder_that_transformers_cannot_read_is_one_sentence(

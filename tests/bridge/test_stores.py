@@ -267,9 +267,9 @@ async def test_a_run_that_was_forgotten_is_gone_everywhere(kind, redis):
             await there.resume(0)
             return there.session.closing is not None
 
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not await gone():
-            assert time.monotonic() < deadline, "the run can still be resumed after 10 seconds"
+            assert time.monotonic() < deadline, "the run can still be resumed after a minute"
         assert there.session.closing[0] == 4410
 
 

@@ -125,6 +125,28 @@ class DemoPage:
             if line in self.complaints:
                 self.complaints.remove(line)
 
+    def in_mid_answer(self, act: str) -> None:
+        """Let the page act once, by itself, when it has shown 31 characters of an answer: the
+        answer may be over before a test has looked at it. `acted` says what it had shown.
+        """
+        self.page.add_init_script(
+            """if (!sessionStorage.getItem("shown")) document.addEventListener("DOMContentLoaded", () => {
+              const pane = document.querySelector("[data-pane=held]");
+              const look = new MutationObserver(() => {
+                if (pane.textContent.length <= 30) return;
+                look.disconnect();
+                sessionStorage.setItem("shown", pane.textContent);
+                ACT;
+              });
+              look.observe(pane, { childList: true, characterData: true, subtree: true });
+            });""".replace("ACT", act)
+        )
+
+    def acted(self) -> str:
+        """Wait until the page has acted in mid-answer; return what it had shown then."""
+        self.page.wait_for_function("() => sessionStorage.getItem('shown')")
+        return str(self.page.evaluate("() => sessionStorage.getItem('shown')"))
+
     def wait_for(self, *states: str) -> str:
         wanted = re.compile(f"^({'|'.join(states)})$")
         expect(self.page.locator("html")).to_have_attribute("data-state", wanted)

@@ -23,11 +23,9 @@ TYPES = {
 }
 SCRIPT = """
 import { warmUp } from "/src/index.js";
-const began = performance.now();
 const options = location.hash ? { runtime: location.hash.slice(1), cache: false } : {};
 const { name, kind, message, isRetryable, stack } = await warmUp(options).catch((error) => error);
-const seconds = (performance.now() - began) / 1000;
-document.querySelector("output").textContent = JSON.stringify({ name, kind, message, isRetryable, seconds, stack: String(stack) });
+document.querySelector("output").textContent = JSON.stringify({ name, kind, message, isRetryable, stack: String(stack) });
 """
 PAGE = b"""<!doctype html><link rel="icon" href="data:,"><output></output><script type="module" src="/page.js"></script>"""
 ALLOWED = "script-src 'self' 'wasm-unsafe-eval'"
@@ -165,8 +163,7 @@ def test_the_page_is_told_what_failed_and_does_not_wait(page, site, fault):
     for word in named:
         assert word in said["message"], said
     assert said["isRetryable"] is (kind == "network")
-    # Below the timeout, which is what a page waited for.
-    assert said["seconds"] < 30
+    assert "nothing came for" not in said["message"]  # as it says after the time limit
 
 
 PYODIDE = ["boot-pyodide.js", "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.json", "python_core.zip"]  # fmt: skip
@@ -186,7 +183,7 @@ def test_each_file_of_pyodide_is_named(page, site, file, type_):
     said = told(page, site, file, fault, "pyodide")
     assert (said["name"], said["kind"]) == ("DetokError", "policy" if type_ else "network"), said
     assert f"/{file} " in said["message"] and (type_ or "HTTP 404") in said["message"]
-    assert said["seconds"] < 30
+    assert "nothing came for" not in said["message"]
 
 
 @pytest.mark.full

@@ -82,7 +82,7 @@ PLACES_TO_HIDE = [name for name in fixtures.pages() if name.startswith("hidden")
 def verdict(page, server, name, truth=None):
     watch = GlyphWatch.of(page)
     page.goto(f"{server.url}/{name}.html")
-    assert watch.settle(quiet_ms=150, timeout_ms=30_000)
+    assert watch.settle(quiet_ms=150, timeout_ms=120_000)
     return watch.result(truth=truth)
 
 
@@ -234,7 +234,7 @@ def test_every_hidden_fault_is_caught_and_its_record_says_what_where_how_long_an
     skip_what_no_script_reaches(name, browser_name)
     watch = GlyphWatch.of(page)
     page.goto(f"{server.url}/{name}.faulty.html")
-    assert watch.settle(quiet_ms=150, timeout_ms=30_000)
+    assert watch.settle(quiet_ms=150, timeout_ms=120_000)
     must_be_caught(
         watch.result(truth=TRUTHS.get(name, fixtures.TEXT))["violations"], name, browser_name
     )

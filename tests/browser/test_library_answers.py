@@ -309,7 +309,7 @@ def test_a_stop_ends_the_answer_and_the_engine(either_page, served):
     eventually_sync(lambda: served.running == 0)  # an earlier test's answers
     before = served.cancelled
     answer = ask(
-        either_page, stop=["STOP"], **scripted("one ST OP STOP two " + "x" * 4000, pace=400)
+        either_page, stop=["STOP"], **scripted("one ST OP STOP two " + "x" * 40_000, pace=400)
     )
     assert (answer["got"], answer["reason"], answer["failed"]) == (
         {"content": "one ST OP "},

@@ -328,7 +328,7 @@ def test_what_nobody_holds_any_more_is_let_go_of(open_library, served, browser_n
         request,
     )
     assert held == [3, 4]
-    for _ in range(20):
+    for _ in range(400):
         collect()
         if page.evaluate("() => count()") == 0:
             break
@@ -352,7 +352,7 @@ def test_what_somebody_waits_for_is_never_forgotten(open_library, browser_name):
           (async () => { got.end = `${(await lib.connect("/stream", request).finished).tokens}!`; })();
         }"""
     )
-    for _ in range(40):
+    for _ in range(400):
         collect()
         got = page.evaluate("() => got")
         if all(text.endswith("!") for text in got.values()):

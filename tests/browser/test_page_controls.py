@@ -86,20 +86,10 @@ def test_keys_work_wherever_the_focus_is_and_the_next_place_wraps(booted: Any) -
 
 
 @pytest.mark.full
-def test_pause_says_how_far_behind_it_is_and_catch_up_ends_that(booted: Any) -> None:
-    page = booted.page
-    page.evaluate(
-        """() => {
-          document.querySelector("[name=source][value=text]").click();
-          document.getElementById("own-text").value = "abcdefgh".repeat(40);
-          document.getElementById("cut").value = "byte";
-          document.getElementById("pace").value = "100";
-          document.getElementById("fault").value = "";
-          document.getElementById("start").click();
-        }"""
-    )
-    expect(page.locator("[data-pane=held]")).to_contain_text("abc")
-    page.locator("#pause").click()
+def test_pause_says_how_far_behind_it_is_and_catch_up_ends_that(demo: Any) -> None:
+    page, booted = demo.page, demo
+    demo.in_mid_answer("document.getElementById('pause').click()")
+    page.goto(f"{demo.url}/?runtime=micropython&text={'abcdefgh' * 40}&cut=byte&pace=100")
     expect(page.locator("#position")).to_contain_text("behind")
     page.locator("#catch-up").click()
     expect(page.locator("#catch-up")).to_be_hidden()

@@ -35,7 +35,7 @@ def shown_format(demo: Any) -> str:
 
 @pytest.mark.engine
 def test_a_capture_has_the_name_of_its_format_and_its_markup_is_marked(demo: Any) -> None:
-    demo.open()
+    demo.open("?runtime=micropython")
     expect(demo.page.locator("#format")).to_be_hidden()
     drop(demo, "call.detok.jsonl", capture(chat_format="qwen3_hermes"))
     expect(demo.page.locator("#pane-held")).to_have_text('Hi<there {"at": "é"}So é')
@@ -51,7 +51,7 @@ def test_a_capture_has_the_name_of_its_format_and_its_markup_is_marked(demo: Any
 
 
 def test_without_a_format_nothing_is_marked(demo: Any) -> None:
-    demo.open()
+    demo.open("?runtime=micropython")
     drop(demo, "plain.detok.jsonl", capture())
     expect(demo.page.locator("#pane-held")).to_contain_text("</tool_call>")
     assert shown_format(demo) == "none (found)"

@@ -23,7 +23,7 @@ def drop(demo: Any, name: str, data: bytes) -> None:
 
 
 def test_a_dropped_body_names_its_own_server_and_what_arrived_broken(demo: Any) -> None:
-    demo.open()
+    demo.open("?runtime=micropython")
     drop(demo, "report.sse", (STREAMS / "report-broken-utf8.sse").read_bytes())
     expect(demo.page.locator("#pane-held")).to_have_text("Re��é ok")
     expect(demo.page.locator("#engine-name")).to_contain_text("OpenAI-compatible server")

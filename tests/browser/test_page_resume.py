@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 TEXT = "日本語 and 👩‍🚀, ไทย; " * 8
-SLOWLY = f"?text={quote(TEXT)}&cut=byte&pace=200"
+SLOWLY = f"?runtime=micropython&text={quote(TEXT)}&cut=byte&pace=200"
 # So that a test can end the page's worker without an event, as a browser that runs out of memory
 # does.
 REMEMBER_WORKERS = "window.Worker = class extends Worker { constructor(...given) { super(...given); window.lastWorker = this; } };"
@@ -31,28 +31,6 @@ def counted(url: str, name: str) -> float:
     )
 
 
-def in_mid_answer(page: Any, act: str) -> None:
-    """Let the page act once, by itself, when it has shown 31 characters of an answer: the answer
-    may be over before a test has looked at it. `shown()` says what it had shown.
-    """
-    page.add_init_script(
-        """if (!sessionStorage.getItem("shown")) document.addEventListener("DOMContentLoaded", () => {
-          const pane = document.querySelector("[data-pane=held]");
-          const look = new MutationObserver(() => {
-            if (pane.textContent.length <= 30) return;
-            look.disconnect();
-            sessionStorage.setItem("shown", pane.textContent);
-            ACT;
-          });
-          look.observe(pane, { childList: true, characterData: true, subtree: true });
-        });""".replace("ACT", act)
-    )
-
-
-def shown(page: Any) -> str:
-    return str(page.evaluate("() => sessionStorage.getItem('shown')"))
-
-
 @pytest.fixture
 def quiet(start_bridge: Any) -> Any:
     """A bridge that only this test uses."""
@@ -63,11 +41,11 @@ def quiet(start_bridge: Any) -> Any:
 def test_a_page_reloaded_in_mid_answer_shows_the_whole_answer_of_one_generation(
     page: Any, quiet: Any, new_demo: Any
 ) -> None:
-    in_mid_answer(page, "location.reload()")
     demo = new_demo(quiet.url)
+    demo.in_mid_answer("location.reload()")
     page.goto(quiet.url + "/" + SLOWLY)
     assert demo.wait_for("finished", "error") == "finished", demo.alert
-    before = shown(page)
+    before = demo.acted()
     assert TEXT.startswith(before) and before != TEXT
     assert demo.text("held") == TEXT
     held = demo.seen("held")
@@ -100,7 +78,7 @@ def test_an_answer_of_the_model_is_resumed_by_its_ids_after_a_reload(
     )
     demo = new_demo(quiet.url)
     texts = {text["id"]: text["text"] for text in json.loads(fetched(quiet.url + "/texts.json"))}
-    page.goto(quiet.url + "/?prompt=ja")
+    page.goto(quiet.url + "/?runtime=micropython&prompt=ja")
     page.wait_for_function("() => sessionStorage.getItem('loaded-again')")
     assert demo.wait_for("finished", "error") == "finished", demo.alert
     assert demo.text("held") == texts["ja"]
@@ -137,7 +115,7 @@ def test_a_page_reloaded_before_the_bridge_replied_asks_again_and_there_is_one_a
     page: Any, quiet: Any, new_demo: Any, arrived: bool
 ) -> None:
     demo = new_demo(quiet.url)
-    demo.open()
+    demo.open("?runtime=micropython")
     request = {
         "id": "0123456789abcdef",
         "prompt": "",
@@ -170,12 +148,12 @@ def test_a_killed_worker_keeps_the_text_and_a_new_one_resumes_the_answer(
     page: Any, quiet: Any, new_demo: Any
 ) -> None:
     page.add_init_script(REMEMBER_WORKERS)
-    in_mid_answer(page, "lastWorker.terminate()")
     demo = new_demo(quiet.url)
+    demo.in_mid_answer("lastWorker.terminate()")
     page.goto(quiet.url + "/" + SLOWLY)
     assert demo.wait_for("error", "finished") == "error"
     assert "worker" in demo.alert and "kept" in demo.alert
-    assert demo.text("held").startswith(shown(page))
+    assert demo.text("held").startswith(demo.acted())
     page.get_by_role("button", name="Try again").click()
     assert demo.wait_for("finished") == "finished"
     assert demo.text("held") == TEXT
@@ -187,7 +165,7 @@ def test_a_killed_worker_keeps_the_text_and_a_new_one_resumes_the_answer(
 def test_an_answer_that_the_bridge_no_longer_keeps_is_reported_and_can_be_asked_for_again(
     page: Any, demo: Any
 ) -> None:
-    demo.open()
+    demo.open("?runtime=micropython")
     page.evaluate(
         """() => {
           const request = { id: "0123456789abcdef", resume: "0123456789abcdef", want: "both", stop: [] };
@@ -206,8 +184,8 @@ def test_an_answer_that_the_bridge_no_longer_keeps_is_reported_and_can_be_asked_
 def test_another_address_in_the_same_tab_is_another_question(
     page: Any, quiet: Any, new_demo: Any
 ) -> None:
-    in_mid_answer(page, "location.assign('?text=né')")
     demo = new_demo(quiet.url)
+    demo.in_mid_answer("location.assign('?text=né')")
     page.goto(quiet.url + "/" + SLOWLY)
     assert demo.wait_for("finished", "error") == "finished", demo.alert
     assert demo.text("held") == "né"

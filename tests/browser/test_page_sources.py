@@ -111,7 +111,7 @@ def test_an_engine_of_your_own_is_asked_in_its_chat_template(
     start_bridge: Any, new_demo: Any
 ) -> None:
     demo = new_demo(start_bridge("--engine", "scripted").url)
-    demo.open()
+    demo.open("?runtime=micropython")
     choices = demo.page.locator("#prompt-choice option").all_text_contents()
     assert "Your own message…" in choices
     assert not any("forty languages" in choice for choice in choices)

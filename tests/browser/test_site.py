@@ -235,7 +235,7 @@ RULES = ["each-token", "window-4", "ends-with", "last-space", "flush-on-space", 
 
 
 def test_a_rule_found_in_the_wild_is_chosen_and_counted(visit: Any) -> None:
-    page = visit("?rule=window-4")
+    page = visit("?runtime=micropython&rule=window-4")
     stream(page, "a👩‍🚀 b", "byte")
     expect(page.locator("#tally-wild [data-count=lost]")).not_to_have_text("0")
     assert page.locator("#wild-rule option").evaluate_all("all => all.map((one) => one.value)") == RULES  # fmt: skip

@@ -15,12 +15,16 @@ pytestmark = [pytest.mark.native, pytest.mark.skipif(os.name != "posix", reason=
 
 TRUE_TEXT = "Grüße aus 東京 👩🏽‍🚀 และไทยที่นี่ हिन्दी 𠮷野家で会いましょう"
 HEAD = f"""
-import codecs, os, sys, time
+import codecs, os, sys, time, tty
 ANSWER = {TRUE_TEXT!r}
 pieces = [bytes([byte]) for byte in ANSWER.encode()]
 def show(text):
     os.write(1, text.encode())
     time.sleep(0.002)
+def wait_until_seen():
+    tty.setcbreak(0)
+    os.write(1, b"\\x1b[6n")  # the terminal answers when it has drawn what came before
+    while os.read(0, 1) != b"R": pass
 def decoded_alone():
     for piece in pieces: show(piece.decode("utf-8", "replace"))
 def decoded_as_a_stream():
@@ -70,7 +74,7 @@ def test_a_finding_quotes_the_text_without_the_empty_rest_of_the_screen(check):
 
 
 def test_a_glyph_that_is_corrected_was_shown(check):
-    code, result = check("show('Gr\\ufffd'); time.sleep(0.1); show('\\büße')")
+    code, result = check("show('Gr\\ufffd'); wait_until_seen(); time.sleep(0.1); show('\\büße')")
     assert (code, ids(result["violations"])) == (1, {"ufffd-painted"})
     assert result["violations"][0]["cleared_ms"] >= 90
 
@@ -80,7 +84,7 @@ def test_a_glyph_that_is_corrected_was_shown(check):
     [
         ("show(ANSWER.replace('京', ''))", "dropped-text"),
         (
-            "show(ANSWER + ' wrong words'); time.sleep(0.1); show('\\r\\x1b[2K\\x1b[A\\x1b[2K\\r' + ANSWER)",
+            "show(ANSWER + ' wrong words'); wait_until_seen(); show('\\r\\x1b[2K\\x1b[A\\x1b[2K\\r' + ANSWER)",
             "taken-back",
         ),
         ("show(ANSWER + '<|im_end|>')", "format-markup"),
@@ -139,15 +143,17 @@ for line in urllib.request.urlopen({url!r}):
 
 
 def test_text_that_is_dropped_or_late_is_found_by_the_proxy(check, engine):
-    words = ["--split", "none", "--max-late", "400"]
-    code, result = check(READ.format(url=engine, then="show(whole)"), *words)
+    words = ["--split", "none", "--max-late"]
+    code, result = check(READ.format(url=engine, then="show(whole)"), *words, "60000")
     assert (code, ids(result["violations"])) == (0, set())
     assert {"dropped-text", "held-too-long"} <= ids(result["passes"])
     assert [one["finished"] for one in result["streams"]] == [True]
 
-    code, result = check(READ.format(url=engine, then="time.sleep(0.8); show(whole)"), *words)
+    code, result = check(
+        READ.format(url=engine, then="time.sleep(0.8); show(whole)"), *words, "400"
+    )
     assert (code, ids(result["violations"])) == (1, {"held-too-long"})
-    code, result = check(READ.format(url=engine, then="show(whole[:-9])"), *words)
+    code, result = check(READ.format(url=engine, then="show(whole[:-9])"), *words, "60000")
     assert (code, ids(result["violations"])) == (1, {"dropped-text"})
 
 
