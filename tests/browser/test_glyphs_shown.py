@@ -42,8 +42,8 @@ PAGES = {
     "hides it": "main.className = 'away'; for await (const all of parts()) main.textContent = all;",
     "quotes markup in code": "for await (const all of parts()) main.textContent = all; main.insertAdjacentHTML('beforeend', ' <code>&lt;|im_end|></code>');",
     "shows markup": "for await (const all of parts()) main.textContent = all; main.append(' <|im_end|>');",
-    "shows markup in pieces": "for await (const all of parts()) main.textContent = all; const span = document.createElement('span'); span.append('_start', '|>'); main.append(' <|', 'im', span);",
-    "has the pieces of markup in two lines": "for await (const all of parts()) main.textContent = all; main.insertAdjacentHTML('beforeend', ' &lt;|im<p>_start|>');",
+    "shows markup in pieces": "for await (const all of parts()) main.textContent = all; const span = document.createElement('span'); span.append('_end', '|>'); main.append(' <|', 'im', span);",
+    "has the pieces of markup in two lines": "for await (const all of parts()) main.textContent = all; main.insertAdjacentHTML('beforeend', ' &lt;|im<p>_end|>');",
     "shows Markdown first": RENDER
     + "for await (const all of parts()) main.innerHTML = render(all);",
     "holds Markdown back": RENDER
@@ -116,7 +116,8 @@ def test_text_that_is_shown_late_or_never_does_not_pass(watched):
         assert sorted(set(broken)) == ([FOUND[name]] if name in FOUND else []), (name, said)
         result = watch.result(max_late=most)
         passes = {one["id"] for one in result["passes"]}
-        assert not {"markdown-flash"} & {one["id"] for one in result["violations"]} | passes, name
+        found = {one["id"] for one in result["violations"]} | passes
+        assert "markdown-flash" not in found, name
         timed = FOUND.get(name) not in ("held-too-long", "dropped-text")
         assert ("held-too-long" in passes) == timed, name
         assert ("dropped-text" in passes) == (FOUND.get(name) != "dropped-text"), name
