@@ -28,7 +28,7 @@ from .calls import Steps, make, make_async, quietly, script
 from .markup import markers
 from .pictures import add_pictures
 from .truth import compare
-from .verdict import TEXT_RULES, Options, Seen, verdict
+from .verdict import RULES, TEXT_RULES, Options, Seen, verdict
 
 if TYPE_CHECKING:
     from .traffic import Traffic
@@ -323,6 +323,9 @@ class GlyphWatch:
         self, options: Options, max_late: float | None, sent: Sequence[str] | None = None
     ) -> Options:
         """Return the options, completed with the proxy's answers and times."""
+        unknown = set(options.ignore) - set(RULES)
+        if unknown:
+            raise WatchError(f"There is no rule {min(unknown)!r}; there are {', '.join(RULES)}.")
         traffic = self.traffic
         answers = list(traffic.answers) if traffic else []
         if traffic and traffic.problems and not answers:

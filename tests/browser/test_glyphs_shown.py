@@ -149,6 +149,16 @@ def test_an_engine_that_cannot_be_reached_is_not_clean(watched):
         watch.expect_clean()
 
 
+def test_a_rule_to_ignore_must_exist(browser):
+    context = browser.new_context()
+    watch = GlyphWatch(context)
+    context.new_page().set_content("hi")
+    with pytest.raises(WatchError, match="There is no rule 'dropped'; there are ufffd-persistent,"):
+        watch.expect_clean(ignore=["tofu", "dropped"])
+    assert watch.expect_clean(ignore=["tofu", "dropped-text"])["violations"] == []
+    context.close()
+
+
 def test_what_expect_text_has_found_may_have_a_replacement_character(browser):
     context = browser.new_context()
     watch = GlyphWatch(context)
