@@ -51,12 +51,14 @@ def loader() -> str:
     """Return micropython.mjs with its state in the module instead of `globalThis`, where a second
     copy in the same process would overwrite it, without its command line, which `node .` would
     start, and without an error that nothing catches where garbage of a broken interpreter is freed.
+    It takes Emscripten's option `instantiateWasm`.
     """
     free = 'globalThis.proxy_js_map.delete(cRef),Module.ccall("proxy_c_free_obj","null",["number"],[cRef])'
     text = (NPM / "micropython.mjs").read_text(encoding="utf-8")
     parts = [
         ("globalThis.Module=Module", "shareModule(Module)"),
         ("process.argv.length>1){const path", "!1){const path"),
+        ("let Module={locateFile", "let Module={instantiateWasm:options.instantiateWasm,locateFile"),
         (f"cRef=>{{{free}}}", f"cRef=>{{try{{{free}}}catch{{}}}}"),
     ]
     for old, new in parts:

@@ -35,26 +35,36 @@ export async function bootPython(runtimeUrl, onProgress, { files = {} } = {}) {
   onProgress({ step: "reading MicroPython", loaded: 0, total: 0 });
   /** @param {string} name */
   const url = (name) => new URL(files[name] ?? name, runtimeUrl).href;
-  const [{ loadMicroPython }, bundle] = await Promise.all([
+  const wasm = url("micropython.wasm");
+  const [{ loadMicroPython }, bundle, module] = await Promise.all([
     import(/* webpackIgnore: true */ /* @vite-ignore */ url("micropython.mjs")),
     read(url("detok_micropython.bin")).then((answer) => answer.arrayBuffer()),
+    compile(wasm).catch(() => undefined), // micropython.mjs tries again, and tells what is wrong
   ]);
   onProgress({ step: "starting MicroPython", loaded: 0, total: 0 });
   // If a bundler has turned the module into a script, it exports nothing, but sets this global.
   const load = loadMicroPython ?? /** @type {any} */ (globalThis).loadMicroPython;
-  return startPython(load, url("micropython.wasm"), new Uint8Array(bundle));
+  return startPython(load, wasm, new Uint8Array(bundle), module);
 }
+
+/** @param {string} url */
+const compile = async (url) => WebAssembly.compileStreaming(fetch(url));
 
 /**
  * @param {(options: object) => Promise<any>} loadMicroPython
  * @param {string} wasm  The URL of micropython.wasm; in Node its path.
  * @param {Uint8Array} bundle
+ * @param {WebAssembly.Module} [module]  Of that file.
  * @returns {Promise<Python>}
  */
-export async function startPython(loadMicroPython, wasm, bundle) {
+export async function startPython(loadMicroPython, wasm, bundle, module) {
   // The heap grows from this size. The stack of calls doesn't: messages may be nested 64 deep.
   const python = await loadMicroPython({
     url: wasm,
+    instantiateWasm:
+      module &&
+      ((/** @type {WebAssembly.Imports} */ imports, /** @type {Function} */ done) =>
+        done(new WebAssembly.Instance(module, imports))),
     heapsize: 4 << 20,
     pystack: 64 << 10,
     stdout: () => {},
