@@ -58,7 +58,10 @@ def loader() -> str:
     parts = [
         ("globalThis.Module=Module", "shareModule(Module)"),
         ("process.argv.length>1){const path", "!1){const path"),
-        ("let Module={locateFile", "let Module={instantiateWasm:options.instantiateWasm,locateFile"),
+        (
+            "let Module={locateFile",
+            "let Module={instantiateWasm:options.instantiateWasm,locateFile",
+        ),
         (f"cRef=>{{{free}}}", f"cRef=>{{try{{{free}}}catch{{}}}}"),
     ]
     for old, new in parts:
