@@ -17,5 +17,6 @@ def body_of(vector):
     lines = [json.dumps(value, ensure_ascii=False) for value in vector["body"]]
     if vector["kind"] == "lines":
         return "".join(line + "\n" for line in lines).encode()
-    lines += ["[DONE]"] if vector.get("done") else []
+    done = vector.get("done")
+    lines += ["[DONE]" if done is True else done] if done else []
     return "".join(f"data: {line}\n\n" for line in lines).encode()

@@ -98,7 +98,7 @@ class EventReader:
                 self._data.append(value[1:] if value[:1] == b" " else value)
             elif not line and self._data:
                 data = utf_8_decode(b"\n".join(self._data), "replace", True)[0]
-                if data and data.strip() != "[DONE]":
+                if data and data.strip() not in ("[DONE]", '"[DONE]"'):  # Coze writes it as JSON
                     events.append(Event(data, self._begin))
                 self._data = []
                 self._begin = 0

@@ -20,7 +20,8 @@ function bodyOf({ kind, body, done }) {
   if (kind === "json") return JSON.stringify(body, null, 2);
   const lines = kind === "parts" ? body : body.map((/** @type {any} */ one) => JSON.stringify(one));
   if (kind !== "events") return lines.map((/** @type {string} */ line) => `${line}\n`).join("");
-  return [...lines, ...(done ? ["[DONE]"] : [])].map((line) => `data: ${line}\n\n`).join("");
+  if (done) lines.push(done === true ? "[DONE]" : done);
+  return lines.map((/** @type {string} */ line) => `data: ${line}\n\n`).join("");
 }
 
 /** @param {any} vector @param {number} cut */

@@ -207,7 +207,7 @@ export function deltasOf(end) {
   };
   return new TransformStream({
     transform({ data }, controller) {
-      if (data === "[DONE]") {
+      if (/^"?\[DONE\]"?$/.test(data)) {
         over = true;
         return;
       }
