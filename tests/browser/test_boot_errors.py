@@ -168,13 +168,20 @@ def test_the_page_is_told_what_failed_and_does_not_wait(page, site, fault):
 
 PYODIDE = ["boot-pyodide.js", "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_core.json", "python_core.zip"]  # fmt: skip
 
+# One of each way to be asked for: as a module, as WebAssembly, by `fetch`.
+WAYS = ["pyodide.mjs", "pyodide.asm.wasm", "python_core.json"]
+
 
 @pytest.mark.engine
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("file", "type_"),
     [
-        *[(file, type_) for file in PYODIDE for type_ in (None, "text/html")],
+        *[
+            pytest.param(file, type_, marks=[] if file in WAYS else pytest.mark.one_browser)
+            for file in PYODIDE
+            for type_ in (None, "text/html")
+        ],
         ("pyodide.asm.wasm", "application/octet-stream"),
     ],
 )

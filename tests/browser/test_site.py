@@ -134,6 +134,7 @@ def test_a_link_and_a_report_of_a_bridge_open_here(visit: Any, site: str, booted
     expect(page.locator("#pane-held")).to_have_text("naïve 日本 😀")
 
 
+@pytest.mark.one_browser
 @pytest.mark.full
 @pytest.mark.parametrize("runtime", ["pyodide", "micropython"])
 def test_the_default_text_shows_what_a_decoder_of_bytes_does_not_know(
@@ -166,6 +167,7 @@ SMALL = json.dumps(
 ).encode()
 
 
+@pytest.mark.one_browser
 @pytest.mark.full
 def test_a_dropped_tokenizer_cuts_the_text_and_reads_ids(visit: Any) -> None:
     page = visit()
@@ -202,6 +204,7 @@ def test_the_sites_own_tokenizer_that_comes_late_does_not_take_the_place_of_a_dr
     expect(page.locator("#position")).to_have_text("3 / 3")
 
 
+@pytest.mark.one_browser
 @pytest.mark.full
 def test_what_is_pasted_is_opened(visit: Any) -> None:
     page = visit()
@@ -213,6 +216,7 @@ def test_what_is_pasted_is_opened(visit: Any) -> None:
     expect(page.locator("#alert")).to_contain_text("Not read: line 1: no event")
 
 
+@pytest.mark.one_browser
 @pytest.mark.full
 @pytest.mark.parametrize("fault", ["truncate", "crash", "stall"])
 def test_faults_are_made_without_a_bridge(visit: Any, fault: str) -> None:
@@ -234,6 +238,7 @@ def test_faults_are_made_without_a_bridge(visit: Any, fault: str) -> None:
 RULES = ["each-token", "window-4", "ends-with", "last-space", "flush-on-space", "modulo-4", "slice"]
 
 
+@pytest.mark.one_browser
 def test_a_rule_found_in_the_wild_is_chosen_and_counted(visit: Any) -> None:
     page = visit("?runtime=micropython&rule=window-4")
     stream(page, "a👩‍🚀 b", "byte")
