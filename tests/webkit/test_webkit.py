@@ -33,6 +33,12 @@ def test_a_text_from_the_address_is_cut_at_every_byte_and_shown_whole(demo: Any)
     assert demo.wait_for("finished", "error") == "finished", demo.alert
     assert demo.text("held") == OWN
     assert demo.text("naive").count("\ufffd") == sum(len(c.encode()) for c in OWN if ord(c) > 127)
+    # What a decoder broke is underlined in its own colour.
+    lines = demo.driver.execute_script(
+        """const its = getComputedStyle(document.querySelector("#pane-naive .broken"));
+        return [its.textDecorationLine, its.textDecorationColor === its.color];"""
+    )
+    assert lines == ["underline", True]
 
 
 def test_a_page_that_is_loaded_again_goes_on_with_its_answer(demo: Any) -> None:
