@@ -21,6 +21,20 @@ test("passes a clean page", async ({ page, glyphWatch }) => {
   await expect(glyphWatch.expectClean(wrong)).rejects.toThrow("expectClean has no option maxLat;");
 });
 
+test("finds Markdown that flashes, if asked", async ({ page, glyphWatch }) => {
+  await page.setContent("<main></main>");
+  await page.evaluate(async () => {
+    const main = document.querySelector("main")!;
+    main.textContent = "a **bold";
+    for (let n = 0; n < 3; n++) await new Promise((painted) => requestAnimationFrame(painted));
+    main.innerHTML = "a <b>bold</b>";
+  });
+  await glyphWatch.expectClean();
+  await expect(glyphWatch.expectClean({ markdown: true })).rejects.toThrow(
+    /^1 piece of text was shown as Markdown syntax .*\n  markdown-flash .*: 'a \*\*bold'/,
+  );
+});
+
 test("says what is broken, where and why", async ({ page, glyphWatch }) => {
   await page.setContent(`${BAD}<aside>ä</aside>`);
   await glyphWatch.expectClean({ within: "aside" });
