@@ -157,6 +157,7 @@ def _of_lines(data: bytes, file: str, path: str, together: bool) -> Any:
         events, problems = _printed(texts, stamps)
         if events:
             return of_events(events, problems, "values that Python printed", file, path)
+    lines = []  # as large as the file: `read_log` has its own
     events, problems = read_log(data, together=together)
     if b": Flags [" in data:
         problems.append(Problem(0, NO_BYTES))
@@ -164,6 +165,7 @@ def _of_lines(data: bytes, file: str, path: str, together: bool) -> Any:
     try:
         return of_events(events, problems, form, file, path, DONE in data)
     except CaptureError:
+        lines = data.replace(b"\r\n", b"\n").split(b"\n")
         pieces = [] if path else _pieces(lines)
         if not pieces:
             raise
