@@ -45,7 +45,8 @@ PAGES = {
     "shows markup in pieces": "for await (const all of parts()) main.textContent = all; const span = document.createElement('span'); span.append('_end', '|>'); main.append(' <|', 'im', span);",
     "has the pieces of markup in two lines": "for await (const all of parts()) main.textContent = all; main.insertAdjacentHTML('beforeend', ' &lt;|im<p>_end|>');",
     "shows Markdown first": RENDER
-    + "for await (const all of parts()) main.innerHTML = render(all);",
+    + LAST
+    + "for (let n = 1; n <= text.length; n++) { main.innerHTML = render(text.slice(0, n)); await new Promise(requestAnimationFrame); }",
     "holds Markdown back": RENDER
     + "for await (const all of parts()) main.innerHTML = render(all).replace(/(\\*\\*?[^*]*|`[^`]*)$/, '');",
     "keeps what is no Markdown": "more = '&text=' + encodeURIComponent('It is 2 ** 3, __init__ and `'); for await (const all of parts()) main.textContent = all;",
