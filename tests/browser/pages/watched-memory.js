@@ -9,6 +9,12 @@ for (const how of ["instantiate", "instantiateStreaming"]) {
     return made;
   };
 }
+const { Instance } = WebAssembly;
+WebAssembly.Instance = function (...given) {
+  const made = new Instance(...given);
+  memory = made.exports.memory ?? memory;
+  return made;
+};
 addEventListener("message", ({ data }) => {
   if (data?.measure) postMessage({ measured: memory.buffer.byteLength });
   if (data?.ruin) new Uint8Array(memory.buffer).fill(255);
