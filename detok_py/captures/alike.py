@@ -124,7 +124,7 @@ class Texts:
         self.shape = shape
         self.texts = texts
         self.step = step
-        self.lines = lines or []
+        self.lines: list[bytes] = lines or []
         self.numbers = numbers
 
     def each(self) -> Iterator[Same]:

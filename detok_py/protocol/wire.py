@@ -86,10 +86,11 @@ def message(kind: str, **fields: Any) -> str:
     out.update({name: fields[name] for name in fields if fields[name] is not None})
     text = str(_encode(out))
     try:
-        text.encode("utf-8")
-    except UnicodeError:
-        text = json.dumps(out, separators=(",", ":"))
-    return text
+        if b"\xed" not in text.encode("utf-8"):
+            return text
+    except UnicodeError:  # MicroPython encodes a surrogate, in bytes from ED on
+        pass
+    return "".join([c if not 0xD800 <= ord(c) < 0xE000 else f"\\u{ord(c):04x}" for c in text])
 
 
 def read_message(frame: str) -> dict[str, Any]:

@@ -97,7 +97,9 @@ def test_brackets_inside_strings_are_not_depth():
     assert wire.read_message(text)["prompt"] == '[{"\\' * 200
 
 
+@pytest.mark.unrecorded  # its JSON is compared as values, and MicroPython does not read this escape
 def test_a_lone_surrogate_is_escaped_because_utf_8_has_none():
+    assert wire.message("cancel", why="日\ud800 한") == '{"type":"cancel","why":"日\\ud800 한"}'
     text = wire.message("generate", prompt="日\ud800")
     assert json.loads(text.encode())["prompt"] == "日\ud800"
 
