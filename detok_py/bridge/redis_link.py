@@ -17,7 +17,7 @@ log: logging.Logger = logging.getLogger("detok.bridge")
 # How long commands may fail before runs go on without Redis.
 PATIENCE_SECONDS = 0.5
 TIMEOUT_SECONDS = 1.0
-BATCH_SECONDS = 0.002
+BATCH_SECONDS = 0.001
 
 Call = tuple[str, str, tuple[Any, ...]]  # a script, the tag of a run, and its arguments
 

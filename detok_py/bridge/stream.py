@@ -427,8 +427,9 @@ async def _within(seconds: float, work: Awaitable[None]) -> bool:
 
 
 class _Sender:
-    """Sends the frames of a session once in a turn of the event loop, so that data of the same turn
-    shares a frame. Frames that cannot be written at once are sent as fast as the peer reads.
+    """Sends the frames of a session: the first data of a turn of the event loop at once, and what
+    else comes in that turn together, when the turn ends. Frames that cannot be written at once are
+    sent as fast as the peer reads.
     """
 
     def __init__(self, session: ServerSession, send: Send, extension: dict[str, Any]) -> None:
@@ -437,30 +438,28 @@ class _Sender:
         self._can_write: Callable[[], bool] = extension.get("can", lambda: False)
         self._write: Callable[[list[str | bytes]], None] | None = extension.get("write")
         self._woken = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
+        self._call_soon = asyncio.get_running_loop().call_soon
         self._sending = False
         self._wrote = False  # in this turn of the loop
+        self._has_more = False  # since then
         session.wake = self.wake
 
     def wake(self) -> None:
         """Send what there is."""
-        if (
-            self._write is None
-            or self._wrote
-            or self._sending
-            or self._session.closing
-            or not self._can_write()
-        ):
+        if self._wrote:
+            self._has_more = True
+        elif self._write is None or self._sending or self._session.closing or not self._can_write():
             self._woken.set()
-            return
-        frames = self._session.frames()
-        if frames:
+        elif frames := self._session.frames():
             self._wrote = True
-            self._loop.call_soon(self._end_turn)
+            self._call_soon(self._end_turn)
             self._write(frames)
 
     def _end_turn(self) -> None:
         self._wrote = False
+        if self._has_more:
+            self._has_more = False
+            self.wake()
 
     async def run(self) -> None:
         """Send what could not be sent at once, and close the socket."""

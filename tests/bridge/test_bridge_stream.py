@@ -22,6 +22,7 @@ from waiting import eventually, eventually_sync
 from detok_py import cli
 from detok_py.bridge.engines import End, EngineError, Ids, Info, Prompt, Raw, Request
 from detok_py.bridge.store import MemoryStore
+from detok_py.bridge.stream import _Sender
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import (
@@ -34,6 +35,8 @@ from detok_py.protocol.events import (
     Tokens,
     new_run_id,
 )
+from detok_py.protocol.runs import Runs
+from detok_py.protocol.server import ServerSession
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
@@ -401,6 +404,24 @@ async def test_a_slow_reader_pauses_only_its_own_engine():
                 got += len(wire.read_data(frame)[1])
                 await slow.send(wire.message("ack", n=got))
         assert message(await slow.recv())["tokens"] == 20_000
+
+
+async def test_what_comes_later_in_a_turn_of_the_loop_is_sent_as_one_frame_when_it_ends():
+    async def send(_):
+        raise AssertionError("the way through uvicorn takes several turns")
+
+    written = []
+    session = ServerSession(Runs(), {"engine": {"name": "fake"}})
+    _Sender(session, send, {"can": lambda: True, "write": written.append})
+    [(_, run)] = session.receive(wire.message("generate", prompt="", want="ids"))
+    run.log.start("ids")  # sends hello and `started`
+    await asyncio.sleep(0)
+    written.clear()
+    for token in (1, 2, 3):
+        run.log.add_ids([token])
+    assert written == [[b"\1\1"]]
+    await asyncio.sleep(0)
+    assert written == [[b"\1\1"], [b"\1\2\3"]]
 
 
 @pytest.mark.parametrize("offered", [[], ["chat"]])
