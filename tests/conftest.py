@@ -31,6 +31,9 @@ TIERS = ("check", "test", "test-all", "soak", "real-uis", "real-engines", "any")
 # `make real-uis` and `make real-engines` install what these need, and run them.
 INSTALLED_APART = ("real_uis", "real_engines")
 
+# What these say is worked out when they are imported; they hold no tests.
+collect_ignore_glob = ["micropython/script_*.py"]
+
 # A shell makes background processes and their children ignore SIGINT. Restore Python's handler, so
 # that the tests of Ctrl-C work.
 if not IN_PYODIDE and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

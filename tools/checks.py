@@ -149,16 +149,21 @@ def types(tier: str) -> Outcome:
     return Outcome(python.code or script.code)
 
 
+UNIT = ("tests", "detok_py", "--doctest-modules", "--ignore=tests/browser", "--ignore=tests/webkit")
+
+
+def collect(tier: str) -> Outcome:
+    """Compile the unit tests once; otherwise each process that runs them would."""
+    command = [sys.executable, "-m", "pytest", "-qq", "--collect-only", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, f"--tier={tier}", *UNIT], cwd=ROOT, stdout=subprocess.PIPE)
+    if done.returncode:
+        say(done.stdout.decode())
+    return Outcome(done.returncode)
+
+
 def unit(tier: str) -> Outcome:
-    words = [
-        "tests",
-        "detok_py",
-        "--doctest-modules",
-        "--ignore=tests/browser",
-        "--ignore=tests/webkit",
-    ]
     # For two cores: tests wait for servers and engines so often that a third process finds time.
-    return pytest(tier, *words, spread=["-n", "3", "--dist", "worksteal"])
+    return pytest(tier, *UNIT, spread=["-n", "3", "--dist", "worksteal"])
 
 
 def node(tier: str) -> Outcome:
@@ -238,6 +243,7 @@ def engines(tier: str) -> Outcome:
 CHECKS: dict[str, tuple[str, Callable[[str], Outcome]]] = {
     "lint": ("lint: ruff, Prettier, ESLint", lint),
     "types": ("types: mypy --strict, tsc", types),
+    "collect": ("unit tests: all can be imported", collect),
     "unit": ("unit tests in CPython, with the examples of the docstrings", unit),
     "node": ("unit tests of the JavaScript, in Node", node),
     "pyodide": ("unit tests inside Pyodide, in Node", pyodide),
@@ -250,7 +256,12 @@ CHECKS: dict[str, tuple[str, Callable[[str], Outcome]]] = {
 # work.
 TIERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "check": (("lint", "types"), ("unit",)),
-    "test": (("lint", "types", "node"), ("unit",), ("pyodide",), ("chromium", "firefox")),
+    "test": (
+        ("lint", "types", "node", "collect"),
+        ("unit",),
+        ("pyodide",),
+        ("chromium", "firefox"),
+    ),
     "test-all": (("unit",), ("pyodide",), ("chromium", "firefox"), ("webkit",)),
     "soak": (("unit",), ("chromium",), ("firefox",)),
     "real-uis": (("chromium",), ("firefox",)),
