@@ -5,7 +5,8 @@ In: lines, in order. Out: for a line that equals an earlier one but for these, t
 and the string; such a line is not parsed. Held: the last shape, shapes by what is the same in all
 lines, and the line before. Lines of one shape that follow each other are read together: a loop over
 each of their texts takes longer than all else. MicroPython, whose `re` finds no groups in bytes at
-this rate, reads lines so only if they differ in one string, and in the second of `created`.
+this rate, reads lines so only if they differ in one string, and in the second of `created`. A page
+takes such lines out of a large file before Python has it (fold.py).
 """
 
 import json
@@ -22,11 +23,11 @@ DIGITS = b"0123456789"
 LEAST_TEXTS, MOST_TEXTS = 8, 1024  # in a `Texts`
 MOST_APART = 4  # lines from an event to the next one
 MOST_VALUES = 16  # that differ in the lines of a shape
+MOST_LINE = 1 << 16  # bytes of a line that is searched for values
 NUMBER = b"sequence_number"
 WITHOUT_DATA = (b"event:", b"id:")
 FINDS = hasattr(re, "finditer")
-# The strings, brackets and numbers in a line of JSON. Group 2 is the colon after a key.
-PARTS = rb'"((?:[^"\\]|\\.)*)"( *:)?|[\[\]{}]|(?<=[\[:, ])-?\d+(?:\.\d+)?(?=[\],} ])'
+QUOTE, BACKSLASH, SPACE = 34, 92, 32
 TEXT = rb'([^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*)'
 ANY_STRING = rb"[^\"\\\x00-\x1f\x7f-\xff]*"
 ANY_NUMBER = rb"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,17})?"
@@ -39,7 +40,8 @@ class Shape:
     beyond ASCII.
 
     `pattern` finds (text,), (text, number) or (number, text) in a line, if more than the text
-    differs; `number` is the place of the sequence number, -1 if there is none.
+    differs; `number` is the place of the sequence number, -1 if there is none. `parts` are what the
+    lines have in common around these values, and `kinds` the patterns of the values.
 
     `channel` of its `kind` is for servers.py: where the text belongs, "" if the events say
     more than this text, None if that is not known yet.
@@ -51,6 +53,8 @@ class Shape:
         self.value = value
         self.pattern: Any = None
         self.number = -1
+        self.parts: list[bytes] = []
+        self.kinds: list[bytes] = []
         self.channel: str | None = None
         self.kind: Shape = self  # the first of those that differ in the second of `created` only
         self.plain: bool = not (_is_ascii(before) and _is_ascii(after))
@@ -74,6 +78,14 @@ class Shape:
             text = line[len(self.before) : len(line) - len(self.after)]
         said = _string_of(text)
         return None if said is None else Same(self, said, line, number)
+
+    def line_of(self, text: str, number: "int | None") -> bytes:
+        """Return a line of this shape with a text and a sequence number; other values are 1."""
+        filled = {TEXT: json.dumps(text)[1:-1].encode(), COUNT: str(number).encode()}
+        line = self.parts[0]
+        for n, kind in enumerate(self.kinds):
+            line += filled.get(kind, b"1") + self.parts[n + 1]
+        return line
 
     def renewed(self, line: bytes) -> "Shape | None":
         """Return the shape of a line whose only other difference is the second in `created`; None
@@ -110,7 +122,7 @@ class Same:
 
 class Texts:
     """Events of a shape that follow each other, each with its own text, some lines apart. `numbers`
-    are their sequence numbers, if the shape has one.
+    are their sequence numbers, if the shape has one. Without `lines`, the lines are not known.
     """
 
     def __init__(
@@ -130,7 +142,9 @@ class Texts:
     def each(self) -> Iterator[Same]:
         """Yield each event by itself."""
         for n, text in enumerate(self.texts):
-            yield Same(self.shape, text, self.lines[n], self.numbers[n] if self.numbers else None)
+            number = self.numbers[n] if self.numbers else None
+            line = self.lines[n] if self.lines else self.shape.line_of(text, number)
+            yield Same(self.shape, text, line, number)
 
 
 class Shapes:
@@ -208,12 +222,12 @@ class Shapes:
 
     def _shape_in(self, line: bytes) -> "Shape | None":
         """Return the shape of a line with one text; None for other lines."""
-        cut = _cut(line)
+        cut = cut_line(line)
         if cut is None:
             return None
         key = tuple(cut[0])
         if key not in self._made:
-            self._made[key] = _shape_of_parts(*cut)
+            self._made[key] = shape_of_parts(*cut)
         return self._made[key]
 
 
@@ -225,23 +239,62 @@ def _step(lines: list[bytes], n: int) -> int:
     return 1
 
 
-def _cut(line: bytes) -> "tuple[list[bytes], list[bytes], int] | None":
+def _pieces(line: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Yield (begin, end, whether it is a key) of each string, bracket and number in a line of JSON.
+
+    >>> line = b'{"a\\"" : [-1.5, "b"]}'
+    >>> [(line[begin:end], key) for begin, end, key in _pieces(line) if end > begin + 1]
+    [(b'"a\\\\""', True), (b'-1.5', False), (b'"b"', False)]
+    """
+    at, size = 0, len(line)
+    while at < size:
+        byte, begin = line[at], at
+        at += 1
+        if byte in b"[]{}":
+            yield begin, at, False
+        elif byte == QUOTE:
+            at = line.find(b'"', at) + 1
+            while at and _escapes_before(line, at - 1) % 2:
+                at = line.find(b'"', at) + 1
+            if not at:
+                return
+            after = at
+            while after < size and line[after] == SPACE:
+                after += 1
+            yield begin, at, line[after : after + 1] == b":"
+        elif byte in b"-0123456789" and line[begin - 1] in b"[:, ":
+            while at < size and line[at] in b"0123456789.":
+                at += 1
+            if at < size and line[at] in b"],} ":
+                yield begin, at, False
+
+
+def _escapes_before(line: bytes, at: int) -> int:
+    """Return how many backslashes are before a position."""
+    begin = at
+    while begin > 0 and line[begin - 1] == BACKSLASH:
+        begin -= 1
+    return at - begin
+
+
+def cut_line(line: bytes) -> "tuple[list[bytes], list[bytes], int] | None":
     """Return what is around the values of a line that no reader looks at and around its text, the
     patterns of these values, and the place of the text; None if no string is its only text.
     """
+    if len(line) > MOST_LINE:
+        return None
     keys: list[bytes] = []
     key = b""
     values: list[tuple[int, int, bytes]] = []
     texts: list[tuple[int, int]] = []
-    for found in re.finditer(PARTS, line):
-        part = found.group()
-        begin, end = found.span()
+    for begin, end, is_key in _pieces(line):
+        part = line[begin:end]
         if part in (b"{", b"["):
             keys.append(key)
         elif part in (b"}", b"]"):
             key = keys.pop() if keys else b""
-        elif found.group(2) is not None:
-            key = found.group(1)
+        elif is_key:
+            key = part[1:-1]
         elif part[:1] == b'"' and is_text(key):
             texts.append((begin + 1, end - 1))
         elif part[:1] == b'"' and not is_read(key, len(keys) == 1):
@@ -262,7 +315,7 @@ def _cut(line: bytes) -> "tuple[list[bytes], list[bytes], int] | None":
     return parts, kinds, kinds.index(TEXT)
 
 
-def _shape_of_parts(parts: list[bytes], kinds: list[bytes], text: int) -> "Shape | None":
+def shape_of_parts(parts: list[bytes], kinds: list[bytes], text: int) -> "Shape | None":
     """Return the shape of lines with these parts in common, and values of these kinds between."""
     if kinds.count(COUNT) > 1 or b"\xef\xbf\xbd" in b"".join(parts):
         return None
@@ -274,7 +327,8 @@ def _shape_of_parts(parts: list[bytes], kinds: list[bytes], text: int) -> "Shape
         return None
     shape = Shape(parts[0], parts[-1], value)
     shape.plain = not _is_ascii(b"".join(parts))
-    if len(kinds) > 1:
+    shape.parts, shape.kinds = parts, kinds
+    if len(kinds) > 1 and FINDS:
         source = re.escape(parts[0])
         for n, kind in enumerate(kinds):
             source += kind + re.escape(parts[n + 1])

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from ..errors import CaptureError
 from ..protocol.sse import EventReader, LineReader, is_data_part
-from .alike import Shapes
+from .alike import Shapes, Texts
+from .fold import Folded
 from .kinds import kind_of
 from .parse import mark_halves, parse_json
 from .times import seconds_in
@@ -45,10 +46,14 @@ FIELDS = (b"event:", b"id:", b"retry:", b":")
 
 
 def read_log(
-    data: bytes, stamps: "list[float | None] | None" = None, together: bool = False
+    data: bytes,
+    stamps: "list[float | None] | None" = None,
+    together: bool = False,
+    folded: "Folded | None" = None,
 ) -> tuple[list[Any], list[Any]]:
     """Return (events, problems). `stamps` are the times of the lines, if the lines have none
-    themselves. With `together`, the value of an event can be `Texts`: of many.
+    themselves. With `together`, the value of an event can be `Texts`: of many. `folded` is what was
+    taken out of the lines.
 
     >>> events, problems = read_log(
     ...     b'$ curl -N x\\n\\x1b[32m data: {"a":1}\\x1b[0m\\ndata: {"b":\\n'
@@ -61,22 +66,24 @@ def read_log(
     shapes = Shapes()
     events: list[Any] = []
     problems: list[Any] = []
-    for n, line in enumerate(lines):
-        if line[:1] == b"<" and line[:9].lower().startswith((b"<html", b"<!doctype")):
-            # A proxy's page in the middle of a stream.
-            problems.append(Problem(n + 1, "no event: " + kind_of(b"\n".join(lines[n:]))))
-            lines = lines[:n]
-            break
+    runs = folded.runs if folded is not None else []
+    if folded is not None:
+        folded.used = True
+    lines = _before_html(lines, folded, problems)
     begin = n = 0  # of the lines that are read one by one; of the next line
-    while n < len(lines):
-        texts = shapes.texts(lines, n) if together and not stamps else None
+    run = out = 0  # the next run of lines that were taken out; how many lines there were
+    while n < len(lines) or (run < len(runs) and runs[run][0] == n):
+        is_run = run < len(runs) and runs[run][0] == n
+        texts = runs[run][1] if is_run else None
+        if together and not is_run and not stamps:
+            texts = shapes.texts(lines, n)
         if texts is not None:
             if begin < n:
-                _read_lines(lines[begin:n], begin, stamps, events, problems)
-            said = "".join(texts.texts)
-            plain = texts.shape.plain or len(said.encode()) > len(said)
-            events.append(LoggedEvent(texts, n + 1, False, None, plain, True))
-            begin = n = n + len(texts.texts) * texts.step
+                _read_lines(lines[begin:n], begin + out, stamps, events, problems)
+            events.append(_event_of_texts(texts, n + out + 1))
+            size = len(texts.texts) * texts.step
+            n, out, run = (n, out + size, run + 1) if is_run else (n + size, out, run)
+            begin = n
             continue
         line = lines[n]
         n += 1
@@ -87,15 +94,31 @@ def read_log(
                 begin += 1
             continue
         if begin < n - 1:
-            _read_lines(lines[begin : n - 1], begin, stamps, events, problems)
+            _read_lines(lines[begin : n - 1], begin + out, stamps, events, problems)
         begin = n
         plain = same.shape.plain or len(same.text.encode()) > len(same.text)
         stamp = stamps[n - 1] if stamps else None
         escaped = "\ufffd" not in same.text
-        events.append(LoggedEvent(same, n, False, stamp, plain, escaped))
-    _read_lines(lines[begin:], begin, stamps, events, problems)
+        events.append(LoggedEvent(same, n + out, False, stamp, plain, escaped))
+    _read_lines(lines[begin:], begin + out, stamps, events, problems)
     problems.sort(key=lambda problem: problem.line)
     return events, problems
+
+
+def _before_html(lines: list[bytes], folded: "Folded | None", problems: list[Any]) -> list[bytes]:
+    """Return the lines before a proxy's page in the middle of a stream."""
+    for n, line in enumerate(lines):
+        if line[:1] == b"<" and line[:9].lower().startswith((b"<html", b"<!doctype")):
+            out = folded.lines_before(n) if folded is not None else 0
+            problems.append(Problem(n + out + 1, "no event: " + kind_of(b"\n".join(lines[n:]))))
+            return lines[:n]
+    return lines
+
+
+def _event_of_texts(texts: Texts, line: int) -> Any:
+    said = "".join(texts.texts)
+    plain = texts.shape.plain or len(said.encode()) > len(said)
+    return LoggedEvent(texts, line, False, None, plain, True)
 
 
 def _read_lines(

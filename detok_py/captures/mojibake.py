@@ -6,7 +6,8 @@ table. So a text counts as misread only if it has more such runs than chance exp
 other letters beyond ASCII never counts.
 """
 
-from typing import NamedTuple
+import re
+from typing import Any, Iterator, NamedTuple
 
 # Where a run begins and ends in the text, what it was before, and what it was read as.
 Misread = NamedTuple(
@@ -64,10 +65,35 @@ def _table(*upper: str) -> dict[str, int]:
     return out
 
 
-def _with_leads(*upper: str) -> "tuple[dict[str, int], list[str]]":
-    """Return a table, and the characters that can begin a sequence of several bytes."""
+def _group(letters: list[str]) -> bytes:
+    """Return a pattern of letters beyond ASCII, and of few others, in UTF-8."""
+    seconds: dict[int, list[int]] = {}
+    for letter in letters:
+        first, second, *_ = letter.encode()
+        seconds.setdefault(first, []).append(second)
+    parts = []
+    for first in sorted(seconds):
+        ranges = b""
+        for byte in sorted(set(seconds[first])):
+            begins = byte - 1 not in seconds[first]
+            if begins or byte + 1 not in seconds[first]:
+                ranges += bytes([byte]) if begins else bytes([45, byte])
+        parts.append(bytes([first]) + b"[" + ranges + b"]")
+        if first >= 0xE0:
+            parts[-1] += b"[\x80-\xbf]"
+    return b"(?:" + b"|".join(parts) + b")"
+
+
+def _with_leads(*upper: str) -> "tuple[dict[str, int], list[str], list[Any]]":
+    """Return a table, the characters that can begin a sequence of several bytes, and patterns that
+    find where one may begin, of two bytes and of more. MicroPython has no longer patterns.
+    """
     table = _table(*upper)
-    return table, [letter for letter, byte in table.items() if 0xC2 <= byte <= 0xF4]
+    leads = [letter for letter, byte in table.items() if 0xC2 <= byte <= 0xF4]
+    two = _group([letter for letter in leads if table[letter] < 0xE0])
+    more = _group([letter for letter in leads if table[letter] >= 0xE0])
+    other = _group([letter for letter, byte in table.items() if byte < 0xC0] + [LOST])
+    return table, leads, [re.compile(two + other), re.compile(more + other + other)]
 
 
 TABLES = (
@@ -76,6 +102,8 @@ TABLES = (
     (CYRILLIC, (_with_leads(CP1251),)),
     (MAC, (_with_leads(MACROMAN),)),
 )
+PART = 256  # bytes
+HALVES = rb"\xed[\xa0-\xbf][\x80-\xbf]"  # of surrogate pairs
 
 
 def find_misread(text: str) -> list[Misread]:
@@ -108,19 +136,41 @@ def misread_runs(line: str) -> list[Misread]:
     """
     best: list[Misread] = []
     most = (0, 0)
-    if not line or max(line) < "\x80":
-        return best
-    letters: list[str] = []  # MicroPython counts from the beginning to index a string
+    parts = list(_parts(line))
     for encoding, tables in TABLES:
-        for table, leads in tables:
-            begins = _places(line, leads)
-            letters = letters or (list(line) if begins else [])
-            found = _runs(letters, begins, table, encoding)
+        for table, leads, suspects in tables:
+            found = []
+            for begin, part in parts:
+                # In MicroPython, a loop over all letters takes seconds.
+                if any(suspect.search(part) for suspect in suspects):
+                    text = part.decode()
+                    runs = _runs(list(text), _places(text, leads), table, encoding)
+                    found += [Misread(run.begin + begin, run.end + begin, *run[2:]) for run in runs]
             size = sum([run.end - run.begin for run in found])
             how = (sum([run.weight for run in found]), size)
             if how > most:
                 best, most = found, how
     return best
+
+
+def _parts(line: str) -> Iterator[tuple[int, bytes]]:
+    """Yield parts of a line that have characters beyond ASCII: where they begin, and their UTF-8.
+
+    No run goes from a part into the next one. A part has the character before it and after it.
+    """
+    data = line.encode("utf-8", "surrogatepass")
+    if b"\xed" in data:
+        data = re.sub(HALVES, b"\xee\x80\x80", data)  # as other letters that are in no table
+    at = begin = 0
+    while at < len(data):
+        end = at + PART
+        # Of the characters of three bytes, those from U+3000 to U+EFFF are in no table.
+        while end < len(data) and data[end] >= 0x80 and not 0xE3 <= data[end] < 0xEE:
+            end += 1
+        size = len(data[at:end].decode())
+        if size < len(data[at:end]):
+            yield begin, data[at : end + (3 if data[end : end + 1] > b"\x7f" else 1)]
+        at, begin = end, begin + size
 
 
 def _runs(
@@ -196,7 +246,7 @@ def _is_quoted(before: str, after: str, size: int) -> bool:
 def _others(line: str, found: "list[Misread]") -> int:
     """Return how many characters beyond ASCII of a line are not in its runs."""
     inside = sum([run.end - run.begin for run in found])
-    return sum([letter > "\x7f" for letter in line]) - inside
+    return sum([byte >= 0xC0 for byte in line.encode("utf-8", "surrogatepass")]) - inside
 
 
 def _is_letter(letter: str) -> bool:

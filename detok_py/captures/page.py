@@ -18,7 +18,7 @@ from typing import Any, Iterator
 import detok_py
 
 from ..decode.utf8 import StreamingDetokenizer
-from ..errors import DetokError, VocabularyError
+from ..errors import CaptureError, DetokError, VocabularyError
 from ..formats.find import find_format
 from ..page.answer import Answer, kept_vocabulary, named_vocabulary
 from ..page.inbox import given_bytes
@@ -26,6 +26,7 @@ from ..page.passing import passes
 from ..protocol.events import STARTS
 from .capture import write_capture
 from .cut import cut
+from .fold import Folded, shapes_in
 from .log import Problem
 from .read import read
 from .rows import count_of, shown
@@ -34,6 +35,7 @@ from .stream import as_json, summary, with_problems
 from .verdict import AGAINST_TOKENS, as_lists, from_header, judge, sentence
 
 __all__ = [
+    "alike_shapes",
     "capture_rows",
     "capture_text",
     "capture_vocabulary",
@@ -69,6 +71,11 @@ def capture_vocabulary(given: "int | str", file: str = "") -> str:
     return json.dumps(None if sha256 is None or kept_vocabulary(sha256) else sha256)
 
 
+def alike_shapes(given: "int | str") -> str:
+    """Return the shapes of the lines in a part of a file, as JSON (fold.py)."""
+    return json.dumps(shapes_in(given_bytes(given)))
+
+
 def capture_rows(
     given: "int | str",
     file: str = "",
@@ -76,6 +83,7 @@ def capture_rows(
     path: str = "",
     format: str = "",
     entry: int = 0,
+    folded: str = "",
 ) -> str:
     """Return a recorded stream, decoded again, as JSON: what `summary` says, and
 
@@ -94,10 +102,13 @@ def capture_rows(
     `sha256`. `path` is where the text of unknown events is, `entry` which of a HAR file. The
     header's "stop", "chat_format", "start", "reasoning" and "tools" are applied; `format` has
     precedence, the name of a format or "none". Without a name, text that begins as harmony does is
-    read so. Raises CaptureError; or VocabularyError if there are ids without bytes, text or a
-    vocabulary.
+    read so. `folded` is what was taken out of the file (fold.py); then the answer can be
+    {"again": true}, if the whole file is needed. Raises CaptureError; or VocabularyError if there
+    are ids without bytes, text or a vocabulary.
     """
-    found = _read(given, file, path, entry)
+    found = _read_folded(given, file, path, folded) if folded else _read(given, file, path, entry)
+    if found is None:
+        return json.dumps({"again": True})
     _last[:] = [None, None]
     problems: list[Any] = []
     vocabulary = _vocabulary_for(found, sha256, problems)
@@ -119,11 +130,9 @@ def capture_rows(
         problems.append(Problem(differs, "here the server's text differs from that of its tokens"))
     exact = _fidelity(found.header, rows)
     out = summary(with_problems(found, problems))
-    entries = header.pop("entries", [])
-    out["header"] = _with_fidelity(header, exact)
+    out.update({"entries": header.pop("entries", []), "header": _with_fidelity(header, exact)})
     out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": named})
     out.update({"markup": None if named else markup, "count": count})
-    out["entries"] = entries
     out.update({"fidelity": exact, "verdict": sentence(verdicts, exact, found.end, found.facts)})
     out["verdicts"] = as_lists(verdicts)
     return _first_rows(out, rows)
@@ -345,6 +354,17 @@ def _read(given: "int | str", file: str, path: str = "", entry: int = 0) -> Any:
             found = read(data, file, path, entry)
         _last[:] = [data, found]
     return _last[1]
+
+
+def _read_folded(given: "int | str", file: str, path: str, made: str) -> Any:
+    """Return the stream in a file without the lines in `made`; None if the whole file is needed."""
+    folded = Folded(made)
+    try:
+        found = read(given_bytes(given), file, path, together=True, folded=folded)
+    except CaptureError:
+        return None  # what is wrong is said of the whole file
+    facts = found.facts
+    return None if not folded.used or facts.all or facts.parted or facts.numbers else found
 
 
 def _named(header: dict[str, Any]) -> "str | None":

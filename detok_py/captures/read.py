@@ -11,6 +11,7 @@ from ..errors import CaptureError
 from ..protocol.sse import EventReader
 from .capture import MAX_SIZE, read_capture
 from .dumps import blocks_of, curl_trace, hex_dump, http_body
+from .fold import Folded
 from .frames import model_event, packets, read_frames
 from .har import of_har
 from .kinds import kind_of
@@ -22,19 +23,27 @@ from .times import seconds_in
 from .wrapped import unwrapped
 
 DONE = b"[DONE]"
+FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
 MOST_BEFORE = 20  # lines before the first value that Python printed
 NAMES_OF_ENDS = (b"done", b"end", b"error", b"ping", b"metadata")
 
 
 def read(
-    data: bytes, file: str = "", path: str = "", entry: int = 0, *, together: bool = False
+    data: bytes,
+    file: str = "",
+    path: str = "",
+    entry: int = 0,
+    *,
+    together: bool = False,
+    folded: "Folded | None" = None,
 ) -> Any:
     """Return the stream in a file. Raises CaptureError if there is none.
 
     `path` is the path of the text in events of unknown shape (see event_shapes.py). `entry` is the
     number of an entry of a HAR file, from 1; 0 is the first with a stream. With `together`, a chunk
-    can be the texts of many events.
+    can be the texts of many events. `folded` is what was taken out of the file; if it is not `used`
+    afterwards, or if a CaptureError is raised, the whole file must be read.
 
     >>> found = read(b'data: {"choices":[{"delta":{"content":"hi"}}]}', "a.sse")
     >>> found.header["source"]["server"], found.chunks[0].data
@@ -76,7 +85,7 @@ def read(
                 for n, item in enumerate(values)
             ]
             return of_events(events, [], "JSON", file, path)
-    return _of_dump(data, file, path) or _of_lines(data, file, path, together)
+    return _of_dump(data, file, path) or _of_lines(data, file, path, together, folded)
 
 
 def _cut_array(data: bytes, file: str, path: str) -> Any:
@@ -131,7 +140,7 @@ def _of_body(body: bytes, encoding: str, form: str, file: str, path: str) -> Any
     return found
 
 
-def _of_lines(data: bytes, file: str, path: str, together: bool) -> Any:
+def _of_lines(data: bytes, file: str, path: str, together: bool, folded: "Folded | None") -> Any:
     """Return the stream in lines: events, a log, or values printed by Python."""
     lines = data.replace(b"\r\n", b"\n").split(b"\n")
     inner = unwrapped(lines)
@@ -158,13 +167,18 @@ def _of_lines(data: bytes, file: str, path: str, together: bool) -> Any:
         if events:
             return of_events(events, problems, "values that Python printed", file, path)
     lines = []  # as large as the file: `read_log` has its own
-    events, problems = read_log(data, together=together)
-    if b": Flags [" in data:
+    events, problems = read_log(data, together=together, folded=folded)
+    flags, done = [
+        mark in data or (folded is not None and folded.has(mark.decode())) for mark in (FLAGS, DONE)
+    ]
+    if flags:
         problems.append(Problem(0, NO_BYTES))
     form = "server-sent events" if b"data:" in data else "lines of JSON"
     try:
-        return of_events(events, problems, form, file, path, DONE in data)
+        return of_events(events, problems, form, file, path, done)
     except CaptureError:
+        if folded is not None:
+            raise
         lines = data.replace(b"\r\n", b"\n").split(b"\n")
         pieces = [] if path else _pieces(lines)
         if not pieces:

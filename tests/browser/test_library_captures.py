@@ -113,3 +113,27 @@ def test_reports_as_people_have_them_are_read_in_both_runtimes(library, runtime)
     pieces = Vocabulary.from_bytes([b"a", b"b", b"\xc3", b"\xa9", b"</s>"], special_ids=[4]).pack()
     ids = read("vllm-completions.sse", pieces)
     assert [row[:2] for row in ids["rows"]] == [[0, "a"], [2, ""], [3, "é"]]
+
+
+LARGE = """async (runtime) => {
+  const { readCapture } = await import("/src/capture.js");
+  const event = (n) => `data: {"id":"${n}","choices":[{"delta":{"content":"né ${n}"}}]}\\n\\n`;
+  const text = Array.from({ length: 9000 }, (_, n) => event(n)).join("");
+  const told = [], seen = [];
+  const { rows } = await readCapture(new File([text], "a.sse"), { runtime });
+  const options = {
+    runtime,
+    onRows: (some, { fidelity }) => { for (const row of some) told.push(row); seen.push(fidelity); },
+    onProgress: (read, total) => seen.push(`${read} of ${total}`),
+  };
+  const given = await readCapture(new Blob([text]), options);
+  const plain = ({ bytes, text, line, event }) => [[...bytes], text, line, event].join();
+  const right = (row, n) => plain(row) === plain({ bytes: new TextEncoder().encode(`né ${n}`), text: `né ${n}`, line: 2 * n + 1, event: n + 1 });
+  return [rows.length, rows.every(right), told.length, told.every(right), given.rows.length, seen.at(0), seen.at(-1)];
+}"""
+
+
+@pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
+def test_the_rows_of_a_large_file_come_in_parts_or_together(library, runtime):
+    seen = library.evaluate(LARGE, runtime)
+    assert seen == [9000, True, 9000, True, 0, "text", "9000 of 9000"]

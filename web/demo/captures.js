@@ -102,37 +102,43 @@ export function allowCaptures({ open, save }) {
 export async function openCapture(file, choices = {}, isWanted = () => true) {
   const vocabulary = await droppedVocabulary();
   if (!isWanted()) return undefined;
+  /** @type {Recording | undefined} */
+  let recording;
+  let [count, ids] = [0, 0];
   const capture = await readCapture(file, {
     ...runtimeOptions(),
     ...choices,
     vocabularies: isSite ? null : undefined,
     vocabulary,
+    onRows(rows, known) {
+      if (!isWanted()) return;
+      recording ??= recordingOf(known);
+      for (const row of rows) {
+        // A body has no times, so it is played at reading speed.
+        recording.add(row, known.timed ? row.seconds * 1000 : count * UNTIMED_MS);
+        count++;
+        ids += row.ids?.length ?? 0;
+      }
+    },
   });
-  const { header, rows, text, end, timed, format, markup, fidelity } = capture;
-  const recording = new Recording(0, unitOf(fidelity));
-  recording.timed = timed;
-  recording.stop = stopsOf(header);
-  recording.format = format;
-  let added = performance.now();
-  for (const [n, row] of rows.entries()) {
-    // A body has no times, so it is played at reading speed.
-    recording.add(row, timed ? row.seconds * 1000 : n * UNTIMED_MS);
-    if (n % 256 === 0 && performance.now() - added > 40) {
-      // A long capture must not freeze the page.
-      await new Promise((resolve) => setTimeout(resolve));
-      if (!isWanted()) return undefined;
-      added = performance.now();
-    }
-  }
-  const seconds = timed ? capture.seconds : (rows.length * UNTIMED_MS) / 1000;
+  if (!recording || !isWanted()) return undefined;
+  const { header, text, end, fidelity, markup, entries } = capture;
+  const seconds = capture.timed ? capture.seconds : (count * UNTIMED_MS) / 1000;
   recording.end(text, seconds * 1000);
   recording.judge(capture.verdict, capture.verdicts);
   /** @type {Described} */
   const described = { header, end: end ?? undefined };
-  const said = describeImport(capture);
-  const ids = rows.reduce((count, row) => count + (row.ids?.length ?? 0), 0);
-  const { entries } = capture;
+  const said = describeImport(capture, recording);
   return { described, recording, fidelity, ids, said, markup, entries };
+}
+
+/** A recording without steps yet. @param {import("../src/capture.js").Capture} capture */
+function recordingOf({ header, timed, format, fidelity }) {
+  const recording = new Recording(0, unitOf(fidelity));
+  recording.timed = timed;
+  recording.stop = stopsOf(header);
+  recording.format = format;
+  return recording;
 }
 
 /** @param {Record<string, any>} header */

@@ -51,13 +51,14 @@ export function onPaste(take) {
 /**
  * Who broke a file's stream, and what could not be read, in sentences; "" if nothing is broken.
  * @param {import("../src/capture.js").Capture} capture
+ * @param {import("./recording.js").Recording} recording  Its rows.
  */
-export function describeImport({ header, rows, verdict, verdicts, problems, leftOut }) {
+export function describeImport({ header, verdict, verdicts, problems, leftOut }, recording) {
   const said = [];
   const worst = verdicts.find(({ who }) => who !== "nobody");
   if (worst) {
     const places = worst.places.slice(0, MOST_NAMED).map(({ row, got, right }) => {
-      const { line, event } = rows[row] ?? {};
+      const { line, event } = recording.step(row);
       return `line ${line} (event ${event})${right ? `: “${right}” arrived as “${got}”` : ""}`;
     });
     said.push(`${verdict} ${worst.said} It is in ${listed(places, worst.count)}`);

@@ -10,6 +10,7 @@
  * Steps are kept as columns: a stream of 200,000 tokens is a few arrays, not a million objects.
  */
 
+import { Column } from "./column.js";
 import { Utf8Reader } from "./utf8.js";
 
 /** @typedef {import("../src/index.js").TokenRow} TokenRow */
@@ -68,13 +69,10 @@ export class Track {
   pieces = [];
   /** The text of each `PAGE` steps that was requested. @type {string[]} */
   #pages = [];
-  /** The length of the text after each step, in UTF-16 units. @type {number[]} */
-  ends = [];
-  /**
-   * How many broken characters the text has after each step; a written U+FFFD does not count.
-   * @type {number[]}
-   */
-  broken = [];
+  /** The length of the text after each step, in UTF-16 units. */
+  ends = new Column();
+  /** How many broken characters the text has after each step; a written U+FFFD does not count. */
+  broken = new Column();
 
   /** In the order of the text. @type {Damage[]} */
   damage = [];
@@ -84,19 +82,19 @@ export class Track {
    * @param {Sign[]} [arrived]  For each U+FFFD in it, where it came from.
    */
   add(text, arrived) {
-    const begin = this.ends.at(-1) ?? 0;
+    const begin = this.ends.last;
     const broken = countBroken(text);
     this.pieces.push(text);
     this.ends.push(begin + text.length);
     const written = broken && arrived ? this.#addDamage(text, begin, arrived) : 0;
-    this.broken.push((this.broken.at(-1) ?? 0) + broken - written);
+    this.broken.push(this.broken.last + broken - written);
   }
 
   /** Add text without a U+FFFD. @param {string} text */
   addWhole(text) {
     this.pieces.push(text);
-    this.ends.push((this.ends.at(-1) ?? 0) + text.length);
-    this.broken.push(this.broken.at(-1) ?? 0);
+    this.ends.push(this.ends.last + text.length);
+    this.broken.push(this.broken.last);
   }
 
   /** The text that the steps `from` up to `to` added. @param {number} from @param {number} to */
@@ -126,22 +124,22 @@ export class Track {
   markDamage(one) {
     const index = firstIndex(this.damage.length, (n) => (this.damage[n]?.from ?? 0) >= one.from);
     this.damage.splice(index, 0, one);
-    for (let n = one.step; n < this.broken.length; n++) this.broken[n] = (this.broken[n] ?? 0) + 1;
+    this.broken.increaseFrom(one.step);
   }
 
   /** The length of the text after `position` steps. @param {number} position */
   lengthAt(position) {
-    return this.ends[position - 1] ?? 0;
+    return this.ends.get(position - 1);
   }
 
   /** @param {number} position */
   brokenAt(position) {
-    return this.broken[position - 1] ?? 0;
+    return this.broken.get(position - 1);
   }
 
   /** The step that added the UTF-16 unit at `offset`. @param {number} offset */
   stepAt(offset) {
-    return firstIndex(this.ends.length, (n) => (this.ends[n] ?? 0) > offset);
+    return firstIndex(this.ends.length, (n) => this.ends.get(n) > offset);
   }
 
   /**
@@ -254,32 +252,28 @@ export class Recording {
   #run = { from: 0, step: 0, text: "" };
   #stream = new TextDecoder("utf-8", { ignoreBOM: true });
   #reader = new Utf8Reader();
-  /** @type {number[]} */
-  #ats = [];
-  /** @type {(number | null)[]} */
-  #ids = [];
+  #ats = new Column(Float64Array);
+  /** NaN if there is none. */
+  #ids = new Column(Float64Array);
   /** @type {(number[] | null)[]} */
   #textIds = [];
   /** All bytes, and where those of each step end. */
   #data = new Uint8Array(1 << 12);
-  /** @type {number[]} */
-  #ends = [];
-  /** How many bytes wait after each step: mostly the last ones that have come. @type {number[]} */
-  #held = [];
+  #ends = new Column();
+  /** How many bytes wait after each step: mostly the last ones that have come. */
+  #held = new Column();
   /** The waiting bytes of steps where these are others. @type {Map<number, Uint8Array>} */
   #otherHeld = new Map();
   /** @type {Map<number, string>} */
   #heldText = new Map();
   /** @type {Map<number, string>} */
   #special = new Map();
-  /** Of a file; 0 if it is none. @type {number[]} */
-  #lines = [];
-  /** @type {number[]} */
-  #events = [];
-  /** The most bytes and characters that have waited up to each step. @type {number[]} */
-  #peakBytes = [];
-  /** @type {number[]} */
-  #peakText = [];
+  /** Of a file; 0 if it is none. */
+  #lines = new Column();
+  #events = new Column();
+  /** The most bytes and characters that have waited up to each step. */
+  #peakBytes = new Column();
+  #peakText = new Column();
   /** Milliseconds that decoding each step took. @type {number[]} */
   #decoding = [];
   /** How the data of a step was damaged before it came here. @type {Map<number, string>} */
@@ -303,7 +297,7 @@ export class Recording {
    * @param {number} n
    */
   timeOf(n) {
-    return this.#ats[Math.min(n, this.length - 1)] ?? 0;
+    return this.#ats.get(Math.min(n, this.length - 1));
   }
 
   /** How many tokens, chunks or bytes there are: all steps but the end. */
@@ -313,20 +307,20 @@ export class Recording {
 
   /** @param {number} n @returns {Step} */
   step(n) {
-    const at = this.#ats[n];
-    if (at === undefined)
+    const id = this.#ids.get(n);
+    if (!(n >= 0 && n < this.length))
       throw new RangeError(`There is no step ${n}: the recording has ${this.length}.`);
     return {
-      at,
-      id: this.#ids[n] ?? null,
+      at: this.#ats.get(n),
+      id: Number.isNaN(id) ? null : id,
       ids: this.#textIds[n] ?? null,
       bytes: this.bytesOf(n),
       heldBytes: this.heldBytes(n + 1),
       heldText: this.heldText(n + 1),
       special: this.#special.get(n) ?? null,
       end: this.isEnd(n),
-      line: this.#lines[n] || undefined,
-      event: this.#events[n] ?? n + 1,
+      line: this.#lines.get(n) || undefined,
+      event: this.#events.get(n) || n + 1,
     };
   }
 
@@ -337,7 +331,7 @@ export class Recording {
 
   /** The bytes that came with step `n`. @param {number} n */
   bytesOf(n) {
-    return this.#data.subarray(this.#ends[n - 1] ?? 0, this.#ends[n] ?? 0);
+    return this.#data.subarray(this.#ends.get(n - 1), this.#ends.get(n));
   }
 
   /**
@@ -348,8 +342,8 @@ export class Recording {
   heldBytes(position) {
     const other = this.#otherHeld.get(position - 1);
     if (other) return other;
-    const end = this.#ends[position - 1] ?? 0;
-    return this.#data.subarray(end - (this.#held[position - 1] ?? 0), end);
+    const end = this.#ends.get(position - 1);
+    return this.#data.subarray(end - this.#held.get(position - 1), end);
   }
 
   /** The text that waits after `position` steps. @param {number} position */
@@ -378,8 +372,8 @@ export class Recording {
   /** The most that has waited within the first `position` steps. @param {number} position */
   peaks(position) {
     return {
-      bytes: this.#peakBytes[position - 1] ?? 0,
-      characters: this.#peakText[position - 1] ?? 0,
+      bytes: this.#peakBytes.get(position - 1),
+      characters: this.#peakText.get(position - 1),
     };
   }
 
@@ -395,7 +389,7 @@ export class Recording {
       row;
     this.begun ??= at;
     const n = this.length;
-    this.#ids.push(id);
+    this.#ids.push(id ?? NaN);
     if (id === null) this.hasAllIds = false;
     this.#textIds.push(ids ?? null);
     this.#append(bytes, at);
@@ -456,7 +450,7 @@ export class Recording {
   end(text, at) {
     if (this.ended) return;
     const n = this.length;
-    this.#ids.push(null);
+    this.#ids.push(NaN);
     this.#append(NO_BYTES, at);
     this.#hold(n, NO_BYTES, "");
     this.ended = true;
@@ -477,8 +471,8 @@ export class Recording {
    * @returns {ByteState}
    */
   stateOf(n, i) {
-    const begin = this.#ends[n - 1] ?? 0;
-    const size = (this.#ends[n] ?? 0) - begin;
+    const begin = this.#ends.get(n - 1);
+    const size = this.#ends.get(n) - begin;
     if (this.#reader.replaced.has(begin + i)) return "replaced";
     if (this.#markup.has(begin + i)) return "markup";
     return i >= size - this.heldBytes(n + 1).length ? "held" : "complete";
@@ -500,7 +494,7 @@ export class Recording {
     const run = this.#run;
     run.text += text;
     if (waits) return;
-    const to = this.#ends[n] ?? 0;
+    const to = this.#ends.get(n);
     const whole = new TextDecoder("utf-8", { ignoreBOM: true }).decode(
       this.#data.subarray(run.from, to),
     );
@@ -566,7 +560,7 @@ export class Recording {
 
   /** @param {Uint8Array} bytes @param {number} at */
   #append(bytes, at) {
-    const begin = this.#ends.at(-1) ?? 0;
+    const begin = this.#ends.last;
     const end = begin + bytes.length;
     if (end > this.#data.length) {
       const larger = new Uint8Array(Math.max(end, 2 * this.#data.length));
@@ -576,19 +570,19 @@ export class Recording {
     this.#data.set(bytes, begin);
     this.#ends.push(end);
     // Frames that waited for the vocabulary come after later ones, with their earlier times.
-    this.#ats.push(Math.max(this.#ats.at(-1) ?? 0, at - (this.begun ?? at)));
+    this.#ats.push(Math.max(this.#ats.last, at - (this.begun ?? at)));
   }
 
   /** @param {number} n @param {Uint8Array} bytes @param {string} text */
   #hold(n, bytes, text) {
     this.#held.push(bytes.length);
-    const end = this.#ends[n] ?? 0;
+    const end = this.#ends.get(n);
     if (!bytes.every((byte, i) => byte === this.#data[end - bytes.length + i]))
       this.#otherHeld.set(n, bytes);
     if (text) this.#heldText.set(n, text);
-    this.#peakBytes.push(Math.max(this.#peakBytes.at(-1) ?? 0, bytes.length));
+    this.#peakBytes.push(Math.max(this.#peakBytes.last, bytes.length));
     const characters = text ? [...text].length : 0;
-    this.#peakText.push(Math.max(this.#peakText.at(-1) ?? 0, characters));
+    this.#peakText.push(Math.max(this.#peakText.last, characters));
   }
 
   /**
@@ -663,7 +657,7 @@ export class Recording {
   /** @param {number} position */
   #stepOfByte(position) {
     let n = this.#ends.length - 1;
-    while (n > 0 && (this.#ends[n - 1] ?? 0) > position) n--;
+    while (n > 0 && this.#ends.get(n - 1) > position) n--;
     return n;
   }
 

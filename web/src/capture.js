@@ -8,10 +8,11 @@
  */
 
 import { base, decoderWorker } from "./decoder.js";
+import { fold } from "./fold.js";
 import { loadCaptures } from "./on-demand.js";
 import { rowOf } from "./rows.js";
 import { loadVocabulary } from "./load-vocabulary.js";
-import { unpack } from "./unpack.js";
+import { packingOf, unpack } from "./unpack.js";
 
 /**
  * @typedef {object} Place  Where a row comes from.
@@ -77,6 +78,9 @@ import { unpack } from "./unpack.js";
  * @property {string} [path]  Where the text is in events that are not known: "bar.text".
  * @property {(read: number, total: number) => void} [onProgress]  Called while the rows of a long
  *   stream come.
+ * @property {(rows: Iterable<RecordedRow>, capture: Capture) => void} [onRows]  Called with the
+ *   rows as they come, and with all else that is known; then `rows` of the capture stays empty. A
+ *   page that keeps a long stream in a smaller form needs less memory so.
  * @property {number} [entry]  Which entry of a HAR file to read, from 1. Default: the first with a
  *   stream.
  * @property {string} [format]  The format of its model, or "none". Default: what the file or the
@@ -97,36 +101,32 @@ export async function readCapture(source, options = {}) {
     format: asked = "",
     entry = 0,
     onProgress = () => {},
+    onRows,
     ...runtime
   } = options;
   const name = source instanceof Blob && "name" in source ? String(source.name) : "";
   // Before the file is read: `shutDown` ends this too, and another worker is not asked for it.
   const worker = decoderWorker(runtime);
-  const bytes = await unpack(await bytesOf(source), name);
+  const file = await unpacked(source, name);
   await Promise.all([loadCaptures(worker, runtime.runtimeUrl), worker.keep(vocabulary)]);
-  const sha256 = await worker.ask("capture_vocabulary", bytes, name);
-  if (sha256 && vocabularies !== null) {
-    const url = new URL(`${encodeURIComponent(sha256)}.detok`, new URL(vocabularies, base()));
-    // Without it, the capture may have the bytes of its tokens.
-    await loadVocabulary(url, { ...runtime, sha256, cache: false }).catch(() => {});
+  const choices = [name, vocabulary?.sha256 ?? "", path, asked, entry];
+  let first = file instanceof Blob ? await readFolded(worker, file, choices) : { again: true };
+  if (first.again) {
+    const bytes = await bytesOf(file);
+    const sha256 = await worker.ask("capture_vocabulary", bytes, name);
+    if (sha256 && vocabularies !== null) {
+      const url = new URL(`${encodeURIComponent(sha256)}.detok`, new URL(vocabularies, base()));
+      // Without it, the capture may have the bytes of its tokens.
+      await loadVocabulary(url, { ...runtime, sha256, cache: false }).catch(() => {});
+    }
+    first = await worker.ask("capture_rows", bytes, ...choices);
   }
-  const its = vocabulary?.sha256 ?? "";
-  const first = await worker.ask("capture_rows", bytes, name, its, path, asked, entry);
   const { header, seconds, deltas, timed, end, problems, leftOut, format, markup } = first;
   const { fidelity, verdict } = first;
-  /** @type {RecordedRow[]} */
-  const rows = [];
-  // A long capture comes in parts, each in its own task, so that the page stays responsive.
-  for (let part = first; ; part = await worker.ask("more_rows", part.more)) {
-    for (const row of part.rows)
-      if (typeof row[6] === "number") rows.push(...textRows(row));
-      else rows.push(placedRow(row));
-    onProgress(rows.length, first.count);
-    if (!part.more) break;
-  }
-  return {
+  /** @type {Capture} */
+  const capture = {
     header,
-    rows,
+    rows: [],
     seconds,
     format,
     markup,
@@ -140,6 +140,47 @@ export async function readCapture(source, options = {}) {
     problems: problems.map((/** @type {[number, string]} */ [line, reason]) => ({ line, reason })),
     leftOut,
   };
+  let count = 0;
+  // A long capture comes in parts, each in its own task, so that the page stays responsive.
+  for (let part = first; ; part = await worker.ask("more_rows", part.more)) {
+    const rows = rowsOf(part.rows, () => count++);
+    if (onRows) onRows(rows, capture);
+    else for (const row of rows) capture.rows.push(row);
+    onProgress(count, first.count);
+    if (!part.more) return capture;
+  }
+}
+
+/** From this size on, a file is read in parts. */
+const LARGE = 1 << 18;
+/** Of larger files Python says that they are too large. */
+const TOO_LARGE = 64 << 20;
+
+/**
+ * A large file as a Blob, a small one as bytes.
+ * @param {string | Blob | ArrayBuffer | Uint8Array} source
+ * @param {string} name
+ */
+async function unpacked(source, name) {
+  if (source instanceof Blob && source.size >= LARGE) {
+    const head = new Uint8Array(await source.slice(0, 4).arrayBuffer());
+    if (!packingOf(head, name)) return source;
+  }
+  const bytes = await unpack(await bytesOf(source), name);
+  return bytes.length < LARGE ? bytes : new Blob([bytes]);
+}
+
+/**
+ * Read a large file without the lines that are alike.
+ * @param {import("./decoder.js").DecoderWorker} worker
+ * @param {Blob} file
+ * @param {unknown[]} choices  Of `capture_rows`.
+ */
+async function readFolded(worker, file, choices) {
+  const find = (/** @type {Uint8Array} */ part) => worker.ask("alike_shapes", part);
+  const folded = file.size > TOO_LARGE ? undefined : await fold(file, find);
+  if (!folded) return { again: true };
+  return worker.ask("capture_rows", await bytesOf(folded.left), ...choices, folded.taken);
 }
 
 /** @param {string | Blob | ArrayBuffer | Uint8Array} source */
@@ -167,17 +208,30 @@ const NO_IDS = [];
 const utf8 = new TextEncoder();
 
 /**
+ * The rows in rows that have crossed, one by one: few objects live at the same time.
+ * @param {any[]} crossed
+ * @param {() => void} onRow
+ */
+function* rowsOf(crossed, onRow) {
+  for (const row of crossed)
+    for (const one of typeof row[6] === "number" ? textRows(row) : [placedRow(row)]) {
+      onRow();
+      yield one;
+    }
+}
+
+/**
  * The rows of many events that are text alone; each further one is `step` lines on.
  * @param {[number, string[], Place["channel"], number, number, string, number]} crossed
- * @returns {RecordedRow[]}
+ * @returns {Iterable<RecordedRow>}
  */
-function textRows([seconds, texts, channel, line, event, broken, step]) {
+function* textRows([seconds, texts, channel, line, event, broken, step]) {
   const all = utf8.encode(texts.join(""));
   let end = 0;
-  return texts.map((text, n) => {
+  for (const [n, text] of texts.entries()) {
     const begin = end;
-    end += isAscii(text) ? text.length : utf8.encode(text).length;
-    return {
+    end += lengthInUtf8(text);
+    yield {
       id: null,
       bytes: all.subarray(begin, end),
       text,
@@ -191,13 +245,18 @@ function textRows([seconds, texts, channel, line, event, broken, step]) {
       broken,
       ids: NO_IDS,
     };
-  });
+  }
 }
 
 /** @param {string} text */
-function isAscii(text) {
-  for (let n = 0; n < text.length; n++) if (text.charCodeAt(n) > 0x7f) return false;
-  return true;
+function lengthInUtf8(text) {
+  let length = 0;
+  for (let n = 0; n < text.length; n++) {
+    const unit = text.charCodeAt(n);
+    // Each half of a surrogate pair is two bytes of four.
+    length += unit < 0x80 ? 1 : unit < 0x800 || (unit & 0xf800) === 0xd800 ? 2 : 3;
+  }
+  return length;
 }
 
 /**

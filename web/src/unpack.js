@@ -21,14 +21,23 @@ export async function unpack(bytes, name = "") {
   return bytes;
 }
 
+/**
+ * How a file is packed, by its first four bytes and its name; "" if it is not.
+ * @param {Uint8Array} bytes
+ * @param {string} name
+ */
+export function packingOf([a = 0, b = 0, c = 0, d = 0], name) {
+  if (a === 0x1f && b === 0x8b) return "gzip";
+  if ((a & 0x8f) === 8 && (a * 256 + b) % 31 === 0) return "deflate";
+  if (a === 0x50 && b === 0x4b && c === 3 && d === 4) return "zip";
+  return name.endsWith(".br") ? "brotli" : "";
+}
+
 /** @param {Uint8Array<ArrayBuffer>} bytes @param {string} name */
 async function unpackOnce(bytes, name) {
-  const [a = 0, b = 0, c = 0, d = 0] = bytes;
-  if (a === 0x1f && b === 0x8b) return inflate(bytes, "gzip");
-  if ((a & 0x8f) === 8 && (a * 256 + b) % 31 === 0) return inflate(bytes, "deflate");
-  if (a === 0x50 && b === 0x4b && c === 3 && d === 4) return fileOfZip(bytes);
-  if (name.endsWith(".br")) return inflate(bytes, "brotli");
-  return undefined;
+  const packing = packingOf(bytes, name);
+  if (packing === "zip") return fileOfZip(bytes);
+  return packing ? inflate(bytes, packing) : undefined;
 }
 
 /** @param {Uint8Array<ArrayBuffer>} bytes @param {string} format */
