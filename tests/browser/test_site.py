@@ -383,6 +383,9 @@ QUESTIONS = {
     "run detok behind nginx": "bridge-security",
     "Jupyter notebook": "notebooks",
     "createDecoder": "createDecoder",
+    "connect to vLLM": "engines",
+    "emoji broken when streaming": "(how-decoding-works|troubleshooting)",
+    "why does my chat show replacement characters": "(how-decoding-works|troubleshooting)",
 }
 
 
