@@ -50,6 +50,7 @@ LATE = """async ([ids, certain, pace]) => {
   return late;
 }"""
 LOOP = """(ids) => {
+  const { decoder } = window; // as a program holds it: the first look-up in `window` takes long
   const began = performance.now();
   let text = "";
   for (const id of ids) text += decoder.push(id);
@@ -80,7 +81,12 @@ CHUNKS = """async ([ids, pieces]) => {
   const middle = (list) => list.sort((a, b) => a - b)[list.length >> 1];
   return [middle(ours), middle(theirs), texts.size];
 }"""
-FILL = "(size) => { for (let id = 0; id < size; id++) decoder.push(id); }"
+FILL = """async (size) => {
+  for (let id = 0; id < size; id++) {
+    decoder.push(id);
+    if (decoder.waiting) await decoder.ready();
+  }
+}"""
 
 
 def tokens(data: Path) -> tuple[str, int, list[int], list[int], list[str]]:

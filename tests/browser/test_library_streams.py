@@ -567,6 +567,11 @@ def test_an_option_that_cannot_be_is_named(library, options, named):
         assert named in message
 
 
+def test_a_stream_has_no_option_for_late_text_which_it_gives_itself(library):
+    said = library.evaluate("() => outcome((async () => new lib.DetokStream({ onText() {} }))())")
+    assert said == "DetokError: There is no option onText of a DetokStream."
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

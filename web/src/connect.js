@@ -6,7 +6,7 @@
  */
 
 import { DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
-import { iterable } from "./detok-stream.js";
+import { readable } from "./detok-stream.js";
 import { shaper } from "./graphemes.js";
 import { checked } from "./options.js";
 
@@ -197,7 +197,7 @@ export class Answer extends EventTarget {
 
   /** Whether it is over. */
   get done() {
-    return this.#finish !== undefined;
+    return !!this.#finish;
   }
 
   /** End now: the engine is cancelled, and the iteration ends without an error. */
@@ -258,20 +258,7 @@ export class Answer extends EventTarget {
 
   /** The deltas as a ReadableStream. @returns {ReadableStream<Delta>} */
   get deltas() {
-    const from = this[Symbol.asyncIterator]();
-    return iterable(
-      new ReadableStream(
-        {
-          async pull(controller) {
-            const { done, value } = await from.next();
-            if (done) controller.close();
-            else controller.enqueue(value);
-          },
-          cancel: () => this.cancel(),
-        },
-        { highWaterMark: 0 },
-      ),
-    );
+    return this.#stream((delta) => delta);
   }
 
   /**
@@ -279,15 +266,27 @@ export class Answer extends EventTarget {
    * @returns {ReadableStream<string>}
    */
   get text() {
-    return iterable(
-      this.deltas.pipeThrough(
-        new TransformStream({
-          transform({ channel, text }, controller) {
-            if (channel === "content") controller.enqueue(text);
-          },
-        }),
-      ),
-    );
+    return this.#stream(({ channel, text }) => channel === "content" && text);
+  }
+
+  /**
+   * A stream of what `pick` gives for the deltas, if anything.
+   * @param {(delta: Delta) => any} pick
+   */
+  #stream(pick) {
+    const from = this[Symbol.asyncIterator]();
+    return readable({
+      async pull(controller) {
+        let part;
+        while (!part) {
+          const { done, value } = await from.next();
+          if (done) return controller.close();
+          part = pick(value);
+        }
+        controller.enqueue(part);
+      },
+      cancel: () => this.cancel(),
+    });
   }
 
   /** @param {string | URL} url @param {AnswerOptions} given */
@@ -296,7 +295,7 @@ export class Answer extends EventTarget {
     const request = checked(given);
     this.#signal = request.signal;
     if (this.#signal?.aborted) return this.#abort();
-    this.#signal?.addEventListener("abort", this.#abort, { once: true });
+    this.#signal?.addEventListener("abort", this.#abort);
     const worker = decoderWorker(request); // at once: `shutDown` ends what has been asked for
     const { Link } = await import("./link.js");
     if (this.#finish) return;

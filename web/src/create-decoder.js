@@ -7,7 +7,7 @@ import { asBytes, asIds } from "./chunks.js";
 import { DetokError } from "./decoder.js";
 import { shaper } from "./graphemes.js";
 import { checked } from "./options.js";
-import { State, contentOf, find, decode, halfSymbol, plain, stepTable } from "./step-table.js";
+import { contentOf, find, decode, halfSymbol, plain, stepTable } from "./step-table.js";
 
 /**
  * @typedef {import("./step-table.js").Options} Options
@@ -100,16 +100,14 @@ export class Decoder {
   /** @param {DecoderOptions<Output>} [given] */
   constructor(given = {}) {
     const options = checked(/** @type {Options} */ (given));
-    const { output, vocabulary, granularity, fatal = false } = options;
+    const { output, vocabulary, granularity, fatal } = options;
     this.#onText = given.onText;
     this.#shape = shaper(granularity, this.calls);
     this.#deltas = output === "deltas";
     this.#direct = granularity !== "grapheme" && !this.#deltas;
     this.#table = stepTable(options);
     this.#utf8 = vocabulary ? undefined : new TextDecoder("utf-8", { fatal, ignoreBOM: true });
-    this.#state = this.#table
-      ? (this.#table.start ?? new State(["", false, "", null, "", "content"]))
-      : plain;
+    this.#state = this.#table?.start ?? plain;
     /**
      * Why the text has ended: null, then "end", "stop", "eos", or "tool_calls" where a call ended
      * the turn.
@@ -122,12 +120,12 @@ export class Decoder {
   }
 
   async #begin() {
-    if (!this.#state.json && this.#table) this.#state = await this.#table.begun;
+    if (!this.#state.json) this.#state = /** @type {any} */ (await this.#table?.begun);
   }
 
   /** How many symbols wait for Python, or behind an error that was not thrown yet. */
   get waiting() {
-    return this.#queue.length + Number(this.#failed !== undefined);
+    return this.#queue.length + (this.#failed ? 1 : 0);
   }
 
   /**
@@ -143,7 +141,7 @@ export class Decoder {
   /** Take one id: the quickest way. @param {number} id @returns {Shown<Output>} */
   push(id) {
     const text = typeof id === "number" && this.#isFree() ? this.#pass(id) : undefined;
-    return text === undefined ? this.feed(id) : /** @type {Shown<Output>} */ (text);
+    return /** @type {Shown<Output>} */ (text ?? this.feed(id));
   }
 
   /** Whether the text of a known step can be returned at once. */
@@ -153,6 +151,8 @@ export class Decoder {
 
   /** Take an id whose step is only text; undefined if it is not. @param {number} id */
   #pass(id) {
+    const text = this.#state.texts[id];
+    if (text !== undefined) return text;
     const step = find(this.#state, id);
     if (typeof step !== "object") return step;
     if (step.text !== undefined) this.#state = step.next;
@@ -225,13 +225,14 @@ export class Decoder {
   #takeIds(ids) {
     let text = "";
     let at = 0;
-    if (this.#isFree())
-      for (const id of ids) {
-        const more = this.#pass(id);
+    if (this.#isFree()) {
+      for (; at < ids.length; at++) {
+        const more = this.#pass(/** @type {number} */ (ids[at]));
         if (more === undefined) break;
         text += more;
-        at++;
       }
+      if (at === ids.length) return /** @type {Shown<Output>} */ (text);
+    }
     if (text) this.#late.push(["content", text]);
     return this.#take(ids.slice(at));
   }
@@ -251,7 +252,7 @@ export class Decoder {
 
   /** What has come and was not returned yet. @returns {any} */
   #given() {
-    const shown = this.#shape(this.#late.splice(0), this.finishReason !== null);
+    const shown = this.#shape(this.#late.splice(0), !!this.finishReason);
     return this.#deltas ? shown : contentOf(shown.map(({ channel, text }) => [channel, text]));
   }
 

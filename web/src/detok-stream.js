@@ -7,6 +7,7 @@
  */
 
 import { Decoder } from "./create-decoder.js";
+import { DetokError } from "./errors.js";
 
 /**
  * @typedef {[open: string, close: string] | [open: string, close: string, every: "all"]}
@@ -71,25 +72,24 @@ import { Decoder } from "./create-decoder.js";
 const MOST_WAITING = 1 << 10;
 
 /**
- * The stream with async iteration, which Safari's streams do not have.
- * @template T
- * @param {ReadableStream<T>} stream
- * @returns {ReadableStream<T>}
+ * A stream that asks its source when it is read, with async iteration, which Safari's streams do
+ * not have.
+ * @param {UnderlyingDefaultSource<any>} source
+ * @returns {ReadableStream<any>}
  */
-export function iterable(stream) {
-  if (Symbol.asyncIterator in stream) return stream;
-  return Object.assign(stream, {
-    async *[Symbol.asyncIterator]() {
-      const reader = /** @type {ReadableStream<T>} */ (stream).getReader();
-      try {
-        for (let part = await reader.read(); !part.done; part = await reader.read())
-          yield part.value;
-      } finally {
-        await reader.cancel();
-        reader.releaseLock();
-      }
-    },
-  });
+export function readable(source) {
+  /** @type {any} */
+  const stream = new ReadableStream(source, { highWaterMark: 0 });
+  stream[Symbol.asyncIterator] ??= async function* () {
+    const reader = stream.getReader();
+    try {
+      for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
+    } finally {
+      await reader.cancel();
+      reader.releaseLock();
+    }
+  };
+  return stream;
 }
 
 /**
@@ -113,6 +113,8 @@ export class DetokStream {
    */
   constructor(options = {}) {
     const { signal } = options;
+    if ("onText" in options)
+      throw new DetokError("There is no option onText of a DetokStream.", { kind: "option" });
     /** @type {Decoder<any>} */
     const decoder = new Decoder(options);
     /** The calls so far, in a format. */
@@ -190,20 +192,15 @@ export class DetokStream {
       if (error) throw error;
     };
     /** The text. @type {ReadableStream<Part<Output>>} */
-    this.readable = iterable(
-      new ReadableStream(
-        {
-          start: (controller) => void (out = controller),
-          pull() {
-            wanted = true;
-            wished();
-            fail?.();
-          },
-          cancel: (reason) => end("cancelled", reason),
-        },
-        { highWaterMark: 0 },
-      ),
-    );
+    this.readable = readable({
+      start: (controller) => void (out = controller),
+      pull() {
+        wanted = true;
+        wished();
+        fail?.();
+      },
+      cancel: (reason) => end("cancelled", reason),
+    });
     /** Takes bytes, or ids. @type {WritableStream<BufferSource | number | ArrayLike<number>>} */
     this.writable = new WritableStream({
       start(controller) {

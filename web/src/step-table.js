@@ -37,21 +37,25 @@ import { decoderWorker } from "./decoder.js";
  * @property {string} error  Why the symbol is refused, "" if it isn't.
  */
 
-/** A state of a stream, and the steps from it that are known. */
+/** @typedef {(string | undefined)[]} Texts  By id, the content of tokens that change no state. */
+
+/** A state of a stream, and the steps from it that are known, but for those of `texts`. */
 export class State {
-  /**
-   * A string is the content of a token that leaves the state as it is.
-   * @type {Map<Sym, Step | string>}
-   */
+  /** @type {Map<Sym, Step>} */
   steps = new Map();
   /** Whether steps were asked for ahead. */
   isAhead = false;
 
-  /** This state with other held bytes, by these bytes in hex. @type {Map<string, State>} */
-  others = new Map();
-
-  /** @param {CrossedState} crossed @param {StepTable} [table] */
-  constructor([json, takesTokens, held, passing, text, channel], table) {
+  /**
+   * @param {CrossedState} crossed
+   * @param {StepTable} [table]
+   * @param {Map<string, State>} [others]  This state with other held bytes, by these in hex.
+   * @param {string} [held]
+   */
+  constructor(crossed, table, others = new Map(), held = crossed[2]) {
+    const [json, takesTokens, , passing, text, channel] = crossed;
+    this.crossed = crossed;
+    this.others = others.set(held, this);
     this.table = table;
     this.json = json;
     this.takesTokens = takesTokens;
@@ -64,24 +68,22 @@ export class State {
     this.lead = lead;
     /** The state after other characters, if not this one. */
     this.then = then && table?.state(then);
-    /** Matches content that leaves the state as it is. */
-    this.free =
-      blocked !== undefined && !then && channel === "content"
-        ? new RegExp(`^[^${blocked.replace(/[\\\]^-]/g, "\\$&")}]*$`, "u")
-        : undefined;
+    /** Those that content must not have to leave the state as it is. */
+    this.letters =
+      blocked !== undefined && !then && channel === "content" ? [...blocked] : undefined;
+    /** @type {Texts} */
+    this.texts =
+      this.letters && !held && table?.vocabulary
+        ? table.textsOf(/** @type {string} */ (blocked))
+        : [];
     this.text = text;
     this.channel = channel;
-    this.others.set(held, this);
   }
 
   /** The same state with other bytes held. @param {string} held @returns {State} */
   holding(held) {
-    let other = this.others.get(held);
-    if (!other) {
-      other = Object.assign(Object.create(State.prototype), this, { held, steps: new Map() });
-      this.others.set(held, /** @type {State} */ (other));
-    }
-    return /** @type {State} */ (other);
+    const { crossed, table, others } = this;
+    return others.get(held) ?? new State(crossed, table, others, held);
   }
 }
 
@@ -89,11 +91,8 @@ export class State {
 const LONGEST_TEXT = 32;
 /** Longer states are not kept either. */
 const LONGEST_STATE = 1 << 13;
-/** For how many states the steps by blocked characters are asked ahead. */
-const STATES_AHEAD = 1 << 6;
 /** How many tokens' texts Python gives in one call. */
 const TOKENS_A_CALL = 1 << 8;
-const TRIES = 4;
 
 /** The text of the content. @param {Said[]} deltas */
 export const contentOf = (deltas) =>
@@ -123,36 +122,15 @@ export const halfSymbol = (bytes) => -bytes.reduce((number, byte) => number * 25
 
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** The text of bytes, and the bytes at the end that begin a character. @param {Uint8Array} bytes */
+/**
+ * The text of bytes, and the bytes at the end that begin a character.
+ * @param {Uint8Array} bytes
+ * @returns {[string, number[]]}
+ */
 export function decode(bytes) {
   const text = utf8.decode(bytes, { stream: true });
-  const isHalf = Number(bytes.at(-1)) > 0x7f && utf8.decode();
-  const half = isHalf ? bytes.slice(bytes.findLastIndex((byte) => byte > 0xbf)) : [];
-  return /** @type {[string, number[]]} */ ([text, [...half]]);
-}
-
-/**
- * The text of a token after the bytes that a state holds, and the bytes held afterwards; undefined
- * if Python must be asked.
- * @param {State} state
- * @param {number} id
- * @returns {[text: string, held: string] | undefined}
- */
-function textOf({ held, table, takesTokens }, id) {
-  let token = takesTokens ? table?.token(id) : undefined;
-  if (token === undefined) return undefined;
-  if (typeof token === "string") {
-    if (!held) return [token, held];
-    token = new TextEncoder().encode(token);
-  }
-  const before = held.match(/../g) ?? [];
-  const all = held
-    ? Uint8Array.from([...before.map((pair) => parseInt(pair, 16)), ...token])
-    : token;
-  const [text, half] = decode(all);
-  return table?.options.fatal && text.includes("\ufffd")
-    ? undefined
-    : [text, half.map((byte) => byte.toString(16)).join("")];
+  const isHalf = /** @type {number} */ (bytes.at(-1)) > 0x7f && utf8.decode();
+  return [text, isHalf ? [...bytes.slice(bytes.findLastIndex((byte) => byte > 0xbf))] : []];
 }
 
 /**
@@ -163,19 +141,35 @@ function textOf({ held, table, takesTokens }, id) {
  * @returns {Step | string | undefined}
  */
 export function find(state, symbol) {
-  const known = state.steps.get(symbol);
-  if (known !== undefined || state.blocked === undefined || symbol === null) return known;
+  const { letters, table, texts } = state;
   const isId = typeof symbol === "number";
+  const known = (isId ? texts[symbol] : undefined) ?? state.steps.get(symbol);
+  if (known !== undefined || state.blocked === undefined || symbol === null) return known;
+  let text = /** @type {string} */ (symbol);
+  let { held } = state;
   // Without a vocabulary, the decoder holds the bytes of half a character.
-  const half = isId && !state.table?.vocabulary;
-  const found = half ? ["", ""] : isId ? textOf(state, symbol) : [symbol, state.held];
-  if (!found || ((half || found[1]) && state.text)) return undefined;
-  const [text = "", held = ""] = found;
-  const keep = (/** @type {Step | string} */ step) => {
-    if (isId && !half) state.table?.keep(state, symbol, step);
-    return step;
-  };
-  if (!held && !state.held && state.free?.test(text)) return keep(text);
+  const isToken = isId && table?.vocabulary;
+  const isHalf = isId && !isToken;
+  if (isHalf) text = held = "";
+  else if (isToken) {
+    const token = state.takesTokens ? table?.token(symbol) : undefined;
+    if (token === undefined) return undefined;
+    if (!held && typeof token === "string") text = token;
+    else {
+      const before = held.match(/../g)?.map((pair) => parseInt(pair, 16));
+      const after = typeof token === "string" ? new TextEncoder().encode(token) : token;
+      const [whole, half] = decode(before ? Uint8Array.from([...before, ...after]) : after);
+      text = whole;
+      if (table?.options.fatal && text.includes("\ufffd")) return undefined;
+      held = half.map((byte) => byte.toString(16)).join("");
+    }
+  }
+  if ((isHalf || held) && state.text) return undefined;
+  // Not one regular expression: a browser takes a millisecond to compile it.
+  if (!held && !state.held && letters?.every((letter) => !text.includes(letter))) {
+    if (isToken) texts[symbol] = text;
+    return text;
+  }
   /** @type {Said[]} */
   const deltas = [];
   const say = (/** @type {Said} */ [channel, text, call]) => {
@@ -192,13 +186,16 @@ export function find(state, symbol) {
       next = next.then ?? next;
     } else {
       const step = next.steps.get(part);
-      if (typeof step !== "object") return undefined;
+      if (!step) return undefined;
       step.deltas.forEach(say);
       next = step.next;
       if ((reason = step.reason)) break;
     }
   }
-  return held && next.text ? undefined : keep(makeStep(deltas, reason, next.holding(held)));
+  if (held && next.text) return undefined;
+  const step = makeStep(deltas, reason, next.holding(held));
+  if (isToken) table?.keep(state, symbol, step);
+  return step;
 }
 
 /** The state of a stream without stop strings, tags or a format: it shows all text unchanged. */
@@ -220,30 +217,35 @@ export class StepTable {
     this.told = told;
     /** @type {Map<string, State>} */
     this.states = new Map();
-    this.count = 0;
-    /** Each token's text or byte, if `place` is null. @type {(string | number | null)[]} */
-    this.texts = [];
-    /** Ranges of ids for which Python is always asked. @type {[first: number, last: number][]} */
-    this.always = [];
-    /** Where each token ends in the packed file. @type {number[] | Uint32Array} */
-    this.ends = [];
-    /** For how many more states steps are asked ahead. */
-    this.left = STATES_AHEAD;
-    /** Where the bytes of tokens are in the packed file. @type {Place | null | undefined} */
-    this.place = undefined;
     this.begun = this.ask("begin_steps", told).then(([state, place, always = []]) => {
-      [this.place, this.always] = [place, always];
+      this.#always = always;
       this.start = this.state(state);
       void this.ahead(this.start).catch(() => {});
-      if (place) this.findTokens(place);
+      if (place) this.#findTokens(place);
       else if (place === null) void this.readTexts().catch(() => {});
       return this.start;
     });
+    setTimeout(() => this.start.json || this.#tryTokens());
     this.begun.catch(() => {});
   }
 
-  /** The state that a stream begins in, once it is known. @type {State | undefined} */
-  start;
+  /** The state that a stream begins in. Its `json` is empty until that is known. */
+  start = new State(["", false, "", null, "", "content"]);
+
+  #count = 0;
+  /** For how many more states the steps by blocked characters are asked ahead. */
+  #left = 1 << 6;
+  /** The texts of states, by their blocked characters. @type {Record<string, Texts>} */
+  #free = {};
+  /** Ranges of ids for which Python is always asked. @type {[first: number, last: number][]} */
+  #always = [];
+  /**
+   * Where each token begins in the packed file, and the last one ends, if tokens are bytes.
+   * @type {number[] | Uint32Array}
+   */
+  #starts = [];
+  /** Each token's text or byte, if tokens are not bytes. @type {(string | number | null)[]} */
+  #texts = [];
 
   /**
    * Ask Python. If the worker dies meanwhile, ask the next one: a question contains all it needs.
@@ -252,7 +254,7 @@ export class StepTable {
    * @returns {Promise<any>}
    */
   async ask(name, ...args) {
-    for (let left = TRIES; ; left--) {
+    for (let left = 4; ; left--) {
       const worker = decoderWorker(this.options);
       try {
         await worker.keep(this.vocabulary);
@@ -263,17 +265,35 @@ export class StepTable {
     }
   }
 
-  /** Find where each token ends. @param {Place} place */
-  findTokens([lengths, at, long]) {
+  /**
+   * Take the file's first bytes for tokens while Python finds how a stream begins: a browser
+   * compiles what has run.
+   */
+  #tryTokens() {
+    let state = new State(["", true, "", ["", "", null], "", "content"], this);
+    this.#starts = [...new Array(1 << 10).keys()];
+    for (const id of this.#starts) {
+      const step = find(state, id);
+      if (typeof step === "object") state = step.next;
+    }
+    this.#free = {};
+    this.#starts = [];
+  }
+
+  /** Find where each token begins. @param {Place} place */
+  #findTokens([lengths, at, long]) {
     const { bytes, size } = /** @type {import("./vocabulary.js").Vocabulary} */ (this.vocabulary);
-    this.ends = new Uint32Array(size);
-    for (let id = 0; id < size; id++) this.ends[id] = at += long[id] ?? Number(bytes[lengths + id]);
+    this.#starts = new Uint32Array(size + 1);
+    for (let id = 0; id <= size; id++) {
+      this.#starts[id] = at;
+      at += long[id] ?? /** @type {number} */ (bytes[lengths + id]);
+    }
   }
 
   /** Ask for the text or the byte of each token. */
   async readTexts() {
     for (let at = 0; at < Number(this.vocabulary?.size); at += TOKENS_A_CALL)
-      this.texts.push(...(await this.ask("tokens_of", this.told, at, at + TOKENS_A_CALL)));
+      this.#texts.push(...(await this.ask("tokens_of", this.told, at, at + TOKENS_A_CALL)));
   }
 
   /**
@@ -281,15 +301,11 @@ export class StepTable {
    * @param {number} id
    */
   token(id) {
-    for (const [first, last] of this.always) if (first <= id && id <= last) return undefined;
-    if (!this.place) {
-      const found = this.texts[id] ?? undefined;
-      return typeof found === "number" ? Uint8Array.of(found) : found;
-    }
-    const end = this.ends[id];
-    return end
-      ? this.vocabulary?.bytes.subarray(this.ends[id - 1] ?? this.place[1], end)
-      : undefined;
+    if (this.#always.some(([first, last]) => first <= id && id <= last)) return undefined;
+    const end = this.#starts[id + 1];
+    if (end && id >= 0) return this.vocabulary?.bytes.subarray(this.#starts[id], end);
+    const found = this.#texts[id] ?? undefined;
+    return typeof found === "number" ? Uint8Array.of(found) : found;
   }
 
   /** @param {CrossedState} crossed */
@@ -312,15 +328,20 @@ export class StepTable {
     return step;
   }
 
-  /** @param {State} state @param {Sym} symbol @param {Step | string} step */
+  /** The texts of all states with these blocked characters. @param {string} blocked */
+  textsOf(blocked) {
+    // An array with all its elements is the quickest.
+    return (this.#free[blocked] ??= new Array(this.vocabulary?.size).fill(undefined));
+  }
+
+  /** @param {State} state @param {Sym} symbol @param {Step} step */
   keep(state, symbol, step) {
-    if (++this.count > StepTable.most) {
-      // Streams keep their current states, and new streams begin in the first state.
-      for (const { others } of this.states.values())
-        for (const each of others.values()) each.steps.clear();
+    if (++this.#count > StepTable.most) {
+      // Streams keep their current states, and new streams begin in the first state, made anew.
+      state.others.forEach(({ steps }) => steps.clear());
       this.states.clear();
-      if (this.start) this.states.set(this.start.json, this.start);
-      this.count = 1;
+      this.start = this.state(this.start.crossed);
+      this.#count = 1;
     }
     state.steps.set(symbol, step);
   }
@@ -350,8 +371,8 @@ export class StepTable {
   async ahead(first) {
     const states = [first];
     for (const state of states) {
-      if (state.isAhead || state.held || this.left < 1) continue;
-      this.left--;
+      if (state.isAhead || state.held || this.#left < 1) continue;
+      this.#left--;
       state.isAhead = true;
       const symbols = [...(state.blocked ?? ""), null];
       /** @type {CrossedStep[]} */
