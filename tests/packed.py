@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import build_site
 import pytest
 
 from detok_py import __version__
@@ -89,6 +88,8 @@ def drawn_site() -> Path:
     """
     if not (ROOT / ".build" / "docs" / "venv").exists():
         pytest.skip("the tools that draw the documents are not here: `make site` installs them")
+
+    import build_site  # tests find tools/, but benchmarks, which pack too, do not
 
     def build(folder: Path) -> None:
         build_site.build(folder / "site")

@@ -2,6 +2,8 @@
 
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,15 @@ import pytest
 pytestmark = pytest.mark.native
 
 ROOT = Path(__file__).resolve().parents[1]
+# Imports each script, and prints the names of the modules that were not found.
+IMPORT_ALL = """
+import importlib, pathlib
+for path in sorted(pathlib.Path("benchmarks").glob("[a-z]*.py")):
+    try:
+        importlib.import_module("benchmarks." + path.stem)
+    except ModuleNotFoundError as error:
+        print(error.name)
+"""
 
 
 def test_every_plot_of_the_page_is_there_and_every_plot_is_shown():
@@ -39,6 +50,18 @@ def test_every_script_of_the_page_is_there_and_has_a_title():
     benches = {"streamers": "native", "in_browsers": "browser"}
     for name in scripts.keys() - {"growth"}:
         assert f'"{benches.get(name, name)}":' in titles, name
+
+
+def test_every_script_finds_the_modules_of_this_repository():
+    """In a process of its own, because the tests have more folders to import from. Packages that
+    `make peers` installs may be missing.
+    """
+    command = [sys.executable, "-c", IMPORT_ALL]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    missing = set(done.stdout.split())
+    own = {path.stem for folder in ("tools", "tests") for path in (ROOT / folder).rglob("*.py")}
+    assert not missing & own
 
 
 def test_rounds_become_medians_with_the_least_and_the_most():
