@@ -13,7 +13,6 @@ recites a text, letter for letter. tests/ install and try the npm packages, and 
 """
 
 import argparse
-import gzip
 import hashlib
 import json
 import os
@@ -31,7 +30,7 @@ from pathlib import Path
 import browser_wheel
 from build_notebooks import lock_entry
 from hatch_build import published
-from setup import write_manifest
+from setup import pack, write_manifest
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
@@ -190,12 +189,10 @@ def stage_page(folder: Path) -> None:
     (runtime / f"{name}-any.whl").write_bytes(browser_wheel.page_wheel(smallest=True))
     index = runtime / f"{name}-{browser_wheel.pyodide_platform()}.whl"
     index.write_bytes(browser_wheel.index_wheel(smallest=True))
-    write_manifest(runtime)
-    for path in sorted(runtime.iterdir()):
-        if path.suffix not in (".whl", ".json"):
-            packed = gzip.compress(path.read_bytes(), 9, mtime=0)
-            path.with_name(path.name + ".gz").write_bytes(packed)
-            path.unlink()
+    pack(runtime, runtime, 9)
+    write_manifest(runtime, runtime)
+    for path in runtime.glob("*.gz"):
+        path.with_suffix("").unlink()
 
 
 def fill_wheelhouse() -> None:

@@ -8,6 +8,7 @@ side by side.
 
 import argparse
 import fcntl
+import gzip
 import hashlib
 import json
 import os
@@ -21,15 +22,40 @@ from steps import STEPS, TARGETS, Step
 from toolchain import BUILD, ROOT, SetupFailed
 
 RUNTIME = BUILD / "runtime"
+GZ = BUILD / "gz"
+PACKED = (".wasm", ".zip", ".bin", ".mjs")
 
 
-def write_manifest(folder: Path) -> None:
-    """Write manifest.json: {file: {bytes, sha256}} for every file that a page may ask for."""
-    files = {f.name: f.read_bytes() for f in sorted(folder.iterdir()) if f.name != "manifest.json"}
-    lines = {
-        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for name, data in files.items()
-    }
+def pack(folder: Path, into: Path, level: int) -> None:
+    """Compress the files of a runtime's folder with gzip, unless that was done since they were
+    written. Wheels are compressed already.
+    """
+
+    def pack_one(path: Path) -> None:
+        packed = into / f"{path.name}.gz"
+        if not packed.exists() or packed.stat().st_mtime_ns < path.stat().st_mtime_ns:
+            unfinished = packed.with_suffix(".part")  # a bridge may be serving this folder
+            unfinished.write_bytes(gzip.compress(path.read_bytes(), level, mtime=0))
+            unfinished.replace(packed)
+
+    into.mkdir(exist_ok=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        files = [path for path in sorted(folder.iterdir()) if path.suffix in PACKED]
+        list(pool.map(pack_one, files))
+
+
+def write_manifest(folder: Path, packed: Path) -> None:
+    """Write manifest.json: {file: {bytes, sha256, packed}} for every file that a page may ask for.
+    `packed` is the size of a file that is compressed in the folder `packed`.
+    """
+    lines: dict[str, dict[str, int | str]] = {}
+    for path in sorted(folder.iterdir()):
+        if path.name == "manifest.json" or path.suffix == ".gz":
+            continue
+        data = path.read_bytes()
+        lines[path.name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        if (small := packed / f"{path.name}.gz").exists():
+            lines[path.name]["packed"] = small.stat().st_size
     (folder / "manifest.json").write_text(json.dumps(lines, indent=1) + "\n")
 
 
@@ -69,8 +95,9 @@ def main(words: list[str]) -> int:
             toolchain.make_venv()
             toolchain.find_node()
             done = [now for row in TARGETS[target] for now in list(pool.map(bring_up, row))]
-            if any(done):
-                write_manifest(RUNTIME)
+            if any(done) or not GZ.exists():
+                pack(RUNTIME, GZ, 6)
+                write_manifest(RUNTIME, GZ)
     except SetupFailed as error:
         sys.exit(f"set-up failed: {error}")
     except KeyboardInterrupt:

@@ -5,8 +5,8 @@ path must be a plain name, and the path must be inside the folder after links ar
 
 In a clone the folders are `web/` and `.build/runtime/`. Elsewhere they are those of detok_py_page,
 a distribution that the extra `serve` installs; its runtime files are compressed (`name.gz`). Beside
-the runtime folder are `page`, the demo page bundled into few files, and `examples`, those that need
-a bundler.
+the runtime folder are `page`, the demo page bundled into few files, `examples`, those that need a
+bundler, and in a clone `gz`, the runtime's files compressed.
 """
 
 import gzip
@@ -104,6 +104,7 @@ class Assets:
         self.runtime: Path = (runtime or folders().runtime).resolve()
         self.page: Path = self.runtime.with_name("page")
         self.built: Path = self.runtime.with_name("examples")
+        self.packed: Path = self.runtime.with_name("gz")
         self._cache: dict[tuple[Path, bool], tuple[tuple[int, int], File]] = {}
 
     def find(self, path: str, accept_encoding: str = "") -> File | None:
@@ -173,7 +174,8 @@ class Assets:
 
     def _read(self, file: Path, suffix: str, packed: bool, gzipped: bool) -> File:
         """Return a file with the type of its suffix, `packed` if it is stored in gzip."""
-        gzipped = gzipped and (packed or suffix in COMPRESSED)
+        beside = self._packed_beside(file) if gzipped and not packed else None
+        gzipped = gzipped and (packed or beside is not None or suffix in COMPRESSED)
         stat = file.stat()
         stamp = (stat.st_mtime_ns, stat.st_size)
         known = self._cache.get((file, gzipped))
@@ -181,12 +183,21 @@ class Assets:
             return known[1]
         stored = file.read_bytes()
         raw = gzip.decompress(stored) if packed else stored
-        body = raw if not gzipped else stored if packed else gzip.compress(raw, 6, mtime=0)
+        body = stored if gzipped == packed else raw
+        if gzipped and not packed:
+            body = beside.read_bytes() if beside else gzip.compress(raw, 6, mtime=0)
         content_type = TYPES.get(suffix, "application/octet-stream")
         encoding = "gzip" if gzipped else None
         out = File(body, content_type, encoding, hashlib.sha256(raw).hexdigest())
         self._cache[file, gzipped] = (stamp, out)
         return out
+
+    def _packed_beside(self, file: Path) -> Path | None:
+        """Return where a runtime file is compressed, if that was done since it was written."""
+        packed = self.packed / f"{file.name}.gz"
+        if file.parent != self.runtime or not packed.is_file() or packed.is_symlink():
+            return None
+        return packed if packed.stat().st_mtime_ns >= file.stat().st_mtime_ns else None
 
 
 def compress(body: bytes, content_type: str, accept_encoding: str, etag: str) -> File:

@@ -670,6 +670,32 @@ def test_a_file_that_is_stored_compressed_is_the_same_for_clients_that_take_no_g
         assert plain.content_type == packed.content_type == TYPES[name[name.index(".") :]]
 
 
+def test_a_runtime_file_is_sent_as_it_was_compressed_beside_if_that_is_still_it(tmp_path):
+    runtime, packed = tmp_path / "runtime", tmp_path / "gz"
+    runtime.mkdir()
+    packed.mkdir()
+    (runtime / "a.wasm").write_bytes(b"code")
+    assert Assets(runtime, runtime).find("/runtime/a.wasm", "gzip").encoding is None
+    stored = gzip.compress(b"code", 1)
+    (packed / "a.wasm.gz").write_bytes(stored)
+    assets = Assets(runtime, runtime)
+    plain, sent = assets.find("/runtime/a.wasm"), assets.find("/runtime/a.wasm", "gzip")
+    assert (plain.body, plain.encoding) == (b"code", None)
+    assert (sent.body, sent.encoding) == (stored, "gzip")
+    assert plain.etag == sent.etag == hashlib.sha256(b"code").hexdigest()
+    assert assets.find("/gz/a.wasm.gz", "gzip") is None
+    # The file was built again, and not compressed yet.
+    (runtime / "a.wasm").write_bytes(b"more code")
+    os.utime(packed / "a.wasm.gz", ns=(1, 1))
+    sent = assets.find("/runtime/a.wasm", "gzip")
+    assert (sent.body, sent.encoding) == (b"more code", None)
+    # A link there leads nowhere else.
+    (tmp_path / "secret").write_bytes(gzip.compress(b"secret"))
+    (packed / "a.wasm.gz").unlink()
+    (packed / "a.wasm.gz").symlink_to(tmp_path / "secret")
+    assert assets.find("/runtime/a.wasm", "gzip").body == b"more code"
+
+
 @pytest.mark.full
 async def test_unfinished_requests_are_dropped_and_do_not_delay_others():
     async with running() as bridge:

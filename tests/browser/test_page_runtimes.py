@@ -11,8 +11,14 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.one_browser
 
 TEXT = "naïve 日本語 👩‍🚀 ไทย"
-# Nothing crosses a network on loopback.
-COST = re.compile(r"^ready in \d+\.\d\d s(, with its memory of an earlier visit)?$")
+COST = re.compile(
+    r"^ready in \d+\.\d\d s(, with its memory of an earlier visit)?"
+    r"; a first visit reads (\d+\.\d) MB, compressed$"
+)
+# What the worker has read, as this browser counts it.
+READ = """() => performance.getEntriesByType("resource")
+  .filter(({ name }) => /[/](runtime|wheels)[/]/.test(name))
+  .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)"""
 
 
 def pick(demo: Any, runtime: str) -> None:
@@ -42,6 +48,18 @@ def test_pyodide_installs_the_wheel_of_detok_py_on_a_first_visit(booted: Any) ->
     files = [url.rpartition("/")[2] for url in booted.requested]
     assert any(file.startswith("micropip-") for file in files)
     assert any(file.startswith("detok_py-") and file.endswith(".whl") for file in files)
+
+
+@pytest.mark.parametrize("runtime", ["pyodide", "micropython"])
+def test_the_bytes_of_a_first_visit_are_those_that_the_browser_reads(
+    demo: Any, workers: list[Any], runtime: str
+) -> None:
+    demo.open(f"?runtime={runtime}")
+    cost = demo.page.locator(f"#cost-{runtime}")
+    expect(cost).to_have_text(COST)
+    said = COST.fullmatch(cost.text_content() or "")
+    assert said and said[1] is None
+    assert abs(workers[-1].evaluate(READ) / 1e6 - float(said[2])) < 0.06
 
 
 def test_the_other_runtime_decodes_alike_and_is_remembered_in_the_address(demo: Any) -> None:

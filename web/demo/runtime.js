@@ -7,6 +7,7 @@
 
 import { shutDown, warmUp } from "../src/index.js";
 import { element } from "./dom.js";
+import { isSite } from "./site.js";
 import { firstRuntime, firstStart, optionsFor } from "./start.js";
 
 /** @typedef {import("./start.js").Runtime} Runtime */
@@ -20,7 +21,12 @@ const amount = element("loading-bytes", HTMLElement);
 const costs = element("costs", HTMLElement);
 const name = element("runtime-name", HTMLElement);
 
-const LOOPBACK = /^(localhost|.*\.localhost|127\..*|\[::1\])$/;
+/** What a first visit reads of a bridge's runtime folder. @type {Record<Runtime, RegExp>} */
+const READ = {
+  pyodide:
+    /^(pyodide\.(asm\.)?(mjs|wasm)|python_stdlib\.zip|(memory|detok_bytecode)\.bin|(micropip|detok_py)-[^-]+-py3-none-any\.whl)$/,
+  micropython: /^(micropython\.(mjs|wasm)|detok_micropython\.bin)$/,
+};
 
 /** @type {Runtime} */
 let chosen = firstRuntime;
@@ -59,7 +65,7 @@ export async function loadRuntime(onGone) {
       amount.textContent = total ? `${megabytes(loaded)} of ${megabytes(total)} MB` : "";
     },
   });
-  showCost(runtime, performance.now() - began, info);
+  void showCost(runtime, performance.now() - began, info);
   running = `${info.detok} in ${info.python} (${runtime})`;
   const [, version = ""] = /(\d+\.\d+)/.exec(info.python) ?? [];
   name.textContent =
@@ -104,14 +110,30 @@ export function showRuntime({ loading: isLoading, streaming }) {
 }
 
 /** @param {Runtime} runtime @param {number} milliseconds @param {RuntimeInfo} info */
-function showCost(runtime, milliseconds, { transferred, kept }) {
+async function showCost(runtime, milliseconds, { transferred, kept }) {
   const seconds = (milliseconds / 1000).toFixed(2);
-  const amount =
-    transferred < 1e5 ? `${Math.ceil(transferred / 1e3)} kB` : `${megabytes(transferred)} MB`;
   const memory = kept ? ", with its memory of an earlier visit" : "";
-  // A bridge on this machine sends files uncompressed, and without a network.
-  const way = LOOPBACK.test(location.hostname) ? "" : `, ${amount} over the network`;
-  element(`cost-${runtime}`, HTMLElement).textContent = `ready in ${seconds} s${way}${memory}`;
+  const said = element(`cost-${runtime}`, HTMLElement);
+  said.textContent = `ready in ${seconds} s${memory}`;
+  // Browsers differ in what they say of compressed files. A bridge knows the sizes of its files.
+  const bytes = isSite ? 0 : await firstBytes(runtime).catch(() => 0);
+  if (bytes) said.textContent += `; a first visit reads ${megabytes(bytes)} MB, compressed`;
+  else if (isSite && transferred)
+    said.textContent += `, ${megabytes(transferred)} MB over the network`;
+}
+
+/**
+ * How many bytes a first visit reads from a bridge; 0 if that is not known.
+ * @param {Runtime} runtime
+ */
+async function firstBytes(runtime) {
+  const answer = await fetch("runtime/manifest.json");
+  /** @type {[string, {bytes: number, packed?: number}][]} */
+  const files = Object.entries(await answer.json());
+  const read = files.filter(([name]) => READ[runtime].test(name));
+  // Without `packed`, only wheels are sent as they are.
+  if (read.some(([name, { packed }]) => !packed && !name.endsWith(".whl"))) return 0;
+  return read.reduce((sum, [, { bytes, packed = bytes }]) => sum + packed, 0);
 }
 
 /** @param {number} bytes */
