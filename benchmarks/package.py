@@ -39,7 +39,12 @@ FIGURES: dict[str, tuple[str, dict[tuple[str, str], float]]] = {
     ),
     "from the first use to the first character": (
         "ms",
-        {("micropython", "cold"): 150, ("pyodide", "second visit"): 700},
+        {
+            ("micropython", "cold"): 120,
+            ("micropython", "second visit"): 100,
+            ("pyodide", "cold"): 650,
+            ("pyodide", "second visit"): 250,
+        },
     ),
     "worker CPU to the first character": ("ms", {("pyodide", "cold"): 1000}),
     "CPU of all the browser's threads meanwhile": ("ms", {}),
@@ -165,7 +170,7 @@ def main() -> int:
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         app = Path(folder) / "app"
-        install(pack(Path(folder)), app, pyodide=True)
+        install(pack(), app, pyodide=True)
         (app / "empty.js").write_text("postMessage(1);")
         server = subprocess.Popen(
             ["node", str(ROOT / "benchmarks" / "static_server.mjs"), str(app)],
