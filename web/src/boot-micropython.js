@@ -70,9 +70,11 @@ export async function startPython(loadMicroPython, wasm, bundle, module) {
     stdout: () => {},
     stderr: () => {},
   });
+  let made = "";
   unpack(bundle, (name, bytes) => {
     const path = `/detok/${name}`;
-    python.FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
+    const [folder] = /** @type {RegExpMatchArray} */ (/.*\//.exec(path));
+    if (folder !== made) python.FS.mkdirTree((made = folder)); // slow for one that is there
     python.FS.writeFile(path, bytes);
   });
   python.FS.writeFile("/inbox", "");
@@ -107,8 +109,6 @@ export async function startPython(loadMicroPython, wasm, bundle, module) {
 export function unpack(bundle, each) {
   const line = bundle.indexOf(10);
   let at = line + 1;
-  for (const [name, size] of JSON.parse(new TextDecoder().decode(bundle.subarray(0, line)))) {
-    each(name, bundle.subarray(at, at + size));
-    at += size;
-  }
+  for (const [name, size] of JSON.parse(new TextDecoder().decode(bundle.subarray(0, line))))
+    each(name, bundle.subarray(at, (at += size)));
 }

@@ -337,8 +337,12 @@ export class Answer extends EventTarget {
   #end(finish) {
     if (this.#finish) return;
     this.#say([], true);
-    const at = performance.timeOrigin + performance.now();
-    const whole = (this.#finish = { tokens: this.#link?.tokens ?? 0, text: "", at, ...finish });
+    const whole = (this.#finish = {
+      tokens: this.#link?.tokens ?? 0,
+      text: "",
+      at: performance.timeOrigin + performance.now(),
+      ...finish,
+    });
     this.#signal?.removeEventListener("abort", this.#abort);
     this.#link?.close();
     this.#wake?.();
