@@ -279,7 +279,7 @@ GIVE_UP = """async ([ways, places, request]) => {
 def test_giving_up_at_any_delta_ends_once_and_stops_the_engine(either_page, served):
     ways, places = ["signal", "cancel", "break", "text", "deltas"], list(range(10))
     before = served.cancelled
-    text = "é你👩‍🚀 " * 400
+    text = "é你👩‍🚀 " * 2000
     ends, still_open = either_page.evaluate(GIVE_UP, [ways, places, scripted(text, pace=150)])
     assert still_open == 0
     for end in ends:
@@ -658,6 +658,7 @@ def test_giving_up_while_the_vocabulary_is_fetched_lets_go_and_disturbs_nobody(l
         closed.append((await peer.hear_until("closed"))["code"])
 
     served.script = play
+    library.evaluate("async () => { await lib.warmUp({ runtime: 'micropython' }); }")
     asked, workers = len(served.asked), library.evaluate("() => workers.length")
     library.evaluate(
         """() => {
