@@ -160,7 +160,8 @@ class LibraryServer:
                 if not left:
                     await socket.send({"type": "websocket.close", "code": 1012, "reason": ""})
 
-        await self.bridge(socket.scope, socket.receive, send)
+        # Without the extension by which the bridge writes frames past `send`.
+        await self.bridge({**socket.scope, "extensions": {}}, socket.receive, send)
 
     async def _play(self, socket: WebSocket) -> None:
         await socket.accept(wire.SUBPROTOCOL)

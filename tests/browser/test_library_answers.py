@@ -416,14 +416,15 @@ def test_a_real_engine_cut_after_every_frame_or_every_few_gives_its_text(llama):
     assert (whole["reason"], whole["tokens"]) == ("length", 24)
     assert len(whole["got"]["content"]) > 8
     for frames in (1, 2, 5):
+        resumes = server.count("detok_resumes_total")
         cut = ask(page, f"/cut/{frames}/stream", **request)
         assert cut["got"] == whole["got"], frames
         assert (cut["reason"], cut["tokens"], cut["failed"]) == ("length", 24, "done")
         assert len(details(cut, "finish")) == 1
         assert details(cut, "error") == []
         assert cut["open"] == 0
-        # What an engine gives in one turn is one frame: there may be none to cut after. That lost
-        # connections are resumed is tested with engines of a known pace.
+        # A busy bridge sends several tokens in a frame: there may not be five frames to cut after.
+        assert server.count("detok_resumes_total") > resumes or frames > 1
     eventually_sync(lambda: server.running == 0)
 
 
