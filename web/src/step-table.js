@@ -165,7 +165,7 @@ export function find(state, symbol) {
     }
   }
   if ((isHalf || held) && state.text) return undefined;
-  // Not one regular expression: a browser takes a millisecond to compile it.
+  // Not a regular expression, which the first token of a page would wait for to be compiled.
   if (!held && !state.held && letters?.every((letter) => !text.includes(letter))) {
     if (isToken) texts[symbol] = text;
     return text;
