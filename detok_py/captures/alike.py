@@ -242,7 +242,7 @@ def _step(lines: list[bytes], n: int) -> int:
 def _pieces(line: bytes) -> Iterator[tuple[int, int, bool]]:
     """Yield (begin, end, whether it is a key) of each string, bracket and number in a line of JSON.
 
-    >>> line = b'{"a\\"" : [-1.5, "b"]}'
+    >>> line = b'{"a\\\\"" : [-1.5, "b"]}'
     >>> [(line[begin:end], key) for begin, end, key in _pieces(line) if end > begin + 1]
     [(b'"a\\\\""', True), (b'-1.5', False), (b'"b"', False)]
     """
