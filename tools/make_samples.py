@@ -71,10 +71,12 @@ def har() -> bytes:
     """A chat through a proxy that decodes each chunk of the network, and one without it."""
     right = [{"content": word} for word in words(SUNNY)]
     seen = SUNNY.replace("ü", "\ufffd" * 2).replace("晴", "\ufffd" * 3)  # between two chunks
-    broken = [{"content": word} for word in words(seen)]
+    broken = openai("sample-7b", [{"content": word} for word in words(seen)])
+    usage = {"completion_tokens": len(broken)}  # each event has one
+    broken.append({**broken[0], "choices": [], "usage": usage})
     entries = [
         entry("https://chat.example/api/chat", {"prompt": "weather"}),
-        entry("https://chat.example/v1/chat/completions", openai("sample-7b", broken)),
+        entry("https://chat.example/v1/chat/completions", broken),
         entry("http://127.0.0.1:8000/v1/chat/completions", openai("sample-7b", right)),
     ]
     creator = {"name": "detok", "version": "1"}

@@ -42,6 +42,13 @@ MAX_PROBLEMS = 50
 MAX_WRAPPED = 400  # the most lines into which one event was broken
 CESU = "CESU-8"
 DAMAGED = "this event's"
+INSIDE = "breaks off inside a character"
+NO_EVENT = "no event: "
+PAGE = NO_EVENT + "an HTML page"
+CURL = NO_EVENT + "curl: ("
+# Of an event whose lines were joined; how many lines more it has follows.
+JOINED = "joined with more lines: "
+WRAPPED = "joined, as a console broke it, with more lines: "
 FIELDS = (b"event:", b"id:", b"retry:", b":")
 
 
@@ -102,7 +109,34 @@ def read_log(
         events.append(LoggedEvent(same, n + out, False, stamp, plain, escaped))
     _read_lines(lines[begin:], begin + out, stamps, events, problems)
     problems.sort(key=lambda problem: problem.line)
-    return events, problems
+    return events, problems if folded is not None else _named_wrapped(lines, problems)
+
+
+def _named_wrapped(lines: list[bytes], problems: list[Any]) -> list[Any]:
+    """Return the problems, where joined lines are called wrapped if a console broke them all: two
+    or more lines go on in the next, and none is wider than these.
+    """
+    joined = [one for one in problems if one.reason.startswith(JOINED)]
+    ends = [
+        _width(lines[n])
+        for one in joined
+        for n in range(one.line - 1, one.line - 1 + int(one.reason[len(JOINED) :]))
+    ]
+    # A wide character goes to the next line if it has one column only.
+    if len(ends) < 2 or min(ends) < max([_width(line) for line in lines]) - 1:
+        return problems
+    return [
+        Problem(one.line, WRAPPED + one.reason[len(JOINED) :]) if one in joined else one
+        for one in problems
+    ]
+
+
+def _width(line: bytes) -> int:
+    """Return how many columns of a console a line takes, more or less: most letters that UTF-8
+    writes with 3 or 4 bytes are wide.
+    """
+    shown = without_escapes(line)
+    return len([c for c in shown if not 0x80 <= c < 0xC0]) + len([c for c in shown if c >= 0xE3])
 
 
 def _before_html(lines: list[bytes], folded: "Folded | None", problems: list[Any]) -> list[bytes]:
@@ -110,7 +144,7 @@ def _before_html(lines: list[bytes], folded: "Folded | None", problems: list[Any
     for n, line in enumerate(lines):
         if line[:1] == b"<" and line[:9].lower().startswith((b"<html", b"<!doctype")):
             out = folded.lines_before(n) if folded is not None else 0
-            problems.append(Problem(n + out + 1, "no event: " + kind_of(b"\n".join(lines[n:]))))
+            problems.append(Problem(n + out + 1, NO_EVENT + kind_of(b"\n".join(lines[n:]))))
             return lines[:n]
     return lines
 
@@ -141,7 +175,8 @@ def _read_lines(
             if isinstance(value, str) and value[:1] == "{":
                 value = parse_json(value, first + before)  # JSON within JSON
         except CaptureError:
-            problems.append(Problem(first + before, _why_not(event.data)))
+            inside = event.data[-1:] == "\ufffd" and last in broken
+            problems.append(Problem(first + before, _why_not(event.data, inside)))
             continue
         last = max(last, first + event.data.count("\n"))
         raw: Any = any(n in broken for n in range(first, last + 1))
@@ -229,7 +264,7 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
             known = not line.strip() or line[:1] == b":" or line.startswith(FIELDS)
             found.append((line if known else b":", number, number, b""))
             if not known and not _is_of_curl(line):
-                problems.append(Problem(number, "no event: " + _shown(line)))
+                problems.append(Problem(number, NO_EVENT + _shown(line)))
             continue
         event, first = line[at:], number
         whole = _is_whole(event, lines[number] if number < len(lines) else b"")
@@ -242,6 +277,8 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
                 used += 1
                 if joined[-1:] == b"}" and _is_whole(joined, b"?"):
                     event, number, whole = joined, used, True
+                    if line[at:].startswith(b"data:"):
+                        problems.append(Problem(first, JOINED + str(used - first)))
                     break
         if found and whole:
             # Logs have no empty lines between events.
@@ -323,10 +360,11 @@ def _is_of_curl(line: bytes) -> bool:
     )
 
 
-def _why_not(text: str) -> str:
+def _why_not(text: str, inside: bool) -> str:
     text = text.strip()
     if text[:1] in ("{", "["):
-        return f"{DAMAGED} JSON breaks off or is damaged: " + _shown(text[-60:].encode())
+        how = INSIDE if inside else "breaks off or is damaged"
+        return f"{DAMAGED} JSON {how}: " + _shown(text[-60:].encode())
     return "this event is not JSON: " + _shown(text.encode())
 
 

@@ -30,9 +30,10 @@ from .fold import Folded, shapes_in
 from .log import Problem
 from .read import read
 from .rows import count_of, shown
+from .sentence import sentence
 from .servers import CONTENT
 from .stream import as_json, summary, with_problems
-from .verdict import AGAINST_TOKENS, as_lists, from_header, judge, sentence
+from .verdict import AGAINST_TOKENS, as_lists, from_header, judge
 
 __all__ = [
     "alike_shapes",
@@ -349,8 +350,7 @@ def _read(given: "int | str", file: str, path: str = "", entry: int = 0) -> Any:
     data = given_bytes(given)
     if path or entry or _last[0] != data:
         found = read(data, file, path, entry, together=True)
-        facts = found.facts
-        if facts.all or facts.parted or facts.numbers:  # which are about single events
+        if _about_events(found.facts):
             found = read(data, file, path, entry)
         _last[:] = [data, found]
     return _last[1]
@@ -363,8 +363,12 @@ def _read_folded(given: "int | str", file: str, path: str, made: str) -> Any:
         found = read(given_bytes(given), file, path, together=True, folded=folded)
     except CaptureError:
         return None  # what is wrong is said of the whole file
-    facts = found.facts
-    return None if not folded.used or facts.all or facts.parted or facts.numbers else found
+    return None if not folded.used or _about_events(found.facts) else found
+
+
+def _about_events(facts: Any) -> bool:
+    """Return whether some facts are about single events."""
+    return bool(facts.all or facts.parted or facts.numbers or facts.joined)
 
 
 def _named(header: dict[str, Any]) -> "str | None":

@@ -27,11 +27,6 @@ def came(row: Any) -> str:
     return "" if _is_many(row) else bytes.fromhex(row[1][1]).decode()
 
 
-def sizes_of(row: Any) -> list[int]:
-    """Return how many characters came with each row that a row stands for."""
-    return [len(text) for text in row[1]] if _is_many(row) else [len(came(row))]
-
-
 def numbered(rows: list[Any]) -> Iterator[tuple[int, Any]]:
     """Yield (number, row), where each of many texts counts."""
     n = 0

@@ -23,6 +23,10 @@ LOST = "\ufffd".encode()
 # APIs whose streams may end without a word on it.
 NO_END = ("(", "LangChain", "LangGraph", "LangServe", "Triton", "FastChat", "Amazon Bedrock, model")
 
+COMPATIBLE = "OpenAI-compatible server"
+# What the names of OpenAI's own models begin with; other servers have gpt-oss.
+OF_OPENAI = ("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt-")
+
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 
 
@@ -42,13 +46,14 @@ class Server:
         self.model: str | None = None
         self.finish: str | None = None
         self.error: str | None = None
+        # How many tokens the server says it has made, 0 if it does not say.
+        self.total: int = 0
         # Whether the stream has to say that it ends; whether it has said so.
         self.has_end: bool = False
         self.over: bool = False
         # The whole text of messages, as a server sends it after their pieces.
         self.all: str = ""
         self._calls = Calls()
-        self._counted = 0
         self._sent = ""
         self._channel = CONTENT
         self._said_content = False
@@ -71,13 +76,13 @@ class Server:
         if self._path:
             text = "".join([one for one in find(event, self._path) if isinstance(one, str)])
             return [Part(CONTENT, text, [])] if text else None
-        said = read_event(event, self._counted, self._sent)
+        said = read_event(event, self.total, self._sent)
         if said is None:
             return None if isinstance(event, dict) else "this event is not an object"
         self._learn_name(event, said)
         self.error = said.error or self.error
         self.finish = said.finish or self.finish
-        self._counted = max(self._counted, said.total or 0)
+        self.total = max(self.total, said.total or 0)
         self._sent = said.so_far or self._sent
         self.over = self.over or said.over
         self.has_end = self.has_end or not said.api.startswith(NO_END)
@@ -88,7 +93,7 @@ class Server:
         texts = ((REASONING, said.reasoning), (CONTENT, text), (TOOL_CALL, calls))
         parts = [Part(channel, text, []) for channel, text in texts if text]
         tokens = said.tokens
-        if said.api == "OpenAI-compatible server" and not self.name.startswith(RAW_BYTES):
+        if said.api == COMPATIBLE and not self.name.startswith(RAW_BYTES):
             # Some servers encode the token's text: a U+FFFD there stands for unknown bytes.
             tokens = [(i, None if data and LOST in data else data) for i, data in tokens]
         if tokens and len(parts) < 2:
@@ -121,7 +126,7 @@ class Server:
 
     def _channel_of(self, event: Any) -> str:
         """Return the channel of an event that has one text and nothing else; "" for others."""
-        said = read_event(event, self._counted, self._sent)
+        said = read_event(event, self.total, self._sent)
         if said is None or find(event, "choices[index].index"):
             return ""
         others = (said.calls, said.tokens, said.ids, said.finish, said.error, said.total, said.all)
@@ -137,6 +142,8 @@ class Server:
         return [Part(TOOL_CALL, end, [])] if end else []
 
     def _learn_name(self, event: Any, said: Any) -> None:
+        if self.name and self.finish and (said.api != COMPATIBLE or event.get("choices")):
+            return  # another answer
         model = find(event, "model|response.model|message.model|modelVersion")
         if self.model is None and model and isinstance(model[0], str):
             self.model = model[0]
@@ -154,7 +161,7 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     ... )
     ('Ollama, chat completions', True)
     """
-    if api != "OpenAI-compatible server":
+    if api != COMPATIBLE:
         return ("", False) if api[:1] == "(" else (api, True)
     is_chat = "chat" in str(event.get("object")) or bool(
         find(event, "choices.delta,message|choices[*].delta,message")
@@ -163,6 +170,8 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
         return "", False  # an event about the usage
     chat = ", chat completions" if is_chat else ", completions"
     fingerprint = str(event.get("system_fingerprint") or "")[:99]
+    model = str(event.get("model") or "")[:99]
+    has_print = fingerprint[:3] == "fp_"
     choice = (find(event, "choices[*]") or [{}])[0]
     choice = choice if isinstance(choice, dict) else {}
     signs = (
@@ -174,7 +183,15 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
         ),
         ("text-generation-inference", "-sha-" in fingerprint or "-native" in fingerprint),
         ("vLLM", {"token_ids", "stop_reason"} & set(choice) or "prompt_token_ids" in event),
-        ("OpenAI", fingerprint[:3] == "fp_" or "service_tier" in event),
+        ("Groq", "x_groq" in event),
+        ("DeepSeek", has_print and model.startswith("deepseek-")),
+        ("xAI", has_print and model.startswith("grok-")),
+        (
+            "OpenAI",
+            (has_print or "service_tier" in event)
+            and (not model or model.startswith(OF_OPENAI))
+            and not model.startswith("gpt-oss"),
+        ),
     )
     names = [name for name, holds in signs if holds]
     return (names[0] + chat, True) if names else (api + chat, False)

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from ..errors import CaptureError
 from .alike import Same, Texts
 from .capture import EVENT, TEXT
+from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
-from .log import CESU, DAMAGED, MAX_PROBLEMS, Problem
+from .log import CESU, JOINED, MAX_PROBLEMS, WRAPPED, Problem
 from .parse import Halves
+from .sentence import missing
 from .servers import CONTENT, Server
 from .times import since_first, stamp_of
 
@@ -32,22 +34,30 @@ Import = NamedTuple(
     ],
 )
 # all: the text of the answer that the server sent whole, after its pieces, "" if it did not ·
-# no_end: whether the server's word that the answer has ended is missing · damaged: how many events
-# could not be read · lossy: whether the file has dots for bytes beyond ASCII · parted: (chunk,
+# no_end: whether the server's word that the answer has ended is missing · missing: sentences on
+# what could not be read · lossy: whether the file has dots for bytes beyond ASCII · parted: (chunk,
 # character) of each character whose halves came in two events · numbers: (event, "twice", "order"
-# or "gap") of each event whose sequence number is not the next one
+# or "gap") of each event whose sequence number is not the next one · joined: (first line, last
+# line) of each event whose lines were joined · wrapped: whether a console had broken all of these ·
+# total: how many tokens the server says that it made, 0 if it does not · error, other: the lines of
+# its error and of another answer's first event, 0 if there is none
 Facts = NamedTuple(
     "Facts",
     [
         ("all", str),
         ("no_end", bool),
-        ("damaged", int),
+        ("missing", str),
         ("lossy", bool),
         ("parted", "list[tuple[int, str]]"),
         ("numbers", "list[tuple[int, str]]"),
+        ("joined", "list[tuple[int, int]]"),
+        ("wrapped", bool),
+        ("total", int),
+        ("error", int),
+        ("other", int),
     ],
 )
-NO_FACTS = Facts("", False, 0, False, [], [])
+NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, 0)
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
 # the text was damaged before it came here, or "" · plain: whether its event has characters beyond
@@ -73,7 +83,6 @@ LOSSY = (
     "curl --trace-ascii writes a dot for each byte beyond ASCII, so what broke cannot be seen: "
     "trace with --trace"
 )
-OTHER_ANSWER = "text after the end of the answer: another begins here, and is shown as its rest"
 NO_BYTES = (
     "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
 )
@@ -106,8 +115,11 @@ def of_events(
     if times is None:
         times = since_first([stamp_of(_value_of(event)) for event in events])
         clock = "created_at"
+    joined = [one for one in problems if one.reason.startswith((JOINED, WRAPPED))]
+    problems = [one for one in problems if one not in joined]
     parted: list[tuple[int, str]] = []
-    chunks = _chunks_of_events(server, events, problems, times, parted)
+    lines = {"error": 0, "other": 0}
+    chunks = _chunks_of_events(server, events, problems, times, parted, lines)
     if not chunks:
         raise CaptureError(NO_STREAM + _why_none(server, events, problems))
     chunks = _without_names(chunks)
@@ -126,9 +138,21 @@ def of_events(
     no_end = server.has_end and not (server.over or server.error or done or form == "JSON")
     streamed = len(chunks) > 1 or chunks[0].texts or chunks[0].data != server.all.encode()
     whole = server.all if streamed else ""
-    damaged = sum([one.reason.startswith(DAMAGED) for one in problems])
     lossy = any(one.reason in (LOSSY, NO_BYTES) for one in problems)
-    facts = Facts(whole, no_end, damaged, lossy, parted, _misnumbered(events))
+    wrapped = any(one.reason.startswith(WRAPPED) for one in joined)
+    facts = Facts(
+        whole,
+        no_end,
+        missing(problems),
+        lossy,
+        parted,
+        _misnumbered(events),
+        [(one.line, one.line + int(one.reason.split(" ")[-1])) for one in joined],
+        wrapped,
+        server.total,
+        lines["error"],
+        lines["other"],
+    )
     return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)
 
 
@@ -185,7 +209,10 @@ def _misnumbered(events: list[Any]) -> list[tuple[int, str]]:
 
 def _value_of(event: Any) -> Any:
     """Return the value of an event; for a similar event, the value of the shape."""
-    value = event.value
+    return _value_in(event.value)
+
+
+def _value_in(value: Any) -> Any:
     return value.shape.value if isinstance(value, (Same, Texts)) else value
 
 
@@ -220,12 +247,13 @@ def _chunks_of_events(
     problems: list[Any],
     times: "list[float] | None",
     parted: list[tuple[int, str]],
+    lines: dict[str, int],
 ) -> list[Any]:
+    """Return the chunks; write down the `lines` of the server's error and of another answer."""
     halves: dict[str, Halves] = {}
     chunks: list[Any] = []
     seconds = 0.0
-    told: list[str] = []
-    number = line = 0
+    number = line = begin = 0
     for at, event in enumerate(events):
         seconds = times[at] if times else 0.0
         texts = event.value if isinstance(event.value, Texts) else None
@@ -239,16 +267,18 @@ def _chunks_of_events(
                 number += len(texts.texts) - n - 1
                 line += (len(texts.texts) - n - 1) * texts.step
                 break
+            if ended and not lines["other"]:
+                begin = (begin or line) if _may_begin(_value_in(value)) else 0
             parts = server.read_same(value) if isinstance(value, Same) else server.read(value)
+            lines["error"] = lines["error"] or (line if server.error else 0)
             if isinstance(parts, str):
                 problems.append(Problem(line, parts))
                 continue
             for part in parts or []:
                 cut = part.channel in halves and halves[part.channel].held
                 made = _chunk(halves, part, seconds, event, (line, number), server.repeats)
-                if ended and made and part.text and OTHER_ANSWER not in told:
-                    told.append(OTHER_ANSWER)
-                    problems.append(Problem(line, OTHER_ANSWER))
+                if ended and made and part.text:
+                    lines["other"] = lines["other"] or begin or line
                 if made and cut and made[0].broken != HALF and not made[0].tokens:
                     parted.append((len(chunks), made[0].data.decode()[:1]))
                 chunks += made
@@ -260,6 +290,12 @@ def _chunks_of_events(
         if data:
             chunks.append(Chunk(seconds, channel, [], data, line, number, HALF, False, None))
     return chunks
+
+
+def _may_begin(value: Any) -> bool:
+    """Return whether an event behind the end of an answer is not about that answer's end."""
+    said = read_event(value)
+    return said is not None and not (said.over or said.finish or find(value, "usage"))
 
 
 def _list_of(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Who broke a recorded stream: the engine, a proxy, the client, nobody; and by which rule.
 
 In: the chunks of a stream, and the rows that they were decoded to. Out: `Verdict`s, the worst
-first, one for all similar places; and one sentence for the whole stream. If the rules do not
+first, one for all similar places; sentence.py makes one sentence of them. If the rules do not
 decide, the verdict is "unknown". A token that ends inside a character is not a fault.
 """
 
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from .compare import differences, first_rows, is_markup
 from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, find_misread, misread_runs
-from .rows import came, numbered, shown, sizes_of, texts_of
+from .rows import came, count_of, numbered, shown, texts_of
+from .sentence import listed
 from .servers import CONTENT
 from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, REPEATED
 
@@ -29,7 +30,6 @@ Place = NamedTuple(
 )
 
 MOST_PLACES = 200
-MOST_OF_A_TOKEN = 8  # characters
 AGAINST_TOKENS = ("token-alone", "whole-token", "dropped", "left-out", "missing")
 LENGTHS = ("length", "max_tokens", "limit", "MAX_TOKENS", "incomplete", "max_output_tokens")
 # For kinds of differences: the fault of sequence numbers that explains it, its rule, and the rule
@@ -43,9 +43,6 @@ KINDS = {
 KINDS_OF_NUMBERS = {"gap": "lost", "twice": "twice", "order": "order"}
 BAD = "\ufffd"
 ORDER = ("engine", "proxy", "client", "unknown", "nobody")
-BLAMED = ("engine", "proxy", "client", "unknown", "doubt")
-# Rules that say neither who broke the text nor whether it is broken.
-DOUBTS = ("maybe", "bytes", "written-bytes", "cut")
 RULES = {
     "token-alone": (
         "engine",
@@ -62,6 +59,10 @@ RULES = {
     "inside": (
         "proxy",
         "A proxy decoded each chunk of the network by itself: the pieces of one character are � within one event, which has one token.",
+    ),
+    "beside": (
+        "unknown",
+        "There are � beside each other within one event: a proxy decoded each chunk of the network by itself; or, if the event has several tokens, the engine decoded each of them; or the model wrote them.",
     ),
     "seam-of-messages": (
         "unknown",
@@ -160,6 +161,11 @@ RULES = {
         "The stream ended inside a character: the engine ended it so, or the connection did.",
     ),
     "written": ("nobody", "The model wrote a �: the bytes EF BF BD are its own."),
+    "joined": (
+        "unknown",
+        "The JSON of an event goes on in a line without “data:”, and was joined here. Consoles break lines so; if the server sent it so, clients lose the event.",
+    ),
+    "wrapped": ("nobody", "A console broke lines at its width; they were joined here."),
 }  # fmt: skip
 
 
@@ -193,55 +199,15 @@ def judge(
             said = CAUSES[misread] + "."
             if misread == CONSOLE:
                 said += " In PowerShell: [Console]::OutputEncoding = [Text.Encoding]::UTF8."
+        elif rule in ("joined", "wrapped"):
+            lines = listed([f"{first}–{last}" for first, last in found.facts.joined])
+            said += f" Lines {lines}."
         # Misread text that goes on in the next row is one place.
         count = sum([place.right != "" for place in where]) if rule == "misread" else len(where)
         out.append(Verdict(who, rule, said, where[:MOST_PLACES], count))
     # Sorted, because a dict of MicroPython has no order.
     out.sort(key=lambda one: (ORDER.index(one.who), one.places[0].row, one.rule))
     return out
-
-
-def sentence(verdicts: list[Verdict], fidelity: str, end: Any, facts: Any) -> str:
-    """Return the verdict on a whole stream in a few words; `end` and `facts` as in an import."""
-    said = _on_text(verdicts, fidelity, facts.all != "")
-    if fidelity == "text" and all(one.who == "nobody" for one in verdicts):
-        said = " ".join([said] + [one.said for one in verdicts])
-    if facts.lossy and not verdicts:
-        said = (
-            "Whether anything broke cannot be seen: the file has a dot for each byte beyond ASCII."
-        )
-    if facts.damaged:
-        events = "1 event breaks" if facts.damaged == 1 else f"{facts.damaged} events break"
-        said = f"{events} off or cannot be read: the text is missing. {said}"
-    if end and end.get("type") == "error":
-        message = str(end.get("message") or "no reason given").strip()
-        return f"The server ended it with an error: “{message[:200]}”. {said}"
-    if facts.no_end:
-        return (
-            "It stops before its end: the server did not say that the answer is over. The "
-            f"connection was cut, or this is only a part. {said}"
-        )
-    return said
-
-
-def _on_text(verdicts: list[Verdict], fidelity: str, compared: bool) -> str:
-    broken = [one for one in verdicts if one.who != "nobody"]
-    if broken:
-        counts: dict[str, int] = {}
-        for one in broken:
-            who = "doubt" if one.rule in DOUBTS else one.who
-            counts[who] = counts.get(who, 0) + one.count
-        return " ".join([_blame(who, counts[who]) for who in BLAMED if who in counts])
-    if compared:
-        return "Nothing in it is broken: the pieces are the text that the server sent whole at the end."
-    if fidelity == "text":
-        return (
-            "Nothing in it is broken. It is the server's own text: whether pieces are missing or came "
-            "twice cannot be seen here."
-        )
-    if verdicts:
-        return "Nobody broke anything. " + " ".join([one.said for one in verdicts])
-    return "Nobody broke anything: every character is whole."
 
 
 def as_lists(verdicts: list[Verdict]) -> list[Any]:
@@ -280,16 +246,6 @@ def _is_valid(place: Place, count: int) -> bool:
     )
 
 
-def _blame(who: str, count: int) -> str:
-    places = "1 place" if count == 1 else f"{count} places"
-    if who == "unknown":
-        return f"It is broken in {places}; by whom is not known."
-    if who == "doubt":
-        return f"In {places}, it is not known who broke the text, or whether anyone did."
-    name = {"engine": "The engine", "proxy": "A proxy", "client": "The client"}[who]
-    return f"{name} broke {places}."
-
-
 def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -> None:
     """Judge the U+FFFD and halves of pairs in the text of servers. `rights` has what is known to be
     right: {row: (as it came, right)}.
@@ -301,9 +257,9 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
     plain = any(chunk.plain and not chunk.broken for chunk in found.chunks)
     # Bytes beyond ASCII that no other could complete.
     inner = any(BAD in came(row)[1:-1] for _, row in told if row[5] == INVALID)
-    # In an event of many tokens, the engine may have decoded each of them by itself.
-    sizes = sorted([size for _, row in told for size in sizes_of(row)])
-    short = bool(sizes) and sizes[len(sizes) // 2] <= MOST_OF_A_TOKEN
+    # In an event of many tokens, the engine may have decoded each of them by itself. The token that
+    # ends an answer may be counted too.
+    single = 0 < found.facts.total <= sum([count_of(row) for _, row in told]) + 1
     for at, (n, row) in enumerate(told):
         broken = row[5]
         if not broken:
@@ -331,8 +287,8 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
             rule = "seam-of-messages" if messages else "seam"
         elif broken == ESCAPED and plain:
             rule = "escaped"
-        elif BAD + BAD in text and broken != ESCAPED and short:
-            rule = "inside"
+        elif BAD + BAD in text and broken != ESCAPED:
+            rule = "inside" if single or len(row[6]) == 1 else "beside"
         else:
             rule = "maybe"
         got, right = rights.get(n, (text, ""))
@@ -420,6 +376,10 @@ def _judge_against_whole(
     """Compare the pieces with the text that the server sent whole at the end. Return what the
     U+FFFD of rows stand for: {row: (as it came, right)}.
     """
+    for first_line, _ in found.facts.joined:
+        # An event without text has no row: its place is the next event's.
+        at = next((n for n, row in enumerate(rows) if row[3] >= first_line), len(rows) - 1)
+        add("wrapped" if found.facts.wrapped else "joined", Place(at, "", "", 0, 0))
     whole = found.facts.all.lstrip()
     if not (whole or found.facts.numbers or found.facts.parted):
         return {}

@@ -311,10 +311,27 @@ def test_a_proxys_page_in_a_stream_is_one_problem_with_its_title():
 
 def test_what_follows_the_end_of_an_answer_is_named():
     end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
-    events = [TWO[0], end, {"choices": [], "usage": {}}, TWO[1], TWO[1]]
-    found = read("".join(f"data: {json.dumps(one)}\n\n" for one in events).encode())
-    assert [one.line for one in found.problems] == [7]
-    assert found.problems[0].reason.startswith("text after the end of the answer")
+    usage = {"choices": [], "usage": {}}
+
+    def other(*events):
+        data = "".join(f"data: {json.dumps(one)}\n\n" for one in events).encode()
+        return read(data, together=True)
+
+    found = other(TWO[0], end, usage, TWO[1], TWO[1])
+    assert (text_of(found), found.problems, found.facts.other) == ("né 🚆🚆", [], 7)
+    role = {"choices": [{"delta": {"role": "assistant", "content": ""}}]}
+    assert other(role, TWO[0], end, usage, role, TWO[1]).facts.other == 9
+    assert other(role, TWO[0], end, usage).facts.other == 0
+    begin = {
+        "type": "message_start",
+        "message": {"model": "claude-x", "usage": {"input_tokens": 1}},
+    }
+    text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "ok"}}
+    found = other({**TWO[0], "model": "gpt-4o"}, end, begin, text)
+    assert (text_of(found), found.facts.other) == ("né ok", 5)
+    # The server and its model are those of the first.
+    assert found.header["engine"]["model"] == "gpt-4o"
+    assert found.header["engine"]["name"] == "OpenAI-compatible server, chat completions"
     with pytest.raises(CaptureError, match="The answer is empty: it ended with “stop”"):
         read(f"data: {json.dumps(end)}\n\n".encode())
 
@@ -353,3 +370,25 @@ def test_a_body_in_chunks_is_put_together_before_it_is_read():
     # `curl -i` shows the head, but has put the body together.
     found = read(head + body)
     assert (text_of(found), found.header["source"]["format"]) == ("né 🚆", "server-sent events")
+
+
+@pytest.mark.parametrize(
+    ("sign", "name"),
+    [
+        ({"model": "gpt-4o", "system_fingerprint": "fp_1"}, "OpenAI"),
+        ({"model": "o3-mini", "service_tier": "default"}, "OpenAI"),
+        ({"model": "ft:gpt-4o:acme::1", "system_fingerprint": "fp_1"}, "OpenAI"),
+        ({"system_fingerprint": "fp_1"}, "OpenAI"),
+        ({"model": "deepseek-chat", "system_fingerprint": "fp_1_prod"}, "DeepSeek"),
+        ({"model": "deepseek-r1"}, "OpenAI-compatible server"),
+        ({"model": "grok-4-0709", "system_fingerprint": "fp_1"}, "xAI"),
+        ({"model": "llama-3.3", "system_fingerprint": "fp_1", "x_groq": {"id": "r"}}, "Groq"),
+        ({"model": "gpt-oss-20b", "system_fingerprint": "fp_1"}, "OpenAI-compatible server"),
+        ({"model": "mixtral", "system_fingerprint": "fp_1"}, "OpenAI-compatible server"),
+        ({"model": "mixtral", "service_tier": "auto"}, "OpenAI-compatible server"),
+    ],
+)
+def test_a_server_of_openais_form_is_named_only_by_its_own_signs(sign, name):
+    server = Server()
+    server.read({**TWO[0], **sign})
+    assert server.name == name + ", chat completions"

@@ -50,6 +50,10 @@ def finish(reason: str) -> Any:
     return {"choices": [{"delta": {}, "finish_reason": reason}]}
 
 
+def usage(total: int) -> Any:
+    return {"choices": [], "usage": {"completion_tokens": total}}
+
+
 def response(number: int, text: str) -> Any:
     """An event of OpenAI's responses."""
     return {"type": "response.output_text.delta", "sequence_number": number, "delta": text}
@@ -92,8 +96,11 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "a whole token": (sse(HI, token("��", "你", "你".encode()), token("好", "好", "好".encode())), [("proxy", "whole-token", [("��", "你")])]),
     "bytes of lossy names": (sse(HI, token("", "�", "�".encode()), token("你", "�", "�".encode())), []),
     "seam": (sse(delta("né"), delta("�"), delta("�"), delta("ok")), [("engine", "seam", [("�", ""), ("�", "")])]),
-    "inside": (sse(delta("né"), delta("a��b"), delta("ok")), [("proxy", "inside", [("a��b", "")])]),
-    "inside a long event": (sse(delta("a long né"), delta("a much longer ��b")), [("unknown", "maybe", [("a much longer ��b", "")])]),
+    "inside": (sse(delta("né"), delta("a��b"), delta("ok"), finish("stop"), usage(4)), [("proxy", "inside", [("a��b", "")])]),
+    "inside a token with an id": (sse(tgi("né"), tgi("a��b")), [("proxy", "inside", [("a��b", "")])]),
+    "inside an event of many tokens": (sse(delta("né"), delta("a��b"), delta("ok"), finish("stop"), usage(9)), [("unknown", "beside", [("a��b", "")])]),
+    "inside an event of who knows how many": (sse(delta("né"), delta("a��b"), delta("ok")), [("unknown", "beside", [("a��b", "")])]),
+    "joined": (sse(delta("né"), delta("you"), delta("!")).replace('"you', '\n"you'), [("unknown", "joined", [("", "")])]),
     "one alone": (sse(delta("né"), delta("a�b")), [("unknown", "maybe", [("a�b", "")])]),
     "Go's escape": (sse(delta("né"), GO), [("engine", "escaped", [("a�b", "")])]),
     "all is escaped": (sse(delta("né"), GO, escaped=True), [("unknown", "maybe", [("a�b", "")])]),
@@ -165,8 +172,15 @@ def test_one_sentence_says_who_broke_the_stream():
     assert said["a space is left out"] == "It is broken in 1 place; by whom is not known."
     assert said["held until whole"] == "Nobody broke anything: every character is whole."
     assert said["the limit of tokens"].startswith("Nobody broke anything. The answer ended inside")
-    both = read(sse(delta("a��b"), delta("né"), delta("�"), delta("�")))
+    both = read(sse(delta("a��b"), delta("né"), delta("�"), delta("�"), usage(4)))
     assert both["verdict"] == "The engine broke 2 places. A proxy broke 1 place."
+    # It knows no more than its rule.
+    assert said["numbers are missing"] == "A proxy, or what recorded it, broke 1 place."
+    assert said["a number came twice"] == "A proxy, or what recorded it, broke 1 place."
+    assert said["numbers in another order"] == "A proxy, or what recorded it, broke 1 place."
+    for name in ("Go's escape", "half a pair", "halves in two events", "CESU-8"):
+        assert said[name] == "The engine, or a gateway, broke 1 place."
+    assert said["inside an event of who knows how many"] == unknown
     text = read(sse(delta("né")))["verdict"]
     assert text.startswith("Nothing in it is broken. It is the server's own text")
 
@@ -204,7 +218,8 @@ def test_an_answer_without_an_end_or_with_an_error_is_not_called_whole():
     line = json.dumps({"model": "m", "response": "né", "done": False})
     assert read(line + "\n" + line)["verdict"].startswith("It stops before its end")
     died = sse(delta("né"), {"error": {"message": "the engine died"}})
-    assert read(died)["verdict"].startswith("The server ended it with an error: “the engine died”.")
+    said = read(died)["verdict"]
+    assert said.startswith("The server ended it with an error in line 3: “the engine died”.")
     # A value that is no stream is whole, and some servers say nothing at the end.
     assert "stops" not in read(json.dumps(delta("né")))["verdict"]
     assert "stops" not in read(sse({"text_output": "né", "model_name": "m"}))["verdict"]
@@ -233,11 +248,62 @@ def test_what_could_not_be_read_is_in_the_sentence():
     body = sse(delta("né"), delta("and more"), finish("stop"))
     cut = read(body.replace("and more", "and\n\nmore"))["verdict"]
     assert cut.startswith(
-        "1 event breaks off or cannot be read: the text is missing. Nothing in it"
+        "1 event breaks off or cannot be read (line 3): its text is missing. Nothing else in it"
     )
+    assert "Nothing in it is broken" not in cut
+    part = sse(delta("a"), delta("né")).encode()
+    assert "(line 3, inside a character)" in read(part[: part.index(b"\xa9")])["verdict"]
+    page = "<html>\n<head><title>502 Bad Gateway</title></head>\n</html>\n"
+    ended = "In line 3, an HTML page, “502 Bad Gateway”, comes in place of the rest."
+    said = read("data: " + json.dumps(delta("né")) + "\n\n" + page)["verdict"]
+    assert said.endswith(ended + " Nothing else in it is broken.")
+    curl = "curl: (18) transfer closed with 9 bytes remaining to read"
+    said = read("data: " + json.dumps(delta("né")) + "\n\n" + curl)["verdict"]
+    assert f"In line 3, curl says: “{curl}”." in said
     dump = "10:00:00.1 IP localhost.80 > localhost.5: Flags [P.], length 9\n" + body.replace(
         "é", ".."
     )
     said = read(dump)
     assert said["verdict"].startswith("Whether anything broke cannot be seen")
     assert "tcpdump -A" in said["problems"][0][1] + said["problems"][-1][1]
+
+
+def test_lines_of_an_event_that_were_joined_are_named():
+    data = CASES["joined"][0]
+    found = read(data)
+    (verdict,) = found["verdicts"]
+    assert "if the server sent it so, clients lose the event. Lines 3–4." in verdict[2]
+    assert "Nothing in it is broken" not in found["verdict"]
+    # Its row is found also behind many that are read together.
+    many = "".join([f"data: {json.dumps(delta('x' + str(n)))}\n\n" for n in range(40)])
+    (verdict,) = read(many + data)["verdicts"]
+    assert (verdict[2][-12:], verdict[3][0][0]) == ("Lines 83–84.", 41)
+
+
+def test_lines_that_a_console_broke_at_its_width_are_nobodys_fault():
+    events = [delta("né"), delta("日本語のテキスト"), delta("and a longer text"), finish("stop")]
+    lines = []
+    for line in sse(
+        *[json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in events]
+    ).split("\n"):
+        row, width = "", 0
+        for letter in line:
+            size = 2 if letter > "\u2e80" else 1
+            if width + size > 36:
+                lines.append(row)
+                row, width = "", 0
+            row, width = row + letter, width + size
+        lines.append(row)
+    found = read("\n".join(lines))
+    (verdict,) = found["verdicts"]
+    assert verdict[:2] == ["nobody", "wrapped"]
+    assert found["verdict"].startswith("Nothing in it is broken.")
+    assert (
+        "A console broke lines at its width; they were joined here. Lines 1–2, 4–5"
+        in found["verdict"]
+    )
+    # One line in the file that is wider, and it was no console.
+    (verdict,) = read(sse(delta("a text that is wider than the others")) + "\n".join(lines))[
+        "verdicts"
+    ]
+    assert verdict[:2] == ["unknown", "joined"]

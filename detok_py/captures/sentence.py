@@ -1,0 +1,110 @@
+"""The verdict on a whole stream, in a few words.
+
+In: verdicts (verdict.py), facts (stream.py), the lines that could not be read (log.py). Out:
+sentences. Held: nothing.
+"""
+
+from typing import Any
+
+from .log import CURL, DAMAGED, INSIDE, NO_EVENT, PAGE
+
+MOST_LINES = 3  # that a sentence names
+BLAMED = ("engine", "gateway", "proxy", "recorder", "client", "unknown", "doubt")
+# What the sentence on the stream says of so many places.
+BLAMES = {
+    "engine": "The engine broke {}.",
+    "gateway": "The engine, or a gateway, broke {}.",
+    "proxy": "A proxy broke {}.",
+    "recorder": "A proxy, or what recorded it, broke {}.",
+    "client": "The client broke {}.",
+    "unknown": "It is broken in {}; by whom is not known.",
+    "doubt": "In {}, it is not known who broke the text, or whether anyone did.",
+}
+# Rules that know less than who it was; those in doubt, not even whether the text is broken.
+LESS = {
+    "lost": "recorder", "twice": "recorder", "order": "recorder",
+    "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
+    "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
+    "cut": "doubt", "joined": "doubt",
+}  # fmt: skip
+
+
+def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> str:
+    """Return the verdict on a whole stream in a few words; `end` and `facts` as in an import."""
+    said = _on_text(verdicts, fidelity, facts)
+    if fidelity == "text" and all(one.who == "nobody" for one in verdicts):
+        said = " ".join([said] + [one.said for one in verdicts])
+    if facts.lossy and not verdicts:
+        said = (
+            "Whether anything broke cannot be seen: the file has a dot for each byte beyond ASCII."
+        )
+    if facts.missing:
+        said = f"{facts.missing} {said}"
+    if end and end.get("type") == "error":
+        message = str(end.get("message") or "no reason given").strip()
+        line = f" in line {facts.error}" if facts.error else ""
+        said = f"The server ended it with an error{line}: “{message[:200]}”. {said}"
+    elif facts.no_end:
+        said = (
+            "It stops before its end: the server did not say that the answer is over. The "
+            f"connection was cut, or this is only a part. {said}"
+        )
+    if facts.other:
+        said += f" Another answer begins in line {facts.other}; its text is behind the first one's."
+    return said
+
+
+def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
+    counts: dict[str, int] = {}
+    for one in verdicts:
+        if one.who != "nobody":
+            blame = LESS.get(one.rule, one.who)
+            counts[blame] = counts.get(blame, 0) + one.count
+    if counts:
+        named = [(BLAMES[one], counts[one]) for one in BLAMED if one in counts]
+        return " ".join([said.format("1 place" if n == 1 else f"{n} places") for said, n in named])
+    if facts.missing:
+        more = verdicts if fidelity != "text" else []
+        return " ".join(["Nothing else in it is broken."] + [one.said for one in more])
+    if facts.all:
+        return "Nothing in it is broken: the pieces are the text that the server sent whole at the end."
+    if fidelity == "text":
+        return (
+            "Nothing in it is broken. It is the server's own text: whether pieces are missing or came "
+            "twice cannot be seen here."
+        )
+    if verdicts:
+        return "Nobody broke anything. " + " ".join([one.said for one in verdicts])
+    return "Nobody broke anything: every character is whole."
+
+
+def listed(places: list[str]) -> str:
+    """Return the first few places as a list in words.
+
+    >>> listed(["3", "5", "9", "11", "12"]), listed(["3"])
+    ('3, 5, 9 and 2 more', '3')
+    """
+    more = len(places) - MOST_LINES
+    return ", ".join(places[:MOST_LINES]) + (f" and {more} more" if more > 0 else "")
+
+
+def missing(problems: list[Any]) -> str:
+    """Return the `missing` of `Facts`."""
+    said = []
+    for one in problems:
+        if one.reason.startswith(PAGE):
+            page = one.reason[len(NO_EVENT) :]
+            said.append(f"In line {one.line}, {page}, comes in place of the rest.")
+        elif one.reason.startswith(CURL):
+            said.append(f"In line {one.line}, curl says: “{one.reason[len(NO_EVENT) :]}”.")
+    damaged = [one for one in problems if one.reason.startswith(DAMAGED)]
+    if damaged:
+        lines = [
+            f"line {one.line}" + (", inside a character" if INSIDE in one.reason else "")
+            for one in damaged
+        ]
+        many = len(damaged) > 1
+        events = f"{len(damaged)} events break" if many else "1 event breaks"
+        text = "their texts are" if many else "its text is"
+        said.append(f"{events} off or cannot be read ({listed(lines)}): {text} missing.")
+    return " ".join(said)
