@@ -81,6 +81,30 @@ def test_damage_that_arrived_is_a_fault_with_its_event(booted: Any, tmp_path: Pa
 
 
 @pytest.mark.full
+@pytest.mark.one_browser
+def test_a_fault_is_blamed_on_no_more_than_is_known(booted: Any, tmp_path: Path) -> None:
+    def sse(*events: Any) -> str:
+        return "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+
+    def delta(text: str, reason: Any = None) -> Any:
+        return {"choices": [{"delta": {"content": text}, "finish_reason": reason}]}
+
+    page, fault = booted.page, booted.page.locator("#fault-list li").first
+    opened(booted, tmp_path / "halves.sse", sse(delta("a\ud83d"), delta("\ude86b", "stop")))
+    page.locator("#tab-faults").click()
+    expect(fault).to_contain_text("Broken by the engine, or by a gateway: ")
+    kind = "response.output_text.delta"
+    numbered = [{"type": kind, "sequence_number": n, "delta": "a "} for n in (1, 2, 4, 5, 6)]
+    opened(booted, tmp_path / "lost.sse", sse(*numbered))
+    expect(fault).to_contain_text("Broken by a proxy, or by what recorded it: ")
+    expect(page.locator("#alert")).to_contain_text("A proxy, or what recorded it, broke 1 place.")
+    opened(booted, tmp_path / "two.sse", sse(delta("a"), delta("", "stop"), delta("b", "stop")))
+    expect(page.locator("#alert")).to_contain_text("Another answer begins in line 5; its text")
+    expect(page.locator("#alert")).not_to_contain_text("Not read")
+    page.locator("#tab-tokens").click()
+
+
+@pytest.mark.full
 def test_a_capture_has_the_stop_string_and_the_crash_of_its_run(
     booted: Any, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ const panel = element("faults", HTMLElement);
 export function describeFault(recording, { step, kind, verdict, place }) {
   const { line, event } = recording.step(step);
   const where = line === undefined ? `event ${event}` : `line ${line}, event ${event}`;
-  if (verdict) return `${WHO[verdict.who]} (${where}): ${change(place)}${verdict.said}`;
+  if (verdict) return `${brokenBy(verdict)} (${where}): ${change(place)}${verdict.said}`;
   const damage = recording.damageOf(step);
   if (damage) return `Broken before it reached this page (${where}): ${damage}`;
   return {
@@ -44,7 +44,7 @@ export function describeFault(recording, { step, kind, verdict, place }) {
 export function describePlace(recording, { step, verdict, place }) {
   const { line, event } = recording.step(step);
   const where = line === undefined ? `event ${event}` : `line ${line}, event ${event}`;
-  return `${WHO[verdict?.who ?? "unknown"]} (${where}). ${change(place)}`.trim();
+  return `${verdict ? brokenBy(verdict) : WHO.unknown} (${where}). ${change(place)}`.trim();
 }
 
 /** Who broke it. @type {Record<import("../src/capture.js").Verdict["who"], string>} */
@@ -55,6 +55,16 @@ const WHO = {
   unknown: "Not known by whom",
   nobody: "Broken by nobody",
 };
+
+/** Rules that know less than who it was. */
+const RECORDER = ["lost", "twice", "order"];
+const GATEWAY = ["parted", "escaped", "cesu", "half"];
+
+/** Who broke it, as far as its rule knows. @param {Verdict} verdict */
+const brokenBy = ({ who, rule }) =>
+  WHO[who] +
+  (RECORDER.includes(rule) ? ", or by what recorded it" : "") +
+  (GATEWAY.includes(rule) ? ", or by a gateway" : "");
 
 /**
  * What a text became, if the right text is known.
@@ -165,7 +175,7 @@ function group(recording, verdict) {
   const item = document.createElement("li");
   const who = document.createElement("b");
   const { count, places, said } = verdict;
-  who.textContent = `${WHO[verdict.who]}${count > 1 ? `, ${count} times` : ""}: `;
+  who.textContent = `${brokenBy(verdict)}${count > 1 ? `, ${count} times` : ""}: `;
   item.append(who, said, " ");
   for (const place of places.slice(0, MOST_NAMED)) {
     const { line, event } = recording.step(place.row);

@@ -70,6 +70,8 @@ export function describeImport({ header, verdict, verdicts, problems, leftOut },
       .map(({ line, reason }) => (line ? `line ${line}: ${reason}` : reason));
     said.push(`Not read: ${listed(places, count)}`);
   }
+  const [other] = /Another answer begins in .*$/.exec(verdict) ?? [];
+  if (other && !worst) said.push(other);
   const from = header.source?.server;
   return said.length ? `${from ? `${from}. ` : ""}${said.join(" ")}` : "";
 }
