@@ -92,6 +92,47 @@ def test_misread_text_is_marked_in_the_panes_and_counted(booted: Any) -> None:
     event = {"choices": [{"delta": {"content": "naÃ¯ve cafÃ©"}}]}
     drop(booted, "latin.sse", f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
     page = booted.page
+LINE = '{"model":"m","created_at":"2026-01-01T00:00:0%d.5Z","response":"word%d ","done":false}\n'
+TIMED = "".join(LINE % (n, n) for n in range(4)).encode()
+UNTIMED = 'data: {"choices":[{"delta":{"content":"naÃ¯ve cafÃ©"}}]}\n\n'.encode()
+NO_TIMES = "No times in this file."
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_the_tab_that_is_open_shows_the_stream_that_is_open_now(demo: Any) -> None:
+    page = demo.page
+    held_back: list[Any] = []
+    page.route("**/uplot.js", lambda route: held_back.append(route))
+
+    def swap(panel: str, timed: Any, untimed: Any) -> None:
+        for name, data, said in (
+            ("timed.ndjson", TIMED, timed),
+            ("untimed.sse", UNTIMED, untimed),
+            ("timed.ndjson", TIMED, timed),
+        ):
+            drop(demo, name, data)
+            expect(page.locator("#source-name")).to_have_text(name)
+            expect(page.locator(panel)).to_contain_text(said)
+
+    demo.open("?runtime=micropython")
+    page.locator("#tab-times").click()
+    with page.expect_request("**/uplot.js") as asked:
+        drop(demo, "timed.ndjson", TIMED)
+    drop(demo, "untimed.sse", UNTIMED)
+    expect(page.locator("#times")).to_have_text(NO_TIMES)
+    held_back.pop().continue_()
+    page.evaluate("async (url) => void (await import(url))", asked.value.url)
+    expect(page.locator("#times")).to_have_text(NO_TIMES)
+    swap("#times", "since the token before 1000 ms", NO_TIMES)
+    expect(page.locator("#times canvas")).to_be_visible()
+    page.locator("#tab-faults").click()
+    swap("#faults", "Nothing in it is broken.", "The client broke 2 places.")
+    page.locator("#tab-tokens").click()
+    swap("#timeline", "word0", "naÃ¯ve")
+    assert demo.complaints == []
+
+
     expect(page.locator("#alert")).to_contain_text("The client broke 2 places.")
     for pane in ("held", "naive", "stream"):
         expect(page.locator(f"#pane-{pane} .damage")).to_have_text(["Ã¯", "Ã©"])

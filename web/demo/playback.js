@@ -80,6 +80,7 @@ export function show(recording, mode, options = {}) {
   player.load(recording, mode);
   transportDue = 0;
   showTransport();
+  if (!element("times", HTMLElement).hidden) void drawTimes(recording, painted);
 }
 
 /** The recording has grown: paint in the next frame. */

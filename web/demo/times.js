@@ -21,6 +21,8 @@ const panel = element("times", HTMLElement);
 let library;
 /** @type {Plot | undefined} */
 let plot;
+/** How often times were asked for: while the library loads, another stream may be opened. */
+let asked = 0;
 
 /** Each has a shape, because colours can be forced: its corners around a point, in half sizes. */
 const LANES = [
@@ -35,13 +37,17 @@ const LANES = [
  * @param {Float64Array} painted  When each step was painted: milliseconds since the stream began.
  */
 export async function drawTimes(recording, painted) {
+  const mine = ++asked;
   if (recording && !recording.timed) return say("No times in this file.");
+  if (recording && !recording.ended && recording.count < 2)
+    return say("When this stream has ended, its times will be drawn here.");
   const lanes = recording && lanesOf(recording, painted);
   if (!recording || !lanes || lanes.count < 2)
     return say("Stream something first: here its times will be drawn, for each token.");
   try {
     library ??= load();
     const uPlot = await library;
+    if (mine !== asked) return;
     const style = getComputedStyle(panel);
     plot?.destroy();
     panel.replaceChildren(summary(lanes.values));
@@ -81,6 +87,7 @@ export async function drawTimes(recording, painted) {
     plot.root.querySelector("canvas")?.setAttribute("aria-hidden", "true");
   } catch {
     library = undefined;
+    if (mine !== asked) return;
     say("The plotting library could not be loaded from this bridge, so the times are not drawn.");
   }
 }
