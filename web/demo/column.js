@@ -30,8 +30,8 @@ export class Column {
     return this.get(this.length - 1);
   }
 
-  /** Add 1 to all numbers from a place on. @param {number} from */
-  increaseFrom(from) {
-    for (let n = from; n < this.length; n++) this.#numbers[n] = this.get(n) + 1;
+  /** Add to all numbers from a place on. @param {number} from @param {number} by */
+  increaseFrom(from, by) {
+    for (let n = from; n < this.length; n++) this.#numbers[n] = this.get(n) + by;
   }
 }

@@ -57,7 +57,9 @@ export function describeImport({ header, verdict, verdicts, problems, leftOut },
   const said = [];
   const worst = verdicts.find(({ who }) => who !== "nobody");
   if (worst) {
-    const places = worst.places.slice(0, MOST_NAMED).map(({ row, got, right }) => {
+    // A misread run of several rows is one place, named where it begins.
+    const begun = worst.places.filter(({ right, end }) => right || !end);
+    const places = begun.slice(0, MOST_NAMED).map(({ row, got, right }) => {
       const { line, event } = recording.step(row);
       return `line ${line} (event ${event})${right ? `: “${right}” arrived as “${got}”` : ""}`;
     });

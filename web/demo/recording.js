@@ -120,11 +120,15 @@ export class Track {
     return found;
   }
 
-  /** Add damage that is no U+FFFD, and count it. @param {Damage} one */
-  markDamage(one) {
+  /**
+   * Add damage that is no U+FFFD.
+   * @param {Damage} one
+   * @param {number} characters  How many characters of the right text it broke.
+   */
+  markDamage(one, characters) {
     const index = firstIndex(this.damage.length, (n) => (this.damage[n]?.from ?? 0) >= one.from);
     this.damage.splice(index, 0, one);
-    this.broken.increaseFrom(one.step);
+    this.broken.increaseFrom(one.step, characters);
   }
 
   /** The length of the text after `position` steps. @param {number} position */
@@ -548,13 +552,15 @@ export class Recording {
   }
 
   /** Mark text that is wrong but has no U+FFFD. @param {Verdict["places"][0]} place */
-  #markWrong({ row: step, begin, end }) {
+  #markWrong({ row: step, begin, end, right }) {
     const { held } = this.tracks;
+    // Its U+FFFD are counted already. Of a run of several rows, the first has the right text.
+    const characters = [...right].length - countBroken(right);
     for (const name of PANES) {
       const track = this.tracks[name];
       if (track.pieces[step] !== held.pieces[step]) continue;
       const at = track.lengthAt(step);
-      track.markDamage({ from: at + begin, to: at + end, step, kind: "damage" });
+      track.markDamage({ from: at + begin, to: at + end, step, kind: "damage" }, characters);
     }
   }
 
