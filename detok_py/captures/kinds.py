@@ -52,6 +52,8 @@ def kind_of(data: bytes) -> str:
     >>> kind_of(b"\\x89PNG\\r\\n"), kind_of(b"<!doctype html><title>502 Bad Gateway</title>")
     ('a PNG picture', 'an HTML page, “502 Bad Gateway”')
     """
+    if not data:
+        return "an empty file, 0 bytes"
     for first, name in MAGIC:
         if data.startswith(first):
             return name + "".join([how for start, how in HOW.items() if name.startswith(start)])

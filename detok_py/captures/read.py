@@ -62,7 +62,7 @@ def read(
     answer = http_body(data)
     if answer and answer[0] != data.partition(b"\r\n\r\n")[2]:
         return _of_body(*answer, "HTTP response", file, path)
-    frames = read_frames(data)
+    frames = read_frames(data) if data else None
     if frames:
         return of_events(*frames, "Amazon event stream", file, path)
     kind = kind_of(data)

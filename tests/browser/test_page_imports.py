@@ -32,6 +32,12 @@ def test_a_dropped_body_names_its_own_server_and_what_arrived_broken(demo: Any) 
     )
     drop(demo, "x.txt", b"hello")
     expect(demo.page.locator("#alert")).to_contain_text("x.txt: there is no token stream in this")
+    expect(demo.page.locator("#alert")).to_contain_text("The page still shows report.sse.")
+    drop(demo, "empty.sse", b"")
+    expect(demo.page.locator("#alert")).to_have_text(
+        "empty.sse: there is no token stream in this: it is an empty file, 0 bytes. "
+        "The page still shows report.sse."
+    )
 
 
 @pytest.mark.full
@@ -86,12 +92,6 @@ def test_the_verdict_comes_first_and_a_saved_stream_keeps_it(booted: Any) -> Non
     page.locator("#tab-tokens").click()
 
 
-@pytest.mark.full
-@pytest.mark.one_browser
-def test_misread_text_is_marked_in_the_panes_and_counted(booted: Any) -> None:
-    event = {"choices": [{"delta": {"content": "naÃ¯ve cafÃ©"}}]}
-    drop(booted, "latin.sse", f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
-    page = booted.page
 LINE = '{"model":"m","created_at":"2026-01-01T00:00:0%d.5Z","response":"word%d ","done":false}\n'
 TIMED = "".join(LINE % (n, n) for n in range(4)).encode()
 UNTIMED = 'data: {"choices":[{"delta":{"content":"naÃ¯ve cafÃ©"}}]}\n\n'.encode()

@@ -110,6 +110,7 @@ def test_an_error_event_of_a_server_is_told():
 @pytest.mark.parametrize(
     ("data", "said"),
     [
+        (b"", "it is an empty file, 0 bytes."),
         (b"\x89PNG\r\n\x1a\n\0", "it is a PNG picture."),
         (b"<html><head><title>502 Bad Gateway</title>", "it is an HTML page, “502 Bad Gateway”."),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "run git lfs pull"),

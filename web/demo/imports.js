@@ -7,6 +7,7 @@
 import { element } from "./dom.js";
 import { messageOf, sayStatus, showAlert } from "./notices.js";
 import { isTokenizerFile, useTokenizer } from "./own-tokenizer.js";
+import { stillShown } from "./source.js";
 
 /** @typedef {{line: number, reason: string}} Problem */
 
@@ -28,10 +29,10 @@ export async function takeFile(file, open, waiting) {
     if (before) return open(before);
     const ids = vocabulary.size.toLocaleString("en");
     showAlert(
-      `${name} (${ids} tokens) now cuts “Your text”, and reads the ids of captures that name no vocabulary.`,
+      `${name} (${ids} tokens) now cuts “Your text”, and reads the ids of captures that name no vocabulary.${stillShown()}`,
     );
   } catch (error) {
-    showAlert(`${file.name}: ${messageOf(error)}`);
+    showAlert(`${file.name}: ${messageOf(error)}${stillShown()}`);
   }
 }
 

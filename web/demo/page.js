@@ -55,6 +55,7 @@ import {
   showEngine,
   showFidelity,
   showSource,
+  stillShown,
   unitOf,
 } from "./source.js";
 import { forgetUnfinished, keepUnfinished, recallUnfinished } from "./unfinished.js";
@@ -445,7 +446,8 @@ async function open(file, { source, ...given } = {}) {
       label: `Read ${maybe}`,
       action: () => void open(file, { path: maybe }),
     };
-    showAlert(`${file.name}: ${reason}`, withoutTokenizer ? OPEN_TOKENIZER : readPath || undefined);
+    const wayOut = withoutTokenizer ? OPEN_TOKENIZER : readPath || undefined;
+    showAlert(`${file.name}: ${reason}${stillShown()}`, wayOut);
   } finally {
     clearInterval(telling);
     if (isWanted()) {

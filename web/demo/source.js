@@ -68,9 +68,16 @@ export function showEngine(engine) {
 }
 
 /** @type {Source} */
-let last = { kind: "engine" };
+let last = { kind: "engine", streams: false };
 /** The source that is shown. */
 export const lastSource = () => last;
+
+/** After a file that is no stream: whose stream is still on the page; "" if there is none. */
+export function stillShown() {
+  const { kind, streams = true } = last;
+  if (!streams) return "";
+  return ` The page still shows ${kind === "engine" ? "the engine’s answer" : name.textContent}.`;
+}
 
 /** @param {Source} source */
 export function showSource(source) {
