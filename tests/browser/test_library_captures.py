@@ -15,12 +15,11 @@ ROUND = """async ([runtime, request]) => {
   const options = { runtime };
   const answer = lib.connect("/stream", { ...options, prompt: "", details: true, ...request });
   const rows = [], plain = (row) => ({ ...row, bytes: [...row.bytes], heldBytes: [...row.heldBytes] });
-  let header, begun, last = 0;
+  let header, begun;
   answer.addEventListener("hello", ({ detail: { engine, vocabulary } }) => (header = { engine, vocabulary, prompt: "secret" }));
   answer.addEventListener("token", ({ detail }) => {
     begun ??= detail.at;
-    last = Math.max(last, detail.at - begun); // the system may have set its clock back
-    for (const row of detail.rows) rows.push({ ...row, seconds: last / 1000 });
+    for (const row of detail.rows) rows.push({ ...row, seconds: (detail.at - begun) / 1000 });
   });
   const { reason, text } = await answer.finished;
   const written = await writeCapture({ header, rows, seconds: 9, end: { type: "finished", reason } }, options);

@@ -10,7 +10,7 @@ import { unpack } from "../../web/src/boot-micropython.js";
 import { shaper } from "../../web/src/graphemes.js";
 import { graphemes } from "../../web/src/graphemes.js";
 import { answerCalls, makeCalls, postNote } from "../../web/src/messages.js";
-import { packBatch } from "../../web/src/socket.js";
+import { EngineSocket, packBatch } from "../../web/src/socket.js";
 
 /** Both ends of a wire, with these methods at the far one. */
 function wired(context, methods, onNote) {
@@ -52,6 +52,40 @@ test("a page that may not start a worker is told so, and may try again", async (
     await assert.rejects(library.warmUp(), { name: "DetokError", kind: "policy", message });
   const { reason, error } = await new library.DetokStream({ stop: ["x"] }).finished;
   assert.deepEqual([reason, error.message], ["error", message]);
+});
+
+test("what a socket has heard goes to Python before what the page says, and no time goes back", (t) => {
+  globalThis.WebSocket = class {
+    static OPEN = 1;
+    readyState = 1;
+  };
+  t.after(() => delete globalThis.WebSocket);
+  const asked = [];
+  const times = [];
+  const ask = (method) => {
+    asked.push(method);
+    const begun = performance.now();
+    while (performance.now() < begun + 2);
+    return JSON.stringify({ events: [{ type: "text" }] });
+  };
+  const socket = new EngineSocket(
+    "ws://x",
+    ask,
+    () => "",
+    ({ at }) => times.push(at),
+  );
+  t.after(() => socket.port.close());
+  socket.connect();
+  for (const method of ["pause", "cancel", "give_up"]) {
+    socket.socket.onmessage({ data: "{}" });
+    if (method === "give_up") socket.giveUp();
+    else socket.tell(method);
+  }
+  assert.deepEqual(asked, ["receive", "pause", "receive", "cancel", "receive", "give_up"]);
+  assert.deepEqual(
+    times,
+    times.toSorted((one, other) => one - other),
+  );
 });
 
 test("replies find their calls in any order", async (t) => {
