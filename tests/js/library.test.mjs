@@ -54,34 +54,50 @@ test("a page that may not start a worker is told so, and may try again", async (
   assert.deepEqual([reason, error.message], ["error", message]);
 });
 
-test("what a socket has heard goes to Python before what the page says, and no time goes back", (t) => {
-  globalThis.WebSocket = class {
-    static OPEN = 1;
-    readyState = 1;
-  };
-  t.after(() => delete globalThis.WebSocket);
-  const asked = [];
+test("frames that came while the vocabulary did go to Python first, and no time goes back", async (t) => {
+  const { fetch } = globalThis;
+  t.after(() => {
+    globalThis.fetch = fetch;
+    delete globalThis.WebSocket;
+  });
+  globalThis.WebSocket = class {};
   const times = [];
-  const ask = (method) => {
-    asked.push(method);
+  const asked = [];
+  const ask = (method, bytes) => {
+    asked.push([method, bytes]);
     const begun = performance.now();
     while (performance.now() < begun + 2);
-    return JSON.stringify({ events: [{ type: "text" }] });
+    const wanted = asked.length === 1 ? { fetch: { url: "ws://x/vocabulary" } } : {};
+    return JSON.stringify({ events: [{ type: "text" }], ...wanted });
   };
+  // The memory that Python reads has room for one thing.
+  let memory = "";
+  const fill = (bytes) => (memory = String(bytes.length));
   const socket = new EngineSocket(
     "ws://x",
-    ask,
-    () => "",
+    (...words) => ask(...words, memory),
+    fill,
     ({ at }) => times.push(at),
   );
   t.after(() => socket.port.close());
+  const given = new Promise((done) => {
+    globalThis.fetch = async () => ({
+      ok: true,
+      arrayBuffer: async () => {
+        socket.socket.onmessage({ data: "{}" });
+        setTimeout(done, 0);
+        return new ArrayBuffer(1000);
+      },
+    });
+  });
   socket.connect();
-  for (const method of ["pause", "cancel", "give_up"]) {
-    socket.socket.onmessage({ data: "{}" });
-    if (method === "give_up") socket.giveUp();
-    else socket.tell(method);
-  }
-  assert.deepEqual(asked, ["receive", "pause", "receive", "cancel", "receive", "give_up"]);
+  socket.socket.onmessage({ data: "{}" });
+  await given;
+  assert.deepEqual(
+    asked.map(([method]) => method),
+    ["receive", "receive", "vocabulary"],
+  );
+  assert.equal(asked[2][1], "1000");
   assert.deepEqual(
     times,
     times.toSorted((one, other) => one - other),

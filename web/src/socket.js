@@ -120,6 +120,7 @@ export class EngineSocket {
 
   /** End the stream now; closing with 1000 stops the engine. */
   giveUp() {
+    this.#drain();
     this.tell("give_up");
   }
 
@@ -140,7 +141,6 @@ export class EngineSocket {
    */
   tell(method, ...args) {
     if (method === "wake") return this.wake();
-    this.#drain(); // what has arrived is older, also by its time
     if (!this.over) this.#obey(this.ask(method, ...args), epochNow());
   }
 
@@ -183,6 +183,7 @@ export class EngineSocket {
     } catch (error) {
       return this.tell("no_vocabulary", String(error));
     }
+    this.#drain(); // what has arrived is older, also by its time
     if (!this.over) this.tell("vocabulary", this.fill(data));
   }
 
