@@ -46,6 +46,7 @@ def parts(path, every):
     yield "".join(part)
 
 
+@pytest.mark.timeout(900)  # plays thousands of calls: minutes on a busy machine
 @pytest.mark.full
 @pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
 def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, bridge, runtime):
