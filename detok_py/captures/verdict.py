@@ -180,6 +180,7 @@ def judge(
     def add(rule: str, place: Place) -> None:
         places.setdefault(rule, []).append(place)
 
+    _judge_joined(found, rows, add)
     rights = _judge_against_whole(found, rows, chunks, add)
     _judge_text(found, rows, rights, add)
     _judge_tokens(found, rows, held, add)
@@ -370,16 +371,21 @@ def _texts_of(chunks: list[Any]) -> list[str]:
     return [(one.data or b"").decode() if one.channel == CONTENT else "" for one in chunks]
 
 
+def _judge_joined(found: Any, rows: list[Any], add: Any) -> None:
+    """Judge the events whose lines were joined."""
+    rule = "wrapped" if found.facts.wrapped else "joined"
+    for first_line, _ in found.facts.joined:
+        # An event without text has no row: its place is the next event's.
+        at = next((n for n, row in enumerate(rows) if row[3] >= first_line), len(rows) - 1)
+        add(rule, Place(at, "", "", 0, 0))
+
+
 def _judge_against_whole(
     found: Any, rows: list[Any], chunks: list[int], add: Any
 ) -> dict[int, Any]:
     """Compare the pieces with the text that the server sent whole at the end. Return what the
     U+FFFD of rows stand for: {row: (as it came, right)}.
     """
-    for first_line, _ in found.facts.joined:
-        # An event without text has no row: its place is the next event's.
-        at = next((n for n, row in enumerate(rows) if row[3] >= first_line), len(rows) - 1)
-        add("wrapped" if found.facts.wrapped else "joined", Place(at, "", "", 0, 0))
     whole = found.facts.all.lstrip()
     if not (whole or found.facts.numbers or found.facts.parted):
         return {}
