@@ -37,6 +37,8 @@ LoggedEvent = NamedTuple(
     ],
 )
 Problem = NamedTuple("Problem", [("line", int), ("reason", str)])
+# An event whose lines were joined: its first line, JOINED or WRAPPED, and how many more it has.
+Joined = NamedTuple("Joined", [("line", int), ("reason", str), ("more", int)])
 
 MAX_PROBLEMS = 50
 MAX_WRAPPED = 400  # the most lines into which one event was broken
@@ -46,9 +48,8 @@ INSIDE = "breaks off inside a character"
 NO_EVENT = "no event: "
 PAGE = NO_EVENT + "an HTML page"
 CURL = NO_EVENT + "curl: ("
-# Of an event whose lines were joined; how many lines more it has follows.
-JOINED = "joined with more lines: "
-WRAPPED = "joined, as a console broke it, with more lines: "
+JOINED = "joined with more lines"
+WRAPPED = "joined, as a console broke it"
 FIELDS = (b"event:", b"id:", b"retry:", b":")
 
 
@@ -116,18 +117,15 @@ def _named_wrapped(lines: list[bytes], problems: list[Any]) -> list[Any]:
     """Return the problems, where joined lines are called wrapped if a console broke them all: two
     or more lines go on in the next, and none is wider than these.
     """
-    joined = [one for one in problems if one.reason.startswith(JOINED)]
+    joined = [one for one in problems if isinstance(one, Joined)]
     ends = [
-        _width(lines[n])
-        for one in joined
-        for n in range(one.line - 1, one.line - 1 + int(one.reason[len(JOINED) :]))
+        _width(lines[n]) for one in joined for n in range(one.line - 1, one.line - 1 + one.more)
     ]
     # A wide character goes to the next line if it has one column only.
     if len(ends) < 2 or min(ends) < max([_width(line) for line in lines]) - 1:
         return problems
     return [
-        Problem(one.line, WRAPPED + one.reason[len(JOINED) :]) if one in joined else one
-        for one in problems
+        Joined(one.line, WRAPPED, one.more) if isinstance(one, Joined) else one for one in problems
     ]
 
 
@@ -165,7 +163,7 @@ def _read_lines(
     """Add the events and the problems of lines, the first of which has the number `before` + 1."""
     broken = {n for n, line in enumerate(lines, 1) if not is_utf8(line)}
     found, wrong = _event_lines([without_escapes(line) for line in lines])
-    problems += [Problem(line + before, reason) for line, reason in wrong]
+    problems += [type(one)(one.line + before, *one[1:]) for one in wrong]
     reader = EventReader()
     body = b"\n".join([line for line, _, _, _ in found]) + b"\n"
     for event in reader.feed(body) + reader.flush():
@@ -278,7 +276,7 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
                 if joined[-1:] == b"}" and _is_whole(joined, b"?"):
                     event, number, whole = joined, used, True
                     if line[at:].startswith(b"data:"):
-                        problems.append(Problem(first, JOINED + str(used - first)))
+                        problems.append(Joined(first, JOINED, used - first))
                     break
         if found and whole:
             # Logs have no empty lines between events.

@@ -12,7 +12,7 @@ from .alike import Same, Texts
 from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
-from .log import CESU, JOINED, MAX_PROBLEMS, WRAPPED, Problem
+from .log import CESU, MAX_PROBLEMS, WRAPPED, Joined, Problem
 from .parse import Halves
 from .sentence import missing
 from .servers import CONTENT, Server
@@ -115,8 +115,8 @@ def of_events(
     if times is None:
         times = since_first([stamp_of(_value_of(event)) for event in events])
         clock = "created_at"
-    joined = [one for one in problems if one.reason.startswith((JOINED, WRAPPED))]
-    problems = [one for one in problems if one not in joined]
+    joined = [one for one in problems if isinstance(one, Joined)]
+    problems = [one for one in problems if not isinstance(one, Joined)]
     parted: list[tuple[int, str]] = []
     lines = {"error": 0, "other": 0}
     chunks = _chunks_of_events(server, events, problems, times, parted, lines)
@@ -139,7 +139,7 @@ def of_events(
     streamed = len(chunks) > 1 or chunks[0].texts or chunks[0].data != server.all.encode()
     whole = server.all if streamed else ""
     lossy = any(one.reason in (LOSSY, NO_BYTES) for one in problems)
-    wrapped = any(one.reason.startswith(WRAPPED) for one in joined)
+    wrapped = any(one.reason == WRAPPED for one in joined)
     facts = Facts(
         whole,
         no_end,
@@ -147,7 +147,7 @@ def of_events(
         lossy,
         parted,
         _misnumbered(events),
-        [(one.line, one.line + int(one.reason.split(" ")[-1])) for one in joined],
+        [(one.line, one.line + one.more) for one in joined],
         wrapped,
         server.total,
         lines["error"],
