@@ -9,13 +9,14 @@ data but a search: tools/browsers.py.
 # WebDriver BiDi, which an installed Firefox ESR speaks; Playwright's patched build is not needed.
 #
 # Of several --disable-features Chromium takes the last one: Playwright's own list has to be said
-# again. The second half is the browser's toolbar, which is a page of its own in each window,
-# headless or not: without it a window costs a third less.
+# again. The second half is the browser's toolbar and what its address bar opens: pages of their own
+# in each window, headless or not, which take more CPU than most tests.
 chromium_features_off = (
     "AimEnabled,AutoDeElevate,AvoidCorsURLLoaderRestartOnRedirect,AvoidUnnecessaryBeforeUnloadCheckSync,"
     "BlockOriginHeaderModificationOnRedirect,DestroyProfileOnBrowserClose,DialMediaRouteProvider,GlobalMediaControls,HttpsUpgrades,"
     "LensOverlay,MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,PaintHolding,ThirdPartyStoragePartitioning,Translate,"
-    "InitialWebUI,PreloadTopChromeWebUI,WebUIBackForwardButton,WebUIHomeButton,WebUILocationBar,WebUIReloadButton,WebUIToolbar"
+    "InitialWebUI,PreloadTopChromeWebUI,WebUIBackForwardButton,WebUIHomeButton,WebUILocationBar,WebUIReloadButton,WebUIToolbar,"
+    "WebUIOmniboxAimPopup,WebUIOmniboxPopup"
 )
 browsers = {
     "chromium": {
