@@ -11,6 +11,7 @@ from typing import Any
 from .calls import Steps, quietly, script
 
 MAX_PICTURES = 24
+PATIENCE = 30_000  # milliseconds: a busy machine takes long to paint
 DRAW = """([text, font]) => { const p = document.createElement('p'); p.style.cssText = 'margin:8px;display:inline-block';
     p.style.font = font; p.textContent = JSON.parse(text); document.body.replaceChildren(p); }"""
 
@@ -37,9 +38,9 @@ def _of_the_page(finding: dict[str, Any]) -> Steps:
     if not rect:
         return None
     if frame == page.main_frame:
-        return (yield from quietly(page.screenshot, clip=_around(rect, page), timeout=5000))
+        return (yield from quietly(page.screenshot, clip=_around(rect, page), timeout=PATIENCE))
     element = yield from quietly(frame.frame_element)
-    return element and (yield from quietly(element.screenshot, timeout=5000))
+    return element and (yield from quietly(element.screenshot, timeout=PATIENCE))
 
 
 def _redrawn(browser: Any, finding: dict[str, Any], easel: list[Any]) -> Steps:
@@ -53,7 +54,7 @@ def _redrawn(browser: Any, finding: dict[str, Any], easel: list[Any]) -> Steps:
     page = easel[1]
     font = (finding.get("style") or {}).get("font", "16px sans-serif")
     yield from quietly(page.evaluate, DRAW, [json.dumps(finding["text"]), font])
-    return (yield from quietly(page.locator("p").screenshot, timeout=5000))
+    return (yield from quietly(page.locator("p").screenshot, timeout=PATIENCE))
 
 
 def _around(rect: dict[str, float], page: Any) -> dict[str, float]:

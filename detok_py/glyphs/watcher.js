@@ -415,7 +415,7 @@
   // Each callback of the page is followed by a tick, so the last tick runs after all of them.
   window.requestAnimationFrame = function requestAnimationFrame(callback) {
     const id = raf(callback);
-    if (live.size) raf(tick);
+    raf(tick);
     return id;
   };
 
