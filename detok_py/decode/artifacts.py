@@ -153,6 +153,8 @@ class ArtifactSearch(WordSearch):
             certain = self.trim(text, True, True)
             for depth, kind, words in self.prefixes(state):
                 for word in words if depth <= len(text) else ():
+                    if is_open and not certain:
+                        break  # no other word can change that
                     outcome = self.match_kind(state, depth, word, kind, no_stop)
                     if not outcome:
                         continue

@@ -175,8 +175,8 @@ def _places_of(
         add(_numbered(REASONING, at), REASONING, everywhere, [end])
     leads = [(pair[0], LEAD, "") for pair in thoughts]
     add(PROMPTED, REASONING, everywhere, leads + closes)
-    spelled = "".join([word for place in places.values() for word, _ in place.words])
-    letters = "".join(sorted(set(spelled)))
+    spelled = {word for place in places.values() for word, _ in place.words}
+    letters = "".join(sorted(set("".join(spelled))))
     for place in places.values():
         place.letters = letters
     return places

@@ -98,10 +98,9 @@ class WordSearch:
         # The words that have begun in a state, by kind, made when they are first needed.
         self._begun: dict[int, list[tuple[str, list[Any]]]] = {}
         # Where the last match inside a word ends, and the match at its end: with stops, without.
+        # Made when they are first needed.
         self._inner: dict[Any, tuple[int, Match | None]] = {}
         self._tag_inner: dict[Any, tuple[int, Match | None]] = {}
-        for word, _ in words:
-            self._find_inner(word)
         self.first: frozenset[Any] = frozenset(self._goto[0])
         self._pattern: Any = None
         self._held_lengths: dict[int, dict[int, int]] = {0: {}, -1: {}}
@@ -284,6 +283,8 @@ class WordSearch:
         if no_stop <= 0 and self._depth[state] == depth:
             # The state stands for a prefix of `word` and nothing longer: the tables have the
             # answer.
+            if word not in self._inner:
+                self._find_inner(word)
             last, match = (self._tag_inner if no_stop else self._inner)[word]
             if no_stop and kind in STOPS:  # the stop itself may end
                 match = self._inner[word][1]

@@ -192,6 +192,27 @@ def test_a_wrong_byte_after_the_header_gives_a_typed_error_or_a_vocabulary(data)
     typed_error_or_vocabulary(changed(data, head_end(), len(small().pack()) - 4))
 
 
+@pytest.mark.parametrize("longest", [40, 255, 300])
+def test_no_start_and_no_length_is_wrong_where_the_checksum_is_right(longest):
+    packed = Vocabulary.from_bytes([b"x" * (n % longest) for n in range(300)]).pack()
+    lengths = 10 + int.from_bytes(packed[6:10], "little")
+    for at in range(lengths, lengths + 4 * 5 + 300, 3):
+        wrong = packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :]
+        with pytest.raises(VocabularyError, match="damaged"):
+            Vocabulary.unpack(with_checksum(wrong))
+
+
+def test_the_length_of_a_long_token_may_be_any_number_in_a_hostile_header():
+    packed = Vocabulary.from_bytes([b"x" * 256] * 70).pack()
+    wrong = packed.replace(b'"3":256', b'"3":' + b"9" * 3)
+    with pytest.raises(VocabularyError, match="damaged"):
+        Vocabulary.unpack(with_checksum(wrong))
+    head = b'{"long":{"0":%s},"size":1}' % (b"9" * 40)
+    body = MAGIC + len(head).to_bytes(4, "little") + head + bytes(4) + b"\xff" + bytes(4)
+    with pytest.raises(VocabularyError, match="damaged"):
+        Vocabulary.unpack(with_checksum(body))
+
+
 # MicroPython's reader of JSON takes some headers that CPython's refuses: not compared.
 @pytest.mark.unrecorded
 @given(st.data())
