@@ -16,7 +16,7 @@ from .log import CESU, MAX_PROBLEMS, WRAPPED, Joined, Problem
 from .parse import Halves
 from .sentence import missing
 from .servers import CONTENT, Server
-from .times import since_first, stamp_of
+from .times import since_first, stamp_of, steps_of
 
 # header: as that of a capture, with "source" · chunks · seconds: how long it took, None if the file
 # has no times · end: the event that ended it, or None · problems: by line · left_out: how many more
@@ -110,11 +110,11 @@ def of_events(
     `[DONE]` of OpenAI's streams. Raises CaptureError if no event has text, ids or bytes.
     """
     server = Server(path)
-    times = since_first([event.stamp for event in events])
-    clock = "lines"
+    stamps = [event.stamp for event in events]
+    times, clock = since_first(stamps), "lines"
     if times is None:
-        times = since_first([stamp_of(_value_of(event)) for event in events])
-        clock = "created_at"
+        stamps = [stamp_of(_value_of(event)) for event in events]
+        times, clock = since_first(stamps), "created_at"
     joined = [one for one in problems if isinstance(one, Joined)]
     problems = [one for one in problems if not isinstance(one, Joined)]
     parted: list[tuple[int, str]] = []
@@ -129,9 +129,11 @@ def of_events(
     elif server.finish:
         end = {"type": "finished", "reason": server.finish}
     name = server.name or "unknown server"
-    source = {"format": form, "server": name, "file": file}
+    source: dict[str, Any] = {"format": form, "server": name, "file": file}
     if times:
         source["times"] = clock
+        if steps_of(stamps):
+            source["steps"] = steps_of(stamps)
     engine = {"name": name, "model": server.model, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None

@@ -62,6 +62,20 @@ def since_first(stamps: "list[float | None]") -> "list[float] | None":
     return out if out and out[-1] > 0 else None
 
 
+def steps_of(stamps: "list[float | None]") -> float:
+    """Return the steps in which a clock counts that is too coarse for tokens: 1.0 for whole
+    seconds, or 0.1; 0.0 for a finer one.
+
+    >>> steps_of([80472.0, 80473.0]), steps_of([0.3, 1764000000.5]), steps_of([0.31, 1.0])
+    (1.0, 0.1, 0.0)
+    """
+    for per_second in (1, 10):
+        ticks = [per_second * (stamp or 0.0) for stamp in stamps]
+        if all(abs(tick - round(tick)) < 1e-4 for tick in ticks):
+            return 1 / per_second
+    return 0.0
+
+
 def _clock(text: str, at: int) -> "float | None":
     """Return the seconds since midnight of `hh:mm:ss.fff` with its first colon at a place."""
     if text[at + 3 : at + 4] != ":" or text[at - 3 : at - 2] in tuple(DIGITS):

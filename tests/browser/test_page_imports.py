@@ -92,9 +92,11 @@ def test_the_verdict_comes_first_and_a_saved_stream_keeps_it(booted: Any) -> Non
     page.locator("#tab-tokens").click()
 
 
-LINE = '{"model":"m","created_at":"2026-01-01T00:00:0%d.5Z","response":"word%d ","done":false}\n'
+LINE = '{"model":"m","created_at":"2026-01-01T00:00:0%d.25Z","response":"word%d ","done":false}\n'
 TIMED = "".join(LINE % (n, n) for n in range(4)).encode()
 UNTIMED = 'data: {"choices":[{"delta":{"content":"naÃ¯ve cafÃ©"}}]}\n\n'.encode()
+COARSE = TIMED.replace(b"created_at", b"at").replace(b"{", b"Nov 20 22:41:12 gpu llm[1]: {", 1)
+COARSE = COARSE.replace(b"\n{", b"\nNov 20 22:41:13 gpu llm[1]: {")
 NO_TIMES = "No times in this file."
 
 
@@ -124,8 +126,13 @@ def test_the_tab_that_is_open_shows_the_stream_that_is_open_now(demo: Any) -> No
     held_back.pop().continue_()
     page.evaluate("async (url) => void (await import(url))", asked.value.url)
     expect(page.locator("#times")).to_have_text(NO_TIMES)
-    swap("#times", "since the token before 1000 ms", NO_TIMES)
+    swap("#times", "for each chunk: ■ since the one before 1000 ms", NO_TIMES)
     expect(page.locator("#times canvas")).to_be_visible()
+    drop(demo, "coarse.log", COARSE)
+    expect(page.locator("#times")).to_have_text(
+        "The times in this file are whole seconds: how long a chunk took is not known."
+    )
+    expect(page.locator("#status")).to_have_text("coarse.log: 4 chunks, 1 seconds.")
     page.locator("#tab-faults").click()
     swap("#faults", "Nothing in it is broken.", "The client broke 2 places.")
     page.locator("#tab-tokens").click()

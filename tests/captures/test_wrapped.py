@@ -93,6 +93,23 @@ def test_a_wrapped_stream_is_read_with_its_times(name):
     assert found.header["source"]["format"].startswith(form)
 
 
+@pytest.mark.parametrize(
+    ("clock", "steps"),
+    [
+        ("Nov 20 22:41:1{} gpu1 proxy[7]: ", 1.0),
+        ("2026-11-25T03:02:0{}+0100 srv vllm[77]: ", 1.0),
+        ("2026-11-25T03:02:0{}.000Z ", 1.0),
+        ("12:00:01.{} ", 0.1),
+        ("12:00:01.{}1 ", None),
+        ("1764000000.{}16 ", None),
+    ],
+)
+def test_a_clock_that_is_too_coarse_for_tokens_is_known(clock, steps):
+    found = read(lines(*[clock.format(n) + line for n, line in enumerate(EVENTS)]).encode())
+    assert found.seconds
+    assert found.header["source"].get("steps") == steps
+
+
 def test_what_curl_traced_has_times_and_a_trace_in_ascii_says_what_it_lost():
     found = read((STREAMS / "curl-trace.txt").read_bytes())
     assert (found.seconds, found.problems) == (pytest.approx(0.24, abs=0.01), [])

@@ -136,6 +136,7 @@ export async function openCapture(file, choices = {}, isWanted = () => true) {
 function recordingOf({ header, timed, format, fidelity }) {
   const recording = new Recording(0, unitOf(fidelity));
   recording.timed = timed;
+  recording.steps = header.source?.steps ?? 0;
   recording.stop = stopsOf(header);
   recording.format = format;
   return recording;

@@ -423,7 +423,7 @@ async function open(file, { source, ...given } = {}) {
       return sayStatus(`Read again: ${format ? `in the format ${format}` : "in no format"}.`);
     }
     const units = `${recording.count} ${recording.unit}${recording.count === 1 ? "" : "s"}`;
-    const seconds = (recording.timeOf(recording.length - 1) / 1000).toFixed(1);
+    const seconds = recording.secondsOf(recording.timeOf(recording.length - 1), 1);
     sayStatus(`${file.name}: ${units}, ${recording.timed ? `${seconds} seconds` : "no times"}.`);
     withoutTokenizer = ids ? file : undefined;
     const sentences = [

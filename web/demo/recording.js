@@ -240,6 +240,22 @@ export class Recording {
     this.stop = [];
     /** Whether the times are those of the stream, and not of its playback only. */
     this.timed = true;
+    /** The steps of seconds in which its times count, if too coarse for tokens; else 0. */
+    this.steps = 0;
+  }
+
+  /**
+   * A time in seconds, as exact as the times are.
+   * @param {number} at
+   * @param {number} digits  Of times that are exact.
+   */
+  secondsOf(at, digits) {
+    return (at / 1000).toFixed(this.steps ? Number(this.steps < 1) : digits);
+  }
+
+  /** What the times are, if they are coarse. */
+  get clock() {
+    return this.steps === 1 ? "whole seconds" : `steps of ${this.steps} s`;
   }
 
   /** Whether every step so far has the id of its token. */

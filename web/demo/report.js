@@ -98,8 +98,9 @@ function describeSplits({ splits: { length }, unit }) {
 function timeOf(recording, { header }) {
   if (!recording.timed) return ", no times in this file";
   const clock = header.source?.times;
-  const seconds = (recording.timeOf(recording.length - 1) / 1000).toFixed(2);
-  return ` in ${seconds} s${clock ? `, by the times of its ${clock}` : ""}`;
+  const seconds = recording.secondsOf(recording.timeOf(recording.length - 1), 2);
+  const coarse = recording.steps ? ` (${recording.clock})` : "";
+  return ` in ${seconds} s${clock ? `, by the times of its ${clock}${coarse}` : ""}`;
 }
 
 /**

@@ -291,7 +291,7 @@ export function describeStep(recording, n) {
     ...(special ? [`${special}, a special token, skipped`] : []),
     ...(ids?.length ? [`came with ${ids.length === 1 ? "id" : "ids"} ${ids.join(", ")}`] : []),
     ...(line === undefined ? [] : [`line ${line} of the file`]),
-    ...(recording.timed ? [`at ${(at / 1000).toFixed(3)} s`] : []),
+    ...(recording.timed ? [`at ${recording.secondsOf(at, 3)} s`] : []),
     text ? `adds ${JSON.stringify(beginOf(text))}` : "adds no text",
     ...(recording.hasMarkup(n) ? ["has markup of the format"] : []),
     ...(heldBytes.length === 1 ? ["1 byte waits"] : []),

@@ -26,7 +26,7 @@ let asked = 0;
 
 /** Each has a shape, because colours can be forced: its corners around a point, in half sizes. */
 const LANES = [
-  { label: "since the token before", colour: "--peer", sign: "■", corners: "-2,-2 2,-2 2,2 -2,2" },
+  { label: "since the one before", colour: "--peer", sign: "■", corners: "-2,-2 2,-2 2,2 -2,2" },
   { label: "decoding", colour: "--ours", sign: "▲", corners: "0,-3 3,2 -3,2" },
   { label: "waiting for later tokens", colour: "--wait", sign: "◆", corners: "0,-3 3,0 0,3 -3,0" },
   { label: "arrival to painted", colour: "--wrong", sign: "▬", corners: "-4,-1 4,-1 4,1 -4,1" },
@@ -39,18 +39,22 @@ const LANES = [
 export async function drawTimes(recording, painted) {
   const mine = ++asked;
   if (recording && !recording.timed) return say("No times in this file.");
+  if (recording?.steps)
+    return say(
+      `The times in this file are ${recording.clock}: how long a ${recording.unit} took is not known.`,
+    );
   if (recording && !recording.ended && recording.count < 2)
     return say("When this stream has ended, its times will be drawn here.");
   const lanes = recording && lanesOf(recording, painted);
   if (!recording || !lanes || lanes.count < 2)
-    return say("Stream something first: here its times will be drawn, for each token.");
+    return say("Stream something first: here its times will be drawn.");
   try {
     library ??= load();
     const uPlot = await library;
     if (mine !== asked) return;
     const style = getComputedStyle(panel);
     plot?.destroy();
-    panel.replaceChildren(summary(lanes.values));
+    panel.replaceChildren(summary(lanes.values, recording.unit));
     const ink = style.getPropertyValue("--soft") || style.color;
     plot = new uPlot(
       {
@@ -165,10 +169,15 @@ function lanesOf(recording, painted) {
 /** A logarithmic scale has no place for 0. @param {number} value */
 const positive = (value) => (value > 0 ? value : null);
 
-/** The medians, each in the colour of its lane. @param {(number | null)[][]} values */
-function summary(values) {
+/**
+ * The medians, each in the colour of its lane. Most chunks of a burst come 0 ms after the one
+ * before, and most tokens wait 0 ms.
+ * @param {(number | null)[][]} values
+ * @param {string} unit
+ */
+function summary(values, unit) {
   const line = document.createElement("p");
-  line.append("Median for each token: ");
+  line.append(`Medians of what took longer than 0 ms, for each ${unit}: `);
   LANES.forEach(({ label, colour, sign }, n) => {
     const known = (values[n] ?? []).filter((value) => value !== null).sort((a, b) => a - b);
     const middle = known[known.length >> 1];

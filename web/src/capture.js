@@ -49,6 +49,7 @@ import { packingOf, unpack } from "./unpack.js";
  *
  * @typedef {object} CaptureSource  Where a recorded stream comes from.
  * @property {string} [server]  The name of the server.
+ * @property {number} [steps]  In seconds, those of its times, if too coarse for tokens; 1 or 0.1.
  *
  * @typedef {object} CaptureHeader  What a file says of its stream, beside keys of its own.
  * @property {CaptureSource} [source]  Where the stream comes from.
