@@ -57,12 +57,12 @@ def test_it(name, worker_id):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("passes", "expected"),
     [
         ("not first and worker_id == 'master'", (0, {"passed": 2, "rerun": 1})),
-        pytest.param("False", (1, {"failed": 1, "passed": 1, "rerun": 1}), marks=pytest.mark.full),
+        ("False", (1, {"failed": 1, "passed": 1, "rerun": 1})),
     ],
 )
 def test_what_failed_runs_once_more_alone(monkeypatch, tmp_path, passes, expected):

@@ -264,7 +264,7 @@ TIERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("pyodide",),
         ("chromium", "firefox"),
     ),
-    "test-all": (("unit",), ("pyodide",), ("chromium", "firefox"), ("webkit",)),
+    "test-all": (("unit",), ("pyodide", "webkit"), ("chromium", "firefox")),
     "soak": (("unit",), ("chromium",), ("firefox",)),
     "real-uis": (("chromium",), ("firefox",)),
     "real-engines": (("engines",),),

@@ -430,20 +430,20 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
 
 
 # Firefox runs what is marked `engine` in `make test`, the rest in `make test-all`, and what is
-# marked `one_browser` in `make soak`. Pages of modules are tested in Chromium, those of classic
-# scripts in Firefox, and the other way round in `make soak`.
+# marked `one_browser` or opens no page in `make soak`. Pages of modules are tested in Chromium,
+# those of classic scripts in Firefox, and the other way round in `make soak`.
 DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[Any]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
+    only_firefox = config.getoption("--browser") == ["firefox"]
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        browser = params.get("browser_name")
+        browser = params.get("browser_name", "none")
         daily = DAILY_PAGES.get(browser)
-        if params.get("either_page", daily) != daily or (
-            browser == "firefox" and item.get_closest_marker("one_browser")
-        ):
+        again = item.get_closest_marker("one_browser") if browser == "firefox" else browser == "none"
+        if params.get("either_page", daily) != daily or (only_firefox and again):
             item.add_marker(pytest.mark.soak)
         elif browser == "firefox" and not item.get_closest_marker("engine"):
             item.add_marker(pytest.mark.full)

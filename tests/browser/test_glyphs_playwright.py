@@ -132,7 +132,7 @@ def test_the_whole_catalogue_has_the_verdicts_of_python(play, page, tmp_path, br
 
 
 @pytest.mark.full
-@pytest.mark.engine
+@pytest.mark.one_browser
 def test_the_fixture_does_in_a_test_what_its_documentation_says(play):
     with fixtures.ChatServer() as server:
         outcomes = play("fixture", url=server.url)
