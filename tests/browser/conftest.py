@@ -437,13 +437,13 @@ DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
-    only_firefox = config.getoption("--browser") == ["firefox"]
+    without_page = "firefox" if config.getoption("--browser") == ["firefox"] else ""
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        browser = params.get("browser_name", "none")
+        browser = params.get("browser_name", without_page)
+        once = "browser_name" not in params or item.get_closest_marker("one_browser")
         daily = DAILY_PAGES.get(browser)
-        again = item.get_closest_marker("one_browser") if browser == "firefox" else browser == "none"
-        if params.get("either_page", daily) != daily or (only_firefox and again):
+        if params.get("either_page", daily) != daily or (browser == "firefox" and once):
             item.add_marker(pytest.mark.soak)
         elif browser == "firefox" and not item.get_closest_marker("engine"):
             item.add_marker(pytest.mark.full)
