@@ -77,13 +77,15 @@ _ticks: Any = getattr(time, "ticks_us", None) or (lambda: time.perf_counter() * 
 kept_vocabularies: dict[str, Vocabulary] = {}
 
 
-def unpack_vocabulary(data: bytes, sha256: str = "") -> Vocabulary:
-    """Unpack a vocabulary and keep it for every stream that names it.
+def unpack_vocabulary(data: bytes, sha256: str = "", known: "str | None" = None) -> Vocabulary:
+    """Unpack a vocabulary and keep it for every stream that names it. `known` is its SHA-256, if
+    that was computed already.
 
     Raises VocabularyError if it is damaged, or if `sha256` is given and its SHA-256 differs: ids
     decoded with the wrong vocabulary give wrong text that looks right.
     """
     vocabulary = Vocabulary.unpack(data)
+    vocabulary._sha256 = known or None
     if sha256 and vocabulary.sha256 != sha256:
         raise VocabularyError(
             "The bridge announced the vocabulary "

@@ -36,11 +36,12 @@ def about() -> str:
     )
 
 
-def keep_vocabulary(given: "int | str") -> str:
+def keep_vocabulary(given: "int | str", sha256: "str | None" = None) -> str:
     """Keep a packed vocabulary; return `[sha256, count of ids, format or null]`. Raises
-    VocabularyError if it is damaged.
+    VocabularyError if it is damaged. `sha256` is that of the data, if the browser has computed it:
+    in MicroPython that takes long.
     """
-    vocabulary = unpack_vocabulary(given_bytes(given))
+    vocabulary = unpack_vocabulary(given_bytes(given), known=sha256)
     return json.dumps([vocabulary.sha256, len(vocabulary), vocabulary.chat_format])
 
 

@@ -219,6 +219,17 @@ def test_the_sum_that_is_asked_for_decides(library, address):
     )
 
 
+def test_where_the_browser_computes_no_sums_python_does(library):
+    library.evaluate(
+        "() => void Object.defineProperty(crypto, 'subtle', { value: undefined, configurable: true })"
+    )
+    try:
+        loaded = library.evaluate(LOAD, [PACKED.hex(), "", [256, 257], {"cache": False}])
+    finally:
+        assert library.evaluate("() => delete crypto.subtle && !!crypto.subtle")
+    assert (loaded["text"], loaded["sha256"]) == ("cafés", VOCABULARY.sha256)
+
+
 def test_what_cannot_be_fetched_is_said_with_its_address(library, served):
     failed = library.evaluate(FAIL, ["/given/nothing.detok", {}])
     assert failed["name"] == "DetokError"

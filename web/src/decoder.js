@@ -58,7 +58,7 @@ export class DecoderWorker {
   booted = false;
 
   /** @param {RuntimeOptions} options */
-  constructor(options = {}) {
+  constructor(options) {
     const [worker, calls, ready] = start(this, options);
     this.worker = worker;
     this.calls = calls;
@@ -69,11 +69,9 @@ export class DecoderWorker {
   /** Call the worker once it is ready. @param {string} name @param {unknown[]} args */
   async call(name, ...args) {
     await this.ready;
-    try {
-      return await this.calls.call(name, ...args);
-    } catch (error) {
+    return this.calls.call(name, ...args).catch((error) => {
       throw asDetokError(error);
-    }
+    });
   }
 
   /** Call a function of detok_py/page/streams.py. @param {string} name @param {unknown[]} args */
@@ -84,11 +82,9 @@ export class DecoderWorker {
   /** @param {import("./vocabulary.js").Vocabulary | undefined} vocabulary */
   async keep(vocabulary) {
     if (!vocabulary) return;
-    let kept = this.vocabularies.get(vocabulary.sha256);
-    if (!kept) {
-      kept = this.ask("keep_vocabulary", vocabulary.bytes);
-      this.vocabularies.set(vocabulary.sha256, kept);
-    }
+    const { sha256, bytes } = vocabulary;
+    let kept = this.vocabularies.get(sha256);
+    if (!kept) this.vocabularies.set(sha256, (kept = this.ask("keep_vocabulary", bytes)));
     await kept;
   }
 

@@ -1,5 +1,8 @@
 /** `loadVocabulary`. The first call loads its code (vocabulary.js). */
 
+import { decoderWorker } from "./decoder.js";
+import { checked } from "./options.js";
+
 /**
  * Load a vocabulary. Rejects with a DetokError if it is damaged, missing, or not the wanted one.
  * @param {string | URL | Blob} source  The URL of a packed vocabulary or of a tokenizer file, or
@@ -7,7 +10,8 @@
  * @param {import("./vocabulary.js").Options} [options]
  * @returns {Promise<import("./vocabulary.js").Vocabulary>}
  */
-export async function loadVocabulary(source, options) {
-  const { loadVocabulary } = await import("./vocabulary.js");
-  return loadVocabulary(source, options);
+export async function loadVocabulary(source, options = {}) {
+  checked(options).signal?.throwIfAborted();
+  decoderWorker(options); // it boots while the code and the file come
+  return (await import("./vocabulary.js")).loadVocabulary(source, options);
 }

@@ -8,7 +8,6 @@
  */
 
 import { DecoderWorker, DetokError, asDetokError, base, decoderWorker } from "./decoder.js";
-import { checked } from "./options.js";
 
 /**
  * @typedef {object} Vocabulary  The tokens of a model: what each id stands for.
@@ -35,13 +34,11 @@ const MAGIC = "detok"; // a version follows
 /**
  * Load a vocabulary. Rejects with a DetokError if it is damaged, missing, or not the wanted one.
  * @param {string | URL | Blob} source
- * @param {Options} [options]
+ * @param {Options} options  Checked (load-vocabulary.js).
  * @returns {Promise<Vocabulary>}
  */
-export async function loadVocabulary(source, options = {}) {
-  const { cache = "detok", onProgress = () => {}, signal } = checked(options);
-  signal?.throwIfAborted();
-  decoderWorker(options); // it boots while the file comes
+export async function loadVocabulary(source, options) {
+  const { cache = "detok", onProgress = () => {}, signal } = options;
   if (source instanceof Blob) {
     onProgress({ loaded: source.size, total: source.size });
     return check(
@@ -109,7 +106,11 @@ async function newerThan(url, kept, signal) {
 /** @param {Uint8Array} bytes @param {string | undefined} wanted @param {Options} options */
 async function check(bytes, wanted, options) {
   const worker = decoderWorker(options);
-  const [sha256, size, format] = await worker.ask("keep_vocabulary", bytes);
+  // Only pages on https or localhost have `subtle`; elsewhere Python computes it.
+  const sum = await globalThis.crypto?.subtle?.digest("SHA-256", /** @type {any} */ (bytes));
+  const hex = (/** @type {number} */ byte) => byte.toString(16).padStart(2, "0");
+  const known = sum && Array.from(new Uint8Array(sum), hex).join("");
+  const [sha256, size, format] = await worker.ask("keep_vocabulary", bytes, known);
   options.signal?.throwIfAborted();
   if (wanted !== undefined && wanted !== sha256) {
     throw new DetokError(
