@@ -357,8 +357,9 @@ class Calls:
 
     def __init__(self) -> None:
         self._open: Any = None
-        self._empty = True  # no arguments have come yet
+        self._given = ""  # its arguments so far
         self._seen: list[Any] = []
+        self.broken: bool = False  # whether arguments of a call ended before they were whole JSON
 
     def feed(self, call: Any) -> str:
         """Return the JSON text that a piece adds."""
@@ -370,7 +371,7 @@ class Calls:
             out += '{"name": ' + json.dumps(call.name, ensure_ascii=False) + ', "arguments": '
             self._seen.append(call.index)
             self._open = call
-        self._empty = self._empty and not call.text
+        self._given += str(call.text)
         return out + str(call.text)
 
     def begins(self, call: Any) -> bool:
@@ -383,9 +384,14 @@ class Calls:
         return bool(call.name) and (call.id != self._open.id if call.id else call.index is None)
 
     def flush(self) -> str:
-        """Return the end of the open call."""
-        end = "" if self._open is None else "{}}" if self._empty else "}"
-        self._open, self._empty = None, True
+        """Return the end of the open call; "" if its arguments break off: not whole JSON."""
+        end = "" if self._open is None else "}" if self._given else "{}}"
+        parts = self._given.replace("\\\\", "").replace('\\"', "").split('"')
+        outside = "".join(parts[::2])
+        pairs = ((outside.count("{"), outside.count("}")), (outside.count("["), outside.count("]")))
+        if len(parts) % 2 == 0 or any(opened != closed for opened, closed in pairs):
+            end, self.broken = "", True
+        self._open, self._given = None, ""
         return end
 
 

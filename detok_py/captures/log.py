@@ -50,6 +50,11 @@ PAGE = NO_EVENT + "an HTML page"
 CURL = NO_EVENT + "curl: ("
 JOINED = "joined with more lines"
 WRAPPED = "joined, as a console broke it"
+MARK = b"\xef\xbb\xbf"
+MIXED = "Another answer"
+MOST_MIXED = 8  # answers
+AGAIN = "the event came again"
+MARKED = "A byte order mark that does not begin the file stands in line"
 FIELDS = (b"event:", b"id:", b"retry:", b":")
 
 
@@ -69,15 +74,14 @@ def read_log(
     >>> [(event.value, event.line) for event in events], [problem.line for problem in problems]
     ([({'a': 1}, 2)], [1, 3])
     """
-    splitter = LineReader()
-    lines = splitter.feed(data) + splitter.flush()
     shapes = Shapes()
     events: list[Any] = []
     problems: list[Any] = []
     runs = folded.runs if folded is not None else []
     if folded is not None:
         folded.used = True
-    lines = _before_html(lines, folded, problems)
+    lines = _lines_of(data, folded, problems)
+    together = together and not any(one.reason.startswith((MIXED, AGAIN)) for one in problems)
     begin = n = 0  # of the lines that are read one by one; of the next line
     run = out = 0  # the next run of lines that were taken out; how many lines there were
     while n < len(lines) or (run < len(runs) and runs[run][0] == n):
@@ -113,6 +117,18 @@ def read_log(
     return events, problems if folded is not None else _named_wrapped(lines, problems)
 
 
+def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list[bytes]:
+    """Return the lines of one stream; add what is wrong with them."""
+    splitter = LineReader()
+    lines = _before_html(splitter.feed(data) + splitter.flush(), folded, problems)
+    if MARK in data:
+        lines = _without_marks(lines, folded, problems)
+    if folded is None:
+        _find_repeated(lines, problems)
+        lines = _without_others(lines, problems)
+    return lines
+
+
 def _named_wrapped(lines: list[bytes], problems: list[Any]) -> list[Any]:
     """Return the problems, where joined lines are called wrapped if a console broke them all: two
     or more lines go on in the next, and none is wider than these.
@@ -145,6 +161,70 @@ def _before_html(lines: list[bytes], folded: "Folded | None", problems: list[Any
             problems.append(Problem(n + out + 1, NO_EVENT + kind_of(b"\n".join(lines[n:]))))
             return lines[:n]
     return lines
+
+
+def _without_marks(lines: list[bytes], folded: "Folded | None", problems: list[Any]) -> list[bytes]:
+    """Return lines without the byte order marks at their beginnings. That of the file is gone; that
+    of a body behind its head is no problem.
+    """
+    out = []
+    begun = not _is_of_curl(lines[0])  # whether a mark here is one too many
+    for n, line in enumerate(lines, 1):
+        marked = line[:3] == MARK
+        if marked and begun:
+            before = folded.lines_before(n - 1) if folded is not None else 0
+            problems.append(Problem(n + before, MARKED))
+        while line[:3] == MARK:
+            line = line[3:]
+        out.append(line)
+        begun = begun or marked or line.startswith((b"data:", b"{"))
+    return out
+
+
+def _find_repeated(lines: list[bytes], problems: list[Any]) -> None:
+    """Add the events that came again: with an `id:` and the data of an earlier one. If an id stands
+    for two kinds of data, ids do not tell.
+    """
+    if not any(line[:3] == b"id:" for line in lines):
+        return
+    seen: dict[bytes, bytes] = {}
+    begins: dict[bytes, int] = {}
+    again: list[int] = []
+    name = data = b""
+    begin = 0
+    for n, line in enumerate(lines + [b""], 1):
+        if line[:3] == b"id:":
+            name = line[3:].strip()
+        elif line[:5] == b"data:":
+            data, begin = data + line, begin or n
+        elif not line:
+            if name and data and seen.setdefault(name, data) != data:
+                return
+            if name and data and begins.setdefault(name, begin) != begin:
+                again.append(begin)
+            name, data, begin = b"", b"", 0
+    problems += [Problem(line, AGAIN) for line in again]
+
+
+def _without_others(lines: list[bytes], problems: list[Any]) -> list[bytes]:
+    """Return the lines without those of other answers, if several are mixed: events of OpenAI's
+    form name their answer.
+    """
+    names: list[bytes] = []
+    for line in lines:
+        at, end = line.find(b'"id":'), line.find(b'"choices"')
+        parts = line[at + 5 : end].split(b'"') if 0 <= at < end else []
+        names.append(parts[1] if len(parts) > 2 else b"")
+    order = [name for name in names if name]
+    turns = [name for n, name in enumerate(order) if not n or order[n - 1] != name]
+    if len(turns) == len(set(turns)) or len(set(turns)) > MOST_MIXED:
+        return lines
+    others = [n for n, name in enumerate(names) if name not in (b"", order[0])]
+    many = f"{len(others)} events" if len(others) > 1 else "1 event"
+    said = f"{MIXED} is mixed into it, in {many} from line {others[0] + 1} on: left out here."
+    problems.append(Problem(0, said))
+    left_out = set(others)
+    return [b":" if n in left_out else line for n, line in enumerate(lines)]
 
 
 def _event_of_texts(texts: Texts, line: int) -> Any:
@@ -269,7 +349,9 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
         if _opens(event) and not whole:
             joined, used = event, number
             while used < len(lines) and used - number < MAX_WRAPPED:
-                if not lines[used].strip() or _begin_of_event(lines[used]) >= 0:
+                if not lines[used].strip() or _begins_whole(lines[used]):
+                    break
+                if _is_of_log(lines[used]):
                     break
                 joined += lines[used]
                 used += 1
@@ -302,9 +384,24 @@ def _begin_of_event(line: bytes) -> int:
     at = line.find(b'{"')
     # The text before the object must look like a log's prefix: no JSON, HTTP header or shell
     # command.
+    before = line[:at].rstrip()
+    if before[-2:] == b'":' or before[-1:] in (b",", b"["):
+        return -1  # a piece of JSON
     if at > 0 and line.rstrip()[-1:] == b"}" and line[:1] not in b"$#%<>*[\"'" + b"-":
         return at if line[at - 1 : at] in (b" ", b"\t", b"|") and b"curl" not in line[:at] else -1
     return -1
+
+
+def _begins_whole(line: bytes) -> bool:
+    """Return whether an event begins in a line that is no piece of another one's JSON."""
+    at = _begin_of_event(line)
+    return at >= 0 and (line[at : at + 1] != b"{" or _is_whole(line[at:], b"?"))
+
+
+def _is_of_log(line: bytes) -> bool:
+    """Return whether a line begins with a time, as lines of logs do."""
+    start = line.lstrip(b"[(")[:32]
+    return start[:1].isdigit() and seconds_in("".join([chr(c) for c in start])) is not None
 
 
 def _opens(event: bytes) -> bool:

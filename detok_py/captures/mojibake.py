@@ -128,8 +128,9 @@ def find_misread(text: str) -> list[Misread]:
     return out if sure > 1 else []
 
 
-def misread_runs(line: str) -> list[Misread]:
-    """Return all runs of a line that are UTF-8 when encoded back, whatever else the line has.
+def misread_runs(line: str, only: str = "") -> list[Misread]:
+    """Return all runs of a line that are UTF-8 when encoded back, whatever else the line has; with
+    `only`, in this encoding.
 
     >>> [(run.right, run.weight) for run in misread_runs("caf├⌐ ╔═╗")]
     [('é', 1), ('ͻ', 0)]
@@ -138,6 +139,8 @@ def misread_runs(line: str) -> list[Misread]:
     most = (0, 0)
     parts = list(_parts(line))
     for encoding, tables in TABLES:
+        if only and encoding != only:
+            continue
         for table, leads, suspects in tables:
             found = []
             for begin, part in parts:

@@ -92,20 +92,21 @@ def capture_rows(
         count        the number of all rows
         entries      the streams of a HAR file
         seconds      how long the stream took
-        deltas       the deltas of the end
+        deltas       those of the end
         format       the format that the content was read in, or null
         markup       the format that it seems to be in, if it was read in none
         fidelity     what is exact in all rows: "ids", "bytes", or only "text"
         verdict      a sentence on the whole stream
-        verdicts     the verdicts, as verdict.py has them
+        notes        what of it is not about the text: an error, a missing end, another answer
+        verdicts     as verdict.py has them
 
     Ids are read with the vocabulary that the capture names, else with the kept one that has
     `sha256`. `path` is where the text of unknown events is, `entry` which of a HAR file. The
     header's "stop", "chat_format", "start", "reasoning" and "tools" are applied; `format` has
     precedence, the name of a format or "none". Without a name, text that begins as harmony does is
     read so. `folded` is what was taken out of the file (fold.py); then the answer can be
-    {"again": true}, if the whole file is needed. Raises CaptureError; or VocabularyError if there
-    are ids without bytes, text or a vocabulary.
+    {"again": true}. Raises CaptureError; or VocabularyError if there are ids without bytes, text or
+    a vocabulary.
     """
     found = _read_folded(given, file, path, folded) if folded else _read(given, file, path, entry)
     if found is None:
@@ -113,17 +114,16 @@ def capture_rows(
     _last[:] = [None, None]
     problems: list[Any] = []
     vocabulary = _vocabulary_for(found, sha256, problems)
-    markup = _markup_of(found.chunks, vocabulary)
-    header = dict(found.header)
+    markup, header = _markup_of(found.chunks, vocabulary), dict(found.header)
     if format or (markup == HARMONY and "chat_format" not in header):
         header["chat_format"] = format or HARMONY
     answers, rows, numbers = _decoded(found.chunks, header, vocabulary)
     count = sum([count_of(row) for row in rows])
     deltas = [delta for answer in answers.values() for delta in answer.flush()]
     named = answers[CONTENT].format if CONTENT in answers else None
-    held = "".join([text for _, text in deltas])
     verdicts = from_header(found.header, count)
     if verdicts is None:
+        held = "".join([text for _, text in deltas])
         verdicts = judge(found, rows, numbers, held, named is None and markup is None)
     # A server that parses the format itself sends other text than its tokens have.
     differs = None if named else _first_difference(found.chunks, rows, deltas)
@@ -133,9 +133,9 @@ def capture_rows(
     out = summary(with_problems(found, problems))
     out.update({"entries": header.pop("entries", []), "header": _with_fidelity(header, exact)})
     out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": named})
-    out.update({"markup": None if named else markup, "count": count})
-    out.update({"fidelity": exact, "verdict": sentence(verdicts, exact, found.end, found.facts)})
-    out["verdicts"] = as_lists(verdicts)
+    out.update({"markup": None if named else markup, "count": count, "fidelity": exact})
+    said, notes = sentence(verdicts, exact, found.end, found.facts)
+    out.update({"verdict": said, "notes": notes, "verdicts": as_lists(verdicts)})
     return _first_rows(out, rows)
 
 
@@ -163,7 +163,7 @@ def _decoded(
             if chunk.data is None:
                 raise VocabularyError(NO_TOKENIZER)
             ids = [i for i, _ in tokens if i is not None]
-            tokens = [(None, chunk.data)] if chunk.data or ids else []
+            tokens = [(None, chunk.data)]
         else:
             broken = ""  # the server's text was broken, but its tokens are shown
         for token_id, data in tokens:

@@ -84,6 +84,10 @@ class Halves:
     def __init__(self) -> None:
         self.held: int = 0
 
+    def goes_on(self, text: str) -> bool:
+        """Return whether a string begins with the other half of what is held."""
+        return self.held > 0 and ord(text[:1] or " ") >= MARK + 0x400
+
     def feed(self, text: str) -> tuple[bytes, bool]:
         """Return the bytes of a string, and whether it had half a surrogate pair without its other
         half.

@@ -16,16 +16,19 @@ from .frames import model_event, packets, read_frames
 from .har import of_har
 from .kinds import kind_of
 from .log import LoggedEvent, Problem, is_utf8, read_log
+from .mojibake import CP1252
+from .notes import CHARSET, is_latin, length_note
 from .parse import parse_json
 from .reprs import NotRead, looks_printed, prefix_of_printed, printed_bytes, printed_value
-from .stream import LOSSY, NO_BYTES, of_events, of_records, with_problems
+from .stream import LOSSY, NO_BYTES, of_events, of_records, with_note, with_problems
 from .times import seconds_in
-from .wrapped import unwrapped
+from .wrapped import unwrapped, unwrapped_cassette
 
 DONE = b"[DONE]"
 FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
 MOST_BEFORE = 20  # lines before the first value that Python printed
+AS_LATIN = ", and it is read so here. Event streams are UTF-8, so most clients show � for é."
 NAMES_OF_ENDS = (b"done", b"end", b"error", b"ping", b"metadata")
 
 
@@ -53,7 +56,12 @@ def read(
         raise CaptureError(
             f"the file has {len(data) >> 20} MiB; at most {MAX_SIZE >> 20} MiB are read."
         )
-    data = _as_utf8(data)
+    data, note = _prepared(data)
+    if note and folded is not None:
+        raise CaptureError(note)  # a part is not here
+    body = unwrapped_cassette(data)
+    if body is not None:
+        return _of_body(body, "", "cassette", file, path)
     if data[:1] == b"{" and b"}\0" in data:
         data = data.replace(b"\0", b"\n")  # FastChat
     first = data.split(b"\n", 1)[0].strip()
@@ -68,24 +76,36 @@ def read(
     kind = kind_of(data)
     if kind:
         raise CaptureError(f"there is no token stream in this: it is {kind}.")
-    if data.strip()[:1] in (b"{", b"["):
-        try:
-            value = parse_json(data.decode(), 1, halves=True)
-        except (CaptureError, UnicodeError):
-            cut = _cut_array(data, file, path)  # or lines of JSON
-            if cut:
-                return cut
-        else:
-            if isinstance(value, dict) and isinstance(value.get("log"), dict):
-                return of_har(value, file, read, entry)
-            values = value if isinstance(value, list) else [value]
-            lines = _lines_of_items(data.decode()) if isinstance(value, list) else [1]
-            events = [
-                LoggedEvent(item, lines[n] if n < len(lines) else 1, False, None, False, False)
-                for n, item in enumerate(values)
-            ]
-            return of_events(events, [], "JSON", file, path)
-    return _of_dump(data, file, path) or _of_lines(data, file, path, together, folded)
+    found = _of_json(data, file, path, entry) if data.strip()[:1] in (b"{", b"[") else None
+    found = found or _of_dump(data, file, path)
+    return found or _of_lines(data, file, path, together, folded, note)
+
+
+def _of_json(data: bytes, file: str, path: str, entry: int) -> Any:
+    """Return the stream in a JSON value, or in an array that breaks off; None for other data."""
+    try:
+        value = parse_json(data.decode(), 1, halves=True)
+    except (CaptureError, UnicodeError):
+        return _cut_array(data, file, path)  # or lines of JSON
+    if isinstance(value, dict) and isinstance(value.get("log"), dict):
+        return of_har(value, file, read, entry)
+    values = value if isinstance(value, list) else [value]
+    lines = _lines_of_items(data.decode()) if isinstance(value, list) else [1]
+    events = [
+        LoggedEvent(item, lines[n] if n < len(lines) else 1, False, None, False, False)
+        for n, item in enumerate(values)
+    ]
+    return of_events(events, [], "JSON", file, path)
+
+
+def _prepared(data: bytes) -> tuple[bytes, str]:
+    """Return the bytes of a file as UTF-8, and what the head of an HTTP response says of them."""
+    given, data = data, _as_utf8(data)
+    note = length_note(data) if given.endswith(data) else ""
+    if is_latin(data) and not is_utf8(data):
+        data = "".join([chr(c) if c < 128 else CP1252[c - 128] for c in data]).encode()
+        note = f"{note} {CHARSET}{AS_LATIN}".strip()
+    return data, note
 
 
 def _cut_array(data: bytes, file: str, path: str) -> Any:
@@ -124,6 +144,7 @@ def _of_dump(data: bytes, file: str, path: str) -> Any:
     if not dumped:
         return None
     found = _of_body(*(http_body(dumped) or (dumped, "")), "hex dump", file, path)
+    found = with_note(found, length_note(dumped))
     if sent and sent[1]:
         found = with_problems(found, [Problem(0, "a packet is missing in this dump")])
     return found
@@ -140,7 +161,9 @@ def _of_body(body: bytes, encoding: str, form: str, file: str, path: str) -> Any
     return found
 
 
-def _of_lines(data: bytes, file: str, path: str, together: bool, folded: "Folded | None") -> Any:
+def _of_lines(
+    data: bytes, file: str, path: str, together: bool, folded: "Folded | None", note: str
+) -> Any:
     """Return the stream in lines: events, a log, or values printed by Python."""
     lines = data.replace(b"\r\n", b"\n").split(b"\n")
     inner = unwrapped(lines)
@@ -158,7 +181,7 @@ def _of_lines(data: bytes, file: str, path: str, together: bool, folded: "Folded
         begins = [prefix_of_printed(text) for text in texts]
         stamps = [seconds_in(texts[n][:at]) for n, at in enumerate(begins)]
         texts = [texts[n][at:] for n, at in enumerate(begins)]
-    body = printed_bytes(texts)
+    body = printed_bytes(_without_prompts(texts))
     if body is not None:
         events, problems = read_log(body)
         return of_events(events, problems, "bytes that Python printed", file, path, DONE in body)
@@ -173,6 +196,8 @@ def _of_lines(data: bytes, file: str, path: str, together: bool, folded: "Folded
     ]
     if flags:
         problems.append(Problem(0, NO_BYTES))
+    if note:
+        problems.append(Problem(0, note))
     form = "server-sent events" if b"data:" in data else "lines of JSON"
     try:
         return of_events(events, problems, form, file, path, done)
@@ -187,6 +212,14 @@ def _of_lines(data: bytes, file: str, path: str, together: bool, folded: "Folded
     if any(line.rstrip() == b"event: output" for line in lines):
         found.header["source"]["server"] = found.header["engine"]["name"] = "Replicate"
     return found
+
+
+def _without_prompts(texts: list[str]) -> list[str]:
+    """Return lines without the few before and behind those that may be literals."""
+    begins = [n for n, text in enumerate(texts) if text.lstrip()[:2] in ("b'", 'b"')]
+    if not begins or begins[0] > MOST_BEFORE or len(texts) - begins[-1] > MOST_BEFORE:
+        return texts
+    return texts[begins[0] : begins[-1] + 1]
 
 
 def _pieces(lines: list[bytes]) -> list[Any]:

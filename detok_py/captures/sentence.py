@@ -9,28 +9,35 @@ from typing import Any
 from .log import CURL, DAMAGED, INSIDE, NO_EVENT, PAGE
 
 MOST_LINES = 3  # that a sentence names
-BLAMED = ("engine", "gateway", "proxy", "recorder", "client", "unknown", "doubt")
+STOPS = "It stops before its end: the server did not say that the answer is over."
+CUT = " The connection was cut, or this is only a part."
+BLAMED = ("engine", "gateway", "proxy", "recorder", "reader", "unknown", "doubt")
 # What the sentence on the stream says of so many places.
 BLAMES = {
     "engine": "The engine broke {}.",
     "gateway": "The engine, or a gateway, broke {}.",
     "proxy": "A proxy broke {}.",
     "recorder": "A proxy, or what recorded it, broke {}.",
-    "client": "The client broke {}.",
+    "reader": "A client, a proxy, or what recorded it, broke {}.",
     "unknown": "It is broken in {}; by whom is not known.",
     "doubt": "In {}, it is not known who broke the text, or whether anyone did.",
 }
 # Rules that know less than who it was; those in doubt, not even whether the text is broken.
 LESS = {
-    "lost": "recorder", "twice": "recorder", "order": "recorder",
+    "lost": "recorder", "twice": "recorder", "order": "recorder", "inside": "recorder",
+    "whole-token": "recorder", "misread": "reader",
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
     "cut": "doubt", "joined": "doubt",
 }  # fmt: skip
+# In the titles of pages that proxies send: RFC 9110, 15.6.3 and 15.6.5.
+OF_PROXIES = ("502", "504", "Bad Gateway", "Gateway Time")
 
 
-def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> str:
-    """Return the verdict on a whole stream in a few words; `end` and `facts` as in an import."""
+def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[str, str]:
+    """Return the verdict on a whole stream in a few words, and the part of it that is not about the
+    text: "" if there is none. `end` and `facts` are as in an import.
+    """
     said = _on_text(verdicts, fidelity, facts)
     if fidelity == "text" and all(one.who == "nobody" for one in verdicts):
         said = " ".join([said] + [one.said for one in verdicts])
@@ -38,20 +45,17 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> str:
         said = (
             "Whether anything broke cannot be seen: the file has a dot for each byte beyond ASCII."
         )
-    if facts.missing:
-        said = f"{facts.missing} {said}"
+    first, last = [facts.missing, facts.notes], ""
     if end and end.get("type") == "error":
         message = str(end.get("message") or "no reason given").strip()
         line = f" in line {facts.error}" if facts.error else ""
-        said = f"The server ended it with an error{line}: “{message[:200]}”. {said}"
+        first.insert(0, f"The server ended it with an error{line}: “{message[:200]}”.")
     elif facts.no_end:
-        said = (
-            "It stops before its end: the server did not say that the answer is over. The "
-            f"connection was cut, or this is only a part. {said}"
-        )
+        first.insert(0, STOPS + ("" if facts.missing.startswith("In line") else CUT))
     if facts.other:
-        said += f" Another answer begins in line {facts.other}; its text is behind the first one's."
-    return said
+        last = f"Another answer begins in line {facts.other}; its text is behind the first one's."
+    whole, notes = [[one for one in first + [text, last] if one] for text in (said, "")]
+    return " ".join(whole), " ".join(notes)
 
 
 def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
@@ -70,8 +74,8 @@ def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
         return "Nothing in it is broken: the pieces are the text that the server sent whole at the end."
     if fidelity == "text":
         return (
-            "Nothing in it is broken. It is the server's own text: whether pieces are missing or came "
-            "twice cannot be seen here."
+            "Nothing in it is broken. It is the server's own text: pieces that are missing or came "
+            "twice may not show in it."
         )
     if verdicts:
         return "Nobody broke anything. " + " ".join([one.said for one in verdicts])
@@ -94,7 +98,8 @@ def missing(problems: list[Any]) -> str:
     for one in problems:
         if one.reason.startswith(PAGE):
             page = one.reason[len(NO_EVENT) :]
-            said.append(f"In line {one.line}, {page}, comes in place of the rest.")
+            proxy = ": a proxy gave up" if any(mark in page for mark in OF_PROXIES) else ""
+            said.append(f"In line {one.line}, {page}, comes in place of the rest{proxy}.")
         elif one.reason.startswith(CURL):
             said.append(f"In line {one.line}, curl says: “{one.reason[len(NO_EVENT) :]}”.")
     damaged = [one for one in problems if one.reason.startswith(DAMAGED)]

@@ -65,6 +65,11 @@ class Server:
         """Whether events repeat the text so far."""
         return self._sent != ""
 
+    @property
+    def broken_call(self) -> bool:
+        """Whether the arguments of a tool call were not whole JSON."""
+        return self._calls.broken
+
     def read(self, event: Any) -> Any:
         """Return the parts of an event; None if it has no text; a sentence if it cannot be read."""
         index = find(event, "choices[index].index")

@@ -12,7 +12,8 @@ from .alike import Same, Texts
 from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
-from .log import CESU, MAX_PROBLEMS, WRAPPED, Joined, Problem
+from .log import AGAIN, CESU, MARKED, MAX_PROBLEMS, MIXED, WRAPPED, Joined, Problem
+from .notes import CHARSET, LENGTH, notes_on
 from .parse import Halves
 from .sentence import missing
 from .servers import CONTENT, Server
@@ -40,7 +41,7 @@ Import = NamedTuple(
 # or "gap") of each event whose sequence number is not the next one · joined: (first line, last
 # line) of each event whose lines were joined · wrapped: whether a console had broken all of these ·
 # total: how many tokens the server says that it made, 0 if it does not · error, other: the lines of
-# its error and of another answer's first event, 0 if there is none
+# its error and of another answer's first event, 0 if there is none · notes: further sentences on it
 Facts = NamedTuple(
     "Facts",
     [
@@ -55,9 +56,10 @@ Facts = NamedTuple(
         ("total", int),
         ("error", int),
         ("other", int),
+        ("notes", str),
     ],
 )
-NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, 0)
+NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, 0, "")
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
 # the text was damaged before it came here, or "" · plain: whether its event has characters beyond
@@ -86,6 +88,7 @@ LOSSY = (
 NO_BYTES = (
     "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
 )
+NOTED = (MARKED, LENGTH, MIXED, CHARSET, AGAIN)
 MOST_KEYS = 8
 MOST_NAMED = 2000  # chunks that are searched for names of tokens
 # In a name of a token, which is not its text, these stand for a space, a line end or a byte.
@@ -118,8 +121,11 @@ def of_events(
     joined = [one for one in problems if isinstance(one, Joined)]
     problems = [one for one in problems if not isinstance(one, Joined)]
     parted: list[tuple[int, str]] = []
-    lines = {"error": 0, "other": 0}
+    lines: dict[str, list[int]] = {"error": [], "other": [], "unfinished": []}
     chunks = _chunks_of_events(server, events, problems, times, parted, lines)
+    notes = notes_on(problems, chunks, server, lines["unfinished"])
+    again = {one.line for one in problems if one.reason == AGAIN}
+    problems = [one for one in problems if not one.reason.startswith(NOTED)]
     if not chunks:
         raise CaptureError(NO_STREAM + _why_none(server, events, problems))
     chunks = _without_names(chunks)
@@ -137,23 +143,21 @@ def of_events(
     engine = {"name": name, "model": server.model, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None
-    no_end = server.has_end and not (server.over or server.error or done or form == "JSON")
     streamed = len(chunks) > 1 or chunks[0].texts or chunks[0].data != server.all.encode()
-    whole = server.all if streamed else ""
-    lossy = any(one.reason in (LOSSY, NO_BYTES) for one in problems)
-    wrapped = any(one.reason == WRAPPED for one in joined)
+    numbers = [(n, "twice") for n, event in enumerate(events, 1) if event.line in again]
     facts = Facts(
-        whole,
-        no_end,
+        server.all if streamed else "",
+        server.has_end and not (server.over or server.error or done or form == "JSON"),
         missing(problems),
-        lossy,
+        any(one.reason in (LOSSY, NO_BYTES) for one in problems),
         parted,
-        _misnumbered(events),
+        numbers or _misnumbered(events) or _counted_twice(events),
         [(one.line, one.line + one.more) for one in joined],
-        wrapped,
+        any(one.reason == WRAPPED for one in joined),
         server.total,
-        lines["error"],
-        lines["other"],
+        (lines["error"] or [0])[0],
+        (lines["other"] or [0])[0],
+        notes,
     )
     return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)
 
@@ -209,6 +213,30 @@ def _misnumbered(events: list[Any]) -> list[tuple[int, str]]:
     return out if len(out) < len(numbered) / 2 else []
 
 
+def _counted_twice(events: list[Any]) -> list[tuple[int, str]]:
+    """Return the events of llama-server that came again, with the count of an earlier one. If a
+    count stands for two texts, counts do not tell.
+    """
+    seen: dict[int, str] = {}
+    out = []
+    for n, event in enumerate(events, 1):
+        value = _value_of(event)
+        if not isinstance(value, dict) or "tokens_predicted" not in value:
+            continue
+        if value.get("stop"):
+            seen = {}  # another answer may follow
+            continue
+        if isinstance(event.value, Texts):
+            return []  # one count for many
+        value = event.value.whole() if isinstance(event.value, Same) else value
+        count, text = value["tokens_predicted"], str(value.get("content"))
+        if type(count) is int and count in seen:
+            out.append((n, "twice"))
+        if type(count) is not int or not text or seen.setdefault(count, text) != text:
+            return []
+    return out
+
+
 def _value_of(event: Any) -> Any:
     """Return the value of an event; for a similar event, the value of the shape."""
     return _value_in(event.value)
@@ -249,10 +277,13 @@ def _chunks_of_events(
     problems: list[Any],
     times: "list[float] | None",
     parted: list[tuple[int, str]],
-    lines: dict[str, int],
+    lines: dict[str, list[int]],
 ) -> list[Any]:
-    """Return the chunks; write down the `lines` of the server's error and of another answer."""
+    """Return the chunks; write down the `lines` of the server's errors, of another answer, and of
+    text so far that ends inside a character.
+    """
     halves: dict[str, Halves] = {}
+    opened: dict[str, int] = {}  # the last chunk of a channel
     chunks: list[Any] = []
     seconds = 0.0
     number = line = begin = 0
@@ -272,32 +303,55 @@ def _chunks_of_events(
             if ended and not lines["other"]:
                 begin = (begin or line) if _may_begin(_value_in(value)) else 0
             parts = server.read_same(value) if isinstance(value, Same) else server.read(value)
-            lines["error"] = lines["error"] or (line if server.error else 0)
+            if server.error and not lines["error"]:
+                lines["error"].append(line)
+            if server.repeats and not server.finish and _ends_inside(value):
+                lines["unfinished"].append(line)
             if isinstance(parts, str):
                 problems.append(Problem(line, parts))
                 continue
             for part in parts or []:
-                cut = part.channel in halves and halves[part.channel].held
-                made = _chunk(halves, part, seconds, event, (line, number), server.repeats)
-                if ended and made and part.text:
-                    lines["other"] = lines["other"] or begin or line
+                half = halves.setdefault(part.channel, Halves())
+                if half.held and part.text and not half.goes_on(part.text):
+                    _end_half(half, chunks, opened[part.channel])
+                cut = half.held
+                made = _chunk(half, part, seconds, event, (line, number), server.repeats)
+                if made:
+                    opened[part.channel] = len(chunks)
+                if ended and made and part.text and not lines["other"]:
+                    lines["other"].append(begin or line)
                 if made and cut and made[0].broken != HALF and not made[0].tokens:
                     parted.append((len(chunks), made[0].data.decode()[:1]))
                 chunks += made
-    ends = [part for part in server.flush() if events]
-    for part in ends:
-        chunks += _chunk(halves, part, seconds, events[-1], (line, number))
+    for part in server.flush():  # what closes a call, which no event has
+        seconds, channel, tokens, data, *rest = chunks[opened[part.channel]]
+        data = (data or b"") + part.text.encode()
+        chunks[opened[part.channel]] = Chunk(seconds, channel, tokens, data, *rest)
     for channel in halves:
-        data, _ = halves[channel].flush()
-        if data:
-            chunks.append(Chunk(seconds, channel, [], data, line, number, HALF, False, None))
+        if halves[channel].held:
+            _end_half(halves[channel], chunks, opened[channel])
     return chunks
+
+
+def _end_half(half: Halves, chunks: list[Any], n: int) -> None:
+    """Write the U+FFFD of a half that stays alone into the chunk that it came with."""
+    seconds, channel, tokens, data, line, number, broken, *rest = chunks[n]
+    data = (data or b"") + half.flush()[0]
+    chunks[n] = Chunk(seconds, channel, tokens, data, line, number, broken or HALF, *rest)
 
 
 def _may_begin(value: Any) -> bool:
     """Return whether an event behind the end of an answer is not about that answer's end."""
     said = read_event(value)
     return said is not None and not (said.over or said.finish or find(value, "usage"))
+
+
+def _ends_inside(value: Any) -> bool:
+    """Return whether the text so far, in an event of a server that repeats it, ends with U+FFFD."""
+    if isinstance(value, Same):
+        return value.text[-1:] == "\ufffd"
+    said = [one for one in find(value, "text|content[*].text|content") if isinstance(one, str)]
+    return bool(said) and said[-1][-1:] == "\ufffd"
 
 
 def _list_of(value: Any) -> Any:
@@ -320,15 +374,17 @@ def _chunk_of_texts(texts: Texts, n: int, seconds: float, event: Any, number: in
 
 
 def _chunk(
-    halves: dict[str, Halves],
+    half: Halves,
     part: Any,
     seconds: float,
     event: Any,
     place: tuple[int, int],
     repeats: bool = False,
 ) -> Any:
-    """Return a list with the chunk of a part, [] if none of it can be shown yet."""
-    data, alone = halves.setdefault(part.channel, Halves()).feed(part.text)
+    """Return a list with the chunk of a part, [] if it has nothing. Of half a character, it has the
+    place only.
+    """
+    data, alone = half.feed(part.text)
     broken = ""
     if any(bytes_ is not None for _, bytes_ in part.tokens):
         pass  # its tokens have the bytes of this text
@@ -339,7 +395,7 @@ def _chunk(
         broken = REPEATED if repeats and not event.raw else broken
     elif alone:
         broken = HALF
-    if not data and not part.tokens:
+    if not part.text and not part.tokens:
         return []
     return [Chunk(seconds, part.channel, part.tokens, data, *place, broken, event.plain, None)]
 
@@ -395,6 +451,16 @@ def with_problems(found: Any, more: list[Any]) -> Any:
     left_out = found.left_out + max(0, len(told) - MAX_PROBLEMS)
     header, chunks, seconds, end, _, _, facts = found
     return Import(header, chunks, seconds, end, told[:MAX_PROBLEMS], left_out, facts)
+
+
+def with_note(found: Any, note: str) -> Any:
+    """Return an import with one more of its `notes`."""
+    if not note:
+        return found
+    header, chunks, seconds, end, problems, left_out, facts = found
+    said = f"{facts.notes} {note}".strip()
+    told = Facts(*(list(facts[:-1]) + [said]))
+    return Import(header, chunks, seconds, end, problems, left_out, told)
 
 
 def summary(found: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from .compare import differences, first_rows, is_markup
 from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, find_misread, misread_runs
 from .rows import came, count_of, numbered, shown, texts_of
-from .sentence import listed
+from .sentence import LESS, listed
 from .servers import CONTENT
 from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, REPEATED
 
@@ -58,11 +58,11 @@ RULES = {
     ),
     "inside": (
         "proxy",
-        "A proxy decoded each chunk of the network by itself: the pieces of one character are � within one event, which has one token.",
+        "A proxy, or what recorded it, decoded each chunk of the network by itself: the pieces of one character are � within one event, which has one token.",
     ),
     "beside": (
         "unknown",
-        "There are � beside each other within one event: a proxy decoded each chunk of the network by itself; or, if the event has several tokens, the engine decoded each of them; or the model wrote them.",
+        "There are � beside each other within one event: a proxy, or what recorded it, decoded each chunk of the network by itself; or, if the event has several tokens, the engine decoded each of them; or the model wrote them.",
     ),
     "seam-of-messages": (
         "unknown",
@@ -121,8 +121,8 @@ RULES = {
         "The engine, or a gateway that writes its JSON anew, wrote the halves of a surrogate pair as bytes (CESU-8): that is not UTF-8.",
     ),
     "raw": (
-        "proxy",
-        "Bytes of a character were lost or changed after the engine had written them: what arrived is not UTF-8.",
+        "unknown",
+        "Bytes of a character were lost or changed: what is here is not UTF-8, and other characters are whole.",
     ),
     "raw-all": (
         "unknown",
@@ -212,10 +212,12 @@ def judge(
 
 
 def as_lists(verdicts: list[Verdict]) -> list[Any]:
-    """Return verdicts as lists, because MicroPython writes no named tuples as JSON."""
+    """Return verdicts as lists, because MicroPython writes no named tuples as JSON; each with what
+    its rule knows less than who it was ("" if it knows that). Saved verdicts do not have the last.
+    """
     return [
-        [one.who, one.rule, one.said, [list(place) for place in one.places], one.count]
-        for one in verdicts
+        [who, rule, said, [list(place) for place in places], count, LESS.get(rule, "")]
+        for who, rule, said, places, count in verdicts
     ]
 
 
@@ -225,9 +227,11 @@ def from_header(header: dict[str, Any], count: int) -> "list[Verdict] | None":
     """
     try:
         out = []
-        for who, rule, said, places, times in header["verdicts"]:
-            if RULES[rule][0] != who or not isinstance(said, str) or type(times) is not int:
+        for one in header["verdicts"]:
+            who, rule, said, places, times = one[:5]
+            if who not in ORDER or not isinstance(said, str) or type(times) is not int:
                 return None
+            who = RULES[rule][0]  # an earlier version may have known less
             made = [Place(*place) for place in places]
             if not made or not all(_is_valid(place, count) for place in made):
                 return None
@@ -374,9 +378,12 @@ def _texts_of(chunks: list[Any]) -> list[str]:
 def _judge_joined(found: Any, rows: list[Any], add: Any) -> None:
     """Judge the events whose lines were joined."""
     rule = "wrapped" if found.facts.wrapped else "joined"
-    for first_line, _ in found.facts.joined:
-        # An event without text has no row: its place is the next event's.
-        at = next((n for n, row in enumerate(rows) if row[3] >= first_line), len(rows) - 1)
+    begins = {first for first, _ in found.facts.joined}
+    places = [n for n, row in enumerate(rows) if row[3] in begins]
+    # An event without text has no row: its place is the next event's, if there is no other.
+    first = found.facts.joined[0][0] if begins else 0
+    after = next((n for n, row in enumerate(rows) if row[3] >= first), len(rows) - 1)
+    for at in places or [after] * bool(begins):
         add(rule, Place(at, "", "", 0, 0))
 
 
@@ -405,17 +412,29 @@ def _judge_against_whole(
         elif one.right.strip() or (one.kind == "more" and one.got.strip()):
             kind, named, rule = KINDS[one.kind]
             rule = named if kind in numbers else rule
-            add(rule, Place(row, one.got, one.right, 0, 0))
+            late = _late_rows(found, rows) if rule == "order" else []
+            if len(late) < 2:
+                add(rule, Place(row, one.got, one.right, 0, 0))
+            else:
+                for row in late:
+                    add(rule, Place(row, shown(rows[row]), "", 0, 0))
     n = 0
     for event, kind in found.facts.numbers if not whole else []:
         while n < len(rows) and rows[n][4] < event:
             n += 1
         if n < len(rows) and (kind == "gap" or rows[n][4] == event):
-            got = "" if kind == "gap" else bytes.fromhex(rows[n][1][1]).decode()
+            got = "" if kind == "gap" else shown(rows[n])
             add(KINDS_OF_NUMBERS[kind], Place(n, got, "", 0, 0))
     for number, letter in found.facts.parted:
         add("parted", Place(first.get(number, 0), BAD + BAD, letter, 0, 0))
     return rights
+
+
+def _late_rows(found: Any, rows: list[Any]) -> list[int]:
+    """Return the rows of events behind a later number, one of those that follow each other."""
+    late = [event for event, kind in found.facts.numbers if kind == "order"]
+    begins = [event for n, event in enumerate(late) if not n or late[n - 1] != event - 1]
+    return [n for n, row in enumerate(rows) if row[4] in begins]
 
 
 def _is_whole(chunk: Any) -> bool:
@@ -437,7 +456,8 @@ def _judge_misread(rows: list[Any], add: Any) -> str:
         first, last = run.begin - begin, min(run.end - begin, len(text))
         units = [_units(text[:first]), _units(text[:last])]
         got = "".join(texts[n : n + 8])[first : run.end - begin]
-        add("misread", Place(n, got, _all_right(run.right), units[0], units[1]))
+        right = _all_right(run.right, run.encoding)
+        add("misread", Place(n, got, right, units[0], units[1]))
         # A run may go on in the next rows.
         over, m = run.end - begin - len(text), n + 1
         while over > 0:
@@ -449,12 +469,12 @@ def _judge_misread(rows: list[Any], add: Any) -> str:
     return runs[0].encoding if runs else ""
 
 
-def _all_right(text: str) -> str:
-    """Return a text whose bytes may have been misread twice."""
-    again = misread_runs(text)
+def _all_right(text: str, encoding: str) -> str:
+    """Return a text whose bytes may have been misread twice, both times in this encoding."""
+    again = misread_runs(text, encoding)
     while len(again) == 1 and (again[0].begin, again[0].end) == (0, len(text)):
         text = again[0].right
-        again = misread_runs(text)
+        again = misread_runs(text, encoding)
     return text
 
 

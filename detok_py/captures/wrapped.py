@@ -1,9 +1,10 @@
-"""Unwrap lines of a stream from other programs' formats: journald, Docker, DevTools.
+"""Unwrap a stream from other programs' formats: journald, Docker, DevTools, cassettes of tests.
 
 In: the lines of a file. Out: the lines inside them, and when each was written.
 """
 
 import json
+from binascii import a2b_base64
 from typing import Any
 
 from .times import seconds_in
@@ -12,6 +13,8 @@ MOST_TRIED = 5
 KEYS = ("MESSAGE", "log", "line", "message", "msg")  # also of Loki and CloudWatch
 TIMES = ("time", "ts", "timestamp")
 STARTS = (b"data: ", b"data:{", b"event: ")
+# In YAML's double quotes.
+OTHER_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029", "e": "\x1b"}  # fmt: skip
 
 
 def unwrapped(lines: list[bytes]) -> "tuple[list[bytes], list[Any]] | None":
@@ -73,6 +76,86 @@ def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":
     if type(time) is int and time > 1e11:
         return said, time / 1e3, more
     return said, seconds_in(time) if isinstance(time, str) else None, more
+
+
+def unwrapped_cassette(data: bytes) -> "bytes | None":
+    """Return the body of the first stream in a cassette of VCR.py, which is YAML; None for other
+    data.
+
+    >>> unwrapped_cassette(b"interactions:\\n  string: 'data: {\\"a\\":\\n    1}\\n\\n\\n    '")
+    b'data: {"a": 1}\\n\\n'
+    """
+    if not data.lstrip(b"-\r\n ").startswith(b"interactions:"):
+        return None
+    best = None
+    lines = data.decode().replace("\r\n", "\n").split("\n")
+    for n, line in enumerate(lines):
+        key, colon, first = line.strip().partition("string: ")
+        if colon and key == "":
+            indent = len(line) - len(line.lstrip())
+            body = _scalar(first, lines[n + 1 :], indent)
+            best = best or body
+            if body[:1] in (b"{", b"[") or b"data:" in body:
+                return body
+    return best
+
+
+def _scalar(first: str, lines: list[str], indent: int) -> bytes:
+    """Return the bytes of a YAML scalar, whose first line has this rest and which other lines
+    follow.
+    """
+    if first[:1] in ("|", "!"):
+        depths = [len(line) - len(line.lstrip()) for line in lines]
+        inside = [depth > indent or not line.strip() for line, depth in zip(lines, depths)]
+        size = inside.index(False) if False in inside else len(lines)
+        deep = min([depths[n] for n in range(size) if lines[n].strip()] or [0])
+        block = "\n".join([line[deep:] for line in lines[:size]])
+        return a2b_base64(block.encode()) if first[:8] == "!!binary" else block.encode()
+    quote = first[:1]
+    if quote not in ("'", '"'):
+        return first.encode()
+    out = ""
+    line, n = first[1:], 0
+    while _end_of(line, quote) < 0 and n < len(lines):
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if quote == '"' and backslashes % 2:
+            out += line[:-1]
+        else:
+            begin = n
+            while n < len(lines) and not lines[n].strip():
+                n += 1
+            out += line.rstrip(" \t") + ("\n" * (n - begin) or " ")
+        line = lines[n].lstrip(" \t") if n < len(lines) else ""
+        n += 1
+    out += line[: _end_of(line, quote)]
+    return (out.replace("''", "'") if quote == "'" else _without_backslashes(out)).encode()
+
+
+def _end_of(line: str, quote: str) -> int:
+    """Return where the quote is that ends a scalar; -1 if it goes on."""
+    at = line.find(quote)
+    if quote == "'":
+        while line[at : at + 2] == "''":
+            at = line.find(quote, at + 2)
+        return at
+    while at > 0 and (at - len(line[:at].rstrip("\\"))) % 2:
+        at = line.find(quote, at + 1)
+    return at
+
+
+def _without_backslashes(text: str) -> str:
+    """Return the text of a scalar in double quotes."""
+    begin, *parts = text.replace("\\\\", "\\\0").split("\\")
+    out = [begin]
+    for part in parts:
+        size = {"x": 2, "u": 4, "U": 8}.get(part[:1], 0)
+        if size:
+            code = int(part[1 : 1 + size], 16)
+            out.append(chr(code) if not 0xD800 <= code < 0xE000 else "\ufffd")
+        else:
+            out.append("\\" if part[:1] == "\0" else OTHER_ESCAPES.get(part[:1], part[:1]))
+        out.append(part[1 + size :])
+    return "".join(out)
 
 
 def row_of_devtools(line: bytes) -> "tuple[bytes, bytes] | None":

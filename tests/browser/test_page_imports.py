@@ -134,7 +134,11 @@ def test_the_tab_that_is_open_shows_the_stream_that_is_open_now(demo: Any) -> No
     )
     expect(page.locator("#status")).to_have_text("coarse.log: 4 chunks, 1 seconds.")
     page.locator("#tab-faults").click()
-    swap("#faults", "Nothing in it is broken.", "The client broke 2 places.")
+    swap(
+        "#faults",
+        "Nothing in it is broken.",
+        "A client, a proxy, or what recorded it, broke 2 places.",
+    )
     page.locator("#tab-tokens").click()
     swap("#timeline", "word0", "naÃ¯ve")
     assert demo.complaints == []
@@ -149,7 +153,9 @@ def test_misread_text_is_marked_in_the_panes_and_counted(booted: Any) -> None:
         body += f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
     drop(booted, "latin.sse", body.encode())
     page = booted.page
-    expect(page.locator("#alert")).to_contain_text("The client broke 3 places.")
+    expect(page.locator("#alert")).to_contain_text(
+        "A client, a proxy, or what recorded it, broke 3 places."
+    )
     # The run that goes on in the second event is one place.
     expect(page.locator("#alert")).to_contain_text(
         "“äöü” arrived as “Ã¤Ã¶Ã¼”; line 3 (event 2): “€” arrived as “â‚¬”."
@@ -157,6 +163,9 @@ def test_misread_text_is_marked_in_the_panes_and_counted(booted: Any) -> None:
     for pane in ("held", "naive", "stream"):
         expect(page.locator(f"#pane-{pane} .damage")).to_have_text(["Ã¯", "Ã¤Ã¶Ã", "¼", "â‚¬"])
         expect(page.locator(f"#tally-{pane} [data-count=replacements]")).to_have_text("5")
+    page.locator("#tab-faults").click()
+    expect(page.locator("#fault-list button")).to_have_text(["chunk 1", "chunk 1", "chunk 2"])
+    page.locator("#tab-tokens").click()
 
 
 @pytest.mark.full

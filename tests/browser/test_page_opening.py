@@ -21,7 +21,7 @@ def test_a_sample_is_one_click_away_and_says_who_broke_it(demo: Any) -> None:
     expect(demo.page.get_by_role("region", name="Open a recorded stream")).to_be_in_viewport()
     for name, said in (
         ("Broken llama.cpp stream", "The engine broke 16 places."),
-        (HAR, "A proxy broke 2 places."),
+        (HAR, "A proxy, or what recorded it, broke 2 places."),
     ):
         demo.page.get_by_role("button", name=name).click()
         expect(demo.page.locator("#alert")).to_contain_text(said)
@@ -62,7 +62,8 @@ def test_a_file_that_is_dropped_while_a_stream_runs_is_offered(booted: Any) -> N
         }"""
     )
     expect(page.locator("#pane-held")).to_contain_text("slow")
-    drop(booted, "a.sse", b'data: {"choices":[{"delta":{"content":"dropped"}}]}\n\n')
+    whole = b'data: {"choices":[{"delta":{"content":"dropped"}}]}\n\ndata: [DONE]\n\n'
+    drop(booted, "a.sse", whole)
     page.get_by_role("button", name="Stop and open").click()
     expect(page.locator("#pane-held")).to_have_text("dropped")
     booted.wait_for("finished")

@@ -125,7 +125,7 @@ def test_a_capture_has_the_stop_string_and_the_crash_of_its_run(
     expect(page.locator("[data-pane=held]")).to_have_text("one # two ")
     opened(booted, tmp_path / "crashed.detok.jsonl", crashed)
     expect(page.locator("#alert")).to_contain_text(
-        "ends with this error: The scripted engine crashed"
+        "The server ended it with an error: “The scripted engine crashed"
     )
     assert booted.stream_text("still here") == "finished"
 

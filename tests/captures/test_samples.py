@@ -10,9 +10,9 @@ from detok_py.captures import page
 
 SAYS = {
     "llama-cpp.sse": ("The engine broke 16 places.", "raw-seam"),
-    "proxy.har": ("A proxy broke 2 places.", "inside"),
+    "proxy.har": ("A proxy, or what recorded it, broke 2 places.", "inside"),
     "vllm-logprobs.sse": ("The engine broke 3 places.", "token-alone"),
-    "console.sse": ("The client broke 10 places.", "misread"),
+    "console.sse": ("A client, a proxy, or what recorded it, broke 10 places.", "misread"),
     "gpt-oss.sse": ("Nothing in it is broken.", None),
     "ollama.ndjson": ("Nothing in it is broken.", None),
 }

@@ -162,3 +162,28 @@ def test_unknown_events_are_read_by_the_path_that_is_suggested():
 def test_what_python_does_not_print_is_not_read(line):
     with pytest.raises(NotRead):
         printed_value(line)
+
+
+@pytest.mark.parametrize("style", ["'", '"', "|", "!!binary |"])
+def test_the_body_in_a_cassette_is_read_in_each_style_of_yaml(style):
+    event = '{"choices":[{"delta":{"content":"naïve it\'s"}}]}'
+    body = f"data: {event}\n\ndata: [DONE]\n\n"
+    lines = {
+        "'": "'" + body.replace("'", "''").replace("\n\n", "\n\n\n\n      ").replace("naïve ", "naïve\n      ") + "'",
+        '"': '"' + body.replace('"', '\\"').replace("\n", "\\n").replace("ï", "\\xEF").replace("ve ", "ve\\\n      \\ ") + '"',
+        "|": "|\n" + "".join(f"        {line}\n" for line in body.split("\n")),
+        "!!binary |": "!!binary |\n        " + base64.b64encode(body.encode()).decode(),
+    }[style]  # fmt: skip
+    text = f"interactions:\n- response:\n    body:\n      string: {lines}\n    status: ok\nversion: 1\n"
+    found = read(text.encode(), "cassette.yaml")
+    assert [chunk.data for chunk in found.chunks] == ["naïve it's".encode()]
+    assert found.header["source"]["format"] == "cassette, server-sent events"
+
+
+def test_a_prompt_before_printed_bytes_is_left_out():
+    printed = r"""$ python dump.py
+b'data: {"choices":[{"delta":{"content":"n\xc3'
+b'\xa9"}}]}\n\n'
+$
+"""
+    assert [chunk.data for chunk in read(printed.encode()).chunks] == ["né".encode()]

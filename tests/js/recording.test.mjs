@@ -108,7 +108,7 @@ test("a verdict takes the place of what was seen, and marks text that is wrong w
     places: [{ ...place, row: 1 }],
     count: 1,
   };
-  recording.judge("The client broke 1 place.", /** @type {any} */ ([verdict, own]));
+  recording.judge("A client broke 1 place.", /** @type {any} */ ([verdict, own]));
   assert.deepEqual(
     recording.faults.map(({ step, kind }) => [step, kind]),
     [[0, "judged"]],
@@ -118,6 +118,29 @@ test("a verdict takes the place of what was seen, and marks text that is wrong w
     assert.deepEqual(mark, { from: 2, to: 4, step: 0, kind: "damage" });
     assert.equal(recording.tracks[name].brokenAt(1), 1);
   }
+});
+
+test("misread text that goes on in the next step is one fault, and marked in both", () => {
+  const recording = new Recording(0, "chunk");
+  const rest = { id: null, heldBytes: new Uint8Array(0), heldText: "", special: null };
+  for (const [n, text] of ["naÃ", "¯ve"].entries())
+    recording.add({ bytes: new TextEncoder().encode(text), text, ...rest }, n);
+  recording.end("", 2);
+  const places = [
+    { row: 0, got: "Ã¯", right: "ï", begin: 2, end: 3 },
+    { row: 1, got: "¯", right: "", begin: 0, end: 1 },
+  ];
+  const verdict = { who: "client", rule: "misread", said: "", places, count: 1, less: "reader" };
+  recording.judge("", /** @type {any} */ ([verdict]));
+  assert.deepEqual(recording.places, [0]);
+  const marks = recording.tracks.held.damageIn(0, 6);
+  assert.deepEqual(
+    marks.map(({ from, step }) => [from, step]),
+    [
+      [2, 0],
+      [3, 1],
+    ],
+  );
 });
 
 test("a place in the text belongs to the step that added it", () => {

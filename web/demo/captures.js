@@ -5,7 +5,7 @@
 
 import { readCapture, writeCapture } from "../src/capture.js";
 import { button, element } from "./dom.js";
-import { describeImport } from "./imports.js";
+import { describeImport, describeNotRead } from "./imports.js";
 import { sayStatus } from "./notices.js";
 import { Recording } from "./recording.js";
 import { runtimeOptions } from "./runtime.js";
@@ -128,6 +128,7 @@ export async function openCapture(file, choices = {}, isWanted = () => true) {
   recording.judge(capture.verdict, capture.verdicts);
   /** @type {Described} */
   const described = { header, end: end ?? undefined };
+  recording.notRead = describeNotRead(capture);
   const said = describeImport(capture, recording);
   return { described, recording, fidelity, ids, said, markup, entries };
 }

@@ -4,7 +4,7 @@
  */
 
 import { button, element } from "./dom.js";
-import { hexOf } from "./recording.js";
+import { begunPlaces, hexOf } from "./recording.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
 /** @typedef {import("./recording.js").Fault} Fault */
@@ -51,20 +51,22 @@ export function describePlace(recording, { step, verdict, place }) {
 const WHO = {
   engine: "Broken by the engine",
   proxy: "Broken by a proxy",
-  client: "Broken by the client",
+  client: "Broken by a client",
   unknown: "Not known by whom",
   nobody: "Broken by nobody",
 };
 
-/** Rules that know less than who it was. */
-const RECORDER = ["lost", "twice", "order"];
-const GATEWAY = ["parted", "escaped", "cesu", "half"];
+/** Who else it may have been. @type {Record<Verdict["less"], string>} */
+const OR_ELSE = {
+  "": "",
+  recorder: ", or by what recorded it",
+  gateway: ", or by a gateway",
+  reader: ", by a proxy, or by what recorded it",
+  doubt: "",
+};
 
 /** Who broke it, as far as its rule knows. @param {Verdict} verdict */
-const brokenBy = ({ who, rule }) =>
-  WHO[who] +
-  (RECORDER.includes(rule) ? ", or by what recorded it" : "") +
-  (GATEWAY.includes(rule) ? ", or by a gateway" : "");
+const brokenBy = ({ who, less }) => WHO[who] + OR_ELSE[less];
 
 /**
  * What a text became, if the right text is known.
@@ -100,9 +102,11 @@ export const describeSplit = ({ unit }) =>
  * @param {string} mark  "damage" or "written".
  */
 export function nameDamage(recording, step, mark) {
-  const fault = recording.faults[recording.nextFault(step)];
-  if (fault?.step === step && fault.verdict) return describeFault(recording, fault);
-  const listed = fault?.kind === "marked";
+  for (const verdict of recording.verdicts) {
+    const place = verdict.places.find(({ row }) => row === step);
+    if (place) return describeFault(recording, { step, kind: "judged", verdict, place });
+  }
+  const listed = recording.faults[recording.nextFault(step)]?.kind === "marked";
   const kind = mark === "written" ? mark : listed ? "marked" : "invalid";
   return describeFault(recording, { step, kind });
 }
@@ -177,7 +181,7 @@ function group(recording, verdict) {
   const { count, places, said } = verdict;
   who.textContent = `${brokenBy(verdict)}${count > 1 ? `, ${count} times` : ""}: `;
   item.append(who, said, " ");
-  for (const place of places.slice(0, MOST_NAMED)) {
+  for (const place of begunPlaces(places).slice(0, MOST_NAMED)) {
     const { line, event } = recording.step(place.row);
     const where = `${line === undefined ? "" : `line ${line}, `}event ${event}`;
     item.append(stepButton(recording, place.row), ` (${where}) ${change(place)} `);

@@ -7,6 +7,7 @@
 import { element } from "./dom.js";
 import { messageOf, sayStatus, showAlert } from "./notices.js";
 import { isTokenizerFile, useTokenizer } from "./own-tokenizer.js";
+import { begunPlaces } from "./recording.js";
 import { stillShown } from "./source.js";
 
 /** @typedef {{line: number, reason: string}} Problem */
@@ -50,33 +51,38 @@ export function onPaste(take) {
 }
 
 /**
- * Who broke a file's stream, and what could not be read, in sentences; "" if nothing is broken.
+ * Who broke a file's stream, how it ended if not as it should, and what could not be read, in
+ * sentences; "" if there is nothing of these.
  * @param {import("../src/capture.js").Capture} capture
  * @param {import("./recording.js").Recording} recording  Its rows.
  */
-export function describeImport({ header, verdict, verdicts, problems, leftOut }, recording) {
+export function describeImport({ header, verdict, notes, verdicts }, recording) {
   const said = [];
   const worst = verdicts.find(({ who }) => who !== "nobody");
   if (worst) {
-    // A misread run of several rows is one place, named where it begins.
-    const begun = worst.places.filter(({ right, end }) => right || !end);
+    const begun = begunPlaces(worst.places);
     const places = begun.slice(0, MOST_NAMED).map(({ row, got, right }) => {
       const { line, event } = recording.step(row);
       return `line ${line} (event ${event})${right ? `: “${right}” arrived as “${got}”` : ""}`;
     });
     said.push(`${verdict} ${worst.said} It is in ${listed(places, worst.count)}`);
-  }
-  const count = problems.length + leftOut;
-  if (count) {
-    const places = problems
-      .slice(0, MOST_NAMED)
-      .map(({ line, reason }) => (line ? `line ${line}: ${reason}` : reason));
-    said.push(`Not read: ${listed(places, count)}`);
-  }
-  const [other] = /Another answer begins in .*$/.exec(verdict) ?? [];
-  if (other && !worst) said.push(other);
+  } else if (notes) said.push(notes);
+  if (recording.notRead) said.push(recording.notRead);
   const from = header.source?.server;
   return said.length ? `${from ? `${from}. ` : ""}${said.join(" ")}` : "";
+}
+
+/**
+ * What could not be read and is not in the notes, in a sentence; "" if there is nothing.
+ * @param {import("../src/capture.js").Capture} capture
+ */
+export function describeNotRead({ notes, problems, leftOut }) {
+  const untold = problems.filter(({ reason }) => !notes.includes(reason.slice(1)));
+  const count = untold.length + leftOut;
+  const places = untold
+    .slice(0, MOST_NAMED)
+    .map(({ line, reason }) => (line ? `line ${line}: ${reason}` : reason));
+  return count ? `Not read: ${listed(places, count)}` : "";
 }
 
 /** @param {string[]} places @param {number} count */

@@ -427,7 +427,6 @@ async function open(file, { source, ...given } = {}) {
     sayStatus(`${file.name}: ${units}, ${recording.timed ? `${seconds} seconds` : "no times"}.`);
     withoutTokenizer = ids ? file : undefined;
     const sentences = [
-      end?.type === "error" ? `It ends with this error: ${end.message}` : "",
       said || end?.note || "",
       ids ? describeIds(ids) : "",
       markup ? `Its text has the markup of ${markup}.` : "",

@@ -56,6 +56,13 @@ import { Utf8Reader } from "./utf8.js";
 /** @type {Pane[]} */
 export const PANES = ["held", "naive", "stream"];
 
+/**
+ * Of the places of a verdict, those that are not the rest of the one before: misread text that goes
+ * on in the next row has a place in each, and the right text is in the first.
+ * @param {Verdict["places"]} places
+ */
+export const begunPlaces = (places) => places.filter(({ right, end }) => right || !end);
+
 const NO_BYTES = new Uint8Array(0);
 
 /**
@@ -242,6 +249,8 @@ export class Recording {
     this.timed = true;
     /** The steps of seconds in which its times count, if too coarse for tokens; else 0. */
     this.steps = 0;
+    /** What of its file could not be read, in one sentence; "" if there is nothing. */
+    this.notRead = "";
   }
 
   /**
@@ -557,10 +566,10 @@ export class Recording {
     const faults = new Map();
     for (const one of verdicts) {
       if (one.who === "nobody") continue;
-      for (const place of one.places) {
+      for (const place of one.places) if (place.end) this.#markWrong(place);
+      for (const place of begunPlaces(one.places)) {
         const { row: step } = place;
         if (!faults.has(step)) faults.set(step, { step, kind: "judged", verdict: one, place });
-        if (place.end) this.#markWrong(place);
       }
     }
     this.faults = [...faults.values()].sort((a, b) => a.step - b.step);

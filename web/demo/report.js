@@ -27,7 +27,7 @@ const TITLE = "### Stream, as seen by detok";
 
 /** @param {Recording} recording @param {Described} described */
 export async function reportText(recording, described) {
-  const { faults, unit } = recording;
+  const { faults, unit, notRead } = recording;
   /** @param {import("./recording.js").Verdict} verdict */
   const line = ({ who, rule, said, count }) =>
     `- ${who}, ${count} ${count === 1 ? "place" : "places"} (rule \`${rule}\`): ${said}`;
@@ -54,6 +54,7 @@ export async function reportText(recording, described) {
     `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
     `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "unknown"}`,
     `- Faults: ${countFaults(recording)}${describeSplits(recording)}`,
+    ...(notRead ? [`- ${notRead}`] : []),
     "",
     first ? `The text around the first fault (${unit} ${first.step + 1}):` : "The text:",
     "",
@@ -62,7 +63,8 @@ export async function reportText(recording, described) {
     fence,
   ];
   if (faults.length) {
-    lines.push("", `| ${unit} | id | bytes | what happened |`, "|---|---|---|---|");
+    const bytes = unit === "chunk" ? "its text in UTF-8" : "bytes";
+    lines.push("", `| ${unit} | id | ${bytes} | what happened |`, "|---|---|---|---|");
     for (const fault of faults.slice(0, MOST_FAULTS)) {
       const { id, bytes } = recording.step(fault.step);
       lines.push(

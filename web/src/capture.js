@@ -46,6 +46,9 @@ import { packingOf, unpack } from "./unpack.js";
  * @property {string} said  What happened, in a sentence.
  * @property {BrokenPlace[]} places  At most 200.
  * @property {number} count  Of all places.
+ * @property {"" | "recorder" | "gateway" | "reader" | "doubt"} less  Who else it may have been, if
+ *   the rule knows less than `who`: what recorded the stream, a gateway, anything that read it, or
+ *   nobody.
  *
  * @typedef {object} CaptureSource  Where a recorded stream comes from.
  * @property {string} [server]  The name of the server.
@@ -67,7 +70,8 @@ import { packingOf, unpack } from "./unpack.js";
  * @property {(End & Record<string, unknown>) | null} end  How it ended, as the file says.
  * @property {[number, string][]} entries  Of a HAR file: the number and the address of each entry
  *   with a stream.
- * @property {string} verdict  Who broke it, in one sentence; also if nobody did.
+ * @property {string} verdict  Who broke it, in a few words; also if nobody did.
+ * @property {string} notes   What of the verdict is not about the text: an error, a missing end…
  * @property {Verdict[]} verdicts  The worst first.
  * @property {Problem[]} problems  What could not be read.
  * @property {number} leftOut  How many more problems there are.
@@ -123,7 +127,7 @@ export async function readCapture(source, options = {}) {
     first = await worker.ask("capture_rows", bytes, ...choices);
   }
   const { header, seconds, deltas, timed, end, problems, leftOut, format, markup } = first;
-  const { fidelity, verdict } = first;
+  const { fidelity, verdict, notes } = first;
   /** @type {Capture} */
   const capture = {
     header,
@@ -137,6 +141,7 @@ export async function readCapture(source, options = {}) {
     end,
     entries: first.entries,
     verdict,
+    notes,
     verdicts: first.verdicts.map(verdictOf),
     problems: problems.map((/** @type {[number, string]} */ [line, reason]) => ({ line, reason })),
     leftOut,
@@ -261,16 +266,17 @@ function lengthInUtf8(text) {
 }
 
 /**
- * @param {[Verdict["who"], string, string, [number, string, string, number, number][], number]}
- *   crossed
+ * @param {[Verdict["who"], string, string, [number, string, string, number, number][], number,
+ *   Verdict["less"]]} crossed
  * @returns {Verdict}
  */
-const verdictOf = ([who, rule, said, places, count]) => ({
+const verdictOf = ([who, rule, said, places, count, less]) => ({
   who,
   rule,
   said,
   places: places.map(([row, got, right, begin, end]) => ({ row, got, right, begin, end })),
   count,
+  less,
 });
 
 /** @param {[string, string][]} deltas */

@@ -1,0 +1,118 @@
+"""What is said of a recorded stream besides who broke its text: sentences that follow from its
+head, its counts and its ids.
+
+In: the bytes of a file, its problems, its chunks. Out: sentences, each true by itself.
+"""
+
+from typing import Any
+
+from .log import MARKED, MIXED
+from .sentence import listed
+
+LENGTH = "Its head says Content-Length: "
+BY_MARK = (
+    ": files were joined there, or a program wrote one too many. If the server sent it, clients "
+    "lose that line."
+)
+LATIN = (b"iso-8859-1", b"latin1", b"latin-1", b"windows-1252", b"cp1252")
+CHARSET = "Its head says that it is in Latin-1"
+
+
+def head_of(data: bytes) -> tuple[dict[bytes, list[bytes]], bytes, bytes]:
+    """Return the fields of the last head of HTTP before a body, the body, and the end of a line in
+    the head; no fields if there is no head. A prompt with a command may stand before it.
+
+    >>> head_of(b"$ curl -i x\\nHTTP/2 200\\nServer: a\\n\\nbody")
+    ({b'server': [b'a']}, b'body', b'\\n')
+    """
+    fields: dict[bytes, list[bytes]] = {}
+    while data[:2] == b"$ ":
+        data = data.partition(b"\n")[2]
+    end = b"\r\n" if b"\r\n" in data[: data.find(b"\n") + 1] else b"\n"
+    while data[:5] == b"HTTP/":
+        head, _, data = data.partition(2 * end)
+        fields = {}
+        for line in head.split(end)[1:]:
+            name, _, value = line.partition(b":")
+            fields.setdefault(name.strip().lower(), []).append(value.strip())
+    return fields, data, end
+
+
+def length_note(data: bytes) -> str:
+    """Return a sentence if the head of an HTTP response says another length than its body has here;
+    "" if it does not, or if that is not certain: a body may be packed, and line ends converted.
+
+    >>> length_note(b"HTTP/1.1 200 OK\\r\\nContent-Length: 9\\r\\n\\r\\ndata: {}")
+    'Its head says Content-Length: 9, and 8 bytes follow it here: the rest is missing.'
+    """
+    fields, body, end = head_of(data)
+    lengths = fields.get(b"content-length", [])
+    if len(lengths) != 1 or not lengths[0].isdigit():
+        return ""
+    if b"transfer-encoding" in fields or b"content-encoding" in fields:
+        return ""
+    size = body.rfind(b"curl: (")
+    size = len(body) if size < 0 or b"\n" in body[size:].strip() else size
+    length = int(lengths[0])
+    said = f"{LENGTH}{length}, and {size} bytes follow it here: "
+    # CRLF may have become LF.
+    if size + (body.count(b"\n") if end == b"\n" else 0) < length:
+        return said + "the rest is missing."
+    rest = body[length:size]
+    if b"data:" in rest or (b"{" in rest and b"HTTP/" not in rest):
+        return said + f"clients read {length} of them, or what recorded it changed or added some."
+    return ""
+
+
+def is_latin(data: bytes) -> bool:
+    """Return whether the head of an HTTP response says that its body is in Latin-1."""
+    kind = b"".join(head_of(data)[0].get(b"content-type", [])).lower()
+    charset = kind.partition(b"charset=")[2].split(b";")[0].strip(b' "')
+    return charset in LATIN
+
+
+def notes_on(problems: list[Any], chunks: list[Any], server: Any, unfinished: list[int]) -> str:
+    """Return the notes on a stream. `unfinished` are the lines of events whose text so far ends
+    inside a character.
+    """
+    marks = [str(one.line) for one in problems if one.reason == MARKED]
+    said = [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []
+    said += [one.reason for one in problems if one.reason.startswith((LENGTH, MIXED, CHARSET))]
+    left_out = [one.reason for one in problems if one.reason.startswith("choice ")]
+    said += [f"C{one[1:]}." for one in left_out]
+    if unfinished and not any(chunk.broken for chunk in chunks):
+        lines = listed([f"line {line}" for line in unfinished])
+        many = f"{len(unfinished)} events" if len(unfinished) > 1 else "1 event"
+        said.append(
+            f"In {many} ({lines}) the text so far ends with �, and a later event has the character "
+            "there: the engine sends text before its last character is whole."
+        )
+    ids = sum([len([i for i, _ in chunk.tokens if i is not None]) for chunk in chunks])
+    all_ids = all(chunk.tokens or not chunk.data for chunk in chunks)
+    if ids and all_ids and server.total and abs(server.total - ids) > 1 and not left_out:
+        said.append(f"The server counts {server.total} tokens, and its events have {ids} ids.")
+    said += _ids_of_two_texts(chunks)
+    if server.broken_call:
+        end = f", and the answer ended with “{server.finish}”" if server.finish else ""
+        said.append(f"The arguments of a tool call are not whole JSON{end}.")
+    return " ".join(said)
+
+
+def _ids_of_two_texts(chunks: list[Any]) -> list[str]:
+    """Return a sentence on the first id that came with two texts. A part of a character has no text
+    of its own, so only texts count of which one has a letter of ASCII that the other has not.
+    """
+    seen: dict[int, Any] = {}
+    for chunk in chunks:
+        token_id = chunk.tokens[0][0] if len(chunk.tokens) == 1 else None
+        if token_id is None or not chunk.data:
+            continue
+        before = seen.setdefault(token_id, chunk)
+        letters = [{c for c in one.data if 32 < c < 127} for one in (before, chunk)]
+        if letters[0] != letters[1]:
+            first, second = [one.data.decode()[:24] for one in (before, chunk)]
+            return [
+                f"The id {token_id} came with “{first}” in line {before.line} and with “{second}” "
+                f"in line {chunk.line}: an id is wrong, or text comes later than its token."
+            ]
+    return []
