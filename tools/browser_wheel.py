@@ -27,6 +27,7 @@ import hashlib
 import io
 import json
 import keyword
+import os
 import re
 import string
 import struct
@@ -46,6 +47,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MOST_BYTES = 176_000
 MOST_BYTES_OF_INDEX = 210_000
 MODULES = "modules.zip"
+ZOPFLI = ROOT / ".build" / "cache" / "zopfli"
 
 
 class Bare(ast.NodeTransformer):
@@ -402,17 +404,22 @@ def zipped(files: dict[str, bytes], smallest: bool = False) -> bytes:
     return out.getvalue()
 
 
-@functools.cache  # zopfli takes seconds, and several wheels have the same modules
 def deflated(data: bytes, smallest: bool) -> bytes:
     """Return raw deflate data (RFC 1951); the smallest is zopfli's, which is ten times as slow."""
-    if smallest:
-        import zopfli.zlib
+    if not smallest:
+        squeeze = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
+        return squeeze.compress(data) + squeeze.flush()
+    import zopfli.zlib
 
+    # It takes seconds, and wheels have the same modules, today as tomorrow.
+    known = ZOPFLI / str(zopfli.__version__) / hashlib.sha256(data).hexdigest()
+    if not known.exists():
+        known.parent.mkdir(parents=True, exist_ok=True)
+        part = known.with_name(f"{known.name}.{os.getpid()}")
         # Two bytes of header and four of checksum are zlib's (RFC 1950).
-        whole: bytes = zopfli.zlib.compress(data)
-        return whole[2:-4]
-    squeeze = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
-    return squeeze.compress(data) + squeeze.flush()
+        part.write_bytes(zopfli.zlib.compress(data)[2:-4])
+        part.replace(known)
+    return known.read_bytes()
 
 
 def urlsafe_sha256(data: bytes) -> str:
