@@ -78,8 +78,7 @@ kept_vocabularies: dict[str, Vocabulary] = {}
 
 
 def unpack_vocabulary(data: bytes, sha256: str = "", known: "str | None" = None) -> Vocabulary:
-    """Unpack a vocabulary and keep it for every stream that names it. `known` is its SHA-256, if
-    that was computed already.
+    """Unpack a vocabulary and keep it for every stream that names it; `known` is its SHA-256.
 
     Raises VocabularyError if it is damaged, or if `sha256` is given and its SHA-256 differs: ids
     decoded with the wrong vocabulary give wrong text that looks right.
