@@ -129,6 +129,29 @@ def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list
     return lines
 
 
+def read_pieces(pieces: "list[tuple[bytes, int]]") -> tuple[list[Any], list[Any]]:
+    """Do as `read_log`, with a body whose pieces stand in other lines of a file. The events and the
+    problems have the lines of the file.
+
+    >>> events, _ = read_pieces([(b'{"a":1}\\n{"a"', 3), (b":2}", 4), (b"\\n", 4), (b'{"a":3}', 5)])
+    >>> [event.line for event in events]
+    [3, 3, 5]
+    """
+    begins: list[int] = []
+    ended = 1
+    for piece, line in pieces:
+        size = piece.count(b"\n") + ended
+        ended = int(piece[-1:] == b"\n")
+        begins += [line] * (size - ended)
+    events, problems = read_log(b"".join([piece for piece, _ in pieces]))
+    events = [LoggedEvent(one[0], begins[one.line - 1], *one[2:]) for one in events]
+    for n, one in enumerate(problems):
+        line = begins[one.line - 1]
+        more = [begins[one.line - 1 + one.more] - line] if isinstance(one, Joined) else []
+        problems[n] = type(one)(line, one.reason, *more)
+    return events, problems
+
+
 def _named_wrapped(lines: list[bytes], problems: list[Any]) -> list[Any]:
     """Return the problems, where joined lines are called wrapped if a console broke them all: two
     or more lines go on in the next, and none is wider than these.
@@ -342,7 +365,7 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
             known = not line.strip() or line[:1] == b":" or line.startswith(FIELDS)
             found.append((line if known else b":", number, number, b""))
             if not known and not _is_of_curl(line):
-                problems.append(Problem(number, NO_EVENT + _shown(line)))
+                problems.append(Problem(number, NO_EVENT + shown(line)))
             continue
         event, first = line[at:], number
         whole = _is_whole(event, lines[number] if number < len(lines) else b"")
@@ -459,10 +482,11 @@ def _why_not(text: str, inside: bool) -> str:
     text = text.strip()
     if text[:1] in ("{", "["):
         how = INSIDE if inside else "breaks off or is damaged"
-        return f"{DAMAGED} JSON {how}: " + _shown(text[-60:].encode())
-    return "this event is not JSON: " + _shown(text.encode())
+        return f"{DAMAGED} JSON {how}: " + shown(text[-60:].encode())
+    return "this event is not JSON: " + shown(text.encode())
 
 
-def _shown(line: bytes) -> str:
+def shown(line: bytes) -> str:
+    """Return the beginning of a line, in ASCII, to quote."""
     text = "".join([chr(c) if 32 <= c < 127 else "·" for c in line.strip()])
     return text if len(text) <= 60 else text[:59] + "…"

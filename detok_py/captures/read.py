@@ -15,20 +15,21 @@ from .fold import Folded
 from .frames import model_event, packets, read_frames
 from .har import of_har
 from .kinds import kind_of
-from .log import LoggedEvent, Problem, is_utf8, read_log
+from .log import NO_EVENT, LoggedEvent, Problem, is_utf8, read_log, read_pieces, shown
 from .mojibake import CP1252
 from .notes import CHARSET, is_latin, length_note
 from .parse import parse_json
 from .reprs import NotRead, looks_printed, prefix_of_printed, printed_bytes, printed_value
 from .stream import LOSSY, NO_BYTES, of_events, of_records, with_note, with_problems
 from .times import seconds_in
-from .wrapped import unwrapped, unwrapped_cassette
+from .wrapped import bodies_of_cassette, unwrapped
 
 DONE = b"[DONE]"
 FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
 MOST_BEFORE = 20  # lines before the first value that Python printed
 AS_LATIN = ", and it is read so here. Event streams are UTF-8, so most clients show � for é."
+MOST_OF_HEAD = 4096  # bytes of a cassette before its first interaction
 NAMES_OF_ENDS = (b"done", b"end", b"error", b"ping", b"metadata")
 
 
@@ -59,9 +60,6 @@ def read(
     data, note = _prepared(data)
     if note and folded is not None:
         raise CaptureError(note)  # a part is not here
-    body = unwrapped_cassette(data)
-    if body is not None:
-        return _of_body(body, "", "cassette", file, path)
     if data[:1] == b"{" and b"}\0" in data:
         data = data.replace(b"\0", b"\n")  # FastChat
     first = data.split(b"\n", 1)[0].strip()
@@ -77,6 +75,8 @@ def read(
     if kind:
         raise CaptureError(f"there is no token stream in this: it is {kind}.")
     found = _of_json(data, file, path, entry) if data.strip()[:1] in (b"{", b"[") else None
+    if b"interactions:" in data[:MOST_OF_HEAD] and is_utf8(data):
+        found = found or _of_cassette(data, file, path, entry)
     found = found or _of_dump(data, file, path)
     return found or _of_lines(data, file, path, together, folded, note)
 
@@ -106,6 +106,28 @@ def _prepared(data: bytes) -> tuple[bytes, str]:
         data = "".join([chr(c) if c < 128 else CP1252[c - 128] for c in data]).encode()
         note = f"{note} {CHARSET}{AS_LATIN}".strip()
     return data, note
+
+
+def _of_cassette(data: bytes, file: str, path: str, wanted: int) -> Any:
+    """Return the stream of a response in a YAML cassette, from 1; for 0, the first stream. None for
+    other files. The header's "entries" are as of `of_har`.
+    """
+    found = None
+    streams = []
+    for number, (url, pieces) in enumerate(bodies_of_cassette(data.decode()), 1):
+        try:
+            events, problems = read_pieces(pieces)
+            done = DONE in b"".join([piece for piece, _ in pieces])
+            stream = of_events(events, problems, "cassette", file, path, done)
+        except CaptureError:
+            continue  # another request
+        streams.append([number, url.split("?")[0][:80] or "no address"])
+        if number == wanted or (found is None and not wanted):
+            found = stream
+            found.header["source"]["entry"] = number
+    if found:
+        found.header["entries"] = streams
+    return found
 
 
 def _cut_array(data: bytes, file: str, path: str) -> Any:
@@ -181,10 +203,13 @@ def _of_lines(
         begins = [prefix_of_printed(text) for text in texts]
         stamps = [seconds_in(texts[n][:at]) for n, at in enumerate(begins)]
         texts = [texts[n][at:] for n, at in enumerate(begins)]
-    body = printed_bytes(_without_prompts(texts))
-    if body is not None:
-        events, problems = read_log(body)
-        return of_events(events, problems, "bytes that Python printed", file, path, DONE in body)
+    printed = printed_bytes(texts)
+    if printed:
+        events, problems = read_pieces(printed[0])
+        problems += [Problem(n, NO_EVENT + shown(lines[n - 1])) for n in printed[1]]
+        problems.sort(key=lambda problem: problem.line)
+        done = DONE in b"".join([piece for piece, _ in printed[0]])
+        return of_events(events, problems, "bytes that Python printed", file, path, done)
     if any(looks_printed(text) for text in texts[:5]):
         events, problems = _printed(texts, stamps)
         if events:
@@ -212,14 +237,6 @@ def _of_lines(
     if any(line.rstrip() == b"event: output" for line in lines):
         found.header["source"]["server"] = found.header["engine"]["name"] = "Replicate"
     return found
-
-
-def _without_prompts(texts: list[str]) -> list[str]:
-    """Return lines without the few before and behind those that may be literals."""
-    begins = [n for n, text in enumerate(texts) if text.lstrip()[:2] in ("b'", 'b"')]
-    if not begins or begins[0] > MOST_BEFORE or len(texts) - begins[-1] > MOST_BEFORE:
-        return texts
-    return texts[begins[0] : begins[-1] + 1]
 
 
 def _pieces(lines: list[bytes]) -> list[Any]:

@@ -10,35 +10,46 @@ from typing import Any
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "0": "\0", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}  # fmt: skip
 WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
 MOST_DEPTH = 40
+MOST_OTHERS = 4  # than those of chunks, beside as many
 
 
 class NotRead(ValueError):
     """The text is not a value printed by Python."""
 
 
-def printed_bytes(lines: list[str]) -> "bytes | None":
-    """Return the bytes of a file whose lines are literals of bytes, or of strings that are events;
-    None for other files.
+def printed_bytes(lines: list[str]) -> "tuple[list[tuple[bytes, int]], list[int]] | None":
+    r"""Return (bytes and the number of their line, the numbers of other lines) of a file with lines
+    that are literals of bytes, or of strings that are events; None for other files. A prompt, or
+    what a program printed besides, are other lines.
 
-    >>> printed_bytes(["b'data: {}'", "b''", "b'x'"]), printed_bytes(["b'da'", r"b'ta\\n'"])
-    (b'data: {}\\n\\nx', b'data\\n')
+    >>> printed_bytes(["b'data: {}'", "b''", "b'x'"])
+    ([(b'data: {}\n', 1), (b'\n', 2), (b'x\n', 3)], [])
+    >>> printed_bytes(["$ python dump.py", "b'da'", r"b'ta\n'"])
+    ([(b'da', 2), (b'ta\n', 3)], [1])
     """
-    parts = []
-    for line in lines:
+    parts: list[tuple[bytes, int]] = []
+    others = []
+    for number, line in enumerate(lines, 1):
         line = line.strip()
         if not line:
             continue
-        if line[:2] not in ("b'", 'b"') and line[:7] not in ("'data: ", '"data: '):
-            return None
-        try:
-            value, end = _value(line, 0, 0)
-        except NotRead:
-            return None
-        if end != len(line) or not isinstance(value, (bytes, str)):
-            return None
-        parts.append(value.encode() if isinstance(value, str) else value)
+        value: Any = None
+        if line[:2] in ("b'", 'b"') or line[:7] in ("'data: ", '"data: '):
+            try:
+                value, end = _value(line, 0, 0)
+            except NotRead:
+                return None
+            if end != len(line) or not isinstance(value, (bytes, str)):
+                return None
+        if value is None:
+            others.append(number)
+        else:
+            parts.append((value.encode() if isinstance(value, str) else value, number))
+    if not parts or len(others) > len(parts) + MOST_OTHERS:
+        return None
     # Chunks have their line ends, lines of `iter_lines` do not.
-    return (b"" if any(b"\n" in part for part in parts) else b"\n").join(parts) if parts else None
+    end_of_line = b"" if any(b"\n" in part for part, _ in parts) else b"\n"
+    return [(part + end_of_line, number) for part, number in parts], others
 
 
 def printed_value(line: str) -> Any:

@@ -1,6 +1,7 @@
-"""Unwrap a stream from other programs' formats: journald, Docker, DevTools, cassettes of tests.
+"""Unwrap lines of a stream from other programs' formats: journald, Docker, DevTools, cassettes.
 
-In: the lines of a file. Out: the lines inside them, and when each was written.
+In: the lines of a file. Out: the lines inside them, and when each was written; or, of a cassette,
+the bodies of the responses. Of YAML, only the scalars are read.
 """
 
 import json
@@ -12,9 +13,9 @@ from .times import seconds_in
 MOST_TRIED = 5
 KEYS = ("MESSAGE", "log", "line", "message", "msg")  # also of Loki and CloudWatch
 TIMES = ("time", "ts", "timestamp")
+# Of YAML between double quotes; other letters are codes.
+ESCAPES = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ", '"': '"', "/": "/", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}  # fmt: skip
 STARTS = (b"data: ", b"data:{", b"event: ")
-# In YAML's double quotes.
-OTHER_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029", "e": "\x1b"}  # fmt: skip
 
 
 def unwrapped(lines: list[bytes]) -> "tuple[list[bytes], list[Any]] | None":
@@ -78,86 +79,6 @@ def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":
     return said, seconds_in(time) if isinstance(time, str) else None, more
 
 
-def unwrapped_cassette(data: bytes) -> "bytes | None":
-    """Return the body of the first stream in a cassette of VCR.py, which is YAML; None for other
-    data.
-
-    >>> unwrapped_cassette(b"interactions:\\n  string: 'data: {\\"a\\":\\n    1}\\n\\n\\n    '")
-    b'data: {"a": 1}\\n\\n'
-    """
-    if not data.lstrip(b"-\r\n ").startswith(b"interactions:"):
-        return None
-    best = None
-    lines = data.decode().replace("\r\n", "\n").split("\n")
-    for n, line in enumerate(lines):
-        key, colon, first = line.strip().partition("string: ")
-        if colon and key == "":
-            indent = len(line) - len(line.lstrip())
-            body = _scalar(first, lines[n + 1 :], indent)
-            best = best or body
-            if body[:1] in (b"{", b"[") or b"data:" in body:
-                return body
-    return best
-
-
-def _scalar(first: str, lines: list[str], indent: int) -> bytes:
-    """Return the bytes of a YAML scalar, whose first line has this rest and which other lines
-    follow.
-    """
-    if first[:1] in ("|", "!"):
-        depths = [len(line) - len(line.lstrip()) for line in lines]
-        inside = [depth > indent or not line.strip() for line, depth in zip(lines, depths)]
-        size = inside.index(False) if False in inside else len(lines)
-        deep = min([depths[n] for n in range(size) if lines[n].strip()] or [0])
-        block = "\n".join([line[deep:] for line in lines[:size]])
-        return a2b_base64(block.encode()) if first[:8] == "!!binary" else block.encode()
-    quote = first[:1]
-    if quote not in ("'", '"'):
-        return first.encode()
-    out = ""
-    line, n = first[1:], 0
-    while _end_of(line, quote) < 0 and n < len(lines):
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if quote == '"' and backslashes % 2:
-            out += line[:-1]
-        else:
-            begin = n
-            while n < len(lines) and not lines[n].strip():
-                n += 1
-            out += line.rstrip(" \t") + ("\n" * (n - begin) or " ")
-        line = lines[n].lstrip(" \t") if n < len(lines) else ""
-        n += 1
-    out += line[: _end_of(line, quote)]
-    return (out.replace("''", "'") if quote == "'" else _without_backslashes(out)).encode()
-
-
-def _end_of(line: str, quote: str) -> int:
-    """Return where the quote is that ends a scalar; -1 if it goes on."""
-    at = line.find(quote)
-    if quote == "'":
-        while line[at : at + 2] == "''":
-            at = line.find(quote, at + 2)
-        return at
-    while at > 0 and (at - len(line[:at].rstrip("\\"))) % 2:
-        at = line.find(quote, at + 1)
-    return at
-
-
-def _without_backslashes(text: str) -> str:
-    """Return the text of a scalar in double quotes."""
-    begin, *parts = text.replace("\\\\", "\\\0").split("\\")
-    out = [begin]
-    for part in parts:
-        size = {"x": 2, "u": 4, "U": 8}.get(part[:1], 0)
-        if size:
-            code = int(part[1 : 1 + size], 16)
-            out.append(chr(code) if not 0xD800 <= code < 0xE000 else "\ufffd")
-        else:
-            out.append("\\" if part[:1] == "\0" else OTHER_ESCAPES.get(part[:1], part[:1]))
-        out.append(part[1 + size :])
-    return "".join(out)
-
-
 def row_of_devtools(line: bytes) -> "tuple[bytes, bytes] | None":
     """Return (the event, the rest) of a row that was copied from the list of a browser's events or
     messages: columns with tabs between them; None for other lines.
@@ -174,3 +95,149 @@ def row_of_devtools(line: bytes) -> "tuple[bytes, bytes] | None":
             columns[n] = b""
             return event if event[:1] == b"{" else b":", b" ".join(columns)
     return None
+
+
+def bodies_of_cassette(text: str) -> "list[tuple[str, list[tuple[bytes, int]]]]":
+    r"""Return (URL, the pieces of the body and the numbers of their lines) of each response in a
+    YAML cassette of vcrpy or VCR; [] for other files.
+
+    >>> text = "interactions:\n- response:\n    body:\n      string: 'a\n\n        b'\n"
+    >>> bodies_of_cassette(text)
+    [('', [(b'a', 4), (b'\n', 5), (b'b', 6)])]
+    """
+    out = []
+    lines = text.replace("\r\n", "\n").split("\n")
+    url, answer, n = "", False, 0
+    while n < len(lines):
+        begin = n + 1
+        key, tag, pieces, n = _scalar_in(lines, n)
+        said = "".join([piece for piece, _ in pieces])
+        if key in ("request", "response"):
+            answer = key == "response"
+        elif key == "uri":
+            url = said
+        elif answer and said and key in ("string", "body", "base64_string"):
+            body = [(piece.encode(), line) for piece, line in pieces]
+            if tag.endswith("binary") or key == "base64_string":
+                try:
+                    body = [(a2b_base64(said.encode()), begin)]
+                except ValueError:
+                    continue  # damaged
+            out.append((url, body))
+    return out
+
+
+def _scalar_in(lines: list[str], n: int) -> "tuple[str, str, list[tuple[str, int]], int]":
+    """Return (key, tag, pieces of the value and the numbers of their lines, the next line) of a
+    line of YAML. A plain scalar ends with its line.
+    """
+    text = lines[n].lstrip(" ")
+    while text[:2] == "- ":
+        text = text[2:].lstrip(" ")
+    key, tag, rest = "", "", text
+    if text[:1] not in ("'", '"'):
+        key, _, rest = text.partition(":")
+        rest = rest.lstrip(" ")
+    if rest[:8] == "{string:":
+        key, rest = "string", rest[8:].lstrip(" ")
+    if rest[:1] == "!":
+        tag, _, rest = rest.partition(" ")
+        rest = rest.lstrip(" ")
+    if rest[:1] in ("'", '"'):
+        pieces, end = _quoted(lines, n, rest)
+    elif rest[:1] in ("|", ">"):
+        pieces, end = _block(lines, n, rest, len(lines[n]) - len(text))
+    else:
+        pieces, end = [(rest.rstrip(), n + 1)], n + 1
+    return key, tag, pieces, end
+
+
+def _quoted(lines: list[str], n: int, text: str) -> "tuple[list[tuple[str, int]], int]":
+    """Return (pieces, the next line) of a quoted scalar whose first line is `text`. A line break is
+    a space, several are one less (YAML 1.1, 9.1); after a backslash it is nothing.
+    """
+    quote, text = text[0], text[1:]
+    escape = "\\" if quote == '"' else quote
+    out: list[tuple[str, int]] = []
+    breaks, fold = 0, " "
+    for number in range(n + 1, len(lines) + 1):
+        text = text if number == n + 1 else lines[number - 1].lstrip(" \t")
+        hidden = text.replace(escape + escape, "\0\0").replace(escape + quote, "\0\0")
+        end = hidden.find(quote)
+        bare = text.rstrip(" \t")
+        if number > n + 1:
+            if end < 0 and not bare:
+                breaks += 1
+                continue
+            out += [("\n", number - breaks + more) for more in range(breaks)] or [(fold, number)]
+            breaks, fold = 0, " "
+        if end >= 0:
+            text = text[:end]
+        elif quote == '"' and (len(bare) - len(bare.rstrip("\\"))) % 2:
+            fold = "" if bare == text else " "
+            text = bare[:-1] if bare == text else text[: len(bare) + 1]
+        else:
+            text = bare
+        for mark in "\u2028\u2029":  # line breaks that are text
+            begin, *rest = text.split(mark)
+            text = mark.join([begin] + [part.lstrip(" \t") for part in rest])
+        out.append((_unescaped(text) if quote == '"' else text.replace("''", "'"), number))
+        if end >= 0:
+            return out, number
+    return [], len(lines)
+
+
+def _unescaped(text: str) -> str:
+    r"""Return what a text between double quotes says.
+
+    >>> _unescaped("\\xE9\\u00e9\\t\\\\n\\\"") == 'éé\t\\n"'
+    True
+    """
+    out = []
+    for part in text.split("\\\\"):
+        for letter, said in ESCAPES.items():
+            part = part.replace("\\" + letter, said)
+        said, *codes = part.split("\\")
+        for code in codes:
+            size = {"x": 3, "u": 5, "U": 9}.get(code[:1], 1)
+            try:
+                value = int(code[1:size], 16)
+            except ValueError:  # no escape of YAML
+                value, size = 0xFFFD, 0
+            said += (chr(value) if not 0xD800 <= value < 0xE000 else "\ufffd") + code[size:]
+        out.append(said)
+    return "\\".join(out)
+
+
+def _block(lines: list[str], n: int, head: str, column: int) -> "tuple[list[tuple[str, int]], int]":
+    """Return (pieces, the next line) of a block scalar: `|` keeps its line breaks, `>` folds those
+    between lines that begin with no space. `head` may name the indent, and what stays at the end.
+    """
+    marks = head.split(" ")[0]
+    digits = [mark for mark in marks if mark in "123456789"]
+    indent = column + int("".join(digits) or 0)
+    end = n + 1
+    while end < len(lines):
+        size = len(lines[end]) - len(lines[end].lstrip(" "))
+        if lines[end][size:]:
+            indent = max(indent, size) if indent == column else indent
+            if size < indent or indent == column:
+                break
+        end += 1
+    out: list[tuple[str, int]] = []
+    breaks: list[tuple[str, int]] = []
+    before = ""
+    for at in range(n + 1, end):
+        row = lines[at][indent:]
+        if not row:
+            breaks += [("\n", at + 1)] if at + 1 < len(lines) else []
+            continue
+        if before and marks[0] == ">" and before[0] not in " \t" and row[0] not in " \t":
+            breaks = breaks or [(" ", at + 1)]
+        elif before:
+            out.append(("\n", at))
+        out += breaks + [(row, at + 1)]
+        breaks, before = [], row
+    if before and "-" not in marks and lines[-1:] != [before]:
+        out.append(("\n", end))
+    return out + (breaks if "+" in marks else []), end

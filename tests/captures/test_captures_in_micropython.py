@@ -13,7 +13,7 @@ from page_rig import fill
 from server_vectors import VECTORS, body_of
 from test_alike import single_rows
 from test_verdict import CASES
-from test_wrapped import WRAPPED
+from test_wrapped import BODY, WRAPPED, cassette
 
 from detok_py.captures import page
 from detok_py.errors import CaptureError
@@ -43,6 +43,8 @@ def test_every_sample_and_vector_is_read_in_micropython_as_in_cpython(tmp_path):
     for vector in texts:
         (tmp_path / vector["name"]).write_bytes(body_of(vector))
     others = {**WRAPPED, **CASES}
+    for style in (None, "'", '"', "|", ">"):
+        others[f"cassette {style}".replace(">", "fold")] = (cassette(BODY, style=style),)
     for name, (data, *_) in others.items():
         (tmp_path / name).write_bytes(data.encode() if isinstance(data, str) else data)
     good = [*SAMPLES, *[tmp_path / vector["name"] for vector in texts]]

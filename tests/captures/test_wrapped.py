@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from detok_py.captures.read import read
 from detok_py.captures.reprs import NotRead, printed_value
+from detok_py.captures.wrapped import bodies_of_cassette as bodies_of
 from detok_py.errors import CaptureError
 
 STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
@@ -117,6 +121,91 @@ def test_what_curl_traced_has_times_and_a_trace_in_ascii_says_what_it_lost():
     assert "a dot for each byte beyond ASCII" in ascii_.problems[0].reason
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    ["$ python dump.py", ">>> for chunk in answer: print(chunk)", "% ./a.py", r"PS C:\> a"],
+)
+def test_chunks_that_python_printed_are_found_behind_a_prompt(prompt):
+    body = BODY.encode()
+    printed = [prompt, "", repr(body[:50]), repr(body[50:]), prompt[:3]]
+    found = read(lines(*printed).encode())
+    assert text_of(found) == "né 你好"
+    assert [chunk.line for chunk in found.chunks] == [3, 4]
+    assert [problem.line for problem in found.problems] == [1, 5]
+    assert text_of(read(lines(prompt, repr(body)).encode())) == "né 你好"
+
+
+class Body(str):
+    """A text that PyYAML writes in a style of its own."""
+
+
+def cassette(
+    *bodies: str, style: "str | None" = None, of: Any = yaml.SafeDumper, **options: Any
+) -> str:
+    """As vcrpy writes it."""
+    kind = type("Dumper", (of,), {})
+    kind.add_representer(
+        Body,
+        lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style),
+    )
+    made = [
+        {
+            "request": {"body": Body("response:\n" + BODY), "uri": f"https://a.b/{n}?c"},
+            "response": {"body": {"string": Body(body)}, "status": {"code": 200}},
+        }
+        for n, body in enumerate(bodies)
+    ]
+    return yaml.dump({"interactions": made, "version": 1}, Dumper=kind, **options)
+
+
+PARTS = [
+    "data: ",
+    "{}",
+    "\\",
+    '"',
+    "'",
+    "é",
+    "東",
+    "🗼",
+    "\xa0",
+    "\t",
+    "#|>",
+    " ",
+    "\n",
+    "\n\n",
+    "a word",
+]
+
+
+@pytest.mark.parametrize("style", [None, "'", '"', "|", ">"])
+@pytest.mark.parametrize("of", [yaml.SafeDumper, yaml.CSafeDumper])
+@settings(max_examples=settings.default.max_examples // 3)
+@given(
+    st.lists(st.lists(st.sampled_from(PARTS), max_size=50).map("".join), min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_the_bodies_of_a_cassette_are_as_they_were_recorded(style, of, bodies, plain):
+    bodies = ["data: " + body for body in bodies]
+    text = cassette(*bodies, style=style, of=of, allow_unicode=plain)
+    told = yaml.safe_load(text)["interactions"]
+    read_ = [b"".join([piece for piece, _ in pieces]).decode() for _, pieces in bodies_of(text)]
+    assert read_ == [one["response"]["body"]["string"] for one in told]
+
+
+@pytest.mark.parametrize("style", [None, "'", '"', "|", ">"])
+def test_a_cassette_is_read_with_the_lines_of_its_file(style):
+    text = cassette(
+        '{"models": []}', BODY, BODY.replace("你好", "two"), style=style, allow_unicode=True
+    )
+    found = read(text.encode(), "a.yaml")
+    assert (text_of(found), found.header["source"]["entry"]) == ("né 你好", 2)
+    assert found.header["entries"] == [[2, "https://a.b/1"], [3, "https://a.b/2"]]
+    begin = text.index("string:", text.index("string:") + 1)
+    at = [text.index("data: ", begin), text.index("data: ", text.index("data: ", begin) + 1)]
+    assert [chunk.line for chunk in found.chunks] == [1 + text.count("\n", 0, one) for one in at]
+    assert text_of(read(text.encode(), "a.yaml", entry=3)) == "né two"
+
+
 def test_an_error_event_of_a_server_is_told():
     found = read((BODY + 'event: error\ndata: {"detail":"CUDA out of memory"}\n\n').encode())
     assert found.end == {"type": "error", "message": "CUDA out of memory"}
@@ -177,7 +266,7 @@ def test_the_body_in_a_cassette_is_read_in_each_style_of_yaml(style):
     text = f"interactions:\n- response:\n    body:\n      string: {lines}\n    status: ok\nversion: 1\n"
     found = read(text.encode(), "cassette.yaml")
     assert [chunk.data for chunk in found.chunks] == ["naïve it's".encode()]
-    assert found.header["source"]["format"] == "cassette, server-sent events"
+    assert found.header["source"]["format"] == "cassette"
 
 
 def test_a_prompt_before_printed_bytes_is_left_out():
