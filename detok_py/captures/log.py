@@ -371,16 +371,19 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
         whole = _is_whole(event, lines[number] if number < len(lines) else b"")
         if _opens(event) and not whole:
             joined, used = event, number
+            between: list[int] = []  # lines of a log between the pieces that were received
             while used < len(lines) and used - number < MAX_WRAPPED:
                 if not lines[used].strip() or _begins_whole(lines[used]):
                     break
-                if _is_of_log(lines[used]):
-                    break
-                joined += lines[used]
                 used += 1
+                if _is_of_log(lines[used - 1]):
+                    between.append(used)
+                    continue
+                joined += lines[used - 1]
                 if joined[-1:] == b"}" and _is_whole(joined, b"?"):
                     event, number, whole = joined, used, True
-                    if line[at:].startswith(b"data:"):
+                    problems += [Problem(n, NO_EVENT + shown(lines[n - 1])) for n in between]
+                    if line[at:].startswith(b"data:") and not between:
                         problems.append(Joined(first, JOINED, used - first))
                     break
         if found and whole:
@@ -422,9 +425,11 @@ def _begins_whole(line: bytes) -> bool:
 
 
 def _is_of_log(line: bytes) -> bool:
-    """Return whether a line begins with a time, as lines of logs do."""
-    start = line.lstrip(b"[(")[:32]
-    return start[:1].isdigit() and seconds_in("".join([chr(c) for c in start])) is not None
+    """Return whether a line begins with a time, as lines of logs do. In JSON, a quote follows."""
+    start = line.lstrip(b"[(")[:40]
+    if not start[:1].isdigit() or b'"' in start:
+        return False
+    return seconds_in("".join([chr(c) for c in start])) is not None
 
 
 def _opens(event: bytes) -> bool:

@@ -206,6 +206,23 @@ def test_a_cassette_is_read_with_the_lines_of_its_file(style):
     assert text_of(read(text.encode(), "a.yaml", entry=3)) == "né two"
 
 
+def test_a_log_line_between_the_pieces_of_an_event_is_no_part_of_it():
+    head = "2026-11-25 10:00:0{},120 DEBUG client recv:"
+    begin, end = EVENTS[0].split("né")
+    given = [head.format(0), f"{begin}n\ufffd", head.format(1), f"\ufffd{end}", "", EVENTS[1], ""]
+    found = read(lines(*given).encode())
+    assert text_of(found) == "n\ufffd\ufffd 你好"
+    assert [chunk.line for chunk in found.chunks] == [2, 6]
+    assert [problem.line for problem in found.problems] == [1, 3]
+    assert found.facts.joined == []
+
+
+def test_an_event_that_a_console_broke_before_its_time_is_whole():
+    event = '{{"model":"m","created_at":"\n2026-11-24T10:00:0{}.123456789+00:00","response":"{}"}}'
+    found = read(lines(event.format(0, "né"), event.format(1, "!")).encode())
+    assert (text_of(found), found.problems) == ("né!", [])
+
+
 def test_an_error_event_of_a_server_is_told():
     found = read((BODY + 'event: error\ndata: {"detail":"CUDA out of memory"}\n\n').encode())
     assert found.end == {"type": "error", "message": "CUDA out of memory"}
