@@ -125,7 +125,7 @@ test("any file says the same without the lines that are alike", async () => {
 });
 
 test("of a long stream of a server little is left, wherever a part of the file ends", async () => {
-  const event = (n) => `data: {"id":"c${n % 7}","choices":[{"delta":{"content":"né ${n}"}}]}\n\n`;
+  const event = (n) => `data: {"id":"c${n}","choices":[{"delta":{"content":"né ${n}"}}]}\n\n`;
   const bytes = new TextEncoder().encode(
     Array.from({ length: 40_000 }, (_, n) => event(n)).join(""),
   );
@@ -138,4 +138,15 @@ test("of a long stream of a server little is left, wherever a part of the file e
     assert.equal(row[2][0][1], `né ${n}`);
     assert.deepEqual([line, number], [2 * n + 1, n + 1]);
   });
+});
+
+test("a file in which two answers are mixed is read whole", async () => {
+  const event = (n) =>
+    `data: {"id":"${n < 60 || n % 3 ? "a" : "b"}","choices":[{"delta":{"content":"${n} "}}]}\n\n`;
+  const bytes = new TextEncoder().encode(Array.from({ length: 300 }, (_, n) => event(n)).join(""));
+  assert.equal(await fold(new Blob([bytes]), find), undefined);
+  const apart = Array.from({ length: 300 }, (_, n) =>
+    event(n).replace(/"[ab]"/, n < 150 ? '"a"' : '"b"'),
+  );
+  assert.ok(await fold(new Blob([apart.join("")]), find));
 });

@@ -16,12 +16,14 @@ const MOST_SHAPES = 16;
 const [LEAST_EVENTS, MOST_EVENTS] = [8, 1024];
 /** The most lines from an event to the next one. */
 const MOST_APART = 3;
+/** More names in an `id` than this are not those of answers that are mixed. */
+const MOST_ANSWERS = 8;
 const [LF, CR, QUOTE, BACKSLASH] = [10, 13, 0x22, 0x5c];
 
 /**
  * @typedef {[parts: string[], kinds: string[]]} Shape  What lines have in common, and what is
  *   between: "text", "string", "number" or "count".
- * @typedef {{parts: Uint8Array[], kinds: string[], number: number}} Known
+ * @typedef {{parts: Uint8Array[], kinds: string[], number: number, id: number}} Known
  * @typedef {{left: Blob, taken: string}} Folded
  */
 
@@ -72,6 +74,7 @@ class Folding {
     let [begin, at] = [0, 0]; // of the lines that are left; of the next line
     while (at < bytes.length) {
       const next = this.#lines < FIRST_LINES ? at : this.#takeRun(bytes, at, begin);
+      if (this.#texts.mixed) return false; // Python reads one answer only
       if (next > at) {
         begin = at = next;
         this.#unknown = 0;
@@ -114,6 +117,7 @@ class Folding {
       parts: parts.map((part) => utf8.encode(part)),
       kinds,
       number: kinds.indexOf("count"),
+      id: parts.findIndex((part, n) => kinds[n] === "string" && /"id": ?"$/.test(part)),
     });
   }
 
@@ -147,6 +151,11 @@ class Texts {
   /** @type {number[]} */
   #numbers = [];
   #utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  /** The last `id`, and all so far, at most one more than `MOST_ANSWERS`. */
+  #id = "";
+  #ids = new Set();
+  /** Whether an `id` came back after another one. */
+  mixed = false;
 
   /**
    * The events of a shape from `at` on; undefined if they are few, or no events of this shape.
@@ -187,7 +196,7 @@ class Texts {
    * @param {Uint8Array} bytes
    * @param {number} at
    */
-  #event({ parts, kinds }, bytes, at) {
+  #event({ parts, kinds, id }, bytes, at) {
     for (let n = 0; n < parts.length; n++) {
       const part = /** @type {Uint8Array} */ (parts[n]);
       for (let i = 0; i < part.length; i++) if (bytes[at++] !== part[i]) return -1;
@@ -201,10 +210,19 @@ class Texts {
             ? afterString(bytes, at)
             : afterNumber(bytes, at, kind === "count");
       if (at < 0) return -1;
+      if (n === id && this.#ids.size <= MOST_ANSWERS) this.#see(ascii(bytes, begin, at));
       if (kind === "count") this.#numbers.push(Number(ascii(bytes, begin, at)));
     }
     if (bytes[at] === CR) at++;
     return bytes[at] === LF ? at + 1 : -1;
+  }
+
+  /** @param {string} id */
+  #see(id) {
+    if (id === this.#id) return;
+    this.mixed ||= this.#ids.has(id);
+    this.#ids.add(id);
+    this.#id = id;
   }
 
   /**
