@@ -6,6 +6,8 @@ In: the bytes of a file, its problems, its chunks. Out: sentences, each true by 
 
 from typing import Any
 
+from .alike import Same
+from .event_shapes import find
 from .log import MARKED, MIXED
 from .sentence import listed
 
@@ -15,6 +17,7 @@ BY_MARK = (
     "lose that line."
 )
 LATIN = (b"iso-8859-1", b"latin1", b"latin-1", b"windows-1252", b"cp1252")
+LOST = [0xEF, 0xBF, 0xBD]
 CHARSET = "Its head says that it is in Latin-1"
 
 
@@ -71,21 +74,37 @@ def is_latin(data: bytes) -> bool:
     return charset in LATIN
 
 
-def notes_on(problems: list[Any], chunks: list[Any], server: Any, unfinished: list[int]) -> str:
-    """Return the notes on a stream. `unfinished` are the lines of events whose text so far ends
-    inside a character.
+def has_bytes_of_lost(value: Any) -> bool:
+    """Return whether the log probabilities of an event give the bytes of U+FFFD for a token."""
+    if isinstance(value, Same):
+        value = value.whole()
+    return LOST in find(value, "choices[*].logprobs.content[*].bytes")
+
+
+def notes_on(
+    problems: list[Any], chunks: list[Any], server: Any, lines: dict[str, list[int]]
+) -> str:
+    """Return the notes on a stream. `lines` has those of events whose text so far ends inside a
+    character ("unfinished"), and of a U+FFFD whose bytes are given ("written").
     """
+    unfinished = lines["unfinished"]
     marks = [str(one.line) for one in problems if one.reason == MARKED]
     said = [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []
     said += [one.reason for one in problems if one.reason.startswith((LENGTH, MIXED, CHARSET))]
     left_out = [one.reason for one in problems if one.reason.startswith("choice ")]
     said += [f"C{one[1:]}." for one in left_out]
     if unfinished and not any(chunk.broken for chunk in chunks):
-        lines = listed([f"line {line}" for line in unfinished])
+        named = listed([f"line {line}" for line in unfinished])
         many = f"{len(unfinished)} events" if len(unfinished) > 1 else "1 event"
         said.append(
-            f"In {many} ({lines}) the text so far ends with �, and a later event has the character "
+            f"In {many} ({named}) the text so far ends with �, and a later event has the character "
             "there: the engine sends text before its last character is whole."
+        )
+    # Of servers whose bytes are the token's own, the verdict has it.
+    if lines["written"] and any(chunk.broken for chunk in chunks):
+        said.append(
+            f"The bytes of the � in line {listed([str(line) for line in lines['written']])} are "
+            "given as EF BF BD: the model wrote it, or the server took them from broken text."
         )
     ids = sum([len([i for i, _ in chunk.tokens if i is not None]) for chunk in chunks])
     all_ids = all(chunk.tokens or not chunk.data for chunk in chunks)

@@ -13,7 +13,7 @@ from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
 from .log import AGAIN, CESU, MARKED, MAX_PROBLEMS, MIXED, WRAPPED, Joined, Problem
-from .notes import CHARSET, LENGTH, notes_on
+from .notes import CHARSET, LENGTH, has_bytes_of_lost, notes_on
 from .parse import Halves
 from .sentence import missing
 from .servers import CONTENT, Server
@@ -121,9 +121,9 @@ def of_events(
     joined = [one for one in problems if isinstance(one, Joined)]
     problems = [one for one in problems if not isinstance(one, Joined)]
     parted: list[tuple[int, str]] = []
-    lines: dict[str, list[int]] = {"error": [], "other": [], "unfinished": []}
+    lines: dict[str, list[int]] = {"error": [], "other": [], "unfinished": [], "written": []}
     chunks = _chunks_of_events(server, events, problems, times, parted, lines)
-    notes = notes_on(problems, chunks, server, lines["unfinished"])
+    notes = notes_on(problems, chunks, server, lines)
     again = {one.line for one in problems if one.reason == AGAIN}
     problems = [one for one in problems if not one.reason.startswith(NOTED)]
     if not chunks:
@@ -279,9 +279,7 @@ def _chunks_of_events(
     parted: list[tuple[int, str]],
     lines: dict[str, list[int]],
 ) -> list[Any]:
-    """Return the chunks; write down the `lines` of the server's errors, of another answer, and of
-    text so far that ends inside a character.
-    """
+    """Return the chunks; write down the `lines` of the server's error and of what notes.py says."""
     halves: dict[str, Halves] = {}
     opened: dict[str, int] = {}  # the last chunk of a channel
     chunks: list[Any] = []
@@ -303,8 +301,7 @@ def _chunks_of_events(
             if ended and not lines["other"]:
                 begin = (begin or line) if _may_begin(_value_in(value)) else 0
             parts = server.read_same(value) if isinstance(value, Same) else server.read(value)
-            if server.error and not lines["error"]:
-                lines["error"].append(line)
+            lines["error"] += [line] if server.error and not lines["error"] else []
             if server.repeats and not server.finish and _ends_inside(value):
                 lines["unfinished"].append(line)
             if isinstance(parts, str):
@@ -318,6 +315,8 @@ def _chunks_of_events(
                 made = _chunk(half, part, seconds, event, (line, number), server.repeats)
                 if made:
                     opened[part.channel] = len(chunks)
+                if "\ufffd" in part.text and has_bytes_of_lost(value):
+                    lines["written"].append(line)
                 if ended and made and part.text and not lines["other"]:
                     lines["other"].append(begin or line)
                 if made and cut and made[0].broken != HALF and not made[0].tokens:

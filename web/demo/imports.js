@@ -63,7 +63,8 @@ export function describeImport({ header, verdict, notes, verdicts }, recording) 
     const begun = begunPlaces(worst.places);
     const places = begun.slice(0, MOST_NAMED).map(({ row, got, right }) => {
       const { line, event } = recording.step(row);
-      return `line ${line} (event ${event})${right ? `: “${right}” arrived as “${got}”` : ""}`;
+      const how = got ? `arrived as “${got}”` : "did not arrive";
+      return `line ${line} (event ${event})${right ? `: “${right}” ${how}` : ""}`;
     });
     said.push(`${verdict} ${worst.said} It is in ${listed(places, worst.count)}`);
   } else if (notes) said.push(notes);

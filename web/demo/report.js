@@ -37,8 +37,10 @@ export async function reportText(recording, described) {
   const picture = PANES.map((name) => {
     const track = recording.tracks[name];
     const middle = first ? track.lengthAt(first.step) : 0;
-    const text = around(track.text(0, recording.length), middle);
-    return `${{ held: "detok       ", naive: "chunk alone ", stream: "stream: true" }[name]} ${visible(text)}`;
+    const text = track.text(0, recording.length);
+    const [from, to] = around(text, middle);
+    const apart = name === "held" ? recording.channels : [];
+    return `${{ held: "detok       ", naive: "chunk alone ", stream: "stream: true" }[name]} ${picked(text, from, to, apart)}`;
   });
   // A block of code ends at as many backticks as it begins with.
   let fence = "```";
@@ -56,7 +58,9 @@ export async function reportText(recording, described) {
     `- Faults: ${countFaults(recording)}${describeSplits(recording)}`,
     ...(notRead ? [`- ${notRead}`] : []),
     "",
-    first ? `The text around the first fault (${unit} ${first.step + 1}):` : "The text:",
+    first
+      ? `The text around the first fault (${unit} ${first.step + 1}):`
+      : `The ${recording.tracks.held.text(0, recording.length).length > AROUND ? "beginning of the " : ""}text:`,
     "",
     `${fence}text`,
     ...picture,
@@ -106,16 +110,38 @@ function timeOf(recording, { header }) {
 }
 
 /**
- * The characters around a place. Half of a surrogate pair would be a � that no pane has.
+ * A part of a text with its invisible characters visible, and reasoning and calls in brackets.
+ * @param {string} text
+ * @param {number} from
+ * @param {number} to
+ * @param {Recording["channels"]} channels
+ */
+function picked(text, from, to, channels) {
+  let out = "";
+  let at = from;
+  for (const { from: first, to: last, channel } of channels) {
+    const [begin, end] = [Math.max(first, from), Math.min(last, to)];
+    if (begin >= end) continue;
+    const inside = visible(text.slice(begin, end));
+    out += `${visible(text.slice(at, begin))}[${channel.replace("_", " ")}: ${inside}]`;
+    at = end;
+  }
+  return out + visible(text.slice(at, to));
+}
+
+/**
+ * Where the characters around a place begin and end. Half of a surrogate pair would be a � that no
+ * pane has.
  * @param {string} text
  * @param {number} middle
+ * @returns {[number, number]}
  */
 function around(text, middle) {
   let from = Math.max(0, middle - AROUND);
   let to = Math.min(text.length, middle + AROUND);
   if (isInside(text, from)) from--;
   if (isInside(text, to)) to++;
-  return text.slice(from, to);
+  return [from, to];
 }
 
 /**

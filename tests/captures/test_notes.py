@@ -1,0 +1,133 @@
+"""What is said of a recorded stream besides who broke its text."""
+
+import json
+from typing import Any
+
+import pytest
+from test_verdict import delta, finish, read, sse, usage
+
+from detok_py.page import answer
+
+
+@pytest.fixture(autouse=True)
+def no_vocabulary_is_known_yet():
+    answer.kept_vocabularies.clear()
+
+
+def test_what_is_not_about_the_text_is_apart_for_the_alert():
+    whole = read(sse(delta("né"), finish("stop")))
+    assert whole["notes"] == ""
+    died = read(sse(delta("né"), {"error": {"message": "the engine died"}}))
+    assert died["notes"] == "The server ended it with an error in line 3: “the engine died”."
+    bad = {"token": "�", "bytes": [239, 191, 189]}
+    given = {"choices": [{"delta": {"content": "�"}, "logprobs": {"content": [bad]}}]}
+    assert "in line 3 are given as EF BF BD" in read(sse(delta("a"), given))["notes"]
+    two = read(sse(delta("né"), finish("stop"), delta("zwei"), finish("stop")))
+    assert two["notes"] == ("Another answer begins in line 5; its text is behind the first one's.")
+    assert two["verdict"].endswith(two["notes"])
+    assert read("data: " + json.dumps(delta("né")))["notes"].startswith("It stops before its end")
+
+
+def test_a_byte_order_mark_inside_a_file_is_named():
+    whole = sse(delta("né"), delta("you"), finish("stop"))
+    said = "A byte order mark that does not begin the file stands in line "
+    assert read("\ufeff" + whole)["notes"] == ""
+    for text, line in (("\ufeff\ufeff" + whole, 1), (whole.replace("\n\n", "\n\n\ufeff", 1), 3)):
+        found = read(text)
+        assert found["notes"].startswith(f"{said}{line}: files were joined there")
+        assert (
+            "".join(row[1][1] for row in found["rows"]) == "né you".replace(" ", "").encode().hex()
+        )
+    # A body may begin with one, as a file may.
+    assert read("HTTP/2 200\r\ncontent-type: x\r\n\r\n\ufeff" + whole)["notes"] == ""
+    lines = [
+        '{"model":"m","response":"né","done":false}',
+        '{"model":"m","response":"!","done":true}',
+    ]
+    assert read("\n\ufeff".join(lines))["notes"].startswith(said + "2:")
+
+
+def test_a_length_that_is_not_that_of_the_body_is_said_where_it_is_certain():
+    body = sse(delta("né"), finish("stop")).encode()
+    size = len(body)
+
+    def notes(head: str, data: bytes) -> str:
+        return str(read(b"HTTP/1.1 200 OK\r\n" + head.encode() + b"\r\n" + data)["notes"])
+
+    length = f"Content-Length: {size + 900}\r\n"
+    said = f"Its head says Content-Length: {size + 900}, and {size} bytes follow it here: "
+    assert notes(length, body) == said + "the rest is missing."
+    curl = b"curl: (18) transfer closed with 900 bytes remaining to read\n"
+    assert said in notes(length, body + curl)
+    assert notes(f"content-length: {size}\r\n", body + b"\n") == ""
+    assert f"clients read {size - 40} of them" in notes(f"content-length: {size - 40}\r\n", body)
+    for more in ("Transfer-Encoding: chunked\r\n", "Content-Encoding: gzip\r\n"):
+        assert notes(length + more, body) == ""
+    # CRLF may have become LF, but not 900 times; and UTF-16 has no bytes of a body.
+    for text, certain in ((f"Content-Length: {size + 3}", False), (length.strip(), True)):
+        found = read(f"HTTP/1.1 200 OK\n{text}\n\n".encode() + body)
+        assert ("the rest is missing" in found["notes"]) == certain
+    assert (
+        read(
+            f"HTTP/1.1 200 OK\r\n{length}\r\n".encode("utf-16") + body.decode().encode("utf-16-le")
+        )["notes"]
+        == ""
+    )
+
+
+def test_answers_that_are_mixed_are_not_read_as_one():
+    def chunk(name: str, text: str) -> Any:
+        return {"id": name, **delta(text)}
+
+    first, second = ["Première", "réponse."], ["Второй", "ответ."]
+    mixed = read(sse(*[chunk("AB"[n % 2], [first, second][n % 2][n // 2]) for n in range(4)]))
+    assert "".join(bytes.fromhex(row[1][1]).decode() for row in mixed["rows"]) == "".join(first)
+    assert mixed["notes"].endswith(
+        "Another answer is mixed into it, in 2 events from line 3 on: left out here."
+    )
+    behind = read(sse(*[chunk("A", one) for one in first], finish("stop"), chunk("B", "zwei")))
+    assert behind["notes"].startswith("Another answer begins in line 7")
+
+
+def test_text_in_latin_1_is_read_so_if_its_head_says_so():
+    body = sse(delta("ça"), delta(" où ’"), finish("stop")).encode("cp1252")
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream;charset=ISO-8859-1\r\n\r\n"
+    found = read(head + body)
+    assert "".join(row[1][2][0][1] for row in found["rows"]) == "ça où ’"
+    assert found["verdicts"] == [] and "Its head says that it is in Latin-1" in found["notes"]
+    assert read(head.replace(b"ISO-8859-1", b"utf-8") + body)["verdicts"][0][1] == "raw-all"
+    # It may say so of UTF-8.
+    assert read(head + body.decode("cp1252").encode())["notes"] == ""
+
+
+def test_what_its_counts_and_ids_say_of_a_stream_is_noted():
+    def ids(text: str, *given: int) -> Any:
+        return {"choices": [{"delta": {"content": text}, "token_ids": list(given)}]}
+
+    pieces = [ids("né", 5), ids(" you", 6), ids("!", 7)]
+    assert read(sse(*pieces, usage(4)))["notes"] == ""
+    said = read(sse(*pieces, usage(9)))["notes"]
+    assert said.endswith("The server counts 9 tokens, and its events have 3 ids.")
+    assert (
+        "The id 6 came with “ you” in line 3 and with “。” in line 9"
+        in (read(sse(*pieces, finish("stop"), ids("。", 6)))["notes"])
+    )
+    # The text of a part of a character differs.
+    assert "came with" not in read(sse(ids("é", 9), ids("né", 8), ids("ï", 9)))["notes"]
+    call = {"index": 0, "id": "c", "function": {"name": "look", "arguments": '{"a": "b'}}
+    cut = read(sse({"choices": [{"delta": {"tool_calls": [call]}}]}, finish("length")))
+    assert cut["notes"] == (
+        "The arguments of a tool call are not whole JSON, and the answer ended with “length”."
+    )
+    (row,) = cut["rows"]
+    assert bytes.fromhex(row[1][1]).decode().endswith('{"a": "b')
+    text = [{"text": "a", "meta_info": {}}, {"text": "a �", "meta_info": {}}]
+    end = {"text": "a 🚆", "meta_info": {"finish_reason": {"type": "stop"}}}
+    assert read(sse(*text, end))["notes"].startswith("In 1 event (line 3) the text so far ends")
+    bad = {"token": "�", "bytes": [239, 191, 189]}
+    given = {"choices": [{"delta": {"content": "�"}, "logprobs": {"content": [bad]}}]}
+    assert "in line 3 are given as EF BF BD" in read(sse(delta("a"), given))["notes"]
+    two = read(
+        sse(delta("a"), {"choices": [{"index": 1, "delta": {"content": "b"}}]}, finish("stop"))
+    )
+    assert two["notes"] == "Choice 1 is left out: only choice 0 is read."
