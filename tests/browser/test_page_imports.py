@@ -224,6 +224,7 @@ def test_a_large_file_says_that_it_is_read_and_the_next_one_takes_its_place(boot
 def test_each_stream_of_a_har_file_can_be_chosen(booted: Any) -> None:
     page = booted.page
     page.get_by_role("button", name="HAR, a proxy’s fault").click()
+    expect(page.locator("#source-name")).to_have_text("proxy.har")
     expect(page.locator("#pane-held .damage").first).to_be_visible()
     choices = page.locator("#entry")
     urls = ["chat.example/v1/chat/completions", "127.0.0.1:8000/v1/chat/completions"]
