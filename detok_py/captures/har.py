@@ -62,7 +62,24 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
             "starts, and save it again with its content." + why
         )
     found.header["entries"] = streams
-    return with_problems(found, problems)
+    return with_problems(_without_lines(found), problems)
+
+
+def _without_lines(found: Any) -> Any:
+    """Return a stream without the numbers of its lines, which are those of a body or a socket's
+    messages, not of the HAR file; its events have numbers. Where lines were joined, they are named.
+    """
+    header, chunks, seconds, end, problems, left_out, facts = found
+    if facts.joined:
+        return found
+    chunks = [
+        Chunk(at, channel, tokens, data, 0, *rest) for at, channel, tokens, data, _, *rest in chunks
+    ]
+    problems = [
+        Problem(0, f"line {one.line} of its body: {one.reason}") if one.line else one
+        for one in problems
+    ]
+    return Import(header, chunks, seconds, end, problems, left_out, facts)
 
 
 def _of_entry(entry: Any, file: str, read: Any) -> Any:

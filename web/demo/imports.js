@@ -63,8 +63,9 @@ export function describeImport({ header, verdict, notes, verdicts }, recording) 
     const begun = begunPlaces(worst.places);
     const places = begun.slice(0, MOST_NAMED).map(({ row, got, right }) => {
       const { line, event } = recording.step(row);
+      const where = line === undefined ? `event ${event}` : `line ${line} (event ${event})`;
       const how = got ? `arrived as “${got}”` : "did not arrive";
-      return `line ${line} (event ${event})${right ? `: “${right}” ${how}` : ""}`;
+      return `${where}${right ? `: “${right}” ${how}` : ""}`;
     });
     said.push(`${verdict} ${worst.said} It is in ${listed(places, worst.count)}`);
   } else if (notes) said.push(notes);
