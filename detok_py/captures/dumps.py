@@ -117,6 +117,20 @@ def http_body(data: bytes) -> "tuple[bytes, str] | None":
     return body, "".join([chr(c) for c in encoding])
 
 
+def without_request(data: bytes) -> bytes:
+    """Return an HTTP/1 response without the request before it, of which the line ends stay; `data`
+    itself if no request is before it. Wireshark follows a connection so.
+
+    >>> without_request(b"POST / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n{}HTTP/1.1 200 OK\\r\\n")
+    b'\\n\\n\\nHTTP/1.1 200 OK\\r\\n'
+    """
+    head, mark, _ = data.partition(b"\r\n\r\n")
+    if not mark or head.split(b"\r\n")[0][-9:-1] != b" HTTP/1.":
+        return data
+    at = data.find(b"HTTP/1.", len(head))
+    return b"\n" * data[:at].count(b"\n") + data[at:] if at > 0 else data
+
+
 def dechunked(data: bytes) -> bytes:
     """Return the data of a chunked body; `data` itself if it is not chunked.
 

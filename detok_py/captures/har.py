@@ -65,9 +65,39 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
     return with_problems(_without_lines(found), problems)
 
 
+def of_bodies(value: Any, file: str, read: Any) -> Any:
+    """Return the first stream that a cell of a Jupyter notebook (nbformat 4) printed, or that is in
+    the response of a recording of nock; None for other values.
+    """
+    if isinstance(value, dict) and isinstance(value.get("cells"), list):
+        form, bodies = "Jupyter notebook, cell", [_printed(cell) for cell in value["cells"]]
+    elif isinstance(value, list) and value and isinstance(value[0], dict) and "scope" in value[0]:
+        form, bodies = "nock, response", [dict(one).get("response") for one in value]
+    else:
+        return None
+    for number, body in enumerate(bodies, 1):
+        try:
+            found = read(_plain(body), file) if isinstance(body, str) else None
+        except CaptureError:
+            continue
+        if found:
+            source = found.header["source"]
+            source["format"] = f"{form} {number}, " + source["format"]
+            return _without_lines(found)
+    return None
+
+
+def _printed(cell: Any) -> str:
+    """Return what a cell of a notebook printed."""
+    outputs = cell.get("outputs") if isinstance(cell, dict) else None
+    texts = [one.get("text") or "" for one in outputs or () if isinstance(one, dict)]
+    return "".join(["".join(text) for text in texts])
+
+
 def _without_lines(found: Any) -> Any:
-    """Return a stream without the numbers of its lines, which are those of a body or a socket's
-    messages, not of the HAR file; its events have numbers. Where lines were joined, they are named.
+    """Return a stream without the numbers of its lines, which are those of a body, a socket's
+    messages or a cell, not of the file; its events have numbers. Where lines were joined, they are
+    named.
     """
     header, chunks, seconds, end, problems, left_out, facts = found
     if facts.joined:

@@ -492,6 +492,8 @@ def _why_not(text: str, inside: bool) -> str:
 
 
 def shown(line: bytes) -> str:
-    """Return the beginning of a line, in ASCII, to quote."""
-    text = "".join([chr(c) if 32 <= c < 127 else "·" for c in line.strip()])
+    """Return the beginning of a line, to quote: of one that is not UTF-8, the ASCII."""
+    line = line.strip()
+    text = line.decode() if is_utf8(line) else "".join([chr(c) if c < 127 else "·" for c in line])
+    text = "".join([c if c >= " " else "·" for c in text])
     return text if len(text) <= 60 else text[:59] + "…"

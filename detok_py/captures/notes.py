@@ -9,7 +9,7 @@ from typing import Any
 from .alike import Same
 from .event_shapes import find
 from .log import MARKED, MIXED
-from .sentence import listed
+from .sentence import NOT_WHOLE, listed
 
 LENGTH = "Its head says Content-Length: "
 BY_MARK = (
@@ -113,7 +113,7 @@ def notes_on(
     said += _ids_of_two_texts(chunks)
     if server.broken_call:
         end = f", and the answer ended with “{server.finish}”" if server.finish else ""
-        said.append(f"The arguments of a tool call are not whole JSON{end}.")
+        said.append(f"{NOT_WHOLE}{end}.")
     return " ".join(said)
 
 

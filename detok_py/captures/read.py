@@ -10,10 +10,10 @@ from typing import Any
 from ..errors import CaptureError
 from ..protocol.sse import EventReader
 from .capture import MAX_SIZE, read_capture
-from .dumps import blocks_of, curl_trace, hex_dump, http_body
+from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_request
 from .fold import Folded
 from .frames import model_event, packets, read_frames
-from .har import of_har
+from .har import of_bodies, of_har
 from .kinds import kind_of
 from .log import NO_EVENT, LoggedEvent, Problem, is_utf8, read_log, read_pieces, shown
 from .mojibake import CP1252
@@ -65,7 +65,8 @@ def read(
     first = data.split(b"\n", 1)[0].strip()
     if first[:1] == b"{" and b'"detok"' in first:
         return _of_capture(data.decode(), file)
-    answer = http_body(data)
+    data = without_request(data)
+    answer = http_body(data.lstrip(b"\n"))
     if answer and answer[0] != data.partition(b"\r\n\r\n")[2]:
         return _of_body(*answer, "HTTP response", file, path)
     frames = read_frames(data) if data else None
@@ -89,6 +90,9 @@ def _of_json(data: bytes, file: str, path: str, entry: int) -> Any:
         return _cut_array(data, file, path)  # or lines of JSON
     if isinstance(value, dict) and isinstance(value.get("log"), dict):
         return of_har(value, file, read, entry)
+    found = of_bodies(value, file, read)
+    if found:
+        return found
     values = value if isinstance(value, list) else [value]
     lines = _lines_of_items(data.decode()) if isinstance(value, list) else [1]
     events = [

@@ -11,6 +11,7 @@ from .log import CURL, DAMAGED, INSIDE, NO_EVENT, PAGE
 MOST_LINES = 3  # that a sentence names
 STOPS = "It stops before its end: the server did not say that the answer is over."
 CUT = " The connection was cut, or this is only a part."
+NOT_WHOLE = "The arguments of a tool call are not whole JSON"
 BLAMED = ("engine", "gateway", "proxy", "recorder", "reader", "unknown", "doubt")
 # What the sentence on the stream says of so many places.
 BLAMES = {
@@ -45,6 +46,8 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         said = (
             "Whether anything broke cannot be seen: the file has a dot for each byte beyond ASCII."
         )
+    if NOT_WHOLE in facts.notes and said.startswith("Nothing in it"):
+        said = f"Nothing else{said[len('Nothing') :]}"
     first, last = [facts.missing, facts.notes], ""
     if end and end.get("type") == "error":
         message = str(end.get("message") or "no reason given").strip()

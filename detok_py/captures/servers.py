@@ -150,7 +150,7 @@ class Server:
         if self.name and self.finish and (said.api != COMPATIBLE or event.get("choices")):
             return  # another answer
         model = find(event, "model|response.model|message.model|modelVersion")
-        if self.model is None and model and isinstance(model[0], str):
+        if not self.model and model and isinstance(model[0], str):
             self.model = model[0]
         if not self._certain:
             name, self._certain = server_name(event, said.api)
@@ -191,6 +191,7 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
         ("Groq", "x_groq" in event),
         ("DeepSeek", has_print and model.startswith("deepseek-")),
         ("xAI", has_print and model.startswith("grok-")),
+        ("Azure OpenAI", "content_filter_results" in choice or "prompt_filter_results" in event),
         (
             "OpenAI",
             (has_print or "service_tier" in event)

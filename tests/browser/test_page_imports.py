@@ -97,7 +97,7 @@ TIMED = "".join(LINE % (n, n) for n in range(4)).encode()
 UNTIMED = 'data: {"choices":[{"delta":{"content":"naÃ¯ve cafÃ©"}}]}\n\n'.encode()
 COARSE = TIMED.replace(b"created_at", b"at").replace(b"{", b"Nov 20 22:41:12 gpu llm[1]: {", 1)
 COARSE = COARSE.replace(b"\n{", b"\nNov 20 22:41:13 gpu llm[1]: {")
-NO_TIMES = "No times in this file."
+NO_TIMES = "This file does not say when each chunk came."
 
 
 @pytest.mark.full
@@ -261,7 +261,7 @@ def test_ids_wait_for_a_tokenizer_and_nothing_is_called_exact_before(booted: Any
     assert (header["engine"]["fidelity"], header["timed"]) == ("text", False)
     assert first == [0, "x", ["a", [0]]]
     page.locator("#tab-times").click()
-    expect(page.locator("#times")).to_have_text("No times in this file.")
+    expect(page.locator("#times")).to_have_text("This file does not say when each chunk came.")
     page.locator("#tab-tokens").click()
     drop(booted, "tokenizer.json", json.dumps(SMALL).encode())
     expect(fidelity).to_have_text("token ids, exact")

@@ -383,6 +383,7 @@ def test_a_body_in_chunks_is_put_together_before_it_is_read():
         ({"model": "deepseek-r1"}, "OpenAI-compatible server"),
         ({"model": "grok-4-0709", "system_fingerprint": "fp_1"}, "xAI"),
         ({"model": "llama-3.3", "system_fingerprint": "fp_1", "x_groq": {"id": "r"}}, "Groq"),
+        ({"model": "", "prompt_filter_results": []}, "Azure OpenAI"),
         ({"model": "gpt-oss-20b", "system_fingerprint": "fp_1"}, "OpenAI-compatible server"),
         ({"model": "mixtral", "system_fingerprint": "fp_1"}, "OpenAI-compatible server"),
         ({"model": "mixtral", "service_tier": "auto"}, "OpenAI-compatible server"),

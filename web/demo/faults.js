@@ -66,7 +66,7 @@ const OR_ELSE = {
 };
 
 /** Who broke it, as far as its rule knows. @param {Verdict} verdict */
-const brokenBy = ({ who, less }) => WHO[who] + OR_ELSE[less];
+export const brokenBy = ({ who, less }) => WHO[who] + OR_ELSE[less];
 
 /**
  * What a text became, if the right text is known.

@@ -128,7 +128,7 @@ class NumberList {
 /** The counter of a pane. @param {Pane} pane */
 function makeTally(pane) {
   return new NumberList(element(`tally-${pane}`, HTMLElement), {
-    replacements: "Broken characters",
+    replacements: "Broken glyphs",
   });
 }
 

@@ -7,7 +7,7 @@
 import { captureText } from "./captures.js";
 import { visible } from "./characters.js";
 import { element } from "./dom.js";
-import { countFaults, describeFault, describePlace } from "./faults.js";
+import { brokenBy, countFaults, describeFault, describePlace } from "./faults.js";
 import { hexOf, PANES } from "./recording.js";
 import { runtimeName } from "./runtime.js";
 
@@ -29,8 +29,8 @@ const TITLE = "### Stream, as seen by detok";
 export async function reportText(recording, described) {
   const { faults, unit, notRead } = recording;
   /** @param {import("./recording.js").Verdict} verdict */
-  const line = ({ who, rule, said, count }) =>
-    `- ${who}, ${count} ${count === 1 ? "place" : "places"} (rule \`${rule}\`): ${said}`;
+  const line = (verdict) =>
+    `- ${brokenBy(verdict)}, ${verdict.count} ${verdict.count === 1 ? "place" : "places"} (rule \`${verdict.rule}\`): ${verdict.said}`;
   const shown = (/** @type {string} */ id) => element(id, HTMLElement).textContent;
   const end = described.end;
   const [first] = faults;
@@ -102,7 +102,7 @@ function describeSplits({ splits: { length }, unit }) {
 
 /** @param {Recording} recording @param {Described} described */
 function timeOf(recording, { header }) {
-  if (!recording.timed) return ", no times in this file";
+  if (!recording.timed) return ", when each came is not in this file";
   const clock = header.source?.times;
   const seconds = recording.secondsOf(recording.timeOf(recording.length - 1), 2);
   const coarse = recording.steps ? ` (${recording.clock})` : "";
