@@ -214,11 +214,17 @@ def test_nothing_is_wider_than_the_window(booted: Any, width: int) -> None:
     booted.page.set_viewport_size({"width": width, "height": 800})
     try:
         wide = booted.page.evaluate(
-            "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            """() => {
+              const { scrollWidth, clientWidth } = document.documentElement;
+              const wider = (one) =>
+                one.checkVisibility() && one.getBoundingClientRect().right > clientWidth;
+              return scrollWidth <= clientWidth ? [] :
+                [...document.querySelectorAll("body, body *")].filter(wider).map((one) => one.outerHTML);
+            }"""
         )
     finally:
         booted.page.set_viewport_size({"width": 1280, "height": 900})
-    assert wide <= 0
+    assert wide == []
 
 
 @pytest.mark.full
