@@ -69,10 +69,12 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
     """Return the first stream that a cell of a Jupyter notebook (nbformat 4) printed, or that is in
     the response of a recording of nock; None for other values.
     """
+    bodies: list[Any]
     if isinstance(value, dict) and isinstance(value.get("cells"), list):
         form, bodies = "Jupyter notebook, cell", [_printed(cell) for cell in value["cells"]]
     elif isinstance(value, list) and value and isinstance(value[0], dict) and "scope" in value[0]:
-        form, bodies = "nock, response", [dict(one).get("response") for one in value]
+        records = [one for one in value if isinstance(one, dict)]
+        form, bodies = "nock, response", [one.get("response") for one in records]
     else:
         return None
     for number, body in enumerate(bodies, 1):
@@ -90,8 +92,10 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
 def _printed(cell: Any) -> str:
     """Return what a cell of a notebook printed."""
     outputs = cell.get("outputs") if isinstance(cell, dict) else None
-    texts = [one.get("text") or "" for one in outputs or () if isinstance(one, dict)]
-    return "".join(["".join(text) for text in texts])
+    listed = outputs if isinstance(outputs, list) else []
+    texts = [one.get("text") for one in listed if isinstance(one, dict)]
+    pieces = [piece for text in texts for piece in (text if isinstance(text, list) else [text])]
+    return "".join([piece for piece in pieces if isinstance(piece, str)])
 
 
 def _without_lines(found: Any) -> Any:

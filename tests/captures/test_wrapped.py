@@ -102,6 +102,19 @@ def test_a_wrapped_stream_is_read_with_its_times(name):
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        {"cells": [1, {"outputs": 2}, {"outputs": [3, {"text": 4}, {"text": [5, None]}]}]},
+        [{"scope": "a", "response": 1}, {"scope": 2}, 3, {"response": ["a"]}],
+        {"cells": [{"outputs": {"a": 1}}]},
+    ],
+)
+def test_a_notebook_or_recording_without_a_stream_is_refused(value):
+    with pytest.raises(CaptureError, match="no token stream"):
+        read(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
     ("clock", "steps"),
     [
         ("Nov 20 22:41:1{} gpu1 proxy[7]: ", 1.0),

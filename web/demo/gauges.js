@@ -127,9 +127,7 @@ class NumberList {
 
 /** The counter of a pane. @param {Pane} pane */
 function makeTally(pane) {
-  return new NumberList(element(`tally-${pane}`, HTMLElement), {
-    replacements: "Broken glyphs",
-  });
+  return new NumberList(element(`tally-${pane}`, HTMLElement), { replacements: "Broken glyphs" });
 }
 
 /** A number with one decimal if it is below 10. @param {number} value */
