@@ -46,8 +46,6 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         said = (
             "Whether anything broke cannot be seen: the file has a dot for each byte beyond ASCII."
         )
-    if NOT_WHOLE in facts.notes and said.startswith("Nothing in it"):
-        said = f"Nothing else{said[len('Nothing') :]}"
     first, last = [facts.missing, facts.notes], ""
     if end and end.get("type") == "error":
         message = str(end.get("message") or "no reason given").strip()
@@ -73,11 +71,14 @@ def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
     if facts.missing:
         more = verdicts if fidelity != "text" else []
         return " ".join(["Nothing else in it is broken."] + [one.said for one in more])
+    nothing = "Nothing else in it" if NOT_WHOLE in facts.notes else "Nothing in it"
     if facts.all:
-        return "Nothing in it is broken: the pieces are the text that the server sent whole at the end."
+        return (
+            f"{nothing} is broken: the pieces are the text that the server sent whole at the end."
+        )
     if fidelity == "text":
         return (
-            "Nothing in it is broken. It is the server's own text: pieces that are missing or came "
+            f"{nothing} is broken. It is the server's own text: pieces that are missing or came "
             "twice may not show in it."
         )
     if verdicts:
