@@ -18,7 +18,7 @@ import { packingOf, unpack } from "./unpack.js";
  * @typedef {object} Place  Where a row comes from.
  * @property {number} seconds  Since the start; 0 if the file has no times.
  * @property {"content" | "reasoning" | "tool_call"} channel  What the text is a part of.
- * @property {number} line   In the file; in a HAR file, in the body of the response.
+ * @property {number} line   In the file; 0 where a body is inside it, as in a HAR file.
  * @property {number} event  Which event of the stream, from 1.
  * @property {string} broken  How the text was damaged before it was recorded; "" if it was not.
  * @property {number[] | null} ids  Of text that a server has decoded: the ids that came with it,
