@@ -19,7 +19,7 @@ from .fold import Folded
 from .kinds import kind_of
 from .parse import mark_halves, parse_json
 from .times import seconds_in
-from .wrapped import row_of_devtools
+from .wrapped import row_of_devtools, without_escapes
 
 # value: the event's value, a `Same` or, of many, `Texts` (alike.py) · raw: whether its lines had
 # bytes that are not UTF-8, or CESU if that is what they are · stamp: when it was written, in
@@ -54,6 +54,7 @@ MARK = b"\xef\xbb\xbf"
 MIXED = "Another answer"
 MOST_MIXED = 8  # answers
 AGAIN = "the event came again"
+DONE = "[DONE], which ends OpenAI's streams: the last one's line"
 MARKED = "A byte order mark that does not begin the file stands in line"
 FIELDS = (b"event:", b"id:", b"retry:", b":")
 
@@ -121,6 +122,13 @@ def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list
     """Return the lines of one stream; add what is wrong with them."""
     splitter = LineReader()
     lines = _before_html(splitter.feed(data) + splitter.flush(), folded, problems)
+    n = len(lines) if b"[DONE]" in data else 0
+    # Before a brace it may be the text of an event.
+    while n and b"[DONE]" not in lines[n - 1].split(b"}")[-1]:
+        n -= 1
+    if n:
+        before = folded.lines_before(n - 1) if folded is not None else 0
+        problems.append(Problem(n + before, DONE))
     if MARK in data:
         lines = _without_marks(lines, folded, problems)
     if folded is None:
@@ -321,29 +329,6 @@ def is_utf8(data: bytes) -> bool:
         return False
     # MicroPython takes surrogates for characters.
     return b"\xed" not in data or all(part[:1] < b"\xa0" for part in data.split(b"\xed")[1:])
-
-
-def without_escapes(line: bytes) -> bytes:
-    """Return a line without the escape sequences of a terminal (ECMA-48: CSI, and OSC up to BEL).
-
-    >>> without_escapes(b"\\x1b[1;32mdata\\x1b[0m: \\x1b]0;title\\x07{}")
-    b'data: {}'
-    """
-    if b"\x1b" not in line:
-        return line
-    parts = line.split(b"\x1b")
-    out = [parts[0]]
-    for part in parts[1:]:
-        end = 1
-        if part[:1] == b"[":
-            while end < len(part) and not 0x40 <= part[end] <= 0x7E:
-                end += 1
-            end += 1
-        elif part[:1] == b"]":
-            bell = part.find(b"\x07")
-            end = bell + 1 if bell >= 0 else 1
-        out.append(part[end:])
-    return b"".join(out)
 
 
 def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:

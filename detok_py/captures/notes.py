@@ -85,7 +85,8 @@ def notes_on(
     problems: list[Any], chunks: list[Any], server: Any, lines: dict[str, list[int]]
 ) -> str:
     """Return the notes on a stream. `lines` has those of events whose text so far ends inside a
-    character ("unfinished"), and of a U+FFFD whose bytes are given ("written").
+    character ("unfinished"), of a U+FFFD whose bytes are given ("written"), and of further answers
+    ("other").
     """
     unfinished = lines["unfinished"]
     marks = [str(one.line) for one in problems if one.reason == MARKED]
@@ -108,11 +109,13 @@ def notes_on(
         )
     ids = sum([len([i for i, _ in chunk.tokens if i is not None]) for chunk in chunks])
     all_ids = all(chunk.tokens or not chunk.data for chunk in chunks)
-    if ids and all_ids and server.total and abs(server.total - ids) > 1 and not left_out:
-        said.append(f"The server counts {server.total} tokens, and its events have {ids} ids.")
+    counted = 0 if lines["other"] else server.total  # each answer has its own count
+    if ids and all_ids and counted and abs(counted - ids) > 1 and not left_out:
+        said.append(f"The server counts {counted} tokens, and its events have {ids} ids.")
     said += _ids_of_two_texts(chunks)
     if server.broken_call:
-        end = f", and the answer ended with “{server.finish}”" if server.finish else ""
+        finish = "" if lines["other"] else server.finish
+        end = f", and the answer ended with “{finish}”" if finish else ""
         said.append(f"{NOT_WHOLE}{end}.")
     return " ".join(said)
 

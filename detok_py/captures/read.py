@@ -24,7 +24,6 @@ from .stream import LOSSY, NO_BYTES, of_events, of_records, with_note, with_prob
 from .times import seconds_in
 from .wrapped import bodies_of_cassette, unwrapped
 
-DONE = b"[DONE]"
 FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
 MOST_BEFORE = 20  # lines before the first value that Python printed
@@ -121,8 +120,7 @@ def _of_cassette(data: bytes, file: str, path: str, wanted: int) -> Any:
     for number, (url, pieces) in enumerate(bodies_of_cassette(data.decode()), 1):
         try:
             events, problems = read_pieces(pieces)
-            done = DONE in b"".join([piece for piece, _ in pieces])
-            stream = of_events(events, problems, "cassette", file, path, done)
+            stream = of_events(events, problems, "cassette", file, path)
         except CaptureError:
             continue  # another request
         streams.append([number, url.split("?")[0][:80] or "no address"])
@@ -164,7 +162,7 @@ def _of_dump(data: bytes, file: str, path: str) -> Any:
         events, problems = read_log(body, stamps)
         if lossy:
             problems.append(Problem(0, LOSSY))
-        return of_events(events, problems, "curl --trace", file, path, DONE in body)
+        return of_events(events, problems, "curl --trace", file, path)
     sent = packets(blocks_of(data))
     dumped = sent[0] if sent else hex_dump(data)
     if not dumped:
@@ -195,7 +193,7 @@ def _of_lines(
     inner = unwrapped(lines)
     if inner:
         events, problems = read_log(b"\n".join(inner[0]), inner[1] + [None])
-        return of_events(events, problems, "log", file, path, DONE in data)
+        return of_events(events, problems, "log", file, path)
     first = [line.decode() for line in lines[:MOST_BEFORE] if line.strip() and is_utf8(line)]
     maybe = any(
         looks_printed(text) or prefix_of_printed(text) or text.lstrip()[:1] in ("b", "'", '"')
@@ -212,24 +210,20 @@ def _of_lines(
         events, problems = read_pieces(printed[0])
         problems += [Problem(n, NO_EVENT + shown(lines[n - 1])) for n in printed[1]]
         problems.sort(key=lambda problem: problem.line)
-        done = DONE in b"".join([piece for piece, _ in printed[0]])
-        return of_events(events, problems, "bytes that Python printed", file, path, done)
+        return of_events(events, problems, "bytes that Python printed", file, path)
     if any(looks_printed(text) for text in texts[:5]):
         events, problems = _printed(texts, stamps)
         if events:
             return of_events(events, problems, "values that Python printed", file, path)
     lines = []  # as large as the file: `read_log` has its own
     events, problems = read_log(data, together=together, folded=folded)
-    flags, done = [
-        mark in data or (folded is not None and folded.has(mark.decode())) for mark in (FLAGS, DONE)
-    ]
-    if flags:
+    if FLAGS in data or (folded is not None and folded.has(FLAGS.decode())):
         problems.append(Problem(0, NO_BYTES))
     if note:
         problems.append(Problem(0, note))
     form = "server-sent events" if b"data:" in data else "lines of JSON"
     try:
-        return of_events(events, problems, form, file, path, done)
+        return of_events(events, problems, form, file, path)
     except CaptureError:
         if folded is not None:
             raise

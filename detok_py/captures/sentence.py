@@ -52,9 +52,13 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         line = f" in line {facts.error}" if facts.error else ""
         first.insert(0, f"The server ended it with an error{line}: “{message[:200]}”.")
     elif facts.no_end:
-        first.insert(0, STOPS + ("" if facts.missing.startswith("In line") else CUT))
-    if facts.other:
-        last = f"Another answer begins in line {facts.other}; its text is behind the first one's."
+        stops = STOPS + ("" if facts.missing.startswith("In line") else CUT)
+        first.insert(0, f"The last answer{stops[2:]}" if facts.others else stops)
+    if facts.others:
+        lines = listed([str(line) for line in facts.others])
+        last = f"Another answer begins in line {lines}; its text is behind the first one's."
+        if len(facts.others) > 1:
+            last = f"Other answers begin in lines {lines}; their texts are behind the first one's."
     whole, notes = [[one for one in first + [text, last] if one] for text in (said, "")]
     return " ".join(whole), " ".join(notes)
 
@@ -71,7 +75,8 @@ def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
     if facts.missing:
         more = verdicts if fidelity != "text" else []
         return " ".join(["Nothing else in it is broken."] + [one.said for one in more])
-    nothing = "Nothing else in it" if NOT_WHOLE in facts.notes else "Nothing in it"
+    else_ = " else" if facts.no_end or NOT_WHOLE in facts.notes else ""
+    nothing = f"Nothing{else_} in it"
     if facts.all:
         return (
             f"{nothing} is broken: the pieces are the text that the server sent whole at the end."

@@ -141,6 +141,14 @@ class Server:
         found = [channel for channel, text in texts if text]
         return found[0] if len(found) == 1 and MARKER in (said.reasoning, said.text) else ""
 
+    def begin(self, event: Any) -> None:
+        """Forget how an answer has ended: this event, which was read, is the first with text of
+        another one. The names stay those of the first.
+        """
+        self._certain, self.model = True, self.model or ""
+        said = read_event(event)
+        self.finish, self.over = said.finish, said.over
+
     def flush(self) -> list[Any]:
         """Return the end of an open tool call."""
         end = self._calls.flush()
@@ -150,8 +158,8 @@ class Server:
         if self.name and self.finish and (said.api != COMPATIBLE or event.get("choices")):
             return  # another answer
         model = find(event, "model|response.model|message.model|modelVersion")
-        if not self.model and model and isinstance(model[0], str):
-            self.model = model[0]
+        if self.model is None and model and isinstance(model[0], str):
+            self.model = model[0] or None
         if not self._certain:
             name, self._certain = server_name(event, said.api)
             self.name = name if self._certain else self.name or name

@@ -12,7 +12,7 @@ from .alike import Same, Texts
 from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
-from .log import AGAIN, CESU, MARKED, MAX_PROBLEMS, MIXED, WRAPPED, Joined, Problem
+from .log import AGAIN, CESU, DONE, MARKED, MAX_PROBLEMS, MIXED, WRAPPED, Joined, Problem
 from .notes import CHARSET, LENGTH, has_bytes_of_lost, notes_on
 from .parse import Halves
 from .sentence import missing
@@ -40,8 +40,9 @@ Import = NamedTuple(
 # character) of each character whose halves came in two events · numbers: (event, "twice", "order"
 # or "gap") of each event whose sequence number is not the next one · joined: (first line, last
 # line) of each event whose lines were joined · wrapped: whether a console had broken all of these ·
-# total: how many tokens the server says that it made, 0 if it does not · error, other: the lines of
-# its error and of another answer's first event, 0 if there is none · notes: further sentences on it
+# total: how many tokens the server says that it made, 0 if it does not · error, others: the line of
+# its error, 0 if there is none, and of the first events of further answers; how the stream ended is
+# how the last one did · notes: further sentences on it
 Facts = NamedTuple(
     "Facts",
     [
@@ -55,11 +56,11 @@ Facts = NamedTuple(
         ("wrapped", bool),
         ("total", int),
         ("error", int),
-        ("other", int),
+        ("others", "list[int]"),
         ("notes", str),
     ],
 )
-NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, 0, "")
+NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, [], "")
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
 # the text was damaged before it came here, or "" · plain: whether its event has characters beyond
@@ -88,7 +89,7 @@ LOSSY = (
 NO_BYTES = (
     "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
 )
-NOTED = (MARKED, LENGTH, MIXED, CHARSET, AGAIN)
+NOTED = (MARKED, LENGTH, MIXED, CHARSET, AGAIN, DONE)
 MOST_KEYS = 8
 MOST_NAMED = 2000  # chunks that are searched for names of tokens
 # In a name of a token, which is not its text, these stand for a space, a line end or a byte.
@@ -107,10 +108,9 @@ def of_events(
     form: str,
     file: str,
     path: str = "",
-    done: bool = False,
 ) -> Any:
-    """Return the stream in events. `form` names the kind of file; `done` says whether it has the
-    `[DONE]` of OpenAI's streams. Raises CaptureError if no event has text, ids or bytes.
+    """Return the stream in events. `form` names the kind of file. Raises CaptureError if no event
+    has text, ids or bytes.
     """
     server = Server(path)
     stamps = [event.stamp for event in events]
@@ -124,39 +124,40 @@ def of_events(
     lines: dict[str, list[int]] = {"error": [], "other": [], "unfinished": [], "written": []}
     chunks = _chunks_of_events(server, events, problems, times, parted, lines)
     notes = notes_on(problems, chunks, server, lines)
+    others = lines["other"]
+    done = any(one.reason == DONE and one.line >= max(others + [0]) for one in problems)
+    no_end = server.has_end and not (server.over or server.error or done or form == "JSON")
     again = {one.line for one in problems if one.reason == AGAIN}
     problems = [one for one in problems if not one.reason.startswith(NOTED)]
     if not chunks:
         raise CaptureError(NO_STREAM + _why_none(server, events, problems))
     chunks = _without_names(chunks)
-    end = None
+    end = {"type": "finished", "reason": server.finish} if server.finish else None
     if server.error:
         end = {"type": "error", "message": server.error}
-    elif server.finish:
-        end = {"type": "finished", "reason": server.finish}
     name = server.name or "unknown server"
     source: dict[str, Any] = {"format": form, "server": name, "file": file}
     if times:
         source["times"] = clock
         if steps_of(stamps):
             source["steps"] = steps_of(stamps)
-    engine = {"name": name, "model": server.model, "fidelity": fidelity(chunks)}
+    engine = {"name": name, "model": server.model or None, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None
     streamed = len(chunks) > 1 or chunks[0].texts or chunks[0].data != server.all.encode()
     numbers = [(n, "twice") for n, event in enumerate(events, 1) if event.line in again]
     facts = Facts(
-        server.all if streamed else "",
-        server.has_end and not (server.over or server.error or done or form == "JSON"),
+        server.all if streamed and not (others and no_end) else "",
+        no_end,
         missing(problems),
         any(one.reason in (LOSSY, NO_BYTES) for one in problems),
         parted,
         numbers or _misnumbered(events) or _counted_twice(events),
         [(one.line, one.line + one.more) for one in joined],
         any(one.reason == WRAPPED for one in joined),
-        server.total,
+        0 if others else server.total,
         (lines["error"] or [0])[0],
-        (lines["other"] or [0])[0],
+        others,
         notes,
     )
     return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)
@@ -298,8 +299,7 @@ def _chunks_of_events(
                 number += len(texts.texts) - n - 1
                 line += (len(texts.texts) - n - 1) * texts.step
                 break
-            if ended and not lines["other"]:
-                begin = (begin or line) if _may_begin(_value_in(value)) else 0
+            begin = (begin or line) if ended and _may_begin(_value_in(value)) else 0
             parts = server.read_same(value) if isinstance(value, Same) else server.read(value)
             lines["error"] += [line] if server.error and not lines["error"] else []
             if server.repeats and not server.finish and _ends_inside(value):
@@ -317,8 +317,10 @@ def _chunks_of_events(
                     opened[part.channel] = len(chunks)
                 if "\ufffd" in part.text and has_bytes_of_lost(value):
                     lines["written"].append(line)
-                if ended and made and part.text and not lines["other"]:
+                if ended and made and part.text:
                     lines["other"].append(begin or line)
+                    server.begin(_value_in(value))
+                    ended = False
                 if made and cut and made[0].broken != HALF and not made[0].tokens:
                     parted.append((len(chunks), made[0].data.decode()[:1]))
                 chunks += made

@@ -1,4 +1,5 @@
-"""Unwrap lines of a stream from other programs' formats: journald, Docker, DevTools, cassettes.
+"""Unwrap lines of a stream from other programs' formats: journald, Docker, DevTools, cassettes,
+terminals.
 
 In: the lines of a file. Out: the lines inside them, and when each was written; or, of a cassette,
 the bodies of the responses. Of YAML, only the scalars are read.
@@ -47,6 +48,29 @@ def unwrapped(lines: list[bytes]) -> "tuple[list[bytes], list[Any]] | None":
         out.append(text.rstrip(b"\r\n"))
         stamps.append(stamp)
     return (out, stamps) if any(out) else None
+
+
+def without_escapes(line: bytes) -> bytes:
+    """Return a line without the escape sequences of a terminal (ECMA-48: CSI, and OSC up to BEL).
+
+    >>> without_escapes(b"\\x1b[1;32mdata\\x1b[0m: \\x1b]0;title\\x07{}")
+    b'data: {}'
+    """
+    if b"\x1b" not in line:
+        return line
+    parts = line.split(b"\x1b")
+    out = [parts[0]]
+    for part in parts[1:]:
+        end = 1
+        if part[:1] == b"[":
+            while end < len(part) and not 0x40 <= part[end] <= 0x7E:
+                end += 1
+            end += 1
+        elif part[:1] == b"]":
+            bell = part.find(b"\x07")
+            end = bell + 1 if bell >= 0 else 1
+        out.append(part[end:])
+    return b"".join(out)
 
 
 def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":

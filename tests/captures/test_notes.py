@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from test_verdict import delta, finish, read, sse, usage
+from test_verdict import delta, finish, read, response, sse, usage, whole
 
 from detok_py.page import answer
 
@@ -26,6 +26,31 @@ def test_what_is_not_about_the_text_is_apart_for_the_alert():
     assert two["notes"] == ("Another answer begins in line 5; its text is behind the first one's.")
     assert two["verdict"].endswith(two["notes"])
     assert read("data: " + json.dumps(delta("né")))["notes"].startswith("It stops before its end")
+
+
+def test_an_end_belongs_to_its_own_answer():
+    one = sse(delta("né"), finish("stop"))
+    cut = read(one + "data: " + json.dumps(delta("zwei")))
+    assert cut["end"] is None
+    assert cut["verdict"].startswith("The last answer stops before its end")
+    assert "Nothing else in it is broken." in cut["verdict"]
+    assert cut["notes"].endswith(
+        "Another answer begins in line 7; its text is behind the first one's."
+    )
+    three = read(3 * one)
+    assert (three["end"]["reason"], "stops" in three["notes"]) == ("stop", False)
+    assert three["notes"].startswith("Other answers begin in lines 7, 13; their texts are")
+    # [DONE] is an end.
+    assert "stops" not in read(one + sse(delta("zwei")))["notes"]
+    said = "a [DONE]"
+    assert "stops" in read(one + "data: " + json.dumps(delta(said)))["notes"]
+    # Another answer's whole text and count are not its own.
+    done = {"type": "response.completed", "response": {"status": "completed"}}
+    first = [response(1, "a"), response(2, "b"), whole(3, "ab"), done]
+    assert read(sse(*first, response(1, "c")))["verdicts"] == []
+    model = [{"content": "a", "tokens": [n], "stop": False} for n in range(3)]
+    last = {"content": "", "tokens": [], "stop": True, "stop_type": "eos", "tokens_predicted": 3}
+    assert "The server counts" not in read(sse(*model, last, *model, last))["notes"]
 
 
 def test_a_byte_order_mark_inside_a_file_is_named():

@@ -318,20 +318,29 @@ def test_what_follows_the_end_of_an_answer_is_named():
         return read(data, together=True)
 
     found = other(TWO[0], end, usage, TWO[1], TWO[1])
-    assert (text_of(found), found.problems, found.facts.other) == ("né 🚆🚆", [], 7)
+    assert (text_of(found), found.problems, found.facts.others) == ("né 🚆🚆", [], [7])
     role = {"choices": [{"delta": {"role": "assistant", "content": ""}}]}
-    assert other(role, TWO[0], end, usage, role, TWO[1]).facts.other == 9
-    assert other(role, TWO[0], end, usage).facts.other == 0
+    assert other(role, TWO[0], end, usage, role, TWO[1]).facts.others == [9]
+    assert other(role, TWO[0], end, usage).facts.others == []
     begin = {
         "type": "message_start",
         "message": {"model": "claude-x", "usage": {"input_tokens": 1}},
     }
     text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "ok"}}
     found = other({**TWO[0], "model": "gpt-4o"}, end, begin, text)
-    assert (text_of(found), found.facts.other) == ("né ok", 5)
+    assert (text_of(found), found.facts.others) == ("né ok", [5])
     # The server and its model are those of the first.
     assert found.header["engine"]["model"] == "gpt-4o"
     assert found.header["engine"]["name"] == "OpenAI-compatible server, chat completions"
+    # How it ended is how the last one did.
+    assert (found.end, found.facts.no_end) == (None, True)
+    found = other(TWO[0], end, begin, text, text, {**TWO[0], "model": "m"})
+    assert found.header["engine"]["model"] is None
+    found = other(TWO[0], end, TWO[1], {**TWO[1], "model": "m"}, end, TWO[1])
+    assert (found.end, found.facts.others, found.facts.no_end) == (None, [5, 11], True)
+    both = {"choices": [{"delta": {"content": "ok"}, "finish_reason": "length"}]}
+    found = other(TWO[0], end, both)
+    assert (found.end["reason"], found.facts.others, found.facts.no_end) == ("length", [5], False)
     with pytest.raises(CaptureError, match="The answer is empty: it ended with “stop”"):
         read(f"data: {json.dumps(end)}\n\n".encode())
 
