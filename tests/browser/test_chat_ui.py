@@ -85,6 +85,11 @@ class ChatPage:
     def new(self) -> None:
         self.page.get_by_role("button", name="New chat").click()
 
+    def go_to(self, title: str) -> None:
+        """Open a chat of the list, which the page does some time after the click."""
+        self.page.locator("#chats a", has_text=title).click()
+        expect(self.page.get_by_role("heading", name=title)).to_be_visible()
+
     def chats(self) -> list[str]:
         return list(self.page.locator("#chats a").all_text_contents())
 
@@ -571,7 +576,7 @@ def test_chats_are_listed_opened_and_deleted_after_one_question(chat: Any) -> No
     chat.new()
     chat.ask("maths")
     assert chat.chats() == ["maths", "flags"]
-    chat.page.locator("#chats a", has_text="flags").click()
+    chat.go_to("flags")
     assert chat.answer == TEXTS["flags"]
     assert chat.page.locator("#chats [aria-current=page]").text_content() == "flags"
     delete = chat.page.get_by_role("button", name="Delete “maths”")
@@ -598,14 +603,12 @@ def test_an_answer_goes_on_while_another_chat_is_read(proxied: Any) -> None:
     proxy.pause = 0.02
     chat.send("hello")
     chat.wait_for_text()
-    chat.page.locator("#chats a", has_text="flags").click()
-    expect(chat.page.get_by_role("heading", name="flags")).to_be_visible()
+    chat.go_to("flags")
     assert chat.answer == TEXTS["flags"]
     proxy.pause = 0
     chat.wait()
     assert chat.answer == TEXTS["flags"]
-    chat.page.locator("#chats a", has_text="hello").click()
-    expect(chat.page.get_by_role("heading", name="hello")).to_be_visible()
+    chat.go_to("hello")
     assert chat.answer == TEXTS["hello"]
 
 

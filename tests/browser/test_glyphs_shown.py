@@ -48,7 +48,7 @@ PAGES = {
     + LAST
     + "for (let n = 1; n <= text.length; n++) { main.innerHTML = render(text.slice(0, n)); await new Promise(requestAnimationFrame); }",
     "holds Markdown back": RENDER
-    + "for await (const all of parts()) main.innerHTML = render(all).replace(/(\\*\\*?[^*]*|`[^`]*)$/, '');",
+    + "for await (const all of parts()) main.innerHTML = render(all).replace(/(\\*\\*?[^*]*\\*?|`[^`]*)$/, '');",
     "keeps what is no Markdown": "more = '&text=' + encodeURIComponent('It is 2 ** 3, __init__ and `'); for await (const all of parts()) main.textContent = all;",
     "takes a guess back": "let guessed = false; for await (const all of parts()) { const guesses = !guessed && all.length > 12; guessed ||= guesses; main.textContent = all + (guesses ? ' wrong' : ''); if (guesses) await new Promise(requestAnimationFrame); } main.textContent = text;",
     "loses its end": "for await (const all of parts()) main.textContent = all.slice(0, 12);",
