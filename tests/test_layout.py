@@ -6,7 +6,6 @@ what a fresh Python has really loaded afterwards.
 """
 
 import ast
-import functools
 import re
 import subprocess
 import sys
@@ -40,49 +39,15 @@ def name(path):
     return path.relative_to(PACKAGE).as_posix()
 
 
-class WithoutTypes(ast.NodeTransformer):
-    """Takes out what only a type checker reads."""
-
-    def visit_If(self, node):
-        self.generic_visit(node)
-        return node.orelse if ast.unparse(node.test) == "TYPE_CHECKING" else node
-
-
-@functools.cache
-def imports(path, types=True):
-    """Return the modules that a file imports, wherever it does, as absolute dotted names; without
-    `types` not those that only a type checker does.
-    """
-    found = set()
-    package = path.relative_to(PACKAGE.parent).parent.parts
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree if types else WithoutTypes().visit(tree)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
-            module = ".".join(filter(None, (base, node.module)))
-            inner = [f"{module}.{alias.name}" for alias in node.names]
-            # `from . import wire` imports a module, `from .wire import Reader` a name of one.
-            modules = [one for one in inner if is_module(one)]
-            found |= set(modules) if module.startswith("detok_py") and modules else {module}
-    return found
-
-
-def is_module(dotted):
-    path = PACKAGE.parent.joinpath(*dotted.split("."))
-    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
-
-
 def own(path):
     """Return what a file imports of detok_py: names of folders, or of modules at the top."""
-    mine = {dotted for dotted in imports(path) if dotted.split(".")[0] == "detok_py"}
+    mine = {dotted for dotted in layout.imports(path) if dotted.split(".")[0] == "detok_py"}
     return {dotted.split(".")[1] if "." in dotted else "__init__" for dotted in mine}
 
 
 def foreign(path):
     """Return the top-level names that a file imports from elsewhere, when it runs."""
-    return {dotted.split(".")[0] for dotted in imports(path, types=False)} - {"detok_py"}
+    return {dotted.split(".")[0] for dotted in layout.imports(path, types=False)} - {"detok_py"}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +71,7 @@ def test_no_module_imports_itself_by_a_detour():
     ways = {}
     for path in MODULES:
         dotted = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-        ways[dotted.removesuffix(".__init__")] = imports(path)
+        ways[dotted.removesuffix(".__init__")] = layout.imports(path)
     done = set()
 
     def walk(module, trail):

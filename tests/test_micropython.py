@@ -1,5 +1,6 @@
 """The decode path in MicroPython gives what it gives in CPython: the bundle as it is shipped, in
-Node, started as it is started in a page.
+Node, started as it is started in a page. The server's half of the protocol, which is not in the
+bundle, is added: scripts play both sides.
 
 What is played is a recording of the tests of the decode path, the laws, the torture list and the
 vectors among them, and the scripts in tests/micropython/. tests/browser/test_runtimes.py plays the
@@ -39,6 +40,7 @@ def played(path):
     modules = " ".join(layout.modules("MicroPython"))
     done = subprocess.run(
         ["node", str(HERE / "replay.mjs"), str(path), modules],
+        input=json.dumps(build_micropython.left_out()),
         capture_output=True,
         text=True,
         timeout=900,
@@ -52,6 +54,22 @@ def test_the_bundle_that_is_served_is_the_one_that_these_sources_give():
     files = build_micropython.files()
     stale = [name for name in files if (RUNTIME / name).read_bytes() != files[name]]
     assert stale == [], "run python tools/setup.py test"
+
+
+def test_the_bundle_has_the_modules_that_something_in_a_page_imports_and_no_others():
+    head = json.loads((RUNTIME / "detok_micropython.bin").read_bytes().split(b"\n", 1)[0])
+    shipped = {ROOT / name for name, _ in head if name.startswith("detok_py/")}
+    shipped = {path.with_suffix(".py") for path in shipped}
+    on_demand = layout.files("MicroPython on demand")
+    imported = {
+        layout.file_of(module)
+        for path in (*shipped, *on_demand)
+        for module in layout.imports(path, types=False)
+    }
+    imported |= {layout.PACKAGE / "page" / "streams.py"}  # by JavaScript
+    modules = {path for path in layout.files("MicroPython") if path.name != "__init__.py"}
+    assert shipped & modules == imported & modules
+    assert layout.PACKAGE / "protocol" / "server.py" in modules - shipped
 
 
 def test_every_module_of_the_bundle_is_compiled():

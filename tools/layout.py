@@ -2,13 +2,16 @@
 
 In: the docstring of a folder's `__init__.py`, which has the lines "Runs in: …" and "Imports: …".
 Out: `FOLDERS`, and `files(runtime)`. Tests and builds read the rules from here; no file is named
-anywhere. A file at the top of detok_py (errors) runs wherever a folder that imports it runs. A
-folder that runs in "Pyodide on demand" is not in the page's wheel, but in a file of its own; one
-that runs in "Pyodide by micropip" is only in the wheel that micropip takes from an index.
+anywhere. `reached(paths)` follows the imports themselves. A file at the top of detok_py (errors)
+runs wherever a folder that imports it runs. A folder that runs in "Pyodide on demand" is not in the
+page's wheel, but in a file of its own; one that runs in "Pyodide by micropip" is only in the wheel
+that micropip takes from an index.
 """
 
 import ast
+import functools
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,3 +79,59 @@ def modules(runtime: str) -> list[str]:
     """
     paths = [path for path in files(runtime) if path.name != "__init__.py"]
     return [".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in paths]
+
+
+class WithoutTypes(ast.NodeTransformer):
+    """Takes out what only a type checker reads."""
+
+    def visit_If(self, node: ast.If) -> ast.If | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.orelse if ast.unparse(node.test) == "TYPE_CHECKING" else node
+
+
+@functools.cache
+def imports(path: Path, types: bool = True) -> frozenset[str]:
+    """Return the modules that a file imports, wherever it does, as absolute dotted names; without
+    `types` not those that only a type checker does.
+    """
+    found = set[str]()
+    package = path.relative_to(PACKAGE.parent).parent.parts
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree if types else WithoutTypes().visit(tree)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            module = ".".join(filter(None, (base, node.module)))
+            inner = [f"{module}.{alias.name}" for alias in node.names]
+            # `from . import wire` imports a module, `from .wire import Reader` a name of one.
+            modules = [one for one in inner if file_of(one)]
+            found |= set(modules) if module.startswith("detok_py") and modules else {module}
+    return frozenset(found)
+
+
+def file_of(module: str) -> Path | None:
+    """Return the file of a module by its dotted name, or None if detok_py has no such module."""
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    options = (path.with_suffix(".py"), path / "__init__.py")
+    return next((one for one in options if one.is_relative_to(PACKAGE) and one.exists()), None)
+
+
+def reached(roots: Iterable[Path]) -> set[Path]:
+    """Return the modules of detok_py that are loaded when those at `roots` run: what they import,
+    in functions too, what that imports, and the packages that all of it is in.
+
+    >>> found = reached([PACKAGE / "page" / "streams.py"])
+    >>> PACKAGE / "decode" / "utf8.py" in found, PACKAGE / "bridge" / "jobs.py" in found
+    (True, False)
+    """
+    found, left = set[Path](), list(roots)
+    while left:
+        path = left.pop()
+        if path in found:
+            continue
+        found.add(path)
+        above = (folder / "__init__.py" for folder in path.parents)
+        left += [init for init in above if init.is_relative_to(PACKAGE)]
+        left += [file for file in map(file_of, imports(path, types=False)) if file]
+    return found

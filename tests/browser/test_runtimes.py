@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+import build_micropython
 import layout
 import pytest
 from large_data import data_folder
@@ -50,6 +51,13 @@ def parts(path, every):
 @pytest.mark.full
 @pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
 def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, bridge, runtime):
+    files = {
+        f"/replay/{path.name}": path.read_text(encoding="utf-8")
+        for path in (HERE / "player.py", HERE / "say.py", *HERE.glob("script_*.py"))
+    }
+    if runtime == "micropython":
+        more = build_micropython.left_out()
+        files |= {f"/detok/{name}": source for name, source in more.items()}
     page.goto(
         bridge.url + "/src/index.js"
     )  # any document of the bridge will do: its policy is the strict one
@@ -65,16 +73,10 @@ def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, b
             if (python.runPython("hash('é')") !== first) throw new Error("Python has started anew");
           }
           python.FS.mkdirTree("/replay");
-          for (const [name, text] of files) python.FS.writeFile(`/replay/${name}`, text);
+          for (const [path, text] of files) python.FS.writeFile(path, text);
           python.runPython('import sys\\nsys.path.append("/replay")');
         }""",
-        [
-            runtime,
-            [
-                [path.name, path.read_text(encoding="utf-8")]
-                for path in (HERE / "player.py", HERE / "say.py", *HERE.glob("script_*.py"))
-            ],
-        ],
+        [runtime, list(files.items())],
     )
     played = {"calls": 0, "tests": 0, "scripts": 0, "left out": 0}
     for part in parts(recording(data_folder(), TIER), EVERY[runtime]):

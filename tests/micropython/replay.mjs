@@ -1,8 +1,9 @@
 // Play a recording in MicroPython as it is shipped, in Node: the runtime of .build/runtime/,
 // started by the code that starts it in a page.
 //
-// node tests/micropython/replay.mjs RECORDING MODULES
-// Out: one line of JSON, what player.py returns.
+// node tests/micropython/replay.mjs RECORDING MODULES < MORE
+// MORE: JSON, the modules that are not shipped, by name. Out: one line of JSON, what player.py
+// returns.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -18,6 +19,8 @@ const { interpreter } = await startPython(
   join(runtime, "micropython.wasm"),
   readFileSync(join(runtime, "detok_micropython.bin")),
 );
+for (const [name, source] of Object.entries(JSON.parse(readFileSync(0, "utf8"))))
+  interpreter.FS.writeFile(`/detok/${name}`, source);
 interpreter.FS.mkdirTree("/replay");
 for (const name of readdirSync(here)) {
   if (name.endsWith(".py"))
