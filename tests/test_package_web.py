@@ -19,13 +19,11 @@ MOST_JAVASCRIPT = 10_000
 MOST_PACKED = 612_000
 # With brotli as a server compresses a file when it is asked for.
 MOST_WITH_MICROPYTHON = 300_000
-BROTLI = """
-import { readFileSync } from "node:fs";
+BROTLI = """import { readFileSync } from "node:fs";
 import { brotliCompressSync, constants } from "node:zlib";
 const quick = { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } };
 const size = (file) => brotliCompressSync(readFileSync(file), quick).length;
-console.log(process.argv.slice(1).reduce((sum, file) => sum + size(file), 0));
-"""
+console.log(process.argv.slice(1).reduce((sum, file) => sum + size(file), 0));"""
 SUBPATHS = {
     "detok-web": {
         *("Answer", "Decoder", "DetokError", "DetokStream", "connect", "createDecoder"),
