@@ -65,10 +65,15 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
 
 def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
     counts: dict[str, int] = {}
+    rows: dict[str, set[int]] = {}
     for one in verdicts:
         if one.who != "nobody":
             blame = LESS.get(one.rule, one.who)
-            counts[blame] = counts.get(blame, 0) + one.count
+            seen = rows.setdefault(blame, set())
+            its = {place.row for place in one.places}
+            # What is wrong in two ways is one place.
+            counts[blame] = counts.get(blame, 0) + one.count - len(its & seen)
+            seen.update(its)
     if counts:
         named = [(BLAMES[one], counts[one]) for one in BLAMED if one in counts]
         return " ".join([said.format("1 place" if n == 1 else f"{n} places") for said, n in named])

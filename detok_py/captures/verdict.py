@@ -16,7 +16,8 @@ from .servers import CONTENT
 from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, REPEATED
 
 # who: "engine", "proxy", "client", "nobody" or "unknown" · rule: its name · said: what happened,
-# and why it is who · places: a `Place` each, at most MOST_PLACES · count: of all places
+# and why it is who · places: a `Place` each; of a saved one, at most MOST_PLACES · count: of all
+# places
 Verdict = NamedTuple(
     "Verdict",
     [("who", str), ("rule", str), ("said", str), ("places", "list[Place]"), ("count", int)],
@@ -205,7 +206,7 @@ def judge(
             said += f" Lines {lines}."
         # Misread text that goes on in the next row is one place.
         count = sum([place.right != "" for place in where]) if rule == "misread" else len(where)
-        out.append(Verdict(who, rule, said, where[:MOST_PLACES], count))
+        out.append(Verdict(who, rule, said, where, count))
     # Sorted, because a dict of MicroPython has no order.
     out.sort(key=lambda one: (ORDER.index(one.who), one.places[0].row, one.rule))
     return out
@@ -216,7 +217,14 @@ def as_lists(verdicts: list[Verdict]) -> list[Any]:
     its rule knows less than who it was ("" if it knows that). Saved verdicts do not have the last.
     """
     return [
-        [who, rule, said, [list(place) for place in places], count, LESS.get(rule, "")]
+        [
+            who,
+            rule,
+            said,
+            [list(place) for place in places[:MOST_PLACES]],
+            count,
+            LESS.get(rule, ""),
+        ]
         for who, rule, said, places, count in verdicts
     ]
 

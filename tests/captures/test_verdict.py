@@ -382,3 +382,16 @@ def test_events_that_changed_places_twice_are_two_places():
 def test_misread_characters_beside_each_other_are_not_undone_twice():
     found = read(sse(delta("C’était l’été".encode().decode("cp1252")), finish("stop")))
     assert [place[2] for place in found["verdicts"][0][3]] == ["’é", "’é", "é"]
+
+
+def test_an_event_with_two_faults_is_one_place():
+    event = 'data: {"choices":[{"delta":{"content":"a\ufffd\n\ufffdb"}}]}\n\n'
+    found = read(sse(delta("né")) + 3 * event)
+    assert [(rule, count) for _, rule, _, _, count, _ in found["verdicts"]] == [
+        ("beside", 3),
+        ("joined", 3),
+    ]
+    assert found["verdict"].startswith("In 3 places, it is not known who broke the text")
+    many = read(sse(delta("né")) + 300 * event)
+    assert many["verdict"].startswith("In 300 places,")
+    assert [len(places) for _, _, _, places, _, _ in many["verdicts"]] == [200, 200]

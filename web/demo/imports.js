@@ -58,17 +58,19 @@ export function onPaste(take) {
  */
 export function describeImport({ header, verdict, notes, verdicts }, recording) {
   const said = [];
-  const worst = verdicts.find(({ who }) => who !== "nobody");
-  if (worst) {
-    const begun = begunPlaces(worst.places);
+  const faulty = verdicts.filter(({ who }) => who !== "nobody");
+  if (faulty.length) said.push(verdict);
+  else if (notes) said.push(notes);
+  for (const one of faulty) {
+    const begun = begunPlaces(one.places);
     const places = begun.slice(0, MOST_NAMED).map(({ row, got, right }) => {
       const { line, event } = recording.step(row);
       const where = line === undefined ? `event ${event}` : `line ${line} (event ${event})`;
       const how = got ? `arrived as “${got}”` : "did not arrive";
       return `${where}${right ? `: “${right}” ${how}` : ""}`;
     });
-    said.push(`${verdict} ${worst.said} It is in ${listed(places, worst.count)}`);
-  } else if (notes) said.push(notes);
+    said.push(`${one.said} It is in ${listed(places, one.count)}`);
+  }
   if (recording.notRead) said.push(recording.notRead);
   const from = header.source?.server;
   return said.length ? `${from ? `${from}. ` : ""}${said.join(" ")}` : "";
