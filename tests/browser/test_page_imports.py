@@ -16,6 +16,13 @@ DROP = """([name, bytes]) => {
   transfer.items.add(new File([new Uint8Array(bytes)], name));
   document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
 }"""
+REPORT = """() => new Promise((resolve) => {
+  navigator.clipboard.writeText = async (text) => {
+    delete navigator.clipboard.writeText;
+    resolve(text);
+  };
+  document.getElementById("report").click();
+})"""
 
 
 def drop(demo: Any, name: str, data: bytes) -> None:
@@ -136,7 +143,7 @@ def test_the_tab_that_is_open_shows_the_stream_that_is_open_now(demo: Any) -> No
     page.locator("#tab-faults").click()
     swap(
         "#faults",
-        "Nothing in it is broken.",
+        "Nothing else in it is broken.",
         "A client, a proxy, or what recorded it, broke 2 places.",
     )
     page.locator("#tab-tokens").click()
@@ -166,6 +173,38 @@ def test_misread_text_is_marked_in_the_panes_and_counted(booted: Any) -> None:
     page.locator("#tab-faults").click()
     expect(page.locator("#fault-list button")).to_have_text(["chunk 1", "chunk 1", "chunk 2"])
     page.locator("#tab-tokens").click()
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_what_nobody_knows_to_be_broken_is_not_counted_as_broken(booted: Any) -> None:
+    def event(text: str) -> str:
+        return f'data: {{"choices":[{{"delta":{{"content":"{text}"}}}}]}}\n\n'
+
+    page = booted.page
+    drop(booted, "quoted.sse", (event("né") + event("a � is") + event("b\n�� c")).encode())
+    # Every kind is named, and an event with two is one place.
+    alert = page.locator("#alert")
+    expect(alert).to_contain_text("In 2 places, it is not known who broke the text")
+    for said in ("The text has a �: broken before it was recorded", "The JSON of an event goes on"):
+        expect(alert).to_contain_text(said)
+    expect(alert).to_contain_text("It is in line 5 (event 3).")
+    expect(page.locator("#tab-faults")).to_have_text("Faults (2 in doubt)")
+    page.locator("#to-end").click()
+    for pane in ("held", "naive", "stream"):
+        expect(page.locator(f"#pane-{pane} .doubt")).to_have_text(["�", "��"])
+        count = page.locator(f"#tally-{pane} [data-count=replacements]")
+        expect(count).to_have_text("0 (3 in doubt)")
+    expect(page.locator("#pane-held .damage")).to_have_count(0)
+    report = page.evaluate(REPORT)
+    assert "- Faults: 0; not known whether there are, in 2 places" in report
+    # Beside what is known to be broken.
+    raw = b'data: {"choices":[{"delta":{"content":"\xe4"}}]}\n\n'
+    drop(booted, "both.sse", (event("né") + event("a � is")).encode() + raw)
+    expect(page.locator("#tab-faults")).to_have_text("Faults (1, 1 in doubt)")
+    page.locator("#to-end").click()
+    expect(page.locator("#tally-held [data-count=replacements]")).to_have_text("1 (1 in doubt)")
+    expect(page.locator("#pane-held .damage")).to_have_text(["�"])
 
 
 @pytest.mark.full

@@ -79,11 +79,27 @@ const change = (place) =>
       ? `“${short(place.right)}” arrived as “${short(place.got)}”. `
       : `“${short(place.right)}” did not arrive. `;
 
-/** How many places are broken, by anyone. @param {Recording} recording */
-export const countFaults = ({ verdicts, faults }) =>
-  verdicts.length
-    ? verdicts.reduce((sum, one) => sum + (one.who === "nobody" ? 0 : one.count), 0)
-    : faults.length;
+/**
+ * How many places are broken, by anyone; and how many may be. What is wrong in two ways is one
+ * place.
+ * @param {Recording} recording
+ * @returns {[broken: number, inDoubt: number]}
+ */
+export function countFaults({ verdicts, faults }) {
+  if (!verdicts.length) return [faults.length, 0];
+  const count = (/** @type {boolean} */ inDoubt) => {
+    const seen = new Set();
+    let sum = 0;
+    for (const { who, less, places, count } of verdicts) {
+      if (who === "nobody" || (less === "doubt") !== inDoubt) continue;
+      const rows = [...new Set(places.map(({ row }) => row))];
+      sum += count - rows.filter((row) => seen.has(row)).length;
+      for (const row of rows) seen.add(row);
+    }
+    return sum;
+  };
+  return [count(false), count(true)];
+}
 
 /** @param {string} text */
 function short(text) {
@@ -131,19 +147,20 @@ export function onFaultChosen(seek) {
  * @param {Recording | undefined} recording
  */
 export function showFaults(recording) {
-  const count = recording ? countFaults(recording) : 0;
-  const name = count ? `Faults (${count})` : "Faults";
+  const [count, inDoubt] = recording ? countFaults(recording) : [0, 0];
+  const counts = [count || "", inDoubt ? `${inDoubt} in doubt` : ""].filter(Boolean).join(", ");
+  const name = counts ? `Faults (${counts})` : "Faults";
   if (tab.textContent !== name) tab.textContent = name;
   drawMarks(recording);
   if (panel.hidden) {
     listed = "";
     return;
   }
-  const key = `${count} ${recording?.splits.length} ${recording?.ended}`;
+  const key = `${counts} ${recording?.splits.length} ${recording?.ended}`;
   if (listed === key && shown === recording) return;
   listed = key;
   shown = recording;
-  none.textContent = recording?.verdict || (count ? "" : NO_FAULT);
+  none.textContent = recording?.verdict || (counts ? "" : NO_FAULT);
   none.hidden = !none.textContent;
   list.replaceChildren(...(recording ? entries(recording) : []));
 }

@@ -54,8 +54,11 @@ export class Gauges {
   /** @param {Recording | undefined} recording @param {number} position */
   show(recording, position) {
     for (const name of PANES) {
-      const broken = recording?.tracks[name].brokenAt(position) ?? 0;
-      this.#tallies[name].set("replacements", String(broken), broken > 0);
+      const track = recording?.tracks[name];
+      const broken = track?.brokenAt(position) ?? 0;
+      const doubts = track?.doubtsAt(position);
+      const count = `${broken}${doubts ? ` (${doubts} in doubt)` : ""}`;
+      this.#tallies[name].set("replacements", count, broken > 0);
     }
     const stream = this.#stream;
     const peaks = recording?.peaks(position) ?? { bytes: 0, characters: 0 };

@@ -40,7 +40,7 @@ const canLink = "highlights" in CSS;
  * @typedef {object} Part  Text that is not plain content. Parts do not overlap, and come in order.
  * @property {number} from  Where it begins in the pane's text.
  * @property {number} to
- * @property {string} kind  "reasoning", "tool_call", "damage" or "written".
+ * @property {string} kind  "reasoning", "tool_call", "damage", "doubt" or "written".
  * @property {string} [name]  What assistive technology says instead of the text, and what the
  *   pointer shows.
  *

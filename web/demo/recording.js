@@ -46,9 +46,9 @@ import { Utf8Reader } from "./utf8.js";
  *
  * @typedef {import("../src/capture.js").Verdict} Verdict
  *
- * @typedef {{from: number, to: number, step: number, kind: "damage" | "written"}} Damage  A U+FFFD
- *   that no decoder made: text that arrived broken, or the bytes EF BF BD, which may be text; where
- *   it is, and with which step it came.
+ * @typedef {{from: number, to: number, step: number, kind: "damage" | "doubt" | "written"}} Damage
+ *   A U+FFFD that no decoder made: text that arrived broken, text of which nobody knows whether it
+ *   is broken, or the bytes EF BF BD, which may be text; where it is, and with which step it came.
  * @typedef {{step: number, kind: "damage" | "written"} | undefined} Sign  Where a U+FFFD came from;
  *   undefined if a decoder made it.
  */
@@ -80,6 +80,8 @@ export class Track {
   ends = new Column();
   /** How many broken characters the text has after each step; a written U+FFFD does not count. */
   broken = new Column();
+  /** How many of these nobody knows to be broken, after each step; empty if there are none. */
+  doubts = new Column();
 
   /** In the order of the text. @type {Damage[]} */
   damage = [];
@@ -138,6 +140,22 @@ export class Track {
     this.broken.increaseFrom(one.step, characters);
   }
 
+  /**
+   * Mark the U+FFFD of which nobody knows whether they are broken.
+   * @param {(step: number) => boolean} isDoubted  Of the step with which one came.
+   */
+  doubt(isDoubted) {
+    let [next, count] = [0, 0];
+    for (let n = 0; n < this.ends.length; n++) {
+      for (let one; (one = this.damage[next]) && one.from < this.ends.get(n); next++) {
+        if (one.kind !== "damage" || !isDoubted(one.step)) continue;
+        one.kind = "doubt";
+        count += one.to - one.from;
+      }
+      this.doubts.push(count);
+    }
+  }
+
   /** The length of the text after `position` steps. @param {number} position */
   lengthAt(position) {
     return this.ends.get(position - 1);
@@ -145,7 +163,12 @@ export class Track {
 
   /** @param {number} position */
   brokenAt(position) {
-    return this.broken.get(position - 1);
+    return this.broken.get(position - 1) - this.doubts.get(position - 1);
+  }
+
+  /** @param {number} position */
+  doubtsAt(position) {
+    return this.doubts.get(position - 1);
   }
 
   /** The step that added the UTF-16 unit at `offset`. @param {number} offset */
@@ -574,6 +597,21 @@ export class Recording {
     }
     this.faults = [...faults.values()].sort((a, b) => a.step - b.step);
     this.#faulty = new Set(faults.keys());
+    this.#doubt(verdicts);
+  }
+
+  /** Mark what nobody knows to be broken. @param {Verdict[]} verdicts */
+  #doubt(verdicts) {
+    const doubts = verdicts.filter(({ less }) => less === "doubt");
+    if (!doubts.length) return;
+    const others = verdicts.filter((one) => !doubts.includes(one));
+    const rowsOf = (/** @type {Verdict[]} */ some) =>
+      new Set(some.flatMap(({ places }) => places.map(({ row }) => row)));
+    const [known, doubted] = [rowsOf(others), rowsOf(doubts)];
+    // Of very many places, a verdict lists the first ones.
+    const rest = others.every(({ count, places }) => count <= places.length);
+    for (const name of PANES)
+      this.tracks[name].doubt((step) => !known.has(step) && (rest || doubted.has(step)));
   }
 
   /** Mark text that is wrong but has no U+FFFD. @param {Verdict["places"][0]} place */

@@ -34,6 +34,7 @@ export async function reportText(recording, described) {
   const shown = (/** @type {string} */ id) => element(id, HTMLElement).textContent;
   const end = described.end;
   const [first] = faults;
+  const [count, inDoubt] = countFaults(recording);
   const picture = PANES.map((name) => {
     const track = recording.tracks[name];
     const middle = first ? track.lengthAt(first.step) : 0;
@@ -55,11 +56,11 @@ export async function reportText(recording, described) {
     `- detok: ${runtimeName()}; browser: ${navigator.userAgent}`,
     `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
     `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "unknown"}`,
-    `- Faults: ${countFaults(recording)}${describeSplits(recording)}`,
+    `- Faults: ${count}${inDoubt ? `; not known whether there are, in ${inDoubt} places` : ""}${describeSplits(recording)}`,
     ...(notRead ? [`- ${notRead}`] : []),
     "",
     first
-      ? `The text around the first fault (${unit} ${first.step + 1}):`
+      ? `The text around the first ${first.verdict?.less === "doubt" ? "place in doubt" : "fault"} (${unit} ${first.step + 1}):`
       : `The ${recording.tracks.held.text(0, recording.length).length > AROUND ? "beginning of the " : ""}text:`,
     "",
     `${fence}text`,
