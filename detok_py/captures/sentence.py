@@ -12,11 +12,12 @@ MOST_LINES = 3  # that a sentence names
 STOPS = "It stops before its end: the server did not say that the answer is over."
 CUT = " The connection was cut, or this is only a part."
 NOT_WHOLE = "The arguments of a tool call are not whole JSON"
-BLAMED = ("engine", "gateway", "proxy", "recorder", "reader", "unknown", "doubt")
+BLAMED = ("engine", "gateway", "sender", "proxy", "recorder", "reader", "unknown", "doubt")
 # What the sentence on the stream says of so many places.
 BLAMES = {
     "engine": "The engine broke {}.",
     "gateway": "The engine, or a gateway, broke {}.",
+    "sender": "The server, a proxy, or what recorded it, broke {}.",
     "proxy": "A proxy broke {}.",
     "recorder": "A proxy, or what recorded it, broke {}.",
     "reader": "A client, a proxy, or what recorded it, broke {}.",
@@ -25,7 +26,7 @@ BLAMES = {
 }
 # Rules that know less than who it was; those in doubt, not even whether the text is broken.
 LESS = {
-    "lost": "recorder", "twice": "recorder", "order": "recorder", "inside": "recorder",
+    "lost": "sender", "twice": "sender", "order": "sender", "inside": "recorder",
     "whole-token": "recorder", "misread": "reader",
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",

@@ -95,15 +95,15 @@ RULES = {
     ),
     "lost": (
         "proxy",
-        "Events were lost after the server had numbered them, by a proxy or by what recorded them: numbers are missing.",
+        "Events were lost after the server had numbered them, by the server itself, by a proxy, or by what recorded them: numbers are missing.",
     ),
     "twice": (
         "proxy",
-        "An event came again after the server had numbered it, by a proxy or by what recorded it: its number came twice.",
+        "An event came again after the server had numbered it, from the server itself, from a proxy, or by what recorded it: its number came twice.",
     ),
     "order": (
         "proxy",
-        "Events changed places after the server had numbered them, in a proxy or in what recorded them.",
+        "Events changed places after the server had numbered them, in the server itself, in a proxy, or in what recorded them.",
     ),
     "parted": (
         "engine",

@@ -96,8 +96,10 @@ def test_a_fault_is_blamed_on_no_more_than_is_known(booted: Any, tmp_path: Path)
     kind = "response.output_text.delta"
     numbered = [{"type": kind, "sequence_number": n, "delta": "a "} for n in (1, 2, 4, 5, 6)]
     opened(booted, tmp_path / "lost.sse", sse(*numbered))
-    expect(fault).to_contain_text("Broken by a proxy, or by what recorded it: ")
-    expect(page.locator("#alert")).to_contain_text("A proxy, or what recorded it, broke 1 place.")
+    expect(fault).to_contain_text("Broken by a proxy, by the server, or by what recorded it: ")
+    expect(page.locator("#alert")).to_contain_text(
+        "The server, a proxy, or what recorded it, broke 1 place."
+    )
     opened(booted, tmp_path / "two.sse", sse(delta("a"), delta("", "stop"), delta("b", "stop")))
     expect(page.locator("#alert")).to_contain_text("Another answer begins in line 5; its text")
     expect(page.locator("#alert")).not_to_contain_text("Not read")

@@ -60,6 +60,7 @@ const WHO = {
 const OR_ELSE = {
   "": "",
   recorder: ", or by what recorded it",
+  sender: ", by the server, or by what recorded it",
   gateway: ", or by a gateway",
   reader: ", by a proxy, or by what recorded it",
   doubt: "",
