@@ -158,6 +158,25 @@ test("a tool call comes with its number and name, and its arguments as they grow
     { channel, text: "", call: 1, name: "go" },
     { channel, text: "{}", call: 1, complete: true },
   ]);
+  // A limit cuts arguments, or the call before them.
+  for (const [first, reason, whole] of [
+    [call(0, { name: "look", arguments: '{"where": "K' }), "length", false],
+    [call(0, { name: "look", arguments: '{"where": "K' }), "stop", false],
+    [call(0, { name: "look" }), "length", false],
+    [call(0, { name: "look", arguments: "{}" }), "length", true],
+    [call(0, { name: "grep", arguments: "free text" }), "tool_calls", true],
+    [call(0, { name: "grep", arguments: "free te" }), "length", false],
+  ]) {
+    const ended = [];
+    const body = `${first}\n\n${chunk({}, String(reason))}\n\n`;
+    for await (const delta of readAnswer(response(body))) ended.push(delta);
+    assert.equal(
+      ended.some(({ complete }) => complete),
+      whole,
+      body,
+    );
+    assert.equal(ended.length, whole ? 2 : 1);
+  }
   const cut = readAnswer(response(`${lines.slice(0, 2).join("\n\n")}\n\n`));
   await assert.rejects(async () => {
     for await (const delta of cut) assert.ok(!delta.complete);

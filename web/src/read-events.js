@@ -128,11 +128,14 @@ const callsOf = (event, paths) =>
     ];
   });
 
+/** Why an answer ended that may be cut short. */
+const LIMIT = /length|max|limit|incomplete/i;
+
 /** Numbers the tool calls of an answer, and marks where each begins and ends. */
 class Calls {
   /** @type {Call | undefined} */
   #open;
-  #empty = true; // no arguments have come yet
+  #given = ""; // its arguments so far
   /** @type {unknown[]} */
   #seen = [];
 
@@ -149,7 +152,7 @@ class Calls {
       this.#open = call;
       begin = { name: call.name, ...(call.id && { id: call.id }) };
     }
-    this.#empty &&= !call.text;
+    this.#given += call.text;
     if (call.text || begin.name !== undefined) out.push({ ...this.#delta(call.text), ...begin });
     return out;
   }
@@ -166,12 +169,24 @@ class Calls {
     return name !== "" && (id ? id !== this.#open.id : index === undefined);
   }
 
-  /** The end of the open call. @returns {Delta[]} */
-  flush() {
-    const end = this.#open ? [{ ...this.#delta(this.#empty ? "{}" : ""), complete: true }] : [];
+  /**
+   * The end of the open call; nothing if its arguments break off.
+   * @param {string} [reason]  Why the answer ended.
+   * @returns {Delta[]}
+   */
+  flush(reason = "") {
+    const [open, given] = [this.#open, this.#given];
     this.#open = undefined;
-    this.#empty = true;
-    return end;
+    this.#given = "";
+    // Some tools take other text than JSON.
+    let whole = !LIMIT.test(reason) && given[0] !== "{";
+    try {
+      JSON.parse(given);
+      whole = true;
+    } catch {
+      // as its beginning and the reason say
+    }
+    return open && whole ? [{ ...this.#delta(given ? "" : "{}"), complete: true }] : [];
   }
 }
 
@@ -257,7 +272,7 @@ export function deltasOf(end) {
       }
     },
     flush(controller) {
-      if (over) for (const delta of calls.flush()) give(controller, delta);
+      if (over) for (const delta of calls.flush(end.reason)) give(controller, delta);
       for (const channel of /** @type {const} */ (["reasoning", "content", "tool_call"])) {
         if (halves[channel]) controller.enqueue({ channel, text: "\ufffd" });
       }
