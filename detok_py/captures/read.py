@@ -73,7 +73,7 @@ def read(
         return of_events(*frames, "Amazon event stream", file, path)
     kind = kind_of(data)
     if kind:
-        raise CaptureError(f"there is no token stream in this: it is {kind}.")
+        raise CaptureError(f"no token stream was found in this: it is {kind}.")
     found = _of_json(data, file, path, entry) if data.strip()[:1] in (b"{", b"[") else None
     if b"interactions:" in data[:MOST_OF_HEAD] and is_utf8(data):
         found = found or _of_cassette(data, file, path, entry)

@@ -81,7 +81,7 @@ Chunk = NamedTuple(
     ],
 )
 
-NO_STREAM = "there is no token stream in this: no event has text, ids or bytes at a known place."
+NO_STREAM = "no token stream was found in this: no event has text, ids or bytes at a known place."
 LOSSY = (
     "curl --trace-ascii writes a dot for each byte beyond ASCII, so what broke cannot be seen: "
     "trace with --trace"

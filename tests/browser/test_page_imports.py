@@ -31,6 +31,12 @@ def drop(demo: Any, name: str, data: bytes) -> None:
 
 def test_a_dropped_body_names_its_own_server_and_what_arrived_broken(demo: Any) -> None:
     demo.open("?runtime=micropython")
+    drop(demo, "x.txt", b"hello")
+    status = demo.page.locator("#status")
+    expect(status).to_have_text("x.txt was not opened. No stream is shown.")
+    demo.page.locator("#tab-faults").click()
+    expect(demo.page.locator("#faults-none")).to_contain_text("Stream something first")
+    demo.page.locator("#tab-tokens").click()
     drop(demo, "report.sse", (STREAMS / "report-broken-utf8.sse").read_bytes())
     expect(demo.page.locator("#pane-held")).to_have_text("Re��é ok")
     expect(demo.page.locator("#engine-name")).to_contain_text("OpenAI-compatible server")
@@ -38,11 +44,12 @@ def test_a_dropped_body_names_its_own_server_and_what_arrived_broken(demo: Any) 
         "The engine broke 2 places. The engine wrote the bytes of each token into an event"
     )
     drop(demo, "x.txt", b"hello")
-    expect(demo.page.locator("#alert")).to_contain_text("x.txt: there is no token stream in this")
+    expect(demo.page.locator("#alert")).to_contain_text("x.txt: no token stream was found in this")
     expect(demo.page.locator("#alert")).to_contain_text("The page still shows report.sse.")
+    expect(status).to_have_text("x.txt was not opened. The page still shows report.sse.")
     drop(demo, "empty.sse", b"")
     expect(demo.page.locator("#alert")).to_have_text(
-        "empty.sse: there is no token stream in this: it is an empty file, 0 bytes. "
+        "empty.sse: no token stream was found in this: it is an empty file, 0 bytes. "
         "The page still shows report.sse."
     )
 

@@ -126,7 +126,7 @@ def test_a_file_that_is_no_capture_is_reported_and_the_page_goes_on(
     file.write_text("milk, eggs")
     booted.page.locator("#import-file").set_input_files(file)
     expect(booted.page.locator("#alert")).to_contain_text(
-        "shopping.jsonl: there is no token stream in this"
+        "shopping.jsonl: no token stream was found in this"
     )
     assert booted.stream_text("still here") == "finished"
     assert booted.alert == ""

@@ -110,7 +110,7 @@ def test_a_wrapped_stream_is_read_with_its_times(name):
     ],
 )
 def test_a_notebook_or_recording_without_a_stream_is_refused(value):
-    with pytest.raises(CaptureError, match="no token stream"):
+    with pytest.raises(CaptureError, match="no token stream was found"):
         read(json.dumps(value).encode())
 
 

@@ -11,6 +11,7 @@ import { begunPlaces, hexOf } from "./recording.js";
 /** @typedef {import("./recording.js").Verdict} Verdict */
 
 const MOST_ROWS = 200;
+const NO_STREAM = "Stream something first: here its faults will be listed.";
 const NO_FAULT = "No fault so far: every character arrived whole, or was put together.";
 
 const list = element("fault-list", HTMLOListElement);
@@ -161,7 +162,7 @@ export function showFaults(recording) {
   if (listed === key && shown === recording) return;
   listed = key;
   shown = recording;
-  none.textContent = recording?.verdict || (counts ? "" : NO_FAULT);
+  none.textContent = !recording ? NO_STREAM : recording.verdict || (counts ? "" : NO_FAULT);
   none.hidden = !none.textContent;
   list.replaceChildren(...(recording ? entries(recording) : []));
 }

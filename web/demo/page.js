@@ -449,6 +449,7 @@ async function open(file, { source, ...given } = {}) {
     };
     const wayOut = withoutTokenizer ? OPEN_TOKENIZER : readPath || undefined;
     showAlert(`${file.name}: ${reason}${stillShown()}`, wayOut);
+    sayStatus(`${file.name} was not opened.${stillShown() || " No stream is shown."}`);
   } finally {
     clearInterval(telling);
     if (isWanted()) {
