@@ -11,7 +11,7 @@ export {
   StepTable,
   contentOf,
   decode,
-  halfSymbol,
+  fromHex,
   plain,
   stepTable,
 } from "../src/step-table.js";

@@ -7,7 +7,7 @@ import { asBytes, asIds } from "./chunks.js";
 import { DetokError } from "./decoder.js";
 import { shaper } from "./graphemes.js";
 import { checked } from "./options.js";
-import { contentOf, find, decode, halfSymbol, plain, stepTable } from "./step-table.js";
+import { contentOf, find, decode, fromHex, plain, stepTable } from "./step-table.js";
 
 /**
  * @typedef {import("./step-table.js").Options} Options
@@ -135,7 +135,7 @@ export class Decoder {
    */
   get held() {
     const { held, text } = this.#state;
-    return { bytes: held.length / 2 || decode(this.#tail)[1].length, text };
+    return { bytes: (held || decode(this.#tail)[1]).length / 2, text };
   }
 
   /** Take one id: the quickest way. @param {number} id @returns {Shown<Output>} */
@@ -173,8 +173,10 @@ export class Decoder {
     const symbols = [];
     for (let at = 0; at < bytes.length; at += PIECE)
       this.#read(bytes.subarray(at, at + PIECE), symbols);
-    const half = this.#table ? decode(this.#tail)[1] : [];
-    if (half.length) symbols.push(halfSymbol(half));
+    // The bytes that the TextDecoder holds are a negative number. They limit what text can come
+    // next, so they may make held text certain.
+    const half = this.#table && decode(this.#tail)[1];
+    if (half) symbols.push(-parseInt(half, 16));
     return this.#take(symbols);
   }
 
@@ -215,7 +217,7 @@ export class Decoder {
       this.#tail = Uint8Array.of(...this.#tail, ...bytes.subarray(-3)).slice(-3);
     } catch {
       this.#utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-      this.#utf8.decode(Uint8Array.from(decode(this.#tail)[1]), { stream: true });
+      this.#utf8.decode(fromHex(decode(this.#tail)[1]), { stream: true });
       if (bytes.length === 1) symbols.push(notUtf8());
       else for (const byte of bytes) this.#read(Uint8Array.of(byte), symbols);
     }

@@ -113,24 +113,23 @@ const makeStep = (deltas, reason, next, error = "") => ({
   error,
 });
 
-/**
- * The symbol of the bytes that a TextDecoder holds, a negative number. They limit what text can
- * come next, so they may make held text certain.
- * @param {number[]} bytes
- */
-export const halfSymbol = (bytes) => -bytes.reduce((number, byte) => number * 256 + byte, 0);
-
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
+/** Bytes from hex. @param {string} hex */
+export const fromHex = (hex) =>
+  Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+
 /**
- * The text of bytes, and the bytes at the end that begin a character.
+ * The text of bytes, and in hex those at the end that begin a character.
  * @param {Uint8Array} bytes
- * @returns {[string, number[]]}
+ * @returns {[text: string, half: string]}
  */
 export function decode(bytes) {
+  const whole = utf8.decode(bytes);
+  if (!whole.endsWith("\ufffd")) return [whole, ""];
   const text = utf8.decode(bytes, { stream: true });
-  const isHalf = /** @type {number} */ (bytes.at(-1)) > 0x7f && utf8.decode();
-  return [text, isHalf ? [...bytes.slice(bytes.findLastIndex((byte) => byte > 0xbf))] : []];
+  const half = utf8.decode() ? bytes.slice(bytes.findLastIndex((byte) => byte > 0xbf)) : [];
+  return [text, Array.from(half, (byte) => byte.toString(16)).join("")];
 }
 
 /**
@@ -156,12 +155,9 @@ export function find(state, symbol) {
     if (token === undefined) return undefined;
     if (!held && typeof token === "string") text = token;
     else {
-      const before = held.match(/../g)?.map((pair) => parseInt(pair, 16));
       const after = typeof token === "string" ? new TextEncoder().encode(token) : token;
-      const [whole, half] = decode(before ? Uint8Array.from([...before, ...after]) : after);
-      text = whole;
+      [text, held] = decode(held ? Uint8Array.of(...fromHex(held), ...after) : after);
       if (table?.options.fatal && text.includes("\ufffd")) return undefined;
-      held = half.map((byte) => byte.toString(16)).join("");
     }
   }
   if ((isHalf || held) && state.text) return undefined;
@@ -218,7 +214,8 @@ export class StepTable {
     /** @type {Map<string, State>} */
     this.states = new Map();
     this.begun = this.ask("begin_steps", told).then(([state, place, always = []]) => {
-      this.#always = always;
+      this.#isAsked = new Uint8Array(Number(this.vocabulary?.size) || 0);
+      for (const [first, last] of always) this.#isAsked.fill(1, first, last + 1);
       this.start = this.state(state);
       void this.ahead(this.start).catch(() => {});
       if (place) this.#findTokens(place);
@@ -237,8 +234,8 @@ export class StepTable {
   #left = 1 << 6;
   /** The texts of states, by their blocked characters. @type {Record<string, Texts>} */
   #free = {};
-  /** Ranges of ids for which Python is always asked. @type {[first: number, last: number][]} */
-  #always = [];
+  /** By id, 1 if Python is always asked. */
+  #isAsked = new Uint8Array();
   /**
    * Where each token begins in the packed file, and the last one ends, if tokens are bytes.
    * @type {number[] | Uint32Array}
@@ -301,7 +298,7 @@ export class StepTable {
    * @param {number} id
    */
   token(id) {
-    if (this.#always.some(([first, last]) => first <= id && id <= last)) return undefined;
+    if (this.#isAsked[id]) return undefined;
     const end = this.#starts[id + 1];
     if (end && id >= 0) return this.vocabulary?.bytes.subarray(this.#starts[id], end);
     const found = this.#texts[id] ?? undefined;
