@@ -74,7 +74,7 @@ def test_what_failed_runs_once_more_alone(monkeypatch, tmp_path, passes, expecte
     with open(tmp_path / "output", "w+b") as output:
         checks.sink.set(output)
         outcome = checks.pytest(
-            "test", "test_once.py", *words, spread=["-n", "2"], PYTHONPATH=folders
+            "test", "test_once.py", *words, spread=["-n", "1"], PYTHONPATH=folders
         )
         output.seek(0)
         said = output.read().decode()
