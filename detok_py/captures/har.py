@@ -19,11 +19,14 @@ from .stream import (
     Chunk,
     Import,
     fidelity,
+    inside,
     of_events,
     of_records,
     with_problems,
 )
 from .times import since_first
+
+BODY, MESSAGES = "the response body", "the messages"
 
 
 def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
@@ -62,7 +65,7 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
             "starts, and save it again with its content." + why
         )
     found.header["entries"] = streams
-    return with_problems(_without_lines(found), problems)
+    return with_problems(found, problems)
 
 
 def of_bodies(value: Any, file: str, read: Any) -> Any:
@@ -85,7 +88,7 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
         if found:
             source = found.header["source"]
             source["format"] = f"{form} {number}, " + source["format"]
-            return _without_lines(found)
+            return inside(found, BODY if form == "nock, response" else "what the cell printed")
     return None
 
 
@@ -96,24 +99,6 @@ def _printed(cell: Any) -> str:
     texts = [one.get("text") for one in listed if isinstance(one, dict)]
     pieces = [piece for text in texts for piece in (text if isinstance(text, list) else [text])]
     return "".join([piece for piece in pieces if isinstance(piece, str)])
-
-
-def _without_lines(found: Any) -> Any:
-    """Return a stream without the numbers of its lines, which are those of a body, a socket's
-    messages or a cell, not of the file; its events have numbers. Where lines were joined, they are
-    named.
-    """
-    header, chunks, seconds, end, problems, left_out, facts = found
-    if facts.joined:
-        return found
-    chunks = [
-        Chunk(at, channel, tokens, data, 0, *rest) for at, channel, tokens, data, _, *rest in chunks
-    ]
-    problems = [
-        Problem(0, f"line {one.line} of its body: {one.reason}") if one.line else one
-        for one in problems
-    ]
-    return Import(header, chunks, seconds, end, problems, left_out, facts)
 
 
 def _of_entry(entry: Any, file: str, read: Any) -> Any:
@@ -127,7 +112,7 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
             for name in ("engine", "vocabulary"):
                 if name in hello:
                     header[name] = hello[name]
-            return of_records(header, records, file, "HAR, detok.v1 socket", 1)
+            return inside(of_records(header, records, file, "HAR, detok.v1 socket", 1), MESSAGES)
         return _of_messages(messages, file)
     content = (entry.get("response") or {}).get("content") or {}
     text = content.get("text")
@@ -154,7 +139,7 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
     if not named and not ("event-stream" in kind or "ndjson" in kind or text[:1] not in "[{"):
         return None
     stream.header["source"]["format"] = "HAR, " + stream.header["source"]["format"]
-    return stream
+    return inside(stream, BODY)
 
 
 def _of_messages(messages: Any, file: str) -> Any:
@@ -172,7 +157,7 @@ def _of_messages(messages: Any, file: str) -> Any:
         return None
     if found and "times" in found.header["source"]:
         found.header["source"]["times"] = "messages"
-    return found
+    return inside(found, MESSAGES) if found else None
 
 
 def _received(messages: Any) -> list[Any]:
@@ -220,7 +205,8 @@ def _of_pieces(pieces: list[Any], file: str) -> Any:
         source["times"] = "messages"
     engine = {"name": "unknown server", "model": None, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
-    return Import(header, chunks, times[-1] if times else None, None, [], 0, NO_FACTS)
+    found = Import(header, chunks, times[-1] if times else None, None, [], 0, NO_FACTS)
+    return inside(found, MESSAGES)
 
 
 def _plain(text: str) -> bytes:

@@ -32,7 +32,7 @@ from .read import read
 from .rows import count_of, shown
 from .sentence import sentence
 from .servers import CONTENT
-from .stream import as_json, summary, with_problems
+from .stream import Import, as_json, summary, with_problems
 from .verdict import AGAINST_TOKENS, as_lists, from_header, judge
 
 __all__ = [
@@ -130,13 +130,29 @@ def capture_rows(
     if differs is not None and not any(one.rule in AGAINST_TOKENS for one in verdicts):
         problems.append(Problem(differs, "here the server's text differs from that of its tokens"))
     exact = _fidelity(found.header, rows)
-    out = summary(with_problems(found, problems))
+    out = summary(_without_lines(with_problems(found, problems), rows))
     out.update({"entries": header.pop("entries", []), "header": _with_fidelity(header, exact)})
     out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": named})
     out.update({"markup": None if named else markup, "count": count, "fidelity": exact})
     said, notes = sentence(verdicts, exact, found.end, found.facts)
     out.update({"verdict": said, "notes": notes, "verdicts": as_lists(verdicts)})
     return _first_rows(out, rows)
+
+
+def _without_lines(found: Any, rows: list[Any]) -> Any:
+    """Take lines that are not those of the file from the rows, and from the problems of an import,
+    which say them in words.
+    """
+    if not found.facts.lines:
+        return found
+    for row in rows:
+        row[3] = 0
+    header, chunks, seconds, end, problems, left_out, facts = found
+    named = []
+    for line, reason in problems:
+        where = f"line {line} of {facts.lines}: " if line and reason[1:] not in facts.notes else ""
+        named.append(Problem(0, where + reason))
+    return Import(header, chunks, seconds, end, named, left_out, facts)
 
 
 def _decoded(

@@ -13,14 +13,14 @@ from .capture import MAX_SIZE, read_capture
 from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_request
 from .fold import Folded
 from .frames import model_event, packets, read_frames
-from .har import of_bodies, of_har
+from .har import BODY, MESSAGES, of_bodies, of_har
 from .kinds import kind_of
 from .log import NO_EVENT, LoggedEvent, Problem, is_utf8, read_log, read_pieces, shown
 from .mojibake import CP1252
 from .notes import CHARSET, is_latin, length_note
 from .parse import parse_json
 from .reprs import NotRead, looks_printed, prefix_of_printed, printed_bytes, printed_value
-from .stream import LOSSY, NO_BYTES, of_events, of_records, with_note, with_problems
+from .stream import LOSSY, NO_BYTES, inside, of_events, of_records, with_note, with_problems
 from .times import seconds_in
 from .wrapped import bodies_of_cassette, unwrapped
 
@@ -70,7 +70,7 @@ def read(
         return _of_body(*answer, "HTTP response", file, path)
     frames = read_frames(data) if data else None
     if frames:
-        return of_events(*frames, "Amazon event stream", file, path)
+        return inside(of_events(*frames, "Amazon event stream", file, path), MESSAGES)
     kind = kind_of(data)
     if kind:
         raise CaptureError(f"no token stream was found in this: it is {kind}.")
@@ -162,7 +162,7 @@ def _of_dump(data: bytes, file: str, path: str) -> Any:
         events, problems = read_log(body, stamps)
         if lossy:
             problems.append(Problem(0, LOSSY))
-        return of_events(events, problems, "curl --trace", file, path)
+        return inside(of_events(events, problems, "curl --trace", file, path), BODY)
     sent = packets(blocks_of(data))
     dumped = sent[0] if sent else hex_dump(data)
     if not dumped:
@@ -182,7 +182,7 @@ def _of_body(body: bytes, encoding: str, form: str, file: str, path: str) -> Any
         )
     found = read(body, file, path)
     found.header["source"]["format"] = f"{form}, " + found.header["source"]["format"]
-    return found
+    return inside(found, BODY)
 
 
 def _of_lines(

@@ -60,8 +60,11 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         last = f"Another answer begins in line {lines}; its text is behind the first one's."
         if len(facts.others) > 1:
             last = f"Other answers begin in lines {lines}; their texts are behind the first one's."
-    whole, notes = [[one for one in first + [text, last] if one] for text in (said, "")]
-    return " ".join(whole), " ".join(notes)
+    whole, notes = [" ".join([one for one in first + [text, last] if one]) for text in (said, "")]
+    if facts.lines and " line" in notes:
+        where = f" Line numbers are those of {facts.lines}."
+        whole, notes = whole + where, notes + where
+    return whole, notes
 
 
 def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:

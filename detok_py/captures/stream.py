@@ -42,7 +42,7 @@ Import = NamedTuple(
 # line) of each event whose lines were joined · wrapped: whether a console had broken all of these ·
 # total: how many tokens the server says that it made, 0 if it does not · error, others: the line of
 # its error, 0 if there is none, and of the first events of further answers; how the stream ended is
-# how the last one did · notes: further sentences on it
+# how the last one did · notes: further sentences on it · lines: what has its lines, "" for the file
 Facts = NamedTuple(
     "Facts",
     [
@@ -58,9 +58,10 @@ Facts = NamedTuple(
         ("error", int),
         ("others", "list[int]"),
         ("notes", str),
+        ("lines", str),
     ],
 )
-NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, [], "")
+NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, [], "", "")
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
 # the text was damaged before it came here, or "" · plain: whether its event has characters beyond
@@ -159,6 +160,7 @@ def of_events(
         (lines["error"] or [0])[0],
         others,
         notes,
+        "",
     )
     return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)
 
@@ -460,8 +462,13 @@ def with_note(found: Any, note: str) -> Any:
         return found
     header, chunks, seconds, end, problems, left_out, facts = found
     said = f"{facts.notes} {note}".strip()
-    told = Facts(*(list(facts[:-1]) + [said]))
+    told = Facts(*(list(facts[:-2]) + [said, facts.lines]))
     return Import(header, chunks, seconds, end, problems, left_out, told)
+
+
+def inside(found: Any, what: str) -> Any:
+    """Return an import whose lines are not those of the file, but of a part of it."""
+    return Import(*(list(found[:-1]) + [Facts(*(list(found.facts[:-1]) + [what]))]))
 
 
 def summary(found: Any) -> dict[str, Any]:

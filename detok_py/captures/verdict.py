@@ -203,7 +203,8 @@ def judge(
                 said += " In PowerShell: [Console]::OutputEncoding = [Text.Encoding]::UTF8."
         elif rule in ("joined", "wrapped"):
             lines = listed([f"{first}–{last}" for first, last in found.facts.joined])
-            said += f" Lines {lines}."
+            of = f" of {found.facts.lines}" if found.facts.lines else ""
+            said += f" Lines {lines}{of}."
         # Misread text that goes on in the next row is one place.
         count = sum([place.right != "" for place in where]) if rule == "misread" else len(where)
         out.append(Verdict(who, rule, said, where, count))

@@ -157,3 +157,64 @@ def test_what_its_counts_and_ids_say_of_a_stream_is_noted():
         sse(delta("a"), {"choices": [{"index": 1, "delta": {"content": "b"}}]}, finish("stop"))
     )
     assert two["notes"] == "Choice 1 is left out: only choice 0 is read."
+
+
+def har(body: str) -> str:
+    content = {"mimeType": "text/event-stream", "text": body}
+    entry = {"request": {"url": "http://a/b"}, "response": {"content": content}}
+    return json.dumps({"log": {"entries": [entry]}}, indent=1)
+
+
+def notebook(body: str) -> str:
+    return json.dumps({"cells": [{"outputs": [{"text": body}]}]}, indent=1)
+
+
+def nock(body: str) -> str:
+    return json.dumps([{"scope": "https://a", "response": body}], indent=1)
+
+
+def chunked(body: str) -> str:
+    size = len(body.encode())
+    return f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size:x}\r\n{body}\r\n0\r\n\r\n"
+
+
+def traced(body: str) -> str:
+    data = body.encode()
+    rows = [data[at : at + 16] for at in range(0, len(data), 16)]
+    lines = [f"<= Recv data, {len(data)} bytes (0x{len(data):x})"]
+    lines += [f"{16 * n:04x}: {row.hex(' '):<48}{'.' * len(row)}" for n, row in enumerate(rows)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "what"),
+    [
+        (har, "the response body"),
+        (nock, "the response body"),
+        (chunked, "the response body"),
+        (traced, "the response body"),
+        (notebook, "what the cell printed"),
+    ],
+)
+def test_lines_of_a_part_of_a_file_are_called_so(form, what):
+    error = {"error": {"message": "it died"}}
+    body = sse(delta("n�")).replace("[DONE]", json.dumps(error)) + "HTTP-proxy\n\n"
+    found = read(form(body))
+    assert found["verdict"].endswith(f" Line numbers are those of {what}.")
+    assert found["notes"] == (
+        f"The server ended it with an error in line 3: “it died”. Line numbers are those of {what}."
+    )
+    assert [(row[3], row[4]) for row in found["rows"]] == [(0, 1)]
+    assert found["problems"] == [[0, f"line 5 of {what}: no event: HTTP-proxy"]]
+    second = {"choices": [{"index": 1, "delta": {"content": "b"}}]}
+    left_out = read(form(sse(delta("né"), second, finish("stop"))))
+    assert left_out["problems"] == [[0, "choice 1 is left out: only choice 0 is read"]]
+    # Without a line, nothing is said of lines; in a file itself, they are its own.
+    assert "Line numbers" not in read(form(sse(delta("né"), finish("stop"))))["verdict"]
+    plain = read(body)
+    assert ("Line numbers" in plain["verdict"], plain["rows"][0][3]) == (False, 1)
+    # An event whose lines were joined is found in its row.
+    joined = read(form(sse(delta("a"), delta("né"), delta("c")).replace('"né"', '"n\né"')))
+    ((_, rule, said, places, *_),) = joined["verdicts"]
+    assert (rule, places[0][0]) == ("joined", 1)
+    assert said.endswith(f" Lines 3–4 of {what}.")

@@ -402,13 +402,3 @@ def test_a_server_of_openais_form_is_named_only_by_its_own_signs(sign, name):
     server = Server()
     server.read({**TWO[0], **sign})
     assert server.name == name + ", chat completions"
-
-
-def test_lines_of_a_body_are_not_called_lines_of_its_har_file():
-    event = '{"choices":[{"delta":{"content":"n\ufffd"}}]}'
-    body = f"data: {event}\n\nHTTP-proxy\n\ndata: {event}\n\n"
-    content = {"mimeType": "text/event-stream", "text": body}
-    entry = {"request": {"url": "http://a/b"}, "response": {"content": content}}
-    found = read(json.dumps({"log": {"entries": [entry]}}, indent=1).encode(), "a.har")
-    assert [(chunk.line, chunk.event) for chunk in found.chunks] == [(0, 1), (0, 2)]
-    assert found.problems == [(0, "line 3 of its body: no event: HTTP-proxy")]
