@@ -66,7 +66,7 @@ def test_damage_that_arrived_is_a_fault_with_its_event(booted: Any, tmp_path: Pa
     lines += ['data: {"choices":[{"delta":{"content":"\\ufffd"}}]}', "", ""]
     opened(booted, tmp_path / "broken.sse", "\n".join(lines))
     page = booted.page
-    expect(page.locator("#tab-faults")).to_have_text("Faults (1)")
+    expect(page.locator("#tab-faults")).to_have_text("Faults (1 in doubt)")
     page.keyboard.press("f")
     expect(page.locator("#position")).to_have_text("3 / 4")
     page.locator("#tab-faults").click()
@@ -76,7 +76,7 @@ def test_damage_that_arrived_is_a_fault_with_its_event(booted: Any, tmp_path: Pa
     expect(page.locator("#faults-none")).to_contain_text("it is not known who broke the text")
     page.locator("#tab-tokens").click()
     opened(booted, tmp_path / "raw.detok.jsonl", '{"detok":1}\n[0,"b","Yf9i"]\n')
-    expect(page.locator("#tab-faults")).to_have_text("Faults (1)")
+    expect(page.locator("#tab-faults")).to_have_text("Faults (1 in doubt)")
     assert head(booted)[2] == "bytes, exact"
 
 
