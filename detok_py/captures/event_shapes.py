@@ -279,7 +279,9 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
         text = new
         if ids is not None:
             total = len(ids) if total is None else total
-            ids = ids[max(0, len(ids) - max(0, total - counted)) :]
+            first = max(0, len(ids) - max(0, total - counted))
+            # The last event may count a token that ends the answer, and has no id of it.
+            ids = ids[max(first, counted) if finish and len(ids) > counted else first :]
     tokens = _tokens(find(inner, row.get("tokens")), ids)
     known = [i for i, _ in tokens if i is not None]
     pieces = [data for _, data in tokens if data is not None]

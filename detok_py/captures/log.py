@@ -45,6 +45,7 @@ MAX_WRAPPED = 400  # the most lines into which one event was broken
 CESU = "CESU-8"
 DAMAGED = "this event's"
 INSIDE = "breaks off inside a character"
+BREAKS_OFF = "breaks off or is damaged"
 NO_EVENT = "no event: "
 PAGE = NO_EVENT + "an HTML page"
 CURL = NO_EVENT + "curl: ("
@@ -471,7 +472,7 @@ def _is_of_curl(line: bytes) -> bool:
 def _why_not(text: str, inside: bool) -> str:
     text = text.strip()
     if text[:1] in ("{", "["):
-        how = INSIDE if inside else "breaks off or is damaged"
+        how = INSIDE if inside else BREAKS_OFF
         return f"{DAMAGED} JSON {how}: " + shown(text[-60:].encode())
     return "this event is not JSON: " + shown(text.encode())
 

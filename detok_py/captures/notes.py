@@ -10,6 +10,7 @@ from .alike import Same
 from .event_shapes import find
 from .log import MARKED, MIXED
 from .sentence import NOT_WHOLE, listed
+from .servers import CONTENT, LOST
 
 LENGTH = "Its head says Content-Length: "
 BY_MARK = (
@@ -17,7 +18,6 @@ BY_MARK = (
     "lose that line."
 )
 LATIN = (b"iso-8859-1", b"latin1", b"latin-1", b"windows-1252", b"cp1252")
-LOST = [0xEF, 0xBF, 0xBD]
 CHARSET = "Its head says that it is in Latin-1"
 
 
@@ -78,7 +78,7 @@ def has_bytes_of_lost(value: Any) -> bool:
     """Return whether the log probabilities of an event give the bytes of U+FFFD for a token."""
     if isinstance(value, Same):
         value = value.whole()
-    return LOST in find(value, "choices[*].logprobs.content[*].bytes")
+    return list(LOST) in find(value, "choices[*].logprobs.content[*].bytes")
 
 
 def notes_on(
@@ -118,6 +118,32 @@ def notes_on(
         end = f", and the answer ended with “{finish}”" if finish else ""
         said.append(f"{NOT_WHOLE}{end}.")
     return " ".join(said)
+
+
+def without_lost(chunks: list[Any]) -> tuple[list[Any], str]:
+    """Return the chunks without the bytes of tokens that are those of U+FFFD where the text has
+    none, and a sentence on them: the text has what they stand for.
+    """
+    spoiled = [n for n, one in enumerate(chunks) if any(LOST in (b or b"") for _, b in one.tokens)]
+    its = [one for one in chunks if one.channel == CONTENT] if spoiled else []
+    pieces = [data for one in its for _, data in one.tokens]
+    said = b"".join([one.data or b"" for one in its])
+    if not pieces or None in pieces or LOST in said:
+        return chunks, ""
+    if len(said) <= len(b"".join(pieces).replace(LOST, b"")):
+        return chunks, ""  # the text may have ended before them
+    count = 0
+    out = list(chunks)
+    for n in spoiled:
+        seconds, channel, tokens, *rest = chunks[n]
+        count += len([data for _, data in tokens if LOST in data])
+        out[n] = type(chunks[n])(seconds, channel, [(i, None) for i, _ in tokens], *rest)
+    where = listed([f"line {chunks[n].line}" for n in spoiled])
+    return out, (
+        f"The text has no �; the log probabilities give EF BF BD as the bytes of "
+        f"{count} token{'s' * (count > 1)} ({where}): for them, the engine decoded each token by "
+        "itself."
+    )
 
 
 def _ids_of_two_texts(chunks: list[Any]) -> list[str]:

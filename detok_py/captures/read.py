@@ -15,7 +15,18 @@ from .fold import Folded
 from .frames import model_event, packets, read_frames
 from .har import BODY, MESSAGES, of_bodies, of_har
 from .kinds import kind_of
-from .log import NO_EVENT, LoggedEvent, Problem, is_utf8, read_log, read_pieces, shown
+from .log import (
+    BREAKS_OFF,
+    DAMAGED,
+    INSIDE,
+    NO_EVENT,
+    LoggedEvent,
+    Problem,
+    is_utf8,
+    read_log,
+    read_pieces,
+    shown,
+)
 from .mojibake import CP1252
 from .notes import CHARSET, is_latin, length_note
 from .parse import parse_json
@@ -134,9 +145,10 @@ def _of_cassette(data: bytes, file: str, path: str, wanted: int) -> Any:
 
 def _cut_array(data: bytes, file: str, path: str) -> Any:
     """Return the stream in a JSON array that breaks off; None for other data."""
-    if data.replace(b" ", b"").strip()[:2] not in (b"[{", b"[\n", b"[\r") or not is_utf8(data):
+    whole = data[: len(data) - _size_of_rest(data)]  # without half a character at the end
+    if data.replace(b" ", b"").strip()[:2] not in (b"[{", b"[\n", b"[\r") or not is_utf8(whole):
         return None
-    text = data.decode()
+    text = whole.decode()
     end = len(text)
     for _ in range(MOST_TRIES):
         end = text.rfind("}", 0, end)
@@ -150,8 +162,26 @@ def _cut_array(data: bytes, file: str, path: str) -> Any:
             for n, value in enumerate(values)
         ]
         problem = Problem(1 + text[:end].count("\n"), "the array breaks off after this line")
+        rest = text[end + 1 :].lstrip(" \t\r\n,")
+        if rest:
+            how = INSIDE if whole != data else BREAKS_OFF
+            line = 1 + text[: len(text) - len(rest)].count("\n")
+            problem = Problem(line, f"{DAMAGED} JSON {how}: " + shown(rest[-60:].encode()))
         return of_events(events, [problem], "JSON array", file, path)
     return None
+
+
+def _size_of_rest(data: bytes) -> int:
+    """Return how many bytes at the end begin a character that is not whole.
+
+    >>> _size_of_rest("né".encode()[:-1]), _size_of_rest("né".encode()), _size_of_rest(b"n")
+    (1, 0, 0)
+    """
+    for size in (1, 2, 3):
+        first = data[-size] if size <= len(data) else 0
+        if first & 0xC0 != 0x80:
+            return size if first >= 0xC0 and not is_utf8(data[-size:]) else 0
+    return 0
 
 
 def _of_dump(data: bytes, file: str, path: str) -> Any:

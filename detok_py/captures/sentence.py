@@ -26,7 +26,7 @@ BLAMES = {
 }
 # Rules that know less than who it was; those in doubt, not even whether the text is broken.
 LESS = {
-    "lost": "sender", "twice": "sender", "order": "sender", "inside": "recorder",
+    "lost": "sender", "twice": "sender", "again": "sender", "order": "sender", "inside": "recorder",
     "whole-token": "recorder", "misread": "reader",
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",

@@ -13,11 +13,11 @@ from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
 from .log import AGAIN, CESU, DONE, MARKED, MAX_PROBLEMS, MIXED, WRAPPED, Joined, Problem
-from .notes import CHARSET, LENGTH, has_bytes_of_lost, notes_on
+from .notes import CHARSET, LENGTH, has_bytes_of_lost, notes_on, without_lost
 from .parse import Halves
 from .sentence import missing
 from .servers import CONTENT, Server
-from .times import since_first, stamp_of, steps_of
+from .times import since_first, stamp_of, stamped_twice, steps_of
 
 # header: as that of a capture, with "source" · chunks · seconds: how long it took, None if the file
 # has no times · end: the event that ended it, or None · problems: by line · left_out: how many more
@@ -38,7 +38,8 @@ Import = NamedTuple(
 # no_end: whether the server's word that the answer has ended is missing · missing: sentences on
 # what could not be read · lossy: whether the file has dots for bytes beyond ASCII · parted: (chunk,
 # character) of each character whose halves came in two events · numbers: (event, "twice", "order"
-# or "gap") of each event whose sequence number is not the next one · joined: (first line, last
+# or "gap") of each event whose sequence number is not the next one, or "again" of one with a time
+# of creation that has been · joined: (first line, last
 # line) of each event whose lines were joined · wrapped: whether a console had broken all of these ·
 # total: how many tokens the server says that it made, 0 if it does not · error, others: the line of
 # its error, 0 if there is none, and of the first events of further answers; how the stream ended is
@@ -133,6 +134,8 @@ def of_events(
     if not chunks:
         raise CaptureError(NO_STREAM + _why_none(server, events, problems))
     chunks = _without_names(chunks)
+    chunks, spoiled = without_lost(chunks)
+    notes = f"{notes} {spoiled}".strip()
     end = {"type": "finished", "reason": server.finish} if server.finish else None
     if server.error:
         end = {"type": "error", "message": server.error}
@@ -153,7 +156,7 @@ def of_events(
         missing(problems),
         any(one.reason in (LOSSY, NO_BYTES) for one in problems),
         parted,
-        numbers or _misnumbered(events) or _counted_twice(events),
+        numbers or _misnumbered(events) or _counted_twice(events) or stamped_twice(events),
         [(one.line, one.line + one.more) for one in joined],
         any(one.reason == WRAPPED for one in joined),
         0 if others else server.total,

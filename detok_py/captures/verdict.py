@@ -41,7 +41,7 @@ KINDS = {
     "more": ("twice", "twice", "repeated"),
     "other": ("order", "order", "differs"),
 }
-KINDS_OF_NUMBERS = {"gap": "lost", "twice": "twice", "order": "order"}
+KINDS_OF_NUMBERS = {"gap": "lost", "twice": "twice", "order": "order", "again": "again"}
 BAD = "\ufffd"
 ORDER = ("engine", "proxy", "client", "unknown", "nobody")
 RULES = {
@@ -100,6 +100,10 @@ RULES = {
     "twice": (
         "proxy",
         "An event came again after the server had numbered it, from the server itself, from a proxy, or by what recorded it: its number came twice.",
+    ),
+    "again": (
+        "proxy",
+        "An event came again behind later ones, with the exact time at which it was made: from the server itself, from a proxy, or by what recorded it. The text here has it twice.",
     ),
     "order": (
         "proxy",

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from test_verdict import delta, finish, read, response, sse, usage, whole
+from test_verdict import delta, finish, read, response, sse, tgi, usage, whole
 
 from detok_py.page import answer
 
@@ -123,6 +123,26 @@ def test_text_in_latin_1_is_read_so_if_its_head_says_so():
     assert read(head.replace(b"ISO-8859-1", b"utf-8") + body)["verdicts"][0][1] == "raw-all"
     # It may say so of UTF-8.
     assert read(head + body.decode("cp1252").encode())["notes"] == ""
+
+
+def test_log_probabilities_that_are_spoiled_do_not_spoil_the_text():
+    def said(text: str, *tokens: bytes) -> str:
+        given = [{"token": one.decode(), "bytes": list(one)} for one in tokens]
+        return json.dumps({"response": text, "done": False, "logprobs": given}) + "\n"
+
+    bad = "�".encode()
+    found = read(said("Hi ", b"Hi", b" ") + said("🚆", bad, bad, bad) + said("!", b"!"))
+    assert "".join(bytes.fromhex(row[1][1]).decode() for row in found["rows"]) == "Hi 🚆!"
+    assert "EF BF BD as the bytes of 3 tokens (line 2)" in found["notes"]
+    assert not found["verdicts"] and not found["problems"]
+    # If the text may have ended before it, the model may have written it.
+    (written,) = read(said("Hi ", b"Hi", b" ") + said("", bad))["verdicts"]
+    assert written[1] == "written"
+
+
+def test_the_whole_text_ends_an_answer_of_tgi():
+    body = sse(tgi("a"), {**tgi("a", "aa"), "details": None}).replace("data: [DONE]", "")
+    assert read(body)["verdict"].startswith("Nothing in it is broken")
 
 
 def test_what_its_counts_and_ids_say_of_a_stream_is_noted():

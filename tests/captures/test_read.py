@@ -301,6 +301,11 @@ def test_a_log_of_dicts_has_its_times_and_an_array_its_end():
     assert [one.reason for one in found.problems] == ["the array breaks off after this line"]
     with pytest.raises(CaptureError):
         read(b'[{"a": 1')
+    whole = json.dumps([*TWO, "é"], indent=1, ensure_ascii=False).encode()
+    found = read(whole[:-4])
+    assert "".join(chunk.data.decode() for chunk in found.chunks) == "né 🚆"
+    (one,) = found.problems
+    assert "breaks off inside a character" in one.reason
 
 
 def test_a_proxys_page_in_a_stream_is_one_problem_with_its_title():

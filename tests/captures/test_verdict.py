@@ -68,6 +68,12 @@ def tgi(text: str, all_: "str | None" = None) -> Any:
     return {"token": {"id": 7, "text": text}, "generated_text": all_, "details": details}
 
 
+def made(seconds: float, text: str) -> str:
+    """A line of Ollama with the time at which it was made."""
+    time = f"2026-11-26T07:00:0{seconds}Z"
+    return json.dumps({"created_at": time, "response": text, "done": False}) + "\n"
+
+
 def socket(*texts: str) -> str:
     """A HAR file of a WebSocket whose messages are text."""
     messages = [
@@ -127,6 +133,9 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "the whole text has more": (sse(tgi(" a "), tgi(""), tgi("b", "a 🚆 b")), [("unknown", "pieces-lack", [("", "🚆 ")])]),
     "the whole text is right": (sse(tgi(" 好"), tgi("�"), tgi("�"), tgi("b", "好 🚆b")), [("engine", "seam", [("��", " 🚆"), ("�", "")])]),
     "the whole text is shorter": (sse(tgi("a"), tgi("b"), tgi("###", "ab")), []),
+    "a time came again": (made(0.1001, "né") + 2 * (made(0.1002, "a") + made(0.1003, "b")), [("proxy", "again", [("a", ""), ("b", "")])]),
+    "a laugh": (made(0.1001, "ha") + made(0.1001, "ha") + made(0.1002, "ha"), []),
+    "a coarse clock": (2 * (made(0.1, "ha") + made(0.2, "ho")), []),
     "a piece came twice": (sse(response(0, "ab"), response(0, "ab"), response(0, "c"), whole(0, "abc")), [("unknown", "repeated", [("ab", "")])]),
     "pieces are others": (sse(response(0, "ab"), response(0, "xyz"), whole(0, "abcd")), [("unknown", "differs", [("xyz", "cd")])]),
     "numbers are missing": (sse(response(1, "ab"), response(2, "c"), response(4, "e"), whole(5, "abcde")), [("proxy", "lost", [("", "d")])]),
