@@ -37,22 +37,47 @@ def curl_trace(data: bytes) -> "tuple[bytes, list[Any], bool] | None":
         elif taking and line[4:6] == b": " and _is_hex(line[:4]):
             block = blocks[-1]
             row = _hex_row(line[6:])
-            if len(line) != 54 + len(row):
+            if not row or len(line) != 54 + len(row):
                 lossy = True
                 # curl begins a new line of output for each CRLF, and does not print the CRLF.
                 row = (b"\r\n" if int(line[:4], 16) == len(block[2]) + 2 else b"") + line[6:]
             block[2] += row
-    pieces = [dechunked(part) for _, _, part in blocks]
-    body = dechunked(b"".join([part for _, _, part in blocks]))
-    stamps = [stamp for stamp, _, _ in blocks]
-    if body != b"".join(pieces):  # a chunk came in several blocks
-        pieces, stamps = [body], [None]
+    pieces = _without_sizes([part for _, _, part in blocks])
+    body = b"".join(pieces)
     if lossy:
-        pieces = [_with_line_ends(piece) for piece in pieces]
+        body = _with_line_ends(b"".join([_with_line_ends(piece) for piece in pieces]))
     out: list[Any] = []
+    begin = 0
     for n, piece in enumerate(pieces):
-        out += [stamps[n]] * piece.count(b"\n")
-    return b"".join(pieces), out + stamps[-1:], lossy
+        end = begin + len(piece)
+        out += [blocks[n][0]] * body[begin:end].count(b"\n")
+        begin = end
+    # A character beyond ASCII is two dots or more.
+    return body, out + [stamp for stamp, _, _ in blocks[-1:]], lossy and b".." in body
+
+
+def _without_sizes(parts: list[bytes]) -> list[bytes]:
+    """Return the parts of a body without the sizes of its chunks; a chunk may be in several parts.
+
+    >>> _without_sizes([b"4\\r\\nda", b"ta\\r\\n2\\r\\n: ", b"\\r\\n"])
+    [b'da', b'ta: ', b'']
+    """
+    spans = _chunks_in(b"".join(parts))
+    if not spans:
+        return parts
+    out = []
+    begin = n = 0
+    for part in parts:
+        end = begin + len(part)
+        piece = b""
+        while n < len(spans) and spans[n][0] < end:
+            piece += part[max(spans[n][0] - begin, 0) : spans[n][1] - begin]
+            if spans[n][1] > end:
+                break
+            n += 1
+        out.append(piece)
+        begin = end
+    return out
 
 
 def hex_dump(data: bytes) -> "bytes | None":
@@ -137,19 +162,25 @@ def dechunked(data: bytes) -> bytes:
     >>> dechunked(b"4\\r\\ndata\\r\\n2\\r\\n: \\r\\n0\\r\\n\\r\\n"), dechunked(b"data: {}")
     (b'data: ', b'data: {}')
     """
-    out: list[bytes] = []
+    spans = _chunks_in(data)
+    return b"".join([data[begin:end] for begin, end in spans]) if spans else data
+
+
+def _chunks_in(data: bytes) -> list[tuple[int, int]]:
+    """Return where the data of the chunks begins and ends; [] for a body that is not chunked."""
+    out: list[tuple[int, int]] = []
     at = 0
     while at < len(data):
         end = data.find(b"\r\n", at)
         digits = data[at:end].split(b";")[0].strip() if end >= 0 else b""
         if not digits or len(digits) > 8 or not _is_hex(digits):
-            return data if not out else b"".join(out)
+            break
         size = int(digits, 16)
         if not size:
             break
-        out.append(data[end + 2 : end + 2 + size])
+        out.append((end + 2, end + 2 + size))
         at = end + 2 + size + 2
-    return b"".join(out) if out else data
+    return out
 
 
 def _size_of(words: bytes) -> int:

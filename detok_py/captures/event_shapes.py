@@ -71,8 +71,8 @@ Call = NamedTuple(
 OTHER_KEYS = (
     b"bytes", b"choices", b"created_at", b"delta", b"id", b"index", b"matched_stop", b"message",
     b"model", b"modelVersion", b"object", b"prompt_token_ids", b"response", b"sequence_number",
-    b"service_tier", b"stop_reason", b"system_fingerprint", b"timings", b"token", b"token_id",
-    b"token_ids", b"type",
+    b"service_tier", b"stop_reason", b"system_fingerprint", b"timestamp", b"timings", b"token",
+    b"token_id", b"token_ids", b"ts", b"type",
 )  # fmt: skip
 
 

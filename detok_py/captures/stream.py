@@ -17,7 +17,7 @@ from .notes import CHARSET, LENGTH, has_bytes_of_lost, notes_on, without_lost
 from .parse import Halves
 from .sentence import missing
 from .servers import CONTENT, Server
-from .times import since_first, stamp_of, stamped_twice, steps_of
+from .times import KEYS, since_first, stamp_of, stamped_twice, steps_of
 
 # header: as that of a capture, with "source" · chunks · seconds: how long it took, None if the file
 # has no times · end: the event that ended it, or None · problems: by line · left_out: how many more
@@ -117,9 +117,12 @@ def of_events(
     server = Server(path)
     stamps = [event.stamp for event in events]
     times, clock = since_first(stamps), "lines"
-    if times is None:
-        stamps = [stamp_of(_value_of(event)) for event in events]
-        times, clock = since_first(stamps), "created_at"
+    coarse = steps_of(stamps) if None not in stamps else 0.0
+    for key in KEYS if times is None else ():
+        stamps = [stamp_of(_value_of(event), key) for event in events]
+        times, clock = since_first(stamps), key
+        if times is not None:
+            break
     joined = [one for one in problems if isinstance(one, Joined)]
     problems = [one for one in problems if not isinstance(one, Joined)]
     parted: list[tuple[int, str]] = []
@@ -143,8 +146,9 @@ def of_events(
     source: dict[str, Any] = {"format": form, "server": name, "file": file}
     if times:
         source["times"] = clock
-        if steps_of(stamps):
-            source["steps"] = steps_of(stamps)
+        coarse = steps_of(stamps)
+    if coarse:
+        source["steps"] = coarse  # without "times", all are the same
     engine = {"name": name, "model": server.model or None, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None

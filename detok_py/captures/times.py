@@ -8,16 +8,19 @@ from typing import Any
 
 DAY = 86400.0
 DIGITS = "0123456789"
+KEYS = ("created_at", "ts", "timestamp")  # of times in events
 
 
 def seconds_in(text: str) -> "float | None":
-    """Return the first time in a text: RFC 3339, a clock (`12:00:01.5`), or seconds since 1970 with
-    a fraction. None if there is none.
+    """Return the first time in a text: RFC 3339, a clock (`12:00:01.5`, `1:05PM`, llama-server's
+    `0.21.071.334`), or seconds since 1970 with a fraction. None if there is none.
 
     >>> seconds_in("web-1  | 2026-11-23T12:00:01.25Z stdout F "), seconds_in("12:00:01,250 INFO")
     (1795435201.25, 43201.25)
     >>> seconds_in("1795435201.25 "), seconds_in("srv:8080 1/2")
     (1795435201.25, None)
+    >>> seconds_in("0.21.071.334 D srv"), seconds_in("12:52PM DBG")
+    (21.071334, 46320.0)
     """
     at = text.find(":")
     while at >= 0:
@@ -25,6 +28,17 @@ def seconds_in(text: str) -> "float | None":
         if clock is not None:
             return clock + _days(text[: at - 2]) * DAY
         at = text.find(":", at + 1)
+    words = text.split()
+    for word in words:
+        at = word.find(":")
+        hours, minutes = word[:at], word[at + 1 : at + 3]
+        if word[at + 3 :] in ("AM", "PM") and len(minutes) == 2 and 0 < len(hours) < 3:
+            if _is_number(hours + minutes):
+                half = 12 if word[at + 3 :] == "PM" else 0
+                return (int(hours) % 12 + half) * 3600.0 + int(minutes) * 60
+    parts = (words or [""])[0].split(".")
+    if [len(part) for part in parts[1:]] == [2, 3, 3] and _is_number("".join(parts)) and parts[0]:
+        return float(int(parts[0]) * 60 + int(parts[1])) + int(parts[2] + parts[3]) / 1e6
     for word in text.replace("[", " ").replace("]", " ").split():
         whole, dot, part = word.partition(".")
         if dot and len(whole) == 10 and part and _is_number(whole + part):
@@ -32,12 +46,19 @@ def seconds_in(text: str) -> "float | None":
     return None
 
 
-def stamp_of(event: Any) -> "float | None":
-    """Return the time in an event (Ollama's `created_at`); None if it has none, or one in whole
-    seconds, as most servers send.
+def stamp_of(event: Any, key: str) -> "float | None":
+    """Return the time in an event (Ollama's `created_at`, a record's `ts`); None if it has none, or
+    one in whole seconds, as most servers send.
+
+    >>> stamp_of({"ts": 1777913291047}, "ts"), stamp_of({"created_at": 1777913291}, "created_at")
+    (1777913291.047, None)
     """
-    stamp = event.get("created_at") if isinstance(event, dict) else None
-    return seconds_in(stamp) if isinstance(stamp, str) and "." in stamp else None
+    stamp = event.get(key) if isinstance(event, dict) else None
+    if isinstance(stamp, str):
+        return seconds_in(stamp) if "." in stamp else None
+    if type(stamp) is int and len(str(stamp)) in (13, 16, 19):
+        return stamp / float("1e" + str(len(str(stamp)) - 10))
+    return float(stamp) if isinstance(stamp, float) and stamp > 1e9 else None
 
 
 def stamped_twice(events: list[Any]) -> list[tuple[int, str]]:
@@ -83,12 +104,16 @@ def since_first(stamps: "list[float | None]") -> "list[float] | None":
 
 
 def steps_of(stamps: "list[float | None]") -> float:
-    """Return the steps in which a clock counts that is too coarse for tokens: 1.0 for whole
-    seconds, or 0.1; 0.0 for a finer one.
+    """Return the steps in which a clock counts that is too coarse for tokens: 60.0 for minutes, 1.0
+    for whole seconds, or 0.1; 0.0 for a finer one.
 
     >>> steps_of([80472.0, 80473.0]), steps_of([0.3, 1764000000.5]), steps_of([0.31, 1.0])
     (1.0, 0.1, 0.0)
+    >>> steps_of([46320.0, 46380.0])
+    60.0
     """
+    if stamps and all(stamp is not None and stamp % 60 == 0 for stamp in stamps):
+        return 60.0
     for per_second in (1, 10):
         ticks = [per_second * (stamp or 0.0) for stamp in stamps]
         if all(abs(tick - round(tick)) < 1e-4 for tick in ticks):

@@ -131,11 +131,56 @@ def test_a_clock_that_is_too_coarse_for_tokens_is_known(clock, steps):
     assert found.header["source"].get("steps") == steps
 
 
-def test_what_curl_traced_has_times_and_a_trace_in_ascii_says_what_it_lost():
+def test_what_curl_traced_has_times_and_a_trace_of_ascii_is_whole():
     found = read((STREAMS / "curl-trace.txt").read_bytes())
     assert (found.seconds, found.problems) == (pytest.approx(0.24, abs=0.01), [])
     ascii_ = read((STREAMS / "curl-trace-ascii.txt").read_bytes())
-    assert "a dot for each byte beyond ASCII" in ascii_.problems[0].reason
+    assert ascii_.problems == []
+
+
+def traced(blocks, *, rows=64):
+    """What `curl --trace-ascii --trace-time` writes of these blocks of a body."""
+    out = []
+    for n, block in enumerate(blocks):
+        out.append(f"10:22:41.{n}90000 <= Recv data, {len(block)} bytes (0x{len(block):x})")
+        at = 0
+        for part in block.split("\r\n"):
+            for begin in range(0, len(part) or 1, rows):
+                row = part[begin : begin + rows]
+                said = "".join([c if " " <= c < "\x7f" else "." for c in row])
+                out += [f"{at + begin:04x}: {said}"] if at + begin < len(block) else []
+            at += len(part) + 2
+    return lines(*out).encode()
+
+
+@pytest.mark.parametrize(("text", "lost"), [("a. ", False), ("Ã©", True), ("\\u00e9.", False)])
+def test_a_trace_of_a_chunked_body_has_a_time_for_each_block(text, lost):
+    event = f'data: {{"choices":[{{"delta":{{"content":"{text}"}}}}]}}\n\n'
+    chunk = f"{len(event):x}\r\n{event}\r\n"
+    found = read(traced([chunk, chunk[:20], chunk[20:], "0\r\n\r\n"]))
+    assert [chunk.seconds for chunk in found.chunks] == [0, 0.2]
+    assert [one.reason[:18] for one in found.problems] == ["curl --trace-ascii"] * lost
+
+
+@pytest.mark.parametrize(
+    ("stamps", "times", "steps"),
+    [
+        ((1777913291047, 1777913291082), "ts", None),
+        (("12:52PM DBG ", "12:52PM DBG "), None, 60.0),
+        (("12:52PM DBG ", "12:53PM DBG "), "lines", 60.0),
+        (("0.21.071.334 D ", "0.21.097.578 D "), "lines", None),
+    ],
+)
+def test_the_times_of_records_and_of_more_clocks_are_known(stamps, times, steps):
+    event = '{"response":"a"}'
+    rows = [
+        event.replace("{", f'{{"ts":{one},') if isinstance(one, int) else one + event
+        for one in stamps
+    ]
+    found = read(lines(*rows).encode())
+    source = found.header["source"]
+    assert (source.get("times"), source.get("steps")) == (times, steps)
+    assert (found.seconds is not None) == (times is not None)
 
 
 @pytest.mark.parametrize(

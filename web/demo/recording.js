@@ -287,7 +287,8 @@ export class Recording {
 
   /** What the times are, if they are coarse. */
   get clock() {
-    return this.steps === 1 ? "whole seconds" : `steps of ${this.steps} s`;
+    const whole = { 1: "whole seconds", 60: "whole minutes" }[this.steps];
+    return whole ?? `steps of ${this.steps} s`;
   }
 
   /** Whether every step so far has the id of its token. */

@@ -103,6 +103,7 @@ function describeSplits({ splits: { length }, unit }) {
 
 /** @param {Recording} recording @param {Described} described */
 function timeOf(recording, { header }) {
+  if (!recording.timed && recording.steps) return `, in which the times are ${recording.clock}`;
   if (!recording.timed) return ", when each came is not in this file";
   const clock = header.source?.times;
   const seconds = recording.secondsOf(recording.timeOf(recording.length - 1), 2);

@@ -38,7 +38,8 @@ const LANES = [
  */
 export async function drawTimes(recording, painted) {
   const mine = ++asked;
-  if (recording && !recording.timed) return say("This file does not say when each chunk came.");
+  if (recording && !recording.timed && !recording.steps)
+    return say("This file does not say when each chunk came.");
   if (recording?.steps)
     return say(
       `The times in this file are ${recording.clock}: how long a ${recording.unit} took is not known.`,
