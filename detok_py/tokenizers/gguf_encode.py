@@ -252,8 +252,8 @@ class Special(NamedTuple):
     text: str
     id: int
     control: bool
-    lstrip: bool = False
-    rstrip: bool = False
+    lstrip: bool
+    rstrip: bool
 
 
 def _special_tokens(file: _File) -> list[Special]:

@@ -16,7 +16,7 @@ from detok_py import (
     Vocabulary,
     VocabularyError,
 )
-from detok_py.decode.packed import MAGIC
+from detok_py.decode.packed import BLOCK, MAGIC, places
 
 LLAMA = {
     "type": "Sequence",
@@ -101,6 +101,14 @@ def test_packing_keeps_everything_and_is_deterministic():
     assert (again.special_ids, again.eos_ids, len(again)) == (v.special_ids, v.eos_ids, 7)
     with pytest.raises(VocabularyError, match="a hole"):
         again.token_bytes(3)
+
+
+def test_a_packed_file_has_its_lengths_and_bytes_where_its_header_says():
+    tokens = [b"a" * (n % 7) for n in range(2 * BLOCK + 1)]
+    data = Vocabulary.from_bytes(tokens).pack()
+    (lengths_at, blob_at, _), _ = places(data)
+    assert list(data[lengths_at:blob_at]) == [len(token) for token in tokens]
+    assert data[blob_at:-4] == b"".join(tokens)
 
 
 def test_packing_keeps_the_decoder_rules():

@@ -205,7 +205,12 @@ def test_deep_nesting_is_refused():
 
 @pytest.mark.parametrize(
     ("capital", "small"),
-    [("\ua7ce", "\ua7cf"), ("\U00016ea0", "\U00016ebb"), ("\U00016eb8", "\U00016ed3")],
+    [
+        ("\ua7ce", "\ua7cf"),
+        ("\ua7d4", "\ua7d5"),
+        ("\U00016ea0", "\U00016ebb"),
+        ("\U00016eb8", "\U00016ed3"),
+    ],
 )
 def test_capitals_of_unicode_17_have_small_letters_on_every_python(capital, small):
     lower = compile_normalizer({"type": "Lowercase"})

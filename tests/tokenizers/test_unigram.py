@@ -1,11 +1,17 @@
-"""Unigram: the best of all cuts, and random scores with ties against the peer."""
+"""Unigram: the best of all cuts, and random scores with ties against the peer; and what a
+SentencePiece file adds to it.
+"""
 
 import itertools
 import random
+from array import array
 
 import pytest
+from test_normalize import charsmap
 
 from detok_py.errors import TokenizerFormatError, VocabularyError
+from detok_py.tokenizers.spm_encode import encoder
+from detok_py.tokenizers.spm_file import NORMAL, UNIGRAM, UNKNOWN, USER_DEFINED, Model
 from detok_py.tokenizers.unigram import UnigramEncoder
 
 
@@ -79,3 +85,28 @@ def test_a_long_text_takes_linear_time():
 def test_an_invalid_vocabulary_is_refused(vocab, unk_id):
     with pytest.raises(TokenizerFormatError):
         UnigramEncoder(vocab, unk_id)
+
+
+def of_sentencepiece(pieces, **more):
+    """Return the encoder of a model file with some pieces and their scores; one that has none was
+    defined by a user.
+    """
+    settings = dict.fromkeys(Model._fields, False) | {
+        "pieces": ["<unk>", *pieces],
+        "scores": array("f", [0.0, *[score or 0.0 for score in pieces.values()]]),
+        "types": [UNKNOWN, *[USER_DEFINED if one is None else NORMAL for one in pieces.values()]],
+        "model_type": UNIGRAM,
+        "precompiled_charsmap": b"",
+    }
+    encode = encoder(Model(**settings | more), [], ([], []))
+    return lambda text: encode(text, False, False)
+
+
+def test_a_piece_of_a_user_has_a_tenth_for_each_byte_but_one():
+    assert of_sentencepiece({"abc": None, "ab": 0.25, "c": 0.0})("abc") == [2, 3]
+    assert of_sentencepiece({"abc": None, "ab": 0.15, "c": 0.0})("abc") == [1]
+
+
+def test_the_map_of_characters_is_used_where_spaces_stay():
+    encode = of_sentencepiece({"a": 0.0, " ": 0.0}, precompiled_charsmap=charsmap({b"A": "a"}))
+    assert encode("A  a") == [1, 2, 2, 1]

@@ -230,6 +230,14 @@ def test_the_window_begins_anew_behind_each_whole_character():
     assert tokenizer.longest == 4  # two bytes behind the two of the last character
 
 
+def test_a_prompt_gives_the_window_its_last_two_tokens_and_no_more():
+    tokenizer = ByteLevel()
+    t = IncrementalDetokenizer(tokenizer, list("xyz…".encode()))
+    tokenizer.longest = 0
+    assert t.push(0x21) == "!"
+    assert tokenizer.longest == 5  # "z", which has text by itself, the three bytes of "…", and "!"
+
+
 def test_the_end_is_the_end():
     t = IncrementalDetokenizer(ByteLevel())
     t.push(0xE4)
