@@ -140,6 +140,29 @@ test("of a long stream of a server little is left, wherever a part of the file e
   });
 });
 
+test("a file in which an event came again, as its id says, is read whole", async () => {
+  const event = (n, id = n, end = "\n") =>
+    `id: ${id}${end}data: {"choices":[{"delta":{"content":"${n} né"}}]}${end}${end}`;
+  const all = Array.from({ length: 300 }, (_, n) => event(n));
+  const fold_ = (events) => fold(new Blob([events.join("")]), find);
+  assert.ok(await fold_(all));
+  for (const at of [40, 150, 299]) {
+    const again = [...all.slice(0, 200), all[Math.min(at, 199)], ...all.slice(200)];
+    assert.equal(await fold_(again), undefined);
+    assert.match(saidOf(new TextEncoder().encode(again.join(""))).verdict, /broke 1 place/);
+  }
+  assert.equal(await fold_([...all, event(299).trimEnd()]), undefined);
+  assert.equal(
+    await fold_([...all.map((_, n) => event(n, n, "\r\n")), event(7, 7, "\r\n")]),
+    undefined,
+  );
+  const last = all.map((one, n) => `${one.split("\n")[1]}\nid: ${n}\n\n`);
+  assert.equal(await fold_([...last, last[9]]), undefined);
+  // Ids that many events have, or ids without data, say nothing.
+  assert.ok(await fold_([...all.map((_, n) => event(n, 5)), event(9, 5)]));
+  assert.ok(await fold_([...all.slice(0, 250), "id: 7\n\n", ...all.slice(250)]));
+});
+
 test("a file in which two answers are mixed is read whole", async () => {
   const event = (n) =>
     `data: {"id":"${n < 60 || n % 3 ? "a" : "b"}","choices":[{"delta":{"content":"${n} "}}]}\n\n`;

@@ -18,7 +18,7 @@ const [LEAST_EVENTS, MOST_EVENTS] = [8, 1024];
 const MOST_APART = 3;
 /** More names in an `id` than this are not those of answers that are mixed. */
 const MOST_ANSWERS = 8;
-const [LF, CR, QUOTE, BACKSLASH] = [10, 13, 0x22, 0x5c];
+const [LF, CR, QUOTE, COLON, BACKSLASH] = [10, 13, 0x22, 0x3a, 0x5c];
 
 /**
  * @typedef {[parts: string[], kinds: string[]]} Shape  What lines have in common, and what is
@@ -57,6 +57,7 @@ class Folding {
   /** @type {string[]} */
   #runs = [];
   #texts = new Texts();
+  #ids = new Ids();
   /** How many lines have no known shape since the last run, and after how many Python is asked. */
   #unknown = 0;
   #due = FIRST_LINES;
@@ -76,6 +77,7 @@ class Folding {
       const next = this.#lines < FIRST_LINES ? at : this.#takeRun(bytes, at, begin);
       if (this.#texts.mixed) return false; // Python reads one answer only
       if (next > at) {
+        this.#ids.read(bytes, at, next);
         begin = at = next;
         this.#unknown = 0;
         continue;
@@ -84,6 +86,7 @@ class Folding {
       if (end < 0) break;
       const cr = bytes.subarray(at, end).indexOf(CR);
       if (cr >= 0 && cr < end - 1 - at) return false; // Python sees two lines
+      this.#ids.read(bytes, at, end + 1);
       at = end + 1;
       this.#lines++;
       if (++this.#unknown < this.#due || this.#shapes.length >= MOST_SHAPES) continue;
@@ -95,12 +98,14 @@ class Folding {
     }
     if (begin < at) this.#left.push(bytes.slice(begin, at));
     this.#held = bytes.slice(at);
-    return true;
+    return !this.#ids.again;
   }
 
   /** @returns {Folded | undefined} */
   end() {
-    if (!this.#runs.length) return undefined;
+    this.#ids.read(this.#held, 0, this.#held.length);
+    this.#ids.read(new Uint8Array([LF, LF]), 0, 2);
+    if (!this.#runs.length || this.#ids.again) return undefined;
     this.#left.push(this.#held);
     const shapes = JSON.stringify(this.#found);
     return {
@@ -140,6 +145,49 @@ class Folding {
       return run.end;
     }
     return at;
+  }
+}
+
+/** Finds out whether an event came again, of which the lines that are taken out say nothing. */
+class Ids {
+  /** Whether an `id:` came twice with the same data. */
+  again = false;
+  /** By `id`, the hash of its data. @type {Map<string, number> | undefined} */
+  #seen = new Map();
+  #any = false;
+  #id = "";
+  #hash = 0;
+
+  /** @param {Uint8Array} bytes @param {number} from @param {number} to  Where a line ends. */
+  read(bytes, from, to) {
+    for (let at = from, next; this.#seen && at < to; at = next) {
+      next = bytes.indexOf(LF, at) + 1 || to;
+      const kind = bytes[at];
+      if (kind === LF || kind === CR) this.#close(this.#seen);
+      else if (kind === 0x69 && bytes[at + 1] === 0x64 && bytes[at + 2] === COLON) {
+        this.#id = ascii(bytes, at + 3, next).trim();
+        this.#any = true;
+      } else if (this.#any && kind === 0x64 && bytes[at + 4] === COLON) {
+        let [end, hash] = [next, this.#hash];
+        while (bytes[end - 1] === LF || bytes[end - 1] === CR) end--;
+        for (let n = at; n < end; n++)
+          hash = Math.imul(hash ^ /** @type {number} */ (bytes[n]), 0x01000193);
+        this.#hash = hash;
+      }
+    }
+  }
+
+  /** An event ends. @param {Map<string, number>} seen */
+  #close(seen) {
+    if (this.#id && this.#hash) {
+      const before = seen.get(this.#id);
+      if (before === undefined) seen.set(this.#id, this.#hash);
+      else if (before === this.#hash) this.again = true;
+      // An id of two events does not tell them apart.
+      else this.#seen = undefined;
+    }
+    this.#id = "";
+    this.#hash = 0;
   }
 }
 
