@@ -115,14 +115,7 @@ def of_events(
     has text, ids or bytes.
     """
     server = Server(path)
-    stamps = [event.stamp for event in events]
-    times, clock = since_first(stamps), "lines"
-    coarse = steps_of(stamps) if None not in stamps else 0.0
-    for key in KEYS if times is None else ():
-        stamps = [stamp_of(_value_of(event), key) for event in events]
-        times, clock = since_first(stamps), key
-        if times is not None:
-            break
+    times, clocked = _times_of(events)
     joined = [one for one in problems if isinstance(one, Joined)]
     problems = [one for one in problems if not isinstance(one, Joined)]
     parted: list[tuple[int, str]] = []
@@ -144,11 +137,7 @@ def of_events(
         end = {"type": "error", "message": server.error}
     name = server.name or "unknown server"
     source: dict[str, Any] = {"format": form, "server": name, "file": file}
-    if times:
-        source["times"] = clock
-        coarse = steps_of(stamps)
-    if coarse:
-        source["steps"] = coarse  # without "times", all are the same
+    source.update(clocked)
     engine = {"name": name, "model": server.model or None, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None
@@ -170,6 +159,22 @@ def of_events(
         "",
     )
     return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)
+
+
+def _times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
+    """Return when each event came, in seconds since the first one, or None; and the "times" and
+    "steps" of the source. Without "times", all are the same.
+    """
+    stamps = [event.stamp for event in events]
+    coarse = steps_of(stamps) if None not in stamps else 0.0
+    for clock in ("lines",) + KEYS:
+        if clock != "lines":
+            stamps = [stamp_of(_value_of(event), clock) for event in events]
+        times = since_first(stamps)
+        if times is not None:
+            steps = steps_of(stamps)
+            return times, {"times": clock, "steps": steps} if steps else {"times": clock}
+    return None, {"steps": coarse} if coarse else {}
 
 
 def _without_names(chunks: list[Any]) -> list[Any]:
