@@ -380,9 +380,9 @@ class Vocabulary:
         return self._sha256
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Vocabulary":
+    def unpack(cls, data: bytes, *, sha256: str | None = None) -> "Vocabulary":
         """Return the vocabulary of a packed file, which is sliced as it is used; a damaged one
-        raises VocabularyError.
+        raises VocabularyError. A `sha256` that is given is not computed.
         """
         data = bytes(data)
         contents = unpack(data)
@@ -403,6 +403,7 @@ class Vocabulary:
             chat_format=contents.chat_format,
         )
         vocabulary._packed = data
+        vocabulary._sha256 = sha256
         return vocabulary
 
 

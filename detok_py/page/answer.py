@@ -83,8 +83,7 @@ def unpack_vocabulary(data: bytes, sha256: str = "", known: "str | None" = None)
     Raises VocabularyError if it is damaged, or if `sha256` is given and its SHA-256 differs: ids
     decoded with the wrong vocabulary give wrong text that looks right.
     """
-    vocabulary = Vocabulary.unpack(data)
-    vocabulary._sha256 = known or None
+    vocabulary = Vocabulary.unpack(data, sha256=known or None)
     if sha256 and vocabulary.sha256 != sha256:
         raise VocabularyError(
             "The bridge announced the vocabulary "
