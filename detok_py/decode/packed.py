@@ -190,10 +190,14 @@ def _source(
 
     # The lengths come from the same file as the block starts do; one wrong start would give wrong
     # text in silence.
-    at, starts = 0, []
+    at, starts, lanes = 0, [], LANES
     for first in range(0, size, BLOCK):
         starts.append((at & 0xFFFFFFFF).to_bytes(4, "little"))
-        at += total_length(first, first + BLOCK)
+        if long:
+            at += total_length(first, first + BLOCK)
+        else:  # as `_sum_of_block`, without calls
+            number = int.from_bytes(lengths[first : first + BLOCK], "little")
+            at += ((number & lanes) + (number >> 8 & lanes)) % 0xFFFF
     if end != blob_at + at:
         raise _damaged(f"it has {end} bytes and its header asks for {blob_at + at}")
     if data[starts_at:lengths_at] != b"".join(starts):

@@ -114,18 +114,19 @@ class WordSearch:
     def _add(self, word: Any, kind: str) -> None:
         state = 0
         goto, prefix_of, begun = self._goto, self._prefix_of, (word, kind)
-        for depth, symbol in enumerate(word, 1):
-            child = goto[state].get(symbol)
-            if child is None:
-                child = goto[state][symbol] = len(goto)
-                goto.append({})
-                self._depth.append(depth)
-                prefix_of.append([begun])
-                self._output.append(None)
-                self._tag_output.append(None)
+        for symbol in word:
+            row = goto[state]
+            state = row.get(symbol, 0)
+            if state:
+                prefix_of[state].append(begun)
             else:
-                prefix_of[child].append(begun)
-            state = child
+                state = row[symbol] = len(goto)
+                goto.append({})
+                prefix_of.append([begun])
+        new = len(goto) - len(self._depth)  # states, the last ones of the word
+        self._depth += range(len(word) - new + 1, len(word) + 1)
+        self._output += [None] * new
+        self._tag_output += [None] * new
         if kind in PASSIVE:
             return
         match = self._output[state]
@@ -136,16 +137,19 @@ class WordSearch:
 
     def _link(self) -> None:
         """Set the failure links, breadth first, and pass on the outputs along them."""
-        queue = list(self._goto[0].values())
+        goto, failures = self._goto, self._failure
+        outputs, tag_outputs = self._output, self._tag_output
+        queue = list(goto[0].values())
         for state in queue:
-            failure = self._failure[state]
-            self._output[state] = self._output[state] or self._output[failure]
-            self._tag_output[state] = self._tag_output[state] or self._tag_output[failure]
-            for symbol, child in self._goto[state].items():
+            failure = failures[state]
+            if failure:
+                outputs[state] = outputs[state] or outputs[failure]
+                tag_outputs[state] = tag_outputs[state] or tag_outputs[failure]
+            for symbol, child in goto[state].items():
                 other = failure
-                while other and symbol not in self._goto[other]:
-                    other = self._failure[other]
-                self._failure[child] = self._goto[other].get(symbol, 0)
+                while other and symbol not in goto[other]:
+                    other = failures[other]
+                failures[child] = goto[other].get(symbol, 0)
                 queue.append(child)
 
     def _find_inner(self, word: Any) -> None:

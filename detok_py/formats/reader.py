@@ -11,17 +11,33 @@ step is next.
 
 from typing import Any, Callable
 
-from . import code_steps, header_steps, json_steps, literal_steps, tag_steps, text_steps, trees
+from . import text_steps
 from .state import Said, State
 from .values import SPACE, More, in_common
 
-MODULES = text_steps, json_steps, header_steps, tag_steps, literal_steps, code_steps, trees
-# The steps by their names: the functions of these modules.
-STEPS: "dict[str, Callable[[Any], bool]]" = {
-    name: getattr(module, name) for module in MODULES for name in dir(module)
-}
+# The steps by their names: the functions of text_steps.py, and once one of them is needed, of its
+# neighbours.
+STEPS: "dict[str, Callable[[Any], bool]]" = {}
 PIECE = 4096  # the most symbols that `_read` adds to `buf` at once
 NOTHING = Said("", "", None, None)
+
+
+def add_steps(*modules: Any) -> None:
+    """Add the functions of these modules to the steps."""
+    for module in modules:
+        STEPS.update({name: getattr(module, name) for name in dir(module)})
+
+
+add_steps(text_steps)
+
+
+def find_step(name: str) -> "Callable[[Any], bool]":
+    """Return a step. What reads calls is imported when there is one: MicroPython starts sooner."""
+    if name not in STEPS:
+        from . import code_steps, header_steps, json_steps, literal_steps, tag_steps, trees
+
+        add_steps(code_steps, header_steps, json_steps, literal_steps, tag_steps, trees)
+    return STEPS[name]
 
 
 class Reader(State):
@@ -64,7 +80,7 @@ class Reader(State):
     def work(self) -> None:
         """Go from step to step, as far as the symbols lead."""
         try:
-            while self.at and STEPS[self.at](self):
+            while self.at and (STEPS.get(self.at) or find_step(self.at))(self):
                 pass
         except More:
             pass

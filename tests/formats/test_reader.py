@@ -1,6 +1,8 @@
 """The reader of formats says at every cut what the plain judge says, and the same in any chunks."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -262,3 +264,25 @@ def test_no_marker_begins_another_one() -> None:
         spellings = Form(name, is_token=lambda spelling: False).texts
         for one in spellings:
             assert not [each for each in spellings if each != one and each.startswith(one)]
+
+
+def test_what_reads_calls_is_imported_with_the_first_call() -> None:
+    """So that a page begins sooner: text needs none of it."""
+    question = """
+import sys
+from detok_py.formats.form import Form
+from detok_py.formats.reader import Reader
+form = Form("qwen3_hermes")
+reader = Reader(form)
+for text in ("Hello", '⟦<tool_call>⟧{"name": "f", "arguments": {}}⟦</tool_call>⟧'):
+    reader.feed(form.symbols(text))
+    print(*sorted(name for name in sys.modules if name.endswith("_steps")))
+print(reader.calls[0].name, reader.calls[0].complete)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", question], capture_output=True, text=True, check=True
+    )
+    first, then, calls = done.stdout.splitlines()
+    assert first == "detok_py.formats.text_steps"
+    assert "detok_py.formats.json_steps" in then.split()
+    assert calls == "f True"
