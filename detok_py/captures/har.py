@@ -22,6 +22,7 @@ from .stream import (
     inside,
     of_events,
     of_records,
+    with_note,
     with_problems,
 )
 from .times import since_first
@@ -65,6 +66,10 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
             "starts, and save it again with its content." + why
         )
     found.header["entries"] = streams
+    number = found.header["source"].get("entry", 0)
+    failed = (entries[number - 1].get("response") or {}).get("_error") if number else None
+    if isinstance(failed, str) and failed:
+        found = with_note(found, f"The browser says of its entry: “{failed[:80]}”.")
     return with_problems(found, problems)
 
 

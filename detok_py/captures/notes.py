@@ -8,8 +8,9 @@ from typing import Any
 
 from .alike import Same
 from .event_shapes import find
-from .log import MARKED, MIXED
-from .sentence import NOT_WHOLE, listed
+from .log import MARKED, MIXED, is_utf8
+from .mojibake import CP1252, QUOTES
+from .sentence import CONTROL, NOT_WHOLE, listed
 from .servers import CONTENT, LOST
 
 LENGTH = "Its head says Content-Length: "
@@ -18,6 +19,18 @@ BY_MARK = (
     "lose that line."
 )
 LATIN = (b"iso-8859-1", b"latin1", b"latin-1", b"windows-1252", b"cp1252")
+# Of turns, in ChatML, Llama, Gemma, DeepSeek, Phi and Command; those of harmony are a format's.
+CONTROL_TOKENS = (
+    "<|im_end|>", "<|im_start|>", "<|eot_id|>", "<|eom_id|>", "<|start_header_id|>",
+    "<|end_header_id|>", "<|endoftext|>", "<|end_of_text|>", "<end_of_turn>", "<start_of_turn>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|user|>", "<|assistant|>",
+    "<|END_OF_TURN_TOKEN|>",
+)  # fmt: skip
+NOT_IN_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
+WINDOWS = (
+    "The file is not UTF-8. It is whole in Windows-1252, in which Python writes files on Windows, "
+    "and is read so here."
+)
 CHARSET = "Its head says that it is in Latin-1"
 
 
@@ -74,6 +87,29 @@ def is_latin(data: bytes) -> bool:
     return charset in LATIN
 
 
+def is_windows(lines: list[bytes]) -> bool:
+    """Return whether lines are not UTF-8, but whole in Windows-1252: no character is UTF-8.
+
+    >>> is_windows([b"Voil\\xe0"]), is_windows([b"Voila"]), is_windows([b"\\xc3\\xa9 \\xe9"])
+    (True, False, False)
+    """
+    found = False
+    for line in lines:
+        if not line or max(line) < 128:
+            continue
+        for at, byte in enumerate(line):
+            size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            if byte in NOT_IN_WINDOWS or (byte >= 0xC2 and is_utf8(line[at : at + size])):
+                return False
+        found = True
+    return found
+
+
+def windows_as_utf8(data: bytes) -> bytes:
+    """Return bytes in Windows-1252 as UTF-8."""
+    return "".join([chr(c) if c < 128 else CP1252[c - 128] for c in data]).encode()
+
+
 def has_bytes_of_lost(value: Any) -> bool:
     """Return whether the log probabilities of an event give the bytes of U+FFFD for a token."""
     if isinstance(value, Same):
@@ -120,18 +156,46 @@ def notes_on(
     return " ".join(said)
 
 
-def without_lost(chunks: list[Any]) -> tuple[list[Any], str]:
+def _on_control_tokens(said: bytes) -> str:
+    """Return a sentence on tokens of turns that stand in the text; "" if there are none, or if all
+    of them are quoted or in code, where they may be meant.
+    """
+    if not any(token.encode() in said for token in CONTROL_TOKENS):
+        return ""
+    found = []
+    parts = said.decode().split("```")
+    for line in "\n".join(parts[::2]).split("\n"):
+        bare = "".join(line.split("`")[::2])
+        for token in CONTROL_TOKENS:
+            befores = bare.split(token)[:-1]
+            if token not in found and any(one[-1:] not in tuple(QUOTES) for one in befores):
+                found.append(token)
+    if not found:
+        return ""
+    return (
+        f"{CONTROL}: {listed([f'“{token}”' for token in found])}. The server did not stop there "
+        "or take them away, or the model wrote them letter by letter."
+    )
+
+
+def checked_text(chunks: list[Any]) -> tuple[list[Any], str]:
+    """Return the chunks without the bytes of tokens that are wrong, and sentences on them."""
+    said = b"".join([one.data for one in chunks if one.data and one.channel == CONTENT])
+    out, spoiled = _without_lost(chunks, said)
+    return out, f"{spoiled} {_on_control_tokens(said)}".strip()
+
+
+def _without_lost(chunks: list[Any], said: bytes) -> tuple[list[Any], str]:
     """Return the chunks without the bytes of tokens that are those of U+FFFD where the text has
     none, and a sentence on them: the text has what they stand for.
     """
-    spoiled = [n for n, one in enumerate(chunks) if any(LOST in (b or b"") for _, b in one.tokens)]
-    its = [one for one in chunks if one.channel == CONTENT] if spoiled else []
-    pieces = [data for one in its for _, data in one.tokens]
-    said = b"".join([one.data or b"" for one in its])
-    if not pieces or None in pieces or LOST in said:
+    its = [n for n, one in enumerate(chunks) if one.channel == CONTENT and one.tokens]
+    pieces = [data for n in its for _, data in chunks[n].tokens]
+    joined = b"" if None in pieces else b"".join(pieces)
+    # Without more text than that of the others, the answer may have ended before them.
+    if LOST not in joined or LOST in said or len(said) <= len(joined.replace(LOST, b"")):
         return chunks, ""
-    if len(said) <= len(b"".join(pieces).replace(LOST, b"")):
-        return chunks, ""  # the text may have ended before them
+    spoiled = [n for n in its if any(LOST in data for _, data in chunks[n].tokens)]
     count = 0
     out = list(chunks)
     for n in spoiled:

@@ -113,8 +113,8 @@ def capture_rows(
         return json.dumps({"again": True})
     _last[:] = [None, None]
     problems: list[Any] = []
-    vocabulary = _vocabulary_for(found, sha256, problems)
-    markup, header = _markup_of(found.chunks, vocabulary), dict(found.header)
+    vocabulary, header = _vocabulary_for(found, sha256, problems), dict(found.header)
+    markup = _markup_of(found.chunks, vocabulary)
     if format or (markup == HARMONY and "chat_format" not in header):
         header["chat_format"] = format or HARMONY
     answers, rows, numbers = _decoded(found.chunks, header, vocabulary)
@@ -123,8 +123,8 @@ def capture_rows(
     named = answers[CONTENT].format if CONTENT in answers else None
     verdicts = from_header(found.header, count)
     if verdicts is None:
-        held = "".join([text for _, text in deltas])
-        verdicts = judge(found, rows, numbers, held, named is None and markup is None)
+        compares, held = named is None and markup is None, "".join([text for _, text in deltas])
+        verdicts = judge(found, rows, numbers, held, compares)
     # A server that parses the format itself sends other text than its tokens have.
     differs = None if named else _first_difference(found.chunks, rows, deltas)
     if differs is not None and not any(one.rule in AGAINST_TOKENS for one in verdicts):
@@ -135,7 +135,7 @@ def capture_rows(
     out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": named})
     out.update({"markup": None if named else markup, "count": count, "fidelity": exact})
     said, notes = sentence(verdicts, exact, found.end, found.facts)
-    out.update({"verdict": said, "notes": notes, "verdicts": as_lists(verdicts)})
+    out.update({"verdict": _which(found) + said, "notes": notes, "verdicts": as_lists(verdicts)})
     return _first_rows(out, rows)
 
 
@@ -153,6 +153,14 @@ def _without_lines(found: Any, rows: list[Any]) -> Any:
         where = f"line {line} of {facts.lines}: " if line and reason[1:] not in facts.notes else ""
         named.append(Problem(0, where + reason))
     return Import(header, chunks, seconds, end, named, left_out, facts)
+
+
+def _which(found: Any) -> str:
+    """Return a sentence on which of a file's streams this is; "" if it has only one."""
+    streams, source = found.header.get("entries"), found.header.get("source")
+    if not isinstance(streams, list) or not isinstance(source, dict) or len(streams) < 2:
+        return ""
+    return f"This is entry {source.get('entry')}, one of the file's {len(streams)} streams. "
 
 
 def _decoded(

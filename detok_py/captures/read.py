@@ -27,8 +27,7 @@ from .log import (
     read_pieces,
     shown,
 )
-from .mojibake import CP1252
-from .notes import CHARSET, is_latin, length_note
+from .notes import CHARSET, WINDOWS, is_latin, is_windows, length_note, windows_as_utf8
 from .parse import parse_json
 from .reprs import NotRead, looks_printed, prefix_of_printed, printed_bytes, printed_value
 from .stream import LOSSY, NO_BYTES, inside, of_events, of_records, with_note, with_problems
@@ -117,7 +116,7 @@ def _prepared(data: bytes) -> tuple[bytes, str]:
     given, data = data, _as_utf8(data)
     note = length_note(data) if given.endswith(data) else ""
     if is_latin(data) and not is_utf8(data):
-        data = "".join([chr(c) if c < 128 else CP1252[c - 128] for c in data]).encode()
+        data = windows_as_utf8(data)
         note = f"{note} {CHARSET}{AS_LATIN}".strip()
     return data, note
 
@@ -225,11 +224,12 @@ def _of_lines(
         events, problems = read_log(b"\n".join(inner[0]), inner[1] + [None])
         return of_events(events, problems, "log", file, path)
     first = [line.decode() for line in lines[:MOST_BEFORE] if line.strip() and is_utf8(line)]
-    maybe = any(
-        looks_printed(text) or prefix_of_printed(text) or text.lstrip()[:1] in ("b", "'", '"')
-        for text in first
-    )
-    texts = [line.decode() for line in lines] if maybe and is_utf8(data) else []
+    maybe = any(looks_printed(text) or prefix_of_printed(text) for text in first)
+    if maybe and is_windows(lines):
+        found = _of_lines(windows_as_utf8(data), file, path, together, folded, note)
+        return with_note(found, WINDOWS)
+    maybe = maybe or any(text.lstrip()[:1] in ("b", "'", '"') for text in first)
+    texts = [line.decode() if is_utf8(line) else "" for line in lines] if maybe else []
     stamps: list[Any] = [None] * len(texts)
     if any(prefix_of_printed(text) for text in texts[:5]):
         begins = [prefix_of_printed(text) for text in texts]
@@ -243,7 +243,9 @@ def _of_lines(
         return of_events(events, problems, "bytes that Python printed", file, path)
     if any(looks_printed(text) for text in texts[:5]):
         events, problems = _printed(texts, stamps)
-        if events:
+        wrong = [(n, line) for n, line in enumerate(lines, 1) if not is_utf8(line)]
+        problems += [Problem(n, f"{DAMAGED} line is not UTF-8: {shown(line)}") for n, line in wrong]
+        if events or wrong:
             return of_events(events, problems, "values that Python printed", file, path)
     lines = []  # as large as the file: `read_log` has its own
     events, problems = read_log(data, together=together, folded=folded)

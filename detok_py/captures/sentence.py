@@ -12,6 +12,10 @@ MOST_LINES = 3  # that a sentence names
 STOPS = "It stops before its end: the server did not say that the answer is over."
 CUT = " The connection was cut, or this is only a part."
 NOT_WHOLE = "The arguments of a tool call are not whole JSON"
+CONTROL = "The text has control tokens as text"
+LENGTHS = ("length", "max_tokens", "limit", "MAX_TOKENS", "incomplete", "max_output_tokens")
+# Parts of the words with which servers say that a filter ended an answer.
+FILTERS = ("filter", "safety", "prohibited", "blocklist", "recitation", "refusal", "guardrail")
 BLAMED = ("engine", "gateway", "sender", "proxy", "recorder", "reader", "unknown", "doubt")
 # What the sentence on the stream says of so many places.
 BLAMES = {
@@ -55,6 +59,8 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
     elif facts.no_end:
         stops = STOPS + ("" if facts.missing.startswith("In line") else CUT)
         first.insert(0, f"The last answer{stops[2:]}" if facts.others else stops)
+    elif end:
+        first.append(_on_end(str(end.get("reason")), verdicts, facts))
     if facts.others:
         lines = listed([str(line) for line in facts.others])
         last = f"Another answer begins in line {lines}; its text is behind the first one's."
@@ -65,6 +71,16 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         where = f" Line numbers are those of {facts.lines}."
         whole, notes = whole + where, notes + where
     return whole, notes
+
+
+def _on_end(reason: str, verdicts: list[Any], facts: Any) -> str:
+    """Return a sentence on an end that is not the model's; "" if it is, or if that is said."""
+    answer = "The last answer" if facts.others else "The answer"
+    if any(word in reason.lower() for word in FILTERS):
+        return f"{answer} was stopped by a filter: it ended with “{reason}”."
+    told = f"“{reason}”" in facts.notes or any(one.rule.startswith("cut-") for one in verdicts)
+    at_limit = reason in LENGTHS and not told
+    return f"{answer} ended with “{reason}”, at its limit of tokens." if at_limit else ""
 
 
 def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
@@ -85,7 +101,7 @@ def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
         more = verdicts if fidelity != "text" else []
         return " ".join(["Nothing else in it is broken."] + [one.said for one in more])
     else_ = " else" if facts.no_end or NOT_WHOLE in facts.notes else ""
-    nothing = f"Nothing{else_} in it"
+    nothing = "No character in it" if CONTROL in facts.notes else f"Nothing{else_} in it"
     if facts.all:
         return (
             f"{nothing} is broken: the pieces are the text that the server sent whole at the end."

@@ -13,7 +13,7 @@ from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
 from .log import AGAIN, CESU, DONE, MARKED, MAX_PROBLEMS, MIXED, WRAPPED, Joined, Problem
-from .notes import CHARSET, LENGTH, has_bytes_of_lost, notes_on, without_lost
+from .notes import CHARSET, LENGTH, checked_text, has_bytes_of_lost, notes_on
 from .parse import Halves
 from .sentence import missing
 from .servers import CONTENT, Server
@@ -129,9 +129,7 @@ def of_events(
     problems = [one for one in problems if not one.reason.startswith(NOTED)]
     if not chunks:
         raise CaptureError(NO_STREAM + _why_none(server, events, problems))
-    chunks = _without_names(chunks)
-    chunks, spoiled = without_lost(chunks)
-    notes = f"{notes} {spoiled}".strip()
+    chunks, more = checked_text(_without_names(chunks))
     end = {"type": "finished", "reason": server.finish} if server.finish else None
     if server.error:
         end = {"type": "error", "message": server.error}
@@ -155,7 +153,7 @@ def of_events(
         0 if others else server.total,
         (lines["error"] or [0])[0],
         others,
-        notes,
+        f"{notes} {more}".strip(),
         "",
     )
     return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)

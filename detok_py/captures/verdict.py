@@ -11,7 +11,7 @@ from .compare import differences, first_rows, is_markup
 from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, find_misread, misread_runs
 from .rows import came, count_of, numbered, shown, texts_of
-from .sentence import LESS, listed
+from .sentence import LENGTHS, LESS, listed
 from .servers import CONTENT
 from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, REPEATED
 
@@ -32,7 +32,6 @@ Place = NamedTuple(
 
 MOST_PLACES = 200
 AGAINST_TOKENS = ("token-alone", "whole-token", "dropped", "left-out", "missing")
-LENGTHS = ("length", "max_tokens", "limit", "MAX_TOKENS", "incomplete", "max_output_tokens")
 # For kinds of differences: the fault of sequence numbers that explains it, its rule, and the rule
 # without one.
 KINDS = {

@@ -145,6 +145,35 @@ def test_the_whole_text_ends_an_answer_of_tgi():
     assert read(body)["verdict"].startswith("Nothing in it is broken")
 
 
+def test_an_end_that_is_not_the_models_is_said():
+    assert read(sse(delta("né"), finish("stop")))["notes"] == ""
+    assert read(sse(delta("né"), finish("length")))["notes"] == (
+        "The answer ended with “length”, at its limit of tokens."
+    )
+    assert read(sse(delta("né"), finish("content_filter")))["notes"] == (
+        "The answer was stopped by a filter: it ended with “content_filter”."
+    )
+
+
+def test_control_tokens_that_stand_in_a_text_are_named():
+    leaked = read(sse(delta("Hi!<|im_"), delta("end|>\n<|im_start|>user"), finish("stop")))
+    assert leaked["notes"].startswith("The text has control tokens as text: “<|im_end|>”, “<|im_s")
+    assert leaked["verdict"].partition("by letter. ")[2].startswith("No character in it is broken.")
+    for meant in ("ends with `<|im_end|>`", "“<|im_end|>” ends it", "```\n<|im_end|>\n```\nend"):
+        assert read(sse(delta(meant), finish("stop")))["notes"] == ""
+
+
+def test_what_python_printed_in_windows_1252_is_read_so():
+    printed = "".join(f"{delta(text)!r}\n" for text in ("Voilà", " – 20 €", "."))
+    found = read(printed.encode("cp1252"))
+    said = "".join(bytes.fromhex(row[1][1]).decode() for row in found["rows"])
+    assert said == "Voilà – 20 €."
+    assert "The file is not UTF-8. It is whole in Windows-1252" in found["notes"]
+    # Another file is not called so: its lines that are not UTF-8 are.
+    (two,) = read(printed.encode().replace("€".encode(), b"\x80"))["problems"]
+    assert two[0] == 2 and two[1].startswith("this event's line is not UTF-8")
+
+
 def test_what_its_counts_and_ids_say_of_a_stream_is_noted():
     def ids(text: str, *given: int) -> Any:
         return {"choices": [{"delta": {"content": text}, "token_ids": list(given)}]}

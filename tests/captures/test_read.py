@@ -126,6 +126,10 @@ def test_each_stream_of_a_har_file_is_listed_and_can_be_read():
         assert read(data, "chat.har", entry=number).header["source"]["entry"] == number
     with pytest.raises(CaptureError, match="has no stream of an engine"):
         read(data, "chat.har", entry=1)
+    entry = json.loads(data)["log"]["entries"][1]
+    entry["response"]["_error"] = "net::ERR_FAILED"
+    alone = read(json.dumps({"log": {"entries": [entry]}}).encode())
+    assert alone.facts.notes == "The browser says of its entry: “net::ERR_FAILED”."
 
 
 def test_the_error_of_a_server_is_the_end():
