@@ -17,6 +17,7 @@ from detok_py import (
     VocabularyError,
 )
 from detok_py.decode.packed import BLOCK, MAGIC, places
+from detok_py.decode.table import MAX_TABLES, kept
 
 LLAMA = {
     "type": "Sequence",
@@ -116,6 +117,14 @@ def test_packing_keeps_the_decoder_rules():
     v = Vocabulary.from_pieces(["▁Hello", "<0xC3>", "<0xA9>", "<0x21>"], LLAMA, literal_ids=[3])
     t = Detokenizer(Vocabulary.unpack(v.pack()))
     assert t.feed([0, 1, 2, 3]) + t.flush() == "Helloé<0x21>"
+
+
+def test_a_vocabulary_keeps_tables_for_several_settings():
+    vocabulary = Vocabulary.from_bytes([b"a"])
+    tables = [kept(vocabulary, "tables", setting, list) for setting in range(MAX_TABLES)]
+    assert kept(vocabulary, "tables", 0, list) is tables[0]
+    kept(vocabulary, "tables", MAX_TABLES, list)  # one too many: all are made again
+    assert kept(vocabulary, "tables", 0, list) is not tables[0]
 
 
 def test_a_vocabulary_pickles():

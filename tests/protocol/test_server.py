@@ -290,6 +290,17 @@ def test_a_client_that_leaves_after_another_took_its_run_over_stops_nothing():
     assert not link.run.reader.done
 
 
+def test_the_end_has_the_counts_that_the_engine_says():
+    log = Log()
+    log.finish("eos", counts=(3, 5))
+    assert log.end == {
+        "type": "finished",
+        "reason": "eos",
+        "note": None,
+        "usage": {"prompt_tokens": 3, "completion_tokens": 5},
+    }
+
+
 def test_a_lost_end_is_sent_again():
     link = Link(prompt="hi").settle()
     feed(link.run, reason=None)
@@ -424,8 +435,10 @@ def test_a_ping_gets_a_pong_and_too_many_pings_close_the_socket():
     for n in range(200):
         link.server.receive('{"type":"ping"}', n * 0.5)
     assert link.server.closing is None
-    for _ in range(30):
-        link.server.receive('{"type":"ping"}', 100.0)
+    for _ in range(20):
+        link.server.receive('{"type":"ping"}', 200.0)
+    assert link.server.closing is None
+    link.server.receive('{"type":"ping"}', 200.0)
     assert link.server.closing[0] == 4429
 
 

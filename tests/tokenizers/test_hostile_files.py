@@ -464,6 +464,16 @@ def test_files_that_the_fuzzer_found_are_refused(name):
     print(f"{time.process_time() - began:.3f} s of CPU")
 
 
+def test_a_tekken_file_may_have_as_many_special_tokens_as_it_says():
+    special = [{"rank": n, "token_str": f"<{n}>"} for n in range(3)]
+    size = {"default_vocab_size": None, "default_num_special_tokens": None}
+    unsaid = json.dumps(tekken(**size) | {"special_tokens": special}).encode()
+    assert tekken_file.parse(unsaid).encode("a")[-1] >= 3
+    few = json.dumps(tekken(default_num_special_tokens=2) | {"special_tokens": special}).encode()
+    with pytest.raises(TokenizerFormatError, match="has 3 special tokens.* allows 2"):
+        tekken_file.parse(few)
+
+
 def test_a_tekken_pattern_of_5000_letters_is_refused():
     with pytest.raises(TokenizerFormatError, match="2048"):
         tekken_file.parse(json.dumps(tekken(pattern="x" * 5000)).encode())

@@ -107,6 +107,10 @@ def test_a_piece_of_a_user_has_a_tenth_for_each_byte_but_one():
     assert of_sentencepiece({"abc": None, "ab": 0.15, "c": 0.0})("abc") == [1]
 
 
+def test_a_letter_that_a_user_defined_is_never_unknown():
+    assert of_sentencepiece({"x": None, "a": 20.0})("x") == [1]  # unknown would score 10
+
+
 def test_the_map_of_characters_is_used_where_spaces_stay():
     encode = of_sentencepiece({"a": 0.0, " ": 0.0}, precompiled_charsmap=charsmap({b"A": "a"}))
     assert encode("A  a") == [1, 2, 2, 1]
