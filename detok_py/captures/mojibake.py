@@ -24,6 +24,11 @@ CAUSES = {
     CYRILLIC: "UTF-8 was read as Windows-1251, as Cyrillic Windows does with programs of its own",
     MAC: "UTF-8 was read as Mac Roman, as old programs of macOS do",
 }
+# What is said of lines that were joined in such a text.
+TORN = (
+    " If a client tore them where it took the byte 85 for an end of line (U+0085 in Latin-1), that "
+    "byte is lost, and its character is not counted among the misread."
+)
 
 LOST = "\ufffd"
 QUOTES = "`'\"“”‘’«»()[]"

@@ -30,10 +30,12 @@ from .log import (
 from .notes import CHARSET, WINDOWS, is_latin, is_windows, length_note, windows_as_utf8
 from .parse import parse_json
 from .reprs import NotRead, looks_printed, prefix_of_printed, printed_bytes, printed_value
+from .servers import COMPATIBLE
 from .stream import LOSSY, NO_BYTES, inside, of_events, of_records, with_note, with_problems
 from .times import seconds_in
 from .wrapped import bodies_of_cassette, unwrapped
 
+LOCAL_AI = b" DBG Sending chunk: {"
 FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
 MOST_BEFORE = 20  # lines before the first value that Python printed
@@ -255,7 +257,7 @@ def _of_lines(
         problems.append(Problem(0, note))
     form = "server-sent events" if b"data:" in data else "lines of JSON"
     try:
-        return of_events(events, problems, form, file, path)
+        return _named(of_events(events, problems, form, file, path), data)
     except CaptureError:
         if folded is not None:
             raise
@@ -266,6 +268,15 @@ def _of_lines(
     found = of_events(pieces, [], "server-sent events", file)
     if any(line.rstrip() == b"event: output" for line in lines):
         found.header["source"]["server"] = found.header["engine"]["name"] = "Replicate"
+    return found
+
+
+def _named(found: Any, log: bytes) -> Any:
+    """Return a stream with the name of the server that writes such a log, if events do not tell."""
+    name = found.header["engine"]["name"]
+    if LOCAL_AI in log and name.startswith(COMPATIBLE):
+        name = "LocalAI" + name[len(COMPATIBLE) :]
+        found.header["source"]["server"] = found.header["engine"]["name"] = name
     return found
 
 

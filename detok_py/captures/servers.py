@@ -27,6 +27,17 @@ COMPATIBLE = "OpenAI-compatible server"
 # What the names of OpenAI's own models begin with; other servers have gpt-oss.
 OF_OPENAI = ("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt-")
 
+# Mistral pads its events with a random "p".
+OF_MISTRAL = (
+    "mistral-",
+    "ministral-",
+    "codestral-",
+    "magistral-",
+    "devstral-",
+    "pixtral-",
+    "open-mi",
+)
+
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 
 
@@ -187,7 +198,12 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     has_print = fingerprint[:3] == "fp_"
     choice = (find(event, "choices[*]") or [{}])[0]
     choice = choice if isinstance(choice, dict) else {}
+    delta = choice.get("delta")
+    of_mlc = model.endswith("-MLC") and isinstance(delta, dict) and "tool_call_id" in delta
     signs = (
+        ("OpenRouter", "provider" in event and str(event.get("id")).startswith("gen-")),
+        ("Mistral", "p" in event and model.startswith(OF_MISTRAL)),
+        ("MLC-LLM", of_mlc),
         ("SGLang", "matched_stop" in choice),
         ("Ollama", fingerprint == "fp_ollama"),
         (

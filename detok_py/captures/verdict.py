@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from .compare import differences, first_rows, is_markup
 from .log import is_utf8
-from .mojibake import CAUSES, CONSOLE, find_misread, misread_runs
+from .mojibake import CAUSES, CONSOLE, LATIN, TORN, find_misread, misread_runs
 from .rows import came, count_of, numbered, shown, texts_of
 from .sentence import LENGTHS, LESS, listed
 from .servers import CONTENT
@@ -207,7 +207,8 @@ def judge(
         elif rule in ("joined", "wrapped"):
             lines = listed([f"{first}–{last}" for first, last in found.facts.joined])
             of = f" of {found.facts.lines}" if found.facts.lines else ""
-            said += f" Lines {lines}{of}."
+            torn = TORN if (rule, misread) == ("joined", LATIN) else ""
+            said += f" Lines {lines}{of}.{torn}"
         # Misread text that goes on in the next row is one place.
         count = sum([place.right != "" for place in where]) if rule == "misread" else len(where)
         out.append(Verdict(who, rule, said, where, count))

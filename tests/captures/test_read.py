@@ -298,6 +298,11 @@ def test_events_are_found_in_what_programs_make_of_them(name, data):
     assert text_of(read(data.encode())) == "né 🚆"
 
 
+def test_localai_is_named_by_its_log():
+    log = "\n".join(f"12:5{n}PM DBG Sending chunk: {json.dumps(one)}" for n, one in enumerate(TWO))
+    assert read(log.encode()).header["engine"]["name"] == "LocalAI, chat completions"
+
+
 def test_a_log_of_dicts_has_its_times_and_an_array_its_end():
     log = [f"2025-11-24 10:00:0{n},500 - INFO - {one!r}" for n, one in enumerate(TWO)]
     assert read("\n".join(log).encode()).seconds == 1.0
@@ -401,6 +406,12 @@ def test_a_body_in_chunks_is_put_together_before_it_is_read():
         ({"model": "deepseek-r1"}, "OpenAI-compatible server"),
         ({"model": "grok-4-0709", "system_fingerprint": "fp_1"}, "xAI"),
         ({"model": "llama-3.3", "system_fingerprint": "fp_1", "x_groq": {"id": "r"}}, "Groq"),
+        ({"model": "x", "id": "gen-1", "provider": "DeepInfra"}, "OpenRouter"),
+        ({"model": "mistral-small-latest", "p": "abc"}, "Mistral"),
+        (
+            {"model": "a-MLC", "choices": [{"delta": {"content": "a", "tool_call_id": None}}]},
+            "MLC-LLM",
+        ),
         ({"model": "", "prompt_filter_results": []}, "Azure OpenAI"),
         ({"model": "gpt-oss-20b", "system_fingerprint": "fp_1"}, "OpenAI-compatible server"),
         ({"model": "mixtral", "system_fingerprint": "fp_1"}, "OpenAI-compatible server"),

@@ -173,6 +173,16 @@ def test_who_broke_it_is_said_with_the_rule_the_place_and_the_right_text(name):
     assert found["problems"] == []
 
 
+def test_what_a_client_tore_at_a_byte_of_latin_1_is_said_where_lines_were_joined():
+    body = sse(delta("naïve "), delta("Ålso"), delta("é")).encode().decode("latin-1")
+    torn = read("\n".join(body.replace("\x85", "\n").split("\r\n")))
+    said = {one[1]: one[2] for one in torn["verdicts"]}
+    assert said["joined"].endswith("its character is not counted among the misread.")
+    assert "misread" in said
+    joined = {one[1]: one[2] for one in read(CASES["joined"][0])["verdicts"]}["joined"]
+    assert joined.endswith("Lines 3–4.")
+
+
 def test_one_sentence_says_who_broke_the_stream():
     said = {name: read(data)["verdict"] for name, (data, _) in CASES.items()}
     assert said["tokens decoded alone"] == "The engine broke 2 places."

@@ -79,6 +79,14 @@ export function visible(text) {
 }
 
 /**
+ * Text to quote: C1 controls, which no text has by intention, are made visible.
+ * @param {string} text
+ */
+export function quotable(text) {
+  return text.replace(/[\x80-\x9f]/g, codePoint);
+}
+
+/**
  * The names of the invisible characters in a text, and of U+FFFD, each once.
  * @param {string} text
  */

@@ -3,6 +3,7 @@
  * and the button that goes from one to the next.
  */
 
+import { quotable } from "./characters.js";
 import { button, element } from "./dom.js";
 import { begunPlaces, hexOf } from "./recording.js";
 
@@ -106,7 +107,7 @@ export function countFaults({ verdicts, faults }) {
 /** @param {string} text */
 function short(text) {
   const letters = [...text];
-  return letters.length > 24 ? `${letters.slice(0, 23).join("")}…` : text;
+  return quotable(letters.length > 24 ? `${letters.slice(0, 23).join("")}…` : text);
 }
 
 /** What it means that a step begins or ends inside a character. @param {Recording} recording */

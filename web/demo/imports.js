@@ -4,6 +4,7 @@
  * Also the samples.
  */
 
+import { quotable } from "./characters.js";
 import { element } from "./dom.js";
 import { messageOf, sayStatus, showAlert } from "./notices.js";
 import { isTokenizerFile, useTokenizer } from "./own-tokenizer.js";
@@ -66,7 +67,7 @@ export function describeImport({ header, verdict, notes, verdicts }, recording) 
     const places = begun.slice(0, MOST_NAMED).map(({ row, got, right }) => {
       const { line, event } = recording.step(row);
       const where = line === undefined ? `event ${event}` : `line ${line} (event ${event})`;
-      const how = got ? `arrived as “${got}”` : "did not arrive";
+      const how = got ? `arrived as “${quotable(got)}”` : "did not arrive";
       return `${where}${right ? `: “${right}” ${how}` : ""}`;
     });
     said.push(`${one.said} It is in ${listed(places, one.count)}`);
