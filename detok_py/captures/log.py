@@ -13,10 +13,11 @@ import json
 from typing import Any, NamedTuple
 
 from ..errors import CaptureError
-from ..protocol.sse import EventReader, LineReader, is_data_part
+from ..protocol.sse import EventReader, LineReader
 from .alike import Shapes, Texts
 from .fold import Folded
 from .kinds import kind_of
+from .logged import begin_of_event, event_in, is_of_log, is_request
 from .parse import mark_halves, parse_json
 from .times import seconds_in
 from .wrapped import row_of_devtools, without_escapes
@@ -79,6 +80,7 @@ def read_log(
     shapes = Shapes()
     events: list[Any] = []
     problems: list[Any] = []
+    logged = False
     runs = folded.runs if folded is not None else []
     if folded is not None:
         folded.used = True
@@ -93,7 +95,7 @@ def read_log(
             texts = shapes.texts(lines, n)
         if texts is not None:
             if begin < n:
-                _read_lines(lines[begin:n], begin + out, stamps, events, problems)
+                logged |= _read_lines(lines[begin:n], begin + out, stamps, events, problems)
             events.append(_event_of_texts(texts, n + out + 1))
             size = len(texts.texts) * texts.step
             n, out, run = (n, out + size, run + 1) if is_run else (n + size, out, run)
@@ -108,14 +110,15 @@ def read_log(
                 begin += 1
             continue
         if begin < n - 1:
-            _read_lines(lines[begin : n - 1], begin + out, stamps, events, problems)
+            logged |= _read_lines(lines[begin : n - 1], begin + out, stamps, events, problems)
         begin = n
         plain = same.shape.plain or len(same.text.encode()) > len(same.text)
         stamp = stamps[n - 1] if stamps else None
         escaped = "\ufffd" not in same.text
         events.append(LoggedEvent(same, n + out, False, stamp, plain, escaped))
-    _read_lines(lines[begin:], begin + out, stamps, events, problems)
+    logged |= _read_lines(lines[begin:], begin + out, stamps, events, problems)
     problems.sort(key=lambda problem: problem.line)
+    problems = without_lines_of_log(problems) if logged else problems
     return events, problems if folded is not None else _named_wrapped(lines, problems)
 
 
@@ -271,8 +274,11 @@ def _read_lines(
     stamps: "list[float | None] | None",
     events: list[Any],
     problems: list[Any],
-) -> None:
-    """Add the events and the problems of lines, the first of which has the number `before` + 1."""
+) -> bool:
+    """Add the events and the problems of lines, the first of which has the number `before` + 1.
+    Return whether a log's words are before an event.
+    """
+    logged = False
     broken = {n for n, line in enumerate(lines, 1) if not is_utf8(line)}
     found, wrong = _event_lines([without_escapes(line) for line in lines])
     problems += [type(one)(one.line + before, *one[1:]) for one in wrong]
@@ -282,6 +288,9 @@ def _read_lines(
         _, first, last, prefix = found[event.line - 1]
         try:
             value = parse_json(event.data, first + before, halves=True)
+            logged = logged or prefix != b""
+            if prefix and is_request(value):
+                continue
             if isinstance(value, str) and value[:1] == "{":
                 value = parse_json(value, first + before)  # JSON within JSON
         except CaptureError:
@@ -298,6 +307,23 @@ def _read_lines(
         plain = max(event.data) > "\x7f"
         escaped = "\ufffd" not in event.data
         events.append(LoggedEvent(value, first + before, raw, stamp, plain, escaped))
+    return logged
+
+
+def without_lines_of_log(problems: list[Any]) -> list[Any]:
+    """Return the problems of a log, with one in place of those that are lines of its own."""
+    own = [
+        one
+        for one in problems
+        if one.reason.startswith(NO_EVENT) and not one.reason.startswith((PAGE, CURL))
+        if not any(mark in one.reason for mark in ('{"', '":', "data:"))
+    ]
+    if not own:
+        return problems
+    many = f"{len(own)} lines of the log are not events, such as this one: "
+    said = many if len(own) > 1 else "this line of the log is no event: "
+    first = Problem(own[0].line, said + own[0].reason[len(NO_EVENT) :])
+    return [first if one is own[0] else one for one in problems if one is own[0] or one not in own]
 
 
 def _is_cesu(data: bytes) -> bool:
@@ -346,14 +372,16 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
         if copied:
             found += [(copied[0], number, number, copied[1]), (b"", number, number, b"")]
             continue
-        at = _begin_of_event(line)
+        at = begin_of_event(line, lines[number] if number < len(lines) else b"")
         if at < 0:
             known = not line.strip() or line[:1] == b":" or line.startswith(FIELDS)
+            known = known or line.split()[1:] == [b"|"]  # Docker Compose's empty line
             found.append((line if known else b":", number, number, b""))
             if not known and not _is_of_curl(line):
-                problems.append(Problem(number, NO_EVENT + shown(line)))
+                begin = max(line.find(b'{"'), 0)
+                problems.append(Problem(number, NO_EVENT + shown(line[begin:])))
             continue
-        event, first = line[at:], number
+        event, first = event_in(line, at), number
         whole = _is_whole(event, lines[number] if number < len(lines) else b"")
         if _opens(event) and not whole:
             joined, used = event, number
@@ -362,7 +390,7 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
                 if not lines[used].strip() or _begins_whole(lines[used]):
                     break
                 used += 1
-                if _is_of_log(lines[used - 1]):
+                if is_of_log(lines[used - 1]):
                     between.append(used)
                     continue
                 joined += lines[used - 1]
@@ -381,41 +409,10 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
     return found, problems
 
 
-def _begin_of_event(line: bytes) -> int:
-    """Return where an event begins in a line, after the prefix of a log; -1 if there is none."""
-    if line.startswith(b"data: data:"):
-        return 6  # a proxy that makes events of lines
-    if line[:3] == b"{ [" and line.endswith(b"data]"):
-        return -1  # curl -v: `{ [5 bytes data]`
-    if line[:1] == b"{" or is_data_part(line) or line.startswith((b"data:", b"error:")):
-        return 0
-    for mark in (b"data: {", b"data:{", b"data: [DONE]", b"error: {"):
-        at = line.find(mark)
-        if at >= 0 and b"{" not in line[:at]:
-            return at
-    at = line.find(b'{"')
-    # The text before the object must look like a log's prefix: no JSON, HTTP header or shell
-    # command.
-    before = line[:at].rstrip()
-    if before[-2:] == b'":' or before[-1:] in (b",", b"["):
-        return -1  # a piece of JSON
-    if at > 0 and line.rstrip()[-1:] == b"}" and line[:1] not in b"$#%<>*[\"'" + b"-":
-        return at if line[at - 1 : at] in (b" ", b"\t", b"|") and b"curl" not in line[:at] else -1
-    return -1
-
-
 def _begins_whole(line: bytes) -> bool:
     """Return whether an event begins in a line that is no piece of another one's JSON."""
-    at = _begin_of_event(line)
+    at = begin_of_event(line)
     return at >= 0 and (line[at : at + 1] != b"{" or _is_whole(line[at:], b"?"))
-
-
-def _is_of_log(line: bytes) -> bool:
-    """Return whether a line begins with a time, as lines of logs do. In JSON, a quote follows."""
-    start = line.lstrip(b"[(")[:40]
-    if not start[:1].isdigit() or b'"' in start:
-        return False
-    return seconds_in("".join([chr(c) for c in start])) is not None
 
 
 def _opens(event: bytes) -> bool:

@@ -26,7 +26,9 @@ from .log import (
     read_log,
     read_pieces,
     shown,
+    without_lines_of_log,
 )
+from .logged import label_of, without_echoes
 from .notes import CHARSET, WINDOWS, is_latin, is_windows, length_note, windows_as_utf8
 from .parse import parse_json
 from .reprs import NotRead, looks_printed, prefix_of_printed, printed_bytes, printed_value
@@ -38,6 +40,7 @@ from .wrapped import bodies_of_cassette, unwrapped
 LOCAL_AI = b" DBG Sending chunk: {"
 FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
+NOT_PRINTED = "no value that Python prints"
 MOST_BEFORE = 20  # lines before the first value that Python printed
 AS_LATIN = ", and it is read so here. Event streams are UTF-8, so most clients show � for é."
 MOST_OF_HEAD = 4096  # bytes of a cassette before its first interaction
@@ -233,8 +236,10 @@ def _of_lines(
     maybe = maybe or any(text.lstrip()[:1] in ("b", "'", '"') for text in first)
     texts = [line.decode() if is_utf8(line) else "" for line in lines] if maybe else []
     stamps: list[Any] = [None] * len(texts)
-    if any(prefix_of_printed(text) for text in texts[:5]):
+    labels = [""] * len(texts)
+    if any(prefix_of_printed(text) for text in texts[:MOST_BEFORE]):
         begins = [prefix_of_printed(text) for text in texts]
+        labels = [label_of(texts[n][:at]) for n, at in enumerate(begins)]
         stamps = [seconds_in(texts[n][:at]) for n, at in enumerate(begins)]
         texts = [texts[n][at:] for n, at in enumerate(begins)]
     printed = printed_bytes(texts)
@@ -243,12 +248,15 @@ def _of_lines(
         problems += [Problem(n, NO_EVENT + shown(lines[n - 1])) for n in printed[1]]
         problems.sort(key=lambda problem: problem.line)
         return of_events(events, problems, "bytes that Python printed", file, path)
-    if any(looks_printed(text) for text in texts[:5]):
-        events, problems = _printed(texts, stamps)
+    if any(labels) or any(looks_printed(text) for text in texts[:MOST_BEFORE]):
+        events, problems = _printed(texts, stamps, labels)
         wrong = [(n, line) for n, line in enumerate(lines, 1) if not is_utf8(line)]
         problems += [Problem(n, f"{DAMAGED} line is not UTF-8: {shown(line)}") for n, line in wrong]
-        if events or wrong:
+        try:
             return of_events(events, problems, "values that Python printed", file, path)
+        except CaptureError:
+            if (events or wrong) and not any(labels):
+                raise  # a log may have printed values besides
     lines = []  # as large as the file: `read_log` has its own
     events, problems = read_log(data, together=together, folded=folded)
     if FLAGS in data or (folded is not None and folded.has(FLAGS.decode())):
@@ -304,20 +312,25 @@ def _pieces(lines: list[bytes]) -> list[Any]:
     return out
 
 
-def _printed(texts: list[str], stamps: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the events, and the problems, of lines of values that Python has printed."""
-    events, problems = [], []
+def _printed(texts: list[str], stamps: list[Any], labels: list[str]) -> tuple[list[Any], list[Any]]:
+    """Return the events, and the problems, of lines of values that Python has printed. Of lines of
+    a log, the labels are what is before the values.
+    """
+    events, problems, its = [], [], []
     for number, text in enumerate(texts, 1):
         if not text.strip():
             continue
         try:
             value = model_event(printed_value(text))
         except (NotRead, CaptureError):
-            problems.append(Problem(number, "no value that Python prints"))
+            why = NO_EVENT + shown(text.encode()) if any(labels) else NOT_PRINTED
+            problems.append(Problem(number, why))
             continue
-        stamp = stamps[number - 1]
-        events.append(LoggedEvent(value, number, False, stamp, True, False))
-    return events, problems
+        its.append(labels[number - 1])
+        events.append(LoggedEvent(value, number, False, stamps[number - 1], True, False))
+    if any(labels):
+        problems = without_lines_of_log(problems)
+    return without_echoes(events, its), problems
 
 
 def _as_utf8(data: bytes) -> bytes:

@@ -58,13 +58,13 @@ def printed_value(line: str) -> Any:
 
     >>> printed_value("Chunk(id='x', choices=[Choice(delta=Delta(content='né'), index=0)])")
     {'id': 'x', 'choices': [{'delta': {'content': 'né'}, 'index': 0}]}
-    >>> printed_value("content='Hi' id='run-1'")
-    {'content': 'Hi', 'id': 'run-1'}
+    >>> printed_value("content='Hi' id='run-1'"), printed_value("text: 'Hi', finish: stop")
+    ({'content': 'Hi', 'id': 'run-1'}, {'text': 'Hi', 'finish': 'stop'})
     """
     line = line.strip()
     name = _name_end(line, 0)
-    if name and line[name : name + 1] == "=":
-        value, end = _fields(line, 0, 0, " ")
+    if name and line[name : name + 1] in ("=", ":"):
+        value, end = _fields(line, 0, 0, " ", line[name])
     else:
         value, end = _value(line, 0, 0)
     if end != len(line) or not isinstance(value, dict):
@@ -77,13 +77,29 @@ def prefix_of_printed(line: str) -> int:
 
     >>> prefix_of_printed("INFO:root:{'a': 1}"), prefix_of_printed("{'a': ' b\\'x'}")
     (10, 0)
+    >>> prefix_of_printed("(pid=1) chunk: Chunk(id=1)"), prefix_of_printed("[a] sent: text: 'b'")
+    (15, 10)
     """
     found = [line.find(mark) for mark in ("{'", " b'", ' b"')]
     begins = [at for at in found if at > 0]
     at = min(begins) if begins else 0
-    if not at or any(mark in line[:at] for mark in "{[('\""):
-        return 0
-    return at + (line[at] == " ")
+    if at and not any(mark in line[:at] for mark in "{[('\""):
+        return at + (line[at] == " ")
+    # `Chunk(id=…`, or `text: '…`
+    quotes = [at for at in (line.find("'"), line.find('"'), line.find("{"), len(line)) if at >= 0]
+    head = line[: min(quotes)]
+    at = head.find("(")
+    while at > 0:
+        begin = head.rfind(" ", 0, at) + 1
+        name = head[begin:at].split(".")[-1]
+        if begin and name[:1].isupper() and _name_end(head, at + 1) > at + 1:
+            if head[_name_end(head, at + 1) :][:1] == "=":
+                return begin
+        at = head.find("(", at + 1)
+    begin = head[:-2].rfind(" ") + 1
+    if head[-2:] == ": " and begin and _name_end(head, begin) == len(head) - 2:
+        return begin
+    return 0
 
 
 def looks_printed(line: str) -> bool:
@@ -121,7 +137,7 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
     return name, end
 
 
-def _fields(text: str, at: int, depth: int, end: str) -> tuple[Any, int]:
+def _fields(text: str, at: int, depth: int, end: str, sign: str = "=") -> tuple[Any, int]:
     """Return `a=1, b=2` as a dict; those of a call end at `)`, those of a line at its end."""
     out: dict[str, Any] = {}
     while True:
@@ -133,7 +149,7 @@ def _fields(text: str, at: int, depth: int, end: str) -> tuple[Any, int]:
                 raise NotRead
             return out, at
         stop = _name_end(text, at)
-        if stop > at and text[stop : stop + 1] == "=":
+        if stop > at and text[stop : stop + 1] == sign:
             value, after = _value(text, stop + 1, depth + 1)
             out[text[at:stop]] = value
             at = after

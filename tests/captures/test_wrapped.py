@@ -355,3 +355,56 @@ b'\xa9"}}]}\n\n'
 $
 """
     assert [chunk.data for chunk in read(printed.encode()).chunks] == ["né".encode()]
+
+
+CHUNK = "ChatCompletionChunk(choices=[Choice(delta=Delta(content={!r}), index=0)])"
+OUTPUT = "(pid=1) INFO 12-08 15:10:57 [a.py:1] response x ({}): output: {!r}, output_token_ids: {}, finish_reason: {}"  # fmt: skip
+
+
+def delta(text):
+    return json.dumps({"choices": [{"delta": {"content": text}}]}, ensure_ascii=False)
+
+
+def packet(text):
+    return "[2025-04-25 17:15:09][INFO] packet: " + json.dumps(json.loads(delta(text)), indent=2)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        (packet("né "), packet("你"), "[2025-04-25 17:15:10][INFO] Finished"),
+        (f"12:00:01.1 SSE received - event: message, data: {delta('né ')}, id: , retry: None",
+         f"12:00:01.2 SSE received - event: message, data: {delta('你')}, id: , retry: None",
+         "12:00:01.3 SSE received - event: message, data: [DONE], id: , retry: None"),
+        (f"12:00:01.1 [a] sent {delta('né ')} (1)", f"12:00:01.2 [a] sent {delta('你')} (2)"),
+        *[("12:00:01 INFO start", "", "12:00:01 - value: " + CHUNK.format("né "), second,
+           "12:00:02 - value: " + CHUNK.format("你"), second.replace("né ", "你"))
+          for second in ("12:00:01 - PROCESSED: " + CHUNK.format("né "), "")],
+        ("12:00:00 request: Params(n=1), a: 1", OUTPUT.format("delta", "né ", [7], None),
+         OUTPUT.format("delta", "你", [8], "length"),
+         OUTPUT.format("complete", "né 你", None, "streaming_complete")),
+        ("12:00:00 - {'stream': True}", f"12:00:01.1 data: {delta('né ')}",
+         f"12:00:01.2 data: {delta('你')}"),
+        ('12:52PM Request received: {"model":"m","stream":true}', f"12:52PM Sent: {delta('né ')}",
+         "api_1 |", f"12:52PM Sent: {delta('你')}"),
+    ],
+)  # fmt: skip
+def test_an_event_anywhere_in_the_lines_of_a_log_is_read_once(log):
+    found = read(lines(*log).encode())
+    assert text_of(found) == "né 你"
+    assert found.chunks[0].event == 1
+    assert [one.reason for one in found.problems if " of the log " not in one.reason] == []
+
+
+def test_an_event_that_breaks_off_in_a_log_is_not_called_a_line_of_the_log():
+    log = [f"12:00:01 data: {delta('né')}", "12:00:02 idle", '12:00:03 data: {"choices":[{"del']
+    found = read(lines(*log, "12:00:04 idle").encode())
+    reasons = [one.reason[:30] for one in found.problems]
+    assert reasons == ["2 lines of the log are not eve", "this event's JSON breaks off o"]
+
+
+@pytest.mark.parametrize("after", ["", "[DONE]"])
+def test_the_end_of_a_stream_without_its_field_is_no_problem(after):
+    found = read(lines(delta("né"), delta("你"), after).encode())
+    assert (text_of(found), found.problems) == ("né你", [])
+    assert found.facts.no_end is (after == "")
