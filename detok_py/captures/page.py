@@ -31,7 +31,7 @@ from .log import Problem
 from .read import read
 from .rows import count_of, shown
 from .sentence import sentence
-from .servers import CONTENT
+from .servers import CONTENT, TOOL_CALL
 from .stream import Import, as_json, summary, with_problems
 from .verdict import AGAINST_TOKENS, as_lists, from_header, judge
 
@@ -135,7 +135,7 @@ def capture_rows(
     out.update({"deltas": deltas, "seconds": found.seconds or 0.0, "format": named})
     out.update({"markup": None if named else markup, "count": count, "fidelity": exact})
     said, notes = sentence(verdicts, exact, found.end, found.facts)
-    out.update({"verdict": _which(found) + said, "notes": notes, "verdicts": as_lists(verdicts)})
+    out.update({"verdict": _framed(found, said), "notes": notes, "verdicts": as_lists(verdicts)})
     return _first_rows(out, rows)
 
 
@@ -155,12 +155,17 @@ def _without_lines(found: Any, rows: list[Any]) -> Any:
     return Import(header, chunks, seconds, end, named, left_out, facts)
 
 
-def _which(found: Any) -> str:
-    """Return a sentence on which of a file's streams this is; "" if it has only one."""
+def _framed(found: Any, said: str) -> str:
+    """Return what is said of a stream, with which of a file's streams it is if there are more, and
+    what of the text that is shown of tool calls did not come.
+    """
+    if any(chunk.channel == TOOL_CALL for chunk in found.chunks):
+        said += ' A call is shown as {"name": …, "arguments": …}: only what is in these came so.'
     streams, source = found.header.get("entries"), found.header.get("source")
     if not isinstance(streams, list) or not isinstance(source, dict) or len(streams) < 2:
-        return ""
-    return f"This is entry {source.get('entry')}, one of the file's {len(streams)} streams. "
+        return said
+    which = f"This is entry {source.get('entry')}, one of the file's {len(streams)} streams."
+    return f"{which} {said}"
 
 
 def _decoded(

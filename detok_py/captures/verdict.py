@@ -138,7 +138,7 @@ RULES = {
     ),
     "maybe": (
         "unknown",
-        "The text has a �: broken before it was recorded, or written by the model. The text alone does not say which.",
+        "The text has a �: broken before it was recorded, or written by the model. The file does not prove which.",
     ),
     "misread": ("client", ""),
     "model": (

@@ -194,6 +194,7 @@ def test_what_its_counts_and_ids_say_of_a_stream_is_noted():
         "The arguments of a tool call are not whole JSON, and the answer ended with “length”."
     )
     assert "Nothing else in it is broken." in cut["verdict"]
+    assert cut["verdict"].endswith("only what is in these came so.")
     (row,) = cut["rows"]
     assert bytes.fromhex(row[1][1]).decode().endswith('{"a": "b')
     text = [{"text": "a", "meta_info": {}}, {"text": "a �", "meta_info": {}}]
