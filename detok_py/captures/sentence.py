@@ -67,7 +67,7 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         if len(facts.others) > 1:
             last = f"Other answers begin in lines {lines}; their texts are behind the first one's."
     whole, notes = [" ".join([one for one in first + [text, last] if one]) for text in (said, "")]
-    if facts.lines and " line" in notes:
+    if facts.lines and any(mark in notes for mark in (" line ", " lines ", "(line ")):
         where = f" Line numbers are those of {facts.lines}."
         whole, notes = whole + where, notes + where
     return whole, notes

@@ -256,6 +256,9 @@ def test_lines_of_a_part_of_a_file_are_called_so(form, what):
     )
     assert [(row[3], row[4]) for row in found["rows"]] == [(0, 1)]
     assert found["problems"] == [[0, f"line 5 of {what}: no event: HTTP-proxy"]]
+    cut = read(form(sse(delta("né"), delta("you"))[:70] + "\n\n"))
+    assert "(line 3): its text is missing." in cut["notes"]
+    assert cut["notes"].endswith(f" Line numbers are those of {what}.")
     second = {"choices": [{"index": 1, "delta": {"content": "b"}}]}
     left_out = read(form(sse(delta("né"), second, finish("stop"))))
     assert left_out["problems"] == [[0, "choice 1 is left out: only choice 0 is read"]]
