@@ -274,7 +274,6 @@ class Channels:
         """Forget everything and begin a new text."""
         start = self.options["start"]
         self.forget()
-        self._node = 0  # the state of the search
         self.held: str = ""
         self._new_call = False  # whether the next delta begins another call
         self._shown = 0  # characters shown while the artifacts at the start are not yet known
@@ -434,7 +433,7 @@ class Channels:
     def _enter(self, name: str) -> None:
         self._name = name
         self._place = self._places[name]
-        self._node = 0
+        self._node = 0  # the state of the search
         self.held = ""
 
     def flush(self) -> list[Delta]:

@@ -72,7 +72,7 @@ def _compile_model(
             if kind == "WordLevel"
             else f"its dropout of {model['dropout']!r:.40} encodes at random; set it to null"
         )
-    if kind == "Unigram" and scores is not None:
+    if scores is not None:  # Unigram
         from .unigram import UnigramEncoder
 
         vocab = [(piece or "", score) for piece, score in zip(pieces, scores)]

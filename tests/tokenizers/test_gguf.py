@@ -328,6 +328,16 @@ def test_a_text_that_needs_what_the_file_has_not_is_refused_with_the_files_name(
         tokenizer.encode("a")
 
 
+def test_a_bert_vocabulary_has_its_roles_without_being_told():
+    pieces = ["[PAD]", *[f"[unused{n}]" for n in range(99)], "[UNK]", "[CLS]", "[SEP]", "▁a"]
+    values = {
+        "tokenizer.ggml.model": (STRING, "bert"),
+        "tokenizer.ggml.tokens": (ARRAY, (STRING, pieces)),
+        "tokenizer.ggml.token_type": (ARRAY, (I32, [*[CONTROL] * 103, NORMAL])),
+    }
+    assert load(values).encode("a b", add_special_tokens=True) == [101, 103, 100, 102]
+
+
 def t5_values(**more):
     """Return the key-values of a small "t5" vocabulary."""
     pieces = ["<unk>", "</s>", "▁", "a", "▁a"]
