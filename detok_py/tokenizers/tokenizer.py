@@ -76,6 +76,8 @@ def inner_ends(ends: Iterable[str]) -> set[str]:
 
     >>> inner_ends(["<|end|>", "<|return|>", "<|call|>"])
     {'<|end|>'}
+    >>> inner_ends(["<|end|>", "<|flush|>"])
+    set()
     """
     has = set(ends)
     out = set()

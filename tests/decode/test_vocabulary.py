@@ -259,6 +259,13 @@ def test_a_header_that_contradicts_the_file_is_refused(header):
         )
 
 
+def test_a_range_of_ids_that_begins_below_zero_is_refused():
+    head = b'{"size":1,"special":[[-1,0]]}'
+    data = with_checksum(MAGIC + len(head).to_bytes(4, "little") + head + b"\0" * 5)
+    with pytest.raises(VocabularyError, match=r"ids outside 0\.\.0"):
+        Vocabulary.unpack(data)
+
+
 def test_a_file_of_another_kind_says_what_was_expected():
     with pytest.raises(VocabularyError, match="detok pack"):
         Vocabulary.unpack(b"GGUF\x03\0\0\0" + b"\0" * 40)

@@ -31,6 +31,7 @@ from small_tokenizers import (
     spm_vocab,
     write,
 )  # fmt: skip
+from test_normalize import charsmap
 
 from detok_py.errors import TokenizerFormatError
 from detok_py.tokenizers import load_tokenizer
@@ -356,6 +357,11 @@ def test_a_t5_vocabulary_puts_a_space_in_front_of_a_text_if_asked_to(asked, ids)
     tokenizer = load(t5_values(add_space_prefix=(BOOL, asked)))
     assert tokenizer.encode("a", add_special_tokens=False) == ids
     assert tokenizer.encode("", add_special_tokens=False) == []
+
+
+def test_a_character_map_is_used_when_something_is_encoded():
+    tokenizer = load(t5_values(precompiled_charsmap=(ARRAY, (U8, list(charsmap({b"A": "a"}))))))
+    assert tokenizer.encode("A", add_special_tokens=False) == [3]
 
 
 def test_a_character_map_that_is_no_array_of_bytes_is_refused_when_something_is_encoded():
