@@ -44,7 +44,8 @@ class Folded:
     that are left. `used` is whether a reader has put them back.
 
     `made` is JSON: {"shapes": as of `shapes_in`, "runs": [[lines before it, shape, lines from one
-    event to the next, sequence numbers or null, texts], …]}.
+    event to the next, sequence numbers or null, texts], …], "again": the lines of the file where
+    events are that came again, as their ids say}. Each of these is a run of its own.
     """
 
     def __init__(self, made: str) -> None:
@@ -56,8 +57,18 @@ class Folded:
                 shape_of_parts([part.encode() for part in parts], kinds, kinds.index(TEXT))
             )
         self.runs: list[tuple[int, Texts]] = []
+        self.again: list[int] = given["again"]
+        apart = set(self.again)
+        out = 0  # lines that were taken out before
         for line, shape, step, numbers, texts in given["runs"]:
-            self.runs.append((line, Texts(shapes[shape], texts, step, None, numbers)))
+            lines = range(line + out + 1, line + out + 1 + step * len(texts), step)
+            cuts = [n + more for n, one in enumerate(lines) if one in apart for more in (0, 1)]
+            for begin, end in zip([0] + cuts, cuts + [len(texts)]):
+                if begin < end:
+                    its = numbers[begin:end] if numbers else None
+                    run = Texts(shapes[shape], texts[begin:end], step, None, its)
+                    self.runs.append((line, run))
+            out += step * len(texts)
         self.used: bool = False
 
     def lines_before(self, line: int) -> int:

@@ -135,7 +135,9 @@ def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list
         problems.append(Problem(n + before, DONE))
     if MARK in data:
         lines = _without_marks(lines, folded, problems)
-    if folded is None:
+    if folded is not None:
+        problems += [Problem(line, AGAIN) for line in folded.again]
+    else:
         _find_repeated(lines, problems)
         lines = _without_others(lines, problems)
     return lines

@@ -392,12 +392,15 @@ def _read_folded(given: "int | str", file: str, path: str, made: str) -> Any:
         found = read(given_bytes(given), file, path, together=True, folded=folded)
     except CaptureError:
         return None  # what is wrong is said of the whole file
-    return None if not folded.used or _about_events(found.facts) else found
+    apart = bool(folded.again)  # these events were not taken out together with others
+    return None if not folded.used or _about_events(found.facts, apart) else found
 
 
-def _about_events(facts: Any) -> bool:
-    """Return whether some facts are about single events."""
-    return bool(facts.all or facts.parted or facts.numbers or facts.joined)
+def _about_events(facts: Any, apart: bool = False) -> bool:
+    """Return whether some facts are about single events; `apart` is whether those that have
+    `numbers` are read by themselves.
+    """
+    return bool(facts.all or facts.parted or (facts.numbers and not apart) or facts.joined)
 
 
 def _named(header: dict[str, Any]) -> "str | None":

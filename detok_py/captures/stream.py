@@ -140,7 +140,7 @@ def of_events(
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None
     streamed = len(chunks) > 1 or chunks[0].texts or chunks[0].data != server.all.encode()
-    numbers = [(n, "twice") for n, event in enumerate(events, 1) if event.line in again]
+    numbers = [(n, "twice") for n in sorted({one.event for one in chunks if one.line in again})]
     facts = Facts(
         server.all if streamed and not (others and no_end) else "",
         no_end,

@@ -432,12 +432,13 @@ def _judge_against_whole(
                 for row in late:
                     add(rule, Place(row, shown(rows[row]), "", 0, 0))
     n = 0
+    places = [place for place, _ in numbered(rows)]
     for event, kind in found.facts.numbers if not whole else []:
         while n < len(rows) and rows[n][4] < event:
             n += 1
         if n < len(rows) and (kind == "gap" or rows[n][4] == event):
             got = "" if kind == "gap" else shown(rows[n])
-            add(KINDS_OF_NUMBERS[kind], Place(n, got, "", 0, 0))
+            add(KINDS_OF_NUMBERS[kind], Place(places[n], got, "", 0, 0))
     for number, letter in found.facts.parted:
         add("parted", Place(first.get(number, 0), BAD + BAD, letter, 0, 0))
     return rights

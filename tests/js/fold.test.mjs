@@ -140,27 +140,55 @@ test("of a long stream of a server little is left, wherever a part of the file e
   });
 });
 
-test("a file in which an event came again, as its id says, is read whole", async () => {
+test("of two answers, the end is that of the last one, also without the lines that are alike", async () => {
+  const event = (text, reason = null) =>
+    `data: ${JSON.stringify({ choices: [{ delta: { content: text }, finish_reason: reason }] })}\n\n`;
+  const many = (text) => Array.from({ length: 99 }, (_, n) => event(`${text}${n}`)).join("");
+  const [one, done] = [many("a") + event("", "stop"), "data: [DONE]\n\n"];
+  for (const [rest, stops, reason] of [
+    [many("b"), true, undefined],
+    [many("b") + done, false, undefined],
+    [many("b") + event("", "length") + done, false, "length"],
+  ]) {
+    const bytes = new TextEncoder().encode(one + done + rest);
+    const folded = await fold(new Blob([bytes]), find);
+    assert.ok(folded);
+    const said = saidOf(new Uint8Array(await folded.left.arrayBuffer()), folded.taken);
+    assert.deepEqual(said, saidOf(bytes));
+    assert.equal(said.notes.includes("The last answer stops before its end"), stops);
+    assert.match(said.notes, /Another answer begins in line 203;/);
+    assert.equal(said.end?.reason, reason);
+  }
+});
+
+test("an event that came again, as its id says, is found without the lines that are alike", async () => {
   const event = (n, id = n, end = "\n") =>
     `id: ${id}${end}data: {"choices":[{"delta":{"content":"${n} né"}}]}${end}${end}`;
   const all = Array.from({ length: 300 }, (_, n) => event(n));
-  const fold_ = (events) => fold(new Blob([events.join("")]), find);
-  assert.ok(await fold_(all));
-  for (const at of [40, 150, 299]) {
-    const again = [...all.slice(0, 200), all[Math.min(at, 199)], ...all.slice(200)];
-    assert.equal(await fold_(again), undefined);
-    assert.match(saidOf(new TextEncoder().encode(again.join(""))).verdict, /broke 1 place/);
+  const found = async (events) => {
+    const bytes = new TextEncoder().encode(events.join(""));
+    const folded = await fold(new Blob([bytes]), find);
+    assert.ok(folded && folded.left.size < bytes.length / 2);
+    const said = saidOf(new Uint8Array(await folded.left.arrayBuffer()), folded.taken);
+    assert.deepEqual(said, saidOf(bytes));
+    return said.verdicts.map(([, rule, , places]) => [rule, places.map(([row]) => row)]);
+  };
+  assert.deepEqual(await found(all), []);
+  for (const at of [3, 40, 150, 199]) {
+    const again = [...all.slice(0, 200), all[at], ...all.slice(200)];
+    assert.deepEqual(await found(again), [["twice", [200]]]);
   }
-  assert.equal(await fold_([...all, event(299).trimEnd()]), undefined);
-  assert.equal(
-    await fold_([...all.map((_, n) => event(n, n, "\r\n")), event(7, 7, "\r\n")]),
-    undefined,
-  );
+  const twice = [["twice", [300, 301]]];
+  assert.deepEqual(await found([...all, all[7], event(299).trimEnd()]), twice);
+  const crlf = all.map((one) => one.replaceAll("\n", "\r\n"));
+  assert.deepEqual(await found([...crlf, crlf[7], crlf[8]]), twice);
   const last = all.map((one, n) => `${one.split("\n")[1]}\nid: ${n}\n\n`);
-  assert.equal(await fold_([...last, last[9]]), undefined);
+  assert.deepEqual(await found([...last, last[9], last[0]]), twice);
+  const replayed = [["twice", Array.from({ length: 100 }, (_, n) => 300 + n)]];
+  assert.deepEqual(await found([...all, ...all.slice(0, 100)]), replayed);
   // Ids that many events have, or ids without data, say nothing.
-  assert.ok(await fold_([...all.map((_, n) => event(n, 5)), event(9, 5)]));
-  assert.ok(await fold_([...all.slice(0, 250), "id: 7\n\n", ...all.slice(250)]));
+  assert.deepEqual(await found([...all.map((_, n) => event(n, 5)), event(9, 5)]), []);
+  assert.deepEqual(await found([...all.slice(0, 250), "id: 7\n\n", ...all.slice(250)]), []);
 });
 
 test("a file in which two answers are mixed is read whole", async () => {

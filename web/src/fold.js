@@ -98,19 +98,19 @@ class Folding {
     }
     if (begin < at) this.#left.push(bytes.slice(begin, at));
     this.#held = bytes.slice(at);
-    return !this.#ids.again;
+    return true;
   }
 
   /** @returns {Folded | undefined} */
   end() {
     this.#ids.read(this.#held, 0, this.#held.length);
     this.#ids.read(new Uint8Array([LF, LF]), 0, 2);
-    if (!this.#runs.length || this.#ids.again) return undefined;
+    if (!this.#runs.length) return undefined;
     this.#left.push(this.#held);
     const shapes = JSON.stringify(this.#found);
     return {
       left: new Blob(this.#left),
-      taken: `{"shapes":${shapes},"runs":[${this.#runs.join()}]}`,
+      taken: `{"shapes":${shapes},"runs":[${this.#runs.join()}],"again":[${this.#ids.again.join()}]}`,
     };
   }
 
@@ -148,31 +148,37 @@ class Folding {
   }
 }
 
-/** Finds out whether an event came again, of which the lines that are taken out say nothing. */
+/** Finds the events that came again, of which the lines that are taken out say nothing. */
 class Ids {
-  /** Whether an `id:` came twice with the same data. */
-  again = false;
+  /** The lines of the data that came with an earlier `id:`. @type {number[]} */
+  again = [];
   /** By `id`, the hash of its data. @type {Map<string, number> | undefined} */
   #seen = new Map();
-  #any = false;
+  /** Data is not read for nothing: if the first events have no id, from the first id on. */
+  #reads = true;
   #id = "";
   #hash = 0;
+  #line = 0;
+  /** Where the data of the event begins. */
+  #begin = 0;
 
   /** @param {Uint8Array} bytes @param {number} from @param {number} to  Where a line ends. */
   read(bytes, from, to) {
     for (let at = from, next; this.#seen && at < to; at = next) {
       next = bytes.indexOf(LF, at) + 1 || to;
+      this.#line++;
       const kind = bytes[at];
       if (kind === LF || kind === CR) this.#close(this.#seen);
       else if (kind === 0x69 && bytes[at + 1] === 0x64 && bytes[at + 2] === COLON) {
         this.#id = ascii(bytes, at + 3, next).trim();
-        this.#any = true;
-      } else if (this.#any && kind === 0x64 && bytes[at + 4] === COLON) {
+        this.#reads = true;
+      } else if (this.#reads && kind === 0x64 && bytes[at + 4] === COLON) {
         let [end, hash] = [next, this.#hash];
         while (bytes[end - 1] === LF || bytes[end - 1] === CR) end--;
         for (let n = at; n < end; n++)
           hash = Math.imul(hash ^ /** @type {number} */ (bytes[n]), 0x01000193);
         this.#hash = hash;
+        this.#begin ||= this.#line;
       }
     }
   }
@@ -182,12 +188,13 @@ class Ids {
     if (this.#id && this.#hash) {
       const before = seen.get(this.#id);
       if (before === undefined) seen.set(this.#id, this.#hash);
-      else if (before === this.#hash) this.again = true;
+      else if (before === this.#hash) this.again.push(this.#begin);
       // An id of two events does not tell them apart.
-      else this.#seen = undefined;
+      else [this.#seen, this.again] = [undefined, []];
     }
+    this.#reads = seen.size > 0 || this.#line < UNKNOWN_LINES;
     this.#id = "";
-    this.#hash = 0;
+    this.#hash = this.#begin = 0;
   }
 }
 
