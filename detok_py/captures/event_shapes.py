@@ -271,6 +271,7 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
     total = _number(find(event, row.get("total")))
     so_far = None
     finish = _text(inner, row.get("finish")) or None
+    finish = None if finish == "null" else finish  # KoboldCpp writes it as a string
     if "repeats" in row:
         # At the end of the text so far, a U+FFFD stands for a character that is not complete yet.
         text = text if finish else text.rstrip("\ufffd")

@@ -154,13 +154,13 @@ def read_pieces(pieces: "list[tuple[bytes, int]]") -> tuple[list[Any], list[Any]
     begins: list[int] = []
     ended = 1
     for piece, line in pieces:
-        size = piece.count(b"\n") + ended
+        size = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + ended
         ended = int(piece[-1:] == b"\n")
         begins += [line] * (size - ended)
     events, problems = read_log(b"".join([piece for piece, _ in pieces]))
     events = [LoggedEvent(one[0], begins[one.line - 1], *one[2:]) for one in events]
     for n, one in enumerate(problems):
-        line = begins[one.line - 1]
+        line = begins[one.line - 1] if one.line else 0
         more = [begins[one.line - 1 + one.more] - line] if isinstance(one, Joined) else []
         problems[n] = type(one)(line, one.reason, *more)
     return events, problems

@@ -38,6 +38,7 @@ from .times import seconds_in
 from .wrapped import bodies_of_cassette, unwrapped
 
 LOCAL_AI = b" DBG Sending chunk: {"
+GZIP = b"\x1f\x8b"
 FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
 NOT_PRINTED = "no value that Python prints"
@@ -132,7 +133,11 @@ def _of_cassette(data: bytes, file: str, path: str, wanted: int) -> Any:
     """
     found = None
     streams = []
+    packed = False
     for number, (url, pieces) in enumerate(bodies_of_cassette(data.decode()), 1):
+        if pieces[0][0][:2] == GZIP:
+            packed = True
+            continue
         try:
             events, problems = read_pieces(pieces)
             stream = of_events(events, problems, "cassette", file, path)
@@ -144,6 +149,11 @@ def _of_cassette(data: bytes, file: str, path: str, wanted: int) -> Any:
             found.header["source"]["entry"] = number
     if found:
         found.header["entries"] = streams
+    elif packed:
+        raise CaptureError(
+            "the body in this cassette is compressed (gzip): record it with "
+            "decode_compressed_response=True."
+        )
     return found
 
 

@@ -89,7 +89,7 @@ def prefix_of_printed(line: str) -> int:
     quotes = [at for at in (line.find("'"), line.find('"'), line.find("{"), len(line)) if at >= 0]
     head = line[: min(quotes)]
     at = head.find("(")
-    while at > 0:
+    while at >= 0:
         begin = head.rfind(" ", 0, at) + 1
         name = head[begin:at].split(".")[-1]
         if begin and name[:1].isupper() and _name_end(head, at + 1) > at + 1:

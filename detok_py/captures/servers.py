@@ -186,7 +186,12 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     ('Ollama, chat completions', True)
     """
     if api != COMPATIBLE:
+        # Those of Anthropic begin with "msg_"; vLLM and llama-server have the same form.
+        if str((find(event, "message.id") or [""])[0]).startswith("chatcmpl-"):
+            api = api.replace("Anthropic,", "Anthropic-compatible server,")
         return ("", False) if api[:1] == "(" else (api, True)
+    if "prompt_filter_results" in event:
+        return "Azure OpenAI, chat completions", True
     is_chat = "chat" in str(event.get("object")) or bool(
         find(event, "choices.delta,message|choices[*].delta,message")
     )

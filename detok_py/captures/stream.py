@@ -83,6 +83,7 @@ Chunk = NamedTuple(
     ],
 )
 
+GEMINI_ENDS = "candidates[*].finishReason"  # in each event of old ones
 NO_STREAM = "no token stream was found in this: no event has text, ids or bytes at a known place."
 LOSSY = (
     "curl --trace-ascii writes a dot for each byte beyond ASCII, so what broke cannot be seen: "
@@ -329,7 +330,8 @@ def _chunks_of_events(
                     opened[part.channel] = len(chunks)
                 if "\ufffd" in part.text and has_bytes_of_lost(value):
                     lines["written"].append(line)
-                if ended and made and part.text:
+                each = server.name == "Gemini" and find(_value_in(value), GEMINI_ENDS)
+                if ended and made and part.text and not each:
                     lines["other"].append(begin or line)
                     server.begin(_value_in(value))
                     ended = False

@@ -28,6 +28,36 @@ def test_what_is_not_about_the_text_is_apart_for_the_alert():
     assert read("data: " + json.dumps(delta("né")))["notes"].startswith("It stops before its end")
 
 
+def test_an_end_in_each_event_is_not_an_answer_each():
+    each = [{"token": text, "finish_reason": "null"} for text in ("né", " ja")]
+    kobold = read(sse(*each, {"token": "", "finish_reason": "stop"}))
+    assert (kobold["notes"], kobold["end"]["reason"]) == ("", "stop")
+    parts = [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"} for text in "né"]
+    assert read(sse(*[{"candidates": [part]} for part in parts]))["notes"] == ""
+
+
+def test_an_error_of_fastchat_is_no_text():
+    died = read(sse(delta("né"), {"text": "out of memory", "error_code": 50002}))
+    assert died["notes"] == "The server ended it with an error in line 3: “out of memory”."
+
+
+@pytest.mark.parametrize(
+    ("event", "name"),
+    [
+        ({"token": {"id": 1, "text": "né", "log_prob": -0.1}}, "DJL Serving, generate"),
+        (
+            {"type": "message_start", "message": {"id": "chatcmpl-1", "content": []}},
+            "Anthropic-compatible server, messages",
+        ),
+        ({"choices": [], "prompt_filter_results": []}, "Azure OpenAI, chat completions"),
+    ],
+)
+def test_a_server_is_named_by_what_only_it_sends(event, name):
+    more = [{"type": "content_block_delta", "delta": {"text": "né"}}] if "message" in event else []
+    more += [delta("né")] if "choices" in event else []
+    assert read(sse(event, *more))["header"]["engine"]["name"] == name
+
+
 def test_an_end_belongs_to_its_own_answer():
     one = sse(delta("né"), finish("stop"))
     cut = read(one + "data: " + json.dumps(delta("zwei")))

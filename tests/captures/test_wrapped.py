@@ -408,3 +408,10 @@ def test_the_end_of_a_stream_without_its_field_is_no_problem(after):
     found = read(lines(delta("né"), delta("你"), after).encode())
     assert (text_of(found), found.problems) == ("né你", [])
     assert found.facts.no_end is (after == "")
+
+
+def test_the_compressed_body_of_a_cassette_is_named():
+    string = base64.b64encode(b"\x1f\x8b\x08\0\r\n").decode()
+    text = f"interactions:\n- response:\n    body:\n      string: !!binary |\n        {string}\n"
+    with pytest.raises(CaptureError, match="compressed"):
+        read(text.encode())

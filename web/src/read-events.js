@@ -267,8 +267,8 @@ export function deltasOf(end) {
         for (const call of row.calls ? callsOf(from, row.calls) : [])
           for (const delta of calls.feed(call)) give(controller, delta);
         const reason = textAt(from, row.finish);
-        if (reason) end.reason = reason;
-        over ||= Boolean(reason || find(event, row.over)[0]);
+        if (reason && reason !== "null") end.reason = reason;
+        over ||= Boolean(end.reason || find(event, row.over)[0]);
       }
     },
     flush(controller) {
