@@ -315,17 +315,20 @@ def _read_lines(
 def without_lines_of_log(problems: list[Any]) -> list[Any]:
     """Return the problems of a log, with one in place of those that are lines of its own."""
     own = [
-        one
+        one.reason.startswith(NO_EVENT)
+        and not one.reason.startswith((PAGE, CURL))
+        and not any(mark in one.reason for mark in ('{"', '":', "data:"))
         for one in problems
-        if one.reason.startswith(NO_EVENT) and not one.reason.startswith((PAGE, CURL))
-        if not any(mark in one.reason for mark in ('{"', '":', "data:"))
     ]
-    if not own:
+    count = sum(own)
+    if not count:
         return problems
-    many = f"{len(own)} lines of the log are not events, such as this one: "
-    said = many if len(own) > 1 else "this line of the log is no event: "
-    first = Problem(own[0].line, said + own[0].reason[len(NO_EVENT) :])
-    return [first if one is own[0] else one for one in problems if one is own[0] or one not in own]
+    at = own.index(True)
+    many = f"{count} lines of the log are not events, such as this one: "
+    said = many if count > 1 else "this line of the log is no event: "
+    first = Problem(problems[at].line, said + problems[at].reason[len(NO_EVENT) :])
+    out = [one for n, one in enumerate(problems) if not own[n]]
+    return out[:at] + [first] + out[at:]
 
 
 def _is_cesu(data: bytes) -> bool:

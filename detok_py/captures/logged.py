@@ -95,21 +95,25 @@ def is_of_log(line: bytes) -> bool:
 
 def without_echoes(events: list[Any], labels: list[str]) -> list[Any]:
     """Return the events of a log that has each event under two labels or more, as those of the
-    first of these; all events of other logs. A label is what is before an event but its digits.
+    first of these; all events of other logs. A label is what is before an event but its digits. An
+    echo begins before the first label's last event: behind it, it is another answer.
     """
     texts: dict[str, str] = {}
-    for event, label in zip(events, labels):
+    begins: dict[str, int] = {}
+    lasts: dict[str, int] = {}
+    for n, (event, label) in enumerate(zip(events, labels)):
         said = read_event(event.value)
         parts = [said.text, said.reasoning] + [call.text for call in said.calls] if said else []
-        texts[label] = texts.get(label, "") + "".join(parts)
+        if any(parts):
+            texts[label] = texts.get(label, "") + "".join(parts)
+            begins.setdefault(label, n)
+            lasts[label] = n
     firsts: dict[str, str] = {}
-    for label, text in texts.items():
-        firsts.setdefault(text, label)
-    return [
-        event
-        for event, label in zip(events, labels)
-        if not texts[label] or firsts[texts[label]] == label
-    ]
+    for label in sorted(texts, key=lambda label: begins[label]):  # MicroPython: no order in a dict
+        firsts.setdefault(texts[label], label)
+    echoes = {one for one in texts if begins[one] < lasts[firsts[texts[one]]]}
+    echoes -= set(firsts.values())
+    return [event for event, label in zip(events, labels) if label not in echoes]
 
 
 def label_of(prefix: str) -> str:

@@ -330,8 +330,7 @@ def _chunks_of_events(
                     opened[part.channel] = len(chunks)
                 if "\ufffd" in part.text and has_bytes_of_lost(value):
                     lines["written"].append(line)
-                each = server.name == "Gemini" and find(_value_in(value), GEMINI_ENDS)
-                if ended and made and part.text and not each:
+                if ended and made and part.text and not find(_value_in(value), GEMINI_ENDS):
                     lines["other"].append(begin or line)
                     server.begin(_value_in(value))
                     ended = False

@@ -415,3 +415,10 @@ def test_the_compressed_body_of_a_cassette_is_named():
     text = f"interactions:\n- response:\n    body:\n      string: !!binary |\n        {string}\n"
     with pytest.raises(CaptureError, match="compressed"):
         read(text.encode())
+
+
+def test_the_same_text_behind_another_label_is_an_echo_only_if_they_are_mixed():
+    said = "12:00:01 {} chunk: {{'choices': [{{'delta': {{'content': 'ha'}}}}]}}\n"
+    for labels, text in (("A B", "haha"), ("A B A B", "haha"), ("A A B B", "hahahaha")):
+        log = "".join([said.format(label) for label in labels.split()])
+        assert "".join([(one.data or b"").decode() for one in read(log.encode()).chunks]) == text
