@@ -32,6 +32,14 @@ TORN = (
 
 LOST = "\ufffd"
 QUOTES = "`'\"“”‘’«»()[]"
+# Words of a text on broken characters, in lower case.
+WORDS_FOR_LOST = (
+    "fffd", "mojibake", "文字化け", "乱码", "亂碼", "кракозябр", "zeichensalat", "replacement char",
+    "置換文字", "替换字符", "替換字元", "ersatzzeichen", "caractère de remplacement",
+    "carácter de reemplazo", "символ замены", "shift_jis", "shift-jis", "utf-8", "encoding",
+    "decod", "エンコード", "文字コード", "编码", "編碼", "인코딩", "кодировк", "kodierung",
+)  # fmt: skip
+QUOTED_LOST = tuple([one[:1] + LOST + one[1:] for one in ("「」", "『』", "“”", '""', "``", "«»")])
 
 # The characters of the bytes from 0x80 on.
 CP1252 = "€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ" + "".join(
@@ -131,6 +139,17 @@ def find_misread(text: str) -> list[Misread]:
                 out.append(Misread(first + begin, last + begin, right, encoding, its))
         begin += len(line) + 1
     return out if sure > 1 else []
+
+
+def is_about_lost(text: str) -> bool:
+    """Return whether a text may have a U+FFFD because it is about broken characters: it names what
+    has to do with them, or quotes one alone.
+
+    >>> [is_about_lost(text) for text in ("You see “\ufffd”.", "Mojibake!", "“\ufffd\ufffd”")]
+    [True, True, False]
+    """
+    lower = text.lower()
+    return any(mark in lower for mark in WORDS_FOR_LOST + QUOTED_LOST)
 
 
 def misread_runs(line: str, only: str = "") -> list[Misread]:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from .compare import differences, first_rows, is_markup
 from .log import is_utf8
-from .mojibake import CAUSES, CONSOLE, LATIN, TORN, find_misread, misread_runs
+from .mojibake import CAUSES, CONSOLE, LATIN, TORN, find_misread, is_about_lost, misread_runs
 from .rows import came, count_of, numbered, shown, texts_of
 from .sentence import LENGTHS, LESS, listed
 from .servers import CONTENT
-from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, REPEATED
+from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, REPEATED, REPLACED
 
 # who: "engine", "proxy", "client", "nobody" or "unknown" · rule: its name · said: what happened,
 # and why it is who · places: a `Place` each; of a saved one, at most MOST_PLACES · count: of all
@@ -275,6 +275,7 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
     plain = any(chunk.plain and not chunk.broken for chunk in found.chunks)
     # Bytes beyond ASCII that no other could complete.
     inner = any(BAD in came(row)[1:-1] for _, row in told if row[5] == INVALID)
+    meant = is_about_lost("".join(texts_of(rows)))
     # In an event of many tokens, the engine may have decoded each of them by itself. The token that
     # ends an answer may be counted too.
     single = 0 < found.facts.total <= sum([count_of(row) for _, row in told]) + 1
@@ -293,7 +294,9 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
         last = at + 1 == len(told) and BAD not in text.rstrip(BAD) and not seam
         if last and text[-1:] == BAD and (found.end or {}).get("reason") in LENGTHS:
             rule = "cut-text"
-        elif broken == REPEATED:
+        elif broken == REPEATED or (
+            meant and n not in rights and broken in ((REPLACED,) if plain else (REPLACED, ESCAPED))
+        ):
             rule = "maybe"
         elif broken == HALVES_AS_BYTES:
             rule = "cesu"

@@ -103,6 +103,8 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "bytes of lossy names": (sse(HI, token("", "�", "�".encode()), token("你", "�", "�".encode())), []),
     "seam": (sse(delta("né"), delta("�"), delta("�"), delta("ok")), [("engine", "seam", [("�", ""), ("�", "")])]),
     "inside": (sse(delta("né"), delta("a��b"), delta("ok"), finish("stop"), usage(4)), [("proxy", "inside", [("a��b", "")])]),
+    "a text on broken characters": (sse(delta("né"), delta("mojibake: a��b"), delta("c�"), delta("�d"), finish("stop"), usage(5)), [("unknown", "maybe", [("mojibake: a��b", ""), ("c�", ""), ("�d", "")])]),
+    "a quoted �": (sse(delta("né “�”"), delta("c�"), delta("�d")), [("unknown", "maybe", [("né “�”", ""), ("c�", ""), ("�d", "")])]),
     "inside a token with an id": (sse(tgi("né"), tgi("a��b")), [("proxy", "inside", [("a��b", "")])]),
     "inside an event of many tokens": (sse(delta("né"), delta("a��b"), delta("ok"), finish("stop"), usage(9)), [("unknown", "beside", [("a��b", "")])]),
     "inside an event of who knows how many": (sse(delta("né"), delta("a��b"), delta("ok")), [("unknown", "beside", [("a��b", "")])]),
