@@ -21,6 +21,8 @@ def begin_of_event(line: bytes, after: bytes = b"") -> int:
     (22, 0)
     >>> begin_of_event(b"[12:00:01][INFO] packet: {", b'  "a": 1'), begin_of_event(b"if (a) {")
     (25, -1)
+    >>> begin_of_event(b'INFO a user sent {"text": "hi"} to us'), begin_of_event(b"return {", b'"a":')
+    (-1, -1)
     """
     if line.startswith(b"data: data:"):
         return 6  # a proxy that makes events of lines
@@ -37,7 +39,8 @@ def begin_of_event(line: bytes, after: bytes = b"") -> int:
     if line[:1] and line[:1] in NO_LOG and not is_of_log(line):
         return -1
     at = len(line.rstrip()) - 1
-    if line[at - 1 : at + 1] == b" {" and b'"' not in line and after.lstrip()[:1] == b'"':
+    opens = line[at - 1 : at + 1] == b" {" and b'"' not in line and after.lstrip()[:1] == b'"'
+    if opens and is_of_log(line):
         return at
     at = line.find(b'{"')
     # The text before the object must look like a log's prefix: no JSON, HTTP header or shell
@@ -47,7 +50,10 @@ def begin_of_event(line: bytes, after: bytes = b"") -> int:
         return -1  # a piece of JSON
     if at <= 0 or line[at - 1 : at] not in SPACES or b"curl" in line[:at]:
         return -1
-    return at if line.rstrip()[-1:] == b"}" or len(event_in(line, at)) < len(line) - at else -1
+    # Behind it a log may write more fields. Other words make it something that is quoted.
+    return (
+        at if line.rstrip()[-1:] == b"}" or line[at + len(event_in(line, at)) :][:1] == b"," else -1
+    )
 
 
 def event_in(line: bytes, at: int) -> bytes:
