@@ -21,7 +21,7 @@ def begin_of_event(line: bytes, after: bytes = b"") -> int:
     (22, 0)
     >>> begin_of_event(b"[12:00:01][INFO] packet: {", b'  "a": 1'), begin_of_event(b"if (a) {")
     (25, -1)
-    >>> begin_of_event(b'INFO a user sent {"text": "hi"} to us'), begin_of_event(b"return {", b'"a":')
+    >>> begin_of_event(b'INFO a user sent {"text": "hi"} to us'), begin_of_event(b"go {", b'"a":')
     (-1, -1)
     """
     if line.startswith(b"data: data:"):
@@ -50,10 +50,10 @@ def begin_of_event(line: bytes, after: bytes = b"") -> int:
         return -1  # a piece of JSON
     if at <= 0 or line[at - 1 : at] not in SPACES or b"curl" in line[:at]:
         return -1
-    # Behind it a log may write more fields. Other words make it something that is quoted.
-    return (
-        at if line.rstrip()[-1:] == b"}" or line[at + len(event_in(line, at)) :][:1] == b"," else -1
-    )
+    behind = line[at + len(event_in(line, at)) :]
+    # A log may write more fields behind it. Other words quote it, if it is not plainly an event.
+    whole = behind and (behind[:1] == b"," or b'"choices"' in line)
+    return at if whole or line.rstrip()[-1:] == b"}" else -1
 
 
 def event_in(line: bytes, at: int) -> bytes:

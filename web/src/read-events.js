@@ -266,9 +266,10 @@ export function deltasOf(end) {
         give(controller, { channel: "content", text });
         for (const call of row.calls ? callsOf(from, row.calls) : [])
           for (const delta of calls.feed(call)) give(controller, delta);
-        const reason = textAt(from, row.finish);
-        if (reason && reason !== "null") end.reason = reason;
-        over ||= Boolean(end.reason || find(event, row.over)[0]);
+        // KoboldCpp writes null as a string.
+        const reason = textAt(from, row.finish).replace(/^null$/, "");
+        if (reason) end.reason = reason;
+        over ||= Boolean(reason || find(event, row.over)[0]);
       }
     },
     flush(controller) {
