@@ -9,7 +9,7 @@ from typing import Any
 from .log import CURL, DAMAGED, INSIDE, NO_EVENT, PAGE
 
 MOST_LINES = 3  # that a sentence names
-STOPS = "It stops before its end: the server did not say that the answer is over."
+STOPS = "{} stops before its end: the server did not say that the answer is over."
 CUT = " The connection was cut, or this is only a part."
 NOT_WHOLE = "The arguments of a tool call are not whole JSON"
 CONTROL = "The text has control tokens as text"
@@ -57,8 +57,8 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         line = f" in line {facts.error}" if facts.error else ""
         first.insert(0, f"The server ended it with an error{line}: “{message[:200]}”.")
     elif facts.no_end:
-        stops = STOPS + ("" if facts.missing.startswith("In line") else CUT)
-        first.insert(0, f"The last answer{stops[2:]}" if facts.others else stops)
+        stops = STOPS.format("The last answer" if facts.others else "It")
+        first.insert(0, stops + ("" if facts.missing.startswith("In line") else CUT))
     elif end:
         first.append(_on_end(str(end.get("reason")), verdicts, facts))
     if facts.others:
