@@ -40,12 +40,12 @@ def browser_type_launch_args(
         if browser_name == "firefox":
             pytest.skip(sentence)
         pytest.fail(sentence, pytrace=False)
-    return {
-        **browser_type_launch_args,
-        **SETTINGS["browsers"][browser_name],
-        "executable_path": program,
-        "timeout": SETTINGS["patience"],
-    }
+    options = {**browser_type_launch_args, **SETTINGS["browsers"][browser_name]}
+    if browser_name == "firefox":
+        # Playwright does not reduce motion in a context of Firefox.
+        preferences = {**options["firefox_user_prefs"], "ui.prefersReducedMotion": 1}
+        options["firefox_user_prefs"] = preferences
+    return {**options, "executable_path": program, "timeout": SETTINGS["patience"]}
 
 
 @pytest.fixture(scope="session")
@@ -250,6 +250,19 @@ def booted(browser: Any, bridge: Bridge, browser_context_args: dict[str, Any]) -
 def demo(page: Any, bridge: Bridge) -> DemoPage:
     """A page of its own for one test, not opened yet."""
     return DemoPage(page, bridge.url)
+
+
+@pytest.fixture
+def first_visit(browser: Any, bridge: Bridge, browser_context_args: dict[str, Any]) -> Any:
+    """The page of a reader who has nothing against motion: it plays its introduction."""
+    context = browser.new_context(**browser_context_args)
+    context.add_init_script(
+        """const matching = matchMedia;
+        window.matchMedia = (query) =>
+          matching(query.replace("(prefers-reduced-motion: reduce)", "not all"));"""
+    )
+    yield DemoPage(context.new_page(), bridge.url)
+    context.close()
 
 
 @pytest.fixture

@@ -75,16 +75,12 @@ def test_axe_finds_nothing(broken: Any, state: str) -> None:
 
 
 @pytest.mark.full
-def test_axe_finds_nothing_while_the_introduction_plays(browser: Any, bridge: Any) -> None:
-    context = browser.new_context(viewport={"width": 1366, "height": 768})
-    page = context.new_page()
-    try:
-        page.goto(f"{bridge.url}/?runtime=micropython")
-        expect(page.locator("html[data-playback=playing]")).to_be_attached()
-        expect(page.locator("#hold-text")).to_contain_text("waiting for")
-        assert violations(page) == []
-    finally:
-        context.close()
+def test_axe_finds_nothing_while_the_introduction_plays(first_visit: Any) -> None:
+    page = first_visit.page
+    first_visit.open("?runtime=micropython")
+    expect(page.locator("html[data-playback=playing]")).to_be_attached()
+    expect(page.locator("#hold-text")).to_contain_text("waiting for")
+    assert violations(page) == []
 
 
 WORK = """async () => {

@@ -25,26 +25,22 @@ PAUSE_AT_HALF_A_CHARACTER = """document.addEventListener("DOMContentLoaded", () 
 });"""
 
 
-def test_a_first_visit_plays_by_itself_and_can_be_paused(browser: Any, bridge: Any) -> None:
-    context = browser.new_context(viewport={"width": 1366, "height": 768})
-    page = context.new_page()
+def test_a_first_visit_plays_by_itself_and_can_be_paused(first_visit: Any) -> None:
+    page = first_visit.page
     page.add_init_script(PAUSE_AT_HALF_A_CHARACTER)
-    try:
-        page.goto(f"{bridge.url}/?runtime=micropython")
-        expect(page.locator("#pause")).to_have_text("Play")
-        expect(page.locator("#hold-text")).to_contain_text("waiting for")
-        expect(page.get_by_role("button", name="Start", exact=True)).to_be_enabled()
-        # Transport, panes and list of tokens are in one window.
-        assert page.evaluate(
-            "() => document.querySelector('.details').getBoundingClientRect().bottom < innerHeight"
-        )
-        page.locator("#to-end").click()
-        text = page.locator("[data-pane=held]")
-        expect(text).to_contain_text("Guten Morgen, schöne Grüße!")
-        expect(page.locator("#position")).to_have_text(re.compile(r"^(\d+) / \1$"))
-        assert "\ufffd" not in str(text.text_content())
-    finally:
-        context.close()
+    first_visit.open("?runtime=micropython")
+    expect(page.locator("#pause")).to_have_text("Play")
+    expect(page.locator("#hold-text")).to_contain_text("waiting for")
+    expect(page.get_by_role("button", name="Start", exact=True)).to_be_enabled()
+    # Transport, panes and list of tokens are in one window.
+    assert page.evaluate(
+        "() => document.querySelector('.details').getBoundingClientRect().bottom < innerHeight"
+    )
+    page.locator("#to-end").click()
+    text = page.locator("[data-pane=held]")
+    expect(text).to_contain_text("Guten Morgen, schöne Grüße!")
+    expect(page.locator("#position")).to_have_text(re.compile(r"^(\d+) / \1$"))
+    assert "\ufffd" not in str(text.text_content())
 
 
 @pytest.mark.full

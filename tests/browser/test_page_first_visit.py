@@ -1,7 +1,6 @@
 """What a reader sees who has done nothing yet: a stream that plays by itself."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,19 +10,10 @@ from served_bridge import Bridge
 pytestmark = [pytest.mark.one_browser, pytest.mark.full]
 
 
-@pytest.fixture
-def first_visit(browser: Any) -> Iterator[Any]:
-    """A page of a reader who has nothing against motion."""
-    context = browser.new_context(viewport={"width": 390, "height": 844})
-    yield context.new_page()
-    context.close()
-
-
-def test_it_is_the_embedded_model_in_two_panes_also_on_a_phone(
-    first_visit: Any, bridge: Bridge
-) -> None:
-    page = first_visit
-    page.goto(bridge.url + "/?runtime=micropython")
+def test_it_is_the_embedded_model_in_two_panes_also_on_a_phone(first_visit: Any) -> None:
+    page = first_visit.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    first_visit.open("?runtime=micropython")
     expect(page.locator("#pane-naive")).to_contain_text("\ufffd")
     expect(page.locator("html")).to_have_attribute("data-state", "ready")
     expect(page.locator("#source-name")).to_have_text("engine")
@@ -46,7 +36,7 @@ def test_it_is_the_embedded_model_in_two_panes_also_on_a_phone(
 def test_without_a_vocabulary_a_text_is_cut_into_bytes_and_nothing_is_red(
     first_visit: Any, start_bridge: Any
 ) -> None:
-    page = first_visit
+    page = first_visit.page
     page.goto(start_bridge("--engine", "scripted").url + "/?runtime=micropython")
     expect(page.locator("#pane-naive")).to_contain_text("\ufffd")
     expect(page.locator("html")).to_have_attribute("data-state", "ready")

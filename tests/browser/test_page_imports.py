@@ -34,6 +34,9 @@ def test_a_dropped_body_names_its_own_server_and_what_arrived_broken(demo: Any) 
     drop(demo, "x.txt", b"hello")
     status = demo.page.locator("#status")
     expect(status).to_have_text("x.txt was not opened. No stream is shown.")
+    demo.page.click("#tab-faults")
+    expect(demo.page.locator("#faults-none")).to_contain_text("Stream something first")
+    demo.page.click("#tab-tokens")
     drop(demo, "report.sse", (STREAMS / "report-broken-utf8.sse").read_bytes())
     expect(demo.page.locator("#pane-held")).to_have_text("Re��é ok")
     expect(demo.page.locator("#engine-name")).to_contain_text("OpenAI-compatible server")
@@ -49,6 +52,22 @@ def test_a_dropped_body_names_its_own_server_and_what_arrived_broken(demo: Any) 
         "empty.sse: no token stream was found in this: it is an empty file, 0 bytes. "
         "The page still shows report.sse."
     )
+
+
+@pytest.mark.full
+def test_a_file_takes_the_place_of_the_introduction_if_it_can_be_read(first_visit: Any) -> None:
+    page = first_visit.page
+    first_visit.open("?runtime=micropython")
+    expect(page.locator("#pane-naive")).to_contain_text("\ufffd")
+    drop(first_visit, "x.txt", b"hello")
+    still = "The page still shows its introduction."
+    expect(page.locator("#alert")).to_contain_text(still)
+    expect(page.locator("#status")).to_have_text(f"x.txt was not opened. {still}")
+    page.locator("#to-end").click()
+    expect(page.locator("#pane-held")).to_contain_text("Guten Morgen, schöne Grüße!")
+    drop(first_visit, "report.sse", (STREAMS / "report-broken-utf8.sse").read_bytes())
+    expect(page.locator("#pane-held")).to_have_text("Re��é ok")
+    expect(page.locator("#speed")).to_have_value("0")
 
 
 @pytest.mark.full

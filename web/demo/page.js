@@ -402,6 +402,7 @@ async function open(file, { source, ...given } = {}) {
   try {
     const opened = await openCapture(file, { ...choices, onProgress }, isWanted);
     if (!opened || !isWanted()) return;
+    endIntroduction();
     hideAlert();
     const { recording, fidelity, ids, said, markup, entries } = opened;
     described = opened.described;
@@ -448,8 +449,9 @@ async function open(file, { source, ...given } = {}) {
       action: () => void open(file, { path: maybe }),
     };
     const wayOut = withoutTokenizer ? OPEN_TOKENIZER : readPath || undefined;
-    showAlert(`${file.name}: ${reason}${stillShown()}`, wayOut);
-    sayStatus(`${file.name} was not opened.${stillShown() || " No stream is shown."}`);
+    const still = introducing ? " The page still shows its introduction." : stillShown();
+    showAlert(`${file.name}: ${reason}${still}`, wayOut);
+    sayStatus(`${file.name} was not opened.${still || " No stream is shown."}`);
   } finally {
     clearInterval(telling);
     if (isWanted()) {
@@ -560,7 +562,6 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !event.defaultPrevented && !isHelpOpen()) stop();
 });
 const take = async (/** @type {File} */ file) => {
-  endIntroduction();
   try {
     await takeFile((await captureIn(file)) ?? file, open, () => withoutTokenizer);
   } catch (error) {
