@@ -407,6 +407,17 @@ def _texts_of(shape: Shape, lines: list[bytes]) -> "tuple[list[str], list[int] |
     return None if "" in texts or len(texts) != len(parts) else (texts, numbers)
 
 
+def created_in(line: bytes) -> "int | None":
+    """Return the number at `created` in a line of JSON; None if it has none.
+
+    >>> created_in(b'{"created": 1777913291}'), created_in(b'{"a":"\\\\"created\\\\":1"}')
+    (1777913291, None)
+    """
+    rest = line.partition(CREATED)[2].lstrip()
+    digits = rest[: len(rest) - len(rest.lstrip(DIGITS))]
+    return int(digits) if digits else None
+
+
 def _without_time(part: bytes) -> bytes:
     """Return a part of an event without the number at `created`."""
     at = part.find(CREATED) + len(CREATED)

@@ -28,12 +28,21 @@ from .log import (
     shown,
     without_lines_of_log,
 )
-from .logged import label_of, without_echoes
+from .logged import is_of_log, label_of, without_echoes
 from .notes import CHARSET, WINDOWS, is_latin, is_windows, length_note, windows_as_utf8
 from .parse import parse_json
 from .reprs import NotRead, looks_printed, prefix_of_printed, printed_bytes, printed_value
 from .servers import COMPATIBLE
-from .stream import LOSSY, NO_BYTES, inside, of_events, of_records, with_note, with_problems
+from .stream import (
+    LOSSY,
+    NO_BYTES,
+    PRINTED,
+    inside,
+    of_events,
+    of_records,
+    with_note,
+    with_problems,
+)
 from .times import seconds_in
 from .wrapped import bodies_of_cassette, unwrapped
 
@@ -263,7 +272,7 @@ def _of_lines(
         wrong = [(n, line) for n, line in enumerate(lines, 1) if not is_utf8(line)]
         problems += [Problem(n, f"{DAMAGED} line is not UTF-8: {shown(line)}") for n, line in wrong]
         try:
-            return of_events(events, problems, "values that Python printed", file, path)
+            return of_events(events, problems, PRINTED, file, path)
         except CaptureError:
             if (events or wrong) and not any(labels):
                 raise  # a log may have printed values besides
@@ -324,21 +333,29 @@ def _pieces(lines: list[bytes]) -> list[Any]:
 
 def _printed(texts: list[str], stamps: list[Any], labels: list[str]) -> tuple[list[Any], list[Any]]:
     """Return the events, and the problems, of lines of values that Python has printed. Of lines of
-    a log, the labels are what is before the values.
+    a log, the labels are what is before the values. A line of a log has the time of the value in
+    the next line.
     """
     events, problems, its = [], [], []
+    logged = any(labels)
+    before = None
     for number, text in enumerate(texts, 1):
         if not text.strip():
             continue
         try:
             value = model_event(printed_value(text))
         except (NotRead, CaptureError):
-            why = NO_EVENT + shown(text.encode()) if any(labels) else NOT_PRINTED
+            is_log = is_of_log(text.encode())
+            logged = logged or is_log
+            before = seconds_in(text) if is_log else before
+            why = NO_EVENT + shown(text.encode()) if logged else NOT_PRINTED
             problems.append(Problem(number, why))
             continue
         its.append(labels[number - 1])
-        events.append(LoggedEvent(value, number, False, stamps[number - 1], True, False))
-    if any(labels):
+        stamp = stamps[number - 1] if stamps[number - 1] is not None else before
+        before = None
+        events.append(LoggedEvent(value, number, False, stamp, True, False))
+    if logged:
         problems = without_lines_of_log(problems)
     return without_echoes(events, its), problems
 

@@ -7,6 +7,7 @@ sentences. Held: nothing.
 from typing import Any
 
 from .log import CURL, DAMAGED, INSIDE, NO_EVENT, PAGE
+from .rules import LESS
 
 MOST_LINES = 3  # that a sentence names
 STOPS = "{} stops before its end: the server did not say that the answer is over."
@@ -28,14 +29,6 @@ BLAMES = {
     "unknown": "It is broken in {}; by whom is not known.",
     "doubt": "In {}, it is not known who broke the text, or whether anyone did.",
 }
-# Rules that know less than who it was; those in doubt, not even whether the text is broken.
-LESS = {
-    "lost": "sender", "twice": "sender", "again": "sender", "order": "sender", "inside": "recorder",
-    "whole-token": "recorder", "misread": "reader",
-    "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
-    "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
-    "cut": "doubt", "joined": "doubt",
-}  # fmt: skip
 # In the titles of pages that proxies send: RFC 9110, 15.6.3 and 15.6.5.
 OF_PROXIES = ("502", "504", "Bad Gateway", "Gateway Time")
 

@@ -8,16 +8,17 @@ import json
 from typing import Any, NamedTuple
 
 from ..errors import CaptureError
-from .alike import Same, Texts
+from .alike import Same, Texts, created_in
 from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
 from .log import AGAIN, CESU, DONE, MARKED, MAX_PROBLEMS, MIXED, WRAPPED, Joined, Problem
 from .notes import CHARSET, LENGTH, checked_text, has_bytes_of_lost, notes_on
+from .order import order_of, value_in, value_of
 from .parse import Halves
 from .sentence import missing
 from .servers import CONTENT, Server
-from .times import KEYS, since_first, stamp_of, stamped_twice, steps_of
+from .times import KEYS, since_first, stamp_of, steps_of
 
 # header: as that of a capture, with "source" · chunks · seconds: how long it took, None if the file
 # has no times · end: the event that ended it, or None · problems: by line · left_out: how many more
@@ -38,8 +39,10 @@ Import = NamedTuple(
 # no_end: whether the server's word that the answer has ended is missing · missing: sentences on
 # what could not be read · lossy: whether the file has dots for bytes beyond ASCII · parted: (chunk,
 # character) of each character whose halves came in two events · numbers: (event, "twice", "order"
-# or "gap") of each event whose sequence number is not the next one, or "again" of one with a time
-# of creation that has been · joined: (first line, last
+# or "gap") of each event whose sequence number is not the next one, "again" of one with a time of
+# creation that has been, "begun" of one behind another beginning of the answer, "count" of one
+# with more than one token more by the server's count · told: by rule, what its sentence adds ·
+# joined: (first line, last
 # line) of each event whose lines were joined · wrapped: whether a console had broken all of these ·
 # total: how many tokens the server says that it made, 0 if it does not · error, others: the line of
 # its error, 0 if there is none, and of the first events of further answers; how the stream ended is
@@ -58,11 +61,12 @@ Facts = NamedTuple(
         ("total", int),
         ("error", int),
         ("others", "list[int]"),
+        ("told", "dict[str, str]"),
         ("notes", str),
         ("lines", str),
     ],
 )
-NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, [], "", "")
+NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, [], {}, "", "")
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
 # the text was damaged before it came here, or "" · plain: whether its event has characters beyond
@@ -83,6 +87,7 @@ Chunk = NamedTuple(
     ],
 )
 
+PRINTED = "values that Python printed"
 GEMINI_ENDS = "candidates[*].finishReason"  # in each event of old ones
 NO_STREAM = "no token stream was found in this: no event has text, ids or bytes at a known place."
 LOSSY = (
@@ -141,19 +146,23 @@ def of_events(
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None
     streamed = len(chunks) > 1 or chunks[0].texts or chunks[0].data != server.all.encode()
-    numbers = [(n, "twice") for n in sorted({one.event for one in chunks if one.line in again})]
+    numbers, told = order_of(events, chunks)
+    if again:
+        its = {one.event for one in chunks if one.line in again}
+        numbers, told = [(n, "twice") for n in sorted(its)], {}
     facts = Facts(
         server.all if streamed and not (others and no_end) else "",
         no_end,
         missing(problems),
         any(one.reason in (LOSSY, NO_BYTES) for one in problems),
         parted,
-        numbers or _misnumbered(events) or _counted_twice(events) or stamped_twice(events),
+        numbers,
         [(one.line, one.line + one.more) for one in joined],
         any(one.reason == WRAPPED for one in joined),
         0 if others else server.total,
         (lines["error"] or [0])[0],
         others,
+        told,
         f"{notes} {more}".strip(),
         "",
     )
@@ -162,18 +171,32 @@ def of_events(
 
 def _times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
     """Return when each event came, in seconds since the first one, or None; and the "times" and
-    "steps" of the source. Without "times", all are the same.
+    "steps" of the source. Without "times", all are the same, or they say only the second in which
+    an event was made.
     """
     stamps = [event.stamp for event in events]
     coarse = steps_of(stamps) if None not in stamps else 0.0
     for clock in ("lines",) + KEYS:
         if clock != "lines":
-            stamps = [stamp_of(_value_of(event), clock) for event in events]
+            stamps = [stamp_of(value_of(event), clock) for event in events]
         times = since_first(stamps)
         if times is not None:
             steps = steps_of(stamps)
             return times, {"times": clock, "steps": steps} if steps else {"times": clock}
+    coarse = coarse or float(_created_advances(events))
     return None, {"steps": coarse} if coarse else {}
+
+
+def _created_advances(events: list[Any]) -> bool:
+    """Return whether events say in which second each of them was made, not only the first."""
+    stamps: list[int] = []
+    for event in events:
+        value = event.value
+        lines = [value.line] if isinstance(value, Same) else []
+        lines = value.lines[:1] + value.lines[-1:] if isinstance(value, Texts) else lines
+        found = [value.get("created")] if isinstance(value, dict) else map(created_in, lines)
+        stamps += [stamp for stamp in found if type(stamp) is int and stamp > 1e9]
+    return stamps == sorted(stamps) and stamps[:1] != stamps[-1:]
 
 
 def _without_names(chunks: list[Any]) -> list[Any]:
@@ -187,77 +210,6 @@ def _without_names(chunks: list[Any]) -> list[Any]:
         Chunk(seconds, channel, [(i, None) for i, _ in tokens], *rest)
         for seconds, channel, tokens, *rest in chunks
     ]
-
-
-def _misnumbered(events: list[Any]) -> list[tuple[int, str]]:
-    """Return the `numbers` of `Facts`."""
-    numbered = []
-    n = 1
-    for event in events:
-        value = _value_of(event)
-        number = value.get("sequence_number") if isinstance(value, dict) else None
-        if number is None and isinstance(value, dict) and "token" in value:
-            number = value.get("index")  # text-generation-inference
-        count = 1
-        its: list[Any] = [number]
-        if isinstance(event.value, Texts):
-            count = len(event.value.texts)
-            its = event.value.numbers or [number] * count
-        elif isinstance(event.value, Same) and event.value.number is not None:
-            its = [event.value.number]
-        if type(number) is int and value.get("type") != "error":
-            numbered += [(n + more, number) for more, number in enumerate(its)]
-        n += count
-    out = []
-    seen: set[int] = set()
-    most = numbered[0][1] - 1 if numbered else 0
-    for n, number in numbered:
-        if number in seen:
-            out.append((n, "twice"))
-        elif number < most:
-            out.append((n, "order"))
-        elif number > most + 1:
-            out.append((n, "gap"))
-        seen.add(number)
-        most = max(most, number)
-    # A number that came later fills its gap.
-    late = any(kind == "order" for _, kind in out)
-    out = [one for one in out if one[1] != "gap"] if late else out
-    # Some servers give all events the same number.
-    return out if len(out) < len(numbered) / 2 else []
-
-
-def _counted_twice(events: list[Any]) -> list[tuple[int, str]]:
-    """Return the events of llama-server that came again, with the count of an earlier one. If a
-    count stands for two texts, counts do not tell.
-    """
-    seen: dict[int, str] = {}
-    out = []
-    for n, event in enumerate(events, 1):
-        value = _value_of(event)
-        if not isinstance(value, dict) or "tokens_predicted" not in value:
-            continue
-        if value.get("stop"):
-            seen = {}  # another answer may follow
-            continue
-        if isinstance(event.value, Texts):
-            return []  # one count for many
-        value = event.value.whole() if isinstance(event.value, Same) else value
-        count, text = value["tokens_predicted"], str(value.get("content"))
-        if type(count) is int and count in seen:
-            out.append((n, "twice"))
-        if type(count) is not int or not text or seen.setdefault(count, text) != text:
-            return []
-    return out
-
-
-def _value_of(event: Any) -> Any:
-    """Return the value of an event; for a similar event, the value of the shape."""
-    return _value_in(event.value)
-
-
-def _value_in(value: Any) -> Any:
-    return value.shape.value if isinstance(value, (Same, Texts)) else value
 
 
 def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
@@ -312,7 +264,7 @@ def _chunks_of_events(
                 number += len(texts.texts) - n - 1
                 line += (len(texts.texts) - n - 1) * texts.step
                 break
-            begin = (begin or line) if ended and _may_begin(_value_in(value)) else 0
+            begin = (begin or line) if ended and _may_begin(value_in(value)) else 0
             parts = server.read_same(value) if isinstance(value, Same) else server.read(value)
             lines["error"] += [line] if server.error and not lines["error"] else []
             if server.repeats and not server.finish and _ends_inside(value):
@@ -330,9 +282,9 @@ def _chunks_of_events(
                     opened[part.channel] = len(chunks)
                 if "\ufffd" in part.text and has_bytes_of_lost(value):
                     lines["written"].append(line)
-                if ended and made and part.text and not find(_value_in(value), GEMINI_ENDS):
+                if ended and made and part.text and not find(value_in(value), GEMINI_ENDS):
                     lines["other"].append(begin or line)
-                    server.begin(_value_in(value))
+                    server.begin(value_in(value))
                     ended = False
                 if made and cut and made[0].broken != HALF and not made[0].tokens:
                     parted.append((len(chunks), made[0].data.decode()[:1]))

@@ -61,26 +61,6 @@ def stamp_of(event: Any, key: str) -> "float | None":
     return float(stamp) if isinstance(stamp, float) and stamp > 1e9 else None
 
 
-def stamped_twice(events: list[Any]) -> list[tuple[int, str]]:
-    """Return (number, "again") of each event that is an earlier one again, behind later ones: its
-    `created_at` is the same, and finer than a millisecond.
-    """
-    seen: dict[str, Any] = {}
-    last = ""
-    out = []
-    for n, event in enumerate(events, 1):
-        given = event.value.get("created_at") if isinstance(event.value, dict) else None
-        stamp = given if isinstance(given, str) else ""
-        fraction = stamp.partition(".")[2]
-        if not _is_number(fraction[:4] or "-") or len(fraction) < 4:
-            continue
-        if last != stamp and stamp in seen and event.value in seen[stamp]:
-            out.append((n, "again"))
-        seen.setdefault(stamp, []).append(event.value)
-        last = stamp
-    return out
-
-
 def since_first(stamps: "list[float | None]") -> "list[float] | None":
     """Return the seconds since the first stamp, never less than those before it; None if a stamp is
     missing, or if all are the same. A clock may pass midnight.

@@ -11,9 +11,10 @@ from .compare import differences, first_rows, is_markup
 from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, LATIN, TORN, find_misread, is_about_lost, misread_runs
 from .rows import came, count_of, numbered, shown, texts_of
-from .sentence import LENGTHS, LESS, listed
+from .rules import LESS, RULES
+from .sentence import LENGTHS, listed
 from .servers import CONTENT
-from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, REPEATED, REPLACED
+from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, PRINTED, REPEATED, REPLACED
 
 # who: "engine", "proxy", "client", "nobody" or "unknown" · rule: its name · said: what happened,
 # and why it is who · places: a `Place` each; of a saved one, at most MOST_PLACES · count: of all
@@ -40,137 +41,12 @@ KINDS = {
     "more": ("twice", "twice", "repeated"),
     "other": ("order", "order", "differs"),
 }
-KINDS_OF_NUMBERS = {"gap": "lost", "twice": "twice", "order": "order", "again": "again"}
+KINDS_OF_NUMBERS = {
+    "gap": "lost", "twice": "twice", "order": "order", "again": "again", "begun": "begun-again",
+    "count": "counted",
+}  # fmt: skip
 BAD = "\ufffd"
 ORDER = ("engine", "proxy", "client", "unknown", "nobody")
-RULES = {
-    "token-alone": (
-        "engine",
-        "The engine decoded each token by itself: its text has � where a token ends inside a character, and the tokens have the right bytes.",
-    ),
-    "whole-token": (
-        "proxy",
-        "Something after the engine broke the text: the bytes of the tokens are whole characters, and the text beside them has �.",
-    ),
-    "seam": (
-        "engine",
-        "The engine decoded each token by itself: the pieces of one character are � at the end of one event and at the beginning of the next.",
-    ),
-    "inside": (
-        "proxy",
-        "A proxy, or what recorded it, decoded each chunk of the network by itself: the pieces of one character are � within one event, which has one token.",
-    ),
-    "beside": (
-        "unknown",
-        "There are � beside each other within one event: a proxy, or what recorded it, decoded each chunk of the network by itself; or, if the event has several tokens, the engine decoded each of them; or the model wrote them.",
-    ),
-    "seam-of-messages": (
-        "unknown",
-        "The sender decoded each piece by itself: the pieces of one character are � at the end of one message and at the beginning of the next. An engine does so with tokens, a proxy with chunks of the network.",
-    ),
-    "dropped": (
-        "engine",
-        "The engine decoded each token by itself and left out what was no whole character: its tokens have text that never came.",
-    ),
-    "missing": (
-        "engine",
-        "The engine held the pieces of a character back and never sent it: its last tokens have text that did not come.",
-    ),
-    "left-out": (
-        "unknown",
-        "The tokens have text that the events leave out: the engine, or something after it, took it away.",
-    ),
-    "pieces-lack": (
-        "unknown",
-        "The text that the server sent whole at the end has more than its pieces: the engine did not send it, or events were lost.",
-    ),
-    "repeated": (
-        "unknown",
-        "A piece of the text came twice: the text that the server sent whole at the end has it once.",
-    ),
-    "differs": (
-        "unknown",
-        "The pieces are not the text that the server sent whole at the end.",
-    ),
-    "lost": (
-        "proxy",
-        "Events were lost after the server had numbered them, by the server itself, by a proxy, or by what recorded them: numbers are missing.",
-    ),
-    "twice": (
-        "proxy",
-        "An event came again after the server had numbered it, from the server itself, from a proxy, or by what recorded it: its number came twice.",
-    ),
-    "again": (
-        "proxy",
-        "An event came again behind later ones, with the exact time at which it was made: from the server itself, from a proxy, or by what recorded it. The text here has it twice.",
-    ),
-    "order": (
-        "proxy",
-        "Events changed places after the server had numbered them, in the server itself, in a proxy, or in what recorded them.",
-    ),
-    "parted": (
-        "engine",
-        "The engine, or a gateway that writes its JSON anew, cut the text by UTF-16 units: the halves of one character came in two events. Strings of JavaScript join them; other clients show � or fail.",
-    ),
-    "escaped": (
-        "engine",
-        "The engine, or a gateway that writes its JSON anew, wrote the � as \\ufffd, and other characters as they are: so does Go's JSON with bytes that are not UTF-8.",
-    ),
-    "raw-seam": (
-        "engine",
-        "The engine wrote the bytes of each token into an event of its own: they are not UTF-8 by themselves.",
-    ),
-    "cesu": (
-        "engine",
-        "The engine, or a gateway that writes its JSON anew, wrote the halves of a surrogate pair as bytes (CESU-8): that is not UTF-8.",
-    ),
-    "raw": (
-        "unknown",
-        "Bytes of a character were lost or changed: what is here is not UTF-8, and other characters are whole.",
-    ),
-    "raw-all": (
-        "unknown",
-        "No character beyond ASCII in this file is UTF-8: it was saved in another encoding, such as Windows-1252, or the bytes were broken on their way.",
-    ),
-    "half": (
-        "engine",
-        "The engine, or a gateway that writes its JSON anew, cut the text by UTF-16 units: half a character (a surrogate) arrived without the other.",
-    ),
-    "maybe": (
-        "unknown",
-        "The text has a �: broken before it was recorded, or written by the model. The file does not prove which.",
-    ),
-    "misread": ("client", ""),
-    "model": (
-        "nobody",
-        "The model wrote bytes that are not UTF-8: its tokens are exact, and nothing changed them.",
-    ),
-    "bytes": ("unknown", "The bytes that arrived are not UTF-8. They do not say who broke them."),
-    "written-bytes": (
-        "unknown",
-        "The bytes EF BF BD are a �: written by the model, or broken before they came.",
-    ),
-    "cut-length": (
-        "nobody",
-        "The answer ended inside a character, at its limit of tokens.",
-    ),
-    "cut-text": (
-        "nobody",
-        "The answer ended inside a character, at its limit of tokens: the engine wrote � for what there was of it.",
-    ),
-    "cut-model": ("nobody", "The model ended its answer inside a character."),
-    "cut-stopped": ("nobody", "The answer was stopped inside a character."),
-    "cut": (
-        "unknown",
-        "The stream ended inside a character: the engine ended it so, or the connection did.",
-    ),
-    "written": ("nobody", "The model wrote a �: the bytes EF BF BD are its own."),
-    "joined": (
-        "unknown",
-        "The JSON of an event goes on in a line without “data:”, and was joined here. Consoles break lines so; if the server sent it so, clients lose the event.",
-    ),
-    "wrapped": ("nobody", "A console broke lines at its width; they were joined here."),
-}  # fmt: skip
 
 
 def judge(
@@ -200,6 +76,7 @@ def judge(
     out = []
     for rule, where in places.items():
         who, said = RULES[rule]
+        said += found.facts.told.get(rule, "")
         if rule == "misread":
             said = CAUSES[misread] + "."
             if misread == CONSOLE:
@@ -268,7 +145,9 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
     """Judge the U+FFFD and halves of pairs in the text of servers. `rights` has what is known to be
     right: {row: (as it came, right)}.
     """
-    messages = (found.header.get("source") or {}).get("server") == "unknown server"
+    source = found.header.get("source") or {}
+    # What a client received and printed may have passed a gateway.
+    messages = source.get("server") == "unknown server" or source.get("format") == PRINTED
     if not any(chunk.broken for chunk in found.chunks):
         return
     told = [(n, row) for n, row in numbered(rows) if row[6] is not None]

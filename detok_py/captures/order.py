@@ -1,0 +1,239 @@
+"""Whether the events of a stream are all there, once, and in order: by their numbers, counts and
+times, and by where the answer begins.
+
+In: events, in order, and the chunks made of them. Out: (number of an event, what is wrong with it),
+as in `Facts` (stream.py).
+"""
+
+import json
+from typing import Any
+
+from .alike import Same, Texts
+
+LEAST_SAME = 4  # bytes that two beginnings of an answer have in common, or two pieces
+LEAST_COUNTS = 8
+MOST_QUOTED = 300
+
+
+def order_of(events: list[Any], chunks: list[Any]) -> tuple[list[tuple[int, str]], dict[str, str]]:
+    """Return the `numbers` and `told` of `Facts`."""
+    numbers = _numbered_wrong(events) or _counted_twice(events) or _stamped_twice(events)
+    if numbers:
+        return numbers, {}
+    begun, once = _begun_again(events, chunks)
+    if begun:
+        return [(n, "begun") for n in begun], {"begun-again": once}
+    jumps = _jumps(events, chunks)
+    counts = ", ".join([f"from {before} to {after}" for _, before, after in jumps])
+    told = {"counted": f" The count goes {counts}."} if jumps else {}
+    return [(n, "count") for n, _, _ in jumps], told
+
+
+def value_of(event: Any) -> Any:
+    """Return the value of an event; for a similar event, the value of the shape."""
+    return value_in(event.value)
+
+
+def value_in(value: Any) -> Any:
+    """Return the value of an event's value that may be a `Same` or `Texts`."""
+    return value.shape.value if isinstance(value, (Same, Texts)) else value
+
+
+def _numbered_wrong(events: list[Any]) -> list[tuple[int, str]]:
+    """Return the events whose sequence number is not the next one."""
+    numbered = []
+    n = 1
+    for event in events:
+        value = value_of(event)
+        number = value.get("sequence_number") if isinstance(value, dict) else None
+        if number is None and isinstance(value, dict) and "token" in value:
+            number = value.get("index")  # text-generation-inference
+        count = 1
+        its: list[Any] = [number]
+        if isinstance(event.value, Texts):
+            count = len(event.value.texts)
+            its = event.value.numbers or [number] * count
+        elif isinstance(event.value, Same) and event.value.number is not None:
+            its = [event.value.number]
+        if type(number) is int and value.get("type") != "error":
+            numbered += [(n + more, number) for more, number in enumerate(its)]
+        n += count
+    out = []
+    seen: set[int] = set()
+    most = numbered[0][1] - 1 if numbered else 0
+    for n, number in numbered:
+        if number in seen:
+            out.append((n, "twice"))
+        elif number < most:
+            out.append((n, "order"))
+        elif number > most + 1:
+            out.append((n, "gap"))
+        seen.add(number)
+        most = max(most, number)
+    # A number that came later fills its gap.
+    late = any(kind == "order" for _, kind in out)
+    out = [one for one in out if one[1] != "gap"] if late else out
+    # Some servers give all events the same number.
+    return out if len(out) < len(numbered) / 2 else []
+
+
+def _counted_twice(events: list[Any]) -> list[tuple[int, str]]:
+    """Return the events of llama-server that came again, with the count of an earlier one. If a
+    count stands for two texts, counts do not tell.
+    """
+    seen: dict[int, str] = {}
+    out = []
+    for n, event in enumerate(events, 1):
+        value = value_of(event)
+        if not isinstance(value, dict) or "tokens_predicted" not in value:
+            continue
+        if value.get("stop"):
+            seen = {}  # another answer may follow
+            continue
+        if isinstance(event.value, Texts):
+            return []  # one count for many
+        value = event.value.whole() if isinstance(event.value, Same) else value
+        count, text = value["tokens_predicted"], str(value.get("content"))
+        if type(count) is int and count in seen:
+            out.append((n, "twice"))
+        if type(count) is not int or not text or seen.setdefault(count, text) != text:
+            return []
+    return out
+
+
+def _stamped_twice(events: list[Any]) -> list[tuple[int, str]]:
+    """Return (number, "again") of each event that is an earlier one again, behind later ones: its
+    `created_at` is the same, and finer than a millisecond.
+    """
+    seen: dict[str, list[Any]] = {}
+    known: dict[str, set[str]] = {}  # as JSON, of the stamps that came back
+    last = ""
+    out = []
+    for n, event in enumerate(events, 1):
+        given = event.value.get("created_at") if isinstance(event.value, dict) else None
+        stamp = given if isinstance(given, str) else ""
+        fraction = stamp.partition(".")[2]
+        if len(fraction) < 4 or not fraction[:4].isdigit():
+            continue
+        if stamp in seen and (last != stamp or stamp in known):
+            if stamp not in known:
+                known[stamp] = {json.dumps(value) for value in seen[stamp]}
+            said = json.dumps(event.value)
+            if last != stamp and said in known[stamp]:
+                out.append((n, "again"))
+            known[stamp].add(said)
+        else:
+            seen.setdefault(stamp, []).append(event.value)
+        last = stamp
+    return out
+
+
+def _begun_again(events: list[Any], chunks: list[Any]) -> tuple[list[int], str]:
+    """Return the first event with text behind each event that begins the answer again, and the
+    text of one of them: with the id of the first one, no end between them, and text that is the
+    same as far as both go.
+    """
+    begins: list[int] = []
+    first = None
+    ended = False
+    number = 1
+    for event in events:
+        opener, ends = _opener(event.value)
+        if opener and (ended or opener != (first or opener)):
+            return [], ""  # another answer
+        if opener:
+            first = opener
+            begins.append(number)
+        ended = ended or ends
+        number += len(event.value.texts) if isinstance(event.value, Texts) else 1
+    parts: list[list[Any]] = [[] for _ in begins]
+    n = -1
+    for chunk in chunks if len(begins) > 1 else ():
+        while n + 1 < len(begins) and begins[n + 1] <= chunk.event:
+            n += 1
+        if n >= 0:
+            parts[n].append(chunk)
+    its = [part for part in parts if part]
+    said = [b"".join([chunk.data or b"" for chunk in part]) for part in its]
+    longest = max(said, key=len) if said else b""
+    for part, text in zip(its, said):
+        whole = len(text) >= LEAST_SAME or len(part) > 1
+        if not (text and whole and longest.startswith(text)):
+            return [], ""
+    if len(its) < 2:
+        return [], ""
+    which = "The last one goes to the end" if ended and said[-1] == longest else "The longest one"
+    content = [chunk for chunk in its[said.index(longest)] if chunk.channel == "content"]
+    once = b"".join([chunk.data or b"" for chunk in content]).decode()
+    shown = once if len(once) <= MOST_QUOTED else once[: MOST_QUOTED - 1] + "…"
+    return [part[0].event for part in its[1:]], f" {which}: “{shown}”." if once else ""
+
+
+def _opener(value: Any) -> tuple[str, bool]:
+    """Return the id of the answer that an event begins, "" if it begins none; and whether an answer
+    ends in it. Events of OpenAI's form begin one with a role and without text.
+    """
+    if isinstance(value, Same) and _delta_of(value.shape.value).get("role"):
+        value = value.whole()
+    value = value_in(value)
+    if not isinstance(value, dict):
+        return "", False
+    message = value.get("message")
+    if value.get("type") == "message_start" and isinstance(message, dict):
+        return str(message.get("id") or ""), False
+    if value.get("type") == "message_stop" or _choice_of(value).get("finish_reason"):
+        return "", True
+    delta = _delta_of(value)
+    others = [key for key in delta if key != "role" and delta[key]]
+    begins = delta.get("role") and not others
+    return str(value.get("id") or "") if begins else "", False
+
+
+def _choice_of(value: Any) -> dict[str, Any]:
+    choices = value.get("choices") if isinstance(value, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    return choice if isinstance(choice, dict) else {}
+
+
+def _delta_of(value: Any) -> dict[str, Any]:
+    delta = _choice_of(value).get("delta")
+    return delta if isinstance(delta, dict) else {}
+
+
+def _jumps(events: list[Any], chunks: list[Any]) -> list[tuple[int, int, int]]:
+    """Return (event, count before it, its count) of each event with text at which the server's
+    count of tokens goes up by several, though else by one, and its text is too short for them.
+    """
+    counts: list[tuple[int, int]] = []
+    number = 1
+    for event in events:
+        usage = event.value.get("usage") if isinstance(event.value, dict) else None
+        total = usage.get("completion_tokens") if isinstance(usage, dict) else None
+        if type(total) is int:
+            counts.append((number, total))
+        number += len(event.value.texts) if isinstance(event.value, Texts) else 1
+    if len(counts) < LEAST_COUNTS:
+        return []
+    its = {chunk.event: chunk for chunk in chunks if chunk.channel == "content" and chunk.data}
+    texts = {n: its[n].data.decode() for n in its}
+    singles = [
+        texts.get(counts[at][0], "")
+        for at in range(1, len(counts))
+        if counts[at][1] == counts[at - 1][1] + 1
+    ]
+    mean = len("".join(singles)) / max(1, len(singles))
+    out = []
+    for at in range(1, len(counts)):
+        (n, before), (m, after) = counts[at - 1 : at + 1]
+        step = after - before
+        if step < 0:
+            return []
+        if step < 2 or n not in its or m not in its:
+            continue
+        if len(its[m].tokens) > 1:
+            return []
+        # A character may be made of several tokens, and a server may send their texts together.
+        one = len([letter for letter in texts[m] if letter > "\x7f"]) == 1 and step <= 4
+        if not one and 2 * len(texts[m]) < step * mean:
+            out.append((m, before, after))
+    return out if LEAST_COUNTS * len(out) <= len(singles) else []

@@ -1,0 +1,149 @@
+"""The rules by which verdict.py tells who broke a stream: who it was, what happened, and why that
+follows.
+"""
+
+# The name of a rule: (who, what is said).
+RULES = {
+    "token-alone": (
+        "engine",
+        "The engine decoded each token by itself: its text has � where a token ends inside a character, and the tokens have the right bytes.",
+    ),
+    "whole-token": (
+        "proxy",
+        "Something after the engine broke the text: the bytes of the tokens are whole characters, and the text beside them has �.",
+    ),
+    "seam": (
+        "engine",
+        "The engine decoded each token by itself: the pieces of one character are � at the end of one event and at the beginning of the next.",
+    ),
+    "inside": (
+        "proxy",
+        "A proxy, or what recorded it, decoded each chunk of the network by itself: the pieces of one character are � within one event, which has one token.",
+    ),
+    "beside": (
+        "unknown",
+        "There are � beside each other within one event: a proxy, or what recorded it, decoded each chunk of the network by itself; or, if the event has several tokens, the engine decoded each of them; or the model wrote them.",
+    ),
+    "seam-of-messages": (
+        "unknown",
+        "The sender decoded each piece by itself: the pieces of one character are � at the end of one message and at the beginning of the next. An engine does so with tokens, a proxy with chunks of the network.",
+    ),
+    "dropped": (
+        "engine",
+        "The engine decoded each token by itself and left out what was no whole character: its tokens have text that never came.",
+    ),
+    "missing": (
+        "engine",
+        "The engine held the pieces of a character back and never sent it: its last tokens have text that did not come.",
+    ),
+    "left-out": (
+        "unknown",
+        "The tokens have text that the events leave out: the engine, or something after it, took it away.",
+    ),
+    "pieces-lack": (
+        "unknown",
+        "The text that the server sent whole at the end has more than its pieces: the engine did not send it, or events were lost.",
+    ),
+    "repeated": (
+        "unknown",
+        "A piece of the text came twice: the text that the server sent whole at the end has it once.",
+    ),
+    "differs": (
+        "unknown",
+        "The pieces are not the text that the server sent whole at the end.",
+    ),
+    "lost": (
+        "proxy",
+        "Events were lost after the server had numbered them, by the server itself, by a proxy, or by what recorded them: numbers are missing.",
+    ),
+    "twice": (
+        "proxy",
+        "An event came again after the server had numbered it, from the server itself, from a proxy, or by what recorded it: its number came twice.",
+    ),
+    "again": (
+        "proxy",
+        "An event came again behind later ones, with the exact time at which it was made: from the server itself, from a proxy, or by what recorded it. The text here has it twice.",
+    ),
+    "begun-again": (
+        "unknown",
+        "The answer begins again, with the same id and the same text and without an end before it: the engine or a proxy sent it anew, or what recorded it wrote again what it had. The text here has it more than once.",
+    ),
+    "counted": (
+        "unknown",
+        "The server counts its tokens in each event, mostly one more than before, and here several for a short text: events may be missing, or this one has several tokens.",
+    ),
+    "order": (
+        "proxy",
+        "Events changed places after the server had numbered them, in the server itself, in a proxy, or in what recorded them.",
+    ),
+    "parted": (
+        "engine",
+        "The engine, or a gateway that writes its JSON anew, cut the text by UTF-16 units: the halves of one character came in two events. Strings of JavaScript join them; other clients show � or fail.",
+    ),
+    "escaped": (
+        "engine",
+        "The engine, or a gateway that writes its JSON anew, wrote the � as \\ufffd, and other characters as they are: so does Go's JSON with bytes that are not UTF-8.",
+    ),
+    "raw-seam": (
+        "engine",
+        "The engine wrote the bytes of each token into an event of its own: they are not UTF-8 by themselves.",
+    ),
+    "cesu": (
+        "engine",
+        "The engine, or a gateway that writes its JSON anew, wrote the halves of a surrogate pair as bytes (CESU-8): that is not UTF-8.",
+    ),
+    "raw": (
+        "unknown",
+        "Bytes of a character were lost or changed: what is here is not UTF-8, and other characters are whole.",
+    ),
+    "raw-all": (
+        "unknown",
+        "No character beyond ASCII in this file is UTF-8: it was saved in another encoding, such as Windows-1252, or the bytes were broken on their way.",
+    ),
+    "half": (
+        "engine",
+        "The engine, or a gateway that writes its JSON anew, cut the text by UTF-16 units: half a character (a surrogate) arrived without the other.",
+    ),
+    "maybe": (
+        "unknown",
+        "The text has a �: broken before it was recorded, or written by the model. The file does not prove which.",
+    ),
+    "misread": ("client", ""),
+    "model": (
+        "nobody",
+        "The model wrote bytes that are not UTF-8: its tokens are exact, and nothing changed them.",
+    ),
+    "bytes": ("unknown", "The bytes that arrived are not UTF-8. They do not say who broke them."),
+    "written-bytes": (
+        "unknown",
+        "The bytes EF BF BD are a �: written by the model, or broken before they came.",
+    ),
+    "cut-length": (
+        "nobody",
+        "The answer ended inside a character, at its limit of tokens.",
+    ),
+    "cut-text": (
+        "nobody",
+        "The answer ended inside a character, at its limit of tokens: the engine wrote � for what there was of it.",
+    ),
+    "cut-model": ("nobody", "The model ended its answer inside a character."),
+    "cut-stopped": ("nobody", "The answer was stopped inside a character."),
+    "cut": (
+        "unknown",
+        "The stream ended inside a character: the engine ended it so, or the connection did.",
+    ),
+    "written": ("nobody", "The model wrote a �: the bytes EF BF BD are its own."),
+    "joined": (
+        "unknown",
+        "The JSON of an event goes on in a line without “data:”, and was joined here. Consoles break lines so; if the server sent it so, clients lose the event.",
+    ),
+    "wrapped": ("nobody", "A console broke lines at its width; they were joined here."),
+}  # fmt: skip
+# Rules that know less than who it was; those in doubt, not even whether the text is broken.
+LESS = {
+    "lost": "sender", "twice": "sender", "again": "sender", "order": "sender", "inside": "recorder",
+    "whole-token": "recorder", "misread": "reader",
+    "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
+    "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
+    "cut": "doubt", "joined": "doubt", "counted": "doubt",
+}  # fmt: skip

@@ -1,0 +1,158 @@
+"""Whether the events of a stream are all there, once, and in order, and when they came."""
+
+import json
+from typing import Any
+
+import pytest
+from page_rig import fill
+
+from detok_py.captures.log import LoggedEvent
+from detok_py.captures.order import order_of
+from detok_py.captures.page import capture_rows
+from detok_py.captures.read import read
+
+
+def judged(data: str) -> Any:
+    return json.loads(capture_rows(fill(data.encode()), "a.file", None))
+
+
+def sse(*events: Any) -> str:
+    lines = [json.dumps(one, ensure_ascii=False) for one in events]
+    return "".join(f"data: {line}\n\n" for line in lines) + "data: [DONE]\n\n"
+
+
+def delta(text: str) -> Any:
+    return {"choices": [{"index": 0, "delta": {"content": text}}]}
+
+
+def finish(reason: str) -> Any:
+    return {"choices": [{"delta": {}, "finish_reason": reason}]}
+
+
+def opened(text: "str | None", name: str = "chatcmpl-1", **delta_: Any) -> Any:
+    """An event of an answer; without a text, the one that begins it."""
+    said = dict(delta_, content=text or "") if text else {"role": "assistant", "content": None}
+    return {"id": name, "choices": [{"index": 0, "delta": said, "finish_reason": None}]}
+
+
+ENDED = {"id": "chatcmpl-1", "choices": [{"delta": {}, "finish_reason": "stop"}]}
+WORDS = ["နေ", "ပြည်", "တော်", "သည်"]
+
+
+@pytest.mark.parametrize("first", [None, ""])
+def test_an_answer_that_begins_again_is_said_with_its_whole_text(first):
+    begin = opened(None)
+    begin["choices"][0]["delta"]["content"] = first
+    pieces = [opened(word) for word in WORDS]
+    out = judged(sse(begin, *pieces[:1], begin, *pieces[:3], begin, *pieces, ENDED))
+    ((who, rule, said, places, count, less),) = out["verdicts"]
+    assert (who, rule, less, count) == ("unknown", "begun-again", "", 2)
+    assert [place[0] for place in places] == [1, 4]
+    assert "The last one goes to the end: “" + "".join(WORDS) + "”." in said
+    assert out["verdict"].startswith("It is broken in 2 places; by whom is not known.")
+    cut = judged(sse(begin, *pieces, begin, *pieces[:2]))["verdicts"][0]
+    assert cut[1] == "begun-again" and "The longest one: “" + "".join(WORDS) + "”." in cut[2]
+
+
+@pytest.mark.parametrize(
+    "events",
+    {
+        "other text": [opened(None), opened("Yes, "), opened(None), opened("it is.")],
+        "a syllable": [opened(None), opened("ha"), opened(None), opened("ha"), opened("!")],
+        "another answer": [opened(None), opened("Hello"), ENDED, opened(None), opened("Hello")],
+        "another id": [opened(None), opened("Hello"), opened(None, "2"), opened("Hello", "2")],
+        "a role in each": [opened("Good ", role="assistant")] * 2 + [opened("Good bye")],
+        "twice at the start": [opened(None), opened(None), opened("Hello"), opened(" you")],
+    }.items(),
+    ids=lambda one: one[0],
+)
+def test_a_role_alone_is_no_answer_that_begins_again(events):
+    out = judged(sse(*events[1], ENDED))
+    assert [one[1] for one in out["verdicts"]] == []
+
+
+def counted(total: int, text: str) -> Any:
+    event = delta(text)
+    event["usage"] = {"prompt_tokens": 9, "completion_tokens": total}
+    return event
+
+
+STEADY = [counted(n, word) for n, word in enumerate([" one", " two", " six"] * 3, 1)]
+
+
+def test_a_count_that_jumps_for_a_short_text_is_in_doubt():
+    more = [counted(12, " ten"), counted(13, " and")]
+    out = judged(sse(*STEADY, *more, finish("stop")))
+    ((who, rule, said, places, _, less),) = out["verdicts"]
+    assert (who, rule, less, places[0][0]) == ("unknown", "counted", "doubt", 9)
+    assert said.endswith("The count goes from 9 to 12.")
+    assert out["verdict"].startswith("In 1 place, it is not known who broke the text, or whether")
+
+
+@pytest.mark.parametrize(
+    "events",
+    {
+        "a character of three tokens": [*STEADY, counted(12, " 🥳")],
+        "three tokens at once": [*STEADY, counted(12, " ten and one")],
+        "several tokens in most": [counted(4 * n, " one") for n in range(1, 12)],
+        "another channel": [*STEADY, {"choices": [{"delta": {"reasoning": "a"}}], "usage": {"completion_tokens": 14}}],
+    }.items(),
+    ids=lambda one: one[0],
+)  # fmt: skip
+def test_a_count_that_may_jump_is_no_fault(events):
+    out = judged(sse(*events[1], finish("stop")))
+    assert [one[1] for one in out["verdicts"]] == []
+
+
+def test_stamps_that_take_turns_are_read_in_time_that_grows_as_the_file():
+    stamps = [f"2026-11-26T07:00:0{n}.123456Z" for n in (1, 2)]
+    texts = [{"created_at": stamps[n % 2], "response": str(n)} for n in range(4000)]
+    seen = []
+
+    class Event(dict):
+        def __eq__(self, other: object) -> bool:
+            seen.append(other)
+            return dict.__eq__(self, other)
+
+        __hash__ = None
+
+    events = [LoggedEvent(Event(one), 1, False, None, False, False) for one in texts]
+    assert order_of(events, [])[0] == []
+    assert order_of([*events, events[0]], [])[0] == [(4001, "again")]
+    assert len(seen) < 4 * len(events)
+
+
+PRINTED = (
+    "ChatCompletionChunk(id='c', choices=[Choice(delta=ChoiceDelta(content='{}'))], created=1)"
+)
+TEXTS = ["Zd", "rav �", "�", "á"]
+
+
+def test_a_value_has_the_time_of_the_line_of_the_log_before_it():
+    log = "".join(
+        f"10:31:0{n} - LiteLLM:DEBUG: utils.py:348 - Raw chunk\n{PRINTED.format(text)}\n\n"
+        for n, text in enumerate(TEXTS)
+    )
+    found = read(log.encode())
+    source = found.header["source"]
+    assert (source["times"], source["steps"], found.seconds) == ("lines", 1.0, 3.0)
+    assert [chunk.seconds for chunk in found.chunks] == [0.0, 1.0, 2.0, 3.0]
+    (problem,) = found.problems
+    assert problem.reason.startswith("4 lines of the log are not events, such as this one: 10:31")
+    # A gateway may have broken what a client printed.
+    assert [one[:2] for one in judged(log)["verdicts"]] == [["unknown", "seam-of-messages"]]
+    alone = "10:31:00 - one line\n" + "".join(PRINTED.format(text) + "\n" for text in TEXTS)
+    assert read(alone.encode()).seconds is None
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("space", ["", " "])
+def test_the_second_in_which_an_event_was_made_is_a_coarse_time(together, space):
+    def steps(*seconds: int) -> Any:
+        made = [dict(delta(f"a{n}"), created=1795660000 + at) for n, at in enumerate(seconds)]
+        data = sse(*made).replace('": ', '":' + space)
+        return read(data.encode(), together=together).header["source"].get("steps")
+
+    assert steps(*[n // 20 for n in range(60)]) == 1.0
+    assert steps(*[0] * 60) is None
+    assert steps(*[3] * 30, *[0] * 30) is None
