@@ -324,8 +324,8 @@ def without_lines_of_log(problems: list[Any]) -> list[Any]:
     if not count:
         return problems
     at = own.index(True)
-    many = f"{count} lines of the log are not events, such as this one: "
-    said = many if count > 1 else "this line of the log is no event: "
+    many = f"{count} lines are not events, such as this one: "
+    said = many if count > 1 else "this line is no event: "
     first = Problem(problems[at].line, said + problems[at].reason[len(NO_EVENT) :])
     out = [one for n, one in enumerate(problems) if not own[n]]
     return out[:at] + [first] + out[at:]

@@ -46,7 +46,9 @@ from .stream import (
 from .times import seconds_in
 from .wrapped import bodies_of_cassette, unwrapped
 
+# What only one server writes beside events: in a log; in comments of a stream.
 LOCAL_AI = b" DBG Sending chunk: {"
+OF_EXO = (b": prefill_progress {", b": generation_stats {")
 GZIP = b"\x1f\x8b"
 FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
@@ -301,8 +303,11 @@ def _of_lines(
 def _named(found: Any, log: bytes) -> Any:
     """Return a stream with the name of the server that writes such a log, if events do not tell."""
     name = found.header["engine"]["name"]
-    if LOCAL_AI in log and name.startswith(COMPATIBLE):
-        name = "LocalAI" + name[len(COMPATIBLE) :]
+    own = "LocalAI" if LOCAL_AI in log else ""
+    if log.startswith(OF_EXO) or any(b"\n" + mark in log for mark in OF_EXO):
+        own = "exo"
+    if own and name.startswith(COMPATIBLE):
+        name = own + name[len(COMPATIBLE) :]
         found.header["source"]["server"] = found.header["engine"]["name"] = name
     return found
 

@@ -204,12 +204,18 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     choice = (find(event, "choices[*]") or [{}])[0]
     choice = choice if isinstance(choice, dict) else {}
     delta = choice.get("delta")
+    usage = event.get("usage")
+    rates = set(usage) if isinstance(usage, dict) else set()
     of_mlc = model.endswith("-MLC") and isinstance(delta, dict) and "tool_call_id" in delta
     signs = (
         ("OpenRouter", "provider" in event and str(event.get("id")).startswith("gen-")),
         ("Mistral", "p" in event and model.startswith(OF_MISTRAL)),
         ("MLC-LLM", of_mlc),
         ("SGLang", "matched_stop" in choice),
+        ("mlx-lm", _is_of_mlx(fingerprint)),
+        ("mistral.rs", "avg_compl_tok_per_sec" in rates),
+        ("TabbyAPI", {"prompt_tokens_per_sec", "completion_tokens_per_sec"} <= rates),
+        ("TensorRT-LLM", "avg_decoded_tokens_per_iter" in choice),
         ("Ollama", fingerprint == "fp_ollama"),
         (
             "llama-server",
@@ -230,3 +236,10 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     )
     names = [name for name, holds in signs if holds]
     return (names[0] + chat, True) if names else (api + chat, False)
+
+
+def _is_of_mlx(fingerprint: str) -> bool:
+    """Return whether a fingerprint has two versions, those of mlx-lm and MLX, and Apple's GPU."""
+    versions = fingerprint.split("-")[:2]
+    of_both = len(versions) == 2 and all("." in one and one[:1].isdigit() for one in versions)
+    return of_both and "-applegpu" in fingerprint

@@ -138,7 +138,7 @@ def test_a_value_has_the_time_of_the_line_of_the_log_before_it():
     assert (source["times"], source["steps"], found.seconds) == ("lines", 1.0, 3.0)
     assert [chunk.seconds for chunk in found.chunks] == [0.0, 1.0, 2.0, 3.0]
     (problem,) = found.problems
-    assert problem.reason.startswith("4 lines of the log are not events, such as this one: 10:31")
+    assert problem.reason.startswith("4 lines are not events, such as this one: 10:31")
     # A gateway may have broken what a client printed.
     assert [one[:2] for one in judged(log)["verdicts"]] == [["unknown", "seam-of-messages"]]
     alone = "10:31:00 - one line\n" + "".join(PRINTED.format(text) + "\n" for text in TEXTS)

@@ -15,7 +15,7 @@ from stream_samples import FILES, STREAMS
 from detok_py.captures.log import read_log
 from detok_py.captures.parse import Halves, mark_halves
 from detok_py.captures.read import read
-from detok_py.captures.servers import Server
+from detok_py.captures.servers import COMPATIBLE, Server
 from detok_py.captures.stream import ESCAPED, HALF, INVALID, REPLACED
 from detok_py.errors import CaptureError
 
@@ -102,7 +102,7 @@ def test_halves_of_a_character_in_two_deltas_are_one_character():
     ("name", "lines"),
     [
         ("curl-verbose.txt", [(1, "no event: $ curl"), (16, "no event: user@host")]),
-        ("terminal.log", [(1, "3 lines of the log are not events, such as this one: docker")]),
+        ("terminal.log", [(1, "3 lines are not events, such as this one: docker")]),
         ("torn.sse", [(3, "this event's JSON breaks off")]),
         ("chat.har", []),
     ],
@@ -303,6 +303,16 @@ def test_localai_is_named_by_its_log():
     assert read(log.encode()).header["engine"]["name"] == "LocalAI, chat completions"
 
 
+@pytest.mark.parametrize("comment", [': prefill_progress {"n":1}', ': generation_stats {"n":1}'])
+def test_exo_is_named_by_its_comments(comment):
+    body = f"data: {json.dumps(TWO[0])}\n\n"
+    names = [
+        read(data.encode()).header["engine"]["name"]
+        for data in (f"{comment}\n\n{body}", f"{body}{comment}\n\n", body + ": ping\n\n")
+    ]
+    assert names == ["exo, chat completions"] * 2 + [COMPATIBLE + ", chat completions"]
+
+
 def test_a_log_of_dicts_has_its_times_and_an_array_its_end():
     log = [f"2025-11-24 10:00:0{n},500 - INFO - {one!r}" for n, one in enumerate(TWO)]
     assert read("\n".join(log).encode()).seconds == 1.0
@@ -413,6 +423,25 @@ def test_a_body_in_chunks_is_put_together_before_it_is_read():
             "MLC-LLM",
         ),
         ({"model": "", "prompt_filter_results": []}, "Azure OpenAI"),
+        (
+            {"system_fingerprint": "0.27.1-0.29.1-macOS-15.6-arm64-arm-64bit-applegpu_g14s"},
+            "mlx-lm",
+        ),
+        ({"system_fingerprint": "0.27.1-macOS-15.6-arm64-applegpu_g14s"}, COMPATIBLE),
+        ({"usage": {"completion_tokens": 1, "avg_compl_tok_per_sec": 22.9}}, "mistral.rs"),
+        (
+            {"usage": {"prompt_tokens_per_sec": 381.8, "completion_tokens_per_sec": 12.1}},
+            "TabbyAPI",
+        ),
+        ({"usage": {"prompt_time": 0.1, "completion_time": 0.2, "total_time": 0.3}}, COMPATIBLE),
+        (
+            {
+                "choices": [
+                    {"delta": {}, "stop_reason": 2, "avg_decoded_tokens_per_iter": 1.0},
+                ]
+            },
+            "TensorRT-LLM",
+        ),
         ({"model": "gpt-oss-20b", "system_fingerprint": "fp_1"}, "OpenAI-compatible server"),
         ({"model": "mixtral", "system_fingerprint": "fp_1"}, "OpenAI-compatible server"),
         ({"model": "mixtral", "service_tier": "auto"}, "OpenAI-compatible server"),

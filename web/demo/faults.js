@@ -55,7 +55,7 @@ const WHO = {
   proxy: "Broken by a proxy",
   client: "Broken by a client",
   unknown: "Not known by whom",
-  nobody: "Broken by nobody",
+  nobody: "No fault",
 };
 
 /** Who else it may have been. @type {Record<Verdict["less"], string>} */
