@@ -67,10 +67,33 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
         )
     found.header["entries"] = streams
     number = found.header["source"].get("entry", 0)
+    timings = _timings(entries[number - 1]) if number else ""
+    if timings:
+        found.header["source"]["timings"] = timings
     failed = (entries[number - 1].get("response") or {}).get("_error") if number else None
     if isinstance(failed, str) and failed:
         found = with_note(found, f"The browser says of its entry: “{failed[:80]}”.")
     return with_problems(found, problems)
+
+
+def _timings(entry: Any) -> str:
+    """Return how long a HAR file says that an entry took, in ms; "" if it does not say.
+
+    >>> _timings({"time": 1932.64, "timings": {"wait": 611.3, "receive": 1318, "ssl": -1}})
+    'wait 611.3 ms, receive 1318 ms, 1932.6 ms in all'
+    """
+    timings = entry.get("timings")
+    named = timings if isinstance(timings, dict) else {}
+    times = [(f"{name} ", named.get(name), "") for name in ("wait", "receive")]
+    times.append(("", entry.get("time"), " in all"))
+    said = [
+        f"{before}{round(time, 1):g} ms{after}"
+        if time < 1e5
+        else f"{before}{round(time)} ms{after}"
+        for before, time, after in times
+        if isinstance(time, (int, float)) and time > 0
+    ]
+    return ", ".join(said)
 
 
 def of_bodies(value: Any, file: str, read: Any) -> Any:

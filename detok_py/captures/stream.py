@@ -88,6 +88,13 @@ Chunk = NamedTuple(
 )
 
 PRINTED = "values that Python printed"
+# Where servers write how many tokens they have read; in one of the first or last events.
+TOKENS_IN = (
+    "usage.prompt_tokens|usage.input_tokens|response.usage.input_tokens|message.usage.input_tokens"
+    "|usageMetadata.promptTokenCount|prompt_eval_count|meta_info.prompt_tokens|tokens_evaluated"
+)
+LAST_EVENTS = 4
+TOTAL_OF_SGLANG = "meta_info.completion_tokens"
 GEMINI_ENDS = "candidates[*].finishReason"  # in each event of old ones
 NO_STREAM = "no token stream was found in this: no event has text, ids or bytes at a known place."
 LOSSY = (
@@ -142,6 +149,9 @@ def of_events(
     name = server.name or "unknown server"
     source: dict[str, Any] = {"format": form, "server": name, "file": file}
     source.update(clocked)
+    usage = "" if others else _usage(events, server)
+    if usage:
+        source["usage"] = usage
     engine = {"name": name, "model": server.model or None, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None
@@ -185,6 +195,17 @@ def _times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
             return times, {"times": clock, "steps": steps} if steps else {"times": clock}
     coarse = coarse or float(_created_advances(events))
     return None, {"steps": coarse} if coarse else {}
+
+
+def _usage(events: list[Any], server: Server) -> str:
+    """Return how many tokens the server says that it has read and made; "" if it does not say."""
+    values = [value_of(event) for event in events[:1] + events[-LAST_EVENTS:]]
+    found = [find(value, TOKENS_IN) for value in values]
+    numbers = [one[0] for one in found if one and type(one[0]) is int]
+    said = [f"{numbers[-1]} tokens in"] if numbers and numbers[-1] > 0 else []
+    if server.total and (not server.repeats or find(values[-1], TOTAL_OF_SGLANG)):
+        said.append(f"{server.total} {'' if said else 'tokens '}out")
+    return ", ".join(said)
 
 
 def _created_advances(events: list[Any]) -> bool:

@@ -205,7 +205,9 @@ def test_what_nobody_knows_to_be_broken_is_not_counted_as_broken(booted: Any) ->
         return f'data: {{"choices":[{{"delta":{{"content":"{text}"}}}}]}}\n\n'
 
     page = booted.page
-    drop(booted, "quoted.sse", (event("né") + event("a � is") + event("b\n�� c")).encode())
+    usage = 'data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":9}}\n\n'
+    body = event("né") + event("a � is") + event("b\n�� c") + usage
+    drop(booted, "quoted.sse", body.encode())
     # Every kind is named, and an event with two is one place.
     alert = page.locator("#alert")
     expect(alert).to_contain_text("In 2 places, it is not known who broke the text")
@@ -221,6 +223,7 @@ def test_what_nobody_knows_to_be_broken_is_not_counted_as_broken(booted: Any) ->
     expect(page.locator("#pane-held .damage")).to_have_count(0)
     report = page.evaluate(REPORT)
     assert "- Faults: 0; not known whether there are, in 2 places" in report
+    assert "- By the server’s count: 5 tokens in, 9 out\n" in report
     # Beside what is known to be broken.
     raw = b'data: {"choices":[{"delta":{"content":"\xe4"}}]}\n\n'
     drop(booted, "both.sse", (event("né") + event("a � is")).encode() + raw)

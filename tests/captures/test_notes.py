@@ -301,3 +301,33 @@ def test_lines_of_a_part_of_a_file_are_called_so(form, what):
     ((_, rule, said, places, *_),) = joined["verdicts"]
     assert (rule, places[0][0]) == ("joined", 1)
     assert said.endswith(f" Lines 3–4 of {what}.")
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([delta("né"), {"choices": [], "usage": {"prompt_tokens": 31, "completion_tokens": 2}}],
+         "31 tokens in, 2 out"),
+        ([{"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 24}}},
+          {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "né"}}],
+         "24 tokens in"),
+        ([{"message": {"content": "né"}, "model": "m", "done": False, "created_at": ""},
+          {"message": {"content": ""}, "model": "m", "done": True, "eval_count": 2}],
+         "2 tokens out"),
+        ([delta("né"), finish("stop")], None),
+        # Each answer has its own count.
+        ([delta("né"), finish("stop"), delta("b"), {"choices": [], "usage": {"completion_tokens": 2}}],
+         None),
+    ],
+)  # fmt: skip
+def test_what_the_server_counts_is_kept_for_a_report(events, said):
+    assert read(sse(*events))["header"]["source"].get("usage") == said
+
+
+def test_what_a_har_file_says_of_its_times_is_kept_for_a_report():
+    file = json.loads(har(sse(delta("né"), finish("stop"))))
+    entry = file["log"]["entries"][0]
+    assert "timings" not in read(json.dumps(file))["header"]["source"]
+    entry.update({"time": 1932.64, "timings": {"wait": 611.3, "receive": 123456.7, "ssl": -1}})
+    said = read(json.dumps(file))["header"]["source"]["timings"]
+    assert said == "wait 611.3 ms, receive 123457 ms, 1932.6 ms in all"

@@ -57,6 +57,8 @@ export async function reportText(recording, described) {
     `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
     `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "unknown"}`,
     `- Faults: ${count}${inDoubt ? `; not known whether there are, in ${inDoubt} places` : ""}${describeSplits(recording)}`,
+    ...says("By the server’s count", described.header.source?.usage),
+    ...says("By the HAR", described.header.source?.timings),
     ...(notRead ? [`- ${notRead}`] : []),
     "",
     first
@@ -93,6 +95,13 @@ export function aboutStream({ count, unit, splits, verdict }) {
   const title = `A stream of ${shown("engine-name")}: ${count} ${unit}s, ${splits.length} of which begin or end inside a character.`;
   return { title, about: `${verdict || "Recorded live."} Recorded with detok ${runtimeName()}.` };
 }
+
+/**
+ * A line of the report, if the file says so.
+ * @param {string} who
+ * @param {unknown} what
+ */
+const says = (who, what) => (typeof what === "string" && what ? [`- ${who}: ${what}`] : []);
 
 /** @param {Recording} recording */
 function describeSplits({ splits: { length }, unit }) {

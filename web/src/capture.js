@@ -53,6 +53,8 @@ import { packingOf, unpack } from "./unpack.js";
  * @typedef {object} CaptureSource  Where a recorded stream comes from.
  * @property {string} [server]  The name of the server.
  * @property {number} [steps]  In seconds, those of its times, if too coarse for tokens; 1 or 0.1.
+ * @property {string} [usage]  How many tokens the server says it has read and made.
+ * @property {string} [timings]  How long the request took, as a HAR file says.
  *
  * @typedef {object} CaptureHeader  What a file says of its stream, beside keys of its own.
  * @property {CaptureSource} [source]  Where the stream comes from.
