@@ -9,16 +9,16 @@ protocol/sse.py reads event streams; this module finds their lines among others:
 - events need no empty line between them if each is one line of JSON.
 """
 
-import json
 from typing import Any, NamedTuple
 
 from ..errors import CaptureError
 from ..protocol.sse import EventReader, LineReader
 from .alike import Shapes, Texts
 from .fold import Folded
+from .joined import Ahead, is_whole, opens
 from .kinds import kind_of
-from .logged import begin_of_event, event_in, is_of_log, is_request
-from .parse import mark_halves, parse_json
+from .logged import begin_of_event, event_in, is_request
+from .parse import parse_json
 from .times import seconds_in
 from .wrapped import row_of_devtools, without_escapes
 
@@ -42,7 +42,6 @@ Problem = NamedTuple("Problem", [("line", int), ("reason", str)])
 Joined = NamedTuple("Joined", [("line", int), ("reason", str), ("more", int)])
 
 MAX_PROBLEMS = 50
-MAX_WRAPPED = 400  # the most lines into which one event was broken
 CESU = "CESU-8"
 DAMAGED = "this event's"
 INSIDE = "breaks off inside a character"
@@ -369,6 +368,7 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
     """
     found: list[Any] = []
     problems: list[Any] = []
+    ahead = Ahead(lines)
     number = 0
     while number < len(lines):
         line = lines[number]
@@ -387,24 +387,14 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
                 problems.append(Problem(number, NO_EVENT + shown(line[begin:])))
             continue
         event, first = event_in(line, at), number
-        whole = _is_whole(event, lines[number] if number < len(lines) else b"")
-        if _opens(event) and not whole:
-            joined, used = event, number
-            between: list[int] = []  # lines of a log between the pieces that were received
-            while used < len(lines) and used - number < MAX_WRAPPED:
-                if not lines[used].strip() or _begins_whole(lines[used]):
-                    break
-                used += 1
-                if is_of_log(lines[used - 1]):
-                    between.append(used)
-                    continue
-                joined += lines[used - 1]
-                if joined[-1:] == b"}" and _is_whole(joined, b"?"):
-                    event, number, whole = joined, used, True
-                    problems += [Problem(n, NO_EVENT + shown(lines[n - 1])) for n in between]
-                    if line[at:].startswith(b"data:") and not between:
-                        problems.append(Joined(first, JOINED, used - first))
-                    break
+        whole = is_whole(event, lines[number] if number < len(lines) else b"")
+        if opens(event) and not whole:
+            joined, used, between = ahead.joined(event, number)
+            if joined:
+                event, number, whole = joined, used, True
+                problems += [Problem(n, NO_EVENT + shown(lines[n - 1])) for n in between]
+                if line[at:].startswith(b"data:") and not between:
+                    problems.append(Joined(first, JOINED, used - first))
         if found and whole:
             # Logs have no empty lines between events.
             found.append((b"", first, first, b""))
@@ -412,42 +402,6 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
         if whole:
             found.append((b"", first, first, b""))
     return found, problems
-
-
-def _begins_whole(line: bytes) -> bool:
-    """Return whether an event begins in a line that is no piece of another one's JSON."""
-    at = begin_of_event(line)
-    return at >= 0 and (line[at : at + 1] != b"{" or _is_whole(line[at:], b"?"))
-
-
-def _opens(event: bytes) -> bool:
-    value = event[5:].strip() if event.startswith(b"data:") else event
-    return value[:1] == b"{"
-
-
-def _is_whole(event: bytes, after: bytes) -> bool:
-    """Return whether a line is all of an event. `after` is the next line."""
-    value = event[5:].strip() if event.startswith(b"data:") else event.strip()
-    if value == b"[DONE]":
-        return True
-    if value[:1] != b"{" or value[-1:] != b"}":
-        return False
-    follows = not after.strip() or after.startswith((b"data: {", b"data:{", b"data: [", b"{"))
-    if (
-        follows
-        and value.count(b"{") == value.count(b"}")
-        and value.count(b"[") == value.count(b"]")
-    ):
-        return True
-    try:
-        text = value.decode()
-    except UnicodeError:
-        text = "".join([chr(byte) if byte < 128 else "?" for byte in value])
-    try:
-        json.loads(mark_halves(text))
-    except ValueError:
-        return False
-    return True
 
 
 def _is_of_curl(line: bytes) -> bool:

@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detok_py.captures.joined import Ahead
 from detok_py.captures.read import read
 from detok_py.captures.reprs import NotRead, printed_value
 from detok_py.captures.wrapped import bodies_of_cassette as bodies_of
@@ -423,3 +424,36 @@ def test_the_same_text_behind_another_label_is_an_echo_only_if_they_are_mixed():
     for labels, text in (("A B", "haha"), ("A B A B", "haha"), ("A A B B", "hahahaha")):
         log = "".join([said.format(label) for label in labels.split()])
         assert "".join([(one.data or b"").decode() for one in read(log.encode()).chunks]) == text
+
+
+class Counted(list):
+    """Lines that count how often one of them is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at):
+        self.looks += 1
+        return list.__getitem__(self, at)
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        [b"12:00:01 x: {", b' "a" b'],
+        [b"12:00:01 x: {", b'"a": 1,', b"'b': 2", b"}"],
+        [b'{"a": {"b":1}'],
+        [b'12:00:01 x: {"a": {', b'"a": {', b'"a": {'],
+        [b"{"],
+    ],
+)
+def test_openings_that_are_never_whole_are_given_up(opening):
+    many = Counted(opening * (3000 // len(opening)))
+    ahead = Ahead(many)
+    for n in range(len(many)):
+        assert ahead.joined(many[n], n + 1)[0] == b""
+    assert many.looks < 100 * len(many)
+    # The rest of an event behind them is found.
+    log = [one.decode() for one in opening] * 500
+    event = delta("né")
+    end = ["", "12:00:02 data: " + event[:20], event[20:40], event[40:], ""]
+    assert text_of(read(lines(*log, *end).encode())) == "né"
