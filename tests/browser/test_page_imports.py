@@ -224,6 +224,14 @@ def test_what_nobody_knows_to_be_broken_is_not_counted_as_broken(booted: Any) ->
     report = page.evaluate(REPORT)
     assert "- Faults: 0; not known whether there are, in 2 places" in report
     assert "- By the server’s count: 5 tokens in, 9 out\n" in report
+    # The second in which each was made is not when it came.
+    made = [
+        event(text).replace("}]}", f'}}],"created":{1795660000 + n}}}')
+        for n, text in enumerate("ab\ufffd")
+    ]
+    drop(booted, "made.sse", "".join(made).encode())
+    expect(page.locator("#status")).to_have_text("made.sse: 3 chunks, with times in whole seconds.")
+    assert "; not known whether there are, in 1 place\n" in page.evaluate(REPORT)
     # Beside what is known to be broken.
     raw = b'data: {"choices":[{"delta":{"content":"\xe4"}}]}\n\n'
     drop(booted, "both.sse", (event("né") + event("a � is")).encode() + raw)

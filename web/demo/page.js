@@ -425,9 +425,8 @@ async function open(file, { source, ...given } = {}) {
     }
     const units = `${recording.count} ${recording.unit}${recording.count === 1 ? "" : "s"}`;
     const seconds = recording.secondsOf(recording.timeOf(recording.length - 1), 1);
-    sayStatus(
-      `${file.name}: ${units}, ${recording.timed ? `${seconds} seconds` : "without their times"}.`,
-    );
+    const untimed = recording.steps ? `with times in ${recording.clock}` : "without their times";
+    sayStatus(`${file.name}: ${units}, ${recording.timed ? `${seconds} seconds` : untimed}.`);
     withoutTokenizer = ids ? file : undefined;
     const sentences = [
       said || end?.note || "",

@@ -56,7 +56,7 @@ export async function reportText(recording, described) {
     `- detok: ${runtimeName()}; browser: ${navigator.userAgent}`,
     `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
     `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "unknown"}`,
-    `- Faults: ${count}${inDoubt ? `; not known whether there are, in ${inDoubt} places` : ""}${describeSplits(recording)}`,
+    `- Faults: ${count}${inDoubt ? `; not known whether there are, in ${inDoubt} place${inDoubt === 1 ? "" : "s"}` : ""}${describeSplits(recording)}`,
     ...says("By the server’s count", described.header.source?.usage),
     ...says("By the HAR", described.header.source?.timings),
     ...(notRead ? [`- ${notRead}`] : []),
