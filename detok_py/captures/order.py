@@ -230,10 +230,10 @@ def _jumps(events: list[Any], chunks: list[Any]) -> list[tuple[int, int, int]]:
             return []
         if step < 2 or n not in its or m not in its:
             continue
-        if len(its[m].tokens) > 1:
-            return []
-        # A character may be made of several tokens, and a server may send their texts together.
+        # A character may be made of several tokens, and a server may send their texts together:
+        # then it may do so elsewhere, too.
         one = len([letter for letter in texts[m] if letter > "\x7f"]) == 1 and step <= 4
-        if not one and 2 * len(texts[m]) < step * mean:
-            out.append((m, before, after))
+        if one or len(its[m].tokens) > 1 or 2 * len(texts[m]) >= step * mean:
+            return []
+        out.append((m, before, after))
     return out if LEAST_COUNTS * len(out) <= len(singles) else []

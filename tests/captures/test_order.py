@@ -94,6 +94,7 @@ def test_a_count_that_jumps_for_a_short_text_is_in_doubt():
     {
         "a character of three tokens": [*STEADY, counted(12, " 🥳")],
         "three tokens at once": [*STEADY, counted(12, " ten and one")],
+        "several at once before": [*STEADY, counted(11, " ten and"), counted(14, " one")],
         "several tokens in most": [counted(4 * n, " one") for n in range(1, 12)],
         "another channel": [*STEADY, {"choices": [{"delta": {"reasoning": "a"}}], "usage": {"completion_tokens": 14}}],
     }.items(),
