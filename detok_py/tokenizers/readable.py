@@ -114,7 +114,11 @@ def _read_hugging_face(tokenizer: Any, options: dict[str, bool]) -> Any:
         else:
             shown = [(i, token.special) for i, token in added_of().items()]
         clean_up = getattr(tokenizer, "clean_up_tokenization_spaces", None)
-        return rust.get_vocab_size(True), shown, str(rust.decoder)[:500], clean_up
+        try:
+            decoder = str(rust.decoder)[:500]
+        except Exception:  # one written in Python has no text
+            decoder = ""
+        return rust.get_vocab_size(True), shown, decoder, clean_up
 
     def make() -> list[Any]:
         decoder = None
