@@ -95,7 +95,7 @@ class ArtifactSearch(WordSearch):
         """Say whether a text that ends in `text` may end in an artifact."""
         return any(text.endswith(edge) or edge.endswith(text) for edge in self.edges)
 
-    def held_at_end(self, state: int, text: str, no_stop: int = 0) -> int:
+    def held_at_end(self, state: int, text: str, no_stop: int) -> int:
         """Return how many characters at the end of `text`, which has led to `state`, must wait."""
         longest = self.held_length(state, no_stop)
         if not self.edges or not state:

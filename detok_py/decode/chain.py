@@ -91,7 +91,7 @@ class Chain:
     def default_state(self) -> State:
         """Return the state of a text that has begun, with nothing held."""
         start = self.state
-        self.push(self.entry(NEUTRAL.encode(), True))
+        self.push(self.entry(NEUTRAL.encode()))
         default = self.state
         self.state = start
         return default
@@ -149,7 +149,7 @@ class Chain:
         start = self.state
         end = self.flush()
         self.state = start
-        more = self.push(self.entry(NEUTRAL.encode(), True)).partition(NEUTRAL)[0]
+        more = self.push(self.entry(NEUTRAL.encode())).partition(NEUTRAL)[0]
         self.state = start
         return [(end, True), (more, False)] if end and more else None
 
@@ -275,7 +275,6 @@ class Apart:
     def flush(self) -> str:
         """End the stream; return what was held."""
         text = self.end_run()
-        self.place = 0
         return self.text.feed(text) + self.text.flush()
 
     @property

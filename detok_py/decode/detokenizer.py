@@ -183,10 +183,7 @@ class Detokenizer:
             self._row = self._counted = None
             self._texts = NO_TEXTS
             return
-        state = chain.state
-        row = self._row or self._counted
-        if row is None or state != row.key:
-            row = self._tables.row(state)
+        row = self._tables.row(chain.state)
         if self._counts:
             self._row, self._counted, self._texts = None, row, NO_TEXTS
         else:

@@ -109,6 +109,11 @@ def test_an_artifact_is_dropped_at_both_ends_and_is_text_in_between(marker: str)
         assert "".join(out) == f"a{marker}b"
 
 
+def test_four_artifacts_are_dropped_at_each_end_and_further_ones_are_text() -> None:
+    deltas = channels(Channels(trim_artifacts=["~"]), "~~~~~a~~~~~")
+    assert "".join(text for each in deltas for _, text in each) == "~a~"
+
+
 def test_artifacts_before_a_stop_are_dropped() -> None:
     assert channels(Channels("\nUser:"), "Yes.<|im_end|>\nUser: so") == [[("content", "Yes.")], []]
 
@@ -138,6 +143,7 @@ def test_a_genuine_replacement_character_at_the_end_is_text() -> None:
         ({"start": "reasoning", "reasoning": None}, "so reasoning must have tags"),
         ({"reasoning": "<think>"}, "must be None or a pair"),
         ({"tools": ("", "x")}, "a pair of non-empty tags"),
+        ({"trim_artifacts": [tuple(range(20))]}, r"not \(0, 1, [^.]*, 1\.$"),
         ({"reasoning": ("<a>", "</a>"), "tools": ("<a>", "</b>")}, "same open tag"),
     ],
 )

@@ -395,6 +395,13 @@ def test_making_one_does_not_walk_through_the_vocabulary():
     assert asked == [149_999]
 
 
+def test_a_step_that_was_taken_once_is_in_the_table():
+    t = Detokenizer(Vocabulary.from_bytes([b"a", b"\xc3"]))
+    for i in (0, 0, 1):
+        t.push(i)
+    assert t._tables.default_row.texts == {0: "a", 1: None}  # None: it leads to another state
+
+
 def test_tables_stay_bounded_on_silent_and_unknown_ids():
     v = ByteVocabulary()
     t = Detokenizer(v)

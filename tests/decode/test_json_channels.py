@@ -93,6 +93,7 @@ def test_what_is_shown_is_certain_and_no_stop_ends_in_a_string(stop: tuple[str, 
         ("-1.5e3", None),
         ("true,", 5),
         ("Hello {}", None),
+        ('{"a": 1', None),
     ],
 )
 def test_it_says_when_the_value_is_complete(text: str, complete_at: int | None) -> None:
@@ -104,7 +105,7 @@ def test_it_says_when_the_value_is_complete(text: str, complete_at: int | None) 
             found = n
     assert found == complete_at
     chat.flush()
-    assert chat.complete == (text[0] != "H")
+    assert chat.complete == (text not in ("Hello {}", '{"a": 1'))
 
 
 @pytest.mark.parametrize("stop", ['"x', '}"x', '1"2'])

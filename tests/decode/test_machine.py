@@ -46,6 +46,12 @@ def test_a_machine_puts_out_what_is_certain_behind_any_prompt(make):
             assert shown + stage.flush() == behind("".join(letters))
 
 
+def test_nothing_is_certain_where_the_text_may_end_before_what_is_left_out():
+    machine = make_machine([StripText(" ", 0, 1)], " ")
+    _, held = machine.steps[0][" "]
+    assert machine.certain_behind(held, "a") == ""
+
+
 def test_the_clean_up_of_spaces_has_few_states():
     machine = machine_of([CLEAN_UP], "replace")
     assert len(machine.steps) == 14

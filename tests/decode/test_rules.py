@@ -135,6 +135,12 @@ def test_rules_of_a_wrong_shape_are_one_typed_error(decoder):
         Vocabulary.from_pieces(["a"], decoder)
 
 
+def test_the_refusal_of_a_rule_quotes_no_more_than_60_characters_of_its_field():
+    with pytest.raises(TokenizerFormatError) as caught:
+        read_rules({"type": "WordPiece", "prefix": ["#"] * 99})
+    assert str(caught.value).partition(", and is ")[2] == str(["#"] * 99)[:60]
+
+
 def test_a_rule_nested_without_end_is_refused_without_recursion():
     decoder = {"type": "Fuse"}
     # Thousands end the interpreter in WebAssembly as they are thrown away; a file may nest 64.

@@ -207,6 +207,7 @@ def test_a_pair_that_the_engine_sent_in_two_events_is_the_engines_fault():
     told = verdict(half, text="gr😀!", answers=[answer], sent=[answer.sent.text])
     assert ids(told["violations"]) == ["upstream-broken", "lone-surrogate"]
     assert all("engine" in one["cause_hint"] for one in told["violations"])
+    assert "halves of a UTF-16 pair" in told["violations"][1]["cause_hint"]
     # A page that waits for the other half is right, and nothing was broken for its readers.
     assert verdict(text="gr😀!", answers=[answer], sent=[answer.sent.text])["violations"] == []
     # Another engine's stream is not to blame.

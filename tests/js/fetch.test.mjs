@@ -203,6 +203,17 @@ test("a stream that breaks off says so, after all that had come", async () => {
   }
 });
 
+test("an answer of an unknown shape is named by the type or the keys of its first object", async () => {
+  for (const [events, named] of /** @type {const} */ ([
+    [[7, { type: "pulse", n: 1 }, { type: "beat" }], "pulse"],
+    [[{ beat: 1, n: 2 }], "beat, n"],
+  ])) {
+    const stream = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
+    const message = new RegExp(`has an unknown shape \\(${named}\\)`);
+    await assert.rejects(read(response(stream)), { kind: "server", message });
+  }
+});
+
 test("a refusal is the server's own sentence", async () => {
   const refusal = new Response('{"error":{"message":"no such model"}}', { status: 404 });
   await assert.rejects(readAnswer(refusal).next(), {

@@ -11,6 +11,7 @@ import { shaper } from "../../web/src/graphemes.js";
 import { graphemes } from "../../web/src/graphemes.js";
 import { answerCalls, makeCalls, postNote } from "../../web/src/messages.js";
 import { EngineSocket, packBatch } from "../../web/src/socket.js";
+import { StepTable } from "../../web/src/step-table.js";
 
 /** Both ends of a wire, with these methods at the far one. */
 function wired(context, methods, onNote) {
@@ -163,6 +164,36 @@ test("notes need no reply, and messages of others are none of ours", async (t) =
   }
   assert.equal(await calls.call("echo", 1), 1);
   assert.deepEqual(notes, [["progress", { loaded: 1 }]]);
+});
+
+test("steps are asked for ahead once from each state that a text can be in next", async () => {
+  const state = (json, passing = null) => [json, false, "", passing, "", "content"];
+  const begun = state("begun", ["<&", "", null]);
+  const [tag, sign] = [state("tag"), state("sign")];
+  const steps = {
+    start: [
+      [[], null, tag],
+      [[], "end", null],
+    ], // by "<" and by the end
+    begun: [
+      [[], null, tag],
+      [[], null, sign],
+      [[], "end", null],
+    ],
+    tag: [[[["content", "<"]], "end", null]],
+    sign: [[[["content", "&"]], "end", null]],
+  };
+  const asked = [];
+  class Told extends StepTable {
+    async ask(name, told, json) {
+      if (name === "begin_steps") return [state("start", ["<", " ", begun])];
+      asked.push(json);
+      return steps[json];
+    }
+  }
+  await new Told({}, "").begun;
+  await new Promise(setImmediate);
+  assert.deepEqual(asked, ["start", "begun", "tag", "sign"]);
 });
 
 test("a batch holds text and binary frames, each with its length", () => {

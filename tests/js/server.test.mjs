@@ -4,7 +4,9 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
@@ -241,6 +243,21 @@ test("what is missing is named", async () => {
   await assert.rejects(lib.loadVocabulary(join(folder, "nothing.detok")), missing);
   const micropip = lib.createDecoder({ stop: ["x"], runtime: "pyodide", install: "micropip" });
   await assert.rejects(micropip, { kind: "option", message: /install/ });
+});
+
+test("a vocabulary that is not the wanted one, or does not come, is an error that says so", async (t) => {
+  const other = {
+    name: "DetokError",
+    code: 4409,
+    message: / is [0-9a-f]{12}… and 0{12}… was asked/,
+  };
+  await assert.rejects(lib.loadVocabulary(vocabularyFile, { sha256: "0".repeat(64) }), other);
+  const silent = createServer(() => {}).listen(0, "127.0.0.1");
+  t.after(() => silent.close().closeAllConnections());
+  await once(silent, "listening");
+  const url = `http://127.0.0.1:${silent.address().port}/x.detok`;
+  const late = { kind: "network", message: /nothing came for 0\.05 s/ };
+  await assert.rejects(lib.loadVocabulary(url, { timeout: 50 }), late);
 });
 
 test("connect needs a WebSocket and a whole address, and says so", async (t) => {

@@ -313,6 +313,15 @@ def test_a_lost_end_is_sent_again():
     assert link.settle().events[-1] == Finished("eos", 5, None)
 
 
+def test_a_run_is_received_to_its_end_only_once_it_has_ended():
+    link = Link(prompt="hi").settle()
+    feed(link.run, reason=None)
+    for done in (False, True):
+        link.settle().server.receive(json.dumps({"type": "ack", "n": 5, "end": True}))
+        assert link.run.reader.done == done
+        link.run.log.finish("eos")
+
+
 def test_the_log_drops_only_acknowledged_data_and_then_the_run_cannot_be_read_from_the_start():
     store = Runs(max_log=8000, window={"tokens": 16, "bytes": 16})
     link = Link(store, prompt="hi", want="ids")
@@ -377,6 +386,7 @@ def test_the_sha256_is_that_of_the_joined_payloads():
         ({"type": "ack"}, "must be an integer"),
         ({"type": "resume", "id": RUN, "after": 10**6}, "only at"),
         ({"type": "resume", "id": "short", "after": 0}, "16 to 64"),
+        ({"type": "resume", "id": "a" * 65, "after": 0}, "16 to 64"),
         ({"type": "resume", "id": RUN}, "must be an integer"),
         ({"type": "generate", "id": RUN, "prompt": "other"}, "another request"),
         (

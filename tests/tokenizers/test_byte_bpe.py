@@ -218,6 +218,12 @@ def test_ignore_merges_encodes_a_token_as_itself():
     assert BytePairEncoder(vocab, [("a", "b")]).encode("abc") == [2, 3]
 
 
+def test_without_a_token_for_each_byte_a_long_word_is_not_cut():
+    ids = {character: at for at, character in enumerate(dict.fromkeys(byte_level("日本")))}
+    word = byte_level("日本" * 5)
+    assert BytePairEncoder(ids, []).encode(word) == [ids[character] for character in word]
+
+
 @pytest.mark.slow
 def test_a_long_piece_without_a_seam_takes_nearly_linear_time():
     # In quadratic time, half a million symbols would take days.

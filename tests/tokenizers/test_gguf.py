@@ -296,6 +296,12 @@ def test_a_gguf_and_a_tokenizer_json_of_one_model_give_the_same_ids(tmp_path: Pa
         assert one.decode(one.encode(text), skip_special_tokens=False) == text
 
 
+@pytest.mark.parametrize(("pre", "count"), [("gpt-2", 3), ("llama-bpe", 1)])
+def test_a_word_that_is_a_token_without_merges_is_one_token_where_the_model_says_so(pre, count):
+    tokenizer = load(gpt2_values(("dog",), (NORMAL,), pre=(STRING, pre)))
+    assert len(tokenizer.encode("dog", add_special_tokens=False)) == count
+
+
 def test_white_space_beside_phi3s_tokens_goes_with_them():
     values = {"general.name": (STRING, "Phi3"), **llama_values()}
     tokenizer = load(values)
@@ -357,6 +363,13 @@ def test_a_t5_vocabulary_puts_a_space_in_front_of_a_text_if_asked_to(asked, ids)
     tokenizer = load(t5_values(add_space_prefix=(BOOL, asked)))
     assert tokenizer.encode("a", add_special_tokens=False) == ids
     assert tokenizer.encode("", add_special_tokens=False) == []
+
+
+def test_a_token_of_t5_that_is_not_used_has_its_score_all_the_same():
+    types = (ARRAY, (I32, [UNKNOWN, CONTROL, NORMAL, NORMAL, UNUSED]))
+    scores = (ARRAY, (F32, [0.0, 0.0, -2.0, -1.0, -4.0]))
+    tokenizer = load(t5_values(token_type=types, scores=scores, add_space_prefix=(BOOL, True)))
+    assert tokenizer.encode("a", add_special_tokens=False) == [2, 3]
 
 
 def test_a_character_map_is_used_when_something_is_encoded():

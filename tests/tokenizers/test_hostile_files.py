@@ -334,6 +334,10 @@ def test_digits_beyond_64_bits_of_a_number_are_dropped_as_serde_json_drops_them(
     assert rust_float("0.9542609096972337495600") == 0.9542609096972338
 
 
+def test_a_number_below_every_power_that_a_float_has_is_scaled_in_two_steps():
+    assert [rust_float("-5e-320"), rust_float("7e-700")] == [-5e-320, 0.0]
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [

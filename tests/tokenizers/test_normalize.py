@@ -206,7 +206,8 @@ def test_deep_nesting_is_refused():
 @pytest.mark.parametrize(
     ("capital", "small"),
     [
-        ("\ua7ce", "\ua7cf"),
+        *(("\u1c89", "\u1c8a"), ("\ua7cb", "\u0264"), ("\ua7cc", "\ua7cd"), ("\ua7ce", "\ua7cf")),
+        *(("\ua7d2", "\ua7d3"), ("\ua7da", "\ua7db"), ("\ua7dc", "\u019b")),
         ("\ua7d4", "\ua7d5"),
         ("\U00016ea0", "\U00016ebb"),
         ("\U00016eb8", "\U00016ed3"),

@@ -33,7 +33,7 @@ import detok_py
 from detok_py import ChatStream, Vocabulary
 from detok_py.errors import TokenizerFormatError, VocabularyError
 from detok_py.tokenizers import Tokenizer, load_tokenizer
-from detok_py.tokenizers.hf_added import number_added
+from detok_py.tokenizers.hf_added import decoded_texts, number_added
 from detok_py.tokenizers.hf_document import read_merges
 from detok_py.tokenizers.hf_json import parse
 
@@ -121,6 +121,13 @@ def test_an_added_token_has_the_id_of_its_piece_or_the_next_free_one():
         ("<x>", 2),
         ("<y>", 3),
     ]
+
+
+def test_an_added_token_decodes_in_its_normal_form_if_one_of_its_entries_is_normalized():
+    for flags in ([True, False], [True, False, False], [False, True]):
+        tokens = [{**added("<X>"), "normalized": flag} for flag in flags]
+        numbered = number_added({}, 0, tokens)
+        assert decoded_texts(numbered, {"type": "Lowercase"}, "x") == {0: "<x>"}
 
 
 def test_special_tokens_are_recognized_by_content():

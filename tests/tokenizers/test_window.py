@@ -309,6 +309,32 @@ def test_added_tokens_that_come_later_are_seen():
 
 
 @pytest.mark.native
+def test_an_object_with_a_decoder_written_in_python_is_asked():
+    from tokenizers import Tokenizer, decoders
+
+    class Louder:
+        def decode_chain(self, tokens):
+            return [token.upper() for token in tokens]
+
+    tokenizer = Tokenizer.from_str(json.dumps(small_tokenizers.byte_level()))
+    tokenizer.decoder = decoders.Decoder.custom(Louder())
+    ids = [tokenizer.token_to_id(letter) for letter in "dog"]
+    assert pushed(tokenizer, ids) == ["D", "O", "G", ""]
+
+
+@pytest.mark.native
+def test_a_token_that_comes_later_has_no_text_if_the_object_decodes_otherwise_by_then():
+    from tokenizers import Tokenizer, decoders
+
+    for decoder in (decoders.Fuse(), decoders.Decoder.custom(object())):
+        tokenizer = Tokenizer.from_str(json.dumps(small_tokenizers.byte_level()))
+        t = IncrementalDetokenizer(tokenizer)
+        tokenizer.add_tokens(["later"])
+        tokenizer.decoder = decoder
+        assert [t.push(72), t.push(tokenizer.token_to_id("later"))] == ["H", ""]
+
+
+@pytest.mark.native
 @pytest.mark.parametrize("count", [3, 2000])
 def test_what_becomes_special_later_is_special_for_the_next_stream(count):
     from tokenizers import Tokenizer
