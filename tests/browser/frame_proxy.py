@@ -16,7 +16,8 @@ class FrameProxy:
     when it is used up: never.
 
     `frames` has how many frames each WebSocket let pass. `pause` is how many seconds pass between
-    two. A frame that ends with `stop_after`, where that is set, is the last until `go` is set.
+    two. Where they are set, a frame that ends with `stop_after` is the last until `go` is set, and
+    one with `stop_before` in it waits for that.
     """
 
     def __init__(self, target: str) -> None:
@@ -24,7 +25,7 @@ class FrameProxy:
         self.cuts: list[int] = []
         self.frames: list[int] = []
         self.pause = 0.0
-        self.stop_after = b""
+        self.stop_after = self.stop_before = b""
         self.go = threading.Event()
         self.open: set[socket.socket] = set()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -79,6 +80,8 @@ class FrameProxy:
         client.sendall(data[:end])
         for frame in frames(data[end:], server):
             time.sleep(self.pause)
+            if self.stop_before and self.stop_before in frame:
+                self.go.wait(60)
             client.sendall(frame)
             self.frames[number] += 1
             if self.stop_after and frame.endswith(self.stop_after):

@@ -160,15 +160,21 @@ def test_an_answer_whose_every_connection_is_cut_is_whole(proxied: Any, glyph_wa
 def test_a_lost_connection_and_its_recovery_are_reported(proxied: Any) -> None:
     chat, proxy = proxied
     chat.open()
-    proxy.cuts = [4]
-    assert chat.ask("en") == TEXTS["en"]
+    proxy.cuts = [2]  # before any text
+    proxy.stop_before = b'"finished"'
+    chat.send("en")
+    status = chat.page.get_by_role("status")
+    expect(status).to_have_text("Connected again; nothing was lost.")
+    proxy.go.set()
+    chat.wait()
+    assert chat.answer == TEXTS["en"]
     assert chat.said[:3] == [
         "Answering…",
         "Connection lost, trying again…",
         "Connected again; nothing was lost.",
     ]
     assert chat.said[-1].startswith("Answer complete, ")
-    assert chat.page.get_by_role("status").count() == 1
+    assert status.count() == 1
     assert chat.page.get_by_role("log").get_attribute("aria-live") == "off"
 
 
