@@ -181,6 +181,8 @@ def _opener(value: Any) -> tuple[str, bool]:
     message = value.get("message")
     if value.get("type") == "message_start" and isinstance(message, dict):
         return str(message.get("id") or ""), False
+    if _choice_of(value).get("index"):
+        return "", False  # only choice 0 is read
     if value.get("type") == "message_stop" or _choice_of(value).get("finish_reason"):
         return "", True
     delta = _delta_of(value)

@@ -35,6 +35,12 @@ def opened(text: "str | None", name: str = "chatcmpl-1", **delta_: Any) -> Any:
     return {"id": name, "choices": [{"index": 0, "delta": said, "finish_reason": None}]}
 
 
+def other(event: Any) -> Any:
+    """The same event of the second choice."""
+    event["choices"][0]["index"] = 1
+    return event
+
+
 ENDED = {"id": "chatcmpl-1", "choices": [{"delta": {}, "finish_reason": "stop"}]}
 WORDS = ["နေ", "ပြည်", "တော်", "သည်"]
 
@@ -62,6 +68,7 @@ def test_an_answer_that_begins_again_is_said_with_its_whole_text(first):
         "another answer": [opened(None), opened("Hello"), ENDED, opened(None), opened("Hello")],
         "another id": [opened(None), opened("Hello"), opened(None, "2"), opened("Hello", "2")],
         "a role in each": [opened("Good ", role="assistant")] * 2 + [opened("Good bye")],
+        "another choice": [opened(None), opened("haha"), other(opened(None)), opened("haha")],
         "twice at the start": [opened(None), opened(None), opened("Hello"), opened(" you")],
     }.items(),
     ids=lambda one: one[0],
