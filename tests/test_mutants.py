@@ -29,6 +29,19 @@ def test_annotations_are_not_changed():
     assert sorted(found) == [((1, 9), (1, 19)), ((1, 28), (1, 31)), ((2, 7), (2, 10))]
 
 
+def test_a_change_of_the_code_leaves_the_choice_of_other_lines_as_it_is(monkeypatch, tmp_path):
+    def chosen(source):
+        (tmp_path / "web/src/chunks.js").write_text("\n".join(source))
+        places = mutants_js.lines(10, 1)
+        return {source[int(place.rpartition("-")[2]) - 1] for place in places}
+
+    monkeypatch.setattr(mutants_js, "ROOT", tmp_path)
+    monkeypatch.setattr(mutants_js, "FILES", ["chunks"])
+    (tmp_path / "web/src").mkdir(parents=True)
+    source = [f"f({n});" for n in range(100)]
+    assert len(chosen(source) & chosen(["g();", *source])) >= 9
+
+
 def test_javascript_is_changed_in_lines_of_code():
     places = mutants_js.lines(40, 1)
     assert len(set(places)) == 40

@@ -1,10 +1,11 @@
 """Change the code in one place at a time, and see whether a test fails: `make mutants`.
 
 In: the files of MUTATED, as they are now, committed or not. cosmic-ray makes the mutants: `--count`
-places, and a change of each, chosen at random from `--seed`. Out: each mutant that no test has
-killed, and how many these are. Those of tests/equivalent_mutants.txt change nothing that a test
-could see, and are not counted. Exit code 1 if more than three in a hundred live. Stryker makes
-those of the library in JavaScript, in an eighth as many lines (mutants_js.py).
+places, and a change of each, chosen by a hash of `--seed` and the line: so most stay the same while
+the code changes. Out: each mutant that no test has killed, and how many these are. Those of
+tests/equivalent_mutants.txt change nothing that a test could see, and are not counted. Exit code 1
+if more than three in a hundred live. Stryker makes those of the library in JavaScript, in an eighth
+as many lines (mutants_js.py).
 
 The examples of the file and tests of `make test` run in a copy in .build/mutants/tree, up to the
 first that fails. A mutant that lives costs half a minute, one that is killed a few seconds.
@@ -14,7 +15,6 @@ import argparse
 import ast
 import importlib.util
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -102,16 +102,19 @@ def mutant(path: str, operator: str, occurrence: int) -> Mutant:
 
 
 def chosen(count: int, seed: int, only: str) -> Iterator[tuple[Mutant, tuple[str, ...]]]:
-    """Yield mutants in random order, each of another place, with their tests."""
+    """Yield mutants in the order of their hashes, each of another place, with their tests."""
     tests = {
         str(path.relative_to(ROOT)): folders
         for pattern, folders in MUTATED.items()
         for path in sorted(ROOT.glob(pattern))
     }
-    found = [(path, at, each) for path in tests for at, each in sorted(places(path).items())]
-    choose = random.Random(seed)
-    for path, _, changes in choose.sample(found, min(count, len(found))):
-        made = mutant(path, *choose.choice(changes))
+    found = []
+    for path in tests:
+        lines = (ROOT / path).read_text("utf-8").splitlines()
+        for (row, column), changes in sorted(places(path).items()):
+            found.append((mutants_js.rank(seed, path, lines[row - 1], column), path, changes))
+    for rank, path, changes in sorted(found)[:count]:
+        made = mutant(path, *changes[rank % len(changes)])
         if only in str(made):
             own = f"{tests[path][0]}/test_{Path(path).stem}.py"
             yield made, (path, *((own,) if (ROOT / own).exists() else ()), *tests[path])

@@ -1,13 +1,13 @@
 """The mutants of the library in JavaScript, made by Stryker: a part of `make mutants`.
 
 In: the copy of the project that tools/mutants.py makes. Out: for each mutant its file, its line
-before and after, and whether it lives. Lines are chosen at random from a seed; Stryker makes every
-mutant of a line. The tests are those of tests/js, in Node.
+before and after, and whether it lives. Lines are chosen by a hash of a seed and the line; Stryker
+makes every mutant of a line. The tests are those of tests/js, in Node.
 """
 
+import hashlib
 import json
 import os
-import random
 import re
 import subprocess
 from collections.abc import Iterator
@@ -24,15 +24,20 @@ GLOBAL = "--import=data:text/javascript,globalThis.__stryker__={}"
 CODE = re.compile(r"\s*(?!//|/?\*|import\b|export \{)\S.*[\w(]")
 
 
+def rank(seed: int, *words: object) -> int:
+    """Return a number by which places are chosen. It does not depend on the code around a place."""
+    return int.from_bytes(hashlib.sha256(repr((seed, *words)).encode()).digest()[:8])
+
+
 def lines(count: int, seed: int) -> list[str]:
-    """Return places for Stryker, `path:first-last`, each of one random line of code."""
+    """Return places for Stryker, `path:first-last`, each of one line of code."""
     found = [
-        f"web/src/{name}.js:{n}-{n}"
+        (rank(seed, name, line), f"web/src/{name}.js:{n}-{n}")
         for name in FILES
         for n, line in enumerate((ROOT / f"web/src/{name}.js").read_text("utf-8").splitlines(), 1)
         if CODE.match(line)
     ]
-    return sorted(random.Random(seed).sample(found, min(count, len(found))))
+    return sorted([place for _, place in sorted(found)[:count]])
 
 
 def mutants(tree: Path, places: list[str]) -> Iterator[tuple[str, str, str, bool]]:
