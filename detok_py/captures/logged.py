@@ -102,23 +102,30 @@ def is_of_log(line: bytes) -> bool:
 def without_echoes(events: list[Any], labels: list[str]) -> list[Any]:
     """Return the events of a log that has each event under two labels or more, as those of the
     first of these; all events of other logs. A label is what is before an event but its digits. An
-    echo begins before the first label's last event: behind it, it is another answer.
+    echo begins before the first label's last event: behind it, it is another answer. It may lack
+    the first or the last piece.
     """
-    texts: dict[str, str] = {}
+    texts: dict[str, list[str]] = {}
     begins: dict[str, int] = {}
     lasts: dict[str, int] = {}
     for n, (event, label) in enumerate(zip(events, labels)):
         said = read_event(event.value)
         parts = [said.text, said.reasoning] + [call.text for call in said.calls] if said else []
         if any(parts):
-            texts[label] = texts.get(label, "") + "".join(parts)
+            texts.setdefault(label, []).append("".join(parts))
             begins.setdefault(label, n)
             lasts[label] = n
     firsts: dict[str, str] = {}
+    echoes = []
     for label in sorted(texts, key=lambda label: begins[label]):  # MicroPython: no order in a dict
-        firsts.setdefault(texts[label], label)
-    echoes = {one for one in texts if begins[one] < lasts[firsts[texts[one]]]}
-    echoes -= set(firsts.values())
+        pieces = texts[label]
+        first = firsts.setdefault("".join(pieces), label)
+        if first != label and begins[label] < lasts[first]:
+            echoes.append(label)
+        elif len(pieces) > 2:
+            # The log may begin or end between an event and its echoes.
+            for some in (pieces[1:], pieces[:-1]):
+                firsts.setdefault("".join(some), label)
     return [event for event, label in zip(events, labels) if label not in echoes]
 
 

@@ -31,7 +31,14 @@ from .log import (
 from .logged import is_of_log, label_of, without_echoes
 from .notes import CHARSET, WINDOWS, is_latin, is_windows, length_note, windows_as_utf8
 from .parse import parse_json
-from .reprs import NotRead, looks_printed, prefix_of_printed, printed_bytes, printed_value
+from .reprs import (
+    NotRead,
+    end_of_printed,
+    looks_printed,
+    prefix_of_printed,
+    printed_bytes,
+    printed_value,
+)
 from .servers import COMPATIBLE
 from .stream import (
     LOSSY,
@@ -261,8 +268,10 @@ def _of_lines(
     if any(prefix_of_printed(text) for text in texts[:MOST_BEFORE]):
         begins = [prefix_of_printed(text) for text in texts]
         labels = [label_of(texts[n][:at]) for n, at in enumerate(begins)]
-        stamps = [seconds_in(texts[n][:at]) for n, at in enumerate(begins)]
-        texts = [texts[n][at:] for n, at in enumerate(begins)]
+        ends = [end_of_printed(text) if at else len(text) for text, at in zip(texts, begins)]
+        outer = [texts[n][:at] + texts[n][ends[n] :] for n, at in enumerate(begins)]
+        stamps = [seconds_in(text) if text else None for text in outer]
+        texts = [texts[n][at : ends[n]] for n, at in enumerate(begins)]
     printed = printed_bytes(texts)
     if printed:
         events, problems = read_pieces(printed[0])

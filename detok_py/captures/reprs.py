@@ -102,6 +102,16 @@ def prefix_of_printed(line: str) -> int:
     return 0
 
 
+def end_of_printed(line: str) -> int:
+    """Return where a value printed by Python ends in a line, before the fields of a log.
+
+    >>> end_of_printed("Delta(content='a | b') | timestamp=12:00:01"), end_of_printed("('a | b')")
+    (22, 9)
+    """
+    end = 1 + max([line.rfind(mark) for mark in "'\")}]"])
+    return end if line[end : end + 3] == " | " else len(line)
+
+
 def looks_printed(line: str) -> bool:
     """Return whether a line may be a value printed by Python rather than JSON."""
     name = _name_end(line, 0)

@@ -426,6 +426,22 @@ def test_the_same_text_behind_another_label_is_an_echo_only_if_they_are_mixed():
         assert "".join([(one.data or b"").decode() for one in read(log.encode()).chunks]) == text
 
 
+@pytest.mark.parametrize("size", [9, 8, 7])
+def test_what_python_printed_before_a_log_s_fields_is_read_once_with_its_times(size):
+    said = (
+        "DEBUG {}: Delta(content={!r}) | timestamp=2026-11-23T10:00:00.00000{}\n",
+        "DEBUG {}: Chunk(choices=[Choice(delta=Delta(content={!r}), index=0)]) | "
+        "timestamp=2026-11-23T10:00:00.00000{} \n",
+    )
+    labels = [("chunk", said[1]), ("choices[0].delta", said[0]), ("sent", said[1])]
+    texts = ["né | a=1", " you", "!"]
+    log = [form.format(label, text, n) for n, text in enumerate(texts) for label, form in labels]
+    found = read("".join(log[:size]).encode())
+    assert (text_of(found), found.problems) == ("".join(texts), [])
+    times = pytest.approx([0.0, 1e-6, 2e-6], abs=1e-7)
+    assert [chunk.seconds for chunk in found.chunks] == times
+
+
 class Counted(list):
     """Lines that count how often one of them is looked at."""
 
