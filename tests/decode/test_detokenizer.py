@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from laws.reference import decode, decode_apart
 
 from detok_py import ByteVocabulary, Detokenizer, StreamEndedError, Vocabulary, VocabularyError
+from detok_py.decode.table import Table
 
 SPACE = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
 LLAMA = {
@@ -400,6 +401,14 @@ def test_a_step_that_was_taken_once_is_in_the_table():
     for i in (0, 0, 1):
         t.push(i)
     assert t._tables.default_row.texts == {0: "a", 1: None}  # None: it leads to another state
+
+
+def test_a_table_that_is_full_begins_anew(monkeypatch):
+    monkeypatch.setattr("detok_py.decode.table.MAX_STEPS", 3)
+    table = Table()
+    for key in range(10):
+        table.note(table.row(key), "a", ("", None))
+        assert sum(1 + len(row.steps) for row in table.rows.values()) <= 3
 
 
 def test_tables_stay_bounded_on_silent_and_unknown_ids():

@@ -16,7 +16,7 @@ from detok_py import (
     Vocabulary,
     VocabularyError,
 )
-from detok_py.decode.packed import BLOCK, MAGIC, places
+from detok_py.decode.packed import BLOCK, MAGIC, MAX_TOKENS, places
 from detok_py.decode.table import MAX_TABLES, kept
 
 LLAMA = {
@@ -246,14 +246,22 @@ def test_a_wrong_byte_in_the_header_gives_a_typed_error_or_a_vocabulary(data):
         '{"size": "7"}',
         "[]",
         "{",
-        '{"size":1,"special":[[0,9]]}',
-        '{"size":1,"long":[]}',
+        f'{{"size": {MAX_TOKENS + 1}}}',
         "[" * 100_000,
     ],
 )
+def test_a_header_that_cannot_be_read_is_refused(header):
+    refused(header, "its header can't be read")
+
+
+@pytest.mark.parametrize("header", ['{"size":1,"special":[[0,9]]}', '{"size":1,"long":[]}'])
 def test_a_header_that_contradicts_the_file_is_refused(header):
+    refused(header, "damaged")
+
+
+def refused(header, words):
     head = header.encode()
-    with pytest.raises(VocabularyError):
+    with pytest.raises(VocabularyError, match=words):
         Vocabulary.unpack(
             with_checksum(MAGIC + len(head).to_bytes(4, "little") + head + b"\0" * 64)
         )
