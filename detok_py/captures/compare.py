@@ -30,23 +30,27 @@ def differences(pieces: list[str], right: str) -> list[Difference]:
 
     >>> [one[3:] for one in differences(["a", "b", " \\ufffd", "\\ufffd e"], "axb ç e!")]
     [('gone', '', 'x'), ('bad', ' \\ufffd\\ufffd e', ' ç e'), ('end', '', '!')]
-    >>> [one[3:] for one in differences(["ab", "ab", "c"], "abc")]
-    [('more', 'ab', '')]
+    >>> [one[3:] for one in differences(["ab", "c", "ab", "c", "d"], "abcd")]
+    [('more', 'abc', '')]
     """
     out: list[Difference] = []
-    at = 0
+    at = again = 0
     open_: Any = None  # a character whose pieces came as U+FFFD: its piece, its place, the text
     for n, said in enumerate(pieces):
+        if n < again:
+            continue
         if open_ is None and (not said or right[at : at + len(said)] == said):
             at += len(said)
             continue
         if open_ is None and BAD not in said:
             there = _found_later(pieces, n, right, at)
+            again = _came_again(pieces, n, right, at)
             if there >= 0:
                 out.append(Difference(n, n, at, "gone", "", right[at:there]))
-                at = there + len(said)
-            elif said == right[max(0, at - len(said)) : at]:
-                out.append(Difference(n, n, at, "more", said, ""))
+                at, again = there + len(said), n + 1
+            elif again > n:
+                got = "".join(pieces[n:again])
+                out.append(Difference(n, again - 1, at, "more", got, ""))
             else:
                 return out + [_other(pieces, n, right, at)]
             continue
@@ -101,6 +105,21 @@ def _found_later(pieces: list[str], n: int, right: str, at: int) -> int:
     if whole and len(said) < 4 and not right.endswith(said):
         return there if right.find(said, there + 1, at + MOST_GONE) < 0 else -1
     return there
+
+
+def _came_again(pieces: list[str], n: int, right: str, at: int) -> int:
+    """Return the number behind the pieces from `n` that say what came before them again, so that
+    the next piece goes on with the text; `n` if they do not.
+    """
+    said = ""
+    for last in range(n, min(len(pieces), n + MOST_COMPARED)):
+        said += pieces[last]
+        after = pieces[last + 1] if last + 1 < len(pieces) else ""
+        if said == right[max(0, at - len(said)) : at] and (
+            last == n or right[at : at + len(after)] == after
+        ):
+            return last + 1
+    return n
 
 
 def _other(pieces: list[str], n: int, right: str, at: int) -> Difference:

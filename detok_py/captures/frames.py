@@ -5,13 +5,12 @@ headers, a payload of JSON and a checksum (`application/vnd.amazon.eventstream`)
 verified.
 """
 
-from binascii import a2b_base64
 from codecs import utf_8_decode
 from typing import Any
 
 from ..errors import CaptureError
 from .log import LoggedEvent, Problem, is_utf8
-from .parse import parse_json
+from .parse import base64_bytes, parse_json
 
 LEAST = 16  # bytes of a message without headers and payload
 STRING = 7
@@ -64,7 +63,7 @@ def model_event(value: Any) -> Any:
     chunk = value.get("chunk") if isinstance(value, dict) else None
     data = chunk.get("bytes") if isinstance(chunk, dict) else None
     if isinstance(data, str):
-        data = a2b_base64(data.encode())
+        data = base64_bytes(data)
     return parse_json(_text(data), 0, halves=True) if isinstance(data, bytes) else value
 
 

@@ -4,14 +4,13 @@ In: the value of a HAR file. Out: an `Import` (stream.py). Browsers save the fra
 as `_webSocketMessages`: text as it is, binary data in base64.
 """
 
-from binascii import a2b_base64
 from typing import Any
 
 from ..errors import CaptureError
 from ..protocol import wire
 from .capture import EVENT, frames_of
 from .log import LoggedEvent, Problem
-from .parse import Halves, parse_json
+from .parse import Halves, base64_bytes, parse_json
 from .servers import CONTENT, LOST
 from .stream import (
     NO_FACTS,
@@ -98,14 +97,19 @@ def _timings(entry: Any) -> str:
 
 def of_bodies(value: Any, file: str, read: Any) -> Any:
     """Return the first stream that a cell of a Jupyter notebook (nbformat 4) printed, or that is in
-    the response of a recording of nock; None for other values.
+    a response that nock or WireMock recorded; None for other values.
     """
+    where = BODY
     bodies: list[Any]
+    stubs = value.get("mappings", [value]) if isinstance(value, dict) else None
     if isinstance(value, dict) and isinstance(value.get("cells"), list):
+        where = "what the cell printed"
         form, bodies = "Jupyter notebook, cell", [_printed(cell) for cell in value["cells"]]
     elif isinstance(value, list) and value and isinstance(value[0], dict) and "scope" in value[0]:
         records = [one for one in value if isinstance(one, dict)]
         form, bodies = "nock, response", [one.get("response") for one in records]
+    elif isinstance(stubs, list) and any(_is_stub(stub) for stub in stubs):
+        form, bodies = "WireMock, response", [_stubbed(stub) for stub in stubs]
     else:
         return None
     for number, body in enumerate(bodies, 1):
@@ -116,8 +120,26 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
         if found:
             source = found.header["source"]
             source["format"] = f"{form} {number}, " + source["format"]
-            return inside(found, BODY if form == "nock, response" else "what the cell printed")
+            return inside(found, where)
     return None
+
+
+def _is_stub(value: Any) -> bool:
+    """Return whether a value is a stub of WireMock, which has what it answers to a request."""
+    named = isinstance(value, dict) and isinstance(value.get("request"), dict)
+    return named and isinstance(value.get("response"), dict)
+
+
+def _stubbed(stub: Any) -> "str | None":
+    """Return the text of a stub's response; None if it has none."""
+    response = stub["response"] if _is_stub(stub) else {}
+    body, coded = response.get("body"), response.get("base64Body")
+    if isinstance(coded, str):
+        try:
+            return base64_bytes(coded).decode()
+        except (CaptureError, ValueError):
+            return None  # a picture, say
+    return body if isinstance(body, str) else None
 
 
 def _printed(cell: Any) -> str:
@@ -156,7 +178,7 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
         or text[:5] in ("data:", "event")
     ):
         return None
-    data = a2b_base64(text.encode()) if content.get("encoding") == "base64" else _plain(text)
+    data = base64_bytes(text) if content.get("encoding") == "base64" else _plain(text)
     try:
         stream = read(data, file)
     except CaptureError:
@@ -199,8 +221,8 @@ def _received(messages: Any) -> list[Any]:
             continue
         binary = message.get("opcode") == 2
         try:
-            data = a2b_base64(text.encode()) if binary else _plain(text)
-        except Exception:  # a damaged file; each Python raises another
+            data = base64_bytes(text) if binary else _plain(text)
+        except CaptureError:
             continue
         stamp = float(at) if isinstance(at, (int, float)) else None
         out.append((stamp, number, data, binary))

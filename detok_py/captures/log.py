@@ -53,6 +53,10 @@ JOINED = "joined with more lines"
 WRAPPED = "joined, as a console broke it"
 MARK = b"\xef\xbb\xbf"
 MIXED = "Another answer"
+ENCODED = (
+    "Its events are JSON in strings of JSON: the server, or something after it, encoded them "
+    "twice, and clients fail at them. Here they are decoded twice."
+)
 MOST_MIXED = 8  # answers
 AGAIN = "the event came again"
 DONE = "[DONE], which ends OpenAI's streams: the last one's line"
@@ -280,6 +284,7 @@ def _read_lines(
     Return whether a log's words are before an event.
     """
     logged = False
+    twice = 0
     broken = {n for n, line in enumerate(lines, 1) if not is_utf8(line)}
     found, wrong = _event_lines([without_escapes(line) for line in lines])
     problems += [type(one)(one.line + before, *one[1:]) for one in wrong]
@@ -293,7 +298,8 @@ def _read_lines(
             if prefix and is_request(value):
                 continue
             if isinstance(value, str) and value[:1] == "{":
-                value = parse_json(value, first + before)  # JSON within JSON
+                value = parse_json(value, first + before)
+                twice = twice or first + before
         except CaptureError:
             inside = event.data[-1:] == "\ufffd" and last in broken
             problems.append(Problem(first + before, _why_not(event.data, inside)))
@@ -308,6 +314,8 @@ def _read_lines(
         plain = max(event.data) > "\x7f"
         escaped = "\ufffd" not in event.data
         events.append(LoggedEvent(value, first + before, raw, stamp, plain, escaped))
+    if twice:
+        problems.append(Problem(twice, ENCODED))
     return logged
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from .alike import Same
 from .event_shapes import find
-from .log import MARKED, MIXED, is_utf8
+from .log import ENCODED, MARKED, MIXED, is_utf8
 from .mojibake import CP1252, QUOTES
+from .order import value_of
 from .sentence import CONTROL, NOT_WHOLE, listed
 from .servers import CONTENT, LOST
 
+MOST_LOOKED_AT = 8  # events, for a refusal
 LENGTH = "Its head says Content-Length: "
 BY_MARK = (
     ": files were joined there, or a program wrote one too many. If the server sent it, clients "
@@ -117,6 +119,17 @@ def has_bytes_of_lost(value: Any) -> bool:
     return list(LOST) in find(value, "choices[*].logprobs.content[*].bytes")
 
 
+def note_of_refusal(events: list[Any]) -> str:
+    """Return a sentence if the server marks the text as a refusal; "" if it does not."""
+    for event in events[:MOST_LOOKED_AT]:
+        value = value_of(event)
+        kind = value.get("type") if isinstance(value, dict) else None
+        said = find(value, "choices[*].delta,message.refusal")
+        if kind == "response.refusal.delta" or any(one and isinstance(one, str) for one in said):
+            return "The server sent it as a refusal (`refusal`), not as an answer."
+    return ""
+
+
 def notes_on(
     problems: list[Any], chunks: list[Any], server: Any, lines: dict[str, list[int]]
 ) -> str:
@@ -128,6 +141,7 @@ def notes_on(
     marks = [str(one.line) for one in problems if one.reason == MARKED]
     said = [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []
     said += [one.reason for one in problems if one.reason.startswith((LENGTH, MIXED, CHARSET))]
+    said += [ENCODED] if any(one.reason == ENCODED for one in problems) else []
     left_out = [one.reason for one in problems if one.reason.startswith("choice ")]
     said += [f"C{one[1:]}." for one in left_out]
     if unfinished and not any(chunk.broken for chunk in chunks):

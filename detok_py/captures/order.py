@@ -13,6 +13,7 @@ from .alike import Same, Texts
 LEAST_SAME = 4  # bytes that two beginnings of an answer have in common, or two pieces
 LEAST_COUNTS = 8
 MOST_QUOTED = 300
+MOST_MISSING = 1000  # numbers that are looked for behind a gap
 
 
 def order_of(events: list[Any], chunks: list[Any]) -> tuple[list[tuple[int, str]], dict[str, str]]:
@@ -61,6 +62,7 @@ def _numbered_wrong(events: list[Any]) -> list[tuple[int, str]]:
     out = []
     seen: set[int] = set()
     most = numbered[0][1] - 1 if numbered else 0
+    gaps: dict[int, set[int]] = {}  # the numbers that are missing before an event
     for n, number in numbered:
         if number in seen:
             out.append((n, "twice"))
@@ -68,11 +70,11 @@ def _numbered_wrong(events: list[Any]) -> list[tuple[int, str]]:
             out.append((n, "order"))
         elif number > most + 1:
             out.append((n, "gap"))
+            gaps[n] = set(range(most + 1, min(number, most + MOST_MISSING)))
         seen.add(number)
         most = max(most, number)
     # A number that came later fills its gap.
-    late = any(kind == "order" for _, kind in out)
-    out = [one for one in out if one[1] != "gap"] if late else out
+    out = [(n, kind) for n, kind in out if kind != "gap" or gaps[n] - seen]
     # Some servers give all events the same number.
     return out if len(out) < len(numbered) / 2 else []
 

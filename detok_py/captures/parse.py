@@ -8,6 +8,7 @@ each half by a private character of plane 16, and `Halves` joins them.
 """
 
 import json
+from binascii import a2b_base64
 from typing import Any
 
 from ..errors import CaptureError, RemoteProtocolError
@@ -29,6 +30,18 @@ def parse_json(text: str, number: int, *, halves: bool = False) -> Any:
     except (ValueError, RemoteProtocolError, RecursionError):
         raise CaptureError(f"line {number} is not JSON.") from None
     return value
+
+
+def base64_bytes(text: str) -> bytes:
+    """Return the bytes of a text in base64 (RFC 4648). Raises CaptureError.
+
+    >>> base64_bytes("4oKs")
+    b'\\xe2\\x82\\xac'
+    """
+    try:
+        return a2b_base64(text.encode())
+    except ValueError:
+        raise CaptureError("it is not whole base64.") from None
 
 
 def mark_halves(text: str) -> str:

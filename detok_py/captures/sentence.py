@@ -6,8 +6,9 @@ sentences. Held: nothing.
 
 from typing import Any
 
-from .log import CURL, DAMAGED, INSIDE, NO_EVENT, PAGE
+from .log import CURL, DAMAGED, ENCODED, INSIDE, NO_EVENT, PAGE
 from .rules import LESS
+from .servers import LEFT_OUT
 
 MOST_LINES = 3  # that a sentence names
 STOPS = "{} stops before its end: the server did not say that the answer is over."
@@ -25,7 +26,7 @@ BLAMES = {
     "sender": "The server, a proxy, or what recorded it, broke {}.",
     "proxy": "A proxy broke {}.",
     "recorder": "A proxy, or what recorded it, broke {}.",
-    "reader": "A client, a proxy, or what recorded it, broke {}.",
+    "reader": "The server, a proxy, a client, or what recorded it, broke {}.",
     "unknown": "It is broken in {}; by whom is not known.",
     "doubt": "In {}, it is not known who broke the text, or whether anyone did.",
 }
@@ -93,8 +94,10 @@ def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
     if facts.missing:
         more = verdicts if fidelity != "text" else []
         return " ".join(["Nothing else in it is broken."] + [one.said for one in more])
-    else_ = " else" if facts.no_end or NOT_WHOLE in facts.notes else ""
-    nothing = "No character in it" if CONTROL in facts.notes else f"Nothing{else_} in it"
+    aside = any(one in facts.notes for one in (NOT_WHOLE, ENCODED))
+    else_ = " else" if facts.no_end or aside else ""
+    it = "choice 0" if LEFT_OUT in facts.notes else "it"
+    nothing = f"No character in {it}" if CONTROL in facts.notes else f"Nothing{else_} in {it}"
     if facts.all:
         return (
             f"{nothing} is broken: the pieces are the text that the server sent whole at the end."

@@ -39,6 +39,7 @@ OF_MISTRAL = (
 )
 
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
+LEFT_OUT = " is left out: only choice 0 is read"
 
 
 class Server:
@@ -88,7 +89,7 @@ class Server:
             if index[0] in self._left_out:
                 return None
             self._left_out.append(index[0])
-            return "choice " + str(index[0])[:9] + " is left out: only choice 0 is read"
+            return "choice " + str(index[0])[:9] + LEFT_OUT
         if self._path:
             text = "".join([one for one in find(event, self._path) if isinstance(one, str)])
             return [Part(CONTENT, text, [])] if text else None

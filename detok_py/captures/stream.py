@@ -12,8 +12,8 @@ from .alike import Same, Texts, created_in
 from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
-from .log import AGAIN, CESU, DONE, MARKED, MAX_PROBLEMS, MIXED, WRAPPED, Joined, Problem
-from .notes import CHARSET, LENGTH, checked_text, has_bytes_of_lost, notes_on
+from .log import AGAIN, CESU, DONE, ENCODED, MARKED, MAX_PROBLEMS, MIXED, WRAPPED, Joined, Problem
+from .notes import CHARSET, LENGTH, checked_text, has_bytes_of_lost, note_of_refusal, notes_on
 from .order import order_of, value_in, value_of
 from .parse import Halves
 from .sentence import missing
@@ -104,7 +104,7 @@ LOSSY = (
 NO_BYTES = (
     "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
 )
-NOTED = (MARKED, LENGTH, MIXED, CHARSET, AGAIN, DONE)
+NOTED = (MARKED, LENGTH, MIXED, CHARSET, AGAIN, DONE, ENCODED)
 MOST_KEYS = 8
 MOST_NAMED = 2000  # chunks that are searched for names of tokens
 # In a name of a token, which is not its text, these stand for a space, a line end or a byte.
@@ -134,7 +134,7 @@ def of_events(
     parted: list[tuple[int, str]] = []
     lines: dict[str, list[int]] = {"error": [], "other": [], "unfinished": [], "written": []}
     chunks = _chunks_of_events(server, events, problems, times, parted, lines)
-    notes = notes_on(problems, chunks, server, lines)
+    notes = f"{note_of_refusal(events)} {notes_on(problems, chunks, server, lines)}".strip()
     others = lines["other"]
     done = any(one.reason == DONE and one.line >= max(others + [0]) for one in problems)
     no_end = server.has_end and not (server.over or server.error or done or form == "JSON")

@@ -303,9 +303,12 @@ def _judge_against_whole(
         row = first.get(one.piece, 0)
         if one.kind == "bad":
             rights[row] = (one.got, one.right)
-        # Servers take a stop string away from the whole text.
-        elif one.right.strip() or (one.kind == "more" and one.got.strip()):
+        # Servers take a stop string away from the end of the whole text.
+        elif one.right.strip() or (one.got.strip() and one.at < len(whole)):
             kind, named, rule = KINDS[one.kind]
+            if one.kind == "other" and len(numbers) > 1:
+                _judge_numbers(found, rows, add)
+                break
             rule = named if kind in numbers else rule
             late = _late_rows(found, rows) if rule == "order" else []
             if len(late) < 2:
@@ -313,17 +316,33 @@ def _judge_against_whole(
             else:
                 for row in late:
                     add(rule, Place(row, shown(rows[row]), "", 0, 0))
+    if not whole:
+        _judge_numbers(found, rows, add)
+    for number, letter in found.facts.parted:
+        add("parted", Place(first.get(number, 0), _halves_of(letter), letter, 0, 0))
+    return rights
+
+
+def _judge_numbers(found: Any, rows: list[Any], add: Any) -> None:
+    """Judge what the numbers of events tell."""
     n = 0
     places = [place for place, _ in numbered(rows)]
-    for event, kind in found.facts.numbers if not whole else []:
+    for event, kind in found.facts.numbers:
         while n < len(rows) and rows[n][4] < event:
             n += 1
         if n < len(rows) and (kind == "gap" or rows[n][4] == event):
             got = "" if kind == "gap" else shown(rows[n])
             add(KINDS_OF_NUMBERS[kind], Place(places[n], got, "", 0, 0))
-    for number, letter in found.facts.parted:
-        add("parted", Place(first.get(number, 0), BAD + BAD, letter, 0, 0))
-    return rights
+
+
+def _halves_of(letter: str) -> str:
+    """Return the halves of the surrogate pair of a character, as JSON has them.
+
+    >>> _halves_of("\\U0001f44d")
+    '\\\\ud83d + \\\\udc4d'
+    """
+    above = ord(letter) - 0x10000
+    return f"\\u{0xD800 + (above >> 10):04x} + \\u{0xDC00 + (above & 0x3FF):04x}"
 
 
 def _late_rows(found: Any, rows: list[Any]) -> list[int]:

@@ -90,7 +90,10 @@ def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":
     if isinstance(said, list):  # journald writes bytes that are not UTF-8 as numbers
         said = bytes([n & 255 for n in said if type(n) is int])
     elif isinstance(said, str):
-        said = said.encode()
+        try:
+            said = said.encode()
+        except ValueError:
+            return None  # half a surrogate pair
     else:
         return None
     more = "stream" in value and not said.endswith(b"\n")

@@ -162,12 +162,12 @@ def test_the_tab_that_is_open_shows_the_stream_that_is_open_now(demo: Any) -> No
     expect(page.locator("#times")).to_have_text(
         "The times in this file are whole seconds: how long a chunk took is not known."
     )
-    expect(page.locator("#status")).to_have_text("coarse.log: 4 chunks, 1 seconds.")
+    expect(page.locator("#status")).to_have_text("coarse.log: 4 chunks, 1 second.")
     page.locator("#tab-faults").click()
     swap(
         "#faults",
         "Nothing else in it is broken.",
-        "A client, a proxy, or what recorded it, broke 2 places.",
+        "The server, a proxy, a client, or what recorded it, broke 2 places.",
     )
     page.locator("#tab-tokens").click()
     swap("#timeline", "word0", "naÃ¯ve")
@@ -184,7 +184,7 @@ def test_misread_text_is_marked_in_the_panes_and_counted(booted: Any) -> None:
     drop(booted, "latin.sse", body.encode())
     page = booted.page
     expect(page.locator("#alert")).to_contain_text(
-        "A client, a proxy, or what recorded it, broke 3 places."
+        "The server, a proxy, a client, or what recorded it, broke 3 places."
     )
     # The run that goes on in the second event is one place.
     expect(page.locator("#alert")).to_contain_text(

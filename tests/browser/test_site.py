@@ -101,7 +101,7 @@ def test_a_visitor_streams_a_text_and_opens_a_sample(visit: Any) -> None:
     page.get_by_role("button", name="curl in a console").click()
     expect(page.locator("#pane-held")).to_contain_text("Voil├á: na├»ve")
     expect(page.locator("#alert")).to_contain_text(
-        "A client, a proxy, or what recorded it, broke 10 places."
+        "The server, a proxy, a client, or what recorded it, broke 10 places."
     )
     expect(page.get_by_role("link", name="Documents")).to_have_attribute("href", "docs/index.html")
 

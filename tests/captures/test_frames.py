@@ -100,6 +100,9 @@ def test_a_har_file_has_it_in_base64():
         }
     }
     assert text_of(read(json.dumps(har).encode())) == "".join(WORDS)
+    content["text"] = content["text"][:-1]
+    with pytest.raises(CaptureError, match="it is not whole base64"):
+        read(json.dumps(har).encode())
 
 
 def test_a_message_that_is_cut_off_or_broken_is_a_problem_and_an_exception_an_error():

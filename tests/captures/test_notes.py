@@ -237,6 +237,7 @@ def test_what_its_counts_and_ids_say_of_a_stream_is_noted():
         sse(delta("a"), {"choices": [{"index": 1, "delta": {"content": "b"}}]}, finish("stop"))
     )
     assert two["notes"] == "Choice 1 is left out: only choice 0 is read."
+    assert "Nothing in choice 0 is broken." in two["verdict"]
 
 
 def har(body: str) -> str:
@@ -331,3 +332,16 @@ def test_what_a_har_file_says_of_its_times_is_kept_for_a_report():
     entry.update({"time": 1932.64, "timings": {"wait": 611.3, "receive": 123456.7, "ssl": -1}})
     said = read(json.dumps(file))["header"]["source"]["timings"]
     assert said == "wait 611.3 ms, receive 123457 ms, 1932.6 ms in all"
+
+
+def test_a_refusal_is_called_so():
+    refused = read(sse({"choices": [{"delta": {"refusal": "né"}}]}, finish("stop")))
+    assert refused["notes"] == "The server sent it as a refusal (`refusal`), not as an answer."
+    none = {"choices": [{"delta": {"content": "né", "refusal": ""}}]}
+    assert "refusal" not in read(sse(none, finish("stop")))["notes"]
+
+
+def test_events_that_were_encoded_twice_are_called_so():
+    said = read(sse(json.dumps(json.dumps(delta("né"))), finish("stop")))["verdict"]
+    assert said.startswith("Its events are JSON in strings of JSON: the server, or something after")
+    assert "Nothing else in it is broken." in said

@@ -12,7 +12,10 @@ SAYS = {
     "llama-cpp.sse": ("The engine broke 16 places.", "raw-seam"),
     "proxy.har": ("A proxy, or what recorded it, broke 2 places.", "inside"),
     "vllm-logprobs.sse": ("The engine broke 3 places.", "token-alone"),
-    "console.sse": ("A client, a proxy, or what recorded it, broke 10 places.", "misread"),
+    "console.sse": (
+        "The server, a proxy, a client, or what recorded it, broke 10 places.",
+        "misread",
+    ),
     "gpt-oss.sse": ("Nothing in it is broken.", None),
     "ollama.ndjson": ("Nothing in it is broken.", None),
 }

@@ -77,6 +77,8 @@ WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "a HAR's text": (har("né", "!"), "né!", 0.25, "HAR"),
     "a followed connection": ("POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n\r\n{}HTTP/1.1 200 OK\r\nServer: s\r\n\r\n" + BODY, "né 你好", None, "server-sent"),
     "a followed connection, in chunks": (f"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n\r\n{{}}HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{len(BODY.encode()):x}\r\n{BODY}\r\n0\r\n\r\n", "né 你好", None, "HTTP response"),
+    "a stub of WireMock": (json.dumps({"request": {}, "response": {"body": BODY}}, indent=1), "né 你好", None, "WireMock, response 1, server-sent"),
+    "stubs of WireMock": (json.dumps({"mappings": [{"request": {}, "response": {"base64Body": "/w=="}}, {}, {"request": {}, "response": {"base64Body": base64.b64encode(BODY.encode()).decode()}}]}), "né 你好", None, "WireMock, response 3, server-sent"),
     "a recording of nock": (json.dumps([{"scope": "https://127.0.0.1:443", "method": "GET", "response": {"data": []}}, {"scope": "https://127.0.0.1:443", "method": "POST", "response": BODY}]), "né 你好", None, "nock, response 2, server-sent"),
     "a notebook": (json.dumps({"cells": [{"cell_type": "markdown", "source": ["# a"]}, {"cell_type": "code", "outputs": [{"output_type": "stream", "name": "stdout", "text": [repr(delta("né ")) + "\n", repr(delta("it's"))]}]}], "nbformat": 4}, indent=1), "né it's", None, "Jupyter notebook, cell 2, values that"),
     "langgraph": ('event: metadata\ndata: {"run_id":"1"}\n\nevent: messages\ndata: [{"content":"né","type":"AIMessageChunk","id":"r"},{"langgraph_node":"a"}]\n\n', "né", None, "server-sent"),
@@ -108,6 +110,7 @@ def test_a_wrapped_stream_is_read_with_its_times(name):
         {"cells": [1, {"outputs": 2}, {"outputs": [3, {"text": 4}, {"text": [5, None]}]}]},
         [{"scope": "a", "response": 1}, {"scope": 2}, 3, {"response": ["a"]}],
         {"cells": [{"outputs": {"a": 1}}]},
+        {"mappings": [1, {"request": {}, "response": {"body": 2}}]},
     ],
 )
 def test_a_notebook_or_recording_without_a_stream_is_refused(value):

@@ -64,7 +64,7 @@ const OR_ELSE = {
   recorder: ", or by what recorded it",
   sender: ", by the server, or by what recorded it",
   gateway: ", or by a gateway",
-  reader: ", by a proxy, or by what recorded it",
+  reader: ", by the server, by a proxy, or by what recorded it",
   doubt: "",
 };
 

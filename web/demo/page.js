@@ -426,7 +426,9 @@ async function open(file, { source, ...given } = {}) {
     const units = `${recording.count} ${recording.unit}${recording.count === 1 ? "" : "s"}`;
     const seconds = recording.secondsOf(recording.timeOf(recording.length - 1), 1);
     const untimed = recording.steps ? `with times in ${recording.clock}` : "without their times";
-    sayStatus(`${file.name}: ${units}, ${recording.timed ? `${seconds} seconds` : untimed}.`);
+    sayStatus(
+      `${file.name}: ${units}, ${recording.timed ? `${seconds} second${seconds === "1" ? "" : "s"}` : untimed}.`,
+    );
     withoutTokenizer = ids ? file : undefined;
     const sentences = [
       said || end?.note || "",
